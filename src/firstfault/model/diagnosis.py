@@ -1,0 +1,237 @@
+"""The diagnosis: the only input of every renderer, and the published JSON.
+
+Field names and words follow the contract; absent is None or missing, never 0 and never an empty guess.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from firstfault.model.words import (
+    ActionKind,
+    Category,
+    CoverageState,
+    Domain,
+    Form,
+    Layer,
+    Phase,
+    Scope,
+    Strength,
+)
+
+SCHEMA = "firstfault.diagnosis/1"
+
+
+class Time(Struct, frozen=True, kw_only=True):
+    """When, as ISO 8601 text; with offset where known."""
+
+    earliest: str | None = None
+    latest: str | None = None
+    zone: str | None = None
+    dated: bool = True
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """One raw line, re-read from its source."""
+
+    file: str
+    line: int
+    column: int
+    text: str
+    """Window of up to 400 characters around the evidence, undecodable bytes as `\\xNN`."""
+    time: Time | None = None
+
+
+class Culprits(Struct, frozen=True, kw_only=True):
+    """The origin only; never a victim."""
+
+    ranks: list[int] = []
+    hosts: list[str] = []
+    devices: list[str] = []
+    storage_nodes: list[str] = []
+    strength: Strength = Strength.UNKNOWN
+
+
+class FirstFailed(Struct, frozen=True, kw_only=True):
+    """The ranks that failed first by an error of their own."""
+
+    ranks: list[int] = []
+    hosts: list[str] = []
+
+
+class Classes(Struct, frozen=True, kw_only=True):
+    """The closed classes of the fault; None where the evidence does not say."""
+
+    domain: Domain | None = None
+    form: Form | None = None
+    layer: Layer | None = None
+    phase: Phase = Phase.UNKNOWN
+    scope: Scope | None = None
+
+
+class Action(Struct, frozen=True, kw_only=True):
+    """What to do next."""
+
+    kind: ActionKind
+    exclude_hosts: list[str] = []
+    exclude_hostlist: str = ""
+    """The same hosts as a SLURM hostlist."""
+    steps: list[str] = []
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """The answer."""
+
+    failed: bool | None
+    """None where the log merely stops."""
+    category: Category
+    strength: Strength
+    summary: str
+    culprits: Culprits
+    first_failed: FirstFailed
+    trigger: Evidence | None
+    classes: Classes
+    action: Action
+
+
+class Fact(Struct, frozen=True, kw_only=True):
+    """A job fact with its lines; value None where unknown."""
+
+    value: str | int | float | bool | None = None
+    evidence: list[Evidence] = []
+
+
+class AttemptSummary(Struct, frozen=True, kw_only=True):
+    """One start of the job."""
+
+    number: int
+    ended: Literal["failed", "completed", "stopped", "unknown"]
+    diagnosed: bool
+    first_line: Evidence | None = None
+    summary: str = ""
+
+
+class ChainLink(Struct, frozen=True, kw_only=True):
+    """One step from the first fault to the last exit."""
+
+    what: str
+    why: str
+    evidence: list[Evidence] = []
+
+
+class RivalSummary(Struct, frozen=True, kw_only=True):
+    """Another explanation that was weighed."""
+
+    category: Category
+    strength: Strength
+    supports: list[str] = []
+    against: list[str] = []
+    settled_by: list[str] = []
+
+
+class RankRow(Struct, frozen=True, kw_only=True):
+    """What is true of one rank at the end."""
+
+    rank: int
+    host: str | None = None
+    local_rank: int | None = None
+    state: str = "seen"
+    """failed, timed_out, lost_peer, stopped, seen or silent."""
+    last_step: int | None = None
+    note: str = ""
+    evidence: list[Evidence] = []
+
+
+class Ranks(Struct, frozen=True, kw_only=True):
+    """Completeness: who was expected and who was seen."""
+
+    expected: int | None = None
+    seen: int = 0
+    with_nccl_state: int = 0
+    silent: list[int] = []
+    table: list[RankRow] = []
+    expected_nodes: int | None = None
+    seen_nodes: int = 0
+    missing_files: list[str] = []
+    witnesses: list[Fact] = []
+    """The statements from which `expected` was taken."""
+
+
+class CoverageRow(Struct, frozen=True, kw_only=True):
+    """What became of one input."""
+
+    file: str
+    state: CoverageState
+    reason: str = ""
+    bytes: int = 0
+
+
+class Withdrawn(Struct, frozen=True, kw_only=True):
+    """A claim that was taken back because its line did not read back."""
+
+    file: str
+    line: int
+    why: str
+
+
+class Verification(Struct, frozen=True, kw_only=True):
+    """How many cited lines were re-read from the raw bytes."""
+
+    claims: int = 0
+    reread: int = 0
+    withdrawn: list[Withdrawn] = []
+
+
+class NaiveReading(Struct, frozen=True, kw_only=True):
+    """What a quick look would have concluded, and why that was dropped."""
+
+    reading: str
+    """first_watchdog_line, last_error or launcher_root_cause."""
+    says: str
+    dropped_because: str
+    evidence: list[Evidence] = []
+
+
+class TimelineEntry(Struct, frozen=True, kw_only=True):
+    """One event of the timeline."""
+
+    time: Time | None
+    what: str
+    evidence: Evidence
+    count: int = 1
+
+
+class Count(Struct, frozen=True, kw_only=True):
+    """How often one kind of line occurred, by file and by rank."""
+
+    signature: str
+    title: str
+    total: int
+    files: dict[str, int] = {}
+    ranks: dict[str, int] = {}
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """Everything that a renderer may say about one incident."""
+
+    verdict: Verdict
+    schema: str = SCHEMA
+    redaction: Literal["none", "secrets", "identities"] = "none"
+    job: dict[str, Fact] = field(default_factory=dict)
+    attempts: list[AttemptSummary] = field(default_factory=list)
+    chain: list[ChainLink] = field(default_factory=list)
+    rivals: list[RivalSummary] = field(default_factory=list)
+    naive: list[NaiveReading] = field(default_factory=list)
+    timeline: list[TimelineEntry] = field(default_factory=list)
+    counts: list[Count] = field(default_factory=list)
+    key_lines: list[Evidence] = field(default_factory=list)
+    """The best lines, most telling first."""
+    ranks: Ranks = field(default_factory=Ranks)
+    coverage: list[CoverageRow] = field(default_factory=list)
+    verification: Verification = field(default_factory=Verification)
+    seen_before: list[str] = field(default_factory=list)
+    collect_next: list[str] = field(default_factory=list)
+    recommendations: dict[str, list[str]] = field(default_factory=dict)
+    """Section (storage, client, training) -> steps."""

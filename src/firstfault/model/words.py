@@ -1,0 +1,224 @@
+"""Closed word lists: every word that a diagnosis may use, as enums.
+
+The values are the words of the published contract; programs outside depend on them.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Word(str, Enum):
+    """A word of a closed list; it formats as its value."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class Category(Word):
+    """What kind of fault the first fault was."""
+
+    STORAGE_IO = "storage_io"
+    NETWORK = "network"
+    GPU_CUDA = "gpu_cuda"
+    DATA = "data"
+    SOFTWARE = "software"
+    INFRASTRUCTURE = "infrastructure"
+    DATA_LOADING_STALL = "data_loading_stall"
+    COLLECTIVE_MISMATCH = "collective_mismatch"
+    NUMERICAL = "numerical"
+    NONE = "none"
+    UNKNOWN = "unknown"
+
+
+class Strength(Word):
+    """How sure a claim is; there are no percentages."""
+
+    ESTABLISHED = "established"
+    SUPPORTED = "supported"
+    POSSIBLE = "possible"
+    UNKNOWN = "unknown"
+
+    @property
+    def level(self) -> int:
+        """3 for established down to 0 for unknown."""
+        return _LEVELS[self.value]
+
+    def at_most(self, other: Strength) -> Strength:
+        """The weaker of the two."""
+        return self if self.level <= other.level else other
+
+
+_LEVELS = {"established": 3, "supported": 2, "possible": 1, "unknown": 0}
+
+
+class Domain(Word):
+    """Field of knowledge in which the fault lies."""
+
+    CONFIG = "config"
+    MEMORY = "memory"
+    COMMUNICATION = "communication"
+    COMPUTE = "compute"
+    DATA = "data"
+    HARDWARE = "hardware"
+
+
+class Form(Word):
+    """How the failure showed itself."""
+
+    FAILED_START = "failed_start"
+    INTERRUPTED = "interrupted"
+    HUNG = "hung"
+    SLOW = "slow"
+    WRONG_RESULTS = "wrong_results"
+    SILENT = "silent"
+
+
+class Layer(Word):
+    """Layer of the stack in which the fault lies."""
+
+    LAUNCHER = "launcher"
+    CONTAINER = "container"
+    HOST = "host"
+    RUNTIME = "runtime"
+    COLLECTIVE = "collective"
+    NETWORK = "network"
+    STORAGE = "storage"
+    CHECKPOINT = "checkpoint"
+    REPORT = "report"
+
+
+class Phase(Word):
+    """What the job was doing."""
+
+    START_UP = "start_up"
+    DATA = "data"
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    OPTIMIZER = "optimizer"
+    CHECKPOINT = "checkpoint"
+    EVALUATION = "evaluation"
+    TEARDOWN = "teardown"
+    UNKNOWN = "unknown"
+
+
+class Scope(Word):
+    """How much of the job the fault is in."""
+
+    RANK = "rank"
+    NODE = "node"
+    RAIL = "rail"
+    GROUP = "group"
+    ALL = "all"
+    EXTERNAL = "external"
+
+
+class ActionKind(Word):
+    """What kind of next step fits."""
+
+    RESTART = "restart"
+    RESTART_WITHOUT = "restart_without"
+    FIX_AND_RERUN = "fix_and_rerun"
+    COLLECT_MORE = "collect_more"
+    NONE = "none"
+
+
+class Tier(Word):
+    """How near to the death of the process a signature speaks; a property of the signature, never a verdict."""
+
+    KILLER = "killer"
+    LOOP = "loop"
+    IO = "io"
+    CONTEXT = "context"
+
+
+class Role(Word):
+    """What a line of this signature can be in a chain of events."""
+
+    CAUSE = "cause"
+    """It can be the first fault."""
+    EFFECT = "effect"
+    """It follows from a fault elsewhere; on its own it says that something failed, not what."""
+    TEARDOWN = "teardown"
+    """Somebody is ending the job; it follows from the failure."""
+    CONTEXT = "context"
+    """A fact or a sign of progress; no failure."""
+    NOISE = "noise"
+    """It looks like an error and is harmless; nothing may be concluded from it."""
+
+
+class Blame(Word):
+    """Whose fault it is when this signature is the first fault."""
+
+    RANK = "rank"
+    """The rank's own data, process or GPU."""
+    HOST = "host"
+    """The machine."""
+    STORE = "store"
+    """A storage target."""
+    NOBODY = "nobody"
+    """A shared setting, store or limit, or code that all ranks run alike."""
+
+
+class Mark(Word):
+    """What a line tells the analysis beyond its being an error; a signature may carry several."""
+
+    START = "start"
+    """Training (or the job) starts."""
+    ATTEMPT = "attempt"
+    """A new attempt of the same job starts here."""
+    PROGRESS = "progress"
+    """A step was done."""
+    END = "end"
+    """The run says that it ended as planned."""
+    PLANNED_STOP = "planned_stop"
+    """The run stops early on purpose (its own time limit, early stopping)."""
+    CHECKPOINT_BEGIN = "checkpoint_begin"
+    CHECKPOINT_END = "checkpoint_end"
+    CHECKPOINT_LOAD = "checkpoint_load"
+    EVALUATION = "evaluation"
+    DEATH = "death"
+    """A process or task is reported to have ended badly (fields rank, local_rank, pid, exit_code, signal, host)."""
+    STOP_SIGNAL = "stop_signal"
+    """A process was told to stop by somebody."""
+    HANG = "hang"
+    """Somebody waited too long for others."""
+    PEER_LOST = "peer_lost"
+    """A peer went away: the speaker is a victim."""
+    RETRY = "retry"
+    """An attempt was lost and is tried again (fields retry, retries)."""
+    IDENTITY = "identity"
+    """It joins rank, host, pid or device."""
+    STATE = "state"
+    """It states enqueued and completed collectives of a rank."""
+    OOM_KILL = "oom_kill"
+    """The kernel, a cgroup or the node killed for memory."""
+    ABORT = "abort"
+    """The process aborts itself on account of another error already printed."""
+
+
+class CoverageState(Word):
+    """What became of one input."""
+
+    READ = "read"
+    MISSING = "missing"
+    DAMAGED = "damaged"
+    SKIPPED = "skipped"
+
+
+class SourceKind(Word):
+    """What an input holds, by its content."""
+
+    LOG = "log"
+    KERNEL = "kernel"
+    AISTORE = "aistore"
+    SCHEDULER = "scheduler"
+    ERROR_JSON = "error_json"
+    FLIGHT_RECORDER = "flight_recorder"
+    MEMORY_SNAPSHOT = "memory_snapshot"
+    STACKS = "stacks"
+    METRICS = "metrics"
+    CONFIG = "config"
+    BINARY = "binary"
+    EMPTY = "empty"
+    UNKNOWN = "unknown"

@@ -1,0 +1,1 @@
+"""Bytes or hits to observations; one file per format. Draws no conclusions."""

@@ -1,0 +1,51 @@
+"""The set of signatures and tables that one run uses."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from firstfault.signatures.loader import HERE, merge, read_folder, read_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from firstfault.model.patterns import Signature, SignatureFile, Table, TableRow
+
+
+class Library:
+    """Signatures by id and vendor tables by name."""
+
+    def __init__(self, signatures: Sequence[Signature], tables: dict[str, Table]) -> None:
+        self.signatures = tuple(signatures)
+        self.tables = tables
+
+    @cached_property
+    def by_id(self) -> dict[str, SignatureFile]:
+        """Signature bodies by id."""
+        return {s.id: s.spec for s in self.signatures}
+
+    def row(self, table: str, key: str) -> TableRow | None:
+        """Row of a vendor table; None where the table or the row is not there."""
+        found = self.tables.get(table)
+        return None if found is None else found.rows.get(key)
+
+    def explains(self, cause: str, effect: str) -> bool:
+        """Whether the signature `cause` says that `effect` follows from it."""
+        spec = self.by_id.get(cause)
+        return spec is not None and any(fnmatchcase(effect, glob) for glob in spec.explains)
+
+
+def load_library(site: Sequence[Path] = ()) -> Library:
+    """Our own library, with the signatures and tables of site folders on top.
+
+    Raises:
+        SignatureError: a file is wrong.
+    """
+    signatures = merge([read_folder(HERE), *(read_folder(f) for f in site)])
+    tables = read_tables(HERE)
+    for folder in site:
+        tables.update(read_tables(folder))
+    return Library(signatures, tables)

@@ -1,0 +1,97 @@
+"""Loads signatures and vendor tables from their TOML files, ours and a site's own.
+
+Must not decide anything about a log. Order is by id, so that the same files give the same library everywhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from firstfault.model.patterns import Signature, SignatureFile, Table
+from firstfault.signatures.errors import SignatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover - the other branch is tested on its own Python
+    import tomli as tomllib
+
+HERE = Path(__file__).parent
+TABLES = "tables"
+
+
+def parse_signature(text: str, where: str) -> SignatureFile:
+    """Reads one signature from TOML text; `where` names the file in messages.
+
+    Raises:
+        SignatureError: the text is not TOML, or not a signature.
+    """
+    try:
+        return msgspec.convert(tomllib.loads(text), SignatureFile)
+    except tomllib.TOMLDecodeError as error:
+        raise SignatureError(where, f"not valid TOML: {error}", "Correct the file at that place") from error
+    except msgspec.ValidationError as error:
+        raise SignatureError(where, f"not a signature: {error}", "See docs/how-to/add-a-signature.md") from error
+
+
+def parse_table(text: str, where: str) -> Table:
+    """Reads one vendor table from TOML text.
+
+    Raises:
+        SignatureError: the text is not TOML, or not a table.
+    """
+    try:
+        return msgspec.convert(tomllib.loads(text), Table)
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        raise SignatureError(where, f"not a vendor table: {error}", "Compare it with a table that loads") from error
+
+
+def signature_id(folder: Path, file: Path) -> str:
+    """Id of a signature from the place of its file: `gpu/fell_off_bus.toml` is `gpu.fell_off_bus`."""
+    return ".".join(file.relative_to(folder).with_suffix("").parts)
+
+
+def read_folder(folder: Path) -> list[Signature]:
+    """Reads every signature below a folder (tables left out), sorted by id.
+
+    Raises:
+        SignatureError: a file is wrong.
+    """
+    found = []
+    for file in sorted(folder.rglob("*.toml")):
+        if TABLES in file.relative_to(folder).parts:
+            continue
+        spec = parse_signature(file.read_text(encoding="utf-8"), str(file.relative_to(folder)))
+        found.append(Signature(signature_id(folder, file), spec))
+    return sorted(found, key=lambda s: s.id)
+
+
+def read_tables(folder: Path) -> dict[str, Table]:
+    """Reads every vendor table of a folder, by name.
+
+    Raises:
+        SignatureError: a file is wrong.
+    """
+    place = folder / TABLES
+    return {
+        f.stem: parse_table(f.read_text(encoding="utf-8"), f"{TABLES}/{f.name}") for f in sorted(place.glob("*.toml"))
+    }
+
+
+def merge(parts: Iterable[list[Signature]]) -> list[Signature]:
+    """Joins libraries; a later part replaces a signature of the same id.
+
+    Returns:
+        Signatures sorted by id.
+    """
+    by_id: dict[str, Signature] = {}
+    for part in parts:
+        for signature in part:
+            by_id[signature.id] = signature
+    return [by_id[key] for key in sorted(by_id)]
