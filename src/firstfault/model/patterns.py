@@ -109,6 +109,7 @@ class TableRow(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     blame: Blame | None = None
     depth: int | None = None
     fatal: bool | None = None
+    strength: Strength | None = None
 
 
 class Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -1,1 +1,1 @@
-"""TODO-ROOM."""
+"""Pure folds over events: the same result for any order of sources."""

@@ -1,0 +1,56 @@
+"""The answer of one question about one attempt: verdict, proof and next steps; before verification and rendering."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.findings import Link, Rival
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
+
+
+class Named(Struct, frozen=True, kw_only=True):
+    """Ranks, hosts and devices that are named, with how sure that is."""
+
+    ranks: tuple[GlobalRank, ...] = ()
+    hosts: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    storage_nodes: tuple[str, ...] = ()
+    strength: Strength = Strength.UNKNOWN
+
+    @property
+    def anybody(self) -> bool:
+        """Whether anybody is named."""
+        return bool(self.ranks or self.hosts or self.devices or self.storage_nodes)
+
+
+class Classes(Struct, frozen=True, kw_only=True):
+    """The closed classes; None where the evidence does not say."""
+
+    domain: Domain | None = None
+    form: Form | None = None
+    layer: Layer | None = None
+    phase: Phase = Phase.UNKNOWN
+    scope: Scope | None = None
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """What one question found out."""
+
+    question: str
+    failed: bool | None
+    category: Category
+    strength: Strength
+    summary: str
+    trigger: Event | None = None
+    proof: tuple[Event, ...] = ()
+    """Lines on which the verdict rests, most telling first."""
+    culprits: Named = Named()
+    first_failed: Named = Named()
+    classes: Classes = Classes()
+    action: ActionKind = ActionKind.NONE
+    exclude_hosts: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    collect: tuple[str, ...] = ()
+    chain: tuple[Link, ...] = ()
+    rivals: tuple[Rival, ...] = ()

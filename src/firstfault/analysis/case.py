@@ -1,0 +1,100 @@
+"""All observations of one incident, indexed for the questions; holds no opinion."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.analysis.state.progress import Track
+from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample, Source, SourceId, Who
+from firstfault.model.words import Mark, Role
+
+if TYPE_CHECKING:
+    from firstfault.model.patterns import SignatureFile
+    from firstfault.signatures.library import Library
+
+GENERIC_EXCEPTION = "python.exception"
+BARE_EXCEPTION = "python.exception_line"
+
+
+class Observations(Struct, frozen=True, kw_only=True):
+    """What the readers saw; the only input of the analysis."""
+
+    sources: tuple[Source, ...]
+    events: tuple[Event, ...]
+    failures: tuple[Failure, ...] = ()
+    progress: tuple[ProgressSample, ...] = ()
+    coverage: tuple[Coverage, ...] = ()
+    place: dict[SourceId, Who] = {}
+    """What the place (path) of each source tells."""
+    missing_files: tuple[str, ...] = ()
+    """Names that a numbering of the files leads to expect and that are not there."""
+    job_state: str | None = None
+    """The scheduler's word for how the job ended, where the user gave it."""
+    exit_code: int | None = None
+    """The job's exit code, where the user gave it."""
+
+
+class Case:
+    """Observations of one attempt (or of all), with indexes."""
+
+    def __init__(self, seen: Observations, library: Library) -> None:
+        self.seen = seen
+        self.library = library
+        self.events = tuple(sorted(seen.events, key=position))
+
+    def spec(self, event: Event) -> SignatureFile | None:
+        """Signature body of an event; None for a traceback that no signature knows."""
+        return self.library.by_id.get(event.signature)
+
+    def role(self, event: Event) -> Role:
+        """Role of an event's line, with the vendor table's word over the signature's."""
+        spec = self.spec(event)
+        if spec is None:
+            return Role.CAUSE
+        if spec.table:
+            row = self.library.row(spec.table, event.fields.get(spec.table, ""))
+            if row is not None and row.role is not None:
+                return row.role
+        return spec.role
+
+    def depth(self, event: Event) -> int:
+        """How near to the root an event of this kind is; 50 for a plain exception."""
+        spec = self.spec(event)
+        if spec is None:
+            return 50
+        if spec.table:
+            row = self.library.row(spec.table, event.fields.get(spec.table, ""))
+            if row is not None and row.depth is not None:
+                return row.depth
+        return spec.depth
+
+    def marked(self, *marks: Mark) -> tuple[Event, ...]:
+        """Events whose signature carries one of the marks, in order of position."""
+        wanted = {i for i, s in self.library.by_id.items() if any(m in s.marks for m in marks)}
+        return tuple(e for e in self.events if e.signature in wanted)
+
+    def has(self, event: Event, mark: Mark) -> bool:
+        """Whether an event's signature carries a mark."""
+        spec = self.spec(event)
+        return spec is not None and mark in spec.marks
+
+    @cached_property
+    def tracks(self) -> dict[SourceId, Track]:
+        """Progress of each source that has any."""
+        by_source: dict[SourceId, list[ProgressSample]] = {}
+        for sample in self.seen.progress:
+            by_source.setdefault(sample.source, []).append(sample)
+        return {source: Track(tuple(samples)) for source, samples in by_source.items()}
+
+    @cached_property
+    def paths(self) -> dict[SourceId, str]:
+        """Shown path of each source."""
+        return {s.id: s.path for s in self.seen.sources}
+
+
+def position(event: Event) -> tuple[int, int, str]:
+    """Sort key: source (sorted by path), byte offset, signature."""
+    return (event.span.source, event.span.offset, event.signature)

@@ -1,0 +1,85 @@
+"""The chain from the first fault to the last exit: each link with its reason and lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.order import sort_key
+from firstfault.analysis.suspects import nature_of
+from firstfault.analysis.wording import duration, ranks_text, who_text
+from firstfault.model.findings import Link
+from firstfault.model.words import Mark, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from firstfault.analysis.answer import Answer
+    from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event
+
+LINES = 3
+"""Lines shown for one link."""
+
+
+def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
+    """Links in the order in which a failure spreads: root, other faults, lost peers, waits, aborts, stops, exits."""
+    if answer.failed is not True:
+        return ()
+    links: list[Link] = []
+    used: set[tuple[int, int]] = set()
+    if answer.trigger is not None:
+        links.append(_link(answer.summary, "it is the earliest line that shows the root cause", [answer.trigger], used))
+    others = [e for s in scene.suspects for e in s.events[:1] if not _used(e, used)]
+    for event in sorted(others, key=sort_key)[:4]:
+        nature = nature_of(scene.case, event)
+        rank = scene.roster.rank(event)
+        subject = who_text((rank,) if rank is not None else (), ())
+        links.append(_link(f"{nature.title}{subject}", "a failing process raises further errors", [event], used))
+    for title, why, wanted in _STAGES:
+        found = [e for e in scene.events if wanted(scene, e) and not _used(e, used)]
+        if found:
+            links.append(_link(_describe(scene, title, found), why, found, used))
+    return tuple(links)
+
+
+def _used(event: Event, used: set[tuple[int, int]]) -> bool:
+    return (event.span.source, event.span.line) in used
+
+
+def _link(what: str, why: str, events: Sequence[Event], used: set[tuple[int, int]]) -> Link:
+    shown = sorted(events, key=sort_key)[:LINES]
+    used.update((e.span.source, e.span.line) for e in events)
+    return Link(what=what, why=why, events=tuple(shown), spans=tuple(e.span for e in shown))
+
+
+def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
+    ranks = sorted({r for e in events if (r := scene.roster.rank(e)) is not None})
+    text = f"{title}: {ranks_text(ranks)}" if ranks else title
+    if scene.hang is not None and any(e in scene.hang.events for e in events):
+        if scene.hang.op and scene.hang.seq:
+            text += f", in {scene.hang.op} {scene.hang.seq}"
+        if scene.hang.waited_ms is not None:
+            text += f", for {duration(scene.hang.waited_ms)}"
+    return text
+
+
+def _marked(mark: Mark, *roles: Role) -> Callable[[Scene, Event], bool]:
+    def wanted(scene: Scene, event: Event) -> bool:
+        return scene.case.has(event, mark) and (not roles or nature_of(scene.case, event).role in roles)
+
+    return wanted
+
+
+def _other_effects(scene: Scene, event: Event) -> bool:
+    marks = (Mark.PEER_LOST, Mark.HANG, Mark.ABORT, Mark.STOP_SIGNAL, Mark.DEATH)
+    return nature_of(scene.case, event).role is Role.EFFECT and not any(scene.case.has(event, m) for m in marks)
+
+
+_STAGES: tuple[tuple[str, str, Callable[[Scene, Event], bool]], ...] = (
+    ("Consequences in other processes", "a rank that fails takes others with it", _other_effects),
+    ("Peers lost their connections", "a process that ends closes its sockets", _marked(Mark.PEER_LOST, Role.EFFECT)),
+    ("Ranks waited", "a collective ends only when every member takes part", _marked(Mark.HANG)),
+    ("Processes aborted themselves", "the watchdog ends a process whose collective failed", _marked(Mark.ABORT)),
+    ("Processes were told to stop", "the launcher or scheduler ends the rest", _marked(Mark.STOP_SIGNAL)),
+    ("Exits were reported", "launcher and scheduler report how processes ended", _marked(Mark.DEATH)),
+)

@@ -1,0 +1,76 @@
+"""From observations to a conclusion about the last failing attempt; wires the questions in their order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from firstfault.analysis.answer import Answer
+from firstfault.analysis.case import Case, Observations
+from firstfault.analysis.chain import build_chain
+from firstfault.analysis.naive import Naive, naive_readings
+from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, silence
+from firstfault.analysis.scene import Scene, build_scene
+from firstfault.analysis.state.attempts import Attempts
+
+if TYPE_CHECKING:
+    from firstfault.signatures.library import Library
+
+
+class Conclusion(Struct, frozen=True, kw_only=True):
+    """What the analysis says, before its lines are re-read."""
+
+    answer: Answer
+    scene: Scene
+    attempts: tuple[tuple[Scene, Answer], ...]
+    """All attempts in order, with their answers."""
+    naive: tuple[Naive, ...]
+
+
+def conclude(seen: Observations, library: Library, attempt: int | Literal["last"] = "last") -> Conclusion:
+    """The conclusion about one attempt: the last failing one, or the one asked for.
+
+    Args:
+        seen: what the readers saw.
+        library: signatures and tables.
+        attempt: number from 1, or `last`.
+
+    Raises:
+        ValueError: there is no such attempt.
+    """
+    case = Case(seen, library)
+    attempts = Attempts(case)
+    scenes = [build_scene(case, attempts, n) for n in range(1, attempts.total + 1)]
+    answers = [(scene, ask(scene)) for scene in scenes]
+    if attempt == "last":
+        # A last attempt that completed is the answer: the job came through.
+        chosen = len(answers) - 1
+        if answers[chosen][1].failed is None:
+            chosen = next((i for i in range(len(answers) - 1, -1, -1) if answers[i][1].failed), chosen)
+    else:
+        if not 1 <= attempt <= len(answers):
+            raise ValueError(f"there is no attempt {attempt}: the logs hold {len(answers)}")
+        chosen = attempt - 1
+    scene, answer = answers[chosen]
+    answer = replace(answer, chain=build_chain(scene, answer))
+    return Conclusion(
+        answer=answer,
+        scene=scene,
+        attempts=tuple(answers),
+        naive=naive_readings(scene, answer) if answer.failed else (),
+    )
+
+
+def ask(scene: Scene) -> Answer:
+    """Asks the questions in order; the first that has an answer wins."""
+    for question in (good_end.ask, exit_hang.ask, first_fault.ask):
+        answer = question(scene)
+        if answer is not None:
+            return answer
+    for fallback in (hang.ask, silence.ask_exits, silence.ask_peers, silence.ask_stopped, silence.ask_effects):
+        answer = fallback(scene)
+        if answer is not None:
+            return answer
+    return silence.nothing(scene)

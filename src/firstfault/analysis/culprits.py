@@ -1,0 +1,91 @@
+"""Who is to blame for a root, and who failed first: names the origin only, never a victim."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.answer import Named
+from firstfault.model.words import Blame, Category, Domain, Mark, Strength
+
+if TYPE_CHECKING:
+    from firstfault.analysis.case import Case
+    from firstfault.analysis.state.completeness import Completeness
+    from firstfault.analysis.state.ranks import Roster
+    from firstfault.analysis.suspects import Suspect
+    from firstfault.model.evidence import GlobalRank
+
+MOST = 0.6
+"""Share of the known ranks from which on a fault is one that all ranks run alike."""
+
+
+def all_alike(suspect: Suspect, complete: Completeness) -> bool:
+    """Whether a fault hit so many ranks that it is no rank's own."""
+    hit = len(suspect.everyone) + suspect.unplaced
+    known = complete.expected or max(complete.at_least, len(complete.seen))
+    if hit <= 1:
+        return False
+    return hit >= MOST * max(known, 1)
+
+
+def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completeness) -> Named:
+    """The origin of a root: ranks, hosts or storage targets, by the blame of its nature."""
+    nature = suspect.nature
+    strength = nature.strength
+    match nature.blame:
+        case Blame.RANK:
+            if not suspect.ranks or all_alike(suspect, complete):
+                return Named()
+            hosts = {h for h in (roster.host_of_rank(r) for r in suspect.ranks) if h is not None}
+            if not hosts and len(suspect.ranks) == 1 and len(suspect.hosts) == 1:
+                hosts = set(suspect.hosts)
+            return Named(ranks=suspect.ranks, hosts=tuple(sorted(hosts)), strength=strength)
+        case Blame.HOST:
+            return _host_blame(case, roster, suspect, strength)
+        case Blame.STORE:
+            nodes = {v for e in suspect.events for k in ("target", "storage_node") if (v := e.fields.get(k))}
+            return Named(storage_nodes=tuple(sorted(nodes)), strength=strength if nodes else Strength.UNKNOWN)
+        case Blame.NOBODY:
+            return Named()
+
+
+def _host_blame(case: Case, roster: Roster, suspect: Suspect, strength: Strength) -> Named:
+    """The machine, and its rank too where the fault is of a single rank there (its GPU, its killed process)."""
+    hosts = set(suspect.hosts)
+    peers = {e.fields["peer_host"] for e in suspect.events if e.fields.get("peer_host") and case.has(e, Mark.PEER_LOST)}
+    if peers:
+        # A line about a lost peer is printed by the victim.
+        hosts = peers
+    ranks: tuple[GlobalRank, ...] = ()
+    own = nature_is_of_one_process(suspect)
+    if own and not peers and 0 < len(suspect.ranks) <= 2:
+        ranks = suspect.ranks
+    hosts |= {h for h in (roster.host_of_rank(r) for r in ranks) if h is not None}
+    if not hosts:
+        return Named()
+    return Named(ranks=ranks, hosts=tuple(sorted(hosts)), strength=strength)
+
+
+def nature_is_of_one_process(suspect: Suspect) -> bool:
+    """Whether a machine's fault strikes one process: its GPU, or a kill for memory."""
+    nature = suspect.nature
+    return nature.category is Category.GPU_CUDA or nature.domain is Domain.MEMORY
+
+
+def first_failed(roster: Roster, suspect: Suspect, others: tuple[Suspect, ...]) -> Named:
+    """The ranks that failed first by an error of their own.
+
+    Args:
+        roster: who is who.
+        suspect: the root.
+        others: fatal suspects explained by the root, whose ranks are the first victims where the root names no rank.
+    """
+    ranks = suspect.ranks
+    if (not ranks and suspect.unplaced == 0) or (not ranks and suspect.nature.blame is not Blame.RANK):
+        for other in others:
+            if other.nature.fatal and other.ranks:
+                ranks = other.ranks
+                break
+    hosts = {h for h in (roster.host_of_rank(r) for r in ranks) if h is not None}
+    return Named(
+        ranks=ranks, hosts=tuple(sorted(hosts)), strength=suspect.nature.strength if ranks else Strength.UNKNOWN
+    )

@@ -1,0 +1,52 @@
+"""Which of two events came first, where that can be told at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from firstfault.model.evidence import Event, When
+
+EXACT = 1.5
+"""Seconds: an interval no longer than this is a time stamp of the line itself."""
+
+
+def exact(when: When) -> bool:
+    """Whether an interval comes from a stamp on the line itself."""
+    return when.earliest is not None and when.latest is not None and when.latest - when.earliest <= EXACT
+
+
+def comparable(a: When, b: When) -> bool:
+    """Whether two intervals lie on one clock: same statement about zone, date and year."""
+    return a.zone == b.zone and a.dated == b.dated and a.yeared == b.yeared
+
+
+def first(a: Event, b: Event) -> bool | None:
+    """True where `a` came before `b`, False where after, None where it cannot be told.
+
+    Stamps decide where both lines carry one; else the order in a common source; else intervals that do not meet.
+    """
+    timed = comparable(a.when, b.when) and a.when.known and b.when.known
+    if timed and (a.span.source != b.span.source or (exact(a.when) and exact(b.when))):
+        if a.when.before(b.when):
+            return True
+        if b.when.before(a.when):
+            return False
+    if a.span.source == b.span.source:
+        return a.span.offset < b.span.offset
+    return None
+
+
+def surely_before(a: Event, b: Event, margin: float = 0.0) -> bool:
+    """Whether `a` came before `b`, by more than `margin` seconds where both are timed."""
+    if first(a, b) is not True:
+        return False
+    if margin and comparable(a.when, b.when) and a.when.latest is not None and b.when.earliest is not None:
+        return b.when.earliest - a.when.latest > margin
+    return True
+
+
+def sort_key(event: Event) -> tuple[float, int, int]:
+    """A total order for display: time where known, then place."""
+    when = event.when.earliest if event.when.earliest is not None and event.when.dated else float("inf")
+    return (when, event.span.source, event.span.offset)

@@ -1,0 +1,225 @@
+"""What when nothing names a cause: exits without a reason, lost peers, a stop from outside, or a log that just stops.
+
+These answers say what is known and what to collect; they claim a category only as far as the bare fact carries it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.order import sort_key
+from firstfault.analysis.suspects import group
+from firstfault.analysis.wording import ranks_text, who_text
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event, GlobalRank
+
+SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGKILL": 9,
+           "SIGUSR1": 10, "SIGSEGV": 11, "SIGPIPE": 13, "SIGTERM": 15}  # fmt: skip
+TOLD = frozenset({1, 2, 10, 15})
+"""Signals by which somebody tells a process to stop."""
+ENFORCED = "launcher.torchrun_forceful_kill"
+"""Signature of the agent's own SIGKILL to a survivor that ignored SIGTERM."""
+NEED_ALL = ("the logs of every rank and node, from the start of the attempt to its end",)
+
+
+def signal_of(event: Event) -> int | None:
+    """Signal number by which a process is reported to have ended; None where it exited by itself or it is not said."""
+    name = event.fields.get("signal", "")
+    if name.upper() in SIGNALS:
+        return SIGNALS[name.upper()]
+    if f"SIG{name.upper()}" in SIGNALS:
+        return SIGNALS[f"SIG{name.upper()}"]
+    if name.isdecimal():
+        return int(name)
+    return signal_of_code(event.fields.get("exit_code", ""))
+
+
+def signal_of_code(code: str) -> int | None:
+    """Signal number in an exit code: `-9`, `137`, `0:9`; None where there is none."""
+    if ":" in code:
+        status, _, by = code.partition(":")
+        code = f"-{by}" if by.isdecimal() and int(by) > 0 else status
+    if not code.lstrip("-").isdecimal():
+        return None
+    number = int(code)
+    if -64 <= number < 0:
+        return -number
+    return number - 128 if 128 < number <= 128 + 64 else None
+
+
+def ask_exits(scene: Scene) -> Answer | None:
+    """The answer where processes are reported dead and nothing says why."""
+    exits: list[tuple[GlobalRank | None, int | None, Event | None]] = []
+    for event in scene.deaths:
+        exits.append((scene.roster.rank(event), signal_of(event), event))
+    for failure in scene.failures:
+        code = failure.exit_code
+        exits.append((failure.who.rank, None if code is None else signal_of_code(str(code)), None))
+    if not exits:
+        return None
+    own = [e for e in exits if e[1] is None or e[1] not in TOLD]
+    if not own:
+        return None
+    signals = {s for _, s, _ in own if s is not None}
+    ranks = sorted({r for r, s, _ in own if r is not None and (s is not None or not signals)})
+    trigger = min((e for _, _, e in own if e is not None), key=sort_key, default=None)
+    hosts = tuple(sorted({h for r in ranks if (h := scene.roster.host_of_rank(r)) is not None}))
+    category, what, collect = _by_signal(scene, signals)
+    named = Named()
+    few = 0 < len(ranks) <= max(1, (scene.complete.expected or scene.complete.at_least) // 4)
+    if category is not Category.UNKNOWN and few:
+        named = Named(ranks=tuple(ranks), hosts=hosts, strength=Strength.POSSIBLE)
+    return Answer(
+        question="exits",
+        failed=True,
+        category=category,
+        strength=Strength.UNKNOWN if category is Category.UNKNOWN else Strength.POSSIBLE,
+        summary=f"{what}{who_text(ranks, hosts)}; no line says why.",
+        trigger=trigger,
+        proof=() if trigger is None else (trigger,),
+        culprits=named,
+        first_failed=Named(ranks=tuple(ranks) if few else (), hosts=hosts if few else (), strength=Strength.POSSIBLE),
+        classes=Classes(form=_form(scene), layer=Layer.RUNTIME, scope=Scope.RANK if few and len(ranks) == 1 else None),
+        action=ActionKind.COLLECT_MORE,
+        steps=("Get what the failed process itself printed last; its launcher only reports the exit.",),
+        collect=collect,
+    )
+
+
+def _by_signal(scene: Scene, signals: set[int]) -> tuple[Category, str, tuple[str, ...]]:
+    forced = any(e.signature == ENFORCED for e in scene.events)
+    if 9 in signals and not forced:
+        return (
+            Category.INFRASTRUCTURE,
+            "A process was killed from outside (SIGKILL)",
+            ("the kernel log of that host around that time (dmesg -T | grep -i -E 'oom|killed process')",
+             "the scheduler's record: sacct -j JOBID --format=JobID,State,ExitCode,MaxRSS,NodeList"),
+        )  # fmt: skip
+    if 7 in signals:
+        return (
+            Category.INFRASTRUCTURE,
+            "A process died of a bus error (SIGBUS)",
+            ("df -h /dev/shm and the container's --shm-size", "the kernel log of that host"),
+        )
+    if signals & {11, 4, 8}:
+        return (
+            Category.SOFTWARE,
+            "A process crashed in native code",
+            (
+                "PYTHONFAULTHANDLER=1 on the next run, or a core dump with its stack",
+                "the kernel log's segfault line: it names the library",
+            ),
+        )
+    if 6 in signals:
+        return (
+            Category.UNKNOWN,
+            "A process aborted itself (SIGABRT)",
+            ("what that rank printed before the abort", *NEED_ALL),
+        )
+    return (Category.UNKNOWN, "A process ended with an error", NEED_ALL)
+
+
+def _form(scene: Scene) -> Form:
+    return Form.INTERRUPTED if scene.case.tracks else Form.FAILED_START
+
+
+def ask_peers(scene: Scene) -> Answer | None:
+    """The answer where ranks lost a peer and nothing says what became of it."""
+    lost = _with(scene, scene.effects, Mark.PEER_LOST)
+    if not lost:
+        return None
+    first = min(lost, key=sort_key)
+    victims = tuple(sorted({r for e in lost if (r := scene.roster.rank(e)) is not None}))
+    return Answer(
+        question="peers",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"{ranks_text(victims).capitalize() or 'A process'} lost the connection to a peer; what became of the peer is not in these logs.",
+        trigger=None,
+        proof=(first,),
+        classes=Classes(domain=Domain.COMMUNICATION, form=_form(scene), layer=Layer.COLLECTIVE),
+        action=ActionKind.COLLECT_MORE,
+        steps=("Find the process at the other end: the address in the line names it; read that rank's own log.",),
+        collect=("the log of the peer that the line names", *NEED_ALL),
+    )
+
+
+def ask_stopped(scene: Scene) -> Answer | None:
+    """The answer where the job was told to stop and nothing failed before."""
+    told = [e for e in scene.events if scene.case.has(e, Mark.STOP_SIGNAL)]
+    if not told:
+        return None
+    first = min(told, key=sort_key)
+    return Answer(
+        question="stopped",
+        failed=True,
+        category=Category.INFRASTRUCTURE,
+        strength=Strength.POSSIBLE,
+        summary="The job was told to stop by a signal from outside; by whom and why is not in these logs.",
+        trigger=first,
+        proof=(first,),
+        classes=Classes(form=Form.INTERRUPTED, layer=Layer.LAUNCHER, scope=Scope.ALL),
+        action=ActionKind.COLLECT_MORE,
+        steps=("Ask the scheduler: time limit, preemption, scancel and node failure all look like this from inside.",),
+        collect=(
+            "sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,NodeList",
+            "the launcher's log of the other nodes",
+        ),
+    )
+
+
+def ask_effects(scene: Scene) -> Answer | None:
+    """The answer where only consequences of a failure are there (an exit report, an abort, a wrapped error)."""
+    if not scene.effects and scene.outcome.ended != "failed":
+        return None
+    suspects = group(scene.case, scene.roster, scene.effects)
+    first = suspects[0] if suspects else None
+    return Answer(
+        question="effects",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary="The job failed; these logs hold only consequences, not the first fault."
+        if first is None
+        else f"The job failed; the earliest line is only a consequence ({first.nature.title}).",
+        trigger=None,
+        proof=() if first is None else (first.first,),
+        classes=Classes(form=_form(scene)),
+        action=ActionKind.COLLECT_MORE,
+        steps=("Get the logs of the ranks and nodes that are missing here.",),
+        collect=NEED_ALL if first is None else (*first.nature.collect, *NEED_ALL),
+    )
+
+
+def nothing(scene: Scene) -> Answer:
+    """The answer where the log merely stops: neither an error nor an end marker."""
+    moved = bool(scene.case.tracks)
+    what = (
+        "The log stops in the middle of training" if moved else "The log shows neither progress nor an error nor an end"
+    )
+    return Answer(
+        question="nothing",
+        failed=None,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"{what}: no error, no end marker. It may still run, have been killed, or hang.",
+        classes=Classes(phase=Phase.UNKNOWN),
+        action=ActionKind.COLLECT_MORE,
+        steps=("Find out whether the job still runs, and what the scheduler says of it.",),
+        collect=(
+            "the scheduler's record of the job (state, exit code, end time)",
+            "the kernel log of each host at the time of the last line",
+            *NEED_ALL,
+        ),
+    )
+
+
+def _with(scene: Scene, events: Iterable[Event], mark: Mark) -> list[Event]:
+    return [e for e in events if scene.case.has(e, mark)]

@@ -1,0 +1,128 @@
+"""One attempt with everything that was folded from its events; the input of every question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from firstfault.analysis.case import BARE_EXCEPTION, GENERIC_EXCEPTION, Case
+from firstfault.analysis.hangs import Hang, find_hang
+from firstfault.analysis.order import first
+from firstfault.analysis.outcome import Outcome, Traces, outcome
+from firstfault.analysis.state.completeness import Completeness, completeness
+from firstfault.analysis.state.facts import JobFact, job_facts
+from firstfault.analysis.state.ranks import Roster
+from firstfault.analysis.suspects import Suspect, group, harmless, nature_of, recovered_retry, went_on
+from firstfault.model.evidence import Event, Failure
+from firstfault.model.words import Mark, Role
+
+if TYPE_CHECKING:
+    from firstfault.analysis.state.attempts import Attempts
+
+
+class Scene(Struct, frozen=True, kw_only=True):
+    """One attempt."""
+
+    case: Case
+    number: int
+    events: tuple[Event, ...]
+    failures: tuple[Failure, ...]
+    facts: dict[str, JobFact]
+    roster: Roster
+    complete: Completeness
+    suspects: tuple[Suspect, ...]
+    """Fatal, and not acquitted by progress, by a good end, or by their own text."""
+    weak: tuple[Suspect, ...]
+    """Not fatal by themselves; neither followed by progress nor by a good end."""
+    acquitted: tuple[Suspect, ...]
+    effects: tuple[Event, ...]
+    teardown: tuple[Event, ...]
+    deaths: tuple[Event, ...]
+    hang: Hang | None
+    outcome: Outcome
+
+    def marked(self, *marks: Mark) -> tuple[Event, ...]:
+        """Events of this attempt whose signature carries one of the marks."""
+        return tuple(e for e in self.events if any(self.case.has(e, m) for m in marks))
+
+
+def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
+    """Folds the events of one attempt."""
+    events = tuple(replace(e, attempt=number) for e in seen.events if attempts.of(e) == number)
+    failures = tuple(
+        f for f in seen.seen.failures if (attempts.at(f.span.source, f.span.offset) or attempts.total) == number
+    )
+    progress = tuple(p for p in seen.seen.progress if (attempts.at(p.source, p.offset) or attempts.total) == number)
+    case = Case(replace(seen.seen, events=events, failures=failures, progress=progress), seen.library)
+    facts = job_facts(case, events)
+    stated = facts.get("world_size")
+    world = stated.value if stated is not None and isinstance(stated.value, int) else None
+    roster = Roster(case, events, failures, world)
+    ends = tuple(e for e in events if case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP))
+    guilty, weak, innocent, effects, teardown = _sort(case, events)
+    deaths = tuple(e for e in events if case.has(e, Mark.DEATH) and not _good_exit(e) and not went_on(case, e))
+    hang = find_hang(case, roster, (e for e in events if not went_on(case, e)))
+    suspects = group(case, roster, guilty)
+    traces = Traces(
+        suspects=tuple(suspects), deaths=deaths, hangs=() if hang is None else hang.events, failures=failures, ends=ends
+    )
+    ended = outcome(case, traces, events)
+    if ended.ended in {"completed", "stopped"}:
+        innocent, guilty, weak = (*innocent, *guilty, *weak), [], []
+    elif ended.ended == "failed" and ends:
+        before_end = [e for e in guilty if any(first(e, end) is True for end in ends)]
+        guilty = [e for e in guilty if e not in before_end]
+        innocent = (*innocent, *before_end)
+    return Scene(
+        case=case,
+        number=number,
+        events=events,
+        failures=failures,
+        facts=facts,
+        roster=roster,
+        complete=completeness(case, roster, facts),
+        suspects=tuple(group(case, roster, guilty)),
+        weak=tuple(group(case, roster, weak)),
+        acquitted=tuple(group(case, roster, innocent)),
+        effects=effects,
+        teardown=teardown,
+        deaths=deaths,
+        hang=hang,
+        outcome=ended,
+    )
+
+
+def _sort(
+    case: Case, events: tuple[Event, ...]
+) -> tuple[list[Event], list[Event], tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]]:
+    """Events by what they can be: fatal causes, weak causes, acquitted causes, effects, teardown."""
+    guilty: list[Event] = []
+    weak: list[Event] = []
+    innocent: list[Event] = []
+    effects: list[Event] = []
+    teardown: list[Event] = []
+    for event in events:
+        nature = nature_of(case, event)
+        if nature.role is Role.EFFECT:
+            effects.append(event)
+        elif nature.role is Role.TEARDOWN:
+            teardown.append(event)
+        elif nature.role is Role.CAUSE:
+            if harmless(event) or recovered_retry(case, event) or went_on(case, event):
+                innocent.append(event)
+            elif nature.fatal:
+                guilty.append(event)
+            else:
+                weak.append(event)
+    return guilty, weak, tuple(innocent), tuple(effects), tuple(teardown)
+
+
+def _good_exit(event: Event) -> bool:
+    return event.fields.get("exit_code") in {"0", "0:0"}
+
+
+def is_plain_exception(event: Event) -> bool:
+    """Whether an event is an exception that no signature knows."""
+    return event.signature in {GENERIC_EXCEPTION, BARE_EXCEPTION}

@@ -1,0 +1,85 @@
+"""How many ranks and nodes were expected, by which witnesses, and which of them were seen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.analysis.state.facts import JobFact
+from firstfault.model.evidence import GlobalRank
+
+if TYPE_CHECKING:
+    from firstfault.analysis.case import Case
+    from firstfault.analysis.state.ranks import Roster
+    from firstfault.model.evidence import Event
+
+NOT_MORE_THAN = 1_000_000
+"""A larger world size is a misread number."""
+
+
+class Completeness(Struct, frozen=True, kw_only=True):
+    """Expected against seen."""
+
+    expected: int | None
+    """Stated world size; None where only a lower bound is known."""
+    at_least: int
+    """Lower bound of the world size from ranks seen and sizes of groups."""
+    seen: tuple[GlobalRank, ...]
+    silent: tuple[GlobalRank, ...]
+    """Expected ranks of which no line was found; empty where nothing is expected or no rank is named at all."""
+    expected_nodes: int | None
+    hosts: tuple[str, ...]
+    missing_files: tuple[str, ...]
+    witnesses: tuple[JobFact, ...]
+
+
+def group_size(event: Event) -> int | None:
+    """Size of the group of a gather-like collective: NumelOut / NumelIn; a lower bound of the world size."""
+    numbers = []
+    for name in ("numel_in", "numel_out"):
+        value = event.fields.get(name, "")
+        if not value.isdecimal():
+            return None
+        numbers.append(int(value))
+    small, large = min(numbers), max(numbers)
+    if "GATHER" not in event.fields.get("op", "") and "SCATTER" not in event.fields.get("op", ""):
+        return None
+    if small == 0 or large % small or large // small > NOT_MORE_THAN:
+        return None
+    return large // small
+
+
+def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Completeness:
+    """Expected and seen ranks, nodes and files of one attempt."""
+    stated = facts.get("world_size")
+    world = (
+        stated.value
+        if stated is not None and isinstance(stated.value, int) and 0 < stated.value < NOT_MORE_THAN
+        else None
+    )
+    nodes = facts.get("nodes")
+    per_node = facts.get("ranks_per_node")
+    if world is None and nodes is not None and per_node is not None:
+        product = int(nodes.value) * int(per_node.value)
+        world = product if 0 < product < NOT_MORE_THAN else None
+    sizes = [s for s in (group_size(e) for e in case.events) if s is not None]
+    highest = max((int(r) + 1 for r in roster.seen), default=0)
+    at_least = max([highest, *sizes, 0])
+    if world is not None and world < highest:
+        world = None
+    silent: tuple[GlobalRank, ...] = ()
+    if world is not None and roster.seen:
+        silent = tuple(r for r in map(GlobalRank, range(world)) if r not in roster.seen)
+    hosts = sorted({h for hs in roster.source_hosts.values() for h in hs} | set(roster.host_of.values()))
+    witnesses = tuple(f for f in (stated, nodes, per_node) if f is not None)
+    return Completeness(
+        expected=world,
+        at_least=at_least,
+        seen=tuple(sorted(roster.seen)),
+        silent=silent,
+        expected_nodes=int(nodes.value) if nodes is not None and isinstance(nodes.value, int) else None,
+        hosts=tuple(hosts),
+        missing_files=case.seen.missing_files,
+        witnesses=witnesses,
+    )

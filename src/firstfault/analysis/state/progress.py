@@ -1,0 +1,59 @@
+"""Progress of one source: did the job go on after a line?"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from firstfault.model.evidence import ProgressSample
+
+STEPS_THAT_ACQUIT = 2
+"""A bar is redrawn once when it is closed, and one step may be in flight; two new steps prove that the job went on."""
+
+
+class Track:
+    """Progress samples of one source, in order of lines."""
+
+    def __init__(self, samples: tuple[ProgressSample, ...]) -> None:
+        self.samples = tuple(sorted(samples, key=lambda s: s.offset))
+        self._offsets = [s.offset for s in self.samples]
+
+    @property
+    def last(self) -> ProgressSample:
+        """The last sample."""
+        return self.samples[-1]
+
+    def went_on_after(self, offset: int) -> bool:
+        """Whether at least two steps were made after a byte offset."""
+        first = bisect_right(self._offsets, offset)
+        later = self.samples[first:]
+        if not later:
+            return False
+        known = [s.step for s in later if s.step is not None]
+        if not known:
+            return len(later) > STEPS_THAT_ACQUIT
+        before = [s.step for s in self.samples[:first] if s.step is not None]
+        if not before:
+            return len(set(known)) >= STEPS_THAT_ACQUIT
+        reached = max(before)
+        new = {s for s in known if s > reached}
+        # A counter that starts again (a new epoch, another bar) is progress too, if it moves.
+        again = sum(1 for a, b in itertools.pairwise(known) if b > a)
+        return (
+            (bool(new) and max(new) >= reached + STEPS_THAT_ACQUIT)
+            or len(new) >= STEPS_THAT_ACQUIT
+            or again > STEPS_THAT_ACQUIT
+        )
+
+    def before(self, offset: int) -> ProgressSample | None:
+        """The last sample before a byte offset."""
+        at = bisect_left(self._offsets, offset)
+        return self.samples[at - 1] if at else None
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last sample says that the planned number of steps was reached."""
+        last = self.last
+        return last.step is not None and last.total is not None and last.step >= last.total > 1

@@ -1,0 +1,139 @@
+"""Who is who: joins global rank, local rank, host and pid, only where lines state it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.model.evidence import GlobalRank
+from firstfault.model.words import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from firstfault.analysis.case import Case
+    from firstfault.model.evidence import Event, Failure, LocalRank, SourceId, Who
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Roster:
+    """The joins of one attempt."""
+
+    def __init__(self, case: Case, events: Iterable[Event], failures: Iterable[Failure], world: int | None) -> None:
+        self.case = case
+        self.world = world
+        self.host_of: dict[GlobalRank, str] = {}
+        self.local_of: dict[GlobalRank, LocalRank] = {}
+        self.rank_of_pid: dict[tuple[str | None, int], GlobalRank] = {}
+        self._by_local: dict[tuple[str, LocalRank], GlobalRank] = {}
+        self.source_hosts: dict[SourceId, set[str]] = {}
+        self.seen: set[GlobalRank] = set()
+        self.locals_seen: dict[SourceId, set[LocalRank]] = {}
+        self._conflicts: set[GlobalRank] = set()
+        kept = tuple(events)
+        for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
+            self._learn(who, source)
+        for event in kept:
+            if case.has(event, Mark.IDENTITY):
+                self._learn_fields(event)
+        self.single_node = self._is_single_node()
+
+    def _learn(self, who: Who, source: SourceId) -> None:
+        if who.host is not None and who.host not in LOOPBACK:
+            self.source_hosts.setdefault(source, set()).add(who.host)
+        if who.local_rank is not None:
+            self.locals_seen.setdefault(source, set()).add(who.local_rank)
+        if who.rank is None:
+            return
+        self.seen.add(who.rank)
+        if who.host is not None and who.host not in LOOPBACK:
+            known = self.host_of.setdefault(who.rank, who.host)
+            if known.split(".")[0] != who.host.split(".")[0]:
+                self._conflicts.add(who.rank)
+        if who.local_rank is not None:
+            self.local_of.setdefault(who.rank, who.local_rank)
+            if who.host is not None:
+                self._by_local.setdefault((who.host, who.local_rank), who.rank)
+        if who.pid is not None:
+            self.rank_of_pid.setdefault((who.host, who.pid), who.rank)
+            self.rank_of_pid.setdefault((None, who.pid), who.rank)
+
+    def _learn_fields(self, event: Event) -> None:
+        rank = _integer(event.fields, "rank")
+        host = event.fields.get("host")
+        if host is not None and host not in LOOPBACK and rank is None and event.who.rank is None:
+            self.source_hosts.setdefault(event.span.source, set()).add(host)
+        if rank is not None:
+            self.seen.add(GlobalRank(rank))
+            if host is not None and host not in LOOPBACK:
+                self.host_of.setdefault(GlobalRank(rank), host)
+
+    def _is_single_node(self) -> bool:
+        """Whether all ranks run on one machine, by a stated world size that one machine's local ranks fill."""
+        if self.world is None:
+            hosts = {h.split(".")[0] for hs in self.source_hosts.values() for h in hs}
+            return len(hosts) == 1 and len(self.source_hosts) >= 1 and self._locals_are_globals()
+        most = max((max(ls) + 1 for ls in self.locals_seen.values()), default=0)
+        return self.world in (most, 1)
+
+    def _locals_are_globals(self) -> bool:
+        return bool(self.local_of) and all(int(r) == int(lr) for r, lr in self.local_of.items())
+
+    def rank(self, event: Event) -> GlobalRank | None:
+        """Global rank that an event is about, by the line or a stated join; None where it cannot be told."""
+        return self.rank_of(event.who, event.span.source, event.fields)
+
+    def rank_of(self, who: Who, source: SourceId, fields: Mapping[str, str]) -> GlobalRank | None:
+        """Global rank of a speaker; `fields` are the named facts of the line."""
+        if who.rank is not None:
+            return who.rank
+        stated = _integer(fields, "rank")
+        if stated is not None:
+            return GlobalRank(stated)
+        place = self.case.seen.place.get(source)
+        if place is not None and place.rank is not None:
+            return place.rank
+        local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
+        if local is not None:
+            host = who.host or self.source_host(source)
+            if host is not None and (host, local) in self._by_local:
+                return self._by_local[(host, local)]
+            if self.single_node:
+                return GlobalRank(int(local))
+        pid = who.pid if who.pid is not None else _integer(fields, "pid")
+        if pid is not None:
+            return self.rank_of_pid.get((who.host, pid), self.rank_of_pid.get((None, pid)))
+        return None
+
+    def source_host(self, source: SourceId) -> str | None:
+        """The one host whose lines a source holds; None where there are none or several."""
+        hosts = {h.split(".")[0]: h for h in sorted(self.source_hosts.get(source, set()))}
+        return next(iter(hosts.values())) if len(hosts) == 1 else None
+
+    def host(self, event: Event) -> str | None:
+        """Host that an event is about, by the line, its rank's host, or the only host of its source."""
+        if event.who.host is not None and event.who.host not in LOOPBACK:
+            return event.who.host
+        stated = event.fields.get("host")
+        if stated is not None and stated not in LOOPBACK:
+            return stated
+        rank = self.rank(event)
+        if rank is not None and rank in self.host_of and rank not in self._conflicts:
+            return self.host_of[rank]
+        return self.source_host(event.span.source) or self.only_host()
+
+    def host_of_rank(self, rank: GlobalRank) -> str | None:
+        """Host of a global rank, where stated without contradiction."""
+        if rank in self.host_of and rank not in self._conflicts:
+            return self.host_of[rank]
+        return self.only_host() if self.single_node else None
+
+    def only_host(self) -> str | None:
+        """The only host that any line of the job names; None where there are several or none."""
+        hosts = {h.split(".")[0]: h for hs in self.source_hosts.values() for h in sorted(hs)}
+        return next(iter(hosts.values())) if len(hosts) == 1 else None
+
+
+def _integer(fields: Mapping[str, str], name: str) -> int | None:
+    value = fields.get(name)
+    return int(value) if value is not None and value.lstrip("-").isdecimal() and int(value) >= 0 else None

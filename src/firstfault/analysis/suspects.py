@@ -1,0 +1,264 @@
+"""Suspects: groups of events of one kind that may be the first fault, with what speaks for their innocence.
+
+Holds the types and the grouping; `causes.py` decides between suspects.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.analysis.case import GENERIC_EXCEPTION, Case
+from firstfault.analysis.order import comparable, exact, first, sort_key
+from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.words import (
+    ActionKind,
+    Blame,
+    Category,
+    Domain,
+    Form,
+    Layer,
+    Mark,
+    Phase,
+    Role,
+    Scope,
+    Strength,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from firstfault.analysis.state.ranks import Roster
+    from firstfault.model.patterns import TableRow
+
+EXCEPTIONS = "exceptions"
+BURST = 30.0
+"""Seconds: events of one kind within this of the first are one blow that hit several ranks at once."""
+ELSEWHERE = 60.0
+"""Seconds: progress of another source this long after an event shows that the job went on."""
+
+
+class Nature(Struct, frozen=True, kw_only=True):
+    """What kind of thing an event is, from its signature, vendor row or exception class."""
+
+    key: str
+    title: str
+    role: Role
+    category: Category | None = None
+    domain: Domain | None = None
+    layer: Layer | None = None
+    phase: Phase | None = None
+    scope: Scope | None = None
+    form: Form | None = None
+    blame: Blame = Blame.NOBODY
+    strength: Strength = Strength.POSSIBLE
+    depth: int = 50
+    fatal: bool = True
+    action: ActionKind = ActionKind.COLLECT_MORE
+    advice: tuple[str, ...] = ()
+    collect: tuple[str, ...] = ()
+    meaning: str = ""
+
+
+class Suspect(Struct, frozen=True, kw_only=True):
+    """All events of one nature in one attempt, with their subjects."""
+
+    nature: Nature
+    events: tuple[Event, ...]
+    """In order of time where known, else of place; the first is the earliest."""
+    ranks: tuple[GlobalRank, ...]
+    """Ranks of the first burst, sorted."""
+    later_ranks: tuple[GlobalRank, ...]
+    """Ranks that said the same only later."""
+    hosts: tuple[str, ...]
+    unplaced: int = 0
+    """Events of the first burst whose rank is not known."""
+
+    @property
+    def first(self) -> Event:
+        """The earliest event."""
+        return self.events[0]
+
+    @property
+    def everyone(self) -> tuple[GlobalRank, ...]:
+        """All ranks that said it at any time."""
+        return tuple(sorted({*self.ranks, *self.later_ranks}))
+
+
+def nature_of(case: Case, event: Event) -> Nature:
+    """Nature of an event.
+
+    A specific signature decides; a vendor row refines it; a plain exception is judged by its class.
+    """
+    spec = case.spec(event)
+    if spec is None or spec.generic:
+        return _exception_nature(case, event)
+    row: TableRow | None = None
+    key = event.signature
+    if spec.table:
+        code = event.fields.get(spec.table, "")
+        row = case.library.row(spec.table, code)
+        key = f"{key}#{code}"
+    nature = Nature(
+        key=key,
+        title=spec.title,
+        role=spec.role,
+        category=spec.category,
+        domain=spec.domain,
+        layer=spec.layer,
+        phase=spec.phase,
+        scope=spec.scope,
+        form=spec.form,
+        blame=spec.blame,
+        strength=spec.strength,
+        depth=spec.depth,
+        fatal=spec.fatal,
+        action=spec.action,
+        advice=tuple(spec.advice),
+        collect=tuple(spec.collect),
+        meaning=spec.meaning,
+    )
+    return nature if row is None else _refined(nature, row)
+
+
+def _refined(nature: Nature, row: TableRow) -> Nature:
+    """A nature with the words of a vendor row over the signature's."""
+    return Nature(
+        key=nature.key,
+        title=f"{nature.title}: {row.name}",
+        role=row.role or nature.role,
+        category=row.category or nature.category,
+        domain=row.domain or nature.domain,
+        layer=nature.layer,
+        phase=nature.phase,
+        scope=nature.scope,
+        form=nature.form,
+        blame=row.blame or nature.blame,
+        strength=row.strength or nature.strength,
+        depth=nature.depth if row.depth is None else row.depth,
+        fatal=nature.fatal if row.fatal is None else row.fatal,
+        action=nature.action,
+        advice=(row.action, *nature.advice) if row.action else nature.advice,
+        collect=nature.collect,
+        meaning=row.meaning,
+    )
+
+
+def _exception_nature(case: Case, event: Event) -> Nature:
+    kind = event.exception.kind if event.exception is not None else event.fields.get("exception", "Exception")
+    row = case.library.row(EXCEPTIONS, kind) or case.library.row(EXCEPTIONS, kind.rsplit(".", 1)[-1])
+    message = event.exception.message if event.exception is not None else event.text
+    base = Nature(
+        key=f"{GENERIC_EXCEPTION}:{kind.rsplit('.', 1)[-1]}:{shape(message)}",
+        title=f"Python exception {kind}",
+        role=Role.CAUSE,
+        category=Category.SOFTWARE,
+        domain=Domain.CONFIG,
+        layer=Layer.RUNTIME,
+        strength=Strength.POSSIBLE,
+        action=ActionKind.FIX_AND_RERUN,
+        advice=("Read the innermost frame of your own code above this line.",),
+        meaning="An exception that nobody caught ended the process.",
+    )
+    return base if row is None else _refined(base, row)
+
+
+_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|<[^>]*>|/\S+")
+
+
+def shape(message: str) -> str:
+    """A message with numbers, quoted text and paths taken out: equal for the same error on different ranks."""
+    return _NUMBER.sub("#", _QUOTED.sub("*", message.split("\n", 1)[0]))[:80]
+
+
+def went_on(case: Case, event: Event) -> bool:
+    """Whether the job made progress after an event, so that the event ended nothing."""
+    track = case.tracks.get(event.span.source)
+    if track is not None and track.went_on_after(event.span.offset):
+        return True
+    if not exact(event.when) or event.when.latest is None:
+        return False
+    for source, other in case.tracks.items():
+        if source == event.span.source:
+            continue
+        when = other.last.when
+        if comparable(when, event.when) and exact(when) and when.earliest is not None:
+            steps = [
+                s
+                for s in other.samples
+                if s.when.earliest is not None and s.when.earliest > event.when.latest + ELSEWHERE
+            ]
+            if len({s.step for s in steps}) > 1:
+                return True
+    return False
+
+
+def harmless(event: Event) -> bool:
+    """Whether the text itself says that the exception ended nothing."""
+    return event.exception is not None and event.exception.ignored
+
+
+def recovered_retry(case: Case, event: Event) -> bool:
+    """Whether an event is a lost attempt that was not the last one (1/5 and not 5/5)."""
+    if not case.has(event, Mark.RETRY):
+        return False
+    retry, retries = event.fields.get("retry", ""), event.fields.get("retries", "")
+    if retry.isdecimal() and retries.isdecimal():
+        return int(retry) < int(retries)
+    return True
+
+
+def group(case: Case, roster: Roster, events: Iterable[Event]) -> list[Suspect]:
+    """Groups events by nature, with the ranks and hosts of the first blow.
+
+    Returns:
+        Suspects, earliest first.
+    """
+    by_key: dict[str, tuple[Nature, list[Event]]] = {}
+    for event in events:
+        nature = nature_of(case, event)
+        by_key.setdefault(nature.key, (nature, []))[1].append(event)
+    suspects = [_suspect(roster, nature, found) for nature, found in by_key.values()]
+    return sorted(suspects, key=lambda s: sort_key(s.first))
+
+
+def _suspect(roster: Roster, nature: Nature, events: Sequence[Event]) -> Suspect:
+    ordered = tuple(sorted(events, key=sort_key))
+    opening = ordered[0]
+    for event in ordered[1:]:
+        if first(event, opening) is True:
+            opening = event
+    ordered = (opening, *(e for e in ordered if e is not opening))
+    ranks: set[GlobalRank] = set()
+    later: set[GlobalRank] = set()
+    hosts: set[str] = set()
+    unplaced = 0
+    for event in ordered:
+        rank = roster.rank(event)
+        if _same_blow(opening, event):
+            if rank is None:
+                unplaced += 1
+            else:
+                ranks.add(rank)
+            host = roster.host(event)
+            if host is not None:
+                hosts.add(host)
+        elif rank is not None:
+            later.add(rank)
+    return Suspect(
+        nature=nature,
+        events=ordered,
+        ranks=tuple(sorted(ranks)),
+        later_ranks=tuple(sorted(later - ranks)),
+        hosts=tuple(sorted(hosts)),
+        unplaced=unplaced,
+    )
+
+
+def _same_blow(opening: Event, event: Event) -> bool:
+    if exact(opening.when) and exact(event.when) and comparable(opening.when, event.when):
+        return abs((event.when.earliest or 0.0) - (opening.when.earliest or 0.0)) <= BURST
+    return True

@@ -1,0 +1,98 @@
+"""Holds every cited line against the raw bytes; a claim whose line does not read back is withdrawn.
+
+Reads nothing itself: the pipeline hands in a reader.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from firstfault.model.evidence import Event
+
+if TYPE_CHECKING:
+    from firstfault.model.evidence import SourceId, Span
+
+
+class Reader(Protocol):
+    """Gives raw bytes of a source again."""
+
+    def read(self, source_id: SourceId, offset: int, length: int) -> bytes:
+        """Bytes of a source from an offset; shorter at its end."""
+
+
+class Checked(Struct, frozen=True):
+    """Result for one cited line."""
+
+    event: Event
+    ok: bool
+    why: str = ""
+
+
+CHUNK = 1 << 20
+COUNTED = 64 << 20
+"""Bytes up to which the line number of a citation is counted again from the start of its source."""
+
+
+class Verifier:
+    """Re-reads cited lines; each place is read once."""
+
+    def __init__(self, reader: Reader, *, decode: Decoder) -> None:
+        self._reader = reader
+        self._decode = decode
+        self._done: dict[tuple[int, int, int], tuple[bool, str]] = {}
+        self._lines: dict[int, list[int]] = {}
+
+    @property
+    def claims(self) -> int:
+        """Number of places that were cited."""
+        return len(self._done)
+
+    @property
+    def reread(self) -> int:
+        """Number of places that read back."""
+        return sum(1 for ok, _ in self._done.values() if ok)
+
+    def check(self, event: Event) -> tuple[bool, str]:
+        """Whether an event's line reads back, and why not."""
+        span = event.span
+        key = (int(span.source), span.offset, span.line)
+        if key not in self._done:
+            self._done[key] = self._read_back(span, event.text)
+        return self._done[key]
+
+    def _read_back(self, span: Span, text: str) -> tuple[bool, str]:
+        try:
+            raw = self._reader.read(span.source, span.offset, max(span.length, 1))
+        except OSError as error:
+            return False, f"could not be read again: {error}"
+        again = self._decode(raw)
+        head = text.lstrip()[:200]
+        if head and head not in again and again.strip()[:200] not in text:
+            return False, "the bytes at that place are different now"
+        number = self._line_number(span)
+        if number is not None and number != span.line:
+            return False, f"the place is in line {number}"
+        return True, ""
+
+    def _line_number(self, span: Span) -> int | None:
+        """Number of the line that holds an offset, counted again; None where that would be too far."""
+        if span.offset > COUNTED:
+            return None
+        counts = self._lines.setdefault(int(span.source), [0])
+        whole = span.offset // CHUNK
+        while len(counts) <= whole:
+            at = (len(counts) - 1) * CHUNK
+            counts.append(counts[-1] + self._reader.read(span.source, at, CHUNK).count(b"\n"))
+        rest = (
+            self._reader.read(span.source, whole * CHUNK, span.offset - whole * CHUNK) if span.offset % CHUNK else b""
+        )
+        return counts[whole] + rest.count(b"\n") + 1
+
+
+class Decoder(Protocol):
+    """Turns raw bytes of a line into the text that is shown."""
+
+    def __call__(self, raw: bytes, /) -> str:
+        """Text; undecodable bytes stand as hexadecimal escapes."""

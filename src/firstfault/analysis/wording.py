@@ -1,0 +1,81 @@
+"""Sentences of a verdict, in English."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.analysis.answer import Named
+    from firstfault.analysis.scene import Scene
+    from firstfault.analysis.suspects import Suspect
+
+SHOWN = 6
+"""Ranks or hosts shown before a list is cut."""
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Numbers as `0-3, 7`."""
+    parts: list[str] = []
+    start = last = None
+    for n in sorted(set(numbers)):
+        if last is not None and n == last + 1:
+            last = n
+            continue
+        if start is not None and last is not None:
+            parts.append(str(start) if start == last else f"{start}-{last}")
+        start = last = n
+    if start is not None and last is not None:
+        parts.append(str(start) if start == last else f"{start}-{last}")
+    return ", ".join(parts[:SHOWN]) + (", …" if len(parts) > SHOWN else "")
+
+
+def ranks_text(ranks: Sequence[int]) -> str:
+    """`rank 3` or `ranks 0-7`; empty for none."""
+    if not ranks:
+        return ""
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranges(ranks)}"
+
+
+def hosts_text(hosts: Sequence[str]) -> str:
+    """Host names, the first few."""
+    return ", ".join(hosts[:SHOWN]) + (f" and {len(hosts) - SHOWN} more" if len(hosts) > SHOWN else "")
+
+
+def who_text(ranks: Sequence[int], hosts: Sequence[str]) -> str:
+    """` on rank 3 (node-a)`, ` on node-a`, or nothing."""
+    if ranks and hosts:
+        return f" on {ranks_text(ranks)} ({hosts_text(hosts)})"
+    if ranks:
+        return f" on {ranks_text(ranks)}"
+    return f" on {hosts_text(hosts)}" if hosts else ""
+
+
+def duration(ms: int) -> str:
+    """A duration as people say it."""
+    seconds = ms // 1000
+    if seconds < 120:
+        return f"{seconds} s"
+    return f"{seconds // 60} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:
+    """The verdict in one or two sentences."""
+    ranks = named.ranks or failed.ranks
+    hosts = named.hosts or failed.hosts
+    exception = root.first.exception
+    what = root.nature.title
+    if exception is not None and root.nature.key.startswith("python."):
+        head = exception.message.split("\n", 1)[0].strip()
+        what = f"{exception.kind}: {head[:120]}" if head else exception.kind
+    text = f"{what}{who_text(ranks, hosts)}."
+    if len(root.everyone) > 1 and not named.ranks:
+        text = text[:-1] + f"; {len(root.everyone)} ranks report it."
+    waited = scene.hang
+    if waited is not None and waited.waiters:
+        others = [r for r in waited.waiters if r not in ranks]
+        if others:
+            wait = f" for {duration(waited.waited_ms)}" if waited.waited_ms is not None else ""
+            text += f" {ranks_text(others).capitalize()} only waited for it{wait}."
+    return text
