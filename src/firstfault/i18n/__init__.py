@@ -1,1 +1,4 @@
-"""TODO-ROOM."""
+"""Message catalogues: the fixed words of reports, by language.
+
+Holds text only; which text to use is the renderer's business.
+"""
