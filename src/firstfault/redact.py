@@ -64,9 +64,16 @@ def redact(diagnosis: Diagnosis, level: Level, *, key: bytes | None = None) -> R
         people = Identities(key=key)
         people.learn_hosts(_hosts(whole))
         _each(whole, people.learn)
-        whole = walk(whole, people.clean)
+        whole = _pseudonymous_hostlist(walk(whole, people.clean))
         removed.update(people.removed)
     return Redacted(msgspec.structs.replace(whole, redaction=level), removed, _DOOR)
+
+
+def _pseudonymous_hostlist(diagnosis: Diagnosis) -> Diagnosis:
+    """A bracketed host list would tell the names that its pseudonyms hide; it is written out instead."""
+    action = diagnosis.verdict.action
+    action = msgspec.structs.replace(action, exclude_hostlist=",".join(action.exclude_hosts))
+    return msgspec.structs.replace(diagnosis, verdict=msgspec.structs.replace(diagnosis.verdict, action=action))
 
 
 def walk(value: T, change: Callable[[str], str]) -> T:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -105,6 +105,7 @@ def command(
     if share and raw:
         raise click.UsageError("--share takes identities and secrets out, --raw leaves them in: choose one.")
     from firstfault.pipelines.diagnose import diagnose
+    from firstfault.report.phrases import exit_code
 
     options = DiagnoseOptions(progress=sys.stderr.isatty(), raw=raw, **_tidy(asked))
     diagnosis = diagnose(list(paths), options)
@@ -123,19 +124,6 @@ def _tidy(asked: dict[str, Any]) -> dict[str, Any]:
 def level_of(*, share: bool, raw: bool) -> Level:
     """What is taken out of the report."""
     return "none" if raw else "identities" if share else "secrets"
-
-
-def exit_code(diagnosis: Diagnosis) -> Literal[0, 1, 2, 3]:
-    """The exit code of a diagnosis: 0 no failure, 1 a failure with a category, 2 nothing read, 3 not decidable."""
-    from firstfault.model.words import Category, CoverageState, Strength
-
-    if not any(row.state in {CoverageState.READ, CoverageState.DAMAGED} for row in diagnosis.coverage):
-        return 2
-    verdict = diagnosis.verdict
-    if verdict.failed is False:
-        return 0
-    known = verdict.category not in {Category.UNKNOWN, Category.NONE} and verdict.strength is not Strength.UNKNOWN
-    return 1 if verdict.failed is True and known else 3
 
 
 def deliver(diagnosis: Diagnosis, form: Format, level: Level, output: str | None) -> None:
