@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     context_settings={"ignore_unknown_options": True},
 )
 @click.argument("words", nargs=-1, required=True, metavar="WORD...", type=click.UNPROCESSED)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to say it.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to say it."
+)
 @click.option(
     "--signatures",
     "site",
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     help="A folder of your own signatures; may be given more than once.",
 )
 def command(words: tuple[str, ...], form: str, site: tuple[Path, ...]) -> int:
-    """Explain a signature id, class word, Xid, exit code, signal, CUDA or NCCL error, or word.
+    r"""Explain a signature id, class word, Xid, exit code, signal, CUDA or NCCL error, or word.
 
     \b
     firstfault explain gpu.out_of_memory
@@ -48,7 +50,9 @@ def command(words: tuple[str, ...], form: str, site: tuple[Path, ...]) -> int:
         near = ", ".join(f"`{n}`" for n in answer.near)
         raise PipelineError(
             f"no signature, table or glossary holds {asked!r}",
-            fix=f"Did you mean {near}?" if near else "See `firstfault signatures list` and the glossary in the documentation.",
+            fix=f"Did you mean {near}?"
+            if near
+            else "See `firstfault signatures list` and the glossary in the documentation.",
         )
     if form == "json":
         import msgspec

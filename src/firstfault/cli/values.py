@@ -6,12 +6,17 @@ Must not import a room.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType
 
-class AttemptValue(click.ParamType[Any]):
+
+class AttemptValue(ParamType):
     """A number from 1, `last` or `all`."""
 
     name = "N|last|all"
@@ -26,7 +31,7 @@ class AttemptValue(click.ParamType[Any]):
         return self.fail(f"{value!r} is not an attempt: give a number from 1, `last` or `all`.", param, ctx)
 
 
-class ExitCodeValue(click.ParamType[Any]):
+class ExitCodeValue(ParamType):
     """An exit status, minus a signal number, or SLURM's `status:signal`."""
 
     name = "N"
@@ -40,7 +45,7 @@ class ExitCodeValue(click.ParamType[Any]):
         return -signal if signal else status
 
 
-class ZoneValue(click.ParamType[Any]):
+class ZoneValue(ParamType):
     """A fixed offset, UTC, or the name of a zone."""
 
     name = "ZONE"
@@ -64,7 +69,7 @@ class ZoneValue(click.ParamType[Any]):
         return text
 
 
-class EngineValue(click.ParamType[Any]):
+class EngineValue(ParamType):
     """Where the scan runs."""
 
     name = "auto|inline|processes"
@@ -79,7 +84,7 @@ class EngineValue(click.ParamType[Any]):
         return self.fail(f"{value!r} is not an engine: give `auto`, `inline` or `processes`.", param, ctx)
 
 
-class LanguageValue(click.ParamType[Any]):
+class LanguageValue(ParamType):
     """Language of the report."""
 
     name = "en"

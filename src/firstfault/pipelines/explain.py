@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _FILLER = re.compile(r"[\s_.-]+")
 _NUMBERED = re.compile(r"(?P<kind>[a-z][a-z ]*?)[ :=#]*(?P<number>-?(?:0x[0-9a-f]+|\d+))")
 EXIT_TABLE = "exit_codes"
+_SHORT = {"oom": "out of memory", "ecc": "ecc", "enospc": "no space left", "hang": "timeout", "timeout": "timed out"}
+"""Short words that people ask with -> words of titles."""
 
 
 class Explained(Struct, frozen=True, kw_only=True):
@@ -178,4 +180,6 @@ def _near(library: Library, asked: str) -> list[str]:
     by_form = {_same(k): k for k in known}
     close = [by_form[m] for m in get_close_matches(_same(asked), list(by_form), n=5, cutoff=0.6)]
     inside = [k for k in known if len(asked) >= 3 and _same(asked) in _same(k)]
-    return list(dict.fromkeys([*close, *inside]))[:6]
+    told = _SHORT.get(_same(asked), _same(asked))
+    titled = [name for name, spec in library.by_id.items() if len(told) >= 3 and told in _same(spec.title)]
+    return list(dict.fromkeys([*close, *inside, *titled]))[:6]
