@@ -5,7 +5,7 @@ Result objects only: prints nothing and redacts nothing (see `firstfault.redact`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from firstfault.analysis.case import Observations
 from firstfault.analysis.conclude import Conclusion, conclude
@@ -65,7 +65,7 @@ def diagnose(
         return Builder(conclusion, verifier).build()
 
 
-def _attempt(options: DiagnoseOptions) -> int | str:
+def _attempt(options: DiagnoseOptions) -> int | Literal["last"]:
     return "last" if options.attempt == "all" else options.attempt
 
 
