@@ -49,7 +49,7 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
 
 def _placed(scene: Scene, suspect: Suspect) -> Suspect:
     """A plain exception judged with its place: in the data path of few ranks after progress, it is the data's."""
-    from msgspec.structs import replace  # noqa: PLC0415 - one small use
+    from msgspec.structs import replace
 
     exception = suspect.first.exception
     if (

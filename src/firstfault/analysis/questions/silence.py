@@ -55,9 +55,9 @@ def signal_of_code(code: str) -> int | None:
 
 def ask_exits(scene: Scene) -> Answer | None:
     """The answer where processes are reported dead and nothing says why."""
-    exits: list[tuple[GlobalRank | None, int | None, Event | None]] = []
-    for event in scene.deaths:
-        exits.append((scene.roster.rank(event), signal_of(event), event))
+    exits: list[tuple[GlobalRank | None, int | None, Event | None]] = [
+        (scene.roster.rank(event), signal_of(event), event) for event in scene.deaths
+    ]
     for failure in scene.failures:
         code = failure.exit_code
         exits.append((failure.who.rank, None if code is None else signal_of_code(str(code)), None))
