@@ -117,7 +117,7 @@ class Re2Engine:
         found: list[int] = []
         for start, end in _pieces(text, self._PIECE):
             for index in self._set.Match(text[start:end]) or ():
-                _each(self._patterns[index].search, text, start, end, self._owners[index], found)
+                _each(self._patterns[index].search, text, (start, end), self._owners[index], found)
         return sorted(found)
 
 
@@ -147,7 +147,7 @@ class ReEngine:
         if self._any_case:
             _words(text.lower(), self._any_case, found)
         for pattern, owner in self._bare:
-            _each(pattern.search, text, 0, len(text), owner, found)
+            _each(pattern.search, text, (0, len(text)), owner, found)
         return sorted(found)
 
 
@@ -159,7 +159,8 @@ def _words(text: bytes, words: dict[bytes, set[int]], found: list[int]) -> None:
             at = text.find(word, _onward(text, at, len(text)))
 
 
-def _each(search: Any, text: bytes, start: int, end: int, owner: int, found: list[int]) -> None:
+def _each(search: Any, text: bytes, borders: tuple[int, int], owner: int, found: list[int]) -> None:
+    start, end = borders
     match = search(text, start, end)
     while match is not None:
         at = match.start()

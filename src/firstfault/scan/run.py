@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from firstfault.model.evidence import SourceId
 from firstfault.model.words import SourceKind
 from firstfault.readers.identity import profile_source
 from firstfault.scan.collect import Collector
@@ -17,7 +20,7 @@ from firstfault.scan.results import Part, ScanResult, SourceScan, joined
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from firstfault.model.evidence import Source, SourceId
+    from firstfault.model.evidence import Source
     from firstfault.readers.open import Opened
     from firstfault.readers.store import Store
     from firstfault.scan.engines import Engine
@@ -33,6 +36,15 @@ _UNSCANNED = {
     SourceKind.MEMORY_SNAPSHOT,
     SourceKind.METRICS,
 }
+
+
+class Stretch(Struct, frozen=True):
+    """Some lines of a source, by absolute offsets; `start` is the start of a line."""
+
+    source: SourceId
+    path: str
+    start: int
+    end: int
 
 
 def scanned(source: Source) -> bool:
@@ -71,40 +83,37 @@ def scan(
     for source in opened.sources:
         if not scanned(source):
             continue
-        part = scan_stretch(
-            opened.store, source.id, source.path, 0, opened.store.size(source.id), plan, searcher, progress, block_size
-        )
+        stretch = Stretch(source.id, source.path, 0, opened.store.size(source.id))
+        part = scan_stretch(opened.store, stretch, plan, searcher, block_size=block_size, progress=progress)
         results.append(joined(source.id, [part]))
     return ScanResult(sources=tuple(results), engine=searcher.name)
 
 
 def scan_stretch(
     store: Store,
-    source: SourceId,
-    path: str,
-    start: int,
-    end: int,
+    stretch: Stretch,
     plan: Plan,
     engine: Engine,
-    progress: Callable[[int], None] | None,
-    block_size: int,
+    *,
+    block_size: int = BLOCK,
+    progress: Callable[[int], None] | None = None,
 ) -> Part:
     """Scans the lines between two offsets, of which the first is the start of a line."""
 
     def read(offset: int, buffer: memoryview) -> int:
-        return store.read_into(source, offset, buffer)
+        return store.read_into(stretch.source, offset, buffer)
 
-    collector = Collector(plan, profile_source(b"", path))
+    collector = Collector(plan, profile_source(b"", stretch.path))
     try:
-        collector = Collector(plan, profile_source(store.head(source, SAMPLE), path))
-        for region in regions(read, start, end, block_size):
+        collector = Collector(plan, profile_source(store.head(stretch.source, SAMPLE), stretch.path))
+        for region in regions(read, stretch.start, stretch.end, block_size):
             collector.take(region, engine.propose(region.data, region.size))
             if progress is not None:
                 progress(region.used)
     except OSError as error:
         collector.part.damage = f"could not be read to its end: {error.strerror or error}"
     else:
-        if collector.part.bytes < end - start:
+        if collector.part.bytes < stretch.end - stretch.start:
             collector.part.damage = "became shorter while it was read"
     return collector.part
 
