@@ -7,27 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
-from firstfault.model.evidence import SourceId
 from firstfault.model.words import SourceKind
-from firstfault.readers.identity import profile_source
-from firstfault.scan.collect import Collector
 from firstfault.scan.engines import make_engine
-from firstfault.scan.regions import BLOCK, regions
-from firstfault.scan.results import Part, ScanResult, SourceScan, joined
+from firstfault.scan.regions import BLOCK
+from firstfault.scan.results import ScanResult, SourceScan, joined
+from firstfault.scan.stretch import Stretch, scan_stretch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from firstfault.model.evidence import Source
     from firstfault.readers.open import Opened
-    from firstfault.readers.store import Store
-    from firstfault.scan.engines import Engine
-    from firstfault.scan.plan import Plan, Planned
+    from firstfault.scan.plan import Planned
 
-SAMPLE = 256 * 1024
-"""Bytes at the head of a source from which its label style is told."""
 _UNSCANNED = {
     SourceKind.BINARY,
     SourceKind.CONFIG,
@@ -36,15 +28,6 @@ _UNSCANNED = {
     SourceKind.MEMORY_SNAPSHOT,
     SourceKind.METRICS,
 }
-
-
-class Stretch(Struct, frozen=True):
-    """Some lines of a source, by absolute offsets; `start` is the start of a line."""
-
-    source: SourceId
-    path: str
-    start: int
-    end: int
 
 
 def scanned(source: Source) -> bool:
@@ -89,33 +72,4 @@ def scan(
     return ScanResult(sources=tuple(results), engine=searcher.name)
 
 
-def scan_stretch(
-    store: Store,
-    stretch: Stretch,
-    plan: Plan,
-    engine: Engine,
-    *,
-    block_size: int = BLOCK,
-    progress: Callable[[int], None] | None = None,
-) -> Part:
-    """Scans the lines between two offsets, of which the first is the start of a line."""
-
-    def read(offset: int, buffer: memoryview) -> int:
-        return store.read_into(stretch.source, offset, buffer)
-
-    collector = Collector(plan, profile_source(b"", stretch.path))
-    try:
-        collector = Collector(plan, profile_source(store.head(stretch.source, SAMPLE), stretch.path))
-        for region in regions(read, stretch.start, stretch.end, block_size):
-            collector.take(region, engine.propose(region.data, region.size))
-            if progress is not None:
-                progress(region.used)
-    except OSError as error:
-        collector.part.damage = f"could not be read to its end: {error.strerror or error}"
-    else:
-        if collector.part.bytes < stretch.end - stretch.start:
-            collector.part.damage = "became shorter while it was read"
-    return collector.part
-
-
-__all__ = ["ScanResult", "SourceScan", "scan", "scan_stretch", "scanned"]
+__all__ = ["ScanResult", "SourceScan", "scan", "scanned"]
