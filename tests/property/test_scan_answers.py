@@ -53,6 +53,9 @@ WORDS = [
 ]  # fmt: skip
 TEXT = st.lists(st.sampled_from(WORDS), max_size=60).map(b"".join)
 
+INLINE = [w for w in WORDS if not set(w) & set(b"\r\n")]
+LONG = st.lists(st.sampled_from([*INLINE, *INLINE, *INLINE, b"\n", b"\r"]), min_size=10, max_size=80).map(b"".join)
+
 
 @contextmanager
 def small_windows():
@@ -124,7 +127,7 @@ def test_nothing_but_the_bytes_matters(tmp, data, block, cuts):
         assert scan_bytes(data, tmp, engine, block, tuple(cuts)) == whole
 
 
-@given(data=TEXT, block=st.integers(1, 300), cuts=st.lists(st.integers(0, 5000), max_size=4))
+@given(data=LONG, block=st.integers(1, 300), cuts=st.lists(st.integers(0, 5000), max_size=4))
 @settings(max_examples=200, deadline=None)
 def test_long_segments_do_not_depend_on_blocks_either(tmp, data, block, cuts):
     with small_windows():

@@ -172,14 +172,16 @@ def _each(search: Any, text: bytes, borders: tuple[int, int], owner: int, found:
 
 
 def _onward(text: bytes, at: int, end: int) -> int:
-    """Where to search on after a place was proposed: behind its segment, or a byte on inside a long one."""
+    """Where to search on after a place was proposed: behind its segment where that is seen to be short, else a byte on."""
     near = min(end, at + STEP)
     newline = text.find(b"\n", at, near)
     limit = newline if newline >= 0 else near
     carriage = text.find(b"\r", at, limit)
-    if carriage >= 0:
-        return carriage + 1
-    return newline + 1 if newline >= 0 else at + 1
+    behind = carriage if carriage >= 0 else newline
+    before = max(0, at - STEP)
+    if behind < 0 or (text.rfind(b"\n", before, at) < 0 and text.rfind(b"\r", before, at) < 0):
+        return at + 1
+    return behind + 1
 
 
 def _pieces(text: bytes, size: int) -> list[tuple[int, int]]:
