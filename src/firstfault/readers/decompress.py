@@ -153,4 +153,3 @@ def _zstd() -> _Decoder:
     import zstandard  # noqa: PLC0415 - loaded where a zstd file is met
 
     return zstandard.ZstdDecompressor(max_window_size=_MEMORY // 2).decompressobj()
-

@@ -46,7 +46,7 @@ def expand(paths: Sequence[str]) -> list[str]:
     for path in paths:
         several = [path]
         if path != STDIN and not os.path.lexists(path) and glob.has_magic(path):
-            several = sorted(glob.glob(path, recursive=True)) or [path]
+            several = sorted(glob.glob(path, recursive=True)) or [path]  # noqa: PTH207 - absolute ones too
         for one in several:
             seen.setdefault(one if one == STDIN else os.path.abspath(one), one)  # noqa: PTH100 - must not follow links
     return list(seen.values())
@@ -78,7 +78,7 @@ def discover(path: str, prefix: str, limit: int) -> Iterator[Found | Refused]:
     """
     shown = prefix or PurePath(os.path.abspath(path)).name or path  # noqa: PTH100 - must not follow links
     try:
-        status = os.stat(path)
+        status = os.stat(path)  # noqa: PTH116 - names may be no text
     except FileNotFoundError:
         yield Refused(shown, CoverageState.MISSING, "no such file or folder")
         return
@@ -127,7 +127,7 @@ def _walk(folder: str, shown: str, root: str) -> Iterator[Found | Refused]:
 
 def _link(shown: str, path: str, root: str) -> Found | Refused:
     try:
-        status = os.stat(path)
+        status = os.stat(path)  # noqa: PTH116 - names may be no text
         target = os.path.realpath(path)
     except OSError as error:
         return Refused(shown, CoverageState.SKIPPED, f"a link that leads nowhere ({error.strerror})")
@@ -141,7 +141,12 @@ def _link(shown: str, path: str, root: str) -> Found | Refused:
 def _entry(shown: str, path: str, status: os.stat_result) -> Found | Refused:
     if stat.S_ISREG(status.st_mode):
         return Found(shown, str(Path(path)), status.st_size, status.st_mtime)
-    kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+    kinds = {
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
     kind = kinds.get(stat.S_IFMT(status.st_mode), "not a regular file")
     return Refused(shown, CoverageState.SKIPPED, kind)
 
@@ -151,5 +156,5 @@ def _why(error: OSError) -> str:
 
 
 def _text(name: str) -> str:
-    """A file name as text; bytes that are not UTF-8 as `\\xNN`."""
+    r"""A file name as text; bytes that are not UTF-8 as `\xNN`."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -12,9 +12,13 @@ import sys
 import tempfile
 from typing import IO, TYPE_CHECKING
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from firstfault.model.evidence import Coverage, Source, SourceId
 from firstfault.model.words import CoverageState, SourceKind
-from firstfault.readers.archives import Limits, container_of, members
+from firstfault.readers.archives import container_of, members
+from firstfault.readers.containers import Container, Limits
 from firstfault.readers.discover import STDIN, Found, Refused, discover, expand, prefixes
 from firstfault.readers.sniff import HEAD, TAIL, Sniffed, sniff
 from firstfault.readers.spool import Spool, SpoolFullError
@@ -24,6 +28,8 @@ from firstfault.readers.transcode import to_utf8
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
+
+    from typing_extensions import Self
 
 __all__ = ["Limits", "Opened", "open_inputs"]
 
@@ -41,7 +47,7 @@ class Opened:
         self.store = store
         self._spool = spool
 
-    def __enter__(self) -> Opened:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -53,6 +59,22 @@ class Opened:
         """Closes files and removes what was unpacked."""
         self.store.close()
         self._spool.close()
+
+
+class _Item(Struct, frozen=True, kw_only=True):
+    """A stretch of bytes on its way to become a source, or to be opened as a container."""
+
+    shown: str
+    extent: Extent
+    descriptor: int
+    """Open file in which the extent lies."""
+    modified: float | None = None
+    member: tuple[str, ...] = ()
+    depth: int = 0
+    damage: str = ""
+
+    def read(self, offset: int, length: int) -> bytes:
+        return read_extent(self.descriptor, self.extent, offset, length)
 
 
 class _Opener:
@@ -81,114 +103,111 @@ class _Opener:
             self.refuse(found.shown, CoverageState.SKIPPED, reason)
             return
         try:
-            size = os.fstat(descriptor).st_size
-            extent = Extent(found.real, 0, size)
-            self.take(found.shown, extent, descriptor, found.modified, (), "")
+            extent = Extent(found.real, 0, os.fstat(descriptor).st_size)
+            self.take(_Item(shown=found.shown, extent=extent, descriptor=descriptor, modified=found.modified))
         except OSError as error:
             self.refuse(found.shown, CoverageState.SKIPPED, f"unreadable: {error.strerror}")
         finally:
             os.close(descriptor)
 
-    def take(
-        self, shown: str, extent: Extent, descriptor: int, modified: float | None, member: tuple[str, ...], damage: str
-    ) -> None:
+    def take(self, item: _Item) -> None:
         """Takes one stretch of bytes: opens it where it is a container, else makes it a source.
 
         Raises:
             OSError: it can no longer be read.
         """
-        head = read_extent(descriptor, extent, 0, HEAD)
-        kind = container_of(head[:512], shown)
-        if kind is not None:
-            if len(member) >= self.limits.depth:
-                self.refuse(shown, CoverageState.SKIPPED, f"archives nested more than {self.limits.depth} deep")
-                return
-            self._container(shown, kind, extent, descriptor, modified, member, damage)
-            return
-        self._source(shown, extent, descriptor, head, modified, member, damage)
+        head = item.read(0, HEAD)
+        kind = container_of(head[:512], item.shown)
+        if kind is None:
+            self._source(item, head)
+        elif item.depth >= self.limits.depth:
+            self.refuse(item.shown, CoverageState.SKIPPED, f"archives nested more than {self.limits.depth} deep")
+        else:
+            self._container(item, kind)
 
-    def _container(
-        self,
-        shown: str,
-        kind: str,
-        extent: Extent,
-        descriptor: int,
-        modified: float | None,
-        member: tuple[str, ...],
-        damage: str,
-    ) -> None:
-        for found in members(kind, descriptor, extent, self.spool, self.limits):
+    def _container(self, item: _Item, kind: str) -> None:
+        inside = Container(item.descriptor, item.extent, self.spool, self.limits)
+        for found in members(kind, inside):
             self._taken += 1
             if self._taken > self.limits.members:
-                self.refuse(shown, CoverageState.DAMAGED, f"more than {self.limits.members:,} members: the rest was not read")
+                reason = f"more than {self.limits.members:,} members: the rest was not read"
+                self.refuse(item.shown, CoverageState.DAMAGED, reason)
                 return
-            name = f"{shown}!{_clean(found.name)}" if found.name else shown
+            name = f"{item.shown}!{_clean(found.name)}" if found.name else item.shown
             if found.extent is None or (found.extent.size == 0 and found.reason):
-                whole = not found.name and kind != "zip"
-                state = CoverageState.DAMAGED if whole or "damaged" in found.reason else CoverageState.SKIPPED
+                damaged = "damaged" in found.reason or "ends" in found.reason
+                state = CoverageState.DAMAGED if damaged else CoverageState.SKIPPED
                 self.refuse(name, state, found.reason)
                 continue
-            inner = (*member, found.name) if found.name else member
-            reason = "; ".join(r for r in (damage, found.reason) if r)
-            own = found.extent.path != extent.path
-            below = os.open(found.extent.path, os.O_RDONLY | os.O_CLOEXEC) if own else descriptor
+            own = found.extent.path != item.extent.path
+            below = os.open(found.extent.path, os.O_RDONLY | os.O_CLOEXEC) if own else item.descriptor
+            inner = _Item(
+                shown=name,
+                extent=found.extent,
+                descriptor=below,
+                modified=item.modified if found.modified is None else found.modified,
+                member=(*item.member, found.name) if found.name else item.member,
+                depth=item.depth + 1,
+                damage="; ".join(r for r in (item.damage, found.reason) if r),
+            )
             try:
-                self.take(name, found.extent, below, found.modified or modified, inner or (kind,), reason)
+                self.take(inner)
             finally:
                 if own:
                     os.close(below)
 
-    def _source(
-        self,
-        shown: str,
-        extent: Extent,
-        descriptor: int,
-        head: bytes,
-        modified: float | None,
-        member: tuple[str, ...],
-        damage: str,
-    ) -> None:
-        tail = read_extent(descriptor, extent, max(0, extent.size - TAIL), TAIL)
-        sniffed = sniff(head, tail, shown)
-        note = sniffed.note
+    def _source(self, item: _Item, head: bytes) -> None:
+        tail = item.read(max(0, item.extent.size - TAIL), TAIL)
+        sniffed = sniff(head, tail, item.shown)
+        extent, damage, note = item.extent, item.damage, sniffed.note
         if sniffed.encoding:
-            extent, sniffed, note, damage = self._transcoded(extent, descriptor, sniffed, shown, damage)
+            extent, failed = self._transcoded(item, sniffed.encoding)
+            damage = damage or failed
+            note = f"{sniffed.encoding.upper()} text, read as UTF-8"
+            sniffed = _sniff_extent(extent, item.shown)
         if sniffed.kind in _UNREAD:
             state = CoverageState.DAMAGED if damage else CoverageState.SKIPPED
-            self.coverage.append(Coverage(file=shown, state=state, reason=damage or note, bytes=0))
+            self.refuse(item.shown, state, damage or note)
             return
         state = CoverageState.DAMAGED if damage else CoverageState.READ
-        self.coverage.append(Coverage(file=shown, state=state, reason=damage or note, bytes=extent.size))
+        self.coverage.append(Coverage(file=item.shown, state=state, reason=damage or note, bytes=extent.size))
         source = Source(
             id=SourceId(len(self.sources)),
-            path=shown,
+            path=item.shown,
             kind=sniffed.kind,
             size=extent.size,
             real_path=extent.path,
-            member=member,
-            modified=modified,
+            member=item.member,
+            modified=item.modified,
         )
         self.sources.append((source, extent))
 
-    def _transcoded(
-        self, extent: Extent, descriptor: int, sniffed: Sniffed, shown: str, damage: str
-    ) -> tuple[Extent, Sniffed, str, str]:
+    def _transcoded(self, item: _Item, encoding: str) -> tuple[Extent, str]:
         start = self.spool.end
-        blocks = (read_extent(descriptor, extent, at, 1 << 20) for at in range(0, extent.size, 1 << 20))
+        damage = ""
+        blocks = (item.read(at, 1 << 20) for at in range(0, item.extent.size, 1 << 20))
         try:
-            for part in to_utf8(blocks, sniffed.encoding):
+            for part in to_utf8(blocks, encoding):
                 self.spool.write(part)
         except SpoolFullError as error:
-            damage = damage or f"too large: {error}"
-        done = self.spool.since(start)
-        with open(done.path, "rb") as file:  # noqa: PTH123 - a descriptor is needed
-            head = read_extent(file.fileno(), done, 0, HEAD)
-            tail = read_extent(file.fileno(), done, max(0, done.size - TAIL), TAIL)
-        again = sniff(head, tail, shown)
-        return done, Sniffed(again.kind, again.note), f"{sniffed.encoding.upper()} text, read as UTF-8", damage
+            damage = f"too large: {error}"
+        return self.spool.since(start), damage
 
 
-def open_inputs(paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] | None = None, limits: Limits | None = None) -> Opened:
+def _sniff_extent(extent: Extent, shown: str) -> Sniffed:
+    descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        head = read_extent(descriptor, extent, 0, HEAD)
+        tail = read_extent(descriptor, extent, max(0, extent.size - TAIL), TAIL)
+    finally:
+        os.close(descriptor)
+    again = sniff(head, tail, shown)
+    return Sniffed(SourceKind.BINARY, "not text") if again.encoding else again
+
+
+def open_inputs(
+    paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] | None = None, limits: Limits | None = None
+) -> Opened:
     """Opens everything behind some PATHs.
 
     Args:
@@ -234,7 +253,7 @@ def _standard_input(opener: _Opener, stdin: IO[bytes] | None) -> None:
         return
     descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        opener.take("<stdin>", extent, descriptor, None, (), damage)
+        opener.take(_Item(shown="<stdin>", extent=extent, descriptor=descriptor, damage=damage))
     finally:
         os.close(descriptor)
 
@@ -246,27 +265,13 @@ def _parts(stream: IO[bytes]) -> Iterator[bytes]:
 
 def _sorted(opener: _Opener, spool: Spool) -> Opened:
     order = sorted(opener.sources, key=lambda pair: (pair[0].path, pair[0].id))
-    sources = []
-    for index, (source, _) in enumerate(order):
-        sources.append(_renumbered(source, SourceId(index)))
+    sources = [replace(source, id=SourceId(index)) for index, (source, _) in enumerate(order)]
     coverage = sorted(opener.coverage, key=lambda c: (c.file, c.state.value, c.reason))
     return Opened(sources, coverage, Store([extent for _, extent in order]), spool)
 
 
-def _renumbered(source: Source, number: SourceId) -> Source:
-    return Source(
-        id=number,
-        path=source.path,
-        kind=source.kind,
-        size=source.size,
-        real_path=source.real_path,
-        member=source.member,
-        modified=source.modified,
-    )
-
-
 def _clean(name: str) -> str:
-    """Name of a member as shown: what cannot be printed as UTF-8 as `\\xNN`, no leading slash or `./`."""
+    r"""Name of a member as shown: what cannot be printed as UTF-8 as `\xNN`, no leading slash or `./`."""
     text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return text.removeprefix("./").lstrip("/")
 

@@ -33,9 +33,33 @@ _MAGIC = (
     (b"\x0a\x0d\x0d\x0a", "a packet capture"),
 )
 _SOURCE_CODE = frozenset(
-    ".py .pyi .sh .bash .c .cc .cpp .cu .cuh .h .hpp .rs .go .js .ts .java .md .rst .ipynb .html .css .sbatch .slurm".split()
+    {
+        ".py",
+        ".pyi",
+        ".sh",
+        ".bash",
+        ".c",
+        ".cc",
+        ".cpp",
+        ".cu",
+        ".cuh",
+        ".h",
+        ".hpp",
+        ".rs",
+        ".go",
+        ".js",
+        ".ts",
+        ".java",
+        ".md",
+        ".rst",
+        ".ipynb",
+        ".html",
+        ".css",
+        ".sbatch",
+        ".slurm",
+    }
 )
-_SETTINGS = frozenset(".yaml .yml .toml .ini .cfg .conf .env .properties".split())
+_SETTINGS = frozenset({".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".env", ".properties"})
 _CONTROL = bytes(b for b in range(32) if b not in b"\t\n\r\x1b\x08\x0c\x07") + b"\x7f"
 _KERNEL = re.compile(rb"(?m)^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |.{0,60}\bkernel: )")
 _DMESG_T = re.compile(rb"(?m)^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ")
@@ -43,7 +67,7 @@ _GLOG = re.compile(rb"(?m)^[IWE] ?\d\d:\d\d:\d\d\.\d+ ")
 _AISTORE = re.compile(rb"\bais(?:node|target|proxy)?\b|\bstats:|\[[tp]\[\w+\]|\b[tp]\[[A-Za-z0-9]+\]")
 _AIS_START = re.compile(rb"(?:Started up|Rotated) at \d{4}/\d\d/\d\d ")
 _STACK = re.compile(
-    rb'(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Python v\d|Traceback for thread|'
+    rb"(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Python v\d|Traceback for thread|"
     rb'    \S.* \(\S+:\d+\)|  File "[^"\n]+", line \d+(?:,)? in |    \(Python\) File |    \(C\) File |    Arguments:|    Locals:|        )'
 )
 _SCHEDULER = re.compile(
@@ -124,7 +148,9 @@ def _pickle(head: bytes, tail: bytes) -> Sniffed | None:
         return None
     if b"device_traces" in head or b"device_traces" in tail or (b"segments" in head[:4096] and b"total_size" in head):
         return Sniffed(SourceKind.MEMORY_SNAPSHOT)
-    if any(word in head or word in tail for word in (b"pg_config", b"collective_seq_id", b"nccl_version", b"pg_status")):
+    if any(
+        word in head or word in tail for word in (b"pg_config", b"collective_seq_id", b"nccl_version", b"pg_status")
+    ):
         return Sniffed(SourceKind.FLIGHT_RECORDER)
     if b"entries" in head[:4096] or b"profiling_name" in head:
         return Sniffed(SourceKind.FLIGHT_RECORDER)
@@ -158,7 +184,8 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
 
 def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
     if (b'"entries"' in start or b'"entries"' in tail) and any(
-        word in start or word in tail for word in (b'"pg_config"', b'"collective_seq_id"', b'"pg_status"', b'"nccl_version"')
+        word in start or word in tail
+        for word in (b'"pg_config"', b'"collective_seq_id"', b'"pg_status"', b'"nccl_version"')
     ):
         return Sniffed(SourceKind.FLIGHT_RECORDER)
     if b'"device_traces"' in start[:4096] and b'"segments"' in start:

@@ -99,10 +99,10 @@ class Store:
     def lines_after(
         self, source: SourceId, offset: int, max_lines: int, max_bytes: int = BLOCK
     ) -> list[tuple[int, bytes]]:
-        """Lines that start after the line which holds an offset, in order.
+        r"""Lines that start after the line which holds an offset, in order.
 
         Returns:
-            Pairs of the offset at which the line starts and its bytes without line end (`\\n` or `\\r\\n`). A line that
+            Pairs of the offset at which the line starts and its bytes without line end (`\n` or `\r\n`). A line that
             `max_bytes` (counted from `offset`) cuts is left out, unless it is the first, which is given cut.
         """
         stop = min(self.size(source), offset + max_bytes)

@@ -91,7 +91,7 @@ class Collector:
         windows: dict[int, set[int]] = {}
         for proposal in asked:
             bucket = (region.offset + (proposal >> SHIFT) - first) // STEP
-            for window in (bucket - 1, bucket):
+            for window in {max(0, bucket - 1), bucket}:
                 windows.setdefault(window, set()).add(proposal & _MASK)
         for window in sorted(windows):
             begin = first + window * STEP - region.offset

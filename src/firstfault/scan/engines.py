@@ -117,7 +117,7 @@ class Re2Engine:
         found: list[int] = []
         for start, end in _pieces(text, self._PIECE):
             for index in self._set.Match(text[start:end]) or ():
-                _each(self._patterns[index].search, text, start, end, self._owners[index], found)
+                _each(self._patterns[index].search, text, (start, end), self._owners[index], found)
         return sorted(found)
 
 
@@ -147,7 +147,7 @@ class ReEngine:
         if self._any_case:
             _words(text.lower(), self._any_case, found)
         for pattern, owner in self._bare:
-            _each(pattern.search, text, 0, len(text), owner, found)
+            _each(pattern.search, text, (0, len(text)), owner, found)
         return sorted(found)
 
 
@@ -159,7 +159,8 @@ def _words(text: bytes, words: dict[bytes, set[int]], found: list[int]) -> None:
             at = text.find(word, _onward(text, at, len(text)))
 
 
-def _each(search: Any, text: bytes, start: int, end: int, owner: int, found: list[int]) -> None:
+def _each(search: Any, text: bytes, borders: tuple[int, int], owner: int, found: list[int]) -> None:
+    start, end = borders
     match = search(text, start, end)
     while match is not None:
         at = match.start()
@@ -171,14 +172,16 @@ def _each(search: Any, text: bytes, start: int, end: int, owner: int, found: lis
 
 
 def _onward(text: bytes, at: int, end: int) -> int:
-    """Where to search on after a place was proposed: behind its segment, or a byte on inside a long one."""
+    """Where to search on after a place was proposed: behind its segment where that is seen to be short, else a byte on."""
     near = min(end, at + STEP)
     newline = text.find(b"\n", at, near)
     limit = newline if newline >= 0 else near
     carriage = text.find(b"\r", at, limit)
-    if carriage >= 0:
-        return carriage + 1
-    return newline + 1 if newline >= 0 else at + 1
+    behind = carriage if carriage >= 0 else newline
+    before = max(0, at - STEP)
+    if behind < 0 or (text.rfind(b"\n", before, at) < 0 and text.rfind(b"\r", before, at) < 0):
+        return at + 1
+    return behind + 1
 
 
 def _pieces(text: bytes, size: int) -> list[tuple[int, int]]:

@@ -38,7 +38,7 @@ def required_literals(pattern: str) -> Literals | None:
     Raises:
         re.error: the pattern is none.
     """
-    tree = parser.parse(pattern.encode("utf-8"))
+    tree: Any = parser.parse(pattern.encode("utf-8"))  # type: ignore[arg-type] # bytes are taken too
     any_case = bool(tree.state.flags & re.IGNORECASE) or _folds(tree)
     found = _best(_sets(list(tree)))
     if found is None:

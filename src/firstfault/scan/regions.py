@@ -24,7 +24,8 @@ BLOCK = 512 * 1024
 class Reader(Protocol):
     """Fills a buffer with the bytes from an absolute offset; gives how many there were, 0 at the end."""
 
-    def __call__(self, offset: int, buffer: memoryview, /) -> int: ...
+    def __call__(self, offset: int, buffer: memoryview, /) -> int:
+        """Reads once."""
 
 
 class Region(Struct):
@@ -96,4 +97,3 @@ def regions(read: Reader, start: int, end: int, block: int = BLOCK) -> Iterator[
         returns_to = 0 if newline else filled
         if len(data) > block and filled <= block // 2:
             del data[max(block, filled) :]
-

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstfault.model.evidence import SourceId
 from firstfault.model.patterns import Hit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from firstfault.model.evidence import SourceId
 
 FIRST = 4
 LAST = 2

@@ -8,23 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.model.words import SourceKind
-from firstfault.readers.identity import profile_source
-from firstfault.scan.collect import Collector
 from firstfault.scan.engines import make_engine
-from firstfault.scan.regions import BLOCK, regions
-from firstfault.scan.results import Part, ScanResult, SourceScan, joined
+from firstfault.scan.regions import BLOCK
+from firstfault.scan.results import ScanResult, SourceScan, joined
+from firstfault.scan.stretch import Stretch, scan_stretch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from firstfault.model.evidence import Source, SourceId
+    from firstfault.model.evidence import Source
     from firstfault.readers.open import Opened
-    from firstfault.readers.store import Store
-    from firstfault.scan.engines import Engine
-    from firstfault.scan.plan import Plan, Planned
+    from firstfault.scan.plan import Planned
 
-SAMPLE = 256 * 1024
-"""Bytes at the head of a source from which its label style is told."""
 _UNSCANNED = {
     SourceKind.BINARY,
     SourceKind.CONFIG,
@@ -71,42 +66,10 @@ def scan(
     for source in opened.sources:
         if not scanned(source):
             continue
-        part = scan_stretch(
-            opened.store, source.id, source.path, 0, opened.store.size(source.id), plan, searcher, progress, block_size
-        )
+        stretch = Stretch(source.id, source.path, 0, opened.store.size(source.id))
+        part = scan_stretch(opened.store, stretch, plan, searcher, block_size=block_size, progress=progress)
         results.append(joined(source.id, [part]))
     return ScanResult(sources=tuple(results), engine=searcher.name)
 
 
-def scan_stretch(
-    store: Store,
-    source: SourceId,
-    path: str,
-    start: int,
-    end: int,
-    plan: Plan,
-    engine: Engine,
-    progress: Callable[[int], None] | None,
-    block_size: int,
-) -> Part:
-    """Scans the lines between two offsets, of which the first is the start of a line."""
-
-    def read(offset: int, buffer: memoryview) -> int:
-        return store.read_into(source, offset, buffer)
-
-    collector = Collector(plan, profile_source(b"", path))
-    try:
-        collector = Collector(plan, profile_source(store.head(source, SAMPLE), path))
-        for region in regions(read, start, end, block_size):
-            collector.take(region, engine.propose(region.data, region.size))
-            if progress is not None:
-                progress(region.used)
-    except OSError as error:
-        collector.part.damage = f"could not be read to its end: {error.strerror or error}"
-    else:
-        if collector.part.bytes < end - start:
-            collector.part.damage = "became shorter while it was read"
-    return collector.part
-
-
-__all__ = ["ScanResult", "SourceScan", "scan", "scan_stretch", "scanned"]
+__all__ = ["ScanResult", "SourceScan", "scan", "scanned"]
