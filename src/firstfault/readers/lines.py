@@ -74,7 +74,9 @@ def _next_newline(store: TextStore, source: SourceId, at: int, end: int) -> int 
     return None
 
 
-def lines_back(store: TextStore, source: SourceId, offset: int, number: int, max_lines: int, max_bytes: int = CHUNK) -> list[Line]:
+def lines_back(
+    store: TextStore, source: SourceId, offset: int, number: int, max_lines: int, max_bytes: int = CHUNK
+) -> list[Line]:
     """Lines before the line that starts at an offset and has a number, oldest first; one that is not whole is left out."""
     start = max(0, offset - max_bytes)
     data = store.read(source, start, offset - start)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from firstfault.model.evidence import SourceId
     from firstfault.readers.identity import SourceProfile
+    from firstfault.readers.stamps import Stamp
 
 MOST_BYTES = 1024 * 1024
 """How far past its start a traceback is followed."""
@@ -61,6 +62,8 @@ class Raised(Struct, frozen=True):
     who: Who
     lines: frozenset[int]
     """Numbers of the lines of its message, the last line of the traceback among them."""
+    stamp: Stamp | None = None
+    """Time stamp in front of the last line."""
 
 
 class Block(Struct, frozen=True):
@@ -93,6 +96,7 @@ class _Said(NamedTuple):
     level: str | None
     headed: bool
     """Whether a logger's header stands before the text."""
+    stamp: Stamp | None
 
 
 class _Open:
@@ -183,7 +187,18 @@ class _Reader:
         headed = (chain.level is not None or chain.c10 or chain.device is not None) and raw[:1] != b"{"
         start = piece.start + at
         line = piece.line
-        return _Said(line, line.offset + start, start + 1, clean(body), body, found.key, found.who, found.level, headed)
+        return _Said(
+            line,
+            line.offset + start,
+            start + 1,
+            clean(body),
+            body,
+            found.key,
+            found.who,
+            found.level,
+            headed,
+            found.stamp,
+        )
 
     def _one(self, said: _Said) -> None:
         if HEAD.decode() in said.text:
@@ -283,7 +298,11 @@ class _Reader:
         if is_traceback_part(text) and not said.headed:
             block.lines.add(said.line.number)
             return not block.mixed
-        last = None if said.headed or (text[:1].isspace()) else read_last(text, near=block.near and (block.alone or bool(block.frames)))
+        last = (
+            None
+            if said.headed or (text[:1].isspace())
+            else read_last(text, near=block.near and (block.alone or bool(block.frames)))
+        )
         if last is None:
             block.near = block.alone
             block.foreign += 1
@@ -351,7 +370,8 @@ class _Reader:
         if last is None:
             return None
         caught = block.caught or (
-            block.before is not None and was_caught(block.before.text, block.before.level if block.before.headed else None, block.frames)
+            block.before is not None
+            and was_caught(block.before.text, block.before.level if block.before.headed else None, block.frames)
         )
         if not caught and block.first.headed:
             caught = was_caught("error", block.first.level, block.frames)
@@ -368,7 +388,7 @@ class _Reader:
             complete=not block.mixed,
         )
         span = Span(self.source, last.offset, len(last.raw.rstrip()), last.line.number, last.column)
-        return Raised(exception, span, who, frozenset(block.message_lines))
+        return Raised(exception, span, who, frozenset(block.message_lines), last.stamp)
 
     def _emit(self, block: _Open) -> None:
         raised = self._raised(block)
@@ -376,9 +396,11 @@ class _Reader:
         if raised is None and block.chain:
             raised = _cut(block.chain.pop())
         if raised is None:
-            exception = PythonException(kind="", message="", frames=tuple(block.frames), user_frame=user_frame(block.frames), complete=False)
+            exception = PythonException(
+                kind="", message="", frames=tuple(block.frames), user_frame=user_frame(block.frames), complete=False
+            )
             span = Span(self.source, first.offset, len(first.raw.rstrip()), first.line.number, first.column)
-            raised = Raised(exception, span, first.who, frozenset((first.line.number,)))
+            raised = Raised(exception, span, first.who, frozenset((first.line.number,)), first.stamp)
         self.done.append(
             Block(
                 raised=raised,
@@ -427,10 +449,12 @@ def _cut(raised: Raised) -> Raised:
         kind=old.kind, message=old.message, frames=old.frames, user_frame=old.user_frame, chained_from=old.chained_from,
         in_worker=old.in_worker, ignored=old.ignored, complete=False,
     )  # fmt: skip
-    return Raised(exception, raised.span, raised.who, raised.lines)
+    return Raised(exception, raised.span, raised.who, raised.lines, raised.stamp)
 
 
-def read_tracebacks(store: TextStore, source: SourceId, heads: Sequence[tuple[int, int]], profile: SourceProfile) -> list[Block]:
+def read_tracebacks(
+    store: TextStore, source: SourceId, heads: Sequence[tuple[int, int]], profile: SourceProfile
+) -> list[Block]:
     """Puts together every traceback that begins at one of the given lines.
 
     Args:
@@ -466,7 +490,9 @@ def read_traceback(store: TextStore, source: SourceId, offset: int, number: int,
     return read_tracebacks(store, source, [(number, offset)], profile)
 
 
-def read_traceback_before(store: TextStore, source: SourceId, offset: int, number: int, key: bytes, profile: SourceProfile) -> Block | None:
+def read_traceback_before(
+    store: TextStore, source: SourceId, offset: int, number: int, key: bytes, profile: SourceProfile
+) -> Block | None:
     """Finds the traceback of which the line at an offset is the last, by reading back from it; None where there is none near."""
     back = lines_back(store, source, offset, number, 400)
     heads = [line for line in back if HEAD in line.text]
