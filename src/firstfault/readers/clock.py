@@ -197,11 +197,10 @@ class SourceClock:
 
     def _mark(self, offset: int) -> tuple[float | None, str | None]:
         start = max(0, offset - MARK_BYTES)
-        found = None
-        for found in _MARK.finditer(self.store.read(self._id, start, offset - start)):
-            pass
-        if found is None or found["mon"].lower() not in MONTHS:
+        marks = list(_MARK.finditer(self.store.read(self._id, start, offset - start)))
+        if not marks or marks[-1]["mon"].lower() not in MONTHS:
             return None, None
+        found = marks[-1]
         base = _midnight(_Date(2000 + int(found["y"]), MONTHS[found["mon"].lower()], int(found["d"])))
         if base is None:
             return None, None
@@ -219,7 +218,7 @@ class SourceClock:
     def _lines(self, offset: int, number: int, *, back: bool) -> Sequence[Line]:
         """Lines near one, the nearest first, itself left out."""
         if back:
-            return lines_back(self.store, self._id, offset, number, NEAR_LINES, NEAR_BYTES)[::-1]
+            return lines_back(self.store, self._id, offset, number, NEAR_LINES, max_bytes=NEAR_BYTES)[::-1]
         return [x for x in lines_from(self.store, self._id, offset, number, NEAR_BYTES) if x.number != number][
             :NEAR_LINES
         ]

@@ -11,7 +11,7 @@ from firstfault.model.words import Mark, Role
 from firstfault.readers.clock import past_midnight
 from firstfault.readers.frames import HEAD, read_last
 from firstfault.readers.identity import locate
-from firstfault.readers.traceback import Block, Raised, read_traceback_before, read_tracebacks
+from firstfault.readers.traceback import read_traceback_before, read_tracebacks
 from firstfault.readers.who import join_fields, join_line
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from firstfault.readers.clock import SourceClock
     from firstfault.readers.identity import Located, SourceProfile
     from firstfault.readers.lines import TextStore
+    from firstfault.readers.raised import Block, Raised
     from firstfault.readers.stamps import Stamp
 
 START = "python.traceback_start"
@@ -39,6 +40,7 @@ def build_events(
     source: SourceId,
     profile: SourceProfile,
     signatures: Mapping[str, SignatureFile],
+    *,
     clock: SourceClock | None = None,
 ) -> list[Event]:
     """Events of one source, by offset.
@@ -115,7 +117,9 @@ class _Builder:
                 continue
             looked += 1
             key = self._place(hit).key
-            block = read_traceback_before(self.store, self.source, self._line_start(hit), hit.line, key, self.profile)
+            block = read_traceback_before(
+                self.store, self.source, self._line_start(hit), hit.line, key=key, profile=self.profile
+            )
             if block is not None:
                 blocks.append(block)
                 known |= block.lines

@@ -22,9 +22,9 @@ _EXCEPTION_WORD = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Warning|Fault|Failure|Timeout|Iteration|Expired|Empty|Full|Invalid|NotFound|Aborted|"
     r"Cancelled|Refused|Killed|Unavailable|Denied|OutOfMemory|Mismatch|Group|EnforceNotMet|error|timeout)(?:\(\w+\))?$",
 )
-_NOT_LAST = frozenset(
-    "DEBUG INFO NOTICE WARNING WARN ERROR CRITICAL FATAL Epoch Training Validation Testing Loading Saving Note NOTE Hint HINT "
-    "Map Filter Iteration Step Loss Warning Downloading Traceback File Files Rank Total Time Using".split(),
+_NOT_LAST = re.compile(
+    r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|Epoch|Training|Validation|Testing|Loading|Saving|Note|NOTE|Hint|HINT|"
+    r"Map|Filter|Iteration|Step|Loss|Warning|Downloading|Traceback|Files?|Rank|Total|Time|Using)$",
 )
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _WORKER = re.compile(r"Caught (\S{1,120}) in (?:DataLoader worker process (\d{1,6})|pin memory thread|replica)")
@@ -79,7 +79,7 @@ def read_last(text: str, *, near: bool) -> tuple[str, str] | None:
         near: whether the line before it, of the same speaker, was part of the traceback: then any class name will do.
     """
     found = _LAST.match(text.rstrip())
-    if found is None or found[1] in _NOT_LAST:
+    if found is None or _NOT_LAST.match(found[1]):
         return None
     name = found[1]
     short = name.rsplit(".", 1)[-1]

@@ -75,7 +75,7 @@ def _next_newline(store: TextStore, source: SourceId, at: int, end: int) -> int 
 
 
 def lines_back(
-    store: TextStore, source: SourceId, offset: int, number: int, max_lines: int, max_bytes: int = CHUNK
+    store: TextStore, source: SourceId, offset: int, number: int, max_lines: int, *, max_bytes: int = CHUNK
 ) -> list[Line]:
     """Lines before the line that starts at an offset and has a number, oldest first; one that is not whole is left out."""
     start = max(0, offset - max_bytes)
@@ -95,7 +95,7 @@ def lines_back(
 
 
 class Piece(NamedTuple):
-    """What one speaker says in one line: a `\\r` part, or a part behind an inner prefix."""
+    r"""What one speaker says in one line: a `\r` part, or a part behind an inner prefix."""
 
     line: Line
     start: int

@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
-
-from firstfault.model.evidence import Frame, LocalRank, PythonException, Span, Who
+from firstfault.model.evidence import Frame, PythonException, Span, Who
 from firstfault.readers.frames import (
     CHAINED,
     HEAD,
@@ -27,6 +25,7 @@ from firstfault.readers.frames import (
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import Line, Piece, TextStore, lines_back, lines_from, pieces_of
 from firstfault.readers.prefixes import read_chain
+from firstfault.readers.raised import Block, Raised, as_cut, json_text, one_line, with_worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -51,35 +50,6 @@ _ENDS_MESSAGE = re.compile(
     r"[A-Za-z_/.\w\-]+\.py:\d+: \w*Warning: )|\d+%\|",
 )
 _REPRINT = re.compile(r"^\s*traceback\s*: ")
-
-
-class Raised(Struct, frozen=True):
-    """One exception of a block: the one that counts, or an earlier one of its chain."""
-
-    exception: PythonException
-    span: Span
-    """Of the last line, from its class name on; of the head where there is no last line."""
-    who: Who
-    lines: frozenset[int]
-    """Numbers of the lines of its message, the last line of the traceback among them."""
-    stamp: Stamp | None = None
-    """Time stamp in front of the last line."""
-
-
-class Block(Struct, frozen=True):
-    """One traceback with its whole chain."""
-
-    raised: Raised
-    earlier: tuple[Raised, ...]
-    """Exceptions from which it was chained, oldest first."""
-    first_line: int
-    first_offset: int
-    lines: frozenset[int]
-    """Numbers of all lines that belong to it."""
-    key: bytes
-    """Stream key of its speaker."""
-    reprinted: bool = False
-    """Whether a launcher's banner printed it again."""
 
 
 class _Said(NamedTuple):
@@ -183,7 +153,7 @@ class _Reader:
         at = found.body if head >= found.body > chain.position else min(chain.position, len(raw))
         body = raw[at:]
         if raw.lstrip()[:1] == b"{" and at:
-            body = _json_text(body)
+            body = json_text(body)
         headed = (chain.level is not None or chain.c10 or chain.device is not None) and raw[:1] != b"{"
         start = piece.start + at
         line = piece.line
@@ -376,13 +346,13 @@ class _Reader:
         if not caught and block.first.headed:
             caught = was_caught("error", block.first.level, block.frames)
         block.caught = caught
-        who = last.who if block.worker is None else _with_worker(last.who, block.worker)
+        who = last.who if block.worker is None else with_worker(last.who, block.worker)
         exception = PythonException(
             kind=block.kind,
             message="\n".join(block.message)[:MOST_MESSAGE],
             frames=tuple(block.frames),
             user_frame=user_frame(block.frames),
-            chained_from=tuple(_one_line(r.exception) for r in block.chain),
+            chained_from=tuple(one_line(r.exception) for r in block.chain),
             in_worker=block.worker is not None,
             ignored=caught or ended_nothing(block.kind, block.frames),
             complete=not block.mixed,
@@ -394,7 +364,7 @@ class _Reader:
         raised = self._raised(block)
         first = block.first
         if raised is None and block.chain:
-            raised = _cut(block.chain.pop())
+            raised = as_cut(block.chain.pop())
         if raised is None:
             exception = PythonException(
                 kind="", message="", frames=tuple(block.frames), user_frame=user_frame(block.frames), complete=False
@@ -423,35 +393,6 @@ class _Reader:
                     blocks.remove(block)
 
 
-def _json_text(body: bytes) -> bytes:
-    r"""Message of a JSON line up to its closing quote, a `\n` at its end left out."""
-    found = re.match(rb'(?:[^"\\]|\\.)*', body)
-    text = body if found is None else found.group()
-    return text.removesuffix(b"\\n").replace(b'\\"', b'"').replace(b"\\t", b"\t")
-
-
-def _with_worker(who: Who, worker: int) -> Who:
-    return Who(
-        who.rank, LocalRank(who.local_rank) if who.local_rank is not None else None, who.node_rank, who.group_rank, who.group,
-        who.host, who.pid, who.device, worker, who.label,
-    )  # fmt: skip
-
-
-def _one_line(exception: PythonException) -> str:
-    first = exception.message.split("\n", 1)[0]
-    return f"{exception.kind}: {first}" if first else exception.kind
-
-
-def _cut(raised: Raised) -> Raised:
-    """The same exception, with the mark that what followed it is lost."""
-    old = raised.exception
-    exception = PythonException(
-        kind=old.kind, message=old.message, frames=old.frames, user_frame=old.user_frame, chained_from=old.chained_from,
-        in_worker=old.in_worker, ignored=old.ignored, complete=False,
-    )  # fmt: skip
-    return Raised(exception, raised.span, raised.who, raised.lines, raised.stamp)
-
-
 def read_tracebacks(
     store: TextStore, source: SourceId, heads: Sequence[tuple[int, int]], profile: SourceProfile
 ) -> list[Block]:
@@ -472,7 +413,7 @@ def read_tracebacks(
         if number <= behind:
             continue
         reader = _Reader(profile, source)
-        for line in lines_back(store, source, offset, number, 12, 8192):
+        for line in lines_back(store, source, offset, number, 12, max_bytes=8192):
             reader.remember(line)
         wanted = {n for n, _ in heads if n >= number}
         for line in lines_from(store, source, offset, number, MOST_BYTES):
@@ -491,7 +432,7 @@ def read_traceback(store: TextStore, source: SourceId, offset: int, number: int,
 
 
 def read_traceback_before(
-    store: TextStore, source: SourceId, offset: int, number: int, key: bytes, profile: SourceProfile
+    store: TextStore, source: SourceId, offset: int, number: int, *, key: bytes, profile: SourceProfile
 ) -> Block | None:
     """Finds the traceback of which the line at an offset is the last, by reading back from it; None where there is none near."""
     back = lines_back(store, source, offset, number, 400)
@@ -505,7 +446,7 @@ def read_traceback_before(
 
 def _up_to(store: TextStore, source: SourceId, head: Line, number: int, profile: SourceProfile) -> Iterable[Block]:
     reader = _Reader(profile, source)
-    for line in lines_back(store, source, head.offset, head.number, 12, 8192):
+    for line in lines_back(store, source, head.offset, head.number, 12, max_bytes=8192):
         reader.remember(line)
     for line in lines_from(store, source, head.offset, head.number, MOST_BYTES):
         reader.feed(line)
