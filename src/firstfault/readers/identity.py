@@ -78,6 +78,8 @@ class Located(Struct, frozen=True):
     stamp: Stamp | None
     level: str | None
     """Level word of the logger (`WARNING`); the letters of C++ loggers are spelt out."""
+    key: bytes
+    """Stream key, as `stream_key` gives it."""
 
 
 def profile_source(sample: bytes, path: str) -> SourceProfile:
@@ -238,7 +240,8 @@ def locate(segment: bytes, position: int, profile: SourceProfile) -> Located:
             break
         body = bar.end()
     level = part.level if part.level is not None else line.level
-    return Located(_with_name(_who(segment, line, part), profile), body, stamp, level)
+    who = _who(segment, line, part)
+    return Located(_with_name(who, profile), body, stamp, level, who_key(who))
 
 
 def _who(segment: bytes, line: Chain, part: Chain) -> Who:

@@ -54,7 +54,7 @@ _LEVEL = re.compile(rb"(?P<level>" + LEVELS + rb")(?::[\w.\-]{1,120}:|\s{0,6}[:|
 _LEVEL_BARE = re.compile(rb"(?P<level>" + LEVELS + rb")\s{1,6}")
 _COMPOSER = re.compile(rb"rank(?P<rank>\d{1,6})\[(?P<pid>\d{1,8})\]\[[\w\- ]{1,60}\]: ")
 _RANK_WORD = re.compile(rb"[Rr]ank ?(?P<rank>\d{1,6}) ?(?:: |\| |- |\] )")
-_NAME = re.compile(rb"[A-Za-z_][\w.\-]{0,100}(?:: (?=\[)| - | \| |:(?=[\w./]{1,80}:\d{1,6}[: ]))")
+_NAME = re.compile(rb"[A-Za-z_][\w.\-]{0,100}(?:: (?=\[" + LEVELS + rb"\])| - | \| |:(?=[\w./]{1,80}:\d{1,6}[: ]))")
 _CALL_SITE = re.compile(rb"[\w.<>/\-]{1,120}:(?:[\w<>.]{1,80}:)?\d{1,6}(?: - | \| |: | )")
 _SEPARATOR = re.compile(rb"(?:-{1,2}|\||>>|:|=>|,|\])(?: |$)")
 _KMSG = re.compile(rb"<\d{1,3}>")

@@ -81,6 +81,8 @@ class Stamp(Struct, frozen=True, kw_only=True):
     first: int | None = None
     """First of two numbers of which one is the month (`06/27/2024`), where the text alone does not tell."""
     second_number: int | None = None
+    month_first: bool | None = None
+    """Which order two such numbers have, where one of them can only be a day; tells about the other lines of the source."""
     zone: str | None = None
     """`Z` or an offset such as `+08:00`."""
     uptime: float | None = None
@@ -161,6 +163,7 @@ def build_stamp(style: str, found: re.Match[bytes]) -> Stamp | None:
         day=day,
         first=first,
         second_number=second,
+        month_first=None if part.get("a") is None or first is not None else int(part["b"]) > 12,
         zone=_zone(part.get("z") or part.get("z1")),
     )
 
