@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Literal
 from firstfault.analysis.case import Observations
 from firstfault.analysis.conclude import Conclusion, conclude
 from firstfault.analysis.verify import Verifier
-from firstfault.model.evidence import Coverage, ProgressSample, SourceId, Who
+from firstfault.model.evidence import Coverage, ProgressSample
 from firstfault.model.words import CoverageState
 from firstfault.pipelines.build import Builder
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.readers.banners import read_failures
-from firstfault.readers.events import build_events, decode
-from firstfault.readers.identity import SourceProfile, profile_source
+from firstfault.readers.clock import SourceClock, settle_clocks
+from firstfault.readers.events import build_events
+from firstfault.readers.identity import profile_source
 from firstfault.readers.numbering import missing_names
 from firstfault.readers.open import Opened, open_inputs
 from firstfault.readers.progress import progress_samples
-from firstfault.scan.run import SAMPLE, scan, scanned
+from firstfault.scan.run import scan, scanned
+from firstfault.scan.stretch import SAMPLE
 from firstfault.signatures.library import Library, load_library
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def diagnose(
         result = scan(opened, library, executor=options.engine, progress=progress)
         seen = observe(opened, result, library, options)
         conclusion = conclude(seen, library, _attempt(options))
-        verifier = Verifier(opened.store, decode=decode)
+        verifier = Verifier(opened.store, decode=_decode)
         return Builder(conclusion, verifier).build()
 
 
@@ -74,29 +76,34 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
     events: list[Event] = []
     failures: list[Failure] = []
     samples: list[ProgressSample] = []
-    place: dict[SourceId, Who] = {}
-    for source in opened.sources:
-        if not scanned(source):
-            continue
-        profile: SourceProfile = profile_source(opened.store.head(source.id, SAMPLE), source.path)
-        place[source.id] = profile.who
+    store = opened.store
+    read = [s for s in opened.sources if scanned(s) and result.of(s.id) is not None]
+    profiles = {s.id: profile_source(store.head(s.id, SAMPLE), s.path) for s in read}
+    clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s in read}
+    settle_clocks([clocks[s.id] for s in read])
+    for source in read:
         found = result.of(source.id)
-        if found is None:
-            continue
-        events.extend(build_events(found, opened.store, source, profile, library))
-        failures.extend(read_failures(found, opened.store, source, profile))
-        samples.extend(progress_samples(opened.store, source, profile, [h.offset for h in found.hits]))
+        assert found is not None
+        profile, clock = profiles[source.id], clocks[source.id]
+        own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
+        events.extend(own)
+        failures.extend(read_failures(store, source.id, profile, own, clock=clock))
+        samples.extend(progress_samples(store, source.id, profile, [e.span.offset for e in own], clock=clock))
     return Observations(
         sources=opened.sources,
         events=tuple(events),
         failures=tuple(failures),
         progress=tuple(samples),
         coverage=_coverage(opened, result),
-        place=place,
+        place={i: p.who for i, p in profiles.items()},
         missing_files=missing_names(s.path for s in opened.sources),
         job_state=options.job_state,
         exit_code=options.exit_code,
     )
+
+
+def _decode(raw: bytes) -> str:
+    return raw.decode("utf-8", "backslashreplace")
 
 
 def _coverage(opened: Opened, result: ScanResult) -> tuple[Coverage, ...]:
