@@ -272,6 +272,15 @@ def past_midnight(times: Sequence[When]) -> list[When]:
     return found
 
 
+def instant(stamp: Stamp) -> When:
+    """Interval of a stamp that states its whole date; unknown for any other."""
+    if stamp.year is None or stamp.month is None or stamp.day is None:
+        return When()
+    base = _midnight(_Date(stamp.year, stamp.month, stamp.day))
+    seconds = stamp.hour * 3600 + stamp.minute * 60 + stamp.second + stamp.fraction
+    return When() if base is None else _interval(base + seconds, stamp.precision, stamp.zone, dated=True, yeared=True)
+
+
 def _midnight(date: _Date) -> float | None:
     if not 1 <= date.month <= 12 or not 1 <= date.day <= calendar.monthrange(date.year, date.month)[1]:
         return None

@@ -28,6 +28,7 @@ _NOT_HOSTS = re.compile(
     rb"(?i)(?:debug|info|notice|warning|warn|error|critical|fatal|traceback|epoch|step|iter\w*|loss|rank\d*|train\w*|valid\w*|"
     rb"eval\w*|test\w*|loading|saving|srun|slurmstepd|note|hint|file|frame|\d+|.*(?:error|exception))$",
 )
+_LEVEL_WORDS = re.compile(rb"(?i)(?:debug|info|notice|warning|warn|error|critical|fatal|epoch|step|iter\w*)$")
 _ADDRESS = re.compile(rb"(?:\d{1,3}\.){3}\d{1,3}$")
 _ROLE = re.compile(rb"\[([A-Za-z_]{3,20})\d{1,4}\]:")
 _STREAM = re.compile(rb"\[rank\d{1,6}\]:(?![ \n]|\[[EWIF][ \d]|[EWIFV]\d{4} |$)")
@@ -116,7 +117,8 @@ def _style(lines: list[bytes]) -> tuple[str, set[str]]:
             continue
         if style == "srun_label":
             return (style, set()) if _small_numbers(labels) else ("none", set())
-        good = {x for x in labels if not _NOT_HOSTS.match(x) or _ADDRESS.match(x)}
+        bad = _LEVEL_WORDS if style in {"compose", "stern"} else _NOT_HOSTS
+        good = {x for x in labels if not bad.match(x) or _ADDRESS.match(x)}
         if sum(labels[x] for x in good) >= 0.9 * len(lines) and len(good) <= max(2, len(lines) // 4):
             return style, {x.decode("ascii", "replace") for x in good}
     return "none", set()

@@ -22,7 +22,7 @@ from firstfault.readers.frames import (
     was_caught,
     worker_of,
 )
-from firstfault.readers.identity import locate
+from firstfault.readers.identity import SourceProfile, locate
 from firstfault.readers.lines import Line, Piece, TextStore, lines_back, lines_from, pieces_of
 from firstfault.readers.prefixes import read_chain
 from firstfault.readers.raised import Block, Raised, as_cut, json_text, one_line, with_worker
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from firstfault.model.evidence import SourceId
-    from firstfault.readers.identity import SourceProfile
     from firstfault.readers.stamps import Stamp
 
 MOST_BYTES = 1024 * 1024
@@ -41,6 +40,7 @@ MOST_OWN_FOREIGN = 300
 MOST_MESSAGE_LINES = 200
 MOST_MESSAGE = 4096
 MOST_FRAMES = 200
+MOST_TEXT_LINES = 5000
 MOST_WAIT = 3000
 """Lines of other speakers after which a finished exception waits no longer for more of its message."""
 
@@ -49,6 +49,7 @@ _ENDS_MESSAGE = re.compile(
     r"\[\w|`Trainer|GPU available|=====|-----|\*\*\*\*\*|Killed$|Epoch \d|WARNING|ERROR|INFO|E\d{4} |W\d{4} |wandb: |Aborted|Segmentation fault|"
     r"[A-Za-z_/.\w\-]+\.py:\d+: \w*Warning: )|\d+%\|",
 )
+_PLAIN = SourceProfile()
 _REPRINT = re.compile(r"^\s*traceback\s*: ")
 
 
@@ -454,3 +455,12 @@ def _up_to(store: TextStore, source: SourceId, head: Line, number: int, profile:
             break
     reader.close()
     return reader.done
+
+
+def read_text(text: str, source: SourceId) -> PythonException | None:
+    """The exception of a whole traceback that is kept as text, as in an error.json; None where the text is none."""
+    reader = _Reader(_PLAIN, source)
+    for number, line in enumerate(text.split("\n")[:MOST_TEXT_LINES], start=1):
+        reader.feed(Line(number, 0, line.encode("utf-8", "backslashreplace")))
+    reader.close()
+    return reader.done[-1].raised.exception if reader.done else None
