@@ -58,6 +58,7 @@ def redact(diagnosis: Diagnosis, level: Level, *, key: bytes | None = None) -> R
     removed: dict[str, int] = {}
     if level != "none":
         secrets = SecretFilter()
+        _each(whole, secrets.learn)
         whole = walk(whole, secrets.clean)
         removed.update(secrets.removed)
     if level == "identities":

@@ -90,7 +90,13 @@ def build(text="[rank37]: tokenizing shard 12 of 40", **changes):
         ],
         "timeline": [TimelineEntry(time=first.time, what="last line of rank 37", evidence=first, count=3)],
         "counts": [
-            Count(signature="nccl.timeout", title="Watchdog time-out", total=127, files={"error-4711-0.out": 127}, ranks={"10": 1, "9": 2})
+            Count(
+                signature="nccl.timeout",
+                title="Watchdog time-out",
+                total=127,
+                files={"error-4711-0.out": 127},
+                ranks={"10": 1, "9": 2},
+            )
         ],
         "key_lines": [other],
         "ranks": Ranks(

@@ -134,9 +134,9 @@ def _stem(word: str) -> str:
 def _exit_by_signal(library: Library, asked: str, kind: str, number: str) -> Iterator[Explained]:
     """`exit 137`, `signal 9` and `SIGKILL` are one thing in three spellings; the table holds it as `-9`."""
     which: int | None = None
-    if asked.upper().startswith("SIG") or asked.upper() in {"KILL", "TERM"}:
-        name = asked.upper() if asked.upper().startswith("SIG") else f"SIG{asked.upper()}"
-        which = next((s.value for s in signal.Signals if s.name == name), None)
+    name = asked.upper() if asked.upper().startswith("SIG") else f"SIG{asked.upper()}"
+    if name in signal.Signals.__members__:
+        which = signal.Signals[name].value
     elif number.isdecimal():
         if "signal" in kind or "sig" in kind.split():
             which = int(number)

@@ -83,13 +83,20 @@ _STRONG = (
     r"|sharedaccesssignature|connection[_-]?string"
 )
 _NAMED = re.compile(
-    rf"(?P<name>[\w.-]*?(?:(?P<password>{_PASSWORDS})|(?P<strong>{_STRONG})|(?P<weak>token|key|auth|sig|signature))\d*)"
-    r"(?![\w-])"
-    r"(?:(?P<sep>\\*[\"']?\s{0,4}(?:=>|:=|[:=])\s{0,4})|(?<=\w)(?P<flag>\\*[\"']?,?\s{1,4}))"
-    r"(?P<value>b?(?P<quote>\\*[\"'])(?:(?!(?P=quote))[^\r\n])*"
-    r"|(?:(?![,;&|]\s*\\*[\"']?[\w.-]+\\*[\"']?\s*[=:]|[)\]}]+(?:[\s,;.]|$))[^\s\"'`\\])+)",
+    rf"(?:(?P<password>{_PASSWORDS})|(?P<strong>{_STRONG})|(?P<weak>token|key|auth|sig|signature))\d*(?P<end>)(?![\w-])"
+    r"(?:(?P<sep>\\*[\"']?\s{0,4}(?:=>|:=|[:=])\s{0,4})|(?P<flag>\\*[\"']?,?\s{1,4}))"
+    r"(?P<value>b?(?P<quote>\\*[\"'])(?:(?!(?P=quote))[^\r\n]){0,8192}"
+    r"|(?:(?![,;&|]\s*\\*[\"']?[\w.-]+\\*[\"']?\s*[=:]|[)\]}]+(?:[\s,;.]|$))[^\s\"'`\\]){1,8192})",
     re.IGNORECASE,
 )
+"""A word that speaks of a secret, at the end of a name, and what stands behind it; the name's front is read backwards."""
+_FRONT = re.compile(r"[\w.-]*\Z")
+EDGE = 120
+"""Characters at the end of a window in which a cut secret is looked for; a longer run costs too much to look through."""
+KNOWN = 8
+"""Characters from which a secret's value is looked for in other texts too."""
+NAME = 80
+"""Characters of a name that are looked at."""
 _TRIVIAL = re.compile(
     r"(?:|none|null|nil|true|false|yes|no|on|off|str|string|bytes|int|bool|any|optional\[.*|str\s*\|.*|\*+|x{3,}|\.{2,}|…|-"
     r"|\$\w+|\$\{.*|\$\(.*|%\w|%\(.*|\{+[^{}\"':]*\}+|\{|\[|\(|<[^>]*>?|\[removed:.*|os\.(?:environ|getenv).*|redacted|hidden"
@@ -170,19 +177,20 @@ def _named(text: str) -> Iterator[Secret]:
     at = 0
     while (match := _NAMED.search(text, at)) is not None:
         start, end = match.span("value")
+        front = _FRONT.search(text, max(0, match.start() - NAME), match.start())
+        name = ("" if front is None else front.group()) + text[match.start() : match.end("end")]
         quote = match["quote"]
         if quote is not None:
             start += match["value"].index(quote) + len(quote)
         value = text[start:end]
-        kind = _kind(match, value)
+        kind = _kind(match, name, value)
         # Where this is no secret, its value may yet be the name of one: `key=password=x`.
-        at = max(end, match.start() + 1) if kind else max(match.end("name"), match.start() + 1)
+        at = max(end, match.end("end")) if kind else match.end("end")
         if kind:
             yield Secret(start, end, kind)
 
 
-def _kind(match: re.Match[str], value: str) -> str | None:
-    name = match["name"]
+def _kind(match: re.Match[str], name: str, value: str) -> str | None:
     if _TRIVIAL.fullmatch(value.strip()) or _MODEL_TOKEN.search(name):
         return None
     flag = match["flag"]
@@ -203,26 +211,46 @@ def _cut(text: str) -> Iterator[Secret]:
     if head is not None and looks_random(head.group().rjust(16, "0")):
         yield Secret(head.start(), head.end(), "cut secret")
     for pattern in (_CUT_PREFIX, _EDGE_TAIL):
-        tail = pattern.search(text)
+        tail = pattern.search(text, len(text) - EDGE)
         if tail is not None and (pattern is _CUT_PREFIX or looks_random(tail.group().rjust(16, "0"))):
             yield Secret(tail.start(), tail.end(), "cut secret")
             return
 
 
 class SecretFilter:
-    """Takes secrets out of texts and counts what it took, by kind."""
+    """Takes secrets out of texts and counts what it took, by kind.
+
+    A value that is once seen as a secret is one wherever else it stands: learn all texts first, then clean them.
+    """
 
     def __init__(self) -> None:
         self.removed: dict[str, int] = {}
+        self._known: set[str] = set()
+
+    def learn(self, text: str) -> None:
+        """Remembers the values of a text's secrets; short ones and plain words are not, they may be anything elsewhere."""
+        for start, end, _ in find_secrets(text):
+            # `user:password` and `Bearer token` hold one that may stand alone elsewhere.
+            self._known.update(
+                part for part in re.split(r"[\s:]+", text[start:end]) if len(part) >= KNOWN and re.search(r"\d", part)
+            )
 
     def clean(self, text: str) -> str:
         """The text with each secret replaced by `[removed:kind]`; unchanged where there is none."""
         found = find_secrets(text)
-        if not found:
-            return text
+        if found:
+            self.learn(text)
         parts, at = [], 0
         for start, end, kind in found:
-            self.removed[kind] = self.removed.get(kind, 0) + 1
+            self._count(kind)
             parts += [text[at:start], f"[removed:{kind}]"]
             at = end
-        return "".join([*parts, text[at:]])
+        cleaned = "".join([*parts, text[at:]])
+        for value in sorted(self._known, key=lambda v: (-len(v), v)):
+            if value in cleaned:
+                self._count("known secret")
+                cleaned = cleaned.replace(value, "[removed:known secret]")
+        return cleaned
+
+    def _count(self, kind: str) -> None:
+        self.removed[kind] = self.removed.get(kind, 0) + 1
