@@ -15,8 +15,8 @@ from firstfault.model.words import ActionKind, Blame, Category, Domain, Phase, S
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import Event
     from firstfault.analysis.suspects import Suspect
+    from firstfault.model.evidence import Event
 
 DEEP = 70
 """Depth from which on a line that is not fatal by itself may still be the root: it speaks of hardware, kernel or host."""

@@ -23,7 +23,7 @@ SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGABRT": 6, "S
            "SIGUSR1": 10, "SIGSEGV": 11, "SIGPIPE": 13, "SIGTERM": 15}  # fmt: skip
 TOLD = frozenset({1, 2, 10, 15})
 """Signals by which somebody tells a process to stop."""
-ENFORCED = "launcher.torchrun_forceful_kill"
+ENFORCED = "launcher.torchrun_forced_kill"
 """Signature of the agent's own SIGKILL to a survivor that ignored SIGTERM."""
 NEED_ALL = ("the logs of every rank and node, from the start of the attempt to its end",)
 
