@@ -5,7 +5,8 @@ The only place that decides what a hit is; it does not read files and knows noth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.patterns import Hit
 from firstfault.readers.identity import body_starts, stream_key
@@ -15,7 +16,7 @@ from firstfault.scan.regions import STEP, WINDOW
 from firstfault.scan.results import FIRST, LAST, Fold, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from firstfault.readers.identity import SourceProfile
     from firstfault.scan.plan import Confirmed, Plan
@@ -33,6 +34,7 @@ class Collector:
         self._plan = plan
         self._profile = profile
         self.part = Part()
+        self._folds: dict[tuple[int, bytes], _Growing] = {}
         self._line = 0
         self._line_start = 0
         self._counted = 0
@@ -104,16 +106,18 @@ class Collector:
     def _confirm(self, part: bytes, segment: int, offset: int, signatures: Iterable[int], *, whole: bool) -> None:
         """Confirms signatures in a segment, or in a window of a long one (then matches that start in its first half)."""
         plan = self._plan
-        starts = body_starts(part, self._profile)
-        if offset != segment:
-            starts = tuple(s for s in starts if s != 0)
-        found: dict[int, list[Confirmed]] = {}
+        starts: tuple[int, ...] | None = None
+        found: dict[int, Sequence[Confirmed]] = {}
         for signature in signatures:
-            matches = [m for m in plan.confirmer(signature).find(part, starts) if whole or m.start < STEP]
+            confirmer = plan.confirmer(signature)
+            if starts is None and confirmer.anchored:
+                starts = body_starts(part, self._profile)
+                starts = starts if offset == segment else tuple(s for s in starts if s != 0)
+            matches = confirmer.find(part, starts or ())
+            if matches and not whole:
+                matches = [m for m in matches if m.start < STEP]
             if matches:
                 found[signature] = matches
-        if not found:
-            return
         if len(found) > 1:
             dropped = {general for signature in found for general in plan.drops[signature]}
             if not plan.generic.issuperset(found):
@@ -121,28 +125,65 @@ class Collector:
             found = {s: m for s, m in found.items() if s not in dropped}
         for signature, matches in found.items():
             for match in matches:
-                self._keep(plan.ids[signature], part, segment, offset, match)
+                self._keep(signature, _Place(match, part, segment, offset, self._line, self._line_start))
 
-    def _keep(self, name: str, part: bytes, segment: int, offset: int, match: Confirmed) -> None:
-        key = stream_key(part, match.start, self._profile)
-        fold = self.part.folds.get((name, key))
+    def _keep(self, signature: int, place: _Place) -> None:
+        key = stream_key(place.part, place.match.start, self._profile)
+        fold = self._folds.get((signature, key))
         if fold is None:
-            fold = self.part.folds[name, key] = Fold()
+            fold = self._folds[signature, key] = _Growing()
+        fold.count += 1
+        if len(fold.first) < FIRST:
+            fold.first.append(self._hit(signature, key, place))
+        # Of a flood all but the last few are only counted: a hit is made of them at the end, unless the line is long.
+        fold.last.append(place if len(place.part) <= RAW else self._hit(signature, key, place))
+
+    def _hit(self, signature: int, key: bytes, place: _Place) -> Hit:
+        part, match = place.part, place.match
         cut = 0 if len(part) <= RAW else max(0, min(match.start - RAW // 2, len(part) - RAW))
         raw = part[cut : cut + RAW]
-        hit = Hit(
-            signature=name,
-            line=self._line + 1,
-            offset=segment,
-            column=offset + match.start - self._line_start + 1,
+        return Hit(
+            signature=self._plan.ids[signature],
+            line=place.line + 1,
+            offset=place.segment,
+            column=place.offset + match.start - place.line_start + 1,
             raw=raw,
-            raw_offset=offset + cut,
+            raw_offset=place.offset + cut,
             match_start=match.start - cut,
             match_end=min(match.end - cut, len(raw)),
             key=key,
             fields=dict(match.fields),
         )
-        fold.count += 1
-        if len(fold.first) < FIRST:
-            fold.first.append(hit)
-        fold.last = [*fold.last[-(LAST - 1) :], hit]
+
+    def finish(self) -> Part:
+        """What was collected."""
+        for (signature, key), fold in self._folds.items():
+            last = [p if isinstance(p, Hit) else self._hit(signature, key, p) for p in fold.last]
+            self.part.folds[self._plan.ids[signature], key] = Fold(fold.count, fold.first, last)
+        self._folds.clear()
+        return self.part
+
+
+class _Place(NamedTuple):
+    """Where a match is: enough to make a hit of it later."""
+
+    match: Confirmed
+    part: bytes
+    """The segment, or the window of it."""
+    segment: int
+    """Absolute offset of the segment."""
+    offset: int
+    """Absolute offset of `part`."""
+    line: int
+    line_start: int
+
+
+class _Growing:
+    """A fold while it grows."""
+
+    __slots__ = ("count", "first", "last")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[Hit] = []
+        self.last: deque[_Place | Hit] = deque(maxlen=LAST)
