@@ -123,7 +123,8 @@ def match_stamp(segment: bytes, position: int) -> tuple[str, re.Match[bytes]] | 
         if found is not None:
             return "c10", found
         found = _LETTERED.match(segment, position)
-        return None if found is None else ("lettered", found)
+        if found is not None:
+            return "lettered", found
     if byte.isalpha():
         found = _NAMED.match(segment, position)
         if found is not None:

@@ -12,6 +12,7 @@ from firstfault.model.evidence import Frame, PythonException, Span, Who
 from firstfault.readers.frames import (
     CHAINED,
     HEAD,
+    LEADING_COLOUR,
     clean,
     ended_nothing,
     is_traceback_part,
@@ -152,6 +153,8 @@ class _Reader:
         found = locate(raw, max(head, 0), self.profile)
         chain = read_chain(raw, 0, self.profile)
         at = found.body if head >= found.body > chain.position else min(chain.position, len(raw))
+        colour = LEADING_COLOUR.match(raw, at)
+        at = at if colour is None else colour.end()
         body = raw[at:]
         if raw.lstrip()[:1] == b"{" and at:
             body = json_text(body)
