@@ -214,11 +214,20 @@ def stream_key(segment: bytes, position: int, profile: SourceProfile) -> bytes:
 
 def who_key(who: Who) -> bytes:
     """Short key of a speaker."""
-    facts = (
-        ("r", who.rank), ("l", who.local_rank), ("g", None if who.rank is not None else who.group_rank),
-        ("h", who.host), ("p", None if who.rank is not None else who.pid), ("t", who.label),
-    )  # fmt: skip
-    return ",".join(f"{name}{value}" for name, value in facts if value is not None).encode()
+    facts = []
+    if who.rank is not None:
+        facts.append(f"r{who.rank}")
+    if who.local_rank is not None:
+        facts.append(f"l{who.local_rank}")
+    if who.rank is None and who.group_rank is not None:
+        facts.append(f"g{who.group_rank}")
+    if who.host is not None:
+        facts.append(f"h{who.host}")
+    if who.rank is None and who.pid is not None:
+        facts.append(f"p{who.pid}")
+    if who.label is not None:
+        facts.append(f"t{who.label}")
+    return ",".join(facts).encode()
 
 
 def locate(segment: bytes, position: int, profile: SourceProfile) -> Located:

@@ -109,13 +109,12 @@ def test_a_time_of_day_takes_its_date_from_the_lines_around_it():
     assert (alone.dated, alone.earliest) == (False, pytest.approx(14 * 3600 + 2 * 60 + 11.33))
 
 
+def undated(second: float) -> When:
+    return When(second, second + 1, dated=False, yeared=False)
+
+
 def test_midnight_between_undated_lines():
-    times = [
-        When(86000, 86001, None, False, False),
-        When(10, 11, None, False, False),
-        When(),
-        When(20, 21, None, False, False),
-    ]
+    times = [undated(86000), undated(10), When(), undated(20)]
     assert [w.earliest for w in past_midnight(times)] == [86000, 86410, None, 86420]
 
 

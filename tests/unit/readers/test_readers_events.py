@@ -1,4 +1,4 @@
-from memory_store import SOURCE, MemoryStore, events_of, hits_of
+from memory_store import LIBRARY, SOURCE, MemoryStore, events_of, hits_of
 
 from firstfault.model.evidence import LocalRank, When, Who
 from firstfault.readers.events import EXCEPTION, START, build_events
@@ -112,8 +112,6 @@ def test_a_hit_in_a_cut_window_keeps_line_and_speaker():
         signature=hit.signature, line=1, offset=0, column=hit.column, raw=hit.raw[at:], raw_offset=at,
         match_start=100, match_end=hit.match_end - at, fields=hit.fields,
     )  # fmt: skip
-    from memory_store import LIBRARY
-
     (event,) = build_events([cut], MemoryStore(data), SOURCE, profile, LIBRARY.by_id)
     assert event.who.rank == 3
     assert data[event.span.offset :].startswith(b"CUDA out of memory")

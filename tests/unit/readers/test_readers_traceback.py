@@ -311,9 +311,9 @@ def test_coloured_and_repeated_frames():
 
 def test_a_traceback_quoted_in_one_json_line():
     data = (
-        '{"timestamp":"2026-01-15T14:31:06Z","message":"Traceback (most recent call last):\\n  File \\"/app/x.py\\", line 3, in f\\n'
-        "    g()\\nKeyError: 'a'\\n\"}\n"
-    ).encode()
+        b'{"timestamp":"2026-01-15T14:31:06Z","message":"Traceback (most recent call last):\\n  File \\"/app/x.py\\", line 3, in f\\n'
+        b"    g()\\nKeyError: 'a'\\n\"}\n"
+    )
     (block,) = read_tracebacks(MemoryStore(data), SOURCE, [(1, 0)], profile_source(data, "x"))
     exception = block.raised.exception
     assert (exception.kind, exception.message, exception.frames[0].line) == ("KeyError", "'a'", 3)
