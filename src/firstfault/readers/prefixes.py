@@ -449,7 +449,9 @@ def inner_parts(segment: bytes, begin: int, end: int) -> list[int]:
     Behind a bar or another rank's text, such a prefix belongs to what follows it.
     """
     end = min(end, begin + MOST_SEARCHED)
-    found = [m.start() for m in _OPENED.finditer(segment, begin, end)]
+    found: list[int] = []
+    if segment.find(b"[", begin, end) >= 0 or segment.find(b"(", begin, end) >= 0:
+        found = [m.start() for m in _OPENED.finditer(segment, begin, end)]
     if b":" not in segment:
         return found
     if segment.find(b".py:", begin, end) >= 0:
