@@ -11,7 +11,7 @@ from firstfault.model.words import Mark, Role
 from firstfault.readers.clock import past_midnight
 from firstfault.readers.frames import HEAD, read_last
 from firstfault.readers.identity import locate
-from firstfault.readers.traceback import read_traceback_before, read_tracebacks
+from firstfault.readers.traceback import REMOTE, read_traceback_before, read_tracebacks
 from firstfault.readers.who import join_fields, join_line
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ EXCEPTION = "python.exception"
 MOST_TEXT = 4096
 MOST_LOOK_BACK = 64
 """Bare last lines of tracebacks for which the frames are looked for backwards."""
+MOST_UNLABELLED = 6
+"""Lines of a message that are believed to belong to it where no prefix says so."""
 _ROLES = {Role.CAUSE: 3, Role.EFFECT: 2, Role.TEARDOWN: 1}
 
 
@@ -108,7 +110,11 @@ class _Builder:
         return hit.raw_offset + hit.match_start - (hit.column - 1)
 
     def _blocks(self, hits: Sequence[Hit]) -> list[Block]:
-        heads = [(h.line, self._line_start(h)) for h in hits if h.signature == START or HEAD in h.raw]
+        heads = [
+            (h.line, self._line_start(h))
+            for h in hits
+            if h.signature == START or HEAD in h.raw or REMOTE.encode() in h.raw
+        ]
         blocks = read_tracebacks(self.store, self.source, heads, self.profile)
         known = {n for b in blocks for n in b.lines}
         looked = 0
@@ -161,7 +167,10 @@ class _Builder:
     def _best(self, raised: Raised, block: Block, by_line: Mapping[int, list[Hit]]) -> Hit | None:
         """The signature that knows an exception best: one of its last line before one of its message."""
         found: list[tuple[tuple[bool, int, int, str], Hit]] = []
-        for number in raised.lines:
+        own = sorted(raised.lines)
+        if not any(part[:1] in {b"r", b"l", b"p"} for part in block.key.split(b",")):
+            own = [n for i, n in enumerate(own) if n == raised.span.line + i and i <= MOST_UNLABELLED]
+        for number in own:
             for hit in by_line.get(number, ()):
                 spec = self.signatures.get(hit.signature)
                 if spec is None or spec.generic or spec.role not in _ROLES or self._place(hit).key != block.key:

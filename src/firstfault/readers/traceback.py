@@ -12,6 +12,7 @@ from firstfault.model.evidence import Frame, PythonException, Span, Who
 from firstfault.readers.frames import (
     CHAINED,
     HEAD,
+    LEADING_COLOUR,
     clean,
     ended_nothing,
     is_traceback_part,
@@ -40,6 +41,7 @@ MOST_OWN_FOREIGN = 300
 MOST_MESSAGE_LINES = 200
 MOST_MESSAGE = 4096
 MOST_FRAMES = 200
+REMOTE = "RayTaskError("
 MOST_TEXT_LINES = 5000
 MOST_WAIT = 3000
 """Lines of other speakers after which a finished exception waits no longer for more of its message."""
@@ -152,6 +154,8 @@ class _Reader:
         found = locate(raw, max(head, 0), self.profile)
         chain = read_chain(raw, 0, self.profile)
         at = found.body if head >= found.body > chain.position else min(chain.position, len(raw))
+        colour = LEADING_COLOUR.match(raw, at)
+        at = at if colour is None else colour.end()
         body = raw[at:]
         if raw.lstrip()[:1] == b"{" and at:
             body = json_text(body)
@@ -174,6 +178,8 @@ class _Reader:
     def _one(self, said: _Said) -> None:
         if HEAD.decode() in said.text:
             self._head(said)
+            return
+        if REMOTE in said.text and not self.open.get(said.key) and self._remote(said):
             return
         for block in list(self.open.get(said.key, ())):
             if self._offer(block, said):
@@ -202,6 +208,17 @@ class _Reader:
         blocks.append(fresh)
         if "\\n" in said.text:
             self._inline(fresh, said)
+
+    def _remote(self, said: _Said) -> bool:
+        """`RayTaskError(ValueError): ray::f() …`: the frames of the other process follow without a head."""
+        last = read_last(said.text, near=True)
+        if last is None or "ray::" not in last[1]:
+            return False
+        block = _Open(said, None)
+        block.kind, block.message, block.message_lines = last[0], [last[1]], [said.line.number]
+        block.last, block.state = said, "message"
+        self.open.setdefault(said.key, []).append(block)
+        return True
 
     def _inline(self, block: _Open, said: _Said) -> None:
         r"""A whole traceback quoted in one line, with `\n` spelt out."""
@@ -321,7 +338,8 @@ class _Reader:
         if block.alone:
             return True
         others = any(b is not block and b.state == "frames" for b in self.open.get(block.first.key, ()))
-        if others and read_last(text, near=False) is not None:
+        another = read_last(text, near=False)
+        if another is not None and (others or another[0][0].isupper() or "." in another[0]):
             return False
         return lines <= 40 and _ENDS_MESSAGE.search(text) is None
 
