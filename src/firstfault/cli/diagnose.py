@@ -117,11 +117,13 @@ def command(
 
     options = DiagnoseOptions(progress=sys.stderr.isatty(), raw=raw, **_tidy(asked))
     diagnosis = diagnose(list(paths), options)
-    deliver(diagnosis, form, level_of(share=share, raw=raw), output)
     code = exit_code(diagnosis)
+    # A person needs the reasons alone where nothing was read; a program gets its report all the same.
+    if code != 2 or form != "text":
+        deliver(diagnosis, form, level_of(share=share, raw=raw), output)
     if code == 2:
-        _nothing_readable(diagnosis, paths)
-    return 0 if exit_zero and code != 2 else code
+        raise _nothing_readable(diagnosis, paths)
+    return 0 if exit_zero else code
 
 
 def _tidy(asked: dict[str, Any]) -> dict[str, Any]:
@@ -160,14 +162,15 @@ def write(text: str) -> None:
     buffer.flush()
 
 
-def _nothing_readable(diagnosis: Diagnosis, paths: tuple[str, ...]) -> None:
+def _nothing_readable(diagnosis: Diagnosis, paths: tuple[str, ...]) -> PipelineError:
+    """The error that tells why no input could be read."""
     from difflib import get_close_matches
 
     from firstfault.cli.main import COMMANDS
 
     reasons = [f"{row.file}: {row.state}" + (f", {row.reason}" if row.reason else "") for row in diagnosis.coverage]
     near = get_close_matches(paths[0], list(COMMANDS), n=1, cutoff=0.6)
-    raise PipelineError(
+    return PipelineError(
         "nothing there could be read",
         where=", ".join(paths),
         why="; ".join(reasons[:5]) or "no file was found",
