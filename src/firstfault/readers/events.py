@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from firstfault.model.evidence import Event, Span, When, Who
+from firstfault.model.evidence import Event, PythonException, Span, When, Who
 from firstfault.model.words import Mark, Role
 from firstfault.readers.clock import past_midnight
 from firstfault.readers.frames import HEAD, read_last
@@ -33,7 +33,8 @@ MOST_LOOK_BACK = 64
 """Bare last lines of tracebacks for which the frames are looked for backwards."""
 MOST_UNLABELLED = 6
 """Lines of a message that are believed to belong to it where no prefix says so."""
-_ROLES = {Role.CAUSE: 3, Role.EFFECT: 2, Role.TEARDOWN: 1}
+_BLAMES = frozenset((Role.CAUSE, Role.EFFECT, Role.TEARDOWN))
+_ROLES = {Role.CAUSE: 4, Role.EFFECT: 3, Role.TEARDOWN: 2, Role.NOISE: 1, Role.CONTEXT: 0}
 
 
 def build_events(
@@ -56,7 +57,8 @@ def build_events(
         clock: of the source; without it no event has a time.
 
     Returns:
-        One event a hit; a traceback is one event, on its last line, and the hits inside it are absorbed.
+        One event a hit; a traceback is one event, on its last line, and what only repeats it is absorbed. A further
+        signature that matched its last line or message stays an event of its own and carries the same exception.
     """
     builder = _Builder(store, source, profile, signatures, clock)
     return builder.build(sorted(hits, key=lambda h: (h.raw_offset + h.match_start, h.signature)))
@@ -93,7 +95,7 @@ class _Builder:
             events += self._block_events(block, by_line, used)
         for hit in hits:
             if id(hit) not in used and not self._absorbed(hit, inside.get(hit.line, ())):
-                events.append(self._event(hit))
+                events.append(self._event(hit, inside.get(hit.line, ())))
         events.sort(key=lambda e: (e.span, e.signature))
         if self.clock is None:
             return events
@@ -147,7 +149,7 @@ class _Builder:
                 return True
             spoken = block.raised.lines.union(*(r.lines for r in block.earlier))
             spec = self.signatures.get(hit.signature)
-            if hit.line not in spoken and spec is not None and spec.role in _ROLES:
+            if hit.line not in spoken and spec is not None and spec.role in _BLAMES:
                 return True
             if block.reprinted:
                 return True
@@ -173,9 +175,11 @@ class _Builder:
         for number in own:
             for hit in by_line.get(number, ()):
                 spec = self.signatures.get(hit.signature)
-                if spec is None or spec.generic or spec.role not in _ROLES or self._place(hit).key != block.key:
+                if spec is None or spec.generic or hit.signature == START or self._place(hit).key != block.key:
                     continue
                 last = number == raised.span.line
+                if not last and spec.role not in _BLAMES:
+                    continue
                 found.append(((last, _ROLES[spec.role], spec.depth, hit.signature), hit))
         return max(found, key=lambda pair: pair[0])[1] if found else None
 
@@ -205,7 +209,7 @@ class _Builder:
             exception=exception,
         )
 
-    def _event(self, hit: Hit) -> Event:
+    def _event(self, hit: Hit, blocks: Iterable[Block]) -> Event:
         place = self._place(hit)
         spec = self.signatures.get(hit.signature)
         about = spec is not None and Mark.DEATH in spec.marks
@@ -222,7 +226,16 @@ class _Builder:
             count=hit.count,
             ordinal=hit.ordinal,
             fields=hit.fields,
+            exception=self._spoken(hit, blocks),
         )
+
+    def _spoken(self, hit: Hit, blocks: Iterable[Block]) -> PythonException | None:
+        """The exception whose last line or message a further signature matched too: it shares what is known of it."""
+        for block in blocks:
+            for raised in (block.raised, *block.earlier):
+                if hit.line in raised.lines and raised.exception.kind and self._place(hit).key == block.key:
+                    return raised.exception
+        return None
 
     def _complete(self, who: Who, hit: Hit) -> Who:
         """Adds the label at the start of the physical line, where the hit's text begins behind it."""

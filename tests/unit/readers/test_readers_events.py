@@ -148,6 +148,7 @@ def test_fields_complete_a_speaker_without_overruling_it():
     about = join_fields(speaker, {"local_rank": "3", "pid": "99"}, about=True)
     assert about == Who(local_rank=LocalRank(3), host="node-a", pid=99)
     assert join_fields(speaker, {"exit_code": "1"}, about=True) == speaker
+    assert join_fields(speaker, {"pid": "99"}, about=True) == Who(rank=7, host="node-a", pid=99)
     assert join_fields(Who(), {"rank": "0", "pid": "x", "device": "-1", "local_rank": "٣"}, about=False) == Who(rank=0)
 
 
