@@ -114,8 +114,27 @@ class Chain:
 _BLANK = frozenset((b" ", b"\t", b"\x00", b"\x1b"))
 
 
+_last: tuple[bytes, SourceProfile, Chain] | None = None
+
+
 def read_chain(segment: bytes, position: int, profile: SourceProfile) -> Chain:
-    """Reads the prefixes that begin at a position, until the message begins."""
+    """Reads the prefixes that begin at a position, until the message begins.
+
+    One line is asked about several times in a row (where it begins, who speaks, when), so the last answer is kept; it is
+    not to be changed.
+    """
+    global _last  # noqa: PLW0603
+    if position:
+        return _read_chain(segment, position, profile)
+    last = _last
+    if last is not None and last[0] is segment and last[1] is profile:
+        return last[2]
+    chain = _read_chain(segment, 0, profile)
+    _last = (segment, profile, chain)
+    return chain
+
+
+def _read_chain(segment: bytes, position: int, profile: SourceProfile) -> Chain:
     chain = Chain(position)
     for _ in range(MOST_TOKENS):
         here = chain.position

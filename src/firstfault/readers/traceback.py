@@ -43,7 +43,7 @@ MOST_MESSAGE = 4096
 MOST_FRAMES = 200
 REMOTE = "RayTaskError("
 MOST_TEXT_LINES = 5000
-MOST_WAIT = 3000
+MOST_WAIT = 600
 """Lines of other speakers after which a finished exception waits no longer for more of its message."""
 
 _ENDS_MESSAGE = re.compile(
@@ -118,6 +118,7 @@ class _Reader:
         self.open: dict[bytes, list[_Open]] = {}
         self.done: list[Block] = []
         self.before: dict[bytes, _Said] = {}
+        self.fed = 0
 
     @property
     def busy(self) -> bool:
@@ -135,7 +136,9 @@ class _Reader:
             self._one(said)
             if said.text.strip():
                 self.before[said.key] = said
-        self._age()
+        self.fed += 1
+        if self.fed % 64 == 0:
+            self._age()
 
     def close(self) -> None:
         """Ends what is still open: the text ends here."""
@@ -216,7 +219,7 @@ class _Reader:
             return False
         block = _Open(said, None)
         block.kind, block.message, block.message_lines = last[0], [last[1]], [said.line.number]
-        block.last, block.state = said, "message"
+        block.last, block.state, block.waited = said, "message", self.fed
         self.open.setdefault(said.key, []).append(block)
         return True
 
@@ -303,7 +306,7 @@ class _Reader:
         skipped = len(said.text) - len(text)
         block.last = said._replace(offset=said.offset + skipped, column=said.column + skipped, raw=said.raw[skipped:])
         block.lines.add(said.line.number)
-        block.state, block.waited = "message", 0
+        block.state, block.waited = "message", self.fed
         return True
 
     def _in_message(self, block: _Open, said: _Said, text: str) -> bool:
@@ -404,12 +407,13 @@ class _Reader:
 
     def _age(self) -> None:
         """Lets finished exceptions go whose speaker has long been silent."""
-        for blocks in self.open.values():
+        for key, blocks in list(self.open.items()):
             for block in list(blocks):
-                block.waited += 1
-                if block.state != "frames" and block.waited > MOST_WAIT:
+                if block.state != "frames" and self.fed - block.waited > MOST_WAIT:
                     self._emit(block)
                     blocks.remove(block)
+            if not blocks:
+                del self.open[key]
 
 
 def read_tracebacks(
