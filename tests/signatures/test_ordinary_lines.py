@@ -17,11 +17,15 @@ LIBRARY = load_library()
 MATCHERS = {s.id: Matcher(s.spec) for s in LIBRARY.signatures}
 
 STEP_LINES = [
-    " [2026-08-22 15:22:22.123456] iteration      100/  500000 | consumed samples:        25600 | elapsed time per"
-    " iteration (ms): 1234.5 | learning rate: 1.500000E-04 | global batch size:   256 | lm loss: 2.345678E+00 | loss scale:"
-    " 1.0 | grad norm: 0.987 | number of skipped iterations:   0 | number of nan iterations:   0 |",
-    "Training epoch 0, iteration 527/999 | lr: 0.0001758 | global_batch_size: 32 | global_step: 527 |"
-    " reduced_train_loss: 2.792 | train_step_timing in s: 2.389",
+    (
+        " [2026-08-22 15:22:22.123456] iteration      100/  500000 | consumed samples:        25600 | elapsed time per"
+        " iteration (ms): 1234.5 | learning rate: 1.500000E-04 | global batch size:   256 | lm loss: 2.345678E+00 | loss scale:"
+        " 1.0 | grad norm: 0.987 | number of skipped iterations:   0 | number of nan iterations:   0 |"
+    ),
+    (
+        "Training epoch 0, iteration 527/999 | lr: 0.0001758 | global_batch_size: 32 | global_step: 527 |"
+        " reduced_train_loss: 2.792 | train_step_timing in s: 2.389"
+    ),
     "{'loss': nan, 'grad_norm': nan, 'learning_rate': 2.04e-06, 'epoch': 0.01}",
     "{'loss': '1.143', 'grad_norm': '1.931', 'learning_rate': '4e-05', 'epoch': '0.3125'}",
     "Epoch 0:  12%|#2        | 1234/10000 [1:02:03<7:22:01, 3.02s/it, v_num=3, train_step_timing in s=2.91]",
