@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 from bisect import bisect
 from itertools import accumulate
 from pathlib import Path
@@ -190,7 +191,11 @@ def main() -> None:
         print(name, truth[name]["lines"], "lines", len(truth[name]["planted"]), "planted", flush=True)
     (options.data / "truth.json").write_text(json.dumps(truth))
     for tier in ("killer", "loop", "io"):
-        patterns = [engine_pattern(p) for s in library.signatures if s.spec.tier == tier for p in s.spec.patterns]
+        # ripgrep joins the patterns and takes no group name twice
+        patterns = [
+            re.sub(r"\(\?P<\w+>", "(?:", p) for s in library.signatures if s.spec.tier == tier for p in s.spec.patterns
+        ]
+        patterns = [engine_pattern(p) for p in patterns]
         (options.data / f"{tier}.txt").write_text("\n".join(patterns) + "\n")
 
 

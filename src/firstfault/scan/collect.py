@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 RAW = 8 * 1024
 """Bytes of a segment that a hit keeps; longer ones are cut around the match."""
+_SHORT = 1024
+"""Longest segment of which it is remembered what it holds."""
+_KNOWN = 2048
+"""Segments that are remembered at a time."""
 _MASK = (1 << SHIFT) - 1
 
 
@@ -35,13 +39,14 @@ class Collector:
         self._profile = profile
         self.part = Part()
         self._folds: dict[tuple[int, bytes], _Growing] = {}
+        self._known: dict[bytes, tuple[frozenset[int], Sequence[_Found]]] = {}
         self._line = 0
         self._line_start = 0
         self._counted = 0
 
     def take(self, region: Region, proposals: list[int]) -> None:
         """Confirms the proposals of one region, and counts its bytes and newlines."""
-        data, size = region.data, region.size
+        data = region.data
         self._line, self._counted = self.part.newlines, 0
         self._line_start = region.line_start
         start = floor = 0
@@ -66,7 +71,6 @@ class Collector:
             self.part.newlines += count_newlines(data, 0, region.used)
             self.part.bytes += region.used
             self.part.unterminated = data[region.used - 1] != 0x0A
-        del data, size
 
     def _borders(self, region: Region, floor: int, at: int) -> tuple[int, int]:
         """Start and end of the segment around a position; keeps line number and start up to date."""
@@ -87,8 +91,9 @@ class Collector:
         length = region.offset + end - first
         is_open = region.open_end and end == region.size
         if length <= WINDOW and not is_open:
-            signatures = {p & _MASK for p in asked}
-            self._confirm(bytes(region.data[start:end]), first, first, signatures, whole=True)
+            signatures = frozenset(p & _MASK for p in asked)
+            part = bytes(region.data[start:end])
+            self._keep(self._recall(part, signatures), part, first, first)
             return
         windows: dict[int, set[int]] = {}
         for proposal in asked:
@@ -101,21 +106,39 @@ class Collector:
             if begin < 0 or (is_open and stop > end):
                 continue  # the region before has it whole, or the next one will
             part = bytes(region.data[begin : min(stop, end)])
-            self._confirm(part, first, region.offset + begin, windows[window], whole=False)
+            found = self._confirm(part, windows[window], head=begin == first - region.offset, until=STEP)
+            self._keep(found, part, first, region.offset + begin)
 
-    def _confirm(self, part: bytes, segment: int, offset: int, signatures: Iterable[int], *, whole: bool) -> None:
-        """Confirms signatures in a segment, or in a window of a long one (then matches that start in its first half)."""
+    def _recall(self, part: bytes, signatures: frozenset[int]) -> Sequence[_Found]:
+        """As `_confirm` for a whole segment; equal lines, of which floods are made, are confirmed once."""
+        known = self._known.get(part)
+        if known is not None and known[0] == signatures:
+            return known[1]
+        found = self._confirm(part, signatures, head=True, until=len(part) + 1)
+        if len(part) <= _SHORT:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[part] = (signatures, found)
+        return found
+
+    def _confirm(self, part: bytes, signatures: Iterable[int], *, head: bool, until: int) -> Sequence[_Found]:
+        """The matches in a segment, or in a window of a long one, that nothing better explains.
+
+        Args:
+            part: the bytes.
+            signatures: those that were proposed.
+            head: whether `part` begins where its segment does.
+            until: matches that start here or later belong to the next window.
+        """
         plan = self._plan
         starts: tuple[int, ...] | None = None
         found: dict[int, Sequence[Confirmed]] = {}
-        for signature in signatures:
+        for signature in sorted(signatures):
             confirmer = plan.confirmer(signature)
             if starts is None and confirmer.anchored:
                 starts = body_starts(part, self._profile)
-                starts = starts if offset == segment else tuple(s for s in starts if s != 0)
-            matches = confirmer.find(part, starts or ())
-            if matches and not whole:
-                matches = [m for m in matches if m.start < STEP]
+                starts = starts if head else tuple(s for s in starts if s != 0)
+            matches = [m for m in confirmer.find(part, starts or ()) if m.start < until]
             if matches:
                 found[signature] = matches
         if len(found) > 1:
@@ -123,20 +146,19 @@ class Collector:
             if not plan.generic.issuperset(found):
                 dropped |= plan.generic
             found = {s: m for s, m in found.items() if s not in dropped}
-        for signature, matches in found.items():
-            for match in matches:
-                self._keep(signature, _Place(match, part, segment, offset, self._line, self._line_start))
+        return [(s, match, stream_key(part, match.start, self._profile)) for s, m in found.items() for match in m]
 
-    def _keep(self, signature: int, place: _Place) -> None:
-        key = stream_key(place.part, place.match.start, self._profile)
-        fold = self._folds.get((signature, key))
-        if fold is None:
-            fold = self._folds[signature, key] = _Growing()
-        fold.count += 1
-        if len(fold.first) < FIRST:
-            fold.first.append(self._hit(signature, key, place))
-        # Of a flood all but the last few are only counted: a hit is made of them at the end, unless the line is long.
-        fold.last.append(place if len(place.part) <= RAW else self._hit(signature, key, place))
+    def _keep(self, found: Sequence[_Found], part: bytes, segment: int, offset: int) -> None:
+        for signature, match, key in found:
+            fold = self._folds.get((signature, key))
+            if fold is None:
+                fold = self._folds[signature, key] = _Growing()
+            fold.count += 1
+            place = _Place(match, part, segment, offset, self._line, self._line_start)
+            if len(fold.first) < FIRST:
+                fold.first.append(self._hit(signature, key, place))
+            # Of a flood all but the last few are only counted: a hit is made of them at the end, unless it is long.
+            fold.last.append(place if len(part) <= RAW else self._hit(signature, key, place))
 
     def _hit(self, signature: int, key: bytes, place: _Place) -> Hit:
         part, match = place.part, place.match
@@ -162,6 +184,10 @@ class Collector:
             self.part.folds[self._plan.ids[signature], key] = Fold(fold.count, fold.first, last)
         self._folds.clear()
         return self.part
+
+
+_Found = tuple[int, "Confirmed", bytes]
+"""Signature, match and stream key."""
 
 
 class _Place(NamedTuple):
