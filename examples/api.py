@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 from firstfault.pipelines.diagnose import diagnose
-
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.redact import redact
 from firstfault.report.json import render_json

@@ -48,7 +48,7 @@ class HyperscanEngine:
     name = "hyperscan"
 
     def __init__(self, plan: Plan) -> None:
-        import hyperscan  # noqa: PLC0415 - 20 ms that only this engine costs
+        import hyperscan
 
         self._words, self._database = _database(plan)
         self._database.scratch = hyperscan.Scratch(self._database)
@@ -80,7 +80,7 @@ class HyperscanEngine:
 
 def _database(plan: Plan) -> tuple[Words, Any]:
     """The table of words and the compiled database of a plan, from the cache where they are there."""
-    import hyperscan  # noqa: PLC0415 - see above
+    import hyperscan
 
     patterns = b"".join(f"{owner}\0{p}\0".encode() for owner, p in zip(plan.owners, plan.patterns, strict=True))
     version = str(getattr(hyperscan, "__version__", "")).encode()
@@ -107,7 +107,7 @@ def _compile(words: Words) -> Any:
     Raises:
         EngineError: it does not find what it must.
     """
-    import hyperscan  # noqa: PLC0415 - see above
+    import hyperscan
 
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     expressions = list(words.all) or [b"nothing to look for"]
@@ -155,7 +155,7 @@ class Re2Engine:
     _PIECE = 32 * 1024
 
     def __init__(self, plan: Plan) -> None:
-        import re2  # noqa: PLC0415 - optional
+        import re2
 
         options = re2.Options()
         options.encoding = re2.Options.Encoding.LATIN1
