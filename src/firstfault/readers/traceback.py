@@ -52,6 +52,7 @@ _ENDS_MESSAGE = re.compile(
     r"[A-Za-z_/.\w\-]+\.py:\d+: \w*Warning: )|\d+%\|",
 )
 _PLAIN = SourceProfile()
+_NUMBERS = re.compile(rb"\d+")
 _REPRINT = re.compile(r"^\s*traceback\s*: ")
 
 
@@ -70,6 +71,8 @@ class _Said(NamedTuple):
     headed: bool
     """Whether a logger's header stands before the text."""
     stamp: Stamp | None
+    shape: bytes
+    """Prefix with its numbers left out: a rank's traceback keeps one form of it."""
 
 
 class _Open:
@@ -176,6 +179,7 @@ class _Reader:
             found.level,
             headed,
             found.stamp,
+            _NUMBERS.sub(b"#", raw[: found.body if head >= 0 else chain.position]).rstrip(),
         )
 
     def _one(self, said: _Said) -> None:
@@ -319,7 +323,8 @@ class _Reader:
             if not block.alone:
                 block.state = "gap"
             return True
-        if said.headed or not self._continues(block, text):
+        other = block.last is not None and block.alone and said.shape != block.last.shape
+        if said.headed or other or not self._continues(block, text):
             self._emit(block)
             self.open[said.key].remove(block)
             return False

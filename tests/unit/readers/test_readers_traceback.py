@@ -193,6 +193,19 @@ def test_messages_of_several_lines_belong_to_their_rank():
     assert sorted(block.raised.lines) == [4, 6, 7, 8]
 
 
+def test_another_printer_of_the_same_rank_ends_a_message():
+    exception, _ = only(
+        """[rank1]: Traceback (most recent call last):
+[rank1]:   File "/app/t.py", line 4, in f
+[rank1]: ValueError: first line
+[rank1]:
+[rank1]: second line
+[rank: 1] Child process with PID 31044 terminated with code 1.
+""",
+    )
+    assert exception.message == "first line\nsecond line"
+
+
 def test_a_very_long_message_is_bounded():
     text = (
         '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/a.py", line 4, in f\n[rank1]: ValueError: x\n'
