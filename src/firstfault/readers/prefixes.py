@@ -313,6 +313,9 @@ def _letters(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> i
         if found is not None:
             chain.level = found["level"].decode()
             return found.end()
+    if segment.startswith(_BATCH, at):
+        _batch(segment, at, chain)
+        return None
     if segment[at : at + 4] in _RANK_WORDS:
         return _rank_word(segment, at, chain)
     end = _nccl(segment, at, chain)
@@ -325,6 +328,20 @@ def _letters(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> i
 
 
 _RANK_WORDS = frozenset((b"rank", b"Rank", b"RANK"))
+
+
+_BATCH = (b"slurmstepd: ", b"srun: ")
+_BATCH_TIME = re.compile(rb"CANCELLED AT (?=\d{4}-)")
+
+
+def _batch(segment: bytes, at: int, chain: Chain) -> None:
+    """The batch system's lines are messages from their first word on; some state their time inside."""
+    if segment.find(b": error: ", at, at + 20) >= 0:
+        chain.level = "ERROR"
+    found = _BATCH_TIME.search(segment, at)
+    stamp = None if found is None else match_stamp(segment, found.end())
+    if stamp is not None:
+        chain.stamps.append(stamp)
 
 
 def _rank_word(segment: bytes, at: int, chain: Chain) -> int | None:

@@ -12,7 +12,28 @@ _ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d{1,4})/(\d{1,4})/(?:stdout|stderr|e
 _ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
 _RESTART = re.compile(r"(?<![a-z])(?:attempt|restart)[_-]?(\d{1,2})(?!\d)")
 _RANK = re.compile(r"(?:^|(?<=[^a-z]))(?:([a-z]+)([_\-]?))?rank[_\-=.]?(\d{1,6})(?!\d)")
-_AXES = frozenset(["tp", "pp", "dp", "cp", "ep", "mp", "sp", "vp", "tensor", "pipeline", "data", "expert", "model", "context", "sequence", "group", "pg", "axis"])
+_AXES = frozenset(
+    [
+        "tp",
+        "pp",
+        "dp",
+        "cp",
+        "ep",
+        "mp",
+        "sp",
+        "vp",
+        "tensor",
+        "pipeline",
+        "data",
+        "expert",
+        "model",
+        "context",
+        "sequence",
+        "group",
+        "pg",
+        "axis",
+    ]
+)
 _HOST = re.compile(
     r"(?<![A-Za-z0-9])(?!(?:kern|kernel|dmesg|syslog|messages|error|err|log|out|journal|slurm|stderr|stdout)-)"
     r"((?:[a-z][a-z0-9]*[-.])*?"

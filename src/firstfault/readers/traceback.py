@@ -52,6 +52,7 @@ _ENDS_MESSAGE = re.compile(
     r"[A-Za-z_/.\w\-]+\.py:\d+: \w*Warning: )|\d+%\|",
 )
 _PLAIN = SourceProfile()
+_NUMBERS = re.compile(rb"\d+")
 _REPRINT = re.compile(r"^\s*traceback\s*: ")
 
 
@@ -70,6 +71,8 @@ class _Said(NamedTuple):
     headed: bool
     """Whether a logger's header stands before the text."""
     stamp: Stamp | None
+    shape: bytes
+    """Prefix with its numbers left out: a rank's traceback keeps one form of it."""
 
 
 class _Open:
@@ -97,6 +100,10 @@ class _Open:
         self.waited = 0
         self.worker: int | None = None
         self.caught = False
+
+    def headed(self, said: _Said) -> bool:
+        """Whether a line is a logger's own, and not one of a traceback of which a logger heads every line."""
+        return said.headed and not (self.first.headed and said.shape == self.first.shape)
 
     @property
     def reprinted(self) -> bool:
@@ -176,6 +183,7 @@ class _Reader:
             found.level,
             headed,
             found.stamp,
+            _NUMBERS.sub(b"#", raw[: found.body if head >= 0 else chain.position]).rstrip(),
         )
 
     def _one(self, said: _Said) -> None:
@@ -260,7 +268,7 @@ class _Reader:
 
     def _unawaited(self, block: _Open, said: _Said, text: str) -> bool:
         """A line where a further traceback was announced: its last line where the frames were left out, else the chain ends."""
-        if not said.headed and not text[:1].isspace() and read_last(text, near=False) is not None:
+        if not block.headed(said) and not text[:1].isspace() and read_last(text, near=False) is not None:
             block.state, block.mixed = "frames", True
             return self._in_frames(block, said, text)
         block.foreign += 1
@@ -286,18 +294,19 @@ class _Reader:
                     other.lines.add(said.line.number)
             block.near, block.foreign = True, 0
             return True
-        if is_traceback_part(text) and not said.headed:
+        headed = block.headed(said)
+        if is_traceback_part(text) and not headed:
             block.lines.add(said.line.number)
             return not block.mixed
         last = (
             None
-            if said.headed or (text[:1].isspace())
+            if headed or (text[:1].isspace())
             else read_last(text, near=block.near and (block.alone or bool(block.frames)))
         )
         if last is None:
             block.near = block.alone
             block.foreign += 1
-            if block.foreign > MOST_OWN_FOREIGN or (said.headed and block.alone):
+            if block.foreign > MOST_OWN_FOREIGN or (headed and block.alone):
                 self._emit(block)
                 self.open[said.key].remove(block)
             return False
@@ -319,7 +328,8 @@ class _Reader:
             if not block.alone:
                 block.state = "gap"
             return True
-        if said.headed or not self._continues(block, text):
+        other = block.last is not None and block.alone and said.shape != block.last.shape
+        if block.headed(said) or other or not self._continues(block, text):
             self._emit(block)
             self.open[said.key].remove(block)
             return False

@@ -43,6 +43,12 @@ def line_time(text: str, needle: str, modified: float | None = None) -> When:
         ("06/27/2024 21:14:31 x", at(2024, 6, 27, 21, 14, 31), 1, None),
         ("27.06.2024 21:14:31 x", at(2024, 6, 27, 21, 14, 31), 1, None),
         ("[Thu Jan 15 14:31:05 2026] NVRM: x", at(2026, 1, 15, 14, 31, 5), 1, None),
+        (
+            "slurmstepd: error: *** STEP 481516.0 ON node001 CANCELLED AT 2026-01-15T14:31:06 DUE TO TIME LIMIT *** x",
+            at(2026, 1, 15, 14, 31, 6),
+            1,
+            None,
+        ),
         ("15 Jan 2026 14:02:11 +0000 x", at(2026, 1, 15, 14, 2, 11), 1, "Z"),
         ("[NeMo I 2026-01-15 14:31:22 exp_manager:442] x", at(2026, 1, 15, 14, 31, 22), 1, None),
     ],

@@ -193,6 +193,33 @@ def test_messages_of_several_lines_belong_to_their_rank():
     assert sorted(block.raised.lines) == [4, 6, 7, 8]
 
 
+def test_a_logger_that_heads_every_line():
+    exception, block = only(
+        """2024-05-11 03:22:09,871 - job - ERROR - Traceback (most recent call last):
+2024-05-11 03:22:09,872 - job - ERROR -   File "/app/t.py", line 4, in f
+2024-05-11 03:22:09,872 - job - INFO - something else
+2024-05-11 03:22:09,872 - job - ERROR -     g()
+2024-05-11 03:22:10,001 - job - ERROR - ValueError: bad
+2024-05-11 03:22:10,002 - job - INFO - going on
+""",
+    )
+    assert (exception.kind, exception.message, len(exception.frames)) == ("ValueError", "bad", 1)
+    assert block.raised.span.line == 5
+
+
+def test_another_printer_of_the_same_rank_ends_a_message():
+    exception, _ = only(
+        """[rank1]: Traceback (most recent call last):
+[rank1]:   File "/app/t.py", line 4, in f
+[rank1]: ValueError: first line
+[rank1]:
+[rank1]: second line
+[rank: 1] Child process with PID 31044 terminated with code 1.
+""",
+    )
+    assert exception.message == "first line\nsecond line"
+
+
 def test_a_very_long_message_is_bounded():
     text = (
         '[rank1]: Traceback (most recent call last):\n[rank1]:   File "/a.py", line 4, in f\n[rank1]: ValueError: x\n'
