@@ -189,21 +189,27 @@ class _Builder:
         exception = raised.exception
         span = raised.span
         raw = self.store.read(self.source, span.offset, min(span.length, 4 * MOST_TEXT))
-        line = next((h for h in by_line.get(span.line, ()) if h.signature == LINE), None)
+        text = _text(raw, 0)
+        if hit is not None and hit.line != span.line:
+            # A line of the message says what it was (`Last error:` and what follows it): that line is the evidence.
+            start = hit.raw_offset + hit.match_start
+            span = Span(self.source, start, max(hit.match_end - hit.match_start, 1), hit.line, hit.column)
+            text = _text(hit.raw, hit.match_start)
+        line = next((h for h in by_line.get(raised.span.line, ()) if h.signature == LINE), None)
         kept = hit if hit is not None else line
         signature = hit.signature if hit is not None else (EXCEPTION if exception.kind else START)
         fields = {} if hit is None else dict(hit.fields)
         if block.reprinted:
             fields["reprinted"] = "banner"
         who = join_fields(raised.who, fields, about=False)
-        if hit is not None and hit.line == span.line:
+        if hit is not None and hit.line == raised.span.line:
             who = self._complete(who, hit)
         return Event(
             signature=signature,
             span=span,
-            text=_text(raw, 0),
+            text=text,
             who=who,
-            when=self._when(raised.stamp, span),
+            when=self._when(raised.stamp, raised.span),
             attempt=self._attempt(),
             count=1 if kept is None else kept.count,
             ordinal=0 if kept is None else kept.ordinal,

@@ -46,7 +46,7 @@ _HOST_PROCESS = re.compile(rb" (?P<host>[A-Za-z0-9][\w.\-]{0,100}) (?:kernel|[\w
 _CRI = re.compile(rb" (?:stdout|stderr) [FP] ")
 _NCCL = re.compile(rb"(?P<host>[A-Za-z0-9][\w.\-]{0,100}):(?P<pid>\d{1,8}):\d{1,8} \[(?P<device>-?\d{1,3})\] ")
 _RAY = re.compile(
-    rb"\((?:(?P<actor>[A-Za-z_][^()\n=]{0,80}?) )?pid=(?P<pid>\d{1,8})(?:, ip=(?P<ip>[\w.:]{3,45}))?\)(?:\x1b\[[0-9;]*m)* ?"
+    rb"\((?:(?P<actor>[A-Za-z_][^()\n=]{0,80}?),? )?(?:rank=(?P<rank>\d{1,6}), ?)?pid=(?P<pid>\d{1,8})(?:, ip=(?P<ip>[\w.:]{3,45}))?\)(?:\x1b\[[0-9;]*m)* ?"
 )
 _PAREN_RANK = re.compile(rb"\((?:RANK|[Rr]ank):? ?(?P<rank>\d{1,6})\):? ?")
 _PAREN_FILE = re.compile(rb"\([\w.\-]{1,80}\.py:? ?\d{1,6}\):? ?")
@@ -370,6 +370,8 @@ def _parenthesis(segment: bytes, at: int, chain: Chain, _profile: SourceProfile)
     found = _RAY.match(segment, at)
     if found is not None:
         chain.pid = int(found["pid"])
+        if found["rank"] is not None:
+            chain.rank = int(found["rank"])
         actor = found["actor"]
         chain.label = f"{'' if actor is None else actor.decode('utf-8', 'replace') + ' '}pid={chain.pid}"
         if found["ip"] is not None:
@@ -470,7 +472,7 @@ _OPENED = re.compile(
     rb"[\[(](?:rank\d{1,6}\]:|default\d{1,4}\]:|\d{1,6},\d{1,6}\]<std\w{2,4}>:"
     rb"|[IWEFV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{9})? {1,2}?[^\s\]]{1,300}?:\d{1,6}\]"
     rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] |NeMo [DIWEC] \d{4}-|(?:DEBUG|INFO|WARNING|ERROR)\|"
-    rb"|(?:[A-Za-z_][^()\n=]{0,80}? )?pid=\d{1,8}(?:, ip=[\w.:]{3,45})?\))",
+    rb"|(?:[A-Za-z_][^()\n=]{0,80}?,? )?(?:rank=\d{1,6}, ?)?pid=\d{1,8}(?:, ip=[\w.:]{3,45})?\))",
 )
 _GLOG = re.compile(rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,7}\d{1,20} \S{1,300}?:\d{1,6}\]")
 _NCCL_INSIDE = re.compile(

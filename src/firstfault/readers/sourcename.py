@@ -42,6 +42,11 @@ _HOST = re.compile(
     r"|ip-\d+-\d+-\d+-\d+)(?![A-Za-z0-9])",
 )
 _PLAIN_HOST = re.compile(r"(?<![A-Za-z0-9])(node-[a-z])(?![A-Za-z0-9])")
+_HOST_OF_SYSTEM_LOG = re.compile(
+    r"(?:^|/)(?:(?:dmesg|kern(?:el)?(?:[._-]log)?|syslog|messages|journal(?:ctl)?)[._-](?P<after>[a-z][a-z0-9-]*\d[a-z0-9-]*)"
+    r"|(?P<before>[a-z][a-z0-9-]*\d[a-z0-9-]*)[._-](?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?))(?:$|[._])"
+)
+"""A machine's own log named after it: here any name with a number is a host."""
 _POD = re.compile(
     r"(?<![A-Za-z0-9])((?:[a-z0-9]+-)*(?:worker|master|launcher|chief|replica|trainer)-\d{1,5})(?![A-Za-z0-9])"
 )
@@ -77,12 +82,14 @@ def read_name(path: str) -> NameFacts:
         ranks = {k: v for k, v in _ranks(parent).items() if re.fullmatch(r"(?:[a-z]+[_-]?)?rank[_\-=.]?\d+", parent)}
     rank, local, node = ranks.get("global"), ranks.get("local"), ranks.get("node")
     pod = _POD.search(lower)
+    system = _HOST_OF_SYSTEM_LOG.search(lower)
     host = _HOST.search(lower) or _PLAIN_HOST.search(lower)
+    named = (system["after"] or system["before"]) if system is not None else (None if host is None else host[1])
     who = Who(
         rank=None if rank is None else GlobalRank(rank),
         local_rank=None if local is None else LocalRank(local),
         node_rank=None if node is None else NodeRank(node),
-        host=host[1] if host is not None and pod is None and node is None else None,
+        host=named if pod is None and node is None else None,
         label=None if pod is None else pod[1],
     )
     return NameFacts(who, attempt, _first(_LAST_NUMBER, stem))
