@@ -46,11 +46,17 @@ def scenario(
     hosts: Iterable[str] | None = (),
     first: Iterable[int] | None = None,
     at_most: str | None = None,
+    suspect_ranks: Iterable[int] = (),
+    suspect_hosts: Iterable[str] = (),
     never: Iterable[str] = (),
     attempts: tuple[str, ...] | None = None,
     namespaces: bool = False,
 ) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
-    """Register a job: acceptable categories, the right one first; culprits; first failed; categories never to be named."""
+    """Register a job: acceptable categories, the right one first, and the rest of its truth.
+
+    `ranks` and `hosts` are the culprits (None: not judged), `suspect_*` may be named beside them, `never` are categories
+    that must not be named.
+    """
 
     def register(perform: Callable[[Stage], None]) -> Callable[[Stage], None]:
         truth = Expected(
@@ -62,6 +68,8 @@ def scenario(
             first_failed=None if first is None else frozenset(first),
             trigger=(),
             must_not_categories=frozenset(never),
+            suspect_ranks=frozenset(suspect_ranks),
+            suspect_hosts=frozenset(suspect_hosts),
         )
         ALL.append(Scenario(perform.__name__.replace("_", "-"), perform, truth, attempts, namespaces))
         return perform
@@ -81,7 +89,7 @@ def folders(stage: Stage, *options: str) -> list[str]:
 def bad_label_on_one_rank(stage: Stage) -> None:
     """A label out of range reaches rank 1 of 3; everything in one interleaved console."""
     stage.samples(24, {13: {"label": 9}})
-    assert stage.run(torchrun("train.py", stage.config(), 3)) != 0
+    assert stage.run(torchrun("train.py", stage.config(ddp=True), 3)) != 0
 
 
 @scenario("data", ranks=[1], hosts=[host_name()], first=[1], never=["network"])
@@ -171,7 +179,7 @@ def worker_killed_from_outside(stage: Stage) -> None:
 # Who is late or elsewhere
 
 
-@scenario("collective_mismatch", "data", ranks=[1], hosts=[host_name()], first=None, never=["network"])
+@scenario("collective_mismatch", "software", ranks=[1], hosts=[host_name()], never=["network"])
 def other_collective_on_one_rank(stage: Stage) -> None:
     """Rank 1 of 3 has an empty part and takes another branch; the debug level names the mismatch."""
     for part in (1, 2):
@@ -192,7 +200,7 @@ def read_that_never_returns(stage: Stage) -> None:
     assert stage.run(command) != 0
 
 
-@scenario("data", "collective_mismatch", "data_loading_stall", "unknown", ranks=None, hosts=None, never=["network"])
+@scenario("collective_mismatch", "data", "data_loading_stall", ranks=[1], hosts=[host_name()], never=["network"])
 def fewer_shards_on_one_rank(stage: Stage) -> None:
     """Rank 1 of 2 has a shard less and stands in the final barrier while rank 0 is in the collective."""
     stage.shards(2, 4)
@@ -201,7 +209,7 @@ def fewer_shards_on_one_rank(stage: Stage) -> None:
     assert stage.run(command) != 0
 
 
-@scenario("infrastructure", "software", ranks=[0], hosts=None, first=None, at_most="possible")
+@scenario("infrastructure", "software", ranks=[0], hosts=None, at_most="possible")
 def holder_of_the_store_killed(stage: Stage) -> None:
     """Plain processes, a log for each: rank 0, which holds the store, is killed; the others only see the store vanish."""
     stage.shards(3, 4)
@@ -218,14 +226,14 @@ def holder_of_the_store_killed(stage: Stage) -> None:
 # What all ranks share
 
 
-@scenario("software", first=None, never=["network"])
+@scenario("software", never=["network"])
 def text_for_a_number_in_the_configuration(stage: Stage) -> None:
     """The learning rate is a text: TypeError on all ranks; console with prefixes."""
     stage.samples(8)
     assert stage.run(torchrun("train.py", stage.config(lr="1e-3"), 2, *folders(stage, "--tee=3"))) != 0
 
 
-@scenario("infrastructure", first=None, hosts=None, never=["network"], namespaces=True)
+@scenario("infrastructure", never=["network"], namespaces=True)
 def shared_memory_too_small(stage: Stage) -> None:
     """/dev/shm has 1 MB, the batches of all ranks do not fit."""
     stage.samples(32)
@@ -233,7 +241,7 @@ def shared_memory_too_small(stage: Stage) -> None:
     assert stage.run(command, before="mount -t tmpfs -o size=1m tmpfs /dev/shm") != 0
 
 
-@scenario("infrastructure", hosts=None, first=None, never=["network"])
+@scenario("infrastructure", never=["network"])
 def master_port_taken(stage: Stage) -> None:
     """Somebody else listens on the port of the job's store."""
     with socket.socket(socket.AF_INET6) as taken:
@@ -243,7 +251,7 @@ def master_port_taken(stage: Stage) -> None:
         assert stage.run(torchrun("stream.py", stage.config(), 2, *where)) != 0
 
 
-@scenario("infrastructure", "network", "unknown", first=None, hosts=None)
+@scenario("infrastructure", "network", "unknown", first=[])
 def second_node_never_joins(stage: Stage) -> None:
     """Two nodes are wanted, only one comes to the rendezvous."""
     where = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-id=4711"]
@@ -251,7 +259,7 @@ def second_node_never_joins(stage: Stage) -> None:
     assert stage.run(torchrun("stream.py", stage.config(), 2, *where, limit)) != 0
 
 
-@scenario("storage_io", hosts=None, first=[0], never=["network"], namespaces=True)
+@scenario("storage_io", suspect_hosts=[host_name()], first=[0], never=["network"], namespaces=True)
 def disk_full_while_saving(stage: Stage) -> None:
     """The file system of the checkpoints has 64 KB; PyTorch's writer does not say why it fails."""
     stage.samples(24)
@@ -260,7 +268,7 @@ def disk_full_while_saving(stage: Stage) -> None:
     assert stage.run(torchrun("train.py", config, 2), before=mount) != 0
 
 
-@scenario("storage_io", "data", first=None, hosts=None, never=["network"])
+@scenario("storage_io", "data", never=["network"])
 def checkpoint_cut_short(stage: Stage) -> None:
     """The checkpoint to resume from is only half there."""
     stage.samples(8)
@@ -269,7 +277,7 @@ def checkpoint_cut_short(stage: Stage) -> None:
     assert stage.run(torchrun("train.py", stage.config(resume=file), 2, *folders(stage, "--tee=3"))) != 0
 
 
-@scenario("software", first=None, hosts=None, never=["network", "storage_io"])
+@scenario("software", never=["network", "storage_io"])
 def checkpoint_of_another_model(stage: Stage) -> None:
     """The checkpoint has other names than the model."""
     stage.samples(8)
@@ -290,7 +298,14 @@ def launcher_told_to_stop(stage: Stage) -> None:
     assert job.wait(timeout=90) != 0
 
 
-@scenario("infrastructure", ranks=None, hosts=[host_name(OTHER)], first=None, at_most="possible", namespaces=True)
+@scenario(
+    "infrastructure",
+    "network",
+    suspect_ranks=[2, 3],
+    suspect_hosts=[host_name(OTHER)],
+    at_most="possible",
+    namespaces=True,
+)
 def second_node_dies(stage: Stage) -> None:
     """Everything on the second of two nodes is gone at once; the first only sees its connections close."""
     stage.shards(4, 5)
