@@ -32,6 +32,9 @@ class Case:
     roots: tuple[str, ...]
     """Names of the folders that a diagnosis may read."""
 
+    def __repr__(self) -> str:
+        return f"Case({self.name})"
+
     @property
     def paths(self) -> list[Path]:
         """What to hand to the diagnosis."""

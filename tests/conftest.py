@@ -1,1 +1,1 @@
-"""Makes the helper modules of this folder (`judge`, `casefolder`, `noise`) importable from every test below it."""
+"""Makes the common modules of this folder (`judge`, `casefolder`, `noise`, `checks`) importable from every test below it."""

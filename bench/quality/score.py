@@ -4,6 +4,7 @@
     python bench/quality/score.py tests/cases tests/generated
     python bench/quality/score.py --only tp-group-rank1-is-rank29 --verbose
     python bench/quality/score.py --noise                          # harmless start-up lines in front of every file
+    python bench/quality/score.py --unreached                      # entries for tests/cases/reached.toml
 
 It only counts; what is right is decided by `tests/judge.py`. Exit code 1 where a verdict is confidently wrong, breaks a
 `must_not`, or the diagnosis raised.
@@ -12,6 +13,7 @@ It only counts; what is right is decided by `tests/judge.py`. Exit code 1 where 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -24,6 +26,7 @@ REPOSITORY = Path(__file__).parents[2]
 sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY / "tests")]
 
 import casefolder  # noqa: E402
+import checks  # noqa: E402
 import noise  # noqa: E402
 from firstfault.model.diagnosis import Diagnosis  # noqa: E402
 from judge import Judgement, judge  # noqa: E402
@@ -50,6 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     cases = select(options.folders, options.only)
     rows = run(cases, lambda paths: diagnose(list(paths)), options.noise)
+    if options.unreached:
+        print_unreached(rows)
+        return 0
     print_table(rows, verbose=options.verbose)
     print_totals(rows)
     bad = [row for row in rows if row.judgement is None or row.judgement.confidently_wrong or row.judgement.must_not]
@@ -153,6 +159,18 @@ def print_totals(rows: Sequence[Row]) -> None:
     print(f"seconds           {sum(row.seconds for row in rows):.1f}")
 
 
+def print_unreached(rows: Sequence[Row]) -> None:
+    """What fails, as tables for a `reached.toml`; the given reason says what is wrong, write in why."""
+    for row in rows:
+        if row.judgement is None:
+            print(f"# {row.label} raised: {row.error.strip().splitlines()[-1]}")
+            continue
+        failed = {name: why for name, check in checks.CHECKS.items() if (why := check(row.judgement))}
+        if failed:
+            print(f"[{row.case.name}]" if row.label == row.case.name else f"# {row.label}")
+            print("\n".join(f"{name} = {json.dumps(why)}" for name, why in failed.items()) + "\n")
+
+
 def _mark(value: bool | None) -> str:
     return "." if value is None else "ok" if value else "no"
 
@@ -162,8 +180,9 @@ def _names(values: frozenset[object] | None) -> str:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add_options(parser)
+    parser.add_argument("--unreached", action="store_true", help="print entries for reached.toml instead of the table")
     options = parser.parse_args(arguments)
     normalise(options)
     return options
