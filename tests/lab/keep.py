@@ -1,6 +1,6 @@
 """Performs scenarios and keeps their logs, with the paths of this machine replaced by invented ones.
 
-    python tests/lab/keep.py TARGET [NAME...]
+python tests/lab/keep.py TARGET [NAME...]
 """
 
 from __future__ import annotations

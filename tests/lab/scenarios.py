@@ -12,11 +12,13 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from judge import Expected
 from stage import HOST, free_port, host_name, may_unshare, python, torchrun
+
+from judge import Expected, Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from stage import Stage
 
@@ -36,6 +38,17 @@ class Scenario:
     needs_namespaces: bool = False
     """Whether it can only be run where a job may have mounts or host names of its own."""
 
+    def checks(self, known: Iterable[str]) -> list[str]:
+        """Those of the known checks that can fail here."""
+        truth = self.truth
+        judged = {
+            "must_not": bool(truth.must_not_categories),
+            "culprits": not (truth.culprit_ranks is None and truth.culprit_hosts is None),
+            "trigger": bool(truth.trigger),
+            "first_failed": truth.first_failed is not None,
+        }
+        return [check for check in known if judged.get(check, True)]
+
 
 ALL: list[Scenario] = []
 
@@ -49,13 +62,14 @@ def scenario(
     suspect_ranks: Iterable[int] = (),
     suspect_hosts: Iterable[str] = (),
     never: Iterable[str] = (),
+    trigger: Iterable[str] = (),
     attempts: tuple[str, ...] | None = None,
     namespaces: bool = False,
 ) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
     """Register a job: acceptable categories, the right one first, and the rest of its truth.
 
     `ranks` and `hosts` are the culprits (None: not judged), `suspect_*` may be named beside them, `never` are categories
-    that must not be named.
+    that must not be named, `trigger` are texts of lines of which any is right (where they stand differs from run to run).
     """
 
     def register(perform: Callable[[Stage], None]) -> Callable[[Stage], None]:
@@ -66,7 +80,7 @@ def scenario(
             culprit_ranks=None if ranks is None else frozenset(ranks),
             culprit_hosts=None if hosts is None else frozenset(hosts),
             first_failed=None if first is None else frozenset(first),
-            trigger=(),
+            trigger=tuple(Line(file="", line=-1, must_contain=text) for text in trigger),
             must_not_categories=frozenset(never),
             suspect_ranks=frozenset(suspect_ranks),
             suspect_hosts=frozenset(suspect_hosts),
@@ -85,14 +99,24 @@ def folders(stage: Stage, *options: str) -> list[str]:
 # A rank's own data
 
 
-@scenario("data", "software", ranks=[1], hosts=[host_name()], first=[1], never=["network"])
+@scenario(
+    "data",
+    "software",
+    ranks=[1],
+    hosts=[host_name()],
+    first=[1],
+    never=["network"],
+    trigger=["label 9 is outside [0, 4)"],
+)
 def bad_label_on_one_rank(stage: Stage) -> None:
     """A label out of range reaches rank 1 of 3; everything in one interleaved console."""
     stage.samples(24, {13: {"label": 9}})
     assert stage.run(torchrun("train.py", stage.config(ddp=True), 3)) != 0
 
 
-@scenario("data", ranks=[1], hosts=[host_name()], first=[1], never=["network"])
+@scenario(
+    "data", ranks=[1], hosts=[host_name()], first=[1], never=["network"], trigger=["BadGzipFile", "CRC check failed"]
+)
 def corrupt_sample_in_worker(stage: Stage) -> None:
     """A flipped byte in a gzip sample of rank 1, met by a DataLoader worker; one folder a rank."""
     damaged = stage.samples(24)[9]
@@ -103,7 +127,7 @@ def corrupt_sample_in_worker(stage: Stage) -> None:
     assert stage.run(command) != 0
 
 
-@scenario("data", "software", ranks=[1], hosts=None, first=[1], never=["network"])
+@scenario("data", "software", ranks=[1], hosts=None, first=[1], never=["network"], trigger=["KeyError: 'target'"])
 def column_missing_under_spawn(stage: Stage) -> None:
     """The table of process 1 has no target column; started by torch.multiprocessing.spawn."""
     for rank, head in enumerate(["id,target", "id,label"]):
@@ -111,7 +135,15 @@ def column_missing_under_spawn(stage: Stage) -> None:
     assert stage.run(python("spawn.py", stage.config(world=2, port=free_port()))) != 0
 
 
-@scenario("numerical", "data", ranks=[0], hosts=[host_name()], first=[0], never=["network"])
+@scenario(
+    "numerical",
+    "data",
+    ranks=[0],
+    hosts=[host_name()],
+    first=[0],
+    never=["network"],
+    trigger=["FloatingPointError: loss is"],
+)
 def infinite_feature_on_rank_0(stage: Stage) -> None:
     """One sample of rank 0 holds an infinity: its loss is NaN and the job's own check stops it; console with prefixes."""
     stage.samples(24, {8: {"features": [float("inf")] * 8}})
@@ -119,7 +151,16 @@ def infinite_feature_on_rank_0(stage: Stage) -> None:
     assert stage.run(torchrun("train.py", config, 2, *folders(stage, "--tee=3"))) != 0
 
 
-@scenario("data", "storage_io", ranks=[3], hosts=[host_name(OTHER)], first=[3], never=["network"], namespaces=True)
+@scenario(
+    "data",
+    "storage_io",
+    ranks=[3],
+    hosts=[host_name(OTHER)],
+    first=[3],
+    never=["network"],
+    namespaces=True,
+    trigger=["FileNotFoundError"],
+)
 def shard_missing_on_second_node(stage: Stage) -> None:
     """Two nodes, a log for each; a shard of global rank 3, local rank 1 of the second node, is not there."""
     stage.shards(4, 4)
@@ -129,13 +170,20 @@ def shard_missing_on_second_node(stage: Stage) -> None:
     for number, host in enumerate([HOST, OTHER]):
         where = ["--nnodes=2", f"--node-rank={number}", "--master-addr=127.0.0.1", f"--master-port={port}"]
         nodes.append(stage.start(torchrun("stream.py", config, 2, *where), log=f"{host}.log", host=host))
-    assert all([node.wait(timeout=90) != 0 for node in nodes])
+    assert all(node.wait(timeout=90) != 0 for node in nodes)
 
 
 # A rank's own process
 
 
-@scenario("software", ranks=[1], hosts=[host_name()], first=[1], never=["network", "gpu_cuda"])
+@scenario(
+    "software",
+    ranks=[1],
+    hosts=[host_name()],
+    first=[1],
+    never=["network", "gpu_cuda"],
+    trigger=["[rank1]: MemoryError"],
+)
 def memory_limit_of_the_shell(stage: Stage) -> None:
     """Under `ulimit -v` the far too large index of rank 1 does not fit: MemoryError; one folder a rank."""
     stage.samples(8)
@@ -148,7 +196,15 @@ def memory_limit_of_the_shell(stage: Stage) -> None:
     assert stage.run(command, before="ulimit -v 64000000") != 0
 
 
-@scenario("software", "data", ranks=[2], hosts=[host_name()], first=[2], never=["network", "gpu_cuda"])
+@scenario(
+    "software",
+    "data",
+    ranks=[2],
+    hosts=[host_name()],
+    first=[2],
+    never=["network", "gpu_cuda"],
+    trigger=["Segmentation fault", "exitcode: -11", "(SIGSEGV)"],
+)
 def null_text_in_native_code(stage: Stage) -> None:
     """C code gets a null pointer on rank 2 of 3 and the process dies of SIGSEGV; faulthandler is on."""
     stage.samples(24, {14: {"text": None}})
@@ -156,7 +212,16 @@ def null_text_in_native_code(stage: Stage) -> None:
     assert stage.run(command, environment={"PYTHONFAULTHANDLER": "1"}) != 0
 
 
-@scenario("infrastructure", "software", ranks=[1], hosts=[host_name()], first=[1], at_most="possible", never=["network"])
+@scenario(
+    "infrastructure",
+    "software",
+    ranks=[1],
+    hosts=[host_name()],
+    first=[1],
+    at_most="possible",
+    never=["network"],
+    trigger=["exitcode: -9", "(SIGKILL)"],
+)
 def rank_killed_from_outside(stage: Stage) -> None:
     """Rank 1 of 2 gets SIGKILL from somebody who leaves no trace; one folder a rank."""
     stage.samples(24)
@@ -166,7 +231,16 @@ def rank_killed_from_outside(stage: Stage) -> None:
     assert job.wait(timeout=90) != 0
 
 
-@scenario("infrastructure", "software", ranks=[0], hosts=[host_name()], first=[0], at_most="possible", never=["network"])
+@scenario(
+    "infrastructure",
+    "software",
+    ranks=[0],
+    hosts=[host_name()],
+    first=[0],
+    at_most="possible",
+    never=["network"],
+    trigger=["is killed by signal: Killed"],
+)
 def worker_killed_from_outside(stage: Stage) -> None:
     """A DataLoader worker of rank 0 gets SIGKILL; console with prefixes."""
     stage.samples(24)
@@ -179,7 +253,14 @@ def worker_killed_from_outside(stage: Stage) -> None:
 # Who is late or elsewhere
 
 
-@scenario("collective_mismatch", "software", ranks=[1], hosts=[host_name()], never=["network"])
+@scenario(
+    "collective_mismatch",
+    "software",
+    ranks=[1],
+    hosts=[host_name()],
+    never=["network"],
+    trigger=["Detected mismatch between collectives", "part 2: 0 scores"],
+)
 def other_collective_on_one_rank(stage: Stage) -> None:
     """Rank 1 of 3 has an empty part and takes another branch; the debug level names the mismatch."""
     for part in (1, 2):
@@ -190,7 +271,15 @@ def other_collective_on_one_rank(stage: Stage) -> None:
     assert stage.run(command, environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}) != 0
 
 
-@scenario("data_loading_stall", "storage_io", "unknown", ranks=[2], hosts=[host_name()], never=["network"])
+@scenario(
+    "data_loading_stall",
+    "storage_io",
+    "unknown",
+    ranks=[2],
+    hosts=[host_name()],
+    never=["network"],
+    trigger=["shard-2-003.jsonl"],
+)
 def read_that_never_returns(stage: Stage) -> None:
     """A shard of rank 2 of 3 never delivers, the others time out in the collective; one folder a rank."""
     stage.shards(3, 4)
@@ -200,7 +289,15 @@ def read_that_never_returns(stage: Stage) -> None:
     assert stage.run(command) != 0
 
 
-@scenario("collective_mismatch", "data", "data_loading_stall", ranks=[1], hosts=[host_name()], never=["network"])
+@scenario(
+    "collective_mismatch",
+    "data",
+    "data_loading_stall",
+    ranks=[1],
+    hosts=[host_name()],
+    never=["network"],
+    trigger=["rank 1: step 3 mean", "in main"],
+)
 def fewer_shards_on_one_rank(stage: Stage) -> None:
     """Rank 1 of 2 has a shard less and stands in the final barrier while rank 0 is in the collective."""
     stage.shards(2, 4)
@@ -209,7 +306,14 @@ def fewer_shards_on_one_rank(stage: Stage) -> None:
     assert stage.run(command) != 0
 
 
-@scenario("infrastructure", "software", ranks=[0], hosts=None, at_most="possible")
+@scenario(
+    "infrastructure",
+    "software",
+    ranks=[0],
+    hosts=None,
+    at_most="possible",
+    trigger=["shard-0-003.jsonl", "Did the remote server shutdown or crash?", "Failed to recv, got 0 bytes"],
+)
 def holder_of_the_store_killed(stage: Stage) -> None:
     """Plain processes, a log for each: rank 0, which holds the store, is killed; the others only see the store vanish."""
     stage.shards(3, 4)
@@ -220,20 +324,20 @@ def holder_of_the_store_killed(stage: Stage) -> None:
         command = python("stream.py", config)
         jobs.append(stage.start(command, f"rank_{rank}.log", gate="rank-0-step-3", environment=environment))
     os.kill(stage.at_gate(jobs[0]), signal.SIGKILL)
-    assert all([job.wait(timeout=90) != 0 for job in jobs])
+    assert all(job.wait(timeout=90) != 0 for job in jobs)
 
 
 # What all ranks share
 
 
-@scenario("software", never=["network"])
+@scenario("software", never=["network"], trigger=["TypeError: "])
 def text_for_a_number_in_the_configuration(stage: Stage) -> None:
     """The learning rate is a text: TypeError on all ranks; console with prefixes."""
     stage.samples(8)
     assert stage.run(torchrun("train.py", stage.config(lr="1e-3"), 2, *folders(stage, "--tee=3"))) != 0
 
 
-@scenario("infrastructure", never=["network"], namespaces=True)
+@scenario("infrastructure", never=["network"], namespaces=True, trigger=["unable to allocate shared memory(shm)"])
 def shared_memory_too_small(stage: Stage) -> None:
     """/dev/shm has 1 MB, the batches of all ranks do not fit."""
     stage.samples(32)
@@ -241,7 +345,7 @@ def shared_memory_too_small(stage: Stage) -> None:
     assert stage.run(command, before="mount -t tmpfs -o size=1m tmpfs /dev/shm") != 0
 
 
-@scenario("infrastructure", never=["network"])
+@scenario("infrastructure", never=["network"], trigger=["EADDRINUSE"])
 def master_port_taken(stage: Stage) -> None:
     """Somebody else listens on the port of the job's store."""
     with socket.socket(socket.AF_INET6) as taken:
@@ -251,7 +355,7 @@ def master_port_taken(stage: Stage) -> None:
         assert stage.run(torchrun("stream.py", stage.config(), 2, *where)) != 0
 
 
-@scenario("infrastructure", "network", "unknown", first=[])
+@scenario("infrastructure", "network", "unknown", first=[], trigger=["RendezvousTimeoutError"])
 def second_node_never_joins(stage: Stage) -> None:
     """Two nodes are wanted, only one comes to the rendezvous."""
     where = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", "--rdzv-id=4711"]
@@ -259,7 +363,14 @@ def second_node_never_joins(stage: Stage) -> None:
     assert stage.run(torchrun("stream.py", stage.config(), 2, *where, limit)) != 0
 
 
-@scenario("storage_io", suspect_hosts=[host_name()], first=[0], never=["network"], namespaces=True)
+@scenario(
+    "storage_io",
+    suspect_hosts=[host_name()],
+    first=[0],
+    never=["network"],
+    namespaces=True,
+    trigger=["basic_ios::clear: iostream error", "unexpected pos"],
+)
 def disk_full_while_saving(stage: Stage) -> None:
     """The file system of the checkpoints has 64 KB; PyTorch's writer does not say why it fails."""
     stage.samples(24)
@@ -268,16 +379,20 @@ def disk_full_while_saving(stage: Stage) -> None:
     assert stage.run(torchrun("train.py", config, 2), before=mount) != 0
 
 
-@scenario("storage_io", "data", never=["network"])
+@scenario("storage_io", "data", never=["network"], trigger=["PytorchStreamReader failed reading zip archive"])
 def checkpoint_cut_short(stage: Stage) -> None:
     """The checkpoint to resume from is only half there."""
     stage.samples(8)
     file = _checkpoint(stage, {"0.weight": (16, 8), "0.bias": (16,), "2.weight": (4, 16), "2.bias": (4,)})
-    os.truncate(file, os.path.getsize(file) // 2)
+    os.truncate(file, file.stat().st_size // 2)
     assert stage.run(torchrun("train.py", stage.config(resume=file), 2, *folders(stage, "--tee=3"))) != 0
 
 
-@scenario("software", never=["network", "storage_io"])
+@scenario(
+    "software",
+    never=["network", "storage_io"],
+    trigger=["Error(s) in loading state_dict", "Missing key(s) in state_dict", "Unexpected key(s) in state_dict"],
+)
 def checkpoint_of_another_model(stage: Stage) -> None:
     """The checkpoint has other names than the model."""
     stage.samples(8)
@@ -288,7 +403,9 @@ def checkpoint_of_another_model(stage: Stage) -> None:
 # What is done to the job from outside
 
 
-@scenario("infrastructure", first=[], never=["network", "software"])
+@scenario(
+    "infrastructure", first=[], never=["network", "software"], trigger=["Received 15 death signal", "got signal: 15"]
+)
 def launcher_told_to_stop(stage: Stage) -> None:
     """SIGTERM to torchrun in the middle of the run, as a scheduler sends it."""
     stage.samples(24)
@@ -305,6 +422,7 @@ def launcher_told_to_stop(stage: Stage) -> None:
     suspect_hosts=[host_name(OTHER)],
     at_most="possible",
     namespaces=True,
+    trigger=["shard-2-004.jsonl", "shard-3-004.jsonl", "Connection closed by peer", "Connection reset by peer"],
 )
 def second_node_dies(stage: Stage) -> None:
     """Everything on the second of two nodes is gone at once; the first only sees its connections close."""
@@ -343,12 +461,12 @@ def healthy_with_frightening_lines(stage: Stage) -> None:
     assert stage.run(torchrun("train.py", config, 2)) == 0
 
 
-def _checkpoint(stage: Stage, shapes: dict[str, tuple[int, ...]]) -> str:
-    import torch  # noqa: PLC0415 - only this needs it here; the jobs run in processes of their own
+def _checkpoint(stage: Stage, shapes: dict[str, tuple[int, ...]]) -> Path:
+    import torch
 
     file = stage.work / "checkpoints" / "step-500.pt"
     torch.save({"model": {name: torch.zeros(shape) for name, shape in shapes.items()}, "step": 500}, file)
-    return str(file)
+    return file
 
 
 def runnable(wanted: Scenario) -> bool:

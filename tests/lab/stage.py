@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
+    from typing_extensions import Self
+
 JOBS = Path(__file__).parent / "jobs"
 LIMIT = 90.0
 """Seconds that a whole job may take on a busy machine."""
@@ -66,10 +68,12 @@ class Stage:
         self._pipe = self.work / "gate"
         os.mkfifo(self._pipe)
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for process in self._running:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import logging
 import sys
@@ -26,7 +26,7 @@ def put_together(counts: torch.Tensor) -> torch.Tensor:
 
 def main() -> None:
     config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=config["timeout_s"]))
+    dist.init_process_group("gloo", timeout=dt.timedelta(seconds=config["timeout_s"]))
     rank = dist.get_rank()
     logging.basicConfig(level=logging.INFO, format=f"[%(asctime)s] [{rank}] %(message)s")
     for part in range(1, config["parts"] + 1):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import datetime
+import datetime as dt
 import json
 import sys
 from pathlib import Path
@@ -26,7 +26,7 @@ def work(rank: int, config: dict) -> None:
         init_method=f"tcp://127.0.0.1:{config['port']}",
         rank=rank,
         world_size=config["world"],
-        timeout=datetime.timedelta(seconds=config["timeout_s"]),
+        timeout=dt.timedelta(seconds=config["timeout_s"]),
     )
     sys.stdout.write(f"process {rank} ready\n")
     total = torch.tensor(sum(read_rows(Path(config["data"]), rank)))

@@ -5,7 +5,7 @@ Runs under torchrun, or as plain processes that find each other through `JOB_MAS
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import json
 import logging
 import os
@@ -40,7 +40,7 @@ def main() -> None:
         init_method=os.environ.get("JOB_MASTER", "env://"),
         rank=int(os.environ["RANK"]),
         world_size=int(os.environ["WORLD_SIZE"]),
-        timeout=datetime.timedelta(seconds=config["timeout_s"]),
+        timeout=dt.timedelta(seconds=config["timeout_s"]),
     )
     rank, world, data = dist.get_rank(), dist.get_world_size(), Path(config["data"])
     log.info("rank %d of %d is up", rank, world)
@@ -57,7 +57,7 @@ def main() -> None:
             dist.all_reduce(mean)
         log.info("rank %d: step %d mean %.3f", rank, step, mean.item() / world)
     if config.get("final_check"):
-        dist.monitored_barrier(timeout=datetime.timedelta(seconds=config["timeout_s"]))
+        dist.monitored_barrier(timeout=dt.timedelta(seconds=config["timeout_s"]))
     if rank == 0:
         log.info("epoch done")
     dist.destroy_process_group()

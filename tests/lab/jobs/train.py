@@ -6,7 +6,7 @@ Nothing in here fails by itself: what fails is in the configuration, the data or
 from __future__ import annotations
 
 import ctypes
-import datetime
+import datetime as dt
 import gzip
 import json
 import logging
@@ -176,7 +176,7 @@ def main() -> None:
             "RANK", os.environ["RANK"]
         ),
     )
-    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=config["timeout_s"]))
+    dist.init_process_group("gloo", timeout=dt.timedelta(seconds=config["timeout_s"]))
     rank, world = dist.get_rank(), dist.get_world_size()
     if rank == 0:
         log.info("world size %d, config %s", world, sys.argv[1])
