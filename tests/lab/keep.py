@@ -38,7 +38,11 @@ def main(target: Path, names: list[str]) -> None:
             continue
         with tempfile.TemporaryDirectory() as name, Stage(Path(name)) as stage:
             begin = time.monotonic()
-            wanted.perform(stage)
+            try:
+                wanted.perform(stage)
+            except AssertionError:
+                sys.stdout.write(stage.text())
+                raise
             sys.stdout.write(f"{wanted.name}: {time.monotonic() - begin:.1f} s\n")
             sys.stdout.flush()
             for file in sorted(file for file in stage.logs.rglob("*") if file.is_file()):
