@@ -1,0 +1,67 @@
+"""A job that streams one shard of lines for each step and averages over the ranks by hand; no DataLoader, no DDP.
+
+Runs under torchrun, or as plain processes that find each other through `JOB_MASTER` (rank 0 holds the store).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+
+import gates
+import torch
+import torch.distributed as dist
+
+log = logging.getLogger("stream")
+
+
+def read_shard(folder: Path, rank: int, step: int) -> torch.Tensor:
+    """The numbers of one shard."""
+    file = folder / f"shard-{rank}-{step:03d}.jsonl"
+    log.info("rank %d: reading %s", rank, file)
+    with file.open(encoding="utf-8") as handle:
+        return torch.tensor([json.loads(line)["value"] for line in handle])
+
+
+def count_steps(folder: Path, rank: int) -> int:
+    """How many shards this rank has."""
+    return len(list(folder.glob(f"shard-{rank}-*.jsonl")))
+
+
+def main() -> None:
+    config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s - %(name)s - %(levelname)s - %(message)s")
+    dist.init_process_group(
+        "gloo",
+        init_method=os.environ.get("JOB_MASTER", "env://"),
+        rank=int(os.environ["RANK"]),
+        world_size=int(os.environ["WORLD_SIZE"]),
+        timeout=dt.timedelta(seconds=config["timeout_s"]),
+    )
+    rank, world, data = dist.get_rank(), dist.get_world_size(), Path(config["data"])
+    log.info("rank %d of %d is up", rank, world)
+    store = dist.distributed_c10d._get_default_store()
+    for step in range(1, count_steps(data, rank) + 1):
+        mean = read_shard(data, rank, step).mean()
+        gates.reached(f"rank-{rank}-step-{step}")
+        if config.get("turns"):
+            # Ranks take turns in writing their part, each waiting for the one before it through the store.
+            if rank > 0:
+                store.wait([f"written/{step}/{rank - 1}"])
+            store.set(f"written/{step}/{rank}", "1")
+        else:
+            dist.all_reduce(mean)
+        log.info("rank %d: step %d mean %.3f", rank, step, mean.item() / world)
+    if config.get("final_check"):
+        dist.monitored_barrier(timeout=dt.timedelta(seconds=config["timeout_s"]))
+    if rank == 0:
+        log.info("epoch done")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
