@@ -189,9 +189,9 @@ def hang_state(scene: Scene) -> HangState:
     )
 
 
-def _placed(work: Work, ranks: Mapping[tuple[str | None, int | None], GlobalRank | None]) -> Work:
+def _placed(work: Work, ranks: Mapping[tuple[str, int], GlobalRank]) -> Work:
     """A work whose line names group and group rank only, with the global rank that another line states for them."""
-    if work.rank is not None or work.group is None:
+    if work.rank is not None or work.group is None or work.group_rank is None:
         return work
     return replace(work, rank=ranks.get((work.group, work.group_rank)))
 
@@ -321,7 +321,8 @@ def _named_groups(
             by_group.setdefault(state.group, ([], []))[1].append(state)
     found = []
     for name, (own_works, own_states) in by_group.items():
-        desc = next((x.desc for x in (*own_states, *own_works) if x.desc), None)
+        descs = [*(s.desc for s in own_states), *(w.desc for w in own_works)]
+        desc = next((d for d in descs if d), None)
         cells = _cells(own_works, own_states)
         size, event = _size(scene, name, desc, own_works, world)
         default = name == DEFAULT or desc == DEFAULT_DESC

@@ -211,9 +211,9 @@ def assign_groups(works: Sequence[Work], states: Sequence[State]) -> list[Work]:
         if work.group is not None or work.rank is None:
             found.append(work)
             continue
-        state = _next(work, waiting.get((work.rank, work.seq), []))
-        if state is not None:
-            found.append(_in_group(work, state.group, state.desc, state.group_rank))
+        follower = _next(work, waiting.get((work.rank, work.seq), []))
+        if follower is not None:
+            found.append(_in_group(work, follower.group, follower.desc, follower.group_rank))
         elif (work.rank, work.seq, work.op) in named:
             found.append(_in_group(work, named[(work.rank, work.seq, work.op)], work.desc, None))
         else:
