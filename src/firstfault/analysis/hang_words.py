@@ -95,7 +95,7 @@ def per_step(picture: Picture, seq: int | None) -> int | None:
         return None
     ratio = seq / reached
     whole = round(ratio)
-    return whole if whole >= 1 and abs(ratio - whole) <= 0.06 * whole else None
+    return whole if whole >= 1 and abs(ratio - whole) <= 0.03 * whole else None
 
 
 def overrun(picture: Picture) -> str | None:

@@ -9,38 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Classes, Named
-from firstfault.analysis.hang_words import (
-    accounted,
-    collective,
-    first_collective,
-    lead_text,
-    overrun,
-    sync_point,
-    waited,
-)
+from firstfault.analysis.hang_answers import COLLECT, RECORD, from_hang, join, remarks, stall, undecided, waiters
+from firstfault.analysis.hang_words import accounted, collective, first_collective, waited
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few, narrowed, picture
 from firstfault.analysis.state.standing import absent_cells, first_line, fits_every_hole, together
-from firstfault.analysis.state.window import Doing, Seen
-from firstfault.analysis.wording import hosts_text, ranks_text, who_text
-from firstfault.model.findings import Rival
+from firstfault.analysis.wording import hosts_text, ranks_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
 
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import Event, GlobalRank
-
-COLLECT = (
-    "the flight-recorder dumps of all ranks (/tmp/nccl_trace_rank_* or ~/.cache/torch/comm_lib_trace_rank_*)",
-    "stacks of all ranks at the time of the hang (py-spy dump)",
-    "kernel logs of all hosts from ten minutes before the stuck collective began",
-)
-RECORD = "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 (TORCH_FR_BUFFER_SIZE from torch 2.10) and TORCH_NCCL_DUMP_ON_TIMEOUT=1 for the next run."
+    from firstfault.model.evidence import Event
 
 
 class Row(Struct, frozen=True):
@@ -69,7 +54,7 @@ def decide(seen: Picture) -> tuple[str, Answer]:
 
 def _named(seen: Picture) -> Answer:
     """A barrier or the desync report names the ranks that did not come."""
-    return _stall(seen, seen.named, Strength.SUPPORTED, (seen.named_event,) if seen.named_event else (), "did not come")
+    return stall(seen, seen.named, Strength.SUPPORTED, (seen.named_event,) if seen.named_event else (), "did not come")
 
 
 def _outside(seen: Picture) -> Answer:
@@ -77,14 +62,14 @@ def _outside(seen: Picture) -> Answer:
     where = seen.where
     complete = where.witnessed and where.accounted == where.total and not seen.state.assumed
     lines = _absent_lines(seen)
-    return _stall(seen, where.outside, Strength.ESTABLISHED if complete else Strength.SUPPORTED, lines, "never entered")
+    return stall(seen, where.outside, Strength.ESTABLISHED if complete else Strength.SUPPORTED, lines, "never entered")
 
 
 def _outside_many(seen: Picture) -> Answer:
     """Many, but not most, ranks are outside: their machines where these are whole, else the ranks at `possible`."""
     if seen.gone is not None and seen.gone.hosts:
         return _machines(seen, Strength.SUPPORTED)
-    return _stall(seen, seen.where.outside, Strength.POSSIBLE, _absent_lines(seen), "never entered")
+    return stall(seen, seen.where.outside, Strength.POSSIBLE, _absent_lines(seen), "never entered")
 
 
 def _silent(seen: Picture) -> Answer:
@@ -96,7 +81,7 @@ def _silent(seen: Picture) -> Answer:
         strength = strength.at_most(Strength.POSSIBLE)
     if _sub_groups(seen) and not fits_every_hole(seen.state, ranks):
         strength = strength.at_most(Strength.POSSIBLE)
-    return _stall(seen, ranks, strength, (), "is not among those that waited in")
+    return stall(seen, ranks, strength, (), "is not among those that waited in")
 
 
 def _behind(seen: Picture) -> Answer:
@@ -104,7 +89,7 @@ def _behind(seen: Picture) -> Answer:
     ranks = seen.behind if len(seen.behind) == 1 else ()
     hosts = tuple(sorted(set(hosts_of(seen.scene, ranks).values())))
     lines = [e for g in seen.state.stuck for c in g.pending if c.rank in seen.behind for e in c.events]
-    return _unknown(
+    return undecided(
         seen,
         f"The job hung: {ranks_text(seen.behind)} stands at a lower collective than the others of its group"
         f"{waited(seen.scene)}; why is not in these logs.",
@@ -119,7 +104,7 @@ def _frozen(seen: Picture) -> Answer:
     """Few ranks report that their own watchdog or interpreter was stuck, while others timed out normally."""
     hosts = tuple(sorted(set(hosts_of(seen.scene, seen.frozen).values())))
     first = min(seen.frozen_events, key=sort_key)
-    return _unknown(
+    return undecided(
         seen,
         f"The job hung: the watchdog of {ranks_text(seen.frozen)} was itself stuck (a driver call, NCCL, or Python's lock) "
         f"while others waited in {collective(seen.nearest)}{waited(seen.scene)}.",
@@ -143,9 +128,9 @@ def _machines(seen: Picture, strength: Strength) -> Answer:
     names = hosts_text(gone.hosts) if gone.hosts else f"{gone.count} machine{'s' if gone.count > 1 else ''}"
     log = "its log is missing" if gone.absent else "its ranks are in no collective"
     trigger = None if seen.nearest is None else first_line(seen.nearest)
-    return _unknown(
+    return undecided(
         seen,
-        f"Nothing was heard of {names} ({ranks_text(late)}; {log}) while {_waiters(seen)} waited in "
+        f"Nothing was heard of {names} ({ranks_text(late)}; {log}) while {waiters(seen)} waited in "
         f"{collective(seen.nearest)}{waited(seen.scene)}. Why is not in these logs.",
         trigger=trigger,
         culprits=Named(hosts=gone.hosts, strength=strength) if gone.hosts else Named(),
@@ -160,7 +145,7 @@ def _most_outside(seen: Picture) -> Answer:
     """Most ranks are stated to be outside: the few inside entered a collective that the rest never issued."""
     lines = _absent_lines(seen)
     inside = tuple(r for r in seen.where.waiting)
-    answer = _unknown(
+    answer = undecided(
         seen,
         f"{ranks_text(inside).capitalize()} waited in {collective(seen.nearest)}{waited(seen.scene)}, which "
         f"{len(seen.where.outside)} of {seen.where.total} ranks never issued: a collective in code that only some ranks "
@@ -170,8 +155,6 @@ def _most_outside(seen: Picture) -> Answer:
         proof=lines[:2],
         steps=("Look for a collective that only some ranks call: a branch on the rank, or uneven numbers of batches.",),
     )
-    from msgspec.structs import replace  # noqa: PLC0415 - one small use
-
     return replace(answer, category=Category.COLLECTIVE_MISMATCH, strength=Strength.POSSIBLE)
 
 
@@ -186,10 +169,10 @@ def _inside(seen: Picture) -> Answer:
         failed=True,
         category=Category.NETWORK,
         strength=Strength.POSSIBLE,
-        summary=_join(
+        summary=join(
             f"All {total} ranks ({total} of {total}) were inside {collective(seen.nearest)}{waited(seen.scene)}: no rank is "
             f"missing, so the collective itself was stuck. No line says where.{start}",
-            *_remarks(seen),
+            *remarks(seen),
         ),
         proof=lines,
         classes=Classes(
@@ -212,7 +195,7 @@ def _inside(seen: Picture) -> Answer:
 def _unaccounted(seen: Picture) -> Answer:
     """Nothing decides: members are not accounted for, or no line states where the ranks stood."""
     hang = seen.scene.hang
-    stuck = collective(seen.nearest) if seen.nearest is not None else _from_hang(seen.scene)
+    stuck = collective(seen.nearest) if seen.nearest is not None else from_hang(seen.scene)
     detail = f"; {accounted(seen)}, and no line names the reason" if seen.state.groups else "; no line names the reason"
     first = " It is the first collective of its group." if first_collective(seen.nearest) else ""
     steps = [
@@ -222,9 +205,9 @@ def _unaccounted(seen: Picture) -> Answer:
         steps.insert(
             0, f"Get what {ranks_text(seen.where.missing)} printed last: nothing places them in the collective."
         )
-    return _unknown(
+    return undecided(
         seen,
-        f"The job hung: {_waiters(seen)} waited in {stuck}{waited(seen.scene)}{detail}. A time-out alone does not mean a "
+        f"The job hung: {waiters(seen)} waited in {stuck}{waited(seen.scene)}{detail}. A time-out alone does not mean a "
         f"network fault.{first}",
         trigger=None,
         scope=Scope.GROUP,
@@ -282,229 +265,3 @@ def _absent_lines(seen: Picture) -> tuple[Event, ...]:
     return tuple(sorted((c.state for c in cells if c.state is not None), key=sort_key))
 
 
-def _stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines: Iterable[Event], verb: str) -> Answer:
-    """An answer that names ranks that stayed away; the reason is claimed only as far as their lines show it.
-
-    Args:
-        seen: the hang.
-        ranks: the late ranks.
-        strength: of who it was.
-        lines: lines that show them absent.
-        verb: how that is said, before the collective.
-    """
-    late = tuple(sorted(ranks))
-    stated = tuple(lines)
-    work = seen.seen(late)
-    hosts = tuple(sorted(set(hosts_of(seen.scene, late).values())))
-    category, sure = _reason(seen, work, bool(stated) and seen.named_event is None, strength)
-    start = first_collective(seen.nearest)
-    trigger = _trigger(seen, work, stated)
-    busy = work[0] if work else None
-    doing = f" It was last seen {busy.doing}." if busy is not None else ""
-    why = "" if category is not Category.UNKNOWN else " Why is not in these logs."
-    named = Named(ranks=late, hosts=hosts, strength=strength)
-    return Answer(
-        question="hang",
-        failed=True,
-        category=category,
-        strength=sure,
-        summary=_join(
-            f"{_capital(who_text(late, hosts))} {_verb(verb, len(late))} {collective(seen.nearest)}, in which "
-            f"{_waiters(seen)} waited{waited(seen.scene)}.{doing}{why}",
-            f"{accounted(seen).capitalize()}." if seen.state.groups else None,
-            *_remarks(seen),
-        ),
-        trigger=trigger,
-        proof=_proof(seen, trigger, stated, work),
-        culprits=named,
-        first_failed=named,
-        classes=Classes(
-            domain=Domain.DATA if category is Category.DATA_LOADING_STALL else None,
-            form=Form.HUNG,
-            layer=Layer.RUNTIME,
-            phase=Phase.START_UP if start and busy is None else _phase(category, busy),
-            scope=Scope.RANK if len(late) == 1 else Scope.GROUP,
-        ),
-        action=ActionKind.FIX_AND_RERUN if category is Category.DATA_LOADING_STALL else ActionKind.COLLECT_MORE,
-        steps=_steps(late, busy),
-        collect=(f"the complete log of {ranks_text(late)} and its stack at the time (py-spy dump)", *COLLECT),
-        rivals=(_network_rival(seen, late), *_gpu_rival(late, stated=bool(stated))),
-    )
-
-
-def _reason(seen: Picture, work: tuple[Seen, ...], stated: bool, who: Strength) -> tuple[Category, Strength]:
-    """Why ranks stayed away.
-
-    A rank whose counters show nothing in flight was on the CPU side, between two steps as a rule: a stall by the
-    meaning of that category. A rank that is merely silent may as well be dead or frozen: the reason stays unknown
-    unless it was seen at work.
-    """
-    if work:
-        slow = work[0].doing in {Doing.PREPARING, Doing.READING}
-        sure = Strength.SUPPORTED if slow and who.level >= Strength.POSSIBLE.level else Strength.POSSIBLE
-        return Category.DATA_LOADING_STALL, sure
-    if stated:
-        moved = bool(seen.scene.case.tracks) or not first_collective(seen.nearest)
-        sure = Strength.SUPPORTED if moved else Strength.POSSIBLE
-        return Category.DATA_LOADING_STALL, sure.at_most(who)
-    return Category.UNKNOWN, Strength.UNKNOWN
-
-
-def _trigger(seen: Picture, work: tuple[Seen, ...], stated: tuple[Event, ...]) -> Event | None:
-    """The late rank's last line before the wait, else the line that shows it absent, else the first of those who wait."""
-    if work:
-        return work[0].events[-1]
-    if stated:
-        return stated[0]
-    return None if seen.nearest is None else first_line(seen.nearest)
-
-
-def _proof(
-    seen: Picture, trigger: Event | None, stated: tuple[Event, ...], work: tuple[Seen, ...]
-) -> tuple[Event, ...]:
-    waits = [] if seen.nearest is None else [e for c in seen.nearest.pending for e in c.events[-1:]]
-    lines = [*([trigger] if trigger is not None else []), *stated[:2], *(s.events[-1] for s in work[:2]), *waits[:2]]
-    return tuple(dict.fromkeys((e.span.source, e.span.offset) for e in lines)) and tuple(_once(lines))
-
-
-def _once(events: Iterable[Event]) -> Iterable[Event]:
-    done: set[tuple[int, int]] = set()
-    for event in events:
-        key = (int(event.span.source), event.span.offset)
-        if key not in done:
-            done.add(key)
-            yield event
-
-
-def _phase(category: Category, busy: Seen | None) -> Phase:
-    if busy is not None:
-        match busy.doing:
-            case Doing.CHECKPOINT:
-                return Phase.CHECKPOINT
-            case Doing.EVALUATION:
-                return Phase.EVALUATION
-            case Doing.PREPARING | Doing.READING:
-                return Phase.DATA
-    return Phase.DATA if category is Category.DATA_LOADING_STALL else Phase.UNKNOWN
-
-
-def _steps(late: Sequence[GlobalRank], busy: Seen | None) -> tuple[str, ...]:
-    who = ranks_text(late)
-    first: tuple[str, ...] = ()
-    if busy is not None and busy.doing is Doing.PREPARING:
-        first = (
-            "Prepare the data before the process group is created (or in a job of its own), or give the first barrier a longer timeout.",
-        )
-    elif busy is not None and busy.doing is Doing.READING:
-        first = (
-            "Give reads of the data store a timeout and few retries, so that a slow read fails in seconds instead of holding the job up.",
-        )
-    elif busy is not None and busy.doing is Doing.CHECKPOINT:
-        first = ("Look at the speed of the checkpoint's file system, or write the checkpoint asynchronously.",)
-    return (
-        *first,
-        f"Look at what {who} did while the others waited: its data shard, its last sample, its host's storage mounts.",
-        "Take stacks (py-spy dump) of that rank the next time before the job is ended.",
-        RECORD,
-    )
-
-
-def _network_rival(seen: Picture, late: Sequence[GlobalRank]) -> Rival:
-    return Rival(
-        category=Category.NETWORK,
-        strength=Strength.UNKNOWN,
-        supports=("ranks timed out in a collective",),
-        against=(
-            f"{ranks_text(late)} is not inside the collective: the others wait for it, whatever the network does",
-            "no line of a transport or of hardware is there",
-        ),
-        settled_by=("a transport error, or a flight-recorder dump in which all ranks have started the collective",),
-    )
-
-
-def _gpu_rival(late: Sequence[GlobalRank], *, stated: bool) -> tuple[Rival, ...]:
-    if stated:
-        return ()
-    return (
-        Rival(
-            category=Category.GPU_CUDA,
-            strength=Strength.UNKNOWN,
-            supports=(f"{ranks_text(late)} says nothing, as a process that hangs in the driver does",),
-            against=("no line speaks of its GPU",),
-            settled_by=("the kernel log of its host (Xid), and a native stack of the process",),
-        ),
-    )
-
-
-def _unknown(
-    seen: Picture,
-    summary: str,
-    *,
-    trigger: Event | None,
-    scope: Scope,
-    proof: tuple[Event, ...] = (),
-    culprits: Named | None = None,
-    steps: tuple[str, ...] = (),
-    collect: tuple[str, ...] = COLLECT,
-) -> Answer:
-    named = culprits if culprits is not None else Named()
-    start = first_collective(seen.nearest)
-    return Answer(
-        question="hang",
-        failed=True,
-        category=Category.UNKNOWN,
-        strength=Strength.UNKNOWN,
-        summary=_join(summary, *_remarks(seen)),
-        trigger=trigger,
-        proof=proof,
-        culprits=named,
-        first_failed=named if named.ranks else Named(),
-        classes=Classes(
-            domain=Domain.COMMUNICATION,
-            form=Form.HUNG,
-            layer=Layer.COLLECTIVE,
-            phase=Phase.START_UP if start else Phase.UNKNOWN,
-            scope=scope,
-        ),
-        action=ActionKind.COLLECT_MORE,
-        steps=(*steps, RECORD),
-        collect=collect,
-    )
-
-
-def _remarks(seen: Picture) -> tuple[str | None, ...]:
-    """Remarks that explain what would else mislead: a lead of the root, the sync point, a late watchdog."""
-    cells = () if seen.nearest is None else seen.nearest.pending
-    work = next((c.work for c in cells if c.work is not None), None)
-    point = sync_point(seen.scene, work)
-    return (lead_text(seen), None if point is None else f"{point[0].upper()}{point[1:]}.", overrun(seen))
-
-
-def _join(*parts: str | None) -> str:
-    return " ".join(p for p in parts if p)
-
-
-def _waiters(seen: Picture) -> str:
-    waiting = seen.where.waiting or (() if seen.scene.hang is None else seen.scene.hang.waiters)
-    if not waiting:
-        return "ranks"
-    return ranks_text(waiting) if len(waiting) <= 8 else f"{len(waiting)} ranks"
-
-
-def _from_hang(scene: Scene) -> str:
-    hang = scene.hang
-    if hang is None:
-        return "a collective"
-    return f"{hang.op} {hang.seq}" if hang.op and hang.seq else (hang.op or "a collective")
-
-
-def _capital(text: str) -> str:
-    text = text.removeprefix(" on ")
-    return text[:1].upper() + text[1:]
-
-
-def _verb(verb: str, number: int) -> str:
-    """The verb for one or for several ranks."""
-    if number > 1:
-        verb = verb.replace("is not", "are not")
-    return verb if "in" in verb.split() or verb.endswith("entered") else f"{verb} to"

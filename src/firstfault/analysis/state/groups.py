@@ -158,6 +158,15 @@ class HangState(Struct, frozen=True, kw_only=True):
         return {c.rank for g in self.groups for c in g.cells.values() if c.pending}
 
 
+def positions(group: Group) -> dict[int, tuple[Cell, ...]]:
+    """Pending cells of a group by the number at which they stand, lowest first."""
+    by: dict[int, list[Cell]] = {}
+    for cell in group.pending:
+        if cell.at is not None:
+            by.setdefault(cell.at, []).append(cell)
+    return {at: tuple(by[at]) for at in sorted(by)}
+
+
 def hang_state(scene: Scene) -> HangState:
     """Folds the events of one attempt; empty groups where no line states anything."""
     said = spoken(scene)

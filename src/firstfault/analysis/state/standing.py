@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.state.groups import Cell, Group, HangState, Part
+from firstfault.analysis.state.difference import difference
+from firstfault.analysis.state.groups import Cell, Group, HangState, Part, positions
 from firstfault.model.evidence import Event, GlobalRank
 
 if TYPE_CHECKING:
@@ -91,15 +92,6 @@ def absent_cells(group: Group) -> tuple[Cell, ...]:
     return tuple(c for _, c in sorted(group.cells.items()) if c.idle and c.at is not None and c.at <= lowest)
 
 
-def positions(group: Group) -> dict[int, tuple[Cell, ...]]:
-    """Pending cells of a group by the number at which they stand, lowest first."""
-    by: dict[int, list[Cell]] = {}
-    for cell in group.pending:
-        if cell.at is not None:
-            by.setdefault(cell.at, []).append(cell)
-    return {at: tuple(by[at]) for at in sorted(by)}
-
-
 def laggards(group: Group) -> tuple[Cell, ...]:
     """The few pending cells that stand lower than the rest, where the collective there does not explain it.
 
@@ -155,7 +147,7 @@ def everybody_inside(state: HangState, where: Standing) -> bool:
     for group in groups:
         counts.setdefault(group.desc, set()).add(len(group.pending))
     for group in groups:
-        if not group.comparable or not together(group) or group.holes:
+        if not group.comparable or not together(group) or group.holes or difference(group) is not None:
             return False
         if len(group.pending) < len(group.cells):
             return False

@@ -79,6 +79,8 @@ def activity(
             continue
         if doing is Doing.CHECKPOINT and _closed(scene, events[-1]):
             continue
+        if doing is Doing.EVALUATION and not direct:
+            continue  # every rank takes part in it; a bar without a rank is nobody's
         seen.append(Seen(doing=doing, events=tuple(events), direct=direct))
     order = list(Doing)
     return tuple(sorted(seen, key=lambda s: (not s.direct, order.index(s.doing))))
