@@ -8,7 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Answer, Classes, Named
-from firstfault.analysis.hang_words import accounted, collective, first_collective, lead_text, overrun, sync_point, waited
+from firstfault.analysis.hang_words import (
+    accounted,
+    collective,
+    first_collective,
+    lead_text,
+    overrun,
+    sync_point,
+    waited,
+)
 from firstfault.analysis.state.groups import positions
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.standing import first_line
@@ -78,7 +86,7 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
         action=ActionKind.FIX_AND_RERUN if category is Category.DATA_LOADING_STALL else ActionKind.COLLECT_MORE,
         steps=_steps(late, busy),
         collect=(f"the complete log of {ranks_text(late)} and its stack at the time (py-spy dump)", *COLLECT),
-        rivals=(_network_rival(seen, late), *_gpu_rival(late, stated=bool(stated))),
+        rivals=(_network_rival(late), *_gpu_rival(late, stated=bool(stated))),
     )
 
 
@@ -159,7 +167,7 @@ def _steps(late: Sequence[GlobalRank], busy: Seen | None) -> tuple[str, ...]:
     )
 
 
-def _network_rival(seen: Picture, late: Sequence[GlobalRank]) -> Rival:
+def _network_rival(late: Sequence[GlobalRank]) -> Rival:
     return Rival(
         category=Category.NETWORK,
         strength=Strength.UNKNOWN,

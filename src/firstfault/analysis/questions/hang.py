@@ -6,6 +6,7 @@ a rank can be certain to have stayed away while its reason is unknown. A time-ou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -22,8 +23,6 @@ from firstfault.analysis.wording import hosts_text, ranks_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Event
 
@@ -222,7 +221,7 @@ ROWS: tuple[Row, ...] = (
     Row("outside_many", lambda p: 0 < 2 * len(p.where.outside) <= p.where.total, _outside_many),
     Row("most_outside", lambda p: bool(p.where.outside) and bool(p.where.waiting), _most_outside),
     Row("gone", lambda p: p.gone is not None and _rest_waits(p), _gone),
-    Row("silent", lambda p: _silent_applies(p), _silent),
+    Row("silent", _silent_applies, _silent),
     Row("frozen", lambda p: bool(p.frozen) and few(len(p.frozen), max(p.where.total, len(p.state.own))), _frozen),
     Row("behind", lambda p: bool(p.behind), _behind),
     Row("inside", lambda p: p.inside, _inside),
@@ -263,5 +262,3 @@ def _absent_lines(seen: Picture) -> tuple[Event, ...]:
     """State lines of the ranks outside, in order."""
     cells = [c for g in seen.where.outside_of for c in absent_cells(g) if c.rank in set(seen.where.outside)]
     return tuple(sorted((c.state for c in cells if c.state is not None), key=sort_key))
-
-

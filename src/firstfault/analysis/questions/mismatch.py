@@ -145,7 +145,11 @@ def _from_detail(scene: Scene, events: list[Event]) -> Answer:
     global_ranks = True
     for event in events:
         pair = _PAIR.search(event.text)
-        one, two = (pair.group(1), pair.group(2)) if pair else (event.fields.get("group_rank", ""), event.fields.get("peer", ""))
+        one, two = (
+            (pair.group(1), pair.group(2))
+            if pair
+            else (event.fields.get("group_rank", ""), event.fields.get("peer", ""))
+        )
         if not (one.isdecimal() and two.isdecimal()):
             continue
         said = scene.roster.rank(event)
@@ -161,7 +165,11 @@ def _from_detail(scene: Scene, events: list[Event]) -> Answer:
     start = min(events, key=sort_key)
     named = Named(ranks=ranks, hosts=hosts, strength=Strength.SUPPORTED if ranks else Strength.UNKNOWN)
     ops = sorted({v for e in events for k in ("op", "peer_op") if (v := e.fields.get(k))})
-    blame = f" All others name{who_text(ranks, hosts).removeprefix(' on')}." if ranks else " No rank is named by a majority."
+    blame = (
+        f" All others name{who_text(ranks, hosts).removeprefix(' on')}."
+        if ranks
+        else " No rank is named by a majority."
+    )
     return Answer(
         question="mismatch",
         failed=True,

@@ -34,7 +34,9 @@ def difference(group: Group) -> Difference | None:
     if not group.comparable:
         return None
     for seq, cells in positions(group).items():
-        told = [c for c in cells if c.work is not None and c.work.op is not None and not c.work.p2p and c.work.seq == seq]
+        told = [
+            c for c in cells if c.work is not None and c.work.op is not None and not c.work.p2p and c.work.seq == seq
+        ]
         if len(told) < 2:
             continue
         ops = _kinds(told, _op)
@@ -81,5 +83,3 @@ def _size(cell: Cell) -> str | None:
 
 def _op_and_size(cell: Cell) -> str:
     return f"{_op(cell)} of {_size(cell)}"
-
-

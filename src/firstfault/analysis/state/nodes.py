@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.model.evidence import GlobalRank
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import GlobalRank
 
 MOST_HOSTS = 100_000
 _ITEM = re.compile(r"([^,\[\]]+)(?:\[([^\]]*)\])?([^,\[\]]*)")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.analysis.scene import Scene
 from firstfault.analysis.state.groups import Group, HangState, hang_state
 from firstfault.analysis.state.nodes import Gone, gone_nodes, hosts_of
 from firstfault.analysis.state.standing import Standing, everybody_inside, laggards, nearest_group, standing
 from firstfault.analysis.state.window import Doing, Seen, activity, edges
 from firstfault.model.evidence import Event, GlobalRank
-
-if TYPE_CHECKING:
-    from firstfault.analysis.scene import Scene
 
 _NUMBERS = re.compile(r"\d+")
 BARRIER = "gloo.monitored_barrier_failed"
