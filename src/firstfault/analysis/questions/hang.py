@@ -215,19 +215,6 @@ def _unaccounted(seen: Picture) -> Answer:
     )
 
 
-ROWS: tuple[Row, ...] = (
-    Row("named", lambda p: bool(p.named), _named),
-    Row("outside", lambda p: few(len(p.where.outside), p.where.total), _outside),
-    Row("outside_many", lambda p: 0 < 2 * len(p.where.outside) <= p.where.total, _outside_many),
-    Row("most_outside", lambda p: bool(p.where.outside) and bool(p.where.waiting), _most_outside),
-    Row("gone", lambda p: p.gone is not None and _rest_waits(p), _gone),
-    Row("silent", _silent_applies, _silent),
-    Row("frozen", lambda p: bool(p.frozen) and few(len(p.frozen), max(p.where.total, len(p.state.own))), _frozen),
-    Row("behind", lambda p: bool(p.behind), _behind),
-    Row("inside", lambda p: p.inside, _inside),
-)
-
-
 def _silent_applies(seen: Picture) -> bool:
     """Few ranks are missing and the rest is stuck at one number; or few of the missing were seen at other work."""
     missing = seen.where.missing
@@ -262,3 +249,17 @@ def _absent_lines(seen: Picture) -> tuple[Event, ...]:
     """State lines of the ranks outside, in order."""
     cells = [c for g in seen.where.outside_of for c in absent_cells(g) if c.rank in set(seen.where.outside)]
     return tuple(sorted((c.state for c in cells if c.state is not None), key=sort_key))
+
+
+ROWS: tuple[Row, ...] = (
+    Row("named", lambda p: bool(p.named), _named),
+    Row("outside", lambda p: few(len(p.where.outside), p.where.total), _outside),
+    Row("outside_many", lambda p: 0 < 2 * len(p.where.outside) <= p.where.total, _outside_many),
+    Row("most_outside", lambda p: bool(p.where.outside) and bool(p.where.waiting), _most_outside),
+    Row("gone", lambda p: p.gone is not None and _rest_waits(p), _gone),
+    Row("silent", _silent_applies, _silent),
+    Row("frozen", lambda p: bool(p.frozen) and few(len(p.frozen), max(p.where.total, len(p.state.own))), _frozen),
+    Row("behind", lambda p: bool(p.behind), _behind),
+    Row("inside", lambda p: p.inside, _inside),
+)
+"""The rows in the order in which they are tried; what none of them covers is not decided."""
