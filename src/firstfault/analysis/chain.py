@@ -28,7 +28,10 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     links: list[Link] = []
     used: set[tuple[int, int]] = set()
     if answer.trigger is not None:
-        links.append(_link(answer.summary, "it is the earliest line that shows the root cause", [answer.trigger], used))
+        what = nature_of(scene.case, answer.trigger).title + who_text(
+            answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts
+        )
+        links.append(_link(what, "it is the earliest line that shows the root cause", [answer.trigger], used))
     others = [e for s in scene.suspects for e in s.events[:1] if not _used(e, used)]
     for event in sorted(others, key=sort_key)[:4]:
         nature = nature_of(scene.case, event)

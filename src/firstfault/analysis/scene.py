@@ -106,7 +106,8 @@ def _sort(
     for event in events:
         nature = nature_of(case, event)
         if nature.role is Role.EFFECT:
-            effects.append(event)
+            if not harmless(event) and not recovered_retry(case, event) and not went_on(case, event):
+                effects.append(event)
         elif nature.role is Role.TEARDOWN:
             teardown.append(event)
         elif nature.role is Role.CAUSE:

@@ -175,7 +175,12 @@ def shape(message: str) -> str:
 
 
 def went_on(case: Case, event: Event) -> bool:
-    """Whether the job made progress after an event, so that the event ended nothing."""
+    """Whether the job made progress after an event, so that the event ended nothing.
+
+    An order to stop is carried out after a grace time, in which steps are still made: it is not acquitted by them.
+    """
+    if case.has(event, Mark.STOP_SIGNAL):
+        return False
     track = case.tracks.get(event.span.source)
     if track is not None and track.went_on_after(event.span.offset):
         return True

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SHOWN = 6
 """Ranks or hosts shown before a list is cut."""
+QUOTED = 140
+"""Characters of an exception's message shown in a sentence."""
 
 
 def ranges(numbers: Sequence[int]) -> str:
@@ -60,16 +62,21 @@ def duration(ms: int) -> str:
     return f"{seconds // 60} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+def what_text(root: Suspect) -> str:
+    """What happened, with the exception's own words where there is one."""
+    exception = root.first.exception
+    if exception is None:
+        return root.nature.title
+    head = exception.message.split("\n", 1)[0].strip()
+    said = f"{exception.kind}: {head[:QUOTED]}{'…' if len(head) > QUOTED else ''}" if head else exception.kind
+    return said if root.nature.key.startswith("python.") else f"{root.nature.title} ({said})"
+
+
 def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:
     """The verdict in one or two sentences."""
     ranks = named.ranks or failed.ranks
     hosts = named.hosts or failed.hosts
-    exception = root.first.exception
-    what = root.nature.title
-    if exception is not None and root.nature.key.startswith("python."):
-        head = exception.message.split("\n", 1)[0].strip()
-        what = f"{exception.kind}: {head[:120]}" if head else exception.kind
-    text = f"{what}{who_text(ranks, hosts)}."
+    text = f"{what_text(root)}{who_text(ranks, hosts)}."
     if len(root.everyone) > 1 and not named.ranks:
         text = text[:-1] + f"; {len(root.everyone)} ranks report it."
     waited = scene.hang

@@ -216,9 +216,9 @@ class Count(Struct, frozen=True, kw_only=True):
 class Diagnosis(Struct, frozen=True, kw_only=True):
     """Everything that a renderer may say about one incident."""
 
-    verdict: Verdict
     schema: str = SCHEMA
     redaction: Literal["none", "secrets", "identities"] = "none"
+    verdict: Verdict
     job: dict[str, Fact] = field(default_factory=dict)
     attempts: list[AttemptSummary] = field(default_factory=list)
     chain: list[ChainLink] = field(default_factory=list)

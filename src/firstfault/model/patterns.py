@@ -75,6 +75,9 @@ class SignatureFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Dropped where any other signature matches the same line."""
     together: list[str] = []
     """Ids of signatures that may rightly match the same line as well."""
+    precursors: list[str] = []
+    """Ids of lines that show the same fault coming (a skipped step before the loss scale reaches its floor): where they
+    lead up to this line without a break, the first of them is the trigger."""
     marks: list[Mark] = []
     facts: dict[str, str] = {}
     """Job fact -> field that holds it, or `=literal`."""

@@ -1,1 +1,4 @@
-"""Wires the rooms: open, scan, read, fold, infer, verify; one file per job."""
+"""The only place that wires rooms together; one file per job.
+
+A pipeline opens, scans, reads, infers, verifies, redacts and renders by calling the rooms; it decides nothing itself.
+"""

@@ -146,7 +146,7 @@ class Builder:
                 kind=answer.action,
                 exclude_hosts=list(answer.exclude_hosts),
                 exclude_hostlist=compress(answer.exclude_hosts),
-                steps=[*answer.steps, *_drain(answer)],
+                steps=list(answer.steps),
             ),
         )
 
@@ -335,16 +335,6 @@ def _count(scene: Scene, signature: str, by: dict[tuple[int, str], int], paths: 
             ranks[rank] = ranks.get(rank, 0) + n
     title = spec.title if spec is not None else "Python exception"
     return Count(signature=signature, title=title, total=sum(by.values()), files=files, ranks=ranks)
-
-
-def _drain(answer: Answer) -> list[str]:
-    if not answer.exclude_hosts:
-        return []
-    hosts = compress(answer.exclude_hosts)
-    return [
-        f"Leave the host out: sbatch --exclude={hosts} …",
-        f'Take it out of service: scontrol update NodeName={hosts} State=DRAIN Reason="firstfault: {answer.category}"',
-    ]
 
 
 def _recommendations(answer: Answer) -> dict[str, list[str]]:

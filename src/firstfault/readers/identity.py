@@ -1,15 +1,46 @@
-"""Who says a line: stream prefixes of launchers, schedulers and loggers. Draws no conclusions."""
+"""Who says a line: stream prefixes of launchers, schedulers, collectors and loggers. Draws no conclusions.
+
+A fact that the text does not state stays None: a wrong rank is worse than none.
+"""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from msgspec import Struct
 
-from firstfault.model.evidence import Who
+from firstfault.model.evidence import GlobalRank, GroupRank, LocalRank, Who
+from firstfault.readers.prefixes import BAR_END, MOST_SEARCHED, Chain, inner_parts, read_chain
+from firstfault.readers.sourcename import read_name
+from firstfault.readers.stamps import Stamp, better, build_stamp
 
-_PREFIX = re.compile(
-    rb"(?:\x1b\[[0-9;]*m)*(?:\[rank\d+\]:|\[default\d+\]:|\[\d+,\d+\]<std(?:err|out)>:|\s*\d+: )\s?",
+MOST_STARTS = 24
+SAMPLE_LINES = 4000
+
+_ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+_TASK = re.compile(rb"\s{0,6}(?:P\d+ +)?(\d{1,6}): ")
+_LABEL = re.compile(rb"([A-Za-z0-9][\w.\-]{0,100}): ?")
+_COMPOSE = re.compile(rb"([A-Za-z0-9][\w.\-]{0,100}) +\| ")
+_STERN = re.compile(rb"([a-z0-9][a-z0-9.]*-[a-z0-9.\-]{2,250}) [a-z0-9][a-z0-9.\-]{0,62} ")
+_DATED_LABEL = re.compile(rb"\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ([A-Za-z0-9][\w.\-]{0,100}): ")
+_NOT_HOSTS = re.compile(
+    rb"(?i)(?:debug|info|notice|warning|warn|error|critical|fatal|traceback|epoch|step|iter\w*|loss|rank\d*|train\w*|valid\w*|"
+    rb"eval\w*|test\w*|loading|saving|srun|slurmstepd|note|hint|file|frame|\d+|.*(?:error|exception))$",
+)
+_LEVEL_WORDS = re.compile(rb"(?i)(?:debug|info|notice|warning|warn|error|critical|fatal|epoch|step|iter\w*)$")
+_ADDRESS = re.compile(rb"(?:\d{1,3}\.){3}\d{1,3}$")
+_ROLE = re.compile(rb"\[([A-Za-z_]{3,20})\d{1,4}\]:")
+_STREAM = re.compile(rb"\[rank\d{1,6}\]:(?![ \n]|\[[EWIF][ \d]|[EWIFV]\d{4} |$)")
+_AGREES = re.compile(
+    rb"\s{0,6}(\d{1,6}): .{0,80}?(?:\[rank(\d{1,6})\]:|\brank ?[=:] ?(\d{1,6})\b|GLOBAL_RANK: (\d{1,6}))"
+)
+_AGENT = re.compile(
+    rb"torch[./]distributed[./](?:run|elastic|launcher)|torchrun|\[default\d+\]:|deepspeed\.launcher|launch\.py:\d+:main"
+)
+_WORLD = re.compile(rb"(?i)(?:world[ _]size\s?[=:]\s?|Starting with |MEMBER: \d+/)(\d{1,6})\b")
+_KEY_VALUE = re.compile(
+    rb"(?:^|[\s,(\[|])(?:global_)?rank ?[=:] ?(\d{1,6})[,|\s)\]].{0,200}?\b(?:epoch|step|iter|loss)"
 )
 
 
@@ -17,32 +48,252 @@ class SourceProfile(Struct, frozen=True):
     """What is true of all lines of one source: its label style and what its name and path tell."""
 
     style: str = "none"
-    """Name of the stream prefix that nearly all lines carry, such as `srun_label`; `none` where there is none."""
+    """Name of the prefix that nearly all lines carry: srun_label, host_label, dated_host, compose, stern; `none`."""
     who: Who = Who()
     """What the place of the file tells (`attempt_0/3/stderr.log` is local rank 3)."""
+    attempt: int | None = None
+    """Attempt that the path states, 0-based as launchers count."""
+    number: int | None = None
+    """Last number of the file name (a task or a node, which is not said)."""
+    tasks_are_ranks: bool = False
+    """Whether the task numbers of `srun --label` were seen to be global ranks."""
+    tee_rank: bool = False
+    """Whether `[rankN]:` is a launcher's label (role "rank", so N is the local rank) and not torch's own prefix."""
+    hosts: frozenset[str] = frozenset()
+    """Labels that are host names, where the style has such."""
+    roles: frozenset[str] = frozenset({"default"})
+    """Names of launcher roles that label lines, as in `[trainer3]:`."""
+
+    @property
+    def dated_host(self) -> bool:
+        """Whether a host label follows the collector's time stamp."""
+        return self.style == "dated_host"
+
+
+class Located(Struct, frozen=True):
+    """Who speaks at one position of a segment."""
+
+    who: Who
+    body: int
+    """Position at which the message begins."""
+    stamp: Stamp | None
+    level: str | None
+    """Level word of the logger (`WARNING`); the letters of C++ loggers are spelt out."""
+    key: bytes
+    """Stream key, as `stream_key` gives it."""
 
 
 def profile_source(sample: bytes, path: str) -> SourceProfile:
     """Profile of a source from its first bytes (up to 256 KiB) and its shown path."""
-    del sample, path
-    return SourceProfile()
+    facts = read_name(path)
+    lines = [_ANSI.sub(b"", x) for x in sample.split(b"\n")[:SAMPLE_LINES] if x.strip(b"\r \t")]
+    style, hosts = _style(lines)
+    ranks = style == "srun_label" and _tasks_are_ranks(lines)
+    return SourceProfile(
+        style=style,
+        who=facts.who,
+        attempt=facts.attempt,
+        number=facts.number,
+        tasks_are_ranks=ranks,
+        tee_rank=_is_tee(lines),
+        hosts=frozenset(hosts),
+        roles=frozenset({"default", *_roles(lines)}),
+    )
+
+
+def _style(lines: list[bytes]) -> tuple[str, set[str]]:
+    """The label that nearly all lines carry, with its values where they are hosts."""
+    if len(lines) < 4:
+        return "none", set()
+    for style, pattern in (
+        ("srun_label", _TASK),
+        ("dated_host", _DATED_LABEL),
+        ("host_label", _LABEL),
+        ("compose", _COMPOSE),
+        ("stern", _STERN),
+    ):
+        labels = Counter(m[1] for m in map(pattern.match, lines) if m is not None)
+        if sum(labels.values()) < 0.9 * len(lines):
+            continue
+        if style == "srun_label":
+            return (style, set()) if _small_numbers(labels) else ("none", set())
+        bad = _LEVEL_WORDS if style in {"compose", "stern"} else _NOT_HOSTS
+        good = {x for x in labels if not bad.match(x) or _ADDRESS.match(x)}
+        if sum(labels[x] for x in good) >= 0.9 * len(lines) and len(good) <= max(2, len(lines) // 4):
+            return style, {x.decode("ascii", "replace") for x in good}
+    return "none", set()
+
+
+def _small_numbers(labels: Counter[bytes]) -> bool:
+    """Task numbers repeat; the numbers of a listing or a counter do not."""
+    values = {int(x) for x in labels}
+    return len(values) <= max(2, sum(labels.values()) // 2) or max(values) == len(values) - 1
+
+
+def _tasks_are_ranks(lines: list[bytes]) -> bool:
+    """Whether the lines show that task numbers are global ranks: they agree with a stated rank, or fill a stated world size."""
+    if any(_AGENT.search(x) for x in lines):
+        return False
+    agree = 0
+    for line in lines:
+        found = _AGREES.match(line)
+        if found is None:
+            continue
+        stated = next(int(x) for x in found.groups()[1:] if x is not None)
+        if int(found[1]) != stated:
+            return False
+        agree += stated != 0
+    if agree:
+        return True
+    tasks = {int(m[1]) for m in map(_TASK.match, lines) if m is not None}
+    worlds = {int(m[1]) for m in (_WORLD.search(x) for x in lines) if m is not None}
+    return len(tasks) > 1 and len(worlds) == 1 and tasks == set(range(next(iter(worlds))))
+
+
+def _is_tee(lines: list[bytes]) -> bool:
+    """Whether `[rankN]:` labels whole streams, so that torch's own prefix would stand behind it."""
+    labelled = [x for x in lines if x.startswith(b"[rank")]
+    teed = sum(1 for x in labelled if _STREAM.match(x))
+    return teed >= 2 and teed * 5 >= len(labelled) and 2 * len(labelled) >= len(lines)
+
+
+def _roles(lines: list[bytes]) -> set[str]:
+    roles = Counter(m[1] for m in map(_ROLE.match, lines) if m is not None)
+    return {r.decode() for r, n in roles.items() if n * 2 >= len(lines) and r != b"rank"}
+
+
+_NO_PROFILE = SourceProfile()
+
+
+def _parts(segment: bytes, line: Chain, end: int, profile: SourceProfile) -> list[Chain]:
+    """Prefixes that stand inside a segment after those of the line, up to `end`."""
+    parts: list[Chain] = []
+    behind = max(line.position, 1)
+    for start in inner_parts(segment, behind, end):
+        if start < behind:
+            continue
+        chain = read_chain(segment, start, profile)
+        behind = max(chain.position, start + 1)
+        parts.append(chain)
+    return parts
 
 
 def body_starts(segment: bytes, profile: SourceProfile | None = None) -> tuple[int, ...]:
-    """Positions in a segment at which a message may begin, ascending: 0, and after each stream prefix."""
-    del profile
-    starts = [0]
-    position = 0
-    while (found := _PREFIX.match(segment, position)) is not None and found.end() > position:
-        position = found.end()
-        starts.append(position)
-    return tuple(starts)
+    """Positions in a segment at which a message may begin, ascending: 0, and after each prefix or bar."""
+    profile = profile or _NO_PROFILE
+    line = read_chain(segment, 0, profile)
+    starts = {0, *line.starts}
+    for part in _parts(segment, line, len(segment), profile):
+        starts.update(part.starts)
+    if segment.find(b"/s") >= 0 or segment.find(b"s/") >= 0 or segment.find(b"it [") >= 0:
+        for found in BAR_END.finditer(segment, 0, MOST_SEARCHED):
+            starts.add(found.end())
+            starts.update(read_chain(segment, found.end(), profile).starts)
+    starts.update([s + 1 for s in starts if s > 0 and segment[s : s + 1] == b" "])
+    return tuple(sorted(starts))[:MOST_STARTS]
+
+
+def _chain_at(segment: bytes, position: int, profile: SourceProfile) -> tuple[Chain, Chain]:
+    """Prefixes of the line and of the part of it that holds a position (the same object where there is one part)."""
+    line = read_chain(segment, 0, profile)
+    if position <= line.position:
+        return line, line
+    part = line
+    for chain in _parts(segment, line, min(position + 400, len(segment)), profile):
+        if chain.starts[0] > position:
+            break
+        part = chain
+    return line, part
 
 
 def stream_key(segment: bytes, position: int, profile: SourceProfile) -> bytes:
     """Short key of who speaks at a position of a segment; equal keys are the same speaker of one source."""
-    del profile
-    found = None
-    for found in _PREFIX.finditer(segment, 0, max(position, 1)):
-        pass
-    return found.group().strip() if found is not None else b""
+    line, part = _chain_at(segment, position, profile)
+    return who_key(_who(segment, line, part))
+
+
+def who_key(who: Who) -> bytes:
+    """Short key of a speaker."""
+    facts = (
+        ("r", who.rank), ("l", who.local_rank), ("g", None if who.rank is not None else who.group_rank),
+        ("h", who.host), ("p", None if who.rank is not None else who.pid), ("t", who.label),
+    )  # fmt: skip
+    return ",".join(f"{name}{value}" for name, value in facts if value is not None).encode()
+
+
+def locate(segment: bytes, position: int, profile: SourceProfile) -> Located:
+    r"""Who speaks at a position of a segment, where the message begins, and the time stamp before it.
+
+    Args:
+        segment: a line without its end, or one `\r` part of it.
+        position: where the matter of interest begins.
+        profile: of the source.
+    """
+    line, part = _chain_at(segment, position, profile)
+    stamp = None
+    for chain in (line,) if part is line else (line, part):
+        for style, found in chain.stamps:
+            built = build_stamp(style, found)
+            if built is not None and better(built, stamp):
+                stamp = built
+    body = part.position
+    for bar in BAR_END.finditer(segment, body, min(len(segment), MOST_SEARCHED)):
+        if bar.end() > position:
+            break
+        body = bar.end()
+    level = part.level if part.level is not None else line.level
+    who = _who(segment, line, part)
+    return Located(_with_name(who, profile), body, stamp, level, who_key(who))
+
+
+def _who(segment: bytes, line: Chain, part: Chain) -> Who:
+    """Facts of the part, completed by those of the line's own label where the part does not name another rank."""
+    rank, local = part.rank, part.local_rank
+    if part is not line and rank is None and local is None and part.device is None:
+        rank, local = line.rank, line.local_rank
+    if (
+        rank is None
+        and part.group_rank is not None
+        and (part.desc == "default_pg" or (part.group == "0" and part.desc is None))
+    ):
+        rank = part.group_rank
+    if rank is None and part.stamps and not part.c10:
+        found = _KEY_VALUE.search(segment, part.position, part.position + 600)
+        if found is not None and found.start() < part.position + 80:
+            rank = int(found[1])
+    same = part.rank is None or part.rank == line.rank
+    return Who(
+        rank=None if rank is None else GlobalRank(rank),
+        local_rank=None if local is None else LocalRank(local),
+        group_rank=None if part.group_rank is None else GroupRank(part.group_rank),
+        group=part.group,
+        host=part.host if part.host is not None else line.host,
+        pid=part.pid if part.pid is not None else (line.pid if same and part.device is None else None),
+        device=part.device,
+        label=part.label if part.label is not None else line.label,
+    )
+
+
+def _with_name(who: Who, profile: SourceProfile) -> Who:
+    """Adds what the name of the file tells where the line itself does not speak; the line wins."""
+    name = profile.who
+    if name == _NOBODY:
+        return who
+    own = who.rank is not None or who.local_rank is not None
+    return Who(
+        rank=who.rank if own else name.rank,
+        local_rank=who.local_rank
+        if own and name.local_rank is None
+        else (who.local_rank if who.local_rank is not None else name.local_rank),
+        node_rank=who.node_rank if who.node_rank is not None else name.node_rank,
+        group_rank=who.group_rank,
+        group=who.group,
+        host=who.host if who.host is not None else name.host,
+        pid=who.pid,
+        device=who.device,
+        worker=who.worker,
+        label=who.label if who.label is not None else name.label,
+    )
+
+
+_NOBODY = Who()

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from firstfault.signatures.loader import HERE, merge, read_folder, read_tables
+from firstfault.signatures.plan import SignaturePlan
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,11 @@ class Library:
     def by_id(self) -> dict[str, SignatureFile]:
         """Signature bodies by id."""
         return {s.id: s.spec for s in self.signatures}
+
+    @cached_property
+    def plan(self) -> SignaturePlan:
+        """What a scan for these signatures looks for."""
+        return SignaturePlan(self.signatures)
 
     def row(self, table: str, key: str) -> TableRow | None:
         """Row of a vendor table; None where the table or the row is not there."""

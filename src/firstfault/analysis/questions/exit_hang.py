@@ -11,7 +11,7 @@ from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Ma
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
 
-NOT_DESTROYED = "torch.destroy_process_group_not_called"
+NOT_DESTROYED = "nccl.process_group_not_destroyed"
 """Signature of the warning that process groups were left to the interpreter's exit."""
 
 

@@ -8,17 +8,21 @@ from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.causes import Choice, choose, strength_of
 from firstfault.analysis.classes import classes
 from firstfault.analysis.culprits import all_alike, culprits, first_failed
-from firstfault.analysis.order import first
+from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.wording import sentence, who_text
 from firstfault.model.findings import Rival
 from firstfault.model.words import ActionKind, Blame, Category, Domain, Phase, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event
     from firstfault.analysis.suspects import Suspect
 
 DEEP = 70
 """Depth from which on a line that is not fatal by itself may still be the root: it speaks of hardware, kernel or host."""
+
+STEPS_PER_SIGN = 1.5
+"""Steps for each line that shows the fault coming, up to which the run of such lines is unbroken."""
 
 
 def ask(scene: Scene) -> Answer | None:
@@ -49,7 +53,7 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
 
 def _placed(scene: Scene, suspect: Suspect) -> Suspect:
     """A plain exception judged with its place: in the data path of few ranks after progress, it is the data's."""
-    from msgspec.structs import replace  # noqa: PLC0415 - one small use
+    from msgspec.structs import replace
 
     exception = suspect.first.exception
     if (
@@ -93,14 +97,15 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     victims = tuple(s for s, _ in choice.explained)
     failed_first = first_failed(scene.roster, root, victims)
     kind, exclude, steps = _action(root, named)
+    trigger = trigger_of(scene, root)
     return Answer(
         question="first_fault",
         failed=True,
         category=category,
         strength=strength,
         summary=sentence(root, named, failed_first, scene),
-        trigger=root.first,
-        proof=(root.first, *(s.first for s, _ in choice.explained[:2])),
+        trigger=trigger,
+        proof=(trigger, root.first, *(s.first for s, _ in choice.explained[:2])),
         culprits=named,
         first_failed=failed_first,
         classes=classes(scene.case, root, named, scene.complete, scene.hang),
@@ -110,6 +115,29 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         collect=nature.collect,
         rivals=tuple(_rival(r, root) for r in choice.rivals),
     )
+
+
+def trigger_of(scene: Scene, root: Suspect) -> Event:
+    """The earliest line that is true evidence of a root: its own, or the first of the lines that led up to it.
+
+    Lines that lead up to it count only as an unbroken run: about one for every step between them and the root.
+    """
+    spec = scene.case.spec(root.first)
+    if spec is None or not spec.precursors:
+        return root.first
+    before = [e for e in scene.events if e.signature in spec.precursors and first(e, root.first) is True]
+    for event in sorted(before, key=sort_key):
+        track = scene.case.tracks.get(event.span.source)
+        if track is None:
+            return event
+        start, end = track.before(event.span.offset), track.before(root.first.span.offset)
+        steps = 0
+        if start is not None and end is not None and start.step is not None and end.step is not None:
+            steps = end.step - start.step
+        left = event.count - event.ordinal if event.ordinal >= 0 else -event.ordinal
+        if steps <= STEPS_PER_SIGN * left + 2:
+            return event
+    return root.first
 
 
 def _action(root: Suspect, named: Named) -> tuple[ActionKind, tuple[str, ...], tuple[str, ...]]:

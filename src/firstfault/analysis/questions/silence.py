@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Answer, Classes, Named
 from firstfault.analysis.order import sort_key
-from firstfault.analysis.suspects import group
+from firstfault.analysis.suspects import group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
@@ -55,9 +55,9 @@ def signal_of_code(code: str) -> int | None:
 
 def ask_exits(scene: Scene) -> Answer | None:
     """The answer where processes are reported dead and nothing says why."""
-    exits: list[tuple[GlobalRank | None, int | None, Event | None]] = []
-    for event in scene.deaths:
-        exits.append((scene.roster.rank(event), signal_of(event), event))
+    exits: list[tuple[GlobalRank | None, int | None, Event | None]] = [
+        (scene.roster.rank(event), signal_of(event), event) for event in scene.deaths
+    ]
     for failure in scene.failures:
         code = failure.exit_code
         exits.append((failure.who.rank, None if code is None else signal_of_code(str(code)), None))
@@ -177,9 +177,10 @@ def ask_stopped(scene: Scene) -> Answer | None:
 
 def ask_effects(scene: Scene) -> Answer | None:
     """The answer where only consequences of a failure are there (an exit report, an abort, a wrapped error)."""
-    if not scene.effects and scene.outcome.ended != "failed":
+    fatal = [e for e in scene.effects if nature_of(scene.case, e).fatal]
+    if not fatal and scene.outcome.ended != "failed":
         return None
-    suspects = group(scene.case, scene.roster, scene.effects)
+    suspects = group(scene.case, scene.roster, fatal)
     first = suspects[0] if suspects else None
     return Answer(
         question="effects",

@@ -30,6 +30,7 @@ class Roster:
         self.seen: set[GlobalRank] = set()
         self.locals_seen: dict[SourceId, set[LocalRank]] = {}
         self._conflicts: set[GlobalRank] = set()
+        self._only_of_host: dict[str, GlobalRank] = {}
         kept = tuple(events)
         for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
             self._learn(who, source)
@@ -60,7 +61,13 @@ class Roster:
 
     def _learn_fields(self, event: Event) -> None:
         rank = _integer(event.fields, "rank")
-        host = event.fields.get("host")
+        host = event.fields.get("host") or event.who.host
+        node, per_node = _integer(event.fields, "node_rank"), _integer(event.fields, "nproc")
+        if rank is None and node is not None and per_node == 1:
+            # One process a node: the node's number is the rank of all that it says.
+            rank = node
+            if host is not None:
+                self._only_of_host[host] = GlobalRank(node)
         if host is not None and host not in LOOPBACK and rank is None and event.who.rank is None:
             self.source_hosts.setdefault(event.span.source, set()).add(host)
         if rank is not None:
@@ -100,6 +107,9 @@ class Roster:
                 return self._by_local[(host, local)]
             if self.single_node:
                 return GlobalRank(int(local))
+        host = who.host or self.source_host(source)
+        if host is not None and host in self._only_of_host:
+            return self._only_of_host[host]
         pid = who.pid if who.pid is not None else _integer(fields, "pid")
         if pid is not None:
             return self.rank_of_pid.get((who.host, pid), self.rank_of_pid.get((None, pid)))

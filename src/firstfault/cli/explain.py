@@ -1,0 +1,86 @@
+"""`firstfault explain`: what a signature, class, number or word means.
+
+Parses, asks the pipeline and prints; it knows no word itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from firstfault.pipelines.explain import Explained
+
+
+@click.command(
+    name="explain",
+    short_help="Explain a signature, class, number or word.",
+    context_settings={"ignore_unknown_options": True},
+)
+@click.argument("words", nargs=-1, required=True, metavar="WORD...", type=click.UNPROCESSED)
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to say it."
+)
+@click.option(
+    "--signatures",
+    "site",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="A folder of your own signatures; may be given more than once.",
+)
+def command(words: tuple[str, ...], form: str, site: tuple[Path, ...]) -> int:
+    r"""Explain a signature id, class word, Xid, exit code, signal, CUDA or NCCL error, or word.
+
+    \b
+    firstfault explain gpu.out_of_memory
+    firstfault explain xid 79
+    firstfault explain exit 137
+    firstfault explain established
+    """
+    from firstfault.cli.diagnose import write
+    from firstfault.pipelines.errors import PipelineError
+    from firstfault.pipelines.explain import explain
+
+    asked = " ".join(words)
+    answer = explain(asked, site=site)
+    if not answer.found:
+        near = ", ".join(f"`{n}`" for n in answer.near)
+        raise PipelineError(
+            f"no signature, table or glossary holds {asked!r}",
+            fix=f"Did you mean {near}?"
+            if near
+            else "See `firstfault signatures list` and the glossary in the documentation.",
+        )
+    if form == "json":
+        import msgspec
+
+        from firstfault.report.json import neutral_json
+
+        write(neutral_json(msgspec.json.encode(answer.found, order="deterministic")) + "\n")
+        return 0
+    write("\n".join(_text(found) for found in answer.found))
+    return 0
+
+
+def _text(found: Explained) -> str:
+    from firstfault.cli.terminal import columns
+    from firstfault.report.neutral import neutral
+    from firstfault.report.text import wrap
+
+    width = columns()
+    lines = [found.title, *(f"  {found.kind}: {found.word}",)]
+    if found.facts:
+        lines += [f"  {line}" for line in wrap(", ".join(f"{k} {v}" for k, v in found.facts.items()), width - 2)]
+    paragraphs = [("", found.meaning), ("It does not prove: ", found.not_proof)]
+    for head, text in paragraphs:
+        if text:
+            lines += ["", *wrap(neutral(head + text), width)]
+    for head, items in (("What to do", found.advice), ("Lines of this kind", found.examples), ("From", found.sources)):
+        if items:
+            lines += ["", head]
+            for item in items:
+                lines += ["  " + line for line in wrap(neutral(item), width - 2)]
+    return "\n".join(lines) + "\n"

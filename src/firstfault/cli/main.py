@@ -1,0 +1,82 @@
+"""The entry point: finds the command, and turns every way to end into an exit code and one clear message.
+
+Imports click only, so that start-up stays fast; a command's module is imported when it is called.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+FOUND_NOTHING, FAILURE, WRONG_USE, UNDECIDED = 0, 1, 2, 3
+"""Exit codes: no failure found; a failure with a category; wrong use, nothing readable or our own fault; not decidable."""
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "diagnose": ("firstfault.cli.diagnose", "Say what the first fault of a job was, on which rank and host."),
+    "explain": (
+        "firstfault.cli.explain",
+        "Explain a signature, class, Xid, exit code, signal, CUDA or NCCL error, or word.",
+    ),
+    "signatures": ("firstfault.cli.signatures", "List the signatures, check a folder of your own, or start a new one."),
+    "schema": ("firstfault.cli.schema", "Print the JSON Schema of `--format json`."),
+}
+"""Command -> module that holds `command`, and its line in the help."""
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Runs the command line and leaves the process with the exit code of the contract."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words in (["--version"], ["-V"]):
+        from firstfault import __version__
+
+        sys.stdout.write(f"firstfault {__version__}\n")
+        sys.exit(FOUND_NOTHING)
+    sys.exit(run(words))
+
+
+def run(words: Sequence[str]) -> int:
+    """Runs the command line.
+
+    Args:
+        words: arguments without the program's name.
+
+    Returns:
+        The exit code: 0, 1, 2 or 3.
+    """
+    import click
+
+    from firstfault.cli.group import group
+    from firstfault.cli.messages import describe, tell, tell_unexpected
+
+    try:
+        code = group(COMMANDS).main(args=list(words), prog_name="firstfault", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return WRONG_USE
+    except (click.Abort, KeyboardInterrupt):
+        tell("interrupted before anything was known", fix="Run it again, on fewer files if it took too long.")
+        return WRONG_USE
+    except BrokenPipeError:
+        # The reader of our output left (`| head`): nothing to say, and Python must not say it at exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return WRONG_USE
+    except Exception as error:  # noqa: BLE001 - the last net: a traceback of ours is never what a person gets to read
+        if not describe(error):
+            tell_unexpected(error)
+        return WRONG_USE
+    return code if isinstance(code, int) else FOUND_NOTHING
+
+
+def load(command: str) -> object:
+    """The click command of a name in `COMMANDS`."""
+    return import_module(COMMANDS[command][0]).command
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,68 @@
+"""What is said on stderr when a command cannot go on: what, where, why, and what to do.
+
+Must not print a report or decide an exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from firstfault.report.neutral import neutral
+
+REPORT_AT = "the project's issue tracker"
+
+
+def tell(what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
+    """Prints one error of up to four lines on stderr."""
+    lines = [f"firstfault: {where}: {what}" if where else f"firstfault: {what}"]
+    if why:
+        lines.append(f"  why: {why}")
+    if fix:
+        lines.append(f"  what to do: {fix}")
+    sys.stderr.write("\n".join(neutral(line) for line in lines) + "\n")
+
+
+def describe(error: BaseException) -> bool:
+    """Prints an error that a person can do something about; False where it is not of that kind."""
+    from firstfault.pipelines.errors import PipelineError
+
+    if isinstance(error, PipelineError):
+        tell(error.what, where=error.where, why=error.why, fix=error.fix)
+        return True
+    if type(error).__name__ == "SignatureError":
+        tell(
+            str(getattr(error, "what", error)),
+            where=str(getattr(error, "where", "")),
+            fix=str(getattr(error, "fix", "")),
+        )
+        return True
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else str(error.filename)
+        tell(error.strerror[:1].lower() + error.strerror[1:], where=where, fix=_fix(error))
+        return True
+    return False
+
+
+def _fix(error: OSError) -> str:
+    if isinstance(error, FileNotFoundError):
+        return "Check the path."
+    if isinstance(error, PermissionError):
+        return "Run it as a user who may read and write there, or copy the files."
+    return "Make room or choose another place, then run it again."
+
+
+def tell_unexpected(error: BaseException) -> None:
+    """Prints one line about a fault of our own; the traceback only where `FIRSTFAULT_DEBUG` is set."""
+    if os.environ.get("FIRSTFAULT_DEBUG", "") not in {"", "0"}:
+        import traceback
+
+        sys.stderr.write(neutral("".join(traceback.format_exception(error)), keep="\n"))
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    place = "" if frame is None else f" in {frame.tb_frame.f_globals.get('__name__', '?')} line {frame.tb_lineno}"
+    tell(
+        f"a fault of our own: {type(error).__name__}{place}",
+        fix=f"Set FIRSTFAULT_DEBUG=1 to see the traceback, and report it at {REPORT_AT} (no log is needed).",
+    )

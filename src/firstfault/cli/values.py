@@ -1,0 +1,101 @@
+"""The kinds of values that options take, with messages that say what is wrong and what would be right.
+
+Must not import a room.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    ParamType = click.ParamType[Any]
+else:
+    ParamType = click.ParamType
+
+
+class AttemptValue(ParamType):
+    """A number from 1, `last` or `all`."""
+
+    name = "N|last|all"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """The number, or the word in small letters."""
+        text = str(value).strip().lower()
+        if text in {"last", "all"}:
+            return text
+        if text.isdecimal() and int(text) >= 1:
+            return int(text)
+        return self.fail(f"{value!r} is not an attempt: give a number from 1, `last` or `all`.", param, ctx)
+
+
+class ExitCodeValue(ParamType):
+    """An exit status, minus a signal number, or SLURM's `status:signal`."""
+
+    name = "N"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The status, or minus the signal number where a signal ended the job."""
+        found = re.fullmatch(r"(-?\d{1,5})(?::(\d{1,3}))?", str(value).strip())
+        if found is None:
+            self.fail(f"{value!r} is not an exit code: give `1`, `-9`, or `0:9` as sacct prints it.", param, ctx)
+        status, signal = int(found[1]), int(found[2] or 0)
+        return -signal if signal else status
+
+
+class ZoneValue(ParamType):
+    """A fixed offset, UTC, or the name of a zone."""
+
+    name = "ZONE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """`Z`, `+HH:MM`, `-HH:MM`, or an IANA name that this machine knows."""
+        text = str(value).strip()
+        if text.upper() in {"Z", "UTC", "GMT"}:
+            return "Z"
+        offset = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?([0-5]\d))?", text, re.IGNORECASE)
+        if offset is not None and int(offset[2]) <= 14:
+            return f"{offset[1]}{int(offset[2]):02d}:{offset[3] or '00'}"
+        from zoneinfo import ZoneInfo
+
+        try:
+            ZoneInfo(text)
+        except (ValueError, OSError, KeyError):
+            return self.fail(
+                f"{value!r} is not a time zone: give `+08:00`, `UTC` or a name such as `Europe/Berlin`.", param, ctx
+            )
+        return text
+
+
+class EngineValue(ParamType):
+    """Where the scan runs."""
+
+    name = "auto|inline|processes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The word."""
+        text = str(value).strip().lower()
+        if text in {"auto", "inline", "processes"}:
+            return text
+        if text.split(":")[0] == "dask":
+            self.fail("this version scans on one machine: use `processes`, which uses all its cores.", param, ctx)
+        return self.fail(f"{value!r} is not an engine: give `auto`, `inline` or `processes`.", param, ctx)
+
+
+class LanguageValue(ParamType):
+    """Language of the report."""
+
+    name = "en"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The language's code."""
+        text = str(value).strip().lower()
+        if text.split("-")[0].split("_")[0] == "zh":
+            self.fail(
+                "reports are in English in this version; Chinese ones are not in it yet. Use `--lang en`.", param, ctx
+            )
+        return (
+            text if text == "en" else self.fail(f"{value!r} is not a language of this version: use `en`.", param, ctx)
+        )

@@ -1,0 +1,17 @@
+"""The exception that a pipeline raises where a person has to do something.
+
+It is not for damaged logs (those are coverage) and not for our own faults (those stay what they are).
+"""
+
+from __future__ import annotations
+
+
+class PipelineError(Exception):
+    """Something stops the job: what, where, why, and what to type next."""
+
+    def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.why = why
+        self.fix = fix

@@ -1,0 +1,46 @@
+"""Takes a diagnosis through the one door and into a format.
+
+Must not change what the diagnosis says.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from firstfault.redact import redact
+
+if TYPE_CHECKING:
+    from firstfault.model.diagnosis import Diagnosis
+    from firstfault.redact import Level
+
+Format = Literal["text", "markdown", "json"]
+FORMATS: tuple[Format, ...] = ("text", "markdown", "json")
+
+
+def publish(diagnosis: Diagnosis, form: Format, level: Level, *, width: int = 100, color: bool = False) -> str:
+    """Redacts and renders a diagnosis.
+
+    Args:
+        diagnosis: what was found.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        color: whether the text format may use terminal colours.
+
+    Returns:
+        The whole report, ending in a newline.
+    """
+    safe = redact(diagnosis, level)
+    match form:
+        case "json":
+            from firstfault.report.json import render_json
+
+            return render_json(safe)
+        case "markdown":
+            from firstfault.report.markdown import render_markdown
+
+            return render_markdown(safe)
+        case "text":
+            from firstfault.report.text import render_text
+
+            return render_text(safe, width=width, color=color)

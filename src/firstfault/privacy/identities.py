@@ -1,0 +1,244 @@
+"""What is an identity (host, user, path, address, bucket, e-mail) and its stable pseudonym.
+
+Standard library only. It must not raise on any text. One name has one pseudonym everywhere in what it is given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9][A-Za-z0-9_-]*)*"
+_HOSTS = re.compile(
+    rf"(?P<nccl>(?<![\w.-]){_NAME})(?=:\d+:\d+ \[\d+\] )"
+    rf"|\b(?:MASTER_ADDR|HOSTNAME|SLURMD_NODENAME|SLURM_NODELIST|BatchHost|master_addr|rdzv_endpoint|hostname|nodename)[\"']?\s*[:=]\s*[\"']?(?P<env>{_NAME})"
+    rf"|^\s*(?:\[[^\]]*\]:?\s*)*host\s+:\s(?P<elastic>{_NAME})"
+    rf"|\bsrun: (?:error|warning): (?P<srun>{_NAME})(?=: task)"
+    rf"|\b(?:ON|on (?:node|host)|node|Node) (?P<on>(?=[A-Za-z0-9_.-]*\d){_NAME}) (?:CANCELLED|failed|is down|not respond|became|lost)"
+    rf"|\[(?P<bracket>(?=[\w.-]*[A-Za-z]){_NAME})\]:\d{{2,5}}\b"
+    rf"|\((?P<pair>(?=[\w.-]*[A-Za-z]){_NAME}), \d{{4,5}}\)"
+    rf"|\b(?:tcp|https?|grpc|ssh|redis|nats|ws|wss)://(?:[^/@\s]*@)?(?P<url>(?=[\w.-]*[A-Za-z]){_NAME})"
+    rf"|^(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d|\d{{4}}-\d\d-\d\dT\S+) (?P<syslog>(?=[\w.-]*[A-Za-z]){_NAME})(?= [\w./()-]+(?:\[\d+\])?:)"
+    rf"|\b(?:connect to host|ssh to|hosts?=|Hosts? ) ?(?P<ssh>(?=[\w.-]*\d){_NAME})"
+)
+_FQDN = re.compile(
+    r"(?<![\w.@/-])(?:[A-Za-z0-9][A-Za-z0-9-]*\.){1,8}(?:com|net|org|edu|gov|local|internal|lan|corp|intra|cluster|cn|de|uk|fr|jp|ch|eu"
+    r"|cloud|hpc)(?![\w-]|\.\w)"
+)
+_PUBLIC = re.compile(
+    r"(?:^|\.)(?:github\.com|githubusercontent\.com|pytorch\.org|huggingface\.co|nvidia\.com|python\.org|readthedocs\.(?:io|org)"
+    r"|google\.com|apache\.org|slurm\.schedmd\.com|schedmd\.com|kernel\.org|intel\.com|amd\.com|wandb\.ai|microsoft\.com|deepspeed\.ai)$"
+)
+_COMMON = frozenset(
+    [
+        "localhost",
+        "localdomain",
+        "unknown",
+        "none",
+        "null",
+        "node",
+        "nodes",
+        "host",
+        "hosts",
+        "master",
+        "worker",
+        "rank",
+        "root",
+        "error",
+        "info",
+        "warning",
+        "debug",
+        "train",
+        "trainer",
+        "python",
+        "torch",
+        "default",
+        "launcher",
+        "job",
+        "task",
+        "gpu",
+        "cuda",
+        "nccl",
+        "main",
+        "all",
+    ]
+)
+_COMMON_USERS = frozenset(
+    [
+        "root",
+        "user",
+        "users",
+        "ubuntu",
+        "admin",
+        "shared",
+        "share",
+        "data",
+        "public",
+        "default",
+        "nobody",
+        "runner",
+        "build",
+        "work",
+        "home",
+        "app",
+    ]
+)
+_MAIL = re.compile(r"(?<![\w.+-])[A-Za-z0-9_.+-]+@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}(?![\w-])")
+_LOGIN = re.compile(rf"(?<![\w.+/:-])(?P<user>[a-z_][a-z0-9_.-]{{1,31}})@(?P<host>{_NAME})(?=[:\s]|$)")
+_USER = re.compile(
+    r"(?:/(?:home|homes|Users|users|u)/|\b(?:USER|LOGNAME|USERNAME|SLURM_JOB_USER|user|username|UserId|owner)[\"']?\s*[=:]\s*[\"']?"
+    r"|\buid=\d+\()(?P<user>[A-Za-z_][A-Za-z0-9_.-]{1,31})"
+)
+_IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\.?\w)")
+_IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])")
+_HARDWARE = re.compile(
+    r"(?<![\w:-])(?:[0-9A-Fa-f]{2}:){5,7}[0-9A-Fa-f]{2}(?![\w:-])|\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+)
+_BUCKET = re.compile(
+    r"\b(?P<scheme>s3|s3a|s3n|gs|gcs|ais|az|azure|abfss?|wasbs?|oss|cos|obs|tos|hdfs|swift|r2|minio|ht|b2)://(?P<bucket>[^/\s\"'`,;)\]}]+)"
+    r"(?P<path>(?:/[^\s\"'`,;)\]}]*)?)"
+)
+_BUCKET_HOST = re.compile(r"(?<=//)(?P<bucket>[a-z0-9][a-z0-9.-]+?)(?=\.(?:s3|blob|oss|cos|storage)[.-][a-z0-9.-]+)")
+_PATH = re.compile(
+    r"(?<![\w./:~-])(?P<tilde>~[\w.-]*)?/(?:[^\s/\"'`,:;()\[\]{}<>|=*?\\]+/)*[^\s/\"'`,:;()\[\]{}<>|=*?\\]*"
+)
+_PUBLIC_ROOTS = (
+    "/dev/",
+    "/proc/",
+    "/sys/",
+    "/etc/",
+    "/usr/",
+    "/lib/",
+    "/lib64/",
+    "/bin/",
+    "/sbin/",
+    "/var/log/",
+    "/var/run/",
+    "/run/",
+)
+_PUBLIC_PATHS = frozenset({"/", "/tmp", "/dev/shm", "/dev", "/proc", "/sys", "/etc", "/usr", "/var", "/root", "/home"})  # noqa: S108
+_INSTALLED = re.compile(r"/(?:site-packages|dist-packages|lib/python\d(?:\.\d+)?)/")
+
+
+class Identities:
+    """Finds identities and gives each its pseudonym; learn all texts first, then clean them."""
+
+    def __init__(self, *, key: bytes | None = None) -> None:
+        self._key = key
+        self._names: dict[tuple[str, str], str] = {}
+        self._numbers: dict[str, int] = {}
+        self._words: dict[str, tuple[str, str]] = {}
+        self._pattern: re.Pattern[str] | None = None
+        self.removed: dict[str, int] = {}
+
+    def pseudonym(self, kind: str, name: str) -> str:
+        """The pseudonym of one name, such as `host-3`; the same name of one kind gives the same one."""
+        if (kind, name) not in self._names:
+            if self._key is None:
+                self._numbers[kind] = self._numbers.get(kind, 0) + 1
+                self._names[kind, name] = f"{kind}-{self._numbers[kind]}"
+            else:
+                digest = hmac.new(self._key, f"{kind}\0{name}".encode("utf-8", "backslashreplace"), hashlib.sha256)
+                self._names[kind, name] = f"{kind}-{digest.hexdigest()[:10]}"
+        return self._names[kind, name]
+
+    def learn_hosts(self, names: Iterable[str]) -> None:
+        """Takes names that are known to be hosts, in the order in which they are to be numbered."""
+        for name in names:
+            self._learn_host(name)
+
+    def learn(self, text: str) -> None:
+        """Takes the hosts and users that a text names; nothing else needs learning."""
+        for match in _HOSTS.finditer(text):
+            self._learn_host(next(v for v in match.groupdict().values() if v is not None))
+        for match in _FQDN.finditer(text):
+            self._learn_host(match.group())
+        for match in _LOGIN.finditer(text):
+            self._learn_host(match["host"])
+            self._learn_user(match["user"])
+        for match in _USER.finditer(text):
+            self._learn_user(match["user"])
+
+    def _learn_host(self, name: str) -> None:
+        if _is_address(name) or _PUBLIC.search(name.lower()):
+            return
+        short = name.split(".", maxsplit=1)[0]
+        if len(short) < 2 or short.lower() in _COMMON or short.isdigit():
+            return
+        for word in (name, short):
+            self._words.setdefault(word, ("host", short))
+        self._pattern = None
+
+    def _learn_user(self, name: str) -> None:
+        name = name.rstrip(".-")
+        if len(name) >= 3 and name.lower() not in _COMMON_USERS and name not in self._words:
+            self._words[name] = ("user", name)
+            self._pattern = None
+
+    def clean(self, text: str) -> str:
+        """The text with every identity replaced by its pseudonym."""
+        text = _MAIL.sub(lambda m: self._name("mail", m.group()), text)
+        text = _BUCKET_HOST.sub(lambda m: self._name("bucket", m["bucket"]), text)
+        text = _BUCKET.sub(self._bucket, text)
+        text = _PATH.sub(lambda m: self._path(m.group()), text)
+        text = _HARDWARE.sub(lambda m: self._name("device", m.group()), text)
+        text = _IPV4.sub(self._address, text)
+        text = _IPV6.sub(self._address, text)
+        return self._word_pattern().sub(self._word, text) if self._words else text
+
+    def _name(self, kind: str, name: str) -> str:
+        self.removed[kind] = self.removed.get(kind, 0) + 1
+        return self.pseudonym(kind, name)
+
+    def _word_pattern(self) -> re.Pattern[str]:
+        if self._pattern is None:
+            longest_first = sorted(self._words, key=lambda w: (-len(w), w))
+            self._pattern = re.compile(
+                r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, longest_first)) + r")(?![A-Za-z0-9])"
+            )
+        return self._pattern
+
+    def _word(self, match: re.Match[str]) -> str:
+        return self._name(*self._words[match.group()])
+
+    def _bucket(self, match: re.Match[str]) -> str:
+        path = match["path"]
+        shown = "" if path in {"", "/"} else self._folder(path)
+        return f"{match['scheme']}://{self._name('bucket', match['bucket'])}{shown}"
+
+    def _path(self, path: str) -> str:
+        if path.rstrip("/") in _PUBLIC_PATHS or path.startswith(_PUBLIC_ROOTS) or path == "/":
+            return path
+        return self._folder(path)
+
+    def _folder(self, path: str) -> str:
+        installed = _INSTALLED.search(path)
+        if installed is not None:
+            return f"/{self._name('path', path[: installed.start()])}{path[installed.start() :]}"
+        folder, _, last = path.rstrip("/").rpartition("/")
+        if not folder:
+            return f"/{self._name('path', path)}" if "." not in last else path
+        return f"/{self._name('path', folder)}/{last}"
+
+    def _address(self, match: re.Match[str]) -> str:
+        text = match.group()
+        if not _is_address(text):
+            return text
+        address = ipaddress.ip_address(text)
+        if address.is_loopback or address.is_unspecified or text == "255.255.255.255":
+            return text
+        return self._name("addr", text)
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

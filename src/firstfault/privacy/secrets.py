@@ -1,0 +1,256 @@
+"""What is a secret in a piece of text, and how it is taken out.
+
+Standard library only. It must not raise on any text, and must leave alone what merely looks random: hashes, sequence
+numbers, commit ids, paths.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LONG = 380
+"""Characters from which a text may be a window cut out of a longer line, so that a secret may be cut at its ends."""
+
+
+class Secret(NamedTuple):
+    """A secret in a text: where it stands and of which kind it is."""
+
+    start: int
+    end: int
+    kind: str
+
+
+# Vendors' own prefixes: whoever prints these prints a key. The lookbehind keeps `task-…` from being `sk-…`.
+_PREFIXED = re.compile(
+    r"(?<![A-Za-z0-9])(?:"
+    r"(?P<github_token>gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})"
+    r"|(?P<gitlab_token>gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[A-Za-z0-9_.-]{16,})"
+    r"|(?P<huggingface_token>hf_(?=[A-Za-z0-9]*[A-Z0-9])[A-Za-z0-9]{16,}|api_org_[A-Za-z0-9]{16,})"
+    r"|(?P<slack_token>xox[abceoprs](?:\.xox[a-z])?-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{10,})"
+    r"|(?P<aws_key>(?:AKIA|ASIA|ABIA|ACCA|AROA|AIDA)[A-Z0-9]{16}(?![A-Z0-9]))"
+    r"|(?P<google_key>AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_.-]{16,}|GOCSPX-[A-Za-z0-9_-]{16,}|GOOG1[A-Za-z0-9]{20,})"
+    r"|(?P<wandb_key>wandb_v\d_[A-Za-z0-9_-]{16,})"
+    r"|(?P<nvidia_key>nvapi-[A-Za-z0-9_-]{16,})"
+    r"|(?P<api_key>(?:sk|pk|rk)[-_](?=[A-Za-z_-]*[0-9A-Z])(?:[A-Za-z0-9]+[-_]){0,4}[A-Za-z0-9_-]{18,}"
+    r"|gsk_[A-Za-z0-9]{20,}|r8_[A-Za-z0-9]{24,}|SG\.[\w-]{16,}\.[\w-]{16,}|dapi[0-9a-f]{32}|npm_[A-Za-z0-9]{30,}"
+    r"|pypi-AgE[\w-]{20,}|dckr_(?:pat|oat)_[\w-]{16,}|do[opr]_v1_[0-9a-f]{40,}|hv[sbr]\.[\w-]{20,}|s\.[A-Za-z0-9]{24}(?!\w)"
+    r"|LTAI[A-Za-z0-9]{12,}|AKID[A-Za-z0-9]{13,}|\d{8,10}:AA[\w-]{32,}|[\w~.]{3}\dQ~[\w~.-]{31,}|tskey-[\w-]{16,})"
+    r"|(?P<jwt>eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){0,3})"
+    r")"
+)
+_BLOCK = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\Z)"
+    r"|PuTTY-User-Key-File-\d.*\Z",
+    re.DOTALL,
+)
+_KEY_BODY = re.compile(r"(?<![^\s:])[A-Za-z0-9+/]{60,76}={0,2}(?=\s*$)")
+"""One line of the body of a key block, whose header stood on an earlier line; maybe behind a stream prefix."""
+_URL_LOGIN = re.compile(
+    r"(?<=://)(?:[^\s/?#:@\"'<>]*:(?!\d{1,5}(?:[/?#\s]|$))[^\s\"'<>@]*(?:@[^\s/?#\"'<>@]+)*?(?=@[\w.\[-])"
+    r"|[^\s/?#:@\"'<>]{16,}(?=@[\w.\[-]))"
+)
+_WEBHOOK = re.compile(
+    r"(?:hooks\.slack\.com/(?:services|workflows)/|discord(?:app)?\.com/api/webhooks/|/open-apis/bot/v2/hook/"
+    r"|\.webhook\.office\.com/\w+/)(?P<value>[A-Za-z0-9_/@.-]{8,})"
+)
+_HEADER = re.compile(
+    r"\b(?:proxy-)?authorization\\?[\"']?\s*[:=,]\s*(?:b?\\?[\"'])?"
+    r"(?P<value>(?:(?:bearer|basic|token|digest|negotiate|aws4-hmac-sha256|apikey|key)\s+)?[^\s\"'\\][^\"'\\\r\n]*)"
+    r"|\b(?:set-cookie|cookie)\\?[\"']?\s*[:=]\s*(?:b?\\?[\"'])?(?P<cookie>[\w.-]+=[^\"'\\\r\n]+)"
+    r"|\bbearer\s+(?P<bearer>[A-Za-z0-9._~+/-]{12,}=*)",
+    re.IGNORECASE,
+)
+_COMMAND = re.compile(
+    r"\bwandb\s+login\s+(?:--\S+\s+)*(?P<wandb>\w{20,})"
+    r"|\blogin\s+\S+\s+password\s+(?P<netrc>\S+)"
+    r"|\bsshpass\s+-p\s*(?P<sshpass>\S+)"
+    r"|\b(?:mysql|mysqldump|mariadb)\b[^\r\n]*?\s-p(?P<mysql>[^\s-]\S*)"
+    r"|\b(?:docker|podman|helm|oras|enroot|az|ngc)\b[^\r\n]*?\blogin\b[^\r\n]*?\s-p\s+(?P<docker>\S+)"
+    r"|\bcurl\b[^\r\n]*?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?P<curl>[^\s\"']+)"
+)
+_PASSWORDS = r"pass(?:word|wd|phrase|wort|code)|(?-i:(?<![A-Za-z])pwd)|(?<=[A-Za-z0-9_])_pwd"
+_STRONG = (
+    r"secret[_-]?access[_-]?key|(?:api|access|secret|account|private|signing|encryption|service|subscription|master)[_-]?key"
+    r"|(?:client|app|shared|consumer|webhook|s3|aws|jwt)?[_-]?secret(?!s?[_-]?(?:name|keyref|ref|store|manager|version))"
+    r"|(?:auth|authn|access|refresh|session|security|bearer|id|api|csrf|xsrf|oauth2?|hub|hf|huggingface(?:[_-]?hub)?|github|gitlab"
+    r"|slack|wandb|ngc|ais(?:[_-]authn)?|job|deploy|registry|bot|personal[_-]access|service[_-]account|user|x-auth)[_-]?token"
+    r"|credentials?|wandb[_-]?key|x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)"
+    r"|sharedaccesssignature|connection[_-]?string"
+)
+_NAMED = re.compile(
+    rf"(?:(?P<password>{_PASSWORDS})|(?P<strong>{_STRONG})|(?P<weak>token|key|auth|sig|signature))\d*(?P<end>)(?![\w-])"
+    r"(?:(?P<sep>\\*[\"']?\s{0,4}(?:=>|:=|[:=])\s{0,4})|(?P<flag>\\*[\"']?,?\s{1,4}))"
+    r"(?P<value>b?(?P<quote>\\*[\"'])(?:(?!(?P=quote))[^\r\n]){0,8192}"
+    r"|(?:(?![,;&|]\s*\\*[\"']?[\w.-]+\\*[\"']?\s*[=:]|[)\]}]+(?:[\s,;.]|$))[^\s\"'`\\]){1,8192})",
+    re.IGNORECASE,
+)
+"""A word that speaks of a secret, at the end of a name, and what stands behind it; the name's front is read backwards."""
+_FRONT = re.compile(r"[\w.-]*\Z")
+EDGE = 120
+"""Characters at the end of a window in which a cut secret is looked for; a longer run costs too much to look through."""
+KNOWN = 8
+"""Characters from which a secret's value is looked for in other texts too."""
+NAME = 80
+"""Characters of a name that are looked at."""
+_TRIVIAL = re.compile(
+    r"(?:|none|null|nil|true|false|yes|no|on|off|str|string|bytes|int|bool|any|optional\[.*|str\s*\|.*|\*+|x{3,}|\.{2,}|…|-"
+    r"|\$\w+|\$\{.*|\$\(.*|%\w|%\(.*|\{+[^{}\"':]*\}+|\{|\[|\(|<[^>]*>?|\[removed:.*|os\.(?:environ|getenv).*|redacted|hidden"
+    r"|masked|missing|not|invalid|required|expired|is|was|and|or|must|for|has|from|to|in)",
+    re.IGNORECASE | re.DOTALL,
+)
+_MODEL_TOKEN = re.compile(
+    r"(?:^|[._-])(?:bos|eos|pad|unk|mask|sep|cls|eot|eod|eom|im_start|im_end|image|audio|video|special|added|next|last|first|prompt|start"
+    r"|end|stop|input|output|target|label|decoder|forced|num|max|min|per|total|new|prefix|suffix|chat|user_start|newline|vision"
+    r"|boi|eoi|soi|sos|fim|tool|think|speech|text|word|language|lang|task|control|extra|additional)(?:[a-z_-]*)[_-]tokens?$",
+    re.IGNORECASE,
+)
+_HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*")
+_RANDOM = re.compile(r"[A-Za-z0-9+/=_.~%-]{16,}")
+_EDGE_HEAD = re.compile(r"\A[A-Za-z0-9+/=_~-]{12,}")
+_EDGE_TAIL = re.compile(r"[A-Za-z0-9+/=_~-]{6,}\Z")
+_CUT_PREFIX = re.compile(
+    r"(?<![A-Za-z0-9])(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|nvapi-|sk-|eyJ)[\w.-]*\Z"
+)
+
+
+def entropy(text: str) -> float:
+    """Shannon entropy in bits per character; 0 for an empty text."""
+    size = len(text)
+    return -sum(n / size * math.log2(n / size) for n in (text.count(c) for c in set(text)))
+
+
+def looks_random(value: str, *, allow_hex: bool = False) -> bool:
+    """Whether a value looks like a key rather than a word, number, path, version or (unless allowed) hash."""
+    if not _RANDOM.fullmatch(value) or not re.search(r"\d", value) or not re.search(r"[A-Za-z]", value):
+        return False
+    if _HEX.fullmatch(value):
+        return allow_hex and len(value) >= 16
+    if value.startswith(("/", "./", "../", "~/")) or (re.search(r"/[^/]*/", value.rstrip("=")) and "." in value):
+        return False
+    words = [w for w in re.split(r"[-_./=%+~]+", value) if w]
+    mixed = any(len(w) >= 12 and re.search(r"\d", w) and re.search(r"[A-Za-z]", w) for w in words)
+    return mixed and entropy(value) >= 3.2
+
+
+def find_secrets(text: str) -> list[Secret]:
+    """Every secret of a text, in order, none within another; empty where there is none."""
+    found = sorted(_candidates(text), key=lambda s: (s.start, -s.end))
+    kept: list[Secret] = []
+    for secret in found:
+        if secret.start >= secret.end:
+            continue
+        if kept and secret.start < kept[-1].end:
+            if secret.end > kept[-1].end:
+                kept[-1] = kept[-1]._replace(end=secret.end)
+            continue
+        kept.append(secret)
+    return kept
+
+
+def _candidates(text: str) -> Iterator[Secret]:
+    for match in _PREFIXED.finditer(text):
+        yield Secret(match.start(), match.end(), str(match.lastgroup).replace("_", " "))
+    for match in _BLOCK.finditer(text):
+        yield Secret(match.start(), match.end(), "private key")
+    for match in _KEY_BODY.finditer(text):
+        if looks_random(match.group()) and re.search(r"[a-z]", match.group()) and re.search(r"[A-Z]", match.group()):
+            yield Secret(match.start(), match.end(), "private key")
+    for match in _URL_LOGIN.finditer(text):
+        yield Secret(match.start(), match.end(), "login in address")
+    yield from _named(text)
+    for pattern, kind in ((_WEBHOOK, "webhook"), (_HEADER, "authorization"), (_COMMAND, "password")):
+        for match in pattern.finditer(text):
+            group = next(n for n, v in match.groupdict().items() if v is not None)
+            if not _TRIVIAL.fullmatch(match.group(group)):
+                yield Secret(match.start(group), match.end(group), kind)
+    if len(text) >= LONG:
+        yield from _cut(text)
+
+
+def _named(text: str) -> Iterator[Secret]:
+    """Values behind names that speak of a secret: `password=x`, `--api-key x`, `'HF_TOKEN': 'x'`."""
+    at = 0
+    while (match := _NAMED.search(text, at)) is not None:
+        start, end = match.span("value")
+        front = _FRONT.search(text, max(0, match.start() - NAME), match.start())
+        name = ("" if front is None else front.group()) + text[match.start() : match.end("end")]
+        quote = match["quote"]
+        if quote is not None:
+            start += match["value"].index(quote) + len(quote)
+        value = text[start:end]
+        kind = _kind(match, name, value)
+        # Where this is no secret, its value may yet be the name of one: `key=password=x`.
+        at = max(end, match.end("end")) if kind else match.end("end")
+        if kind:
+            yield Secret(start, end, kind)
+
+
+def _kind(match: re.Match[str], name: str, value: str) -> str | None:
+    if _TRIVIAL.fullmatch(value.strip()) or _MODEL_TOKEN.search(name):
+        return None
+    flag = match["flag"]
+    if flag is not None and not name.startswith("-"):
+        return None
+    if match["password"] is not None:
+        return None if name.lower().endswith("pwd") and value.startswith("/") else "password"
+    if match["strong"] is not None:
+        return None if value.isdigit() and len(value) < 8 else "secret"
+    if match["weak"].lower() == "token" and (flag is not None or name.isupper()) and len(value) >= 6:
+        return None if value.isdigit() else "token"
+    return "secret" if looks_random(value, allow_hex=match["weak"].lower() == "token") else None
+
+
+def _cut(text: str) -> Iterator[Secret]:
+    """What a window cut in two: a random run at its very start, a vendor's prefix or a random run at its very end."""
+    head = _EDGE_HEAD.search(text)
+    if head is not None and looks_random(head.group().rjust(16, "0")):
+        yield Secret(head.start(), head.end(), "cut secret")
+    for pattern in (_CUT_PREFIX, _EDGE_TAIL):
+        tail = pattern.search(text, len(text) - EDGE)
+        if tail is not None and (pattern is _CUT_PREFIX or looks_random(tail.group().rjust(16, "0"))):
+            yield Secret(tail.start(), tail.end(), "cut secret")
+            return
+
+
+class SecretFilter:
+    """Takes secrets out of texts and counts what it took, by kind.
+
+    A value that is once seen as a secret is one wherever else it stands: learn all texts first, then clean them.
+    """
+
+    def __init__(self) -> None:
+        self.removed: dict[str, int] = {}
+        self._known: set[str] = set()
+
+    def learn(self, text: str) -> None:
+        """Remembers the values of a text's secrets; short ones and plain words are not, they may be anything elsewhere."""
+        for start, end, _ in find_secrets(text):
+            # `user:password` and `Bearer token` hold one that may stand alone elsewhere.
+            self._known.update(
+                part for part in re.split(r"[\s:]+", text[start:end]) if len(part) >= KNOWN and re.search(r"\d", part)
+            )
+
+    def clean(self, text: str) -> str:
+        """The text with each secret replaced by `[removed:kind]`; unchanged where there is none."""
+        found = find_secrets(text)
+        if found:
+            self.learn(text)
+        parts, at = [], 0
+        for start, end, kind in found:
+            self._count(kind)
+            parts += [text[at:start], f"[removed:{kind}]"]
+            at = end
+        cleaned = "".join([*parts, text[at:]])
+        for value in sorted(self._known, key=lambda v: (-len(v), v)):
+            if value in cleaned:
+                self._count("known secret")
+                cleaned = cleaned.replace(value, "[removed:known secret]")
+        return cleaned
+
+    def _count(self, kind: str) -> None:
+        self.removed[kind] = self.removed.get(kind, 0) + 1

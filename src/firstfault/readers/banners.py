@@ -1,0 +1,339 @@
+"""What launchers say about processes that died: torchrun's list of failures, error.json, and single exit lines.
+
+"Root cause" is the launcher's word for the first exit that it saw on its own node; it is kept as a fact, not believed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import structs
+
+from firstfault.model.evidence import Failure, GlobalRank, LocalRank, Span, When, Who
+from firstfault.readers.clock import instant
+from firstfault.readers.frames import HEAD, clean
+from firstfault.readers.identity import locate
+from firstfault.readers.lines import Line, lines_back, lines_from
+from firstfault.readers.stamps import build_stamp, match_stamp
+from firstfault.readers.traceback import read_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from firstfault.model.evidence import Event, PythonException, SourceId
+    from firstfault.readers.clock import SourceClock
+    from firstfault.readers.identity import SourceProfile
+    from firstfault.readers.lines import TextStore
+
+REACH = 128 * 1024
+"""Bytes around a line of a banner in which the rest of it is looked for."""
+MOST_BACK = 1200
+
+_ENTRY = re.compile(r"^\[(\d{1,6})\]:$")
+_FIELD = re.compile(r"^(time|host|rank|exitcode|error_file|traceback|msg|message) *: ?(.*)$")
+_ROOT = re.compile(r"^Root Cause\b")
+_OTHERS = re.compile(r"^(?:Other )?Failures:$")
+_RULE = re.compile(r"^[=*-]{20,}$")
+_RANK = re.compile(r"(\d{1,6})(?: \(local_rank: (\d{1,4})\))?")
+_EXIT = re.compile(r"(-?\d{1,5})(?: \(pid: (\d{1,9})\))?")
+_NO_TRACE = re.compile(r"^(?:To enable traceback see|<NONE>|<N/A>|Process failed with exitcode)")
+
+_DEEPSPEED = re.compile(r"exits with return code = (-?\d{1,5})")
+_LOCAL_ARGUMENT = re.compile(r"--local[_-]rank[= ',]{1,5}(\d{1,4})")
+_AGENT = re.compile(r"failed \(exitcode: (-?\d{1,5})\) local_rank: (\d{1,4}) \(pid: (\d{1,9})\)")
+_SPAWN = re.compile(
+    r"(?i)\bprocess (\d{1,5}) terminated with (?:signal (SIG[A-Z0-9]+|\d{1,3})|exit code (\d{1,5})|the following error)"
+)
+_LIGHTNING = re.compile(r"Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})")
+_CALLED = re.compile(r"returned non-zero exit status (\d{1,5})|died with <Signals\.(SIG[A-Z0-9]+): (\d{1,3})>")
+
+
+class _Part(NamedTuple):
+    text: str
+    line: Line
+    start: int
+    key: bytes
+    who: Who
+
+
+class _Entry:
+    """One entry of a list of failures, line by line."""
+
+    __slots__ = (
+        "exit_code",
+        "host",
+        "last",
+        "local_rank",
+        "message",
+        "pid",
+        "rank",
+        "root",
+        "span",
+        "time",
+        "tracing",
+        "who",
+    )
+
+    def __init__(self, who: Who, *, root: bool) -> None:
+        self.who = who
+        self.root = root
+        self.rank: int | None = None
+        self.local_rank: int | None = None
+        self.pid: int | None = None
+        self.host: str | None = None
+        self.exit_code: int | None = None
+        self.time = ""
+        self.message = ""
+        self.tracing = False
+        self.span: Span | None = None
+        self.last = ""
+
+
+def read_banners(
+    store: TextStore,
+    source: SourceId,
+    places: Sequence[tuple[int, int]],
+    profile: SourceProfile,
+    *,
+    clock: SourceClock | None = None,
+) -> list[Failure]:
+    """Failures that the launcher lists around the given lines.
+
+    Args:
+        store: of the sources.
+        source: in which they stand.
+        places: number and byte offset of the start of lines that belong to a banner (its title, `Root Cause`, an entry).
+        profile: of the source.
+        clock: of the source, for the entries' times.
+
+    Returns:
+        One failure an entry, by place; each once.
+    """
+    found: dict[int, Failure] = {}
+    behind = -1
+    for number, offset in sorted(set(places)):
+        if offset <= behind:
+            continue
+        back = lines_back(store, source, offset, number, MOST_BACK, max_bytes=REACH)
+        for failure in _entries([*back, *lines_from(store, source, offset, number, REACH)], source, profile, clock):
+            found.setdefault(failure.span.offset, failure)
+        behind = offset + REACH // 2
+    return [found[at] for at in sorted(found)]
+
+
+def _entries(
+    lines: Iterable[Line], source: SourceId, profile: SourceProfile, clock: SourceClock | None
+) -> list[Failure]:
+    """Entries of all speakers that print a banner in these lines."""
+    done: list[Failure] = []
+    current: dict[bytes, _Entry] = {}
+    root: dict[bytes, bool] = {}
+    for line in lines:
+        part = _part(line, profile)
+        text = part.text.strip()
+        entry = current.get(part.key)
+        if _ROOT.match(text) or _OTHERS.match(text) or _RULE.match(text) or _ENTRY.match(text):
+            if entry is not None:
+                _finish(current.pop(part.key), done, clock)
+            if _ROOT.match(text) or _OTHERS.match(text):
+                root[part.key] = _ROOT.match(text) is not None
+            if _ENTRY.match(text):
+                current[part.key] = _Entry(part.who, root=root.get(part.key, False))
+            continue
+        if entry is not None:
+            _take(entry, part, text, source)
+    for entry in current.values():
+        _finish(entry, done, clock)
+    return done
+
+
+def _part(line: Line, profile: SourceProfile) -> _Part:
+    segment = line.text.rsplit(b"\r", 1)[-1]
+    start = len(line.text) - len(segment)
+    place = locate(segment, 0, profile)
+    body = place.body if len(segment[: place.body].strip()) else 0
+    return _Part(clean(segment[body:]), line, start + body, place.key, place.who)
+
+
+def _take(entry: _Entry, part: _Part, text: str, source: SourceId) -> None:
+    field = _FIELD.match(text)
+    if field is None or (entry.tracing and field[1] not in {"time", "exitcode"}):
+        if entry.tracing and text:
+            entry.last = text
+        return
+    name, value = field[1], field[2].strip()
+    indent = len(part.text) - len(part.text.lstrip())
+    span = Span(
+        source, part.line.offset + part.start + indent, len(text.encode()), part.line.number, part.start + indent + 1
+    )
+    if name == "time":
+        entry.time = value
+    elif name == "host":
+        entry.host = None if value in {"", "localhost"} else value
+    elif name == "rank":
+        numbers = _RANK.match(value)
+        if numbers is not None:
+            entry.rank = int(numbers[1])
+            entry.local_rank = None if numbers[2] is None else int(numbers[2])
+            entry.span = entry.span or span
+    elif name == "exitcode":
+        numbers = _EXIT.match(value)
+        if numbers is not None:
+            entry.exit_code = int(numbers[1])
+            entry.pid = None if numbers[2] is None else int(numbers[2])
+            entry.span = span
+    elif name != "error_file":
+        entry.tracing = HEAD.decode() in value
+        entry.message = "" if entry.tracing or _NO_TRACE.match(value.strip('"')) else value.strip('"')
+
+
+def _finish(entry: _Entry, done: list[Failure], clock: SourceClock | None) -> None:
+    if entry.span is None or (entry.rank is None and entry.pid is None):
+        return
+    who = structs.replace(
+        entry.who,
+        rank=None if entry.rank is None else GlobalRank(entry.rank),
+        local_rank=None if entry.local_rank is None else LocalRank(entry.local_rank),
+        host=entry.host if entry.host is not None else entry.who.host,
+        pid=entry.pid,
+        group_rank=None,
+        group=None,
+        device=None,
+    )
+    done.append(
+        Failure(
+            span=entry.span,
+            who=who,
+            when=_entry_time(entry, clock),
+            exit_code=entry.exit_code,
+            root=entry.root,
+            message=entry.message or entry.last,
+        ),
+    )
+
+
+def _entry_time(entry: _Entry, clock: SourceClock | None) -> When:
+    found = match_stamp(entry.time.encode("ascii", "replace"), 0)
+    stamp = None if found is None else build_stamp(*found)
+    if stamp is None or not stamp.dated or stamp.year is None:
+        return When()
+    assert entry.span is not None
+    return (
+        instant(stamp) if clock is None else clock.at(stamp, entry.span.offset - entry.span.column + 1, entry.span.line)
+    )
+
+
+def failure_of_event(event: Event) -> Failure | None:
+    """What a single line of a launcher says about a process that ended badly; None where it says nothing of the kind.
+
+    Knows DeepSpeed's launcher, torchrun's agent, torch's spawn, Lightning's subprocess launcher and `subprocess`.
+    """
+    text = event.text
+    who, code = event.who, None
+    if found := _DEEPSPEED.search(text):
+        code = int(found[1])
+        local = _LOCAL_ARGUMENT.search(text)
+        who = Who(
+            host=who.host,
+            node_rank=who.node_rank,
+            local_rank=None if local is None else LocalRank(int(local[1])),
+            label=who.label,
+        )
+    elif found := _AGENT.search(text):
+        code = int(found[1])
+        who = Who(
+            host=who.host,
+            node_rank=who.node_rank,
+            local_rank=LocalRank(int(found[2])),
+            pid=int(found[3]),
+            label=who.label,
+        )
+    elif found := _LIGHTNING.search(text):
+        code, who = int(found[2]), structs.replace(who, pid=int(found[1]))
+    elif found := _SPAWN.search(text):
+        code = _signal(found[2]) if found[2] is not None else (None if found[3] is None else int(found[3]))
+    elif found := _CALLED.search(text):
+        code = int(found[1]) if found[1] is not None else -int(found[3])
+    else:
+        return None
+    return Failure(span=event.span, who=who, when=event.when, exit_code=code, message=text[-400:])
+
+
+def spawn_index(text: str) -> int | None:
+    """Index of the process that torch's spawn reports; it counts within the node, and is the local rank only by habit."""
+    found = _SPAWN.search(text)
+    return None if found is None else int(found[1])
+
+
+def _signal(name: str) -> int | None:
+    if name.isdigit():
+        return -int(name)
+    number = getattr(signal, name, None)
+    return -int(number) if isinstance(number, int) else None
+
+
+def read_error_json(
+    data: bytes, source: SourceId, profile: SourceProfile
+) -> tuple[Failure, PythonException | None] | None:
+    """Reads an error.json that a process left behind; None where it is none.
+
+    Args:
+        data: the whole file; a cut one gives what can be read.
+        source: which one it is.
+        profile: of the source: its path holds the local rank and the attempt.
+
+    Returns:
+        The failure (time from the file, when it was raised) and the exception with its frames.
+    """
+    try:
+        whole = json.loads(data)
+    except (ValueError, RecursionError):
+        return _cut_error_json(data, source, profile)
+    message = whole.get("message") if isinstance(whole, dict) else None
+    stamp = whole.get("timestamp") if isinstance(whole, dict) else None
+    stack, code = "", None
+    if isinstance(message, dict):
+        extra = message.get("extraInfo")
+        extra = extra if isinstance(extra, dict) else {}
+        kept = extra.get("py_callstack")
+        stack = kept if isinstance(kept, str) else ""
+        stamp = extra.get("timestamp", stamp)
+        code = message.get("errorCode")
+        message = message.get("message")
+    if not isinstance(message, str) or message == "<NONE>":
+        return None
+    raised = read_text(stack, source)
+    failure = Failure(
+        span=Span(source, max(data.find(b'"message"'), 0), min(len(data), 400), 1, max(data.find(b'"message"'), 0) + 1),
+        who=profile.who,
+        when=_epoch(stamp),
+        exit_code=code if isinstance(code, int) and not isinstance(code, bool) else None,
+        message=message[:4096],
+    )
+    return failure, raised
+
+
+def _cut_error_json(
+    data: bytes, source: SourceId, profile: SourceProfile
+) -> tuple[Failure, PythonException | None] | None:
+    found = re.search(rb'"message": ?"((?:[^"\\]|\\.){1,4096})', data)
+    if found is None or (b"py_callstack" not in data and b"extraInfo" not in data):
+        return None
+    text = found[1].decode("utf-8", "backslashreplace")
+    return Failure(
+        span=Span(source, found.start(), len(found.group()), 1, found.start() + 1),
+        who=profile.who,
+        when=When(),
+        message=text,
+    ), None
+
+
+def _epoch(stamp: object) -> When:
+    try:
+        seconds = float(stamp) if isinstance(stamp, (str, int, float)) else 0.0
+    except ValueError:
+        return When()
+    return When(seconds, seconds + 1, "Z") if 1e8 < seconds < 1e11 else When()

@@ -1,0 +1,314 @@
+"""When something was said: stamps to intervals, by the clock of their source. Orders nothing; sources without a zone stay local.
+
+A year comes from dated lines of the source, then from the other sources, then from the file's modification time; the
+clock says which (`year_from`). A line without a stamp is bounded by the nearest stamped lines around it.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+from firstfault.model.evidence import When
+from firstfault.readers.identity import locate
+from firstfault.readers.lines import lines_back, lines_from
+from firstfault.readers.stamps import ISO, MONTHS, Stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.model.evidence import Source, SourceId
+    from firstfault.readers.identity import SourceProfile
+    from firstfault.readers.lines import Line, TextStore
+
+DAY = 86400
+NEAR_LINES = 200
+NEAR_BYTES = 64 * 1024
+SAMPLE_BYTES = 32 * 1024
+SAMPLE_LINES = 80
+MARK_BYTES = 512 * 1024
+
+_HAS_TIME = re.compile(rb"\d\d:\d\d:\d\d")
+_MARK = re.compile(rb"(?P<d>\d\d) (?P<mon>[A-Z][a-z]{2}) (?P<y>\d\d) (?P<h>\d\d):(?P<mi>\d\d) (?P<z>\S+) =+")
+"""Hourly line of a storage daemon that gives its other lines their date."""
+
+
+class _Date(NamedTuple):
+    year: int
+    month: int
+    day: int
+
+
+class SourceClock:
+    """The clock of one source; reads bounded samples of it, and only when asked."""
+
+    def __init__(self, store: TextStore, source: Source, profile: SourceProfile) -> None:
+        self.store = store
+        self.source = source
+        self.profile = profile
+        self.neighbour: _Date | None = None
+        """A date of another source of the job, for a source that states no year."""
+        self._near: dict[int, When | None] = {}
+
+    @property
+    def _id(self) -> SourceId:
+        return self.source.id
+
+    @cached_property
+    def _sample(self) -> list[Stamp]:
+        """Stamps of the first and the last lines."""
+        size = self.store.size(self._id)
+        head = list(lines_from(self.store, self._id, 0, 1, SAMPLE_BYTES))[:SAMPLE_LINES]
+        start = max(0, size - SAMPLE_BYTES)
+        tail = [] if start == 0 else list(lines_from(self.store, self._id, start, 1, SAMPLE_BYTES))[1:]
+        stamps = (self._stamp_of(line) for line in (*head, *tail[-SAMPLE_LINES:]))
+        return [s for s in stamps if s is not None]
+
+    @cached_property
+    def month_first(self) -> bool:
+        """Whether `05/06/2024` is the sixth of May here: by lines that leave no choice, else as most logs have it."""
+        for stamp in self._sample:
+            if stamp.month_first is not None:
+                return stamp.month_first
+        days = {(s.month, s.day) for s in self._sample if s.month is not None}
+        for stamp in self._sample:
+            if stamp.first is not None:
+                if (stamp.first, stamp.second_number) in days:
+                    return True
+                if (stamp.second_number, stamp.first) in days:
+                    return False
+        return True
+
+    @cached_property
+    def date(self) -> _Date | None:
+        """A date with its year that lines of this source state; None where none does."""
+        for stamp in reversed(self._sample):
+            if stamp.year is not None and stamp.dated:
+                month, day = self._month_day(stamp)
+                if month is not None and day is not None:
+                    return _Date(stamp.year, month, day)
+        return self._spoken_date()
+
+    def _spoken_date(self) -> _Date | None:
+        """A full date inside a message of the first or last lines: a launcher's list of failures, a start or end time."""
+        size = self.store.size(self._id)
+        for start in (max(0, size - SAMPLE_BYTES), 0):
+            for found in reversed(list(ISO.finditer(self.store.read(self._id, start, SAMPLE_BYTES)))):
+                date = _Date(int(found["y"]), int(found["mo"]), int(found["d"]))
+                if _midnight(date) is not None:
+                    return date
+        return None
+
+    @property
+    def year_from(self) -> str | None:
+        """Where the year of lines without one comes from: lines, neighbour, modified; None where it is not known."""
+        if self.date is not None:
+            return "lines"
+        if self.neighbour is not None:
+            return "neighbour"
+        return None if self.source.modified is None else "modified"
+
+    @cached_property
+    def _reference(self) -> _Date | None:
+        if self.date is not None:
+            return self.date
+        if self.neighbour is not None:
+            return self.neighbour
+        if self.source.modified is None:
+            return None
+        then = time.gmtime(self.source.modified)
+        return _Date(then.tm_year, then.tm_mon, then.tm_mday)
+
+    def event_time(self, stamp: Stamp | None, offset: int, number: int) -> When:
+        """Interval of a line that starts at an offset, by its own stamp or by those around it."""
+        if stamp is not None:
+            own = self.at(stamp, offset, number)
+            if own.known:
+                return own
+        before, after = self._neighbour(offset, number, back=True), self._neighbour(offset, number, back=False)
+        return _between(before, after)
+
+    def at(self, stamp: Stamp, offset: int, number: int) -> When:
+        """Interval that a stamp states; unknown where it only counts from the start of the machine."""
+        if stamp.uptime is not None:
+            return When()
+        seconds = stamp.hour * 3600 + stamp.minute * 60 + stamp.second + stamp.fraction
+        if not stamp.dated:
+            return self._time_of_day(stamp, seconds, offset, number)
+        month, day = self._month_day(stamp)
+        if month is None or day is None:
+            return When()
+        year, yeared = stamp.year, True
+        if year is None:
+            year = self._year(month, day)
+            yeared = year is not None
+        base = _midnight(_Date(1970 if year is None else year, month, day))
+        if base is None:
+            return When()
+        return _interval(base + seconds, stamp.precision, stamp.zone, dated=True, yeared=yeared)
+
+    def _month_day(self, stamp: Stamp) -> tuple[int | None, int | None]:
+        if stamp.first is None:
+            return stamp.month, stamp.day
+        month, day = (stamp.first, stamp.second_number) if self.month_first else (stamp.second_number, stamp.first)
+        return (month, day) if month is not None and month <= 12 else (None, None)
+
+    def _year(self, month: int, day: int) -> int | None:
+        """Year in which a day lies nearest to the reference date; a file's last change lies not before its lines."""
+        reference = self._reference
+        if reference is None:
+            return None
+        middle = _midnight(reference)
+        if middle is None:
+            return None
+        best: tuple[float, int] | None = None
+        late = self.year_from == "modified"
+        for year in (reference.year - 1, reference.year, reference.year + 1):
+            then = _midnight(_Date(year, month, day))
+            if then is None or (late and then > middle + 2 * DAY):
+                continue
+            distance = abs(then - middle)
+            if best is None or distance < best[0]:
+                best = (distance, year)
+        return None if best is None else best[1]
+
+    def _time_of_day(self, stamp: Stamp, seconds: float, offset: int, number: int) -> When:
+        """A time without a date takes it from the nearest dated line before, across at most one midnight, else from one after."""
+        zone = stamp.zone
+        anchor, zone_of_mark = self._mark(offset) if stamp.style == "lettered" else (None, None)
+        zone = zone if zone is not None else zone_of_mark
+        if anchor is None:
+            anchor = self._dated_near(offset, number, back=True)
+        if anchor is not None:
+            base = anchor - anchor % DAY
+            if base + seconds < anchor - 3600:
+                base += DAY
+            return _interval(base + seconds, stamp.precision, zone, dated=True, yeared=True)
+        later = self._dated_near(offset, number, back=False)
+        if later is not None:
+            base = later - later % DAY
+            if base + seconds > later + 3600:
+                base -= DAY
+            return _interval(base + seconds, stamp.precision, zone, dated=True, yeared=True)
+        return _interval(seconds, stamp.precision, zone, dated=False, yeared=False)
+
+    def _mark(self, offset: int) -> tuple[float | None, str | None]:
+        start = max(0, offset - MARK_BYTES)
+        marks = list(_MARK.finditer(self.store.read(self._id, start, offset - start)))
+        if not marks or marks[-1]["mon"].lower() not in MONTHS:
+            return None, None
+        found = marks[-1]
+        base = _midnight(_Date(2000 + int(found["y"]), MONTHS[found["mon"].lower()], int(found["d"])))
+        if base is None:
+            return None, None
+        return base + int(found["h"]) * 3600 + int(found["mi"]) * 60, "Z" if found["z"] in {b"UTC", b"GMT"} else None
+
+    def _dated_near(self, offset: int, number: int, *, back: bool) -> float | None:
+        for line in self._lines(offset, number, back=back):
+            stamp = self._stamp_of(line)
+            if stamp is not None and stamp.dated:
+                when = self.at(stamp, line.offset, line.number)
+                if when.earliest is not None and when.yeared:
+                    return when.earliest
+        return None
+
+    def _lines(self, offset: int, number: int, *, back: bool) -> Sequence[Line]:
+        """Lines near one, the nearest first, itself left out."""
+        if back:
+            return lines_back(self.store, self._id, offset, number, NEAR_LINES, max_bytes=NEAR_BYTES)[::-1]
+        return [x for x in lines_from(self.store, self._id, offset, number, NEAR_BYTES) if x.number != number][
+            :NEAR_LINES
+        ]
+
+    def _stamp_of(self, line: Line) -> Stamp | None:
+        if (
+            _HAS_TIME.search(line.text, 0, 4096) is None
+            and _HAS_TIME.search(line.text, max(0, len(line.text) - 4096)) is None
+        ):
+            return None
+        segment = line.text.rsplit(b"\r", 1)[-1]
+        return locate(segment, len(segment), self.profile).stamp
+
+    def _neighbour(self, offset: int, number: int, *, back: bool) -> When | None:
+        for line in self._lines(offset, number, back=back):
+            if line.offset not in self._near:
+                stamp = self._stamp_of(line)
+                self._near[line.offset] = None if stamp is None else self.at(stamp, line.offset, line.number)
+            when = self._near[line.offset]
+            if when is not None and when.known:
+                return when
+        return None
+
+
+def settle_clocks(clocks: Sequence[SourceClock]) -> None:
+    """Gives every clock that states no year a date of another source of the same job, the most common year first."""
+    dates = sorted(c.date for c in clocks if c.date is not None)
+    if not dates:
+        return
+    middle = dates[len(dates) // 2]
+    for clock in clocks:
+        if clock.date is None:
+            clock.neighbour = middle
+
+
+def past_midnight(times: Sequence[When]) -> list[When]:
+    """The times of one source in the order of its lines; where only times of day are known, a fall by half a day is a midnight."""
+    days, last = 0, None
+    found = []
+    for when in times:
+        if when.dated or when.earliest is None or when.latest is None:
+            found.append(when)
+            continue
+        if last is not None and when.earliest < last - DAY / 2:
+            days += 1
+        last = when.earliest
+        shift = days * DAY
+        found.append(
+            when if not days else When(when.earliest + shift, when.latest + shift, when.zone, when.dated, when.yeared)
+        )
+    return found
+
+
+def instant(stamp: Stamp) -> When:
+    """Interval of a stamp that states its whole date; unknown for any other."""
+    if stamp.year is None or stamp.month is None or stamp.day is None:
+        return When()
+    base = _midnight(_Date(stamp.year, stamp.month, stamp.day))
+    seconds = stamp.hour * 3600 + stamp.minute * 60 + stamp.second + stamp.fraction
+    return When() if base is None else _interval(base + seconds, stamp.precision, stamp.zone, dated=True, yeared=True)
+
+
+def _midnight(date: _Date) -> float | None:
+    if not 1 <= date.month <= 12 or not 1 <= date.day <= calendar.monthrange(date.year, date.month)[1]:
+        return None
+    return float(calendar.timegm((date.year, date.month, date.day, 0, 0, 0)))
+
+
+def _interval(start: float, width: float, zone: str | None, *, dated: bool, yeared: bool) -> When:
+    """Interval of one stamp; on the clock of UTC where the offset is stated."""
+    if zone not in {None, "Z"} and dated:
+        assert zone is not None
+        sign = -1 if zone[0] == "+" else 1
+        start += sign * (int(zone[1:3]) * 3600 + int(zone[4:6]) * 60)
+    return When(start, start + width, zone, dated, yeared)
+
+
+def _between(before: When | None, after: When | None) -> When:
+    """Interval of a line without a stamp, from those before and after it; open where one is missing or they contradict."""
+    if before is None and after is None:
+        return When()
+    if before is None:
+        assert after is not None
+        return When(None, after.latest, after.zone, after.dated, after.yeared)
+    if after is None:
+        return When(before.earliest, None, before.zone, before.dated, before.yeared)
+    if before.dated != after.dated or before.zone != after.zone:
+        return When(before.earliest, None, before.zone, before.dated, before.yeared)
+    if before.earliest is not None and after.latest is not None and after.latest < before.earliest:
+        return When(before.earliest, None, before.zone, before.dated, before.yeared)
+    return When(
+        before.earliest, after.latest, before.zone, before.dated and after.dated, before.yeared and after.yeared
+    )

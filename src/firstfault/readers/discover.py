@@ -1,0 +1,160 @@
+"""From the PATHs of a command to the files behind them, with the names under which they are shown.
+
+It looks at names and kinds of files only and opens none. Links are followed within the PATH that was given, never out
+of it, and a linked folder is not walked: it is read under its own name.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.model.words import CoverageState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+STDIN = "-"
+_LEFT_OUT = {".git": "version control", "__pycache__": "compiled Python", "node_modules": "JavaScript packages"}
+
+
+class Found(Struct, frozen=True):
+    """A regular file to read."""
+
+    shown: str
+    real: str
+    size: int
+    modified: float
+
+
+class Refused(Struct, frozen=True):
+    """A name that is not read, with the reason."""
+
+    shown: str
+    state: CoverageState
+    reason: str
+
+
+def expand(paths: Sequence[str]) -> list[str]:
+    """PATHs with globs expanded where no file of that very name is there; doubles are dropped, order is kept."""
+    seen: dict[str, str] = {}
+    for path in paths:
+        several = [path]
+        if path != STDIN and not os.path.lexists(path) and glob.has_magic(path):
+            several = sorted(glob.glob(path, recursive=True)) or [path]  # noqa: PTH207 - absolute ones too
+        for one in several:
+            seen.setdefault(one if one == STDIN else os.path.abspath(one), one)  # noqa: PTH100 - must not follow links
+    return list(seen.values())
+
+
+def prefixes(paths: Sequence[str]) -> list[str]:
+    """What stands before the shown names of each PATH: nothing for a single one, else its shortest distinct tail."""
+    if len(paths) <= 1:
+        return [""] * len(paths)
+    parts = [PurePath(os.path.abspath(p)).parts for p in paths]  # noqa: PTH100 - must not follow links
+    tails = []
+    for index, mine in enumerate(parts):
+        others = [p for i, p in enumerate(parts) if i != index]
+        length = next(
+            (n for n in range(1, len(mine) + 1) if all(other[-n:] != mine[-n:] for other in others)),
+            len(mine),
+        )
+        tails.append("/".join(mine[-length:]).removeprefix("//").removeprefix("/") or "/")
+    return tails
+
+
+def discover(path: str, prefix: str, limit: int) -> Iterator[Found | Refused]:
+    """Files behind one PATH, in the order of their names.
+
+    Args:
+        path: a file or a folder.
+        prefix: as `prefixes` gives it.
+        limit: greatest number of files; beyond it the rest is refused in one entry.
+    """
+    shown = prefix or PurePath(os.path.abspath(path)).name or path  # noqa: PTH100 - must not follow links
+    try:
+        status = os.stat(path)  # noqa: PTH116 - names may be no text
+    except FileNotFoundError:
+        yield Refused(shown, CoverageState.MISSING, "no such file or folder")
+        return
+    except OSError as error:
+        yield Refused(shown, CoverageState.SKIPPED, _why(error))
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        yield _entry(shown, path, status)
+        return
+    root = os.path.realpath(path)
+    for number, one in enumerate(_walk(path, prefix, root)):
+        if number >= limit:
+            yield Refused(shown, CoverageState.SKIPPED, f"more than {limit:,} files: the rest was not read")
+            return
+        yield one
+
+
+def _walk(folder: str, shown: str, root: str) -> Iterator[Found | Refused]:
+    # A stack and not recursion: the depth of a tree is not ours to choose.
+    stack: list[tuple[str, str]] = [(folder, shown)]
+    while stack:
+        place, name = stack.pop()
+        try:
+            with os.scandir(place) as listing:
+                entries = sorted(listing, key=lambda e: os.fsencode(e.name))
+        except OSError as error:
+            yield Refused(name or ".", CoverageState.SKIPPED, _why(error))
+            continue
+        deeper = []
+        for entry in entries:
+            label = f"{name}/{_text(entry.name)}" if name else _text(entry.name)
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name in _LEFT_OUT:
+                    yield Refused(label + "/", CoverageState.SKIPPED, _LEFT_OUT[entry.name])
+                else:
+                    deeper.append((entry.path, label))
+            elif entry.is_symlink():
+                yield _link(label, entry.path, root)
+            else:
+                try:
+                    yield _entry(label, entry.path, entry.stat(follow_symlinks=False))
+                except OSError as error:
+                    yield Refused(label, CoverageState.SKIPPED, _why(error))
+        stack.extend(reversed(deeper))
+
+
+def _link(shown: str, path: str, root: str) -> Found | Refused:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - names may be no text
+        target = os.path.realpath(path)
+    except OSError as error:
+        return Refused(shown, CoverageState.SKIPPED, f"a link that leads nowhere ({error.strerror})")
+    if target != root and not target.startswith(root.rstrip("/") + "/"):
+        return Refused(shown, CoverageState.SKIPPED, "a link out of the folder")
+    if stat.S_ISDIR(status.st_mode):
+        return Refused(shown, CoverageState.SKIPPED, "a link to a folder that is read under its own name")
+    return _entry(shown, target, status)
+
+
+def _entry(shown: str, path: str, status: os.stat_result) -> Found | Refused:
+    if stat.S_ISREG(status.st_mode):
+        return Found(shown, str(Path(path)), status.st_size, status.st_mtime)
+    kinds = {
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+    }
+    kind = kinds.get(stat.S_IFMT(status.st_mode), "not a regular file")
+    return Refused(shown, CoverageState.SKIPPED, kind)
+
+
+def _why(error: OSError) -> str:
+    return "no permission to read" if isinstance(error, PermissionError) else f"unreadable: {error.strerror}"
+
+
+def _text(name: str) -> str:
+    r"""A file name as text; bytes that are not UTF-8 as `\xNN`."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")

@@ -1,0 +1,241 @@
+"""Confirmed matches to events: who, when, and each traceback as one event. Observes; it does not judge or order across sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from firstfault.model.evidence import Event, Span, When, Who
+from firstfault.model.words import Mark, Role
+from firstfault.readers.clock import past_midnight
+from firstfault.readers.frames import HEAD, read_last
+from firstfault.readers.identity import locate
+from firstfault.readers.traceback import read_traceback_before, read_tracebacks
+from firstfault.readers.who import join_fields, join_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from firstfault.model.evidence import SourceId
+    from firstfault.model.patterns import Hit, SignatureFile
+    from firstfault.readers.clock import SourceClock
+    from firstfault.readers.identity import Located, SourceProfile
+    from firstfault.readers.lines import TextStore
+    from firstfault.readers.raised import Block, Raised
+    from firstfault.readers.stamps import Stamp
+
+START = "python.traceback_start"
+LINE = "python.exception_line"
+EXCEPTION = "python.exception"
+MOST_TEXT = 4096
+MOST_LOOK_BACK = 64
+"""Bare last lines of tracebacks for which the frames are looked for backwards."""
+_ROLES = {Role.CAUSE: 3, Role.EFFECT: 2, Role.TEARDOWN: 1}
+
+
+def build_events(
+    hits: Sequence[Hit],
+    store: TextStore,
+    source: SourceId,
+    profile: SourceProfile,
+    signatures: Mapping[str, SignatureFile],
+    *,
+    clock: SourceClock | None = None,
+) -> list[Event]:
+    """Events of one source, by offset.
+
+    Args:
+        hits: kept hits of that source, in any order.
+        store: of all sources.
+        source: which one.
+        profile: of the source.
+        signatures: bodies by id.
+        clock: of the source; without it no event has a time.
+
+    Returns:
+        One event a hit; a traceback is one event, on its last line, and the hits inside it are absorbed.
+    """
+    builder = _Builder(store, source, profile, signatures, clock)
+    return builder.build(sorted(hits, key=lambda h: (h.raw_offset + h.match_start, h.signature)))
+
+
+class _Builder:
+    def __init__(
+        self,
+        store: TextStore,
+        source: SourceId,
+        profile: SourceProfile,
+        signatures: Mapping[str, SignatureFile],
+        clock: SourceClock | None,
+    ) -> None:
+        self.store = store
+        self.source = source
+        self.profile = profile
+        self.signatures = signatures
+        self.clock = clock
+        self.located: dict[int, Located] = {}
+
+    def build(self, hits: Sequence[Hit]) -> list[Event]:
+        blocks = self._blocks(hits)
+        inside: dict[int, list[Block]] = {}
+        for block in blocks:
+            for number in block.lines:
+                inside.setdefault(number, []).append(block)
+        used: set[int] = set()
+        events = []
+        by_line: dict[int, list[Hit]] = {}
+        for hit in hits:
+            by_line.setdefault(hit.line, []).append(hit)
+        for block in blocks:
+            events += self._block_events(block, by_line, used)
+        for hit in hits:
+            if id(hit) not in used and not self._absorbed(hit, inside.get(hit.line, ())):
+                events.append(self._event(hit))
+        events.sort(key=lambda e: (e.span, e.signature))
+        if self.clock is None:
+            return events
+        times = past_midnight([e.when for e in events])
+        return [e if w is e.when else structs.replace(e, when=w) for e, w in zip(events, times, strict=True)]
+
+    def _place(self, hit: Hit) -> Located:
+        found = self.located.get(id(hit))
+        if found is None:
+            found = self.located[id(hit)] = locate(hit.raw, hit.match_start, self.profile)
+        return found
+
+    def _line_start(self, hit: Hit) -> int:
+        return hit.raw_offset + hit.match_start - (hit.column - 1)
+
+    def _blocks(self, hits: Sequence[Hit]) -> list[Block]:
+        heads = [(h.line, self._line_start(h)) for h in hits if h.signature == START or HEAD in h.raw]
+        blocks = read_tracebacks(self.store, self.source, heads, self.profile)
+        known = {n for b in blocks for n in b.lines}
+        looked = 0
+        for hit in hits:
+            if hit.line in known or looked >= MOST_LOOK_BACK or not self._is_last(hit):
+                continue
+            looked += 1
+            key = self._place(hit).key
+            block = read_traceback_before(
+                self.store, self.source, self._line_start(hit), hit.line, key=key, profile=self.profile
+            )
+            if block is not None:
+                blocks.append(block)
+                known |= block.lines
+        return sorted(blocks, key=lambda b: (b.raised.span, b.first_line))
+
+    def _is_last(self, hit: Hit) -> bool:
+        """Whether a hit stands in a line that can be the last of a traceback."""
+        if hit.signature == LINE:
+            return True
+        body = hit.raw[self._place(hit).body :][:400].decode("utf-8", "replace")
+        return read_last(body, near=False) is not None
+
+    def _absorbed(self, hit: Hit, blocks: Iterable[Block]) -> bool:
+        """Whether a hit says nothing beyond the traceback in which it stands."""
+        for block in blocks:
+            if self._place(hit).key != block.key:
+                continue
+            if hit.signature in {START, LINE}:
+                return True
+            spoken = block.raised.lines.union(*(r.lines for r in block.earlier))
+            spec = self.signatures.get(hit.signature)
+            if hit.line not in spoken and spec is not None and spec.role in _ROLES:
+                return True
+            if block.reprinted:
+                return True
+        return False
+
+    def _block_events(self, block: Block, by_line: Mapping[int, list[Hit]], used: set[int]) -> list[Event]:
+        events = []
+        for raised in (*block.earlier, block.raised):
+            hit = self._best(raised, block, by_line)
+            if hit is not None:
+                used.add(id(hit))
+            if hit is None and raised is not block.raised:
+                continue
+            events.append(self._raised_event(raised, block, hit, by_line))
+        return events
+
+    def _best(self, raised: Raised, block: Block, by_line: Mapping[int, list[Hit]]) -> Hit | None:
+        """The signature that knows an exception best: one of its last line before one of its message."""
+        found: list[tuple[tuple[bool, int, int, str], Hit]] = []
+        for number in raised.lines:
+            for hit in by_line.get(number, ()):
+                spec = self.signatures.get(hit.signature)
+                if spec is None or spec.generic or spec.role not in _ROLES or self._place(hit).key != block.key:
+                    continue
+                last = number == raised.span.line
+                found.append(((last, _ROLES[spec.role], spec.depth, hit.signature), hit))
+        return max(found, key=lambda pair: pair[0])[1] if found else None
+
+    def _raised_event(self, raised: Raised, block: Block, hit: Hit | None, by_line: Mapping[int, list[Hit]]) -> Event:
+        exception = raised.exception
+        span = raised.span
+        raw = self.store.read(self.source, span.offset, min(span.length, 4 * MOST_TEXT))
+        line = next((h for h in by_line.get(span.line, ()) if h.signature == LINE), None)
+        kept = hit if hit is not None else line
+        signature = hit.signature if hit is not None else (EXCEPTION if exception.kind else START)
+        fields = {} if hit is None else dict(hit.fields)
+        if block.reprinted:
+            fields["reprinted"] = "banner"
+        who = join_fields(raised.who, fields, about=False)
+        if hit is not None and hit.line == span.line:
+            who = self._complete(who, hit)
+        return Event(
+            signature=signature,
+            span=span,
+            text=_text(raw, 0),
+            who=who,
+            when=self._when(raised.stamp, span),
+            attempt=self._attempt(),
+            count=1 if kept is None else kept.count,
+            ordinal=0 if kept is None else kept.ordinal,
+            fields=fields,
+            exception=exception,
+        )
+
+    def _event(self, hit: Hit) -> Event:
+        place = self._place(hit)
+        spec = self.signatures.get(hit.signature)
+        about = spec is not None and Mark.DEATH in spec.marks
+        who = join_fields(self._complete(place.who, hit), hit.fields, about=about)
+        start = hit.raw_offset + hit.match_start
+        span = Span(self.source, start, max(hit.match_end - hit.match_start, 1), hit.line, hit.column)
+        return Event(
+            signature=hit.signature,
+            span=span,
+            text=_text(hit.raw, hit.match_start),
+            who=who,
+            when=self._when(place.stamp, span),
+            attempt=self._attempt(),
+            count=hit.count,
+            ordinal=hit.ordinal,
+            fields=hit.fields,
+        )
+
+    def _complete(self, who: Who, hit: Hit) -> Who:
+        """Adds the label at the start of the physical line, where the hit's text begins behind it."""
+        start = self._line_start(hit)
+        gap = hit.raw_offset - start
+        if gap <= 0:
+            return who
+        head = self.store.read(self.source, start, min(gap, 300)).split(b"\r", 1)[0]
+        return join_line(who, locate(head, 0, self.profile).who) if head else who
+
+    def _attempt(self) -> int:
+        return 1 if self.profile.attempt is None else self.profile.attempt + 1
+
+    def _when(self, stamp: Stamp | None, span: Span) -> When:
+        if self.clock is None:
+            return When()
+        return self.clock.event_time(stamp, span.offset - (span.column - 1), span.line)
+
+
+def _text(raw: bytes, at: int) -> str:
+    text = raw.decode("utf-8", "backslashreplace")
+    if len(text) > MOST_TEXT:
+        begin = max(0, min(at - MOST_TEXT // 2, len(text) - MOST_TEXT))
+        text = text[begin : begin + MOST_TEXT]
+    return text.rstrip("\r\n")

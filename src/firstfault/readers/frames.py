@@ -1,0 +1,131 @@
+"""The shapes of Python tracebacks: frames, last lines, boxes, margins, and signs that one was caught. Joins nothing."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from firstfault.model.evidence import Frame
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HEAD = b"Traceback (most recent call last)"
+
+_ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x00")
+_FRAME = re.compile(r'File "([^"\n]{1,1000})", line (\d{1,9})(?:, in (.{1,300}?))?\s*$')
+_RICH_FRAME = re.compile(r"^[│|]\s(\S{1,1000}):(\d{1,9}) in (\S{1,200})")
+_MARGIN = re.compile(r"^\s*(?:\| )+(?:  )?|^\s*\|\s?$")
+_GROUP_RULE = re.compile(r"^\s*(?:\| )*\+[-+]+(?: (?:\d+|\.\.\.) -+)?\s*$")
+_LAST = re.compile(r"^((?:[A-Za-z_]\w*\.)*(?:<locals>\.)?[A-Za-z_]\w*(?:\(\w+\))?)(?::(?:\s|$)(.*))?$", re.DOTALL)
+_EXCEPTION_WORD = re.compile(
+    r"(?:Error|Exception|Interrupt|Exit|Warning|Fault|Failure|Timeout|Iteration|Expired|Empty|Full|Invalid|NotFound|Aborted|"
+    r"Cancelled|Refused|Killed|Unavailable|Denied|OutOfMemory|Mismatch|Group|EnforceNotMet|error|timeout)(?:\(\w+\))?$",
+)
+_NOT_LAST = re.compile(
+    r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|Epoch|Training|Validation|Testing|Loading|Saving|Note|NOTE|Hint|HINT|"
+    r"Map|Filter|Iteration|Step|Loss|Warning|Downloading|Traceback|Files?|Rank|Total|Time|Using)$",
+)
+CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+_WORKER = re.compile(r"Caught (\S{1,120}) in (?:DataLoader worker process (\d{1,6})|pin memory thread|replica)")
+_LIBRARY = re.compile(
+    r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|[/\\]python\d\.\d+[/\\](?:lib|encodings|asyncio|multiprocessing)[/\\]"
+    r"|^<|[/\\]torch[/\\](?:nn|distributed|utils|autograd|cuda|optim|multiprocessing|_\w+|\w+\.py)"
+    r"|[/\\]bin[/\\][\w\-]+$",
+)
+_CAUGHT_TEXT = re.compile(
+    r"(?i)error|exception|fail|retr(?:y|ies)|could ?n.t|could not|unable|skipp|timed? ?out|reconnect|suppress",
+)
+_SWALLOWED = re.compile(
+    r"^\s*(?:Exception ignored (?:in|on|while)|--- Logging error ---|Error in atexit\._run_exitfuncs|Error in sys\.excepthook)",
+)
+_QUIET_LEVELS = frozenset({"DEBUG", "TRACE", "INFO", "NOTICE", "WARNING", "WARN", "SUCCESS"})
+_TOP = frozenset({"<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "spawn_main"})
+_GONE = frozenset({"BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "EOFError"})
+
+
+def clean(text: bytes) -> str:
+    r"""Text without colours and NUL bytes, undecodable bytes as `\xNN`."""
+    return _ANSI.sub(b"", text).decode("utf-8", "backslashreplace")
+
+
+def read_frame(text: str) -> Frame | None:
+    """Frame that a line names, also behind text of another writer; None where it names none."""
+    if 'File "' in text:
+        found = _FRAME.search(text)
+        if found is not None:
+            return Frame(found[1], int(found[2]), found[3] or "")
+    if text[:1] in {"│", "|"}:
+        found = _RICH_FRAME.match(text)
+        if found is not None:
+            return Frame(found[1], int(found[2]), found[3])
+    return None
+
+
+def strip_margin(text: str) -> tuple[str, bool]:
+    """Text without the `| ` margin of an exception group, and whether it was a rule between its members."""
+    if text.lstrip()[:1] not in {"|", "+"}:
+        return text, False
+    if _GROUP_RULE.match(text):
+        return "", True
+    return _MARGIN.sub("", text, count=1), False
+
+
+def read_last(text: str, *, near: bool) -> tuple[str, str] | None:
+    """Class and message where a line can be the last of a traceback.
+
+    Args:
+        text: line after its stream prefix; it must not be indented.
+        near: whether the line before it, of the same speaker, was part of the traceback: then any class name will do.
+    """
+    found = _LAST.match(text.rstrip())
+    if found is None or _NOT_LAST.match(found[1]):
+        return None
+    name = found[1]
+    short = name.rsplit(".", 1)[-1]
+    if _EXCEPTION_WORD.search(short) or (near and (short[0].isupper() or "." in name)):
+        return name, (found[2] or "").strip()
+    return None
+
+
+def is_traceback_part(text: str) -> bool:
+    """Whether a line can stand between the frames of a traceback: source text, carets, boxes, repetitions."""
+    return not text or text[0] in " \t│|╰╭+^~❱"
+
+
+def worker_of(message: str) -> tuple[bool, int | None]:
+    """Whether a message says that the exception comes from a DataLoader worker, and from which one."""
+    found = _WORKER.match(message)
+    if found is None:
+        return False, None
+    return found[2] is not None, None if found[2] is None else int(found[2])
+
+
+def user_frame(frames: Sequence[Frame]) -> Frame | None:
+    """Innermost frame outside installed libraries; None where all are installed."""
+    return next((f for f in reversed(frames) if not _LIBRARY.search(f.file)), None)
+
+
+def was_caught(before: str, level: str | None, frames: Sequence[Frame]) -> bool:
+    """Whether the line before a traceback shows that somebody caught the exception and went on.
+
+    A traceback that begins at the top of the program was caught by nobody, whatever a warning said just before it.
+
+    Args:
+        before: last line of the same speaker before the traceback.
+        level: level of that line, None where it is no logger's.
+        frames: of the traceback, outermost first.
+    """
+    if _SWALLOWED.match(before):
+        return True
+    if frames and frames[0].function in _TOP:
+        return False
+    return level in _QUIET_LEVELS and _CAUGHT_TEXT.search(before) is not None
+
+
+def ended_nothing(kind: str, frames: Sequence[Frame]) -> bool:
+    """Whether an exception is of a kind that its surroundings swallow: clean-up at exit, feeder and pin threads whose peer went."""
+    if any(f.function == "_run_finalizers" and f.file.endswith("util.py") for f in frames):
+        return True
+    gone = kind.rsplit(".", 1)[-1] in _GONE
+    return gone and any(f.function in {"_feed", "_pin_memory_loop", "do_one_step"} for f in frames)

@@ -1,0 +1,120 @@
+"""Lines of a source around an offset, with their numbers, read in bounded pieces. Knows nothing of what they mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from firstfault.readers.prefixes import inner_parts, read_chain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from firstfault.model.evidence import SourceId
+    from firstfault.readers.identity import SourceProfile
+
+CHUNK = 64 * 1024
+LONGEST_LINE = 64 * 1024
+
+
+class TextStore(Protocol):
+    """What the readers need of the store of sources."""
+
+    def read(self, source: SourceId, offset: int, length: int) -> bytes:
+        """Bytes at an offset after decompression; shorter where the source ends."""
+
+    def size(self, source: SourceId) -> int:
+        """Bytes of a source after decompression."""
+
+
+class Line(NamedTuple):
+    """One line without its end; very long ones are cut."""
+
+    number: int
+    """1-based."""
+    offset: int
+    text: bytes
+
+
+def lines_from(store: TextStore, source: SourceId, offset: int, number: int, max_bytes: int) -> Iterator[Line]:
+    """Lines from the line that starts at an offset, as far as `max_bytes` reach; the last may be cut."""
+    rest = b""
+    at = offset
+    end = offset + max_bytes
+    while at < end:
+        block = store.read(source, at, min(CHUNK, end - at))
+        if not block:
+            break
+        at += len(block)
+        rest += block
+        pieces = rest.split(b"\n")
+        rest = pieces.pop()
+        for piece in pieces:
+            yield Line(number, offset, piece[:LONGEST_LINE].removesuffix(b"\r"))
+            number += 1
+            offset += len(piece) + 1
+        if len(rest) > LONGEST_LINE:
+            newline = _next_newline(store, source, at, end)
+            yield Line(number, offset, rest[:LONGEST_LINE])
+            if newline is None:
+                return
+            number, offset, at, rest = number + 1, newline + 1, newline + 1, b""
+    if rest:
+        yield Line(number, offset, rest[:LONGEST_LINE].removesuffix(b"\r"))
+
+
+def _next_newline(store: TextStore, source: SourceId, at: int, end: int) -> int | None:
+    while at < end:
+        block = store.read(source, at, min(CHUNK, end - at))
+        if not block:
+            return None
+        found = block.find(b"\n")
+        if found >= 0:
+            return at + found
+        at += len(block)
+    return None
+
+
+def lines_back(
+    store: TextStore, source: SourceId, offset: int, number: int, max_lines: int, *, max_bytes: int = CHUNK
+) -> list[Line]:
+    """Lines before the line that starts at an offset and has a number, oldest first; one that is not whole is left out."""
+    start = max(0, offset - max_bytes)
+    data = store.read(source, start, offset - start)
+    pieces = data.removesuffix(b"\n").split(b"\n") if data else []
+    if start > 0 and pieces:
+        start += len(pieces[0]) + 1
+        pieces = pieces[1:]
+    skip = max(0, len(pieces) - max_lines)
+    start += sum(len(p) + 1 for p in pieces[:skip])
+    found = []
+    first = number - len(pieces) + skip
+    for i, piece in enumerate(pieces[skip:]):
+        found.append(Line(first + i, start, piece[:LONGEST_LINE].removesuffix(b"\r")))
+        start += len(piece) + 1
+    return found
+
+
+class Piece(NamedTuple):
+    r"""What one speaker says in one line: a `\r` part, or a part behind an inner prefix."""
+
+    line: Line
+    start: int
+    """Position in the line at which the piece (with its prefix) begins."""
+    raw: bytes
+    """The piece with its prefix."""
+
+
+def pieces_of(line: Line, profile: SourceProfile) -> Iterator[Piece]:
+    r"""Splits a line at `\r` and at prefixes inside it."""
+    start = 0
+    if not line.text:
+        yield Piece(line, 0, b"")
+    for segment in line.text.split(b"\r"):
+        if segment:
+            begin = 0
+            if segment.find(b"[", 1) >= 0 or segment.find(b"(", 1) >= 0:
+                for inner in inner_parts(segment, max(1, read_chain(segment, 0, profile).position), len(segment)):
+                    yield Piece(line, start + begin, segment[begin:inner])
+                    begin = inner
+            yield Piece(line, start + begin, segment[begin:])
+        start += len(segment) + 1

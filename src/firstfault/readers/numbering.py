@@ -1,0 +1,58 @@
+"""Holes in the numbering of files: names that their neighbours lead to expect. Looks at names only."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_NUMBER = re.compile(r"\d+")
+FEWEST = 2
+"""Files of one pattern from which on a numbering is believed."""
+WIDEST = 20_000
+"""A larger range of numbers is no numbering (job ids, dates)."""
+SPARSEST = 0.5
+"""Share of the range that must be there: below it the numbers are something else, such as process ids."""
+
+
+def missing_names(paths: Iterable[str]) -> tuple[str, ...]:
+    """Names that are missing in a numbering that starts at 0 or 1, or that has a hole.
+
+    Each number in a name is tried by itself while all else in the name is equal: `error-4711-0.out` and
+    `error-4711-2.out` lead to expect `error-4711-1.out`.
+
+    Returns:
+        Missing names, sorted; empty where no numbering is believed.
+    """
+    names = sorted(set(paths))
+    missing: set[str] = set()
+    families: dict[tuple[str, str], dict[int, str]] = {}
+    for name in names:
+        for found in _NUMBER.finditer(name):
+            family = (name[: found.start()], name[found.end() :])
+            families.setdefault(family, {})[int(found.group())] = found.group()
+    for (head, tail), numbers in families.items():
+        if len(numbers) < FEWEST or _is_stamp(head, tail):
+            continue
+        low, high = min(numbers), max(numbers)
+        start = 0 if low == 1 and _counts_from_zero(head) else low
+        span = high - start + 1
+        if span > WIDEST or len(numbers) < span * SPARSEST:
+            continue
+        width = len(numbers[high]) if all(len(t) == len(numbers[high]) for t in numbers.values()) else 0
+        missing |= {f"{head}{n:0{width}d}{tail}" for n in range(start, high + 1) if n not in numbers}
+    return tuple(sorted(missing - set(names)))
+
+
+def _counts_from_zero(head: str) -> bool:
+    """Whether the words before a number are ones that count from 0 (ranks, tasks, workers)."""
+    return re.search(r"(?:rank|local_?rank|task|attempt|worker|gpu)[_\-.]?$", head, re.IGNORECASE) is not None
+
+
+def _is_stamp(head: str, tail: str) -> bool:
+    """Whether the number is a part of a date or time of day."""
+    if re.search(r"\d{4}[-_.]\d\d[-_.]$", head) or re.search(r"(?:19|20)\d\d[-_.]$", head):
+        return True
+    return re.search(r"\d[-_:T]$", head) is not None and re.match(r"[-_:T]\d", tail) is not None

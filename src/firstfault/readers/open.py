@@ -1,0 +1,283 @@
+"""Opens whatever a person points at: files, folders, globs, standard input, compressed files and archives, nested.
+
+It gives sources with their kind, sorted by shown path, the coverage of what is not read, and a store for their bytes.
+It must not read a source as a whole (unpacking apart) and knows nothing of what lines mean.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from typing import IO, TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from firstfault.model.evidence import Coverage, Source, SourceId
+from firstfault.model.words import CoverageState, SourceKind
+from firstfault.readers.archives import container_of, members
+from firstfault.readers.containers import Container, Limits
+from firstfault.readers.discover import STDIN, Found, Refused, discover, expand, prefixes
+from firstfault.readers.sniff import HEAD, TAIL, Sniffed, sniff
+from firstfault.readers.spool import Spool, SpoolFullError
+from firstfault.readers.store import Extent, Store, read_extent
+from firstfault.readers.transcode import to_utf8
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+__all__ = ["Limits", "Opened", "open_inputs"]
+
+_UNREAD = {SourceKind.BINARY, SourceKind.EMPTY}
+
+
+class Opened:
+    """The sources of one input; a context manager that removes its temporary files at the end."""
+
+    def __init__(self, sources: Sequence[Source], coverage: Sequence[Coverage], store: Store, spool: Spool) -> None:
+        self.sources = tuple(sources)
+        """Sorted by shown path; the id of each is its index."""
+        self.coverage = tuple(coverage)
+        """One entry per input, read or not, sorted by shown path."""
+        self.store = store
+        self._spool = spool
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes files and removes what was unpacked."""
+        self.store.close()
+        self._spool.close()
+
+
+class _Item(Struct, frozen=True, kw_only=True):
+    """A stretch of bytes on its way to become a source, or to be opened as a container."""
+
+    shown: str
+    extent: Extent
+    descriptor: int
+    """Open file in which the extent lies."""
+    modified: float | None = None
+    member: tuple[str, ...] = ()
+    depth: int = 0
+    damage: str = ""
+
+    def read(self, offset: int, length: int) -> bytes:
+        return read_extent(self.descriptor, self.extent, offset, length)
+
+
+class _Opener:
+    """Collects sources and coverage while inputs are gone through."""
+
+    def __init__(self, spool: Spool, limits: Limits) -> None:
+        self.spool = spool
+        self.limits = limits
+        self.sources: list[tuple[Source, Extent]] = []
+        self.coverage: list[Coverage] = []
+        self._taken = 0
+
+    def refuse(self, shown: str, state: CoverageState, reason: str) -> None:
+        self.coverage.append(Coverage(file=shown, state=state, reason=reason))
+
+    def file(self, found: Found) -> None:
+        """Takes one file of this machine."""
+        try:
+            descriptor = os.open(found.real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            self.refuse(found.shown, CoverageState.MISSING, "vanished while the folder was read")
+            return
+        except OSError as error:
+            denied = isinstance(error, PermissionError)
+            reason = "no permission to read" if denied else f"unreadable: {error.strerror}"
+            self.refuse(found.shown, CoverageState.SKIPPED, reason)
+            return
+        try:
+            extent = Extent(found.real, 0, os.fstat(descriptor).st_size)
+            self.take(_Item(shown=found.shown, extent=extent, descriptor=descriptor, modified=found.modified))
+        except OSError as error:
+            self.refuse(found.shown, CoverageState.SKIPPED, f"unreadable: {error.strerror}")
+        finally:
+            os.close(descriptor)
+
+    def take(self, item: _Item) -> None:
+        """Takes one stretch of bytes: opens it where it is a container, else makes it a source.
+
+        Raises:
+            OSError: it can no longer be read.
+        """
+        head = item.read(0, HEAD)
+        kind = container_of(head[:512], item.shown)
+        if kind is None:
+            self._source(item, head)
+        elif item.depth >= self.limits.depth:
+            self.refuse(item.shown, CoverageState.SKIPPED, f"archives nested more than {self.limits.depth} deep")
+        else:
+            self._container(item, kind)
+
+    def _container(self, item: _Item, kind: str) -> None:
+        inside = Container(item.descriptor, item.extent, self.spool, self.limits)
+        for found in members(kind, inside):
+            self._taken += 1
+            if self._taken > self.limits.members:
+                reason = f"more than {self.limits.members:,} members: the rest was not read"
+                self.refuse(item.shown, CoverageState.DAMAGED, reason)
+                return
+            name = f"{item.shown}!{_clean(found.name)}" if found.name else item.shown
+            if found.extent is None or (found.extent.size == 0 and found.reason):
+                damaged = "damaged" in found.reason or "ends" in found.reason
+                state = CoverageState.DAMAGED if damaged else CoverageState.SKIPPED
+                self.refuse(name, state, found.reason)
+                continue
+            own = found.extent.path != item.extent.path
+            below = os.open(found.extent.path, os.O_RDONLY | os.O_CLOEXEC) if own else item.descriptor
+            inner = _Item(
+                shown=name,
+                extent=found.extent,
+                descriptor=below,
+                modified=item.modified if found.modified is None else found.modified,
+                member=(*item.member, found.name) if found.name else item.member,
+                depth=item.depth + 1,
+                damage="; ".join(r for r in (item.damage, found.reason) if r),
+            )
+            try:
+                self.take(inner)
+            finally:
+                if own:
+                    os.close(below)
+
+    def _source(self, item: _Item, head: bytes) -> None:
+        tail = item.read(max(0, item.extent.size - TAIL), TAIL)
+        sniffed = sniff(head, tail, item.shown)
+        extent, damage, note = item.extent, item.damage, sniffed.note
+        if sniffed.encoding:
+            extent, failed = self._transcoded(item, sniffed.encoding)
+            damage = damage or failed
+            note = f"{sniffed.encoding.upper()} text, read as UTF-8"
+            sniffed = _sniff_extent(extent, item.shown)
+        if sniffed.kind in _UNREAD:
+            state = CoverageState.DAMAGED if damage else CoverageState.SKIPPED
+            self.refuse(item.shown, state, damage or note)
+            return
+        state = CoverageState.DAMAGED if damage else CoverageState.READ
+        self.coverage.append(Coverage(file=item.shown, state=state, reason=damage or note, bytes=extent.size))
+        source = Source(
+            id=SourceId(len(self.sources)),
+            path=item.shown,
+            kind=sniffed.kind,
+            size=extent.size,
+            real_path=extent.path,
+            member=item.member,
+            modified=item.modified,
+        )
+        self.sources.append((source, extent))
+
+    def _transcoded(self, item: _Item, encoding: str) -> tuple[Extent, str]:
+        start = self.spool.end
+        damage = ""
+        blocks = (item.read(at, 1 << 20) for at in range(0, item.extent.size, 1 << 20))
+        try:
+            for part in to_utf8(blocks, encoding):
+                self.spool.write(part)
+        except SpoolFullError as error:
+            damage = f"too large: {error}"
+        return self.spool.since(start), damage
+
+
+def _sniff_extent(extent: Extent, shown: str) -> Sniffed:
+    descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        head = read_extent(descriptor, extent, 0, HEAD)
+        tail = read_extent(descriptor, extent, max(0, extent.size - TAIL), TAIL)
+    finally:
+        os.close(descriptor)
+    again = sniff(head, tail, shown)
+    return Sniffed(SourceKind.BINARY, "not text") if again.encoding else again
+
+
+def open_inputs(
+    paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] | None = None, limits: Limits | None = None
+) -> Opened:
+    """Opens everything behind some PATHs.
+
+    Args:
+        paths: files, folders, globs that no shell expanded, or `-` for standard input.
+        stdin: where `-` reads from; the process's own standard input where None.
+        limits: what the input may cost.
+
+    Returns:
+        The sources; nothing raised for what cannot be read: it is in the coverage with its reason.
+    """
+    bounds = limits if limits is not None else Limits()
+    spool = Spool(min(bounds.unpacked, _half_of_what_is_free()))
+    opener = _Opener(spool, bounds)
+    try:
+        given = expand([os.fspath(p) for p in paths])
+        for path, prefix in zip(given, prefixes(given), strict=True):
+            if path == STDIN:
+                _standard_input(opener, stdin)
+                continue
+            for one in discover(path, prefix, bounds.members):
+                if isinstance(one, Refused):
+                    opener.refuse(one.shown, one.state, one.reason)
+                else:
+                    opener.file(one)
+    except BaseException:
+        spool.close()
+        raise
+    return _sorted(opener, spool)
+
+
+def _standard_input(opener: _Opener, stdin: IO[bytes] | None) -> None:
+    stream = stdin if stdin is not None else sys.stdin.buffer
+    start = opener.spool.end
+    damage = ""
+    try:
+        for part in _parts(stream):
+            opener.spool.write(part)
+    except SpoolFullError as error:
+        damage = f"too large: {error}"
+    extent = opener.spool.since(start)
+    if extent.size == 0:
+        opener.refuse("<stdin>", CoverageState.SKIPPED, "empty")
+        return
+    descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        opener.take(_Item(shown="<stdin>", extent=extent, descriptor=descriptor, damage=damage))
+    finally:
+        os.close(descriptor)
+
+
+def _parts(stream: IO[bytes]) -> Iterator[bytes]:
+    while part := stream.read(1 << 20):
+        yield part
+
+
+def _sorted(opener: _Opener, spool: Spool) -> Opened:
+    order = sorted(opener.sources, key=lambda pair: (pair[0].path, pair[0].id))
+    sources = [replace(source, id=SourceId(index)) for index, (source, _) in enumerate(order)]
+    coverage = sorted(opener.coverage, key=lambda c: (c.file, c.state.value, c.reason))
+    return Opened(sources, coverage, Store([extent for _, extent in order]), spool)
+
+
+def _clean(name: str) -> str:
+    r"""Name of a member as shown: what cannot be printed as UTF-8 as `\xNN`, no leading slash or `./`."""
+    text = name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return text.removeprefix("./").lstrip("/")
+
+
+def _half_of_what_is_free() -> int:
+    try:
+        return shutil.disk_usage(tempfile.gettempdir()).free // 2
+    except OSError:
+        return 1 << 30

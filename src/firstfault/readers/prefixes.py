@@ -1,0 +1,456 @@
+"""The prefix families of launchers, schedulers, collectors and loggers, read one token after the other.
+
+Takes only what the text states; which label style a whole source has is told by its profile. Knows nothing of messages.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from firstfault.readers.stamps import match_stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from firstfault.readers.identity import SourceProfile
+
+MOST_TOKENS = 16
+LEVELS = rb"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS|ALWAYS)"
+
+_SKIP = re.compile(rb"(?:[ \t\x00]|\x1b\[[0-9;?]*[A-Za-z])+")
+_BRACKET = re.compile(
+    rb"\[(?:"
+    rb"rank(?P<stream>\d{1,6})\]: ?"
+    rb"|(?P<role>[A-Za-z_]{3,20})(?P<local>\d{1,4})\]:"
+    rb"|\d{1,6},(?P<mpi>\d{1,6})\]<std\w{2,4}>: ?"
+    rb"|PG (?:ID \d+ PG GUID )?(?P<guid>[^\s(\]]{1,64}) ?(?:\((?P<desc>[^)\n]{0,80})\))? ?Rank (?P<group_rank>\d{1,6})\] ?"
+    rb"|(?P<word>[Rr]ank|RANK)(?P<mark>:?) ?(?P<named>-?\d{1,6})\]:? ?"
+    rb"|(?P<sev>[IWEFV])(?P<c10>\d{3,4})? {1,2}(?:[\d:.]{15,18} )?(?P<cfile>[^\s\]]{1,300}?):\d{1,6}\] ?"
+    rb"|(?:NeMo )?(?P<nemo>[DIWEC]) (?=\d{4}-\d\d-\d\d )"
+    rb"|(?P<nano>" + LEVELS + rb")(?P<axes>(?:\|[A-Z]{1,6}=\d{1,6})+)\|(?P<nhost>[\w.\-]{1,100})\]: ?"
+    rb"|(?P<hf>" + LEVELS + rb")(?:\||:)[\w.\-]{1,80}(?::\d{1,6})?\] ?"
+    rb"|pod/(?P<pod>[\w.\-]{1,253})/[\w.\-]{1,63}\] ?"
+    rb"|(?P<level>" + LEVELS + rb") ?\] ?"
+    rb"|workload:(?P<wl>\d{1,6})\((?P<wl_local>\d{1,4})\)[^\]\n]{0,60}\] ?"
+    rb"|<?[\w<>]{0,40}?(?P<nvpid>\d{2,8})@(?P<nvhost>[\w.\-]{1,100})(?::(?P<nvrank>\d{1,6}))?\] ?"
+    rb"|(?P<file>[\w.\-/]{1,200}\.(?:py|cc|cpp|cu|h|go):\d{1,6}(?::[\w<>.]{1,80})?)\] ?"
+    rb"|(?P<name>[A-Za-z_][\w.\-]{0,60})\](?::? |(?=\[)| - )"
+    rb")",
+)
+_C10_TIME = re.compile(rb"\[(?=[IWEFV]\d{3,4} )")
+_CLOSE = re.compile(rb"[^\]\n]{0,80}?\]:? ?")
+_NEMO_REST = re.compile(rb" [\w\-.<>]{1,80}:\d{1,6}(?: rank:(?P<rank>\d{1,6}))?\] ?")
+_GLOG_REST = re.compile(rb" {1,7}\d{1,20} \S{1,300}?:\d{1,6}\] ?")
+_HOST_PROCESS = re.compile(rb" (?P<host>[A-Za-z0-9][\w.\-]{0,100}) (?:kernel|[\w.\-/()]{1,60}\[(?P<pid>\d{1,8})\]): ?")
+_CRI = re.compile(rb" (?:stdout|stderr) [FP] ")
+_NCCL = re.compile(rb"(?P<host>[A-Za-z0-9][\w.\-]{0,100}):(?P<pid>\d{1,8}):\d{1,8} \[(?P<device>-?\d{1,3})\] ")
+_RAY = re.compile(
+    rb"\((?:(?P<actor>[A-Za-z_][^()\n=]{0,80}?) )?pid=(?P<pid>\d{1,8})(?:, ip=(?P<ip>[\w.:]{3,45}))?\)(?:\x1b\[[0-9;]*m)* ?"
+)
+_PAREN_RANK = re.compile(rb"\((?:RANK|[Rr]ank):? ?(?P<rank>\d{1,6})\):? ?")
+_PAREN_FILE = re.compile(rb"\([\w.\-]{1,80}\.py:? ?\d{1,6}\):? ?")
+_LEVEL = re.compile(rb"(?P<level>" + LEVELS + rb")(?::[\w.\-]{1,120}:|\s{0,6}[:|] ?|\s{1,6}-\s|\s{1,2}(?=[\[(]))")
+_LEVEL_BARE = re.compile(rb"(?P<level>" + LEVELS + rb")\s{1,6}")
+_COMPOSER = re.compile(rb"rank(?P<rank>\d{1,6})\[(?P<pid>\d{1,8})\]\[[\w\- ]{1,60}\]: ")
+_RANK_WORD = re.compile(rb"[Rr]ank ?(?P<rank>\d{1,6}) ?(?:: |\| |- |\] )")
+_NAME = re.compile(rb"[A-Za-z_][\w.\-]{0,100}(?:: (?=\[" + LEVELS + rb"\])| - | \| |:(?=[\w./]{1,80}:\d{1,6}[: ]))")
+_CALL_SITE = re.compile(rb"[\w.<>/\-]{1,120}:(?:[\w<>.]{1,80}:)?\d{1,6}(?: - | \| |: | )")
+_SEPARATOR = re.compile(rb"(?:-{1,2}|\||>>|:|=>|,|\])(?: |$)")
+_KMSG = re.compile(rb"<\d{1,3}>")
+_LABEL = re.compile(rb"(?P<label>[A-Za-z0-9][\w.\-]{0,100}): ?")
+_TASK = re.compile(rb"(?:P\d+ +)?(?P<task>\d{1,6}): ?")
+_COMPOSE = re.compile(rb"(?P<label>[A-Za-z0-9][\w.\-]{0,100}) +\| ?")
+_STERN = re.compile(rb"(?P<label>[a-z0-9][a-z0-9.\-]{2,252}) [a-z0-9][a-z0-9.\-]{0,62} ")
+_JSON_TEXT = re.compile(rb'"(?:message|msg|log|textPayload|text)"\s?:\s?"')
+_JSON_TIME = re.compile(rb'"(?:@timestamp|timestamp|time|ts|asctime|eventTime)"\s?:\s?"')
+_JSON_LEVEL = re.compile(rb'"(?:level|levelname|severity)"\s?:\s?"(?P<level>[A-Za-z]{1,10})"')
+_JSON_RANK = re.compile(rb'"(?P<local>local_)?(?:global_)?rank"\s?:\s?"?(?P<rank>\d{1,6})')
+_JSON_HOST = re.compile(rb'"(?:host|hostname|node_name)"\s?:\s?"(?P<host>[\w.\-]{1,253})"')
+_LEVEL_LETTERS = {
+    b"D": "DEBUG",
+    b"V": "DEBUG",
+    b"I": "INFO",
+    b"W": "WARNING",
+    b"E": "ERROR",
+    b"C": "CRITICAL",
+    b"F": "FATAL",
+}
+_GROUP_TEXT = (
+    b"Watchdog caught",
+    b"Some NCCL",
+    b"NCCL watchdog",
+    b"To avoid",
+    b"Process group",
+    b"Found key",
+    b"Ranks ",
+    b"Rank ",
+    b"nccl",
+)
+
+
+class Chain:
+    """What the prefixes before one message say; filled token by token."""
+
+    __slots__ = (
+        "c10", "desc", "device", "group", "group_rank", "host", "label", "level", "local_rank", "pid",
+        "position", "rank", "stamps", "starts", "tokens",
+    )  # fmt: skip
+
+    def __init__(self, position: int) -> None:
+        self.position = position
+        self.starts = [position]
+        self.tokens = 0
+        self.rank: int | None = None
+        self.local_rank: int | None = None
+        self.group_rank: int | None = None
+        self.group: str | None = None
+        self.desc: str | None = None
+        self.host: str | None = None
+        self.pid: int | None = None
+        self.device: int | None = None
+        self.label: str | None = None
+        self.level: str | None = None
+        self.stamps: list[tuple[str, re.Match[bytes]]] = []
+        self.c10 = False
+
+
+def read_chain(segment: bytes, position: int, profile: SourceProfile) -> Chain:
+    """Reads the prefixes that begin at a position, until the message begins."""
+    chain = Chain(position)
+    for _ in range(MOST_TOKENS):
+        here = chain.position
+        skipped = _SKIP.match(segment, here)
+        at = here if skipped is None else skipped.end()
+        end = _token(segment, at, chain, profile)
+        if end is None or end <= here:
+            if skipped is not None and (chain.tokens or b"\x1b" in skipped.group()):
+                chain.starts.append(at)
+            break
+        chain.tokens += 1
+        chain.position = end
+        chain.starts.append(end)
+    return chain
+
+
+def _token(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
+    byte = segment[at : at + 1]
+    if not byte:
+        return None
+    if chain.tokens == 0 and profile.style in _STYLED:
+        end = _STYLED[profile.style](segment, at, chain, profile)
+        if end is not None:
+            return end
+    reader = _BY_BYTE.get(byte)
+    if reader is not None:
+        return reader(segment, at, chain, profile)
+    if byte.isdigit():
+        return _digits(segment, at, chain, profile)
+    if byte.isalpha():
+        return _letters(segment, at, chain, profile)
+    return _separator(segment, at, chain, profile)
+
+
+def _bracket(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
+    found = _BRACKET.match(segment, at)
+    if found is None:
+        return _bracketed_stamp(segment, at, chain)
+    last = found.lastgroup
+    if last == "stream":
+        _stream_rank(segment, found, chain, profile)
+    elif last == "local":
+        role = found["role"].decode()
+        if role != "default" and role not in profile.roles:
+            return None
+        chain.local_rank = int(found["local"])
+    elif last == "mpi":
+        chain.rank = int(found["mpi"])
+    elif last == "group_rank":
+        chain.group, chain.group_rank = found["guid"].decode("ascii", "replace"), int(found["group_rank"])
+        chain.desc = None if found["desc"] is None else found["desc"].decode("ascii", "replace")
+    elif last == "named":
+        _named_rank(segment, found, chain)
+    elif last == "cfile":
+        chain.level, chain.c10 = _LEVEL_LETTERS[found["sev"]], True
+        if found["c10"] is not None:
+            stamp = match_stamp(segment, at + 1)
+            if stamp is not None:
+                chain.stamps.append(stamp)
+    elif last == "nemo":
+        return _nemo(segment, found, chain)
+    elif last == "nhost":
+        chain.level, chain.host = found["nano"].decode(), found["nhost"].decode()
+        chain.label = found["axes"].decode()[1:]
+    elif last in {"hf", "level"}:
+        chain.level = found[last].decode()
+    elif last == "pod":
+        chain.label = found["pod"].decode()
+    elif last == "wl_local":
+        chain.rank, chain.local_rank = int(found["wl"]), int(found["wl_local"])
+    elif last in {"nvhost", "nvrank"}:
+        chain.pid, chain.host = int(found["nvpid"]), found["nvhost"].decode()
+        chain.rank = chain.rank if found["nvrank"] is None else int(found["nvrank"])
+    return found.end()
+
+
+def _stream_rank(segment: bytes, found: re.Match[bytes], chain: Chain, profile: SourceProfile) -> None:
+    """`[rank3]:` is the global rank, except where a launcher's role is called "rank": then it counts within the node."""
+    number = int(found["stream"])
+    if (
+        profile.tee_rank
+        and segment[found.end() - 1 : found.end()] == b":"
+        and segment[found.end() : found.end() + 2] not in _C10_OPEN
+    ):
+        chain.local_rank = number
+    else:
+        chain.rank = number
+
+
+_C10_OPEN = (b"[E", b"[W", b"[I", b"[F")
+
+
+def _named_rank(segment: bytes, found: re.Match[bytes], chain: Chain) -> None:
+    """`[Rank 3]` is a rank of a process group in torch's and NCCL's own lines, else the global rank."""
+    number = int(found["named"])
+    if number < 0:
+        return
+    if chain.c10 or chain.device is not None or segment.startswith(_GROUP_TEXT, found.end()):
+        if chain.group_rank is None:
+            chain.group_rank = number
+    elif chain.rank is None:
+        chain.rank = number
+
+
+def _nemo(segment: bytes, found: re.Match[bytes], chain: Chain) -> int | None:
+    stamp = match_stamp(segment, found.end())
+    if stamp is None:
+        return None
+    rest = _NEMO_REST.match(segment, stamp[1].end())
+    if rest is None:
+        return None
+    chain.stamps.append(stamp)
+    chain.level = _LEVEL_LETTERS[found["nemo"]]
+    if rest["rank"] is not None:
+        chain.rank = int(rest["rank"])
+    return rest.end()
+
+
+def _bracketed_stamp(segment: bytes, at: int, chain: Chain) -> int | None:
+    stamp = match_stamp(segment, at)
+    if stamp is not None:
+        chain.stamps.append(stamp)
+        end = stamp[1].end()
+        return end + (segment[end : end + 1] == b" ")
+    stamp = match_stamp(segment, at + 1)
+    if stamp is None:
+        return None
+    close = _CLOSE.match(segment, stamp[1].end())
+    if close is None or (stamp[0] == "time" and segment[close.start() : close.start() + 1] != b"]"):
+        return None
+    chain.stamps.append(stamp)
+    return close.end()
+
+
+def _digits(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
+    stamp = match_stamp(segment, at)
+    if stamp is not None:
+        return _after_stamp(segment, stamp, chain, profile)
+    return _nccl(segment, at, chain)
+
+
+def _after_stamp(
+    segment: bytes, stamp: tuple[str, re.Match[bytes]], chain: Chain, profile: SourceProfile
+) -> int | None:
+    end = stamp[1].end()
+    after = segment[end : end + 1]
+    if stamp[0] == "time" and after not in {b" ", b"|", b":", b""}:
+        return None
+    chain.stamps.append(stamp)
+    for pattern in (_CRI, _HOST_PROCESS):
+        found = pattern.match(segment, end)
+        if found is not None:
+            if pattern is _HOST_PROCESS:
+                chain.host = found["host"].decode()
+                chain.pid = chain.pid if found["pid"] is None else int(found["pid"])
+            return found.end()
+    if profile.dated_host and after == b" ":
+        found = _LABEL.match(segment, end + 1)
+        if found is not None and found["label"].decode() in profile.hosts:
+            chain.host = found["label"].decode()
+            return found.end()
+    return end + (after in {b" ", b"|", b":"})
+
+
+def _letters(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
+    stamp = match_stamp(segment, at)
+    if stamp is not None:
+        if stamp[0] in {"c10", "lettered"}:
+            chain.level = _LEVEL_LETTERS[stamp[1]["sev"]]
+            chain.stamps.append(stamp)
+            rest = _GLOG_REST.match(segment, stamp[1].end())
+            return stamp[1].end() if rest is None else rest.end()
+        return _after_stamp(segment, stamp, chain, profile)
+    found = _LEVEL.match(segment, at) or (_LEVEL_BARE.match(segment, at) if chain.stamps else None)
+    if found is not None:
+        chain.level = found["level"].decode()
+        return found.end()
+    found = _COMPOSER.match(segment, at)
+    if found is not None:
+        chain.rank, chain.pid = int(found["rank"]), int(found["pid"])
+        return found.end()
+    if segment[at : at + 4].lower() == b"rank":
+        found = _RANK_WORD.match(segment, at)
+        if found is None or chain.c10:
+            return None
+        chain.rank = int(found["rank"]) if chain.rank is None else chain.rank
+        return found.end()
+    end = _nccl(segment, at, chain)
+    if end is not None:
+        return end
+    if not chain.tokens:
+        return None
+    found = _NAME.match(segment, at) or (_CALL_SITE.match(segment, at) if chain.level is not None else None)
+    return None if found is None else found.end()
+
+
+def _nccl(segment: bytes, at: int, chain: Chain) -> int | None:
+    found = _NCCL.match(segment, at)
+    if found is None:
+        return None
+    chain.host, chain.pid = found["host"].decode(), int(found["pid"])
+    device = int(found["device"])
+    chain.device = device if device >= 0 else None
+    return found.end()
+
+
+def _parenthesis(segment: bytes, at: int, chain: Chain, _profile: SourceProfile) -> int | None:
+    found = _RAY.match(segment, at)
+    if found is not None:
+        chain.pid = int(found["pid"])
+        actor = found["actor"]
+        chain.label = f"{'' if actor is None else actor.decode('utf-8', 'replace') + ' '}pid={chain.pid}"
+        if found["ip"] is not None:
+            chain.host = found["ip"].decode()
+        return found.end()
+    found = _PAREN_RANK.match(segment, at)
+    if found is not None:
+        chain.rank = int(found["rank"])
+        return found.end()
+    found = _PAREN_FILE.match(segment, at) if chain.tokens else None
+    return None if found is None else found.end()
+
+
+def _json(segment: bytes, at: int, chain: Chain, _profile: SourceProfile) -> int | None:
+    """One JSON object a line, as containers and clouds keep logs: the message stands in one of its fields."""
+    text = _JSON_TEXT.search(segment, at)
+    if text is None:
+        return None
+    time = _JSON_TIME.search(segment, at)
+    stamp = None if time is None else match_stamp(segment, time.end())
+    if stamp is not None:
+        chain.stamps.append(stamp)
+    level = _JSON_LEVEL.search(segment, at)
+    if level is not None:
+        chain.level = level["level"].decode().upper()
+    for found in _JSON_RANK.finditer(segment, at):
+        if found["local"] is None:
+            chain.rank = int(found["rank"])
+        else:
+            chain.local_rank = int(found["rank"])
+    host = _JSON_HOST.search(segment, at)
+    if host is not None:
+        chain.host = host["host"].decode()
+    return text.end()
+
+
+def _kmsg(segment: bytes, at: int, _chain: Chain, _profile: SourceProfile) -> int | None:
+    found = _KMSG.match(segment, at)
+    return None if found is None else found.end()
+
+
+def _separator(segment: bytes, at: int, chain: Chain, _profile: SourceProfile) -> int | None:
+    if not (chain.stamps or chain.level is not None):
+        return None
+    found = _SEPARATOR.match(segment, at)
+    return None if found is None else found.end()
+
+
+def _styled_task(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
+    found = _TASK.match(segment, at)
+    if found is None:
+        return None
+    task = int(found["task"])
+    chain.label = f"task {task}"
+    if profile.tasks_are_ranks:
+        chain.rank = task
+    return found.end()
+
+
+def _styled_host(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
+    found = _LABEL.match(segment, at)
+    if found is None or found["label"].decode() not in profile.hosts:
+        return None
+    chain.host = found["label"].decode()
+    return found.end()
+
+
+def _styled_compose(segment: bytes, at: int, chain: Chain, _profile: SourceProfile) -> int | None:
+    found = _COMPOSE.match(segment, at)
+    if found is None:
+        return None
+    chain.label = found["label"].decode()
+    return found.end()
+
+
+def _styled_stern(segment: bytes, at: int, chain: Chain, _profile: SourceProfile) -> int | None:
+    found = _STERN.match(segment, at)
+    if found is None:
+        return None
+    chain.label = found["label"].decode()
+    return found.end()
+
+
+_STYLED: dict[str, Callable[[bytes, int, Chain, SourceProfile], int | None]] = {
+    "srun_label": _styled_task,
+    "host_label": _styled_host,
+    "compose": _styled_compose,
+    "stern": _styled_stern,
+}
+_BY_BYTE: dict[bytes, Callable[[bytes, int, Chain, SourceProfile], int | None]] = {
+    b"[": _bracket,
+    b"(": _parenthesis,
+    b"{": _json,
+    b"<": _kmsg,
+}
+
+_OPENED = re.compile(
+    rb"[\[(](?:rank\d{1,6}\]:|default\d{1,4}\]:|\d{1,6},\d{1,6}\]<std\w{2,4}>:"
+    rb"|[IWEFV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{9})? {1,2}?[^\s\]]{1,300}?:\d{1,6}\]"
+    rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] |NeMo [DIWEC] \d{4}-|(?:DEBUG|INFO|WARNING|ERROR)\|"
+    rb"|(?:[A-Za-z_][^()\n=]{0,80}? )?pid=\d{1,8}(?:, ip=[\w.:]{3,45})?\))",
+)
+_GLOG = re.compile(rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,7}\d{1,20} \S{1,300}?:\d{1,6}\]")
+_NCCL_INSIDE = re.compile(
+    rb"(?<![\w.\-])[A-Za-z0-9][\w.\-]{0,100}:\d{1,8}:\d{1,8} \[-?\d{1,3}\] (?=\S{1,200} NCCL|NCCL)"
+)
+MOST_SEARCHED = 16 * 1024
+
+
+def inner_parts(segment: bytes, begin: int, end: int) -> list[int]:
+    """Positions from `begin` to `end` at which a prefix stands in the middle of a segment, ascending.
+
+    Behind a bar or another rank's text, such a prefix belongs to what follows it.
+    """
+    end = min(end, begin + MOST_SEARCHED)
+    found = [m.start() for m in _OPENED.finditer(segment, begin, end)]
+    if b":" not in segment:
+        return found
+    if segment.find(b".py:", begin, end) >= 0:
+        found += [m.start() for m in _GLOG.finditer(segment, begin, end)]
+    if segment.find(b" NCCL ", begin, end) >= 0:
+        found += [m.start() for m in _NCCL_INSIDE.finditer(segment, begin, end)]
+    return sorted(found)
+
+
+BAR_END = re.compile(rb"\[(?:\d+ days?, )?\d{1,4}:\d\d(?::\d\d)?[<,][^\]\n]{0,300}\]")
+"""End of a tqdm bar, behind which other text may be glued."""

@@ -1,0 +1,62 @@
+"""What the reader of tracebacks gives: one exception, and the block in which it stands with its chain. Holds no rules."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct, structs
+
+from firstfault.model.evidence import PythonException, Span, Who
+from firstfault.readers.stamps import Stamp
+
+
+class Raised(Struct, frozen=True):
+    """One exception of a block: the one that counts, or an earlier one of its chain."""
+
+    exception: PythonException
+    span: Span
+    """Of the last line, from its class name on; of the head where there is no last line."""
+    who: Who
+    lines: frozenset[int]
+    """Numbers of the lines of its message, the last line of the traceback among them."""
+    stamp: Stamp | None = None
+    """Time stamp in front of the last line."""
+
+
+class Block(Struct, frozen=True):
+    """One traceback with its whole chain."""
+
+    raised: Raised
+    earlier: tuple[Raised, ...]
+    """Exceptions from which it was chained, oldest first."""
+    first_line: int
+    first_offset: int
+    lines: frozenset[int]
+    """Numbers of all lines that belong to it."""
+    key: bytes
+    """Stream key of its speaker."""
+    reprinted: bool = False
+    """Whether a launcher's banner printed it again."""
+
+
+def json_text(body: bytes) -> bytes:
+    r"""Message of a JSON line up to its closing quote, a `\n` at its end left out."""
+    found = re.match(rb'(?:[^"\\]|\\.)*', body)
+    text = body if found is None else found.group()
+    return text.removesuffix(b"\\n").replace(b'\\"', b'"').replace(b"\\t", b"\t")
+
+
+def with_worker(who: Who, worker: int) -> Who:
+    """The same speaker, for a worker of its data loader."""
+    return structs.replace(who, worker=worker)
+
+
+def one_line(exception: PythonException) -> str:
+    """Class and first line of the message."""
+    first = exception.message.split("\n", 1)[0]
+    return f"{exception.kind}: {first}" if first else exception.kind
+
+
+def as_cut(raised: Raised) -> Raised:
+    """The same exception, with the mark that what followed it is lost."""
+    return structs.replace(raised, exception=structs.replace(raised.exception, complete=False))

@@ -1,0 +1,218 @@
+"""What a file holds, told from a sample of its bytes; names are a hint only where content cannot tell.
+
+It classifies and draws no conclusions; whatever looks like text that a program printed is a log.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from msgspec import Struct
+
+from firstfault.model.words import SourceKind
+
+HEAD = 64 * 1024
+TAIL = 16 * 1024
+
+_MAGIC = (
+    (b"\x7fELF", "an ELF program or library"),
+    (b"\x89PNG", "a picture"),
+    (b"\xff\xd8\xff", "a picture"),
+    (b"GIF8", "a picture"),
+    (b"%PDF", "a PDF file"),
+    (b"\x89HDF", "an HDF5 file"),
+    (b"PAR1", "a Parquet file"),
+    (b"SQLite format 3", "an SQLite database"),
+    (b"\x93NUMPY", "a NumPy array"),
+    (b"RIFF", "a media file"),
+    (b"OggS", "a media file"),
+    (b"fLaC", "a media file"),
+    (b"ID3", "a media file"),
+    (b"!<arch>\n", "a library"),
+    (b"\x0a\x0d\x0d\x0a", "a packet capture"),
+)
+_SOURCE_CODE = frozenset(
+    {
+        ".py",
+        ".pyi",
+        ".sh",
+        ".bash",
+        ".c",
+        ".cc",
+        ".cpp",
+        ".cu",
+        ".cuh",
+        ".h",
+        ".hpp",
+        ".rs",
+        ".go",
+        ".js",
+        ".ts",
+        ".java",
+        ".md",
+        ".rst",
+        ".ipynb",
+        ".html",
+        ".css",
+        ".sbatch",
+        ".slurm",
+    }
+)
+_SETTINGS = frozenset({".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".env", ".properties"})
+_CONTROL = bytes(b for b in range(32) if b not in b"\t\n\r\x1b\x08\x0c\x07") + b"\x7f"
+_KERNEL = re.compile(rb"(?m)^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |.{0,60}\bkernel: )")
+_DMESG_T = re.compile(rb"(?m)^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ")
+_GLOG = re.compile(rb"(?m)^[IWE] ?\d\d:\d\d:\d\d\.\d+ ")
+_AISTORE = re.compile(rb"\bais(?:node|target|proxy)?\b|\bstats:|\[[tp]\[\w+\]|\b[tp]\[[A-Za-z0-9]+\]")
+_AIS_START = re.compile(rb"(?:Started up|Rotated) at \d{4}/\d\d/\d\d ")
+_STACK = re.compile(
+    rb"(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Python v\d|Traceback for thread|"
+    rb'    \S.* \(\S+:\d+\)|  File "[^"\n]+", line \d+(?:,)? in |    \(Python\) File |    \(C\) File |    Arguments:|    Locals:|        )'
+)
+_SCHEDULER = re.compile(
+    rb"(?m)^(?:JobId=\d+ |JobID\|| *JobID +|SlurmctldDebug|NodeName=\S+ |PartitionName=| *JOBID +PARTITION|Name: +\S+\nNamespace: |"
+    rb"LAST SEEN +TYPE +REASON|NAMESPACE +NAME +READY|NAME +READY +STATUS +RESTARTS)"
+)
+_JSON_LINE = re.compile(rb'^\s*\{.*"(?:message|msg|log|text|event)"\s*:')
+_METRIC_LINE = re.compile(rb'^\s*\{[^{}\n]*"(?:\w*step\w*|\w*iter\w*|\w*loss\w*|epoch)"\s*:\s*[-\d.]')
+
+
+class Sniffed(Struct, frozen=True):
+    """The kind of a file and, where it is not a text to be read line by line, what it is in words."""
+
+    kind: SourceKind
+    note: str = ""
+    encoding: str = ""
+    """`utf-16-le`, `utf-16-be` (or with 32) where the text has to be turned into UTF-8 first; empty for all else."""
+
+
+def sniff(head: bytes, tail: bytes, name: str) -> Sniffed:
+    """Tells what a file holds.
+
+    Args:
+        head: up to `HEAD` first bytes.
+        tail: up to `TAIL` last bytes.
+        name: shown path.
+    """
+    if not head:
+        return Sniffed(SourceKind.EMPTY, "empty")
+    encoding = _wide(head)
+    if encoding:
+        return Sniffed(SourceKind.LOG, encoding=encoding)
+    pickled = _pickle(head, tail)
+    if pickled is not None:
+        return pickled
+    for magic, note in _MAGIC:
+        if head.startswith(magic):
+            return Sniffed(SourceKind.BINARY, note)
+    if not is_text(head) and not is_text(tail):
+        if b"brain.Event:" in head[:64]:
+            return Sniffed(SourceKind.METRICS, "TensorBoard events")
+        return Sniffed(SourceKind.BINARY, "not text")
+    return _text(head, tail, name)
+
+
+def is_text(sample: bytes) -> bool:
+    """Whether a sample reads as text; runs of NUL (holes of a log that was cut while written) do not count against it."""
+    rest = sample.replace(b"\0", b"")
+    if len(rest) < len(sample) and len(rest) * 8 < len(sample) and sample.count(b"\0\0\0\0") * 4 < len(sample) // 4:
+        return False
+    if not rest:
+        return False
+    if len(rest.translate(None, _CONTROL)) < len(rest) * 0.97:
+        return False
+    high = len(rest) - len(rest.translate(None, bytes(range(128, 256))))
+    if high * 10 < len(rest):
+        return True
+    broken = rest.decode("utf-8", "replace").count("\ufffd")
+    return broken * 20 < len(rest)
+
+
+def _wide(head: bytes) -> str:
+    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "utf-32-le" if head[0] else "utf-32-be"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16-le" if head[0] == 0xFF else "utf-16-be"
+    sample = head[: min(len(head), 4096) // 2 * 2]
+    if len(sample) < 32:
+        return ""
+    for name, zeros, letters in (("utf-16-le", sample[1::2], sample[::2]), ("utf-16-be", sample[::2], sample[1::2])):
+        if zeros.count(0) > len(zeros) * 0.9 and letters.count(0) == 0 and is_text(letters):
+            return name
+    return ""
+
+
+def _pickle(head: bytes, tail: bytes) -> Sniffed | None:
+    if not (head[:1] == b"\x80" and 2 <= head[1:2].ljust(1)[0] <= 5):
+        return None
+    if b"device_traces" in head or b"device_traces" in tail or (b"segments" in head[:4096] and b"total_size" in head):
+        return Sniffed(SourceKind.MEMORY_SNAPSHOT)
+    if any(
+        word in head or word in tail for word in (b"pg_config", b"collective_seq_id", b"nccl_version", b"pg_status")
+    ):
+        return Sniffed(SourceKind.FLIGHT_RECORDER)
+    if b"entries" in head[:4096] or b"profiling_name" in head:
+        return Sniffed(SourceKind.FLIGHT_RECORDER)
+    return Sniffed(SourceKind.BINARY, "a pickle of an unknown kind")
+
+
+def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
+    if start[:1] in {b"{", b"["}:
+        found = _json(start, tail, name)
+        if found is not None:
+            return found
+    suffix = PurePosixPath(name).suffix.lower()
+    lines = max(1, head.count(b"\n"))
+    if len(_KERNEL.findall(head)) + len(_DMESG_T.findall(head)) > lines * 0.5:
+        return Sniffed(SourceKind.KERNEL)
+    if _AIS_START.match(start) or (len(_GLOG.findall(head)) > lines * 0.5 and _AISTORE.search(head)):
+        return Sniffed(SourceKind.AISTORE)
+    if _SCHEDULER.match(start):
+        return Sniffed(SourceKind.SCHEDULER)
+    if len(_STACK.findall(head)) > lines * 0.6:
+        return Sniffed(SourceKind.STACKS)
+    if suffix in _SOURCE_CODE or start.startswith(b"#!"):
+        return Sniffed(SourceKind.CONFIG, "source code or a document")
+    if suffix in _SETTINGS:
+        return Sniffed(SourceKind.CONFIG, "settings")
+    if _table(start):
+        return Sniffed(SourceKind.METRICS)
+    return Sniffed(SourceKind.LOG)
+
+
+def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
+    if (b'"entries"' in start or b'"entries"' in tail) and any(
+        word in start or word in tail
+        for word in (b'"pg_config"', b'"collective_seq_id"', b'"pg_status"', b'"nccl_version"')
+    ):
+        return Sniffed(SourceKind.FLIGHT_RECORDER)
+    if b'"device_traces"' in start[:4096] and b'"segments"' in start:
+        return Sniffed(SourceKind.MEMORY_SNAPSHOT)
+    named = PurePosixPath(name).name == "error.json"
+    if start.startswith(b'{"message"') and (named or b'"extraInfo"' in start or b'"py_callstack"' in start):
+        return Sniffed(SourceKind.ERROR_JSON)
+    first = start.split(b"\n", 1)[0]
+    if _JSON_LINE.match(first):
+        return Sniffed(SourceKind.LOG)
+    if _METRIC_LINE.match(first):
+        return Sniffed(SourceKind.METRICS)
+    if PurePosixPath(name).suffix.lower() in {".json", ".jsonl", ".ipynb"}:
+        return Sniffed(SourceKind.CONFIG, "JSON of an unknown kind")
+    return None
+
+
+def _table(start: bytes) -> bool:
+    """Whether the text is a table of numbers with a header, separated by commas or tabs."""
+    rows = start.split(b"\n", 6)[:5]
+    if len(rows) < 3:
+        return False
+    for separator in (b",", b"\t"):
+        width = rows[0].count(separator)
+        if width == 0 or any(row.count(separator) != width for row in rows[1:]):
+            continue
+        cells = b"\n".join(rows[1:]).replace(separator, b"\n").split(b"\n")
+        numbers = sum(1 for cell in cells if re.fullmatch(rb'\s*"?[-+\d.eE:%/ ]*"?\s*', cell))
+        return numbers > len(cells) * 0.6
+    return False

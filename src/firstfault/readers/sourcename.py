@@ -1,0 +1,83 @@
+"""What the place and name of a file tell about who wrote it. A number whose meaning the name does not state stays a number."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from firstfault.model.evidence import GlobalRank, LocalRank, NodeRank, Who
+
+_ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d{1,4})/(\d{1,4})/(?:stdout|stderr|error)[^/]*$")
+_ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
+_RESTART = re.compile(r"(?:restart|attempt|retry|cycle)[_-]?(\d{1,4})(?![\d])")
+_LOCAL = re.compile(r"(?<![a-z])local_?-?rank[_\-=]?(\d{1,4})(?!\d)")
+_NODE = re.compile(r"(?<![a-z])node_?-?rank[_\-=]?(\d{1,4})(?!\d)")
+_GLOBAL = re.compile(r"(?<![a-z])global_?-?rank[_\-=]?(\d{1,6})(?!\d)")
+_RANK = re.compile(r"(?<![a-z_])(?<!local-)(?<!node-)(?:rank|RANK)[_\-=.]?(\d{1,6})(?!\d)")
+_RANK_AFTER = re.compile(
+    r"(?<=[_\-./])(?<!local_)(?<!local-)(?<!node_)(?<!node-)(?<!group_)(?<!global_)(?<!global-)rank[_\-=.]?(\d{1,6})(?!\d)"
+)
+_HOST = re.compile(
+    r"(?<![A-Za-z0-9])(?!(?:kern|kernel|dmesg|syslog|messages|error|err|log|out|journal|slurm|stderr|stdout)-)"
+    r"((?:[a-z][a-z0-9]*[-.])*?"
+    r"(?:node|nid|gpu|dgx|hgx|host|compute|gpunode|cn|gn|srv|server)"
+    r"(?:-[a-z]{1,3}-?\d{1,6}|[a-z]{1,2}\d{1,4}|-?0\d{1,5}|-?\d{3,6}|(?<=nid)\d+|-\d{1,2}(?=$|[._]))"
+    r"|ip-\d+-\d+-\d+-\d+)(?![A-Za-z0-9])",
+)
+_PLAIN_HOST = re.compile(r"(?<![A-Za-z0-9])(node-[a-z])(?![A-Za-z0-9])")
+_POD = re.compile(
+    r"(?<![A-Za-z0-9])((?:[a-z0-9]+-)*(?:worker|master|launcher|chief|replica|trainer)-\d{1,5})(?![A-Za-z0-9])"
+)
+_LAST_NUMBER = re.compile(r"[_\-.](?:n|t|task|node)?(\d{1,6})$")
+_ENDINGS = re.compile(r"\.(?:log|txt|out|err|error|stdout|stderr|json|\d{1,2}|gz|zst|xz|bz2)+$")
+
+
+class NameFacts(Struct, frozen=True):
+    """What a name states."""
+
+    who: Who = Who()
+    attempt: int | None = None
+    """Number in the path, 0-based as launchers count."""
+    number: int | None = None
+    """Last number of the file name: a task or a node of the job, which is not said."""
+
+
+def read_name(path: str) -> NameFacts:
+    """Reads a shown path such as `logs/none_x/attempt_0/3/stderr.log`; `a.tar!b` is read as a path too."""
+    path = path.replace("!", "/").replace("\\", "/")
+    folder_number = _ATTEMPT.search(path)
+    attempt = _first(_ATTEMPT_FOLDER, path)
+    name = path.rsplit("/", 1)[-1]
+    stem = _ENDINGS.sub("", name)
+    if attempt is None:
+        attempt = _first(_RESTART, stem.lower())
+    lower = stem.lower()
+    local = _first(_LOCAL, lower)
+    if local is None and folder_number is not None:
+        local = int(folder_number[2])
+    rank = _first(_GLOBAL, lower)
+    if rank is None:
+        rank = (
+            _first(_RANK, lower) if not _LOCAL.search(lower) and not _NODE.search(lower) else _first(_RANK_AFTER, lower)
+        )
+    parents = path.lower().rsplit("/", 2)[-2:-1]
+    if rank is None and local is None and parents:
+        rank = _first(re.compile(r"^(?:global_?)?rank[_\-=]?(\d{1,6})$"), parents[0])
+        local = _first(re.compile(r"^local_?rank[_\-=]?(\d{1,4})$"), parents[0])
+    node = _first(_NODE, lower)
+    pod = _POD.search(lower)
+    host = _HOST.search(lower) or _PLAIN_HOST.search(lower)
+    who = Who(
+        rank=None if rank is None else GlobalRank(rank),
+        local_rank=None if local is None else LocalRank(local),
+        node_rank=None if node is None else NodeRank(node),
+        host=host[1] if host is not None and pod is None and node is None else None,
+        label=None if pod is None else pod[1],
+    )
+    return NameFacts(who, attempt, _first(_LAST_NUMBER, stem))
+
+
+def _first(pattern: re.Pattern[str], text: str) -> int | None:
+    found = pattern.search(text)
+    return None if found is None else int(found[1])

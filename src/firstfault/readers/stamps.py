@@ -1,0 +1,205 @@
+"""Time stamps as they stand in a line: recognises and takes them apart. Infers nothing; `firstfault.readers.clock` does."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+MONTHS = {m: i + 1 for i, m in enumerate((b"jan feb mar apr may jun jul aug sep oct nov dec").split())}
+"""Number of a month by its English three-letter name, lower case."""
+
+_HMS = rb"(?P<h>[01]\d|2[0-3]):(?P<mi>[0-5]\d):(?P<s>[0-5]\d|60)"
+_MON = rb"(?P<mon>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_ZONE = rb"(?P<z> ?(?:Z\b|UTC\b|GMT\b|[+-](?:0\d|1[0-4]):?[0-5]\d\b))?"
+_FRACTION = rb"(?:[.,](?P<f>\d{1,9}))?"
+
+ISO = re.compile(
+    rb"(?P<y>(?:19|20)\d\d)(?P<sep>[-/.])(?P<mo>\d\d)(?P=sep)(?P<d>\d\d)[T_ ]{1,2}" + _HMS + _FRACTION + _ZONE,
+)
+"""`2026-01-15 14:31:05`, `2026-01-15T14:31:05.123456+00:00`, `2026/02/12 01:10:02`, `2026-11-29_14:18:40`."""
+
+_SLASHED = re.compile(
+    rb"(?P<a>\d{1,2})(?P<sep>[-/.])(?P<b>\d{1,2})(?P=sep)(?P<y>(?:19|20)\d\d),?[ T]"
+    + _HMS
+    + _FRACTION
+    + rb"(?P<half> ?[AP]M\b)?"
+    + _ZONE,
+)
+"""`06/27/2024 21:14:31`, `27.06.2024 21:14:31`: which number is the month is told by other lines of the source."""
+
+_C10 = re.compile(rb"(?P<sev>[IWEFV])(?P<mo>1[0-2]|0?[1-9])(?P<d>[0-3]\d) {1,2}" + _HMS + rb"\.(?P<f>\d{6,9})")
+"""`E513 13:25:57.714781669` (C++), `W1129 14:18:16.233000` (Python, glog): no year."""
+
+_NAMED = re.compile(
+    rb"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? )?"
+    + _MON
+    + rb" {1,2}(?P<d>\d{1,2})(?: (?P<y1>(?:19|20)\d\d))? "
+    + _HMS
+    + _FRACTION
+    + rb"(?: (?P<z1>UTC|GMT))?(?: (?P<y>(?:19|20)\d\d)(?![\d:]))?",
+)
+"""`Jan 15 14:31:05` (syslog), `Thu Jan 15 14:31:05 2026` (dmesg -T, ctime)."""
+
+_DAY_FIRST = re.compile(
+    rb"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), )?(?P<d>\d{1,2})[ /-]"
+    + _MON
+    + rb"[ /-](?P<y>(?:19|20)\d\d)[ :]"
+    + _HMS
+    + _FRACTION
+    + _ZONE,
+)
+"""`15 Jan 2026 14:02:11 +0000`, `15/Jan/2026:14:02:11 +0000`."""
+
+_SHORT = re.compile(rb"(?P<a>\d\d)/(?P<b>\d\d) " + _HMS + _FRACTION)
+"""`11/29 14:18:40` inside brackets: a date without a year."""
+
+_LETTERED = re.compile(rb"(?P<sev>[IWEF]) " + _HMS + rb"\.(?P<f>\d{6}) ")
+"""`I 05:22:19.114502 ` of AIStore: the date stands in an hourly line."""
+
+_TIME_ONLY = re.compile(_HMS + _FRACTION + rb"(?![:\d<])")
+"""`14:02:11.330`: a time of day."""
+
+_UPTIME = re.compile(rb"\[ {0,6}(?P<up>\d{1,9}\.\d{6})\]")
+"""`[ 8123.456789]`: seconds since the kernel started."""
+
+
+class Stamp(Struct, frozen=True, kw_only=True):
+    """One time stamp; parts that the text does not state are None."""
+
+    style: str
+    """iso, slashed, c10, named, day_first, lettered, time or uptime."""
+    hour: int = 0
+    minute: int = 0
+    second: int = 0
+    fraction: float = 0.0
+    precision: float = 1.0
+    """Seconds that one unit of the last digit stands for."""
+    year: int | None = None
+    month: int | None = None
+    day: int | None = None
+    first: int | None = None
+    """First of two numbers of which one is the month (`06/27/2024`), where the text alone does not tell."""
+    second_number: int | None = None
+    month_first: bool | None = None
+    """Which order two such numbers have, where one of them can only be a day; tells about the other lines of the source."""
+    zone: str | None = None
+    """`Z` or an offset such as `+08:00`."""
+    uptime: float | None = None
+
+    @property
+    def dated(self) -> bool:
+        """Whether the text states a day."""
+        return self.day is not None or self.first is not None
+
+
+_ORDER = (
+    ("iso", ISO),
+    ("slashed", _SLASHED),
+    ("day_first", _DAY_FIRST),
+    ("slashed", _SHORT),
+    ("time", _TIME_ONLY),
+)
+
+
+def match_stamp(segment: bytes, position: int) -> tuple[str, re.Match[bytes]] | None:
+    """Recognises a stamp that begins exactly at a position; None where none does.
+
+    Returns:
+        Style and match; `build_stamp` takes it apart.
+    """
+    byte = segment[position : position + 1]
+    if byte.isdigit():
+        for style, pattern in _ORDER:
+            found = pattern.match(segment, position)
+            if found is not None:
+                return style, found
+        return None
+    if byte == b"[":
+        found = _UPTIME.match(segment, position)
+        return None if found is None else ("uptime", found)
+    if byte in {b"I", b"W", b"E", b"F", b"V"}:
+        found = _C10.match(segment, position)
+        if found is not None:
+            return "c10", found
+        found = _LETTERED.match(segment, position)
+        return None if found is None else ("lettered", found)
+    if byte.isalpha():
+        found = _NAMED.match(segment, position)
+        if found is not None:
+            return "named", found
+        found = _DAY_FIRST.match(segment, position)
+        return None if found is None else ("day_first", found)
+    return None
+
+
+def build_stamp(style: str, found: re.Match[bytes]) -> Stamp | None:
+    """Takes a recognised stamp apart; None where its numbers are no date."""
+    part = found.groupdict()
+    if style == "uptime":
+        return Stamp(style=style, uptime=float(part["up"]), precision=1e-6)
+    digits = part.get("f") or b""
+    hour = int(part["h"])
+    half = (part.get("half") or b"").strip()
+    if half:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if half == b"PM" else 0)
+    month, day, first, second = _day(part)
+    if (month is not None and not 1 <= month <= 12) or (day is not None and not 1 <= day <= 31):
+        return None
+    if first is not None and not (1 <= first <= 31 and second is not None and 1 <= second <= 31):
+        return None
+    year = part.get("y") or part.get("y1")
+    return Stamp(
+        style=style,
+        hour=hour,
+        minute=int(part["mi"]),
+        second=min(int(part["s"]), 59),
+        fraction=int(digits) / 10 ** len(digits) if digits else 0.0,
+        precision=10.0 ** -len(digits),
+        year=None if year is None else int(year),
+        month=month,
+        day=day,
+        first=first,
+        second_number=second,
+        month_first=None if part.get("a") is None or first is not None else int(part["b"]) > 12,
+        zone=_zone(part.get("z") or part.get("z1")),
+    )
+
+
+def _day(part: dict[str, bytes]) -> tuple[int | None, int | None, int | None, int | None]:
+    """Month, day, and the two numbers of a date whose order is open."""
+    if part.get("a") is not None:
+        a, b = int(part["a"]), int(part["b"])
+        if a > 12 >= b:
+            return b, a, None, None
+        if b > 12 >= a:
+            return a, b, None, None
+        return None, None, a, b
+    if part.get("mon") is not None:
+        return MONTHS[part["mon"].lower()], int(part["d"]), None, None
+    if part.get("mo") is not None:
+        return int(part["mo"]), int(part["d"]), None, None
+    return None, None, None, None
+
+
+def _zone(text: bytes | None) -> str | None:
+    if text is None:
+        return None
+    word = text.strip().decode("ascii")
+    if word in {"Z", "UTC", "GMT"}:
+        return "Z"
+    if word[0] in "+-":
+        digits = word[1:].replace(":", "")
+        return "Z" if digits == "0000" else f"{word[0]}{digits[:2]}:{digits[2:]}"
+    return None
+
+
+def better(one: Stamp, other: Stamp | None) -> bool:
+    """Whether a later stamp of the same line is to be preferred: it tells at least as much about date, year and zone."""
+    return other is None or _knows(one) >= _knows(other)
+
+
+def _knows(stamp: Stamp) -> tuple[bool, bool, bool, bool]:
+    return stamp.uptime is None, stamp.dated, stamp.year is not None, stamp.zone is not None

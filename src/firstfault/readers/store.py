@@ -1,0 +1,192 @@
+"""Random access to the bytes of every source, with flat memory.
+
+A source is an extent: a stretch of one file on this machine (the file itself, a member of a plain tar, or what was
+unpacked into the private spool). A store can be pickled; a worker process opens the files for itself.
+It must not know what the bytes mean.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from firstfault.model.evidence import SourceId
+
+_OPEN_FILES = 64
+"""Descriptors kept open at a time; a job may leave more files than the limit of open files."""
+_STEP = 64 * 1024
+BLOCK = 1024 * 1024
+
+
+class Extent(Struct, frozen=True):
+    """A stretch of one file on this machine."""
+
+    path: str
+    start: int
+    size: int
+
+
+class Store:
+    """The bytes of all sources of one input, by source id."""
+
+    def __init__(self, extents: Sequence[Extent]) -> None:
+        self._extents = tuple(extents)
+        self._files: OrderedDict[str, int] = OrderedDict()
+
+    def __getstate__(self) -> tuple[Extent, ...]:
+        return self._extents
+
+    def __setstate__(self, state: tuple[Extent, ...]) -> None:
+        self._extents = state
+        self._files = OrderedDict()
+
+    def close(self) -> None:
+        """Closes the files; the store opens them again when it is read again."""
+        while self._files:
+            os.close(self._files.popitem()[1])
+
+    def size(self, source: SourceId) -> int:
+        """Bytes of a source, after decompression."""
+        return self._extents[source].size
+
+    def read(self, source: SourceId, offset: int, length: int) -> bytes:
+        """Bytes of a source from an offset; fewer where it ends before.
+
+        Raises:
+            OSError: the file can no longer be read.
+        """
+        extent = self._extents[source]
+        return read_extent(self._descriptor(extent.path), extent, offset, length)
+
+    def read_into(self, source: SourceId, offset: int, buffer: memoryview) -> int:
+        """Fills a buffer from an offset; gives the number of bytes, 0 at the end.
+
+        Raises:
+            OSError: the file can no longer be read.
+        """
+        extent = self._extents[source]
+        wanted = min(len(buffer), extent.size - offset)
+        if wanted <= 0 or offset < 0:
+            return 0
+        return os.preadv(self._descriptor(extent.path), [buffer[:wanted]], extent.start + offset)
+
+    def blocks(self, source: SourceId, start: int = 0, end: int | None = None, size: int = BLOCK) -> Iterator[bytes]:
+        """Consecutive blocks of a source between two offsets."""
+        stop = self.size(source) if end is None else min(end, self.size(source))
+        position = max(0, start)
+        while position < stop:
+            block = self.read(source, position, min(size, stop - position))
+            if not block:
+                return
+            yield block
+            position += len(block)
+
+    def head(self, source: SourceId, n: int) -> bytes:
+        """The first bytes of a source."""
+        return self.read(source, 0, n)
+
+    def tail(self, source: SourceId, n: int) -> bytes:
+        """The last bytes of a source."""
+        size = self.size(source)
+        return self.read(source, max(0, size - n), min(n, size))
+
+    def lines_after(
+        self, source: SourceId, offset: int, max_lines: int, max_bytes: int = BLOCK
+    ) -> list[tuple[int, bytes]]:
+        r"""Lines that start after the line which holds an offset, in order.
+
+        Returns:
+            Pairs of the offset at which the line starts and its bytes without line end (`\n` or `\r\n`). A line that
+            `max_bytes` (counted from `offset`) cuts is left out, unless it is the first, which is given cut.
+        """
+        stop = min(self.size(source), offset + max_bytes)
+        found: list[tuple[int, bytes]] = []
+        start, at, rest = -1, offset, b""
+        while at < stop and len(found) < max_lines:
+            block = self.read(source, at, min(_STEP, stop - at))
+            if not block:
+                break
+            at += len(block)
+            rest += block
+            base = at - len(rest)
+            cut = 0
+            while len(found) < max_lines and (newline := rest.find(b"\n", cut)) >= 0:
+                if start >= 0:
+                    found.append((base + cut, _bare(rest[cut:newline])))
+                cut = newline + 1
+                start = base + cut
+            rest = rest[cut:]
+        ended = at >= self.size(source)
+        if len(found) < max_lines and start >= 0 and rest and (ended or not found):
+            found.append((start, _bare(rest)))
+        return found
+
+    def lines_before(
+        self, source: SourceId, offset: int, max_lines: int, max_bytes: int = BLOCK
+    ) -> list[tuple[int, bytes]]:
+        """Lines that end before the line which holds an offset, in order of the file (the nearest is last).
+
+        Returns:
+            Pairs as `lines_after`. A line whose start lies more than `max_bytes` before `offset` is left out, unless it
+            is the nearest, whose end is given.
+        """
+        floor = max(0, offset - max_bytes)
+        at, rest = min(offset, self.size(source)), b""
+        newlines = 0
+        while at > floor and newlines <= max_lines:
+            step = min(_STEP, at - floor)
+            block = self.read(source, at - step, step)
+            newlines += block.count(b"\n")
+            rest = block + rest
+            at -= step
+        pieces = rest.split(b"\n")
+        found: list[tuple[int, bytes]] = []
+        position = at
+        for index, piece in enumerate(pieces[:-1]):
+            whole = index > 0 or at == 0 or self.read(source, at - 1, 1) == b"\n"
+            if whole or len(pieces) == 2:
+                found.append((position, _bare(piece)))
+            position += len(piece) + 1
+        return found[-max_lines:] if max_lines > 0 else []
+
+    def _descriptor(self, path: str) -> int:
+        known = self._files.get(path)
+        if known is not None:
+            self._files.move_to_end(path)
+            return known
+        if len(self._files) >= _OPEN_FILES:
+            os.close(self._files.popitem(last=False)[1])
+        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        self._files[path] = opened
+        return opened
+
+
+def read_extent(descriptor: int, extent: Extent, offset: int, length: int) -> bytes:
+    """Bytes of an extent from an offset; fewer where it ends before.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    wanted = min(length, extent.size - offset)
+    if wanted <= 0 or offset < 0:
+        return b""
+    parts = []
+    position = extent.start + offset
+    while wanted > 0:
+        part = os.pread(descriptor, min(wanted, 1 << 30), position)
+        if not part:
+            break
+        parts.append(part)
+        position += len(part)
+        wanted -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _bare(line: bytes) -> bytes:
+    return line[:-1] if line.endswith(b"\r") else line

@@ -1,0 +1,38 @@
+"""The JSON format: the published form of a diagnosis, for programs.
+
+Must not add, drop or reword anything: the bytes follow the model, in its order, and are the same for the same diagnosis.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from firstfault.redact import Redacted
+
+_UNSAFE = re.compile(
+    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\U000e0000-\U000e007f]"
+)
+"""Characters that JSON allows as they are but that can act on a terminal or hide text from a reader."""
+
+
+def _escape(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def neutral_json(encoded: bytes) -> str:
+    """Indents JSON and escapes what could act on a terminal; the data stay the same."""
+    return _UNSAFE.sub(_escape, msgspec.json.format(encoded, indent=2).decode("utf-8"))
+
+
+def render_json(safe: Redacted) -> str:
+    """The diagnosis as JSON of the schema `firstfault.diagnosis/1`.
+
+    Returns:
+        UTF-8 text with two blanks of indent, fields in the order of the model, keys of maps sorted, ending in a newline.
+    """
+    return neutral_json(msgspec.json.encode(safe.diagnosis, order="deterministic")) + "\n"

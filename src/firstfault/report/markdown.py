@@ -1,0 +1,238 @@
+"""The Markdown format: five fixed sections, then checks and rivals.
+
+Must not infer anything. Quoted log text stands in code spans, everything else is escaped, so that no line of a log can
+become markup.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from firstfault.i18n import messages
+from firstfault.report import phrases
+from firstfault.report.neutral import neutral, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from firstfault.model.diagnosis import Diagnosis, Evidence
+    from firstfault.redact import Redacted
+
+_MARKUP = re.compile(r"[\\`*\[\]<>|~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.|(?<=\w)@(?=\w)|!(?=\[)")
+_AT_START = re.compile(r"^(\s*)(?:([#+=-])|(\d+)([.)]))")
+SIDES = ("storage", "client", "training")
+
+
+def escape(text: str) -> str:
+    """Text in which nothing is markup, on one line."""
+    escaped = _MARKUP.sub(lambda m: "\\" + m.group(), neutral(text))
+    return _AT_START.sub(lambda m: f"{m[1]}\\{m[2]}" if m[2] else f"{m[1]}{m[3]}\\{m[4]}", escaped)
+
+
+def code(text: str) -> str:
+    """Text as a code span, whatever backticks it holds."""
+    shown = neutral(text)
+    if not shown.strip():
+        return "(empty)"
+    fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
+    pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
+    return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def cell(text: str) -> str:
+    """A code span that may stand in a table."""
+    return code(text).replace("|", "\\|")
+
+
+def render_markdown(safe: Redacted, *, language: str = "en") -> str:
+    """The whole diagnosis as Markdown.
+
+    Args:
+        safe: what went through the door.
+        language: of the fixed words.
+
+    Returns:
+        Text with a title, five numbered sections in fixed order, the checks and the rivals, ending in a newline.
+    """
+    page = _Report(safe.diagnosis, messages(language))
+    return page.text()
+
+
+class _Report:
+    """One report that is being written."""
+
+    def __init__(self, diagnosis: Diagnosis, say: Mapping[str, str]) -> None:
+        self.d = diagnosis
+        self.say = say
+        self.parts: list[str] = []
+
+    def text(self) -> str:
+        self._verdict()
+        for number, (name, write) in enumerate(
+            (
+                ("job", self._job),
+                ("timeline", self._timeline),
+                ("chain", self._chain),
+                ("files", self._files),
+                ("recommendations", self._recommendations),
+            ),
+            1,
+        ):
+            self.parts.append(f"## {number}. {self.say[f'section.{name}']}")
+            write()
+        self.parts.append(f"## {self.say['section.checks']}")
+        self._checks()
+        self.parts.append(f"## {self.say['section.rivals']}")
+        self._rivals()
+        return "\n\n".join(p for p in self.parts if p) + "\n"
+
+    def bullets(self, items: Iterable[str], none: str = "") -> None:
+        shown = [f"- {item}" for item in items]
+        self.parts.append("\n".join(shown) or none)
+
+    def table(self, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+        lines += ["| " + " | ".join(row) + " |" for row in rows]
+        self.parts.append("\n".join(lines))
+
+    def quote(self, line: Evidence) -> str:
+        """A line of evidence: place, time where known, raw text."""
+        stamp = "" if line.time is None else f" {phrases.when(line.time, self.say)}"
+        return f"{code(phrases.place(line))}{escape(stamp)}: {code(line.text)}"
+
+    def _verdict(self) -> None:
+        verdict, say = self.d.verdict, self.say
+        self.parts.append(f"# {phrases.headline(self.d, say)}: {escape(phrases.how_sure(self.d, say))}")
+        self.parts.append(f"**{escape(verdict.summary)}**")
+        classes = verdict.classes
+        told: dict[str, object] = {name: getattr(classes, name) for name in classes.__struct_fields__}
+        exit_code = phrases.exit_code(self.d)
+        items = [
+            f"{say['verdict.category']}: {code(verdict.category)}",
+            f"{say['verdict.strength']}: {code(verdict.strength)}, {say[f'strength.{verdict.strength}']}",
+            f"{say['label.culprit']}: {escape(phrases.culprits(self.d, say))}",
+        ]
+        first = phrases.who(verdict.first_failed.ranks, verdict.first_failed.hosts, say)
+        if first:
+            items.append(f"{say['label.first_failed']}: {escape(first)}")
+        if verdict.trigger is not None:
+            items.append(f"{say['label.trigger']}: {self.quote(verdict.trigger)}")
+        items.append(f"{say['verdict.classes']}: " + ", ".join(f"{k} {v}" for k, v in told.items() if v is not None))
+        items.append(f"{say['verdict.action']}: {say[f'action.{verdict.action.kind}']}")
+        items.append(say["foot.exit"].format(code=exit_code, meaning=say[f"exit.{exit_code}"]).capitalize())
+        items.append(say[f"redaction.{self.d.redaction}"].capitalize())
+        self.bullets(items)
+
+    def _job(self) -> None:
+        items = []
+        for name, fact in sorted(self.d.job.items()):
+            if fact.value is None:
+                continue
+            proof = f" ({code(phrases.place(fact.evidence[0]))})" if fact.evidence else ""
+            items.append(f"{escape(name.replace('_', ' '))}: {code(str(fact.value))}{proof}")
+        for attempt in self.d.attempts:
+            mark = f", {self.say['attempt.this']}" if attempt.diagnosed else ""
+            said = f": {escape(attempt.summary)}" if attempt.summary else ""
+            where = "" if attempt.first_line is None else f" ({code(phrases.place(attempt.first_line))})"
+            items.append(f"attempt {attempt.number}: {self.say[f'attempt.{attempt.ended}']}{mark}{said}{where}")
+        self.bullets(items, self.say["none.job"])
+
+    def _timeline(self) -> None:
+        items = []
+        for entry in self.d.timeline:
+            many = f" ({self.say['value.times'].format(n=entry.count)})" if entry.count > 1 else ""
+            where = code(phrases.place(entry.evidence))
+            items.append(f"{escape(phrases.when(entry.time, self.say))} {where} {escape(entry.what)}{many}")
+        self.bullets(items, self.say["none.timeline"])
+
+    def _chain(self) -> None:
+        items = []
+        for number, link in enumerate(self.d.chain, 1):
+            why = f" — {escape(link.why)}" if link.why else ""
+            proof = "".join(f"\n   - {self.quote(line)}" for line in link.evidence)
+            items.append(f"{number}. **{escape(link.what)}**{why}{proof}")
+        self.parts.append("\n".join(items) or self.say["none.chain"])
+
+    def _files(self) -> None:
+        by_file: dict[str, dict[int, Evidence]] = {}
+        for line in phrases.best_lines(self.d, 40):
+            by_file.setdefault(line.file, {})[line.line] = line
+        items = []
+        for file, lines in by_file.items():
+            shown = "".join(
+                f"\n  - {code(f'{file}:{n}')}: {code(shorten(neutral(line.text), 200))}"
+                for n, line in sorted(lines.items())
+            )
+            items.append(f"{code(file)}{shown}")
+        self.bullets(items, self.say["none.files"])
+
+    def _recommendations(self) -> None:
+        action, say = self.d.verdict.action, self.say
+        self.bullets([say[f"action.{action.kind}"].capitalize() + ".", *map(escape, action.steps)])
+        if action.exclude_hostlist:
+            self.parts.append(f"{say['label.exclude']}: {code(action.exclude_hostlist)}")
+            self.parts += [code(command) for command in phrases.drain(action)]
+        for side in SIDES:
+            self.parts.append(f"### {say[f'section.{side}']}")
+            self.bullets(map(escape, self.d.recommendations.get(side, [])), say["none.recommendations"])
+        if self.d.collect_next:
+            self.parts.append(f"### {say['label.collect']}")
+            self.bullets(map(escape, self.d.collect_next))
+
+    def _checks(self) -> None:
+        say, check = self.say, self.d.verification
+        self.parts.append(f"### {say['check.verification']}")
+        items = [say["foot.verified"].format(reread=check.reread, claims=check.claims)]
+        items += [f"{code(f'{w.file}:{w.line}')}: {escape(w.why)}" for w in check.withdrawn]
+        self.bullets(items)
+        self.parts.append(f"### {say['check.ranks']}")
+        witnesses = [f"{code(str(w.value))}: {self.quote(w.evidence[0])}" for w in self.d.ranks.witnesses if w.evidence]
+        gaps = [escape(m) for m in phrases.missing(self.d, say)] or [say["value.nothing_missing"]]
+        self.bullets([*gaps, *witnesses])
+        self.parts.append(f"### {say['check.coverage']}")
+        if self.d.coverage:
+            self.table(
+                [say[f"table.{k}"] for k in ("file", "state", "bytes", "reason")],
+                ([cell(r.file), str(r.state), str(r.bytes), escape(r.reason)] for r in self.d.coverage),
+            )
+        else:
+            self.parts.append(say["none.coverage"])
+        self._counts()
+        self._naive()
+
+    def _counts(self) -> None:
+        if not self.d.counts:
+            return
+        self.parts.append(f"### {self.say['check.counts']}")
+        rows = []
+        for count in self.d.counts:
+            files = ", ".join(f"{cell(f)} {n}" for f, n in sorted(count.files.items())[:8])
+            ranks = ", ".join(f"{escape(r)}: {n}" for r, n in sorted(count.ranks.items(), key=_rank_order)[:16])
+            rows.append([escape(count.title), str(count.total), files, ranks])
+        self.table([self.say[f"table.{k}"] for k in ("kind", "total", "files", "ranks")], rows)
+
+    def _naive(self) -> None:
+        if not self.d.naive:
+            return
+        self.parts.append(f"### {self.say['check.naive']}")
+        items = []
+        for reading in self.d.naive:
+            name = self.say.get(f"naive.{reading.reading}", reading.reading.replace("_", " "))
+            proof = "".join(f"\n  - {self.quote(line)}" for line in reading.evidence[:2])
+            items.append(f"{escape(name)}: {escape(reading.says)} — {escape(reading.dropped_because)}{proof}")
+        self.bullets(items)
+
+    def _rivals(self) -> None:
+        for rival in self.d.rivals:
+            self.parts.append(f"### {self.say[f'category.{rival.category}'].capitalize()} ({rival.strength})")
+            items = []
+            for key, sentences in (("for", rival.supports), ("against", rival.against), ("settled", rival.settled_by)):
+                items += [f"{self.say[f'rival.{key}']}: {escape(s)}" for s in sentences]
+            self.bullets(items)
+        if not self.d.rivals:
+            self.parts.append(self.say["none.rivals"])
+
+
+def _rank_order(item: tuple[str, int]) -> tuple[int, int, str]:
+    return (0, int(item[0]), "") if item[0].isdecimal() else (1, 0, item[0])

@@ -1,0 +1,69 @@
+"""What a scan looks for: patterns that engines search, and what confirms and drops their proposals.
+
+Rooms above make a plan; this room must not know where patterns come from. A plan can be pickled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class Confirmed(Protocol):
+    """A match of one signature in a segment."""
+
+    @property
+    def start(self) -> int:
+        """Byte position in the segment at which the match starts."""
+
+    @property
+    def end(self) -> int:
+        """Byte position at which it ends."""
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """Named facts of the line."""
+
+
+class Confirmer(Protocol):
+    """The truth about one signature, which every engine must agree with."""
+
+    def find(self, segment: bytes, starts: Sequence[int] = ...) -> Sequence[Confirmed]:
+        """Matches in one segment, leftmost first; empty where it is not of this signature."""
+
+
+class Plan(Protocol):
+    """Everything a scan needs to know about one set of signatures."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Signature ids; elsewhere a signature is its index here."""
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """Regular expressions for the engines, without anchors; every line of a signature matches one of its own."""
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """For each pattern the index of its signature."""
+
+    @property
+    def drops(self) -> tuple[frozenset[int], ...]:
+        """For each signature those that are dropped where it matches in the same segment."""
+
+    @property
+    def generic(self) -> frozenset[int]:
+        """Signatures that are dropped where any that is not in this set matches in the same segment."""
+
+    def confirmer(self, signature: int) -> Confirmer:
+        """What confirms one signature; made at first use, since most are never proposed."""
+
+
+class Planned(Protocol):
+    """A set of signatures that can say its plan."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of these signatures."""

@@ -1,0 +1,61 @@
+"""Scans one stretch of one source in this process: the piece of work that executors share out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.model.evidence import SourceId
+from firstfault.readers.identity import profile_source
+from firstfault.scan.collect import Collector
+from firstfault.scan.regions import BLOCK, regions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from firstfault.readers.store import Store
+    from firstfault.scan.engines import Engine
+    from firstfault.scan.plan import Plan
+    from firstfault.scan.results import Part
+
+SAMPLE = 256 * 1024
+"""Bytes at the head of a source from which its label style is told."""
+
+
+class Stretch(Struct, frozen=True):
+    """Some lines of a source, by absolute offsets; `start` is the start of a line."""
+
+    source: SourceId
+    path: str
+    start: int
+    end: int
+
+
+def scan_stretch(
+    store: Store,
+    stretch: Stretch,
+    plan: Plan,
+    engine: Engine,
+    *,
+    block_size: int = BLOCK,
+    progress: Callable[[int], None] | None = None,
+) -> Part:
+    """Scans the lines between two offsets, of which the first is the start of a line."""
+
+    def read(offset: int, buffer: memoryview) -> int:
+        return store.read_into(stretch.source, offset, buffer)
+
+    collector = Collector(plan, profile_source(b"", stretch.path))
+    try:
+        collector = Collector(plan, profile_source(store.head(stretch.source, SAMPLE), stretch.path))
+        for region in regions(read, stretch.start, stretch.end, block_size):
+            collector.take(region, engine.propose(region.data, region.size))
+            if progress is not None:
+                progress(region.used)
+    except OSError as error:
+        collector.part.damage = f"could not be read to its end: {error.strerror or error}"
+    else:
+        if collector.part.bytes < stretch.end - stretch.start:
+            collector.part.damage = "became shorter while it was read"
+    return collector.part

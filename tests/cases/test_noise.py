@@ -1,0 +1,40 @@
+"""The same cases with harmless start-up lines in front of every file: the verdict must not mind them."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+import casefolder
+import checks
+import noise
+from firstfault.pipelines.diagnose import diagnose
+from judge import Judgement, judge
+
+HERE = Path(__file__).parent
+CASES = casefolder.find([HERE])
+REACHED = checks.read_reached(HERE / "reached.toml")
+
+
+@functools.cache
+def judged(folder: Path) -> dict[int, Judgement]:
+    """One judgement a set of lines, for all the checks of a case."""
+    found = {}
+    for number in range(1, len(noise.SETS) + 1):
+        with TemporaryDirectory() as target:
+            case, paths = noise.in_front(casefolder.load(folder), number, Path(target))
+            found[number] = judge(diagnose(paths), case.expected)
+    return found
+
+
+@pytest.mark.parametrize(("case", "check"), checks.parameters(CASES, REACHED, noise=True))
+def test_case_with_start_up_lines(case: casefolder.Case, check: str) -> None:
+    problems = {
+        number: problem
+        for number, judgement in judged(case.folder).items()
+        if (problem := checks.CHECKS[check](judgement))
+    }
+    assert not problems, problems

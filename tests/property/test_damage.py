@@ -1,0 +1,201 @@
+"""Damaged, reordered and thinned inputs of every case and incident: never an exception, never a bolder claim.
+
+A log arrives cut by a full disk, with bytes flipped by a bad copy, or in any order. The default profile is small and
+always draws the same examples; `FIRSTFAULT_TEST_PROFILE=large` draws many, other ones each time.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import casefolder
+import checks
+from firstfault.model.words import Category
+from firstfault.pipelines.diagnose import diagnose
+from judge import judge
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.model.diagnosis import Diagnosis, Evidence, Verdict
+
+LARGE = os.environ.get("FIRSTFAULT_TEST_PROFILE") == "large"
+PROFILE = settings(
+    max_examples=1000 if LARGE else 25,
+    derandomize=not LARGE,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+FOLDERS = (casefolder.CASES, casefolder.GENERATED)
+POOL = casefolder.find(FOLDERS)
+REACHED = {
+    name: entries for folder in FOLDERS for name, entries in checks.read_reached(folder / "reached.toml").items()
+}
+SOUND = [case for case in POOL if "confidently_wrong" not in REACHED.get(case.name, {})]
+"""A cut cannot be held to what the whole input does not reach."""
+SEVERAL = [case for case in POOL if len(case.files()) > 1]
+
+
+@dataclass(frozen=True)
+class Damage:
+    """A place in one file of a case."""
+
+    case: casefolder.Case
+    file: str
+    offset: int
+
+    def __repr__(self) -> str:
+        return f"{self.case.name}: {self.file} at byte {self.offset}"
+
+
+@st.composite
+def places(draw: st.DrawFn, pool: Sequence[casefolder.Case] = POOL) -> Damage:
+    """Any byte of any file, often at an end of a line that tells the fault; files of one case are equally likely."""
+    case = draw(st.sampled_from(pool))
+    file = draw(st.sampled_from(case.files()))
+    offsets = st.integers(0, file.stat().st_size)
+    if telling := telling_offsets(case, file):
+        offsets = st.one_of(offsets, st.sampled_from(telling))
+    return Damage(case, case.shown(file), draw(offsets))
+
+
+def telling_offsets(case: casefolder.Case, file: Path) -> list[int]:
+    """Where the listed lines of `file` begin and end, in bytes."""
+    ends = [0]
+    for line in file.read_bytes().split(b"\n"):
+        ends.append(ends[-1] + len(line) + 1)
+    numbers = {line.line for line in case.expected.trigger if line.file == case.shown(file)}
+    return sorted({offset for number in numbers for offset in (ends[number - 1], ends[number] - 1)})
+
+
+@functools.cache
+def whole(folder: Path) -> Diagnosis:
+    """The diagnosis of the undamaged input."""
+    return diagnose(casefolder.load(folder).paths)
+
+
+def claim(verdict: Verdict) -> tuple[object, ...]:
+    """What a verdict says, without its wording."""
+    culprits = verdict.culprits
+    who = (culprits.ranks, culprits.hosts, culprits.devices, culprits.storage_nodes, culprits.strength)
+    return verdict.failed, verdict.category, verdict.strength, who, verdict.first_failed.ranks
+
+
+@PROFILE
+@given(places(SOUND))
+def test_the_front_of_a_cut_file_brings_no_confident_wrong_verdict(place: Damage) -> None:
+    with TemporaryDirectory() as target:
+        paths = place.case.copy(
+            Path(target), lambda name, content: content[: place.offset] if name == place.file else content
+        )
+        judged = judge(diagnose(paths), place.case.expected)
+    assert not judged.confidently_wrong, f"{judged.category} ({judged.strength}): {judged.confidently_wrong}"
+
+
+@PROFILE
+@given(places())
+def test_the_rest_of_a_file_that_lost_its_front_is_read(place: Damage) -> None:
+    with TemporaryDirectory() as target:
+        paths = place.case.copy(
+            Path(target), lambda name, content: content[place.offset :] if name == place.file else content
+        )
+        assert msgspec.json.encode(diagnose(paths))
+
+
+@PROFILE
+@given(places(), st.lists(st.tuples(st.integers(-300, 300), st.integers(1, 255)), min_size=1, max_size=40))
+def test_flipped_bytes_are_read_over(place: Damage, flips: list[tuple[int, int]]) -> None:
+    def flip(name: str, content: bytes) -> bytes:
+        if name != place.file:
+            return content
+        flipped = bytearray(content)
+        for distance, bits in flips:
+            if 0 <= place.offset + distance < len(flipped):
+                flipped[place.offset + distance] ^= bits
+        return bytes(flipped)
+
+    with TemporaryDirectory() as target:
+        assert msgspec.json.encode(diagnose(place.case.copy(Path(target), flip)))
+
+
+@PROFILE
+@given(st.data())
+def test_the_order_of_the_files_changes_nothing(data: st.DataObject) -> None:
+    case = data.draw(st.sampled_from(SEVERAL))
+    files = case.files()
+    shuffled = data.draw(st.permutations(files))
+    assume(shuffled != files)
+    assert msgspec.json.encode(diagnose(shuffled)) == msgspec.json.encode(diagnose(files))
+
+
+@PROFILE
+@given(st.data())
+def test_folder_names_that_sort_otherwise_change_no_claim(data: st.DataObject) -> None:
+    """Each file moves into a folder of its own; its own name, which may tell its node or rank, stays."""
+    case = data.draw(st.sampled_from(SEVERAL))
+    files = case.files()
+    order = data.draw(st.permutations(range(len(files))))
+    with TemporaryDirectory() as target:
+        for file, place in zip(files, order, strict=True):
+            moved = Path(target, f"part-{chr(ord('a') + place)}", case.shown(file))
+            moved.parent.mkdir(parents=True)
+            moved.write_bytes(file.read_bytes())
+        found = diagnose([target]).verdict
+    assert claim(found) == claim(whole(case.folder).verdict)
+
+
+def support(diagnosis: Diagnosis) -> list[Evidence]:
+    """The lines on which the claim rests: its trigger, and those of the root of its chain."""
+    lines = [] if diagnosis.verdict.trigger is None else [diagnosis.verdict.trigger]
+    if diagnosis.chain:
+        lines += diagnosis.chain[0].evidence
+    return sorted(lines, key=lambda evidence: (evidence.file, evidence.line))
+
+
+def without(lines: Sequence[Evidence], name: str, content: bytes) -> bytes:
+    """`content` of the file `name` without the given lines."""
+    gone = {evidence.line for evidence in lines if evidence.file == name}
+    kept = [line for number, line in enumerate(content.split(b"\n"), start=1) if number not in gone]
+    return b"\n".join(kept)
+
+
+def assert_not_strengthened(before: Verdict, after: Verdict) -> None:
+    """The same claim may not be surer than it was; another claim is another matter."""
+    if after.category is before.category and before.category is not Category.UNKNOWN:
+        assert after.strength.level <= before.strength.level
+    same = claim(before)[3][:4] == claim(after)[3][:4]  # type: ignore[index]
+    if same and (before.culprits.ranks or before.culprits.hosts or before.culprits.storage_nodes):
+        assert after.culprits.strength.level <= before.culprits.strength.level
+
+
+@pytest.mark.parametrize("case", POOL, ids=lambda case: case.name)
+def test_without_all_the_lines_that_support_it_a_claim_is_not_surer(case: casefolder.Case, tmp_path: Path) -> None:
+    before = whole(case.folder)
+    lines = support(before)
+    after = diagnose(case.copy(tmp_path, functools.partial(without, lines)))
+    assert_not_strengthened(before.verdict, after.verdict)
+
+
+@PROFILE
+@given(st.data())
+def test_without_some_lines_that_support_it_a_claim_is_not_surer(data: st.DataObject) -> None:
+    case = data.draw(st.sampled_from(POOL))
+    before = whole(case.folder)
+    lines = support(before)
+    assume(lines)
+    taken = data.draw(st.lists(st.sampled_from(lines), min_size=1, max_size=len(lines)))
+    with TemporaryDirectory() as target:
+        after = diagnose(case.copy(Path(target), functools.partial(without, taken)))
+    assert_not_strengthened(before.verdict, after.verdict)

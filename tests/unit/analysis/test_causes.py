@@ -1,0 +1,162 @@
+"""Which of several suspects is the root; every case is built from lines whose truth is known."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from firstfault.analysis.case import Case, Observations
+from firstfault.analysis.causes import choose
+from firstfault.analysis.scene import build_scene
+from firstfault.analysis.state.attempts import Attempts
+from firstfault.model.evidence import Event, ProgressSample, Source, Span, When, Who
+from firstfault.model.patterns import Example, Reference, Signature, SignatureFile
+from firstfault.model.words import Blame, Category, Mark, Role, SourceKind, Strength, Tier
+from firstfault.signatures.library import Library
+
+
+def signature(name, role=Role.CAUSE, **more):
+    spec = {
+        "title": name,
+        "tier": Tier.KILLER,
+        "role": role,
+        "patterns": ["x"],
+        "meaning": "m.",
+        "not_proof": "n.",
+        "sources": [Reference("w", "2026-11")],
+        "match": [Example("x")],
+        "category": Category.SOFTWARE,
+    } | more
+    return Signature(name, SignatureFile(**spec))
+
+
+LIBRARY = Library(
+    [
+        signature("host.shm_full", depth=80, category=Category.INFRASTRUCTURE, explains=["data.worker_*"]),
+        signature("data.worker_bus_error", depth=40),
+        signature("gpu.oom", depth=62, category=Category.GPU_CUDA, blame=Blame.RANK, strength=Strength.ESTABLISHED),
+        signature("disk.full", depth=80, category=Category.STORAGE_IO, strength=Strength.ESTABLISHED),
+        signature("nccl.timeout", Role.EFFECT, depth=10, marks=[Mark.HANG]),
+        signature("io.retry", depth=60, fatal=False, marks=[Mark.RETRY], category=Category.STORAGE_IO),
+        signature("kernel.link_down", depth=90, fatal=False, category=Category.NETWORK, blame=Blame.HOST),
+        signature("run.end", Role.CONTEXT, marks=[Mark.END]),
+        signature("run.start", Role.CONTEXT, marks=[Mark.START]),
+        signature("launcher.exit", Role.EFFECT, depth=30, marks=[Mark.DEATH]),
+    ],
+    {},
+)
+
+
+def event(name, line, *, source=0, rank=None, at=None, host=None, fields=None, line_gap=1):
+    when = When() if at is None else When(earliest=at, latest=at)
+    return Event(
+        signature=name,
+        span=Span(source, line * 100, 10, line * line_gap, 1),
+        text=name,
+        who=Who(rank=rank, host=host),
+        when=when,
+        fields=fields or {},
+    )
+
+
+def scene(*events, progress=(), sources=2):
+    seen = Observations(
+        sources=tuple(Source(id=i, path=f"{i}.log", kind=SourceKind.LOG) for i in range(sources)),
+        events=events,
+        progress=tuple(ProgressSample(s, line, line * 100, step=step) for s, line, step in progress),
+    )
+    case = Case(seen, LIBRARY)
+    return build_scene(case, Attempts(case), 1)
+
+
+def root(s):
+    choice = choose(s.case, s.suspects, s.hang)
+    return None if choice is None else choice.root.nature.key
+
+
+def test_a_stated_relation_beats_the_order_of_lines():
+    s = scene(event("data.worker_bus_error", 1, rank=1), event("host.shm_full", 5, rank=1))
+    assert root(s) == "host.shm_full"
+
+
+def test_the_earlier_stamp_wins_over_depth():
+    s = scene(event("gpu.oom", 9, rank=2, at=100.0), event("disk.full", 1, source=1, rank=5, at=160.0))
+    assert root(s) == "gpu.oom"
+
+
+def test_depth_wins_where_time_cannot_tell():
+    s = scene(event("gpu.oom", 1, rank=2), event("disk.full", 1, source=1, rank=5))
+    assert root(s) == "disk.full"
+
+
+def test_the_choice_does_not_depend_on_the_order_in_which_events_come():
+    events = [
+        event("gpu.oom", 3, rank=2),
+        event("disk.full", 1, source=1, rank=5),
+        event("data.worker_bus_error", 2, rank=1),
+        event("nccl.timeout", 8, rank=0, at=50.0),
+    ]
+    assert len({root(scene(*order)) for order in itertools.permutations(events)}) == 1
+
+
+def test_what_was_said_after_the_watchdog_is_no_cause():
+    s = scene(event("disk.full", 1, rank=5, at=1000.0), event("nccl.timeout", 2, rank=1, at=900.0), event("gpu.oom", 3, rank=2, at=200.0))
+    assert root(s) == "gpu.oom"
+
+
+def test_progress_acquits():
+    s = scene(event("gpu.oom", 5, rank=2), progress=[(0, 1, 10), (0, 8, 11), (0, 9, 12)])
+    assert s.suspects == ()
+    assert [a.nature.key for a in s.acquitted] == ["gpu.oom"]
+
+
+def test_one_more_redraw_of_a_bar_does_not_acquit():
+    s = scene(event("gpu.oom", 5, rank=2), progress=[(0, 1, 10), (0, 8, 11)])
+    assert [a.nature.key for a in s.suspects] == ["gpu.oom"]
+
+
+def test_a_retry_that_was_not_the_last_is_no_suspect():
+    s = scene(event("io.retry", 1, fields={"retry": "1", "retries": "5"}))
+    assert s.suspects == ()
+    assert s.weak == ()
+
+
+def test_a_good_end_acquits_everything_before_it():
+    s = scene(event("gpu.oom", 1, rank=0), event("run.end", 9))
+    assert s.outcome.ended == "completed"
+    assert s.suspects == ()
+
+
+def test_a_fault_after_the_end_is_a_failure():
+    s = scene(event("run.end", 1), event("gpu.oom", 9, rank=0))
+    assert s.outcome.ended == "failed"
+    assert root(s) == "gpu.oom"
+
+
+def test_nothing_at_all_is_not_healthy():
+    assert scene(event("run.start", 1)).outcome.ended == "unknown"
+
+
+@pytest.mark.parametrize("state", ["COMPLETED", "completed"])
+def test_the_schedulers_word_for_a_good_end_counts(state):
+    seen = Observations(sources=(), events=(), job_state=state)
+    case = Case(seen, LIBRARY)
+    assert build_scene(case, Attempts(case), 1).outcome.ended == "completed"
+
+
+def test_attempts_are_told_apart_and_a_start_of_many_ranks_is_one():
+    events = [
+        event("run.start", 1, rank=0),
+        event("run.start", 2, rank=1),
+        event("gpu.oom", 3, rank=1),
+        event("launcher.exit", 4, rank=1, fields={"exit_code": "1"}),
+        event("run.start", 10, rank=0),
+        event("run.start", 11, rank=1),
+        event("disk.full", 12, rank=0),
+    ]
+    case = Case(Observations(sources=(Source(id=0, path="0.log", kind=SourceKind.LOG),), events=tuple(events)), LIBRARY)
+    attempts = Attempts(case)
+    assert attempts.total == 2
+    assert root(build_scene(case, attempts, 1)) == "gpu.oom"
+    assert root(build_scene(case, attempts, 2)) == "disk.full"

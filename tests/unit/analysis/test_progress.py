@@ -1,0 +1,31 @@
+import pytest
+
+from firstfault.analysis.state.progress import Track
+from firstfault.model.evidence import ProgressSample
+
+
+def track(*steps, total=None):
+    return Track(tuple(ProgressSample(0, i + 1, i * 100, step=s, total=total) for i, s in enumerate(steps)))
+
+
+@pytest.mark.parametrize(
+    ("steps", "after", "expected"),
+    [
+        ((1, 2, 3, 4, 5), 150, True),
+        ((1, 2, 3), 250, False),
+        ((10, 20, 20), 150, False),  # a bar that is drawn again when it is closed
+        ((10, 20, 30), 50, True),
+        ((98, 99, 1, 2, 3, 4), 150, True),  # the next epoch counts from one
+        ((None, None, None, None, None), 50, True),
+        ((None, None, None), 150, False),
+        ((0, 1), 50, False),  # one step may have been in flight
+    ],
+)
+def test_whether_the_job_went_on(steps, after, expected):
+    assert track(*steps).went_on_after(after) is expected
+
+
+def test_complete_only_where_the_plan_was_reached():
+    assert track(9, 10, total=10).complete
+    assert not track(9, total=10).complete
+    assert not track(10).complete

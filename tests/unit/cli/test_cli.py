@@ -1,0 +1,342 @@
+import json
+import os
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from firstfault.cli.main import COMMANDS, run
+from firstfault.model.diagnosis import CoverageRow, Verdict
+from firstfault.model.words import Category, CoverageState, Strength
+from firstfault.pipelines.errors import PipelineError
+from firstfault.signatures.errors import SignatureError
+
+READ = [CoverageRow(file="a.log", state=CoverageState.READ, bytes=1)]
+
+
+@pytest.fixture
+def pipeline(monkeypatch, build_diagnosis):
+    """A pipeline that answers with a given diagnosis (or raises a given error) and remembers what it was asked."""
+    seen = types.SimpleNamespace(paths=None, options=None, answer=build_diagnosis())
+
+    def diagnose(paths, options):
+        seen.paths, seen.options = paths, options
+        if isinstance(seen.answer, BaseException):
+            raise seen.answer
+        return seen.answer
+
+    module = types.ModuleType("firstfault.pipelines.diagnose")
+    module.diagnose = diagnose
+    monkeypatch.setitem(sys.modules, "firstfault.pipelines.diagnose", module)
+    return seen
+
+
+def verdict(build_diagnosis, **changes):
+    base = build_diagnosis().verdict
+    return Verdict(**{**{f: getattr(base, f) for f in base.__struct_fields__}, **changes})
+
+
+def test_a_bare_path_means_diagnose(pipeline, capsys):
+    assert run(["logs"]) == 1
+    assert pipeline.paths == ["logs"]
+    assert capsys.readouterr().out.startswith("FAILED")
+    assert run(["--format", "json", "x", "y"]) == 1
+    assert pipeline.paths == ["x", "y"]
+    assert json.loads(capsys.readouterr().out)["schema"] == "firstfault.diagnosis/1"
+    assert run(["-"]) == 1
+    assert pipeline.paths == ["-"]
+
+
+def test_without_arguments_it_shows_the_help_and_exits_with_2(capsys):
+    assert run([]) == 2
+    assert "A bare path means" in capsys.readouterr().out
+    assert run(["--help"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("failed", "category", "strength", "code"),
+    [
+        (True, Category.DATA, Strength.ESTABLISHED, 1),
+        (True, Category.NETWORK, Strength.POSSIBLE, 1),
+        (True, Category.UNKNOWN, Strength.UNKNOWN, 3),
+        (None, Category.UNKNOWN, Strength.UNKNOWN, 3),
+        (False, Category.NONE, Strength.SUPPORTED, 0),
+    ],
+)
+def test_exit_codes_follow_the_verdict(pipeline, build_diagnosis, failed, category, strength, code):
+    pipeline.answer = build_diagnosis(
+        verdict=verdict(build_diagnosis, failed=failed, category=category, strength=strength)
+    )
+    assert run(["x"]) == code
+    assert run(["x", "--exit-zero"]) == 0
+
+
+def test_nothing_readable_is_2_even_with_exit_zero(pipeline, build_diagnosis, capsys):
+    rows = [CoverageRow(file="core", state=CoverageState.SKIPPED, reason="binary")]
+    pipeline.answer = build_diagnosis(coverage=rows)
+    assert run(["core", "--exit-zero"]) == 2
+    told = capsys.readouterr().err
+    assert "core" in told
+    assert "binary" in told
+    pipeline.answer = build_diagnosis(coverage=[])
+    assert run(["explan"]) == 2
+    assert "Did you mean the command `explain`?" in capsys.readouterr().err
+
+
+def test_every_option_reaches_the_pipeline(pipeline, tmp_path):
+    words = ["x", "--attempt", "3", "--job-state", "timeout", "--exit-code", "0:9", "--assume-zone", "+8"]
+    assert run([*words, "--signatures", str(tmp_path), "--engine", "inline", "--raw"]) == 1
+    asked = pipeline.options
+    assert (asked.attempt, asked.job_state, asked.exit_code, asked.assume_zone) == (3, "TIMEOUT", -9, "+08:00")
+    assert (asked.signatures, asked.engine, asked.raw) == ((tmp_path,), "inline", True)
+    assert run(["x"]) == 1
+    asked = pipeline.options
+    assert (asked.attempt, asked.job_state, asked.exit_code, asked.assume_zone, asked.raw) == (
+        "last",
+        None,
+        None,
+        None,
+        False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "kept"),
+    [
+        ("--assume-zone", "UTC", "Z"),
+        ("--assume-zone", "-0330", "-03:30"),
+        ("--assume-zone", "Europe/Berlin", "Europe/Berlin"),
+    ],
+)
+def test_zones(pipeline, option, value, kept):
+    assert run(["x", option, value]) == 1
+    assert pipeline.options.assume_zone == kept
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["x", "--attempt", "0"], "not an attempt"),
+        (["x", "--assume-zone", "Mars/Base"], "not a time zone"),
+        (["x", "--exit-code", "nine"], "not an exit code"),
+        (["x", "--engine", "dask:tcp"], "one machine"),
+        (["x", "--lang", "zh"], "Chinese ones are not in it yet"),
+        (["x", "--share", "--raw"], "choose one"),
+        (["x", "--format", "pdf"], "pdf"),
+        (["diagnose"], "PATH"),
+        (["explain", "establishd"], "Did you mean `established`?"),
+        (["signatures", "list", "--role", "culprit"], "none of cause"),
+    ],
+)
+def test_wrong_use_says_what_is_wrong_and_exits_with_2(pipeline, capsys, words, told):
+    assert run(words) == 2
+    assert told in capsys.readouterr().err
+    assert pipeline.paths is None
+
+
+def test_errors_say_what_where_why_and_what_to_do(pipeline, capsys):
+    pipeline.answer = PipelineError("cannot open", where="a\x1b[2Jb", why="no space", fix="Make room.")
+    assert run(["x"]) == 2
+    assert capsys.readouterr().err == "firstfault: a\\x1b[2Jb: cannot open\n  why: no space\n  what to do: Make room.\n"
+    pipeline.answer = SignatureError("gpu/x.toml", "bad", "Correct it")
+    assert run(["x"]) == 2
+    assert "gpu/x.toml: bad" in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_is_one_line_unless_debugging(pipeline, capsys, monkeypatch):
+    monkeypatch.delenv("FIRSTFAULT_DEBUG", raising=False)
+    pipeline.answer = ZeroDivisionError("secret text of a log")
+    assert run(["x"]) == 2
+    told = capsys.readouterr().err
+    assert "a fault of our own: ZeroDivisionError" in told
+    assert "Traceback" not in told
+    assert "secret text" not in told
+    monkeypatch.setenv("FIRSTFAULT_DEBUG", "1")
+    assert run(["x"]) == 2
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_ctrl_c_before_anything_is_known_is_said(pipeline, capsys):
+    pipeline.answer = KeyboardInterrupt()
+    assert run(["x"]) == 2
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_output_goes_to_a_file(pipeline, tmp_path, capsys):
+    target = tmp_path / "r.md"
+    assert run(["x", "--format", "markdown", "-o", str(target)]) == 1
+    assert target.read_text(encoding="utf-8").startswith("# FAILED")
+    assert capsys.readouterr().out == ""
+    assert run(["x", "-o", str(tmp_path / "no" / "r.md")]) == 2
+    assert "no such file or directory" in capsys.readouterr().err
+
+
+def test_share_hides_the_host(pipeline, capsys):
+    assert run(["x", "--share"]) == 1
+    assert "node-04" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["gpu.out_of_memory"], "caching allocator"),
+        (["exit", "137"], "SIGKILL"),
+        (["signal", "9"], "SIGKILL"),
+        (["SIGKILL"], "SIGKILL"),
+        (["-9"], "SIGKILL"),
+        (["sigterm"], "SIGTERM"),
+        (["established"], "Direct lines prove it"),
+        (["storage_io"], "full disk"),
+        (["global", "rank"], "default process group"),
+        (["data-loading-stall"], "CPU side"),
+    ],
+)
+def test_explain_knows(words, told, capsys):
+    assert run(["explain", *words]) == 0
+    assert told in capsys.readouterr().out
+    assert run(["explain", *words, "--format", "json"]) == 0
+    assert told in capsys.readouterr().out
+
+
+def test_signatures_list_filters_and_gives_json(capsys):
+    assert run(["signatures", "list", "--role", "cause", "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {r["role"] for r in rows} == {"cause"}
+    assert "gpu.out_of_memory" in {r["id"] for r in rows}
+    assert run(["signatures", "list", "--text", "no such thing at all"]) == 0
+    assert capsys.readouterr().out == "0 signatures\n"
+
+
+def test_the_schema_is_printed(capsys):
+    assert run(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "firstfault.diagnosis/1"
+
+
+def test_every_command_of_the_table_loads_and_has_help(capsys):
+    for name in COMMANDS:
+        assert run([name, "--help"]) == 0
+        assert "Usage: firstfault " + name in capsys.readouterr().out
+
+
+def fresh(*words, stdin=None, **env):
+    held = {**os.environ, **env}
+    return subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, env=held, input=stdin, check=False, timeout=60
+    )
+
+
+def test_the_version_needs_nothing_but_us():
+    out = fresh(
+        "-c",
+        "import sys; sys.argv[1:] = ['--version']; from firstfault.cli.main import main\ntry: main()\nexcept SystemExit: pass\nprint(sorted({'click', 'msgspec', 'numpy', 'rich', 'hyperscan'} & set(sys.modules)))",
+    )
+    assert out.stdout.splitlines() == ["firstfault 0.1.0", "[]"]
+
+
+def test_the_help_loads_no_heavy_module():
+    out = fresh(
+        "-c",
+        "import sys; from firstfault.cli.main import run\nrun(['diagnose', '--help'])\nprint(sorted({'numpy', 'rich', 'hyperscan', 'jinja2', 'zstandard'} & set(sys.modules)))",
+    )
+    assert out.stdout.splitlines()[-1] == "[]"
+
+
+def test_a_reader_that_leaves_early_gets_no_traceback():
+    script = "import os, sys; from firstfault.cli.main import main; r, w = os.pipe(); os.close(r); os.dup2(w, 1); main(['schema'])"
+    out = fresh("-c", script)
+    assert out.stderr == ""
+
+
+def test_a_module_run_is_the_command():
+    out = fresh("-m", "firstfault", "--version")
+    assert (out.returncode, out.stdout) == (0, "firstfault 0.1.0\n")
+
+
+def test_new_signature_is_told_what_to_fill_in_and_passes_once_filled(tmp_path, capsys):
+    line = "[rank3]: 2026-01-02 03:04:05 ERROR mystore write failed: pool 7 is full at /mnt/x"
+    assert run(["signatures", "new", "storage.my_pool_full", "--dir", str(tmp_path), "--line", line]) == 0
+    assert run(["signatures", "check", str(tmp_path)]) == 2
+    assert "not filled in" in capsys.readouterr().out
+    file = tmp_path / "storage" / "my_pool_full.toml"
+    filled = "\n".join(
+        row.split("FILL IN")[0] + "filled." + ('"]' if row.startswith("advice") else '"')
+        if "= " in row and "FILL IN" in row
+        else row
+        for row in file.read_text(encoding="utf-8").splitlines()
+    )
+    file.write_text(filled, encoding="utf-8")
+    assert run(["signatures", "check", str(tmp_path)]) == 0, capsys.readouterr().out
+    assert run(["explain", "storage.my_pool_full", "--signatures", str(tmp_path)]) == 0
+    assert run(["signatures", "new", "storage.my_pool_full", "--dir", str(tmp_path)]) == 2
+    assert run(["signatures", "new", "Bad Name", "--dir", str(tmp_path)]) == 2
+
+
+def test_check_of_an_empty_folder_is_wrong_use(tmp_path, capsys):
+    assert run(["signatures", "check", str(tmp_path)]) == 2
+    assert "holds no signature" in capsys.readouterr().err
+
+
+GOOD = """title = "t"
+tier = "loop"
+role = "noise"
+patterns = ['{pattern}']
+meaning = "m."
+not_proof = "n."
+[[sources]]
+what = "w"
+date = "2026-01"
+[[match]]
+line = "{line}"
+[[no_match]]
+line = "something else"
+why = "another thing"
+"""
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line", "told"),
+    [
+        ("abcdef(?=g)", "abcdefg", "looks around"),
+        ("abcdefg$", "abcdefg", "anchor"),
+        ("abcdefg[^x]h", "abcdefgyh", "newline"),
+        ("abcdefg.*", "abcdefg", "open repeat"),
+        ("a.b", "axb", "dear"),
+        ("abcdef(", "abcdef(", "does not compile"),
+        ("abcdefgh", "xyz", "does not match"),
+        ("something", "something", "look-alike matches"),
+        (
+            "CUDA out of memory",
+            "CUDA out of memory. Tried to allocate 3 MiB",
+            "gpu.out_of_memory claims its example too",
+        ),
+    ],
+)
+def test_check_names_each_fault(tmp_path, capsys, pattern, line, told):
+    folder = tmp_path / "x"
+    folder.mkdir()
+    (folder / "y.toml").write_text(GOOD.format(pattern=pattern, line=line), encoding="utf-8")
+    assert run(["signatures", "check", str(tmp_path)]) == 2
+    assert told in capsys.readouterr().out
+
+
+def test_check_goes_on_after_a_broken_file(tmp_path, capsys):
+    folder = Path(tmp_path / "x")
+    folder.mkdir()
+    (folder / "a.toml").write_text("title = ", encoding="utf-8")
+    (folder / "b.toml").write_text(GOOD.format(pattern="abcdefgh", line="abcdefgh"), encoding="utf-8")
+    assert run(["signatures", "check", str(tmp_path)]) == 2
+    out = capsys.readouterr().out
+    assert "x/a.toml: not valid TOML" in out
+    assert "1 signatures read, 1 complaints in 1 files" in out
+
+
+def test_our_own_signatures_have_no_complaint():
+    from firstfault.signatures.check import check_signatures
+    from firstfault.signatures.library import load_library
+
+    library = load_library()
+    found = check_signatures(list(library.signatures), library)
+    # The cost of ours is measured, not guessed from literals.
+    assert [c for c in found if "is dear" not in c.what] == []

@@ -1,0 +1,85 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firstfault.privacy.identities import Identities
+
+GONE = [
+    ("node-04:2507:2594 [0] NCCL INFO Connection closed", ["node-04"]),
+    ("2023-12-17 16:40:02 10.0.3.21: step", ["10.0.3.21"]),
+    ("connect to [fe80::1ff:fe23:4567:890a]:29500 and fe80::1ff:fe23:4567:890a", ["fe80::1ff"]),
+    ("/lustre/fsw/proj_secret/users/jdoe/run/train.py", ["proj_secret", "jdoe", "lustre"]),
+    ('File "/home/jdoe/env/lib/python3.10/site-packages/torch/x.py", line 3', ["jdoe"]),
+    ("mail jane.doe@uni-x.edu please", ["jane.doe", "uni-x"]),
+    ("s3://acme-corpus/llm/shard-0001.tar", ["acme-corpus", "llm"]),
+    ("https://acme-corpus.s3.us-west-2.amazonaws.com/a", ["acme-corpus"]),
+    ("srun: error: gpu-a-17: task 3: Killed", ["gpu-a-17"]),
+    ("slurmstepd: error: *** JOB 4711 ON gpu-a-17 CANCELLED AT 2026", ["gpu-a-17"]),
+    ("failed to connect to (ip-node3.cluster.local, 29500)", ["ip-node3"]),
+    ("MASTER_ADDR=trainer0x MASTER_PORT=29500", ["trainer0x"]),
+    ("USER=jdoe jdoe's job", ["jdoe"]),
+    ("mac aa:bb:cc:dd:ee:0f and GPU-1b2c3d4e-1111-2222-3333-444455556666", ["aa:bb", "1b2c3d4e"]),
+    ("Mar  2 14:05:01 gpuhost9 kernel: NVRM: Xid", ["gpuhost9"]),
+    ("host : gpu-a-17.hpc.uni-x.edu (local_rank: 3)", ["gpu-a-17", "uni-x"]),
+]
+
+STAYS = [
+    "[rank3]: WorkNCCL(SeqNum=7727, OpType=BROADCAST) at 17:09:08, std::runtime_error c10::Error",
+    "torch 2.3.0a0+ebedce2 nccl 2.18.1 took 12.5 s",
+    "see https://github.com/pytorch/pytorch and /dev/shm, /tmp",
+    "loss 1.2/3.4 and/or 5/10 [00:12<00:30, 3.2it/s]",
+    "127.0.0.1:29500 0.0.0.0 ::1",
+    "NVRM: Xid (PCI:0000:41:00): 79",
+]
+
+
+@pytest.mark.parametrize(("text", "gone"), GONE, ids=range(len(GONE)))
+def test_identities_become_pseudonyms(text, gone):
+    people = Identities()
+    people.learn(text)
+    cleaned = people.clean(text)
+    for word in gone:
+        assert word not in cleaned, cleaned
+
+
+@pytest.mark.parametrize("text", STAYS)
+def test_ordinary_text_stays(text):
+    people = Identities()
+    people.learn(text)
+    assert people.clean(text) == text
+
+
+def test_one_host_has_one_pseudonym_short_or_long():
+    people = Identities()
+    people.learn_hosts(["gpu-a-17.hpc.example.edu", "gpu-a-18"])
+    assert (
+        people.clean("gpu-a-17 and gpu-a-17.hpc.example.edu, gpu-a-18, gpu-a-179")
+        == "host-1 and host-1, host-2, gpu-a-179"
+    )
+
+
+def test_a_path_keeps_its_last_part_and_the_installed_part():
+    people = Identities()
+    cleaned = people.clean("/home/jdoe/p/train.py /home/jdoe/p/data.py /x/lib/python3.10/site-packages/torch/a.py")
+    assert cleaned == "/path-1/train.py /path-1/data.py /path-2/lib/python3.10/site-packages/torch/a.py"
+
+
+def test_a_key_makes_pseudonyms_the_same_across_reports_and_another_key_others():
+    one, two, other = Identities(key=b"k"), Identities(key=b"k"), Identities(key=b"l")
+    two.pseudonym("host", "b")
+    assert one.pseudonym("host", "a") == two.pseudonym("host", "a") != other.pseudonym("host", "a")
+
+
+@given(st.text(max_size=300))
+def test_no_text_makes_it_raise(text):
+    people = Identities()
+    people.learn(text)
+    assert isinstance(people.clean(text), str)
+
+
+@given(st.lists(st.from_regex(r"\Agpu[a-z]-[0-9]{2}\Z"), min_size=1, max_size=5), st.text(max_size=80))
+def test_no_known_host_survives(hosts, text):
+    people = Identities()
+    people.learn_hosts(hosts)
+    cleaned = people.clean(f"{text} {hosts[0]}: {' '.join(hosts)}\n/{hosts[-1]}/x")
+    assert not any(f" {h}" in cleaned or f"/{h}" in cleaned for h in hosts)

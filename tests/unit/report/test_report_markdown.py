@@ -1,0 +1,105 @@
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from firstfault.model.diagnosis import ChainLink
+from firstfault.pipelines.publish import publish
+from firstfault.report.markdown import code, escape
+
+SECTIONS = [
+    "1. Job details",
+    "2. Timeline",
+    "3. Root-cause chain",
+    "4. Key files",
+    "5. Recommendations",
+    "Checks",
+    "Rival explanations",
+]
+SIDES = ["Storage side", "Client side", "Training configuration side"]
+
+
+def test_the_five_sections_stand_in_their_order_then_checks_and_rivals(build_diagnosis):
+    for diagnosis in (
+        build_diagnosis(),
+        build_diagnosis(chain=[], timeline=[], rivals=[], job={}, coverage=[], counts=[], attempts=[]),
+    ):
+        out = publish(diagnosis, "markdown", "secrets")
+        assert re.findall(r"^## (.*)$", out, re.MULTILINE) == SECTIONS
+        heads = re.findall(r"^### (.*)$", out, re.MULTILINE)
+        assert [h for h in heads if h in SIDES] == SIDES
+
+
+def test_every_cited_line_has_its_file_and_line(build_diagnosis):
+    out = publish(build_diagnosis(), "markdown", "secrets")
+    assert out.count("`error-4711-4.out:1893`") >= 4
+    assert "`error-4711-0.out:20`" in out
+    assert "rank 5 waited for rank 37" in out
+    assert "9: 2, 10: 1" in out
+
+
+def inline(markdown):
+    """What a reader sees, and which kinds of markup a line of Markdown gives."""
+    tokens = MarkdownIt("commonmark").enable(["strikethrough", "table"]).parse(markdown)
+    kinds = {t.type for t in tokens} | {c.type for t in tokens for c in t.children or []}
+    words = "".join(c.content for t in tokens for c in t.children or [])
+    return words, kinds
+
+
+HOSTILE = [
+    "# a",
+    "- a",
+    "1. a",
+    "1) a",
+    "[x](y)",
+    "![x](y)",
+    "<b>x</b>",
+    "`x`",
+    "*x*",
+    "_x_",
+    "__x__",
+    "~~x~~",
+    "a|b",
+    "&lt;",
+    "+ a",
+    "===",
+    "\\*",
+    "> q",
+    "http://x.y",
+    "a__b__c",
+    "*a_b*",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_escaped_text_is_plain_text(text):
+    words, kinds = inline(escape(text))
+    assert words == text
+    assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special"}
+
+
+@settings(max_examples=200)
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=40).map(str.strip).filter(bool))
+@example("1.")
+@example("  # x")
+def test_any_escaped_text_is_plain_text(text):
+    words, kinds = inline(escape(text))
+    assert words == text.strip()
+    assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special"}
+
+
+@settings(max_examples=200)
+@given(st.text(st.characters(min_codepoint=32, max_codepoint=126), min_size=1, max_size=40).filter(lambda t: t.strip()))
+def test_any_code_span_shows_the_text_as_it_is(text):
+    tokens = MarkdownIt("commonmark").parseInline(code(text))[0].children
+    assert [t.type for t in tokens] == ["code_inline"]
+    assert tokens[0].content == text
+
+
+def test_log_text_cannot_make_a_heading_or_end_a_list(build_diagnosis):
+    evil = "x` </code>\n## 9. Forged\n<script>"
+    out = publish(build_diagnosis(evil, chain=[ChainLink(what=evil, why=evil)]), "markdown", "secrets")
+    assert re.findall(r"^## (.*)$", out, re.MULTILINE) == SECTIONS
+    assert "<script>" not in MarkdownIt("commonmark").render(out)

@@ -1,0 +1,114 @@
+import re
+import unicodedata
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firstfault.model.diagnosis import Action, ChainLink, CoverageRow, Culprits, Verdict
+from firstfault.model.words import ActionKind, Category, CoverageState, Strength
+from firstfault.pipelines.publish import publish
+from firstfault.report.text import columns, wrap
+
+EVIL = "\x1b]0;owned\x07\x1b[2J[rank3]: \u202eboom\u202c\x9b31m `*_[x](javascript:1)<b> | \r\n done\u200b"
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 120])
+def test_no_line_is_wider_than_the_page(build_diagnosis, width):
+    text = publish(build_diagnosis("x" * 400 + " 日本語" * 40), "text", "secrets", width=width)
+    assert max(columns(line) for line in text.splitlines()) <= width
+
+
+def test_it_is_one_screen_even_where_much_is_known(build_diagnosis):
+    links = [ChainLink(what=f"step {i}", why="because", evidence=[]) for i in range(40)]
+    rows = [CoverageRow(file=f"f{i}", state=CoverageState.SKIPPED, reason="binary") for i in range(200)]
+    rows.append(CoverageRow(file="log", state=CoverageState.READ))
+    text = publish(build_diagnosis("y " * 200, chain=links, coverage=rows), "text", "secrets", width=100)
+    assert len(text.splitlines()) <= 45
+    assert "35 steps between" in text
+    assert "and 197 more" in text
+
+
+def test_it_says_all_that_one_screen_must(build_diagnosis):
+    text = publish(build_diagnosis(), "text", "secrets")
+    for needed in (
+        "FAILED",
+        "supported: lines favour it",
+        "Rank 37 (node-04) never entered",
+        "rank 37 on node-04 (established",
+        "error-4711-4.out:1893",
+        "127 of 128 ranks seen",
+        "error-4711-7.out",
+        "core.88 (binary)",
+        "Rerun from the last checkpoint",
+        "exit code 1: a failure was found",
+        "41 of 41 cited lines",
+    ):
+        assert needed in " ".join(text.split()), needed
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "json"])
+def test_log_text_acts_nowhere(build_diagnosis, form):
+    out = publish(build_diagnosis(EVIL), form, "secrets")
+    bad = [c for c in out if c != "\n" and unicodedata.category(c) in {"Cc", "Cf"}]
+    assert not bad, bad
+
+
+@settings(max_examples=60)
+@given(st.text(max_size=200), st.sampled_from(["text", "markdown", "json"]), st.integers(40, 130))
+def test_any_log_text_is_printable_everywhere(build_diagnosis, text, form, width):
+    out = publish(build_diagnosis(text), form, "secrets", width=width)
+    assert not [c for c in out if c != "\n" and unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
+    out.encode("utf-8")
+
+
+def test_colour_changes_no_letter(build_diagnosis):
+    plain = publish(build_diagnosis(), "text", "secrets", color=False)
+    painted = publish(build_diagnosis(), "text", "secrets", color=True)
+    assert "\x1b[" in painted
+    assert "\x1b" not in plain
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+
+
+def test_raw_says_that_secrets_are_in_it(build_diagnosis):
+    assert "SECRETS ARE NOT REMOVED" in publish(build_diagnosis(), "text", "none")
+    assert "SECRETS ARE NOT REMOVED" not in publish(build_diagnosis(), "text", "secrets")
+
+
+def test_unknown_is_said_as_unknown(build_diagnosis):
+    verdict = build_diagnosis().verdict
+    unknown = Verdict(
+        failed=None,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary="The log stops.",
+        culprits=Culprits(),
+        first_failed=verdict.first_failed,
+        trigger=None,
+        classes=verdict.classes,
+        action=Action(kind=ActionKind.COLLECT_MORE, steps=["Get the scheduler's record."]),
+    )
+    text = publish(build_diagnosis(verdict=unknown), "text", "secrets")
+    assert text.startswith("NOT DECIDABLE  the evidence does not say")
+    assert "nobody can be named" in text
+    assert "exit code 3" in text
+
+
+def test_the_drain_command_is_given_only_for_hosts_that_are_left_out(build_diagnosis):
+    verdict = build_diagnosis().verdict
+
+    def said(kind, hostlist):
+        action = Action(kind=kind, exclude_hosts=["a"], exclude_hostlist=hostlist)
+        changed = Verdict(**{**{f: getattr(verdict, f) for f in verdict.__struct_fields__}, "action": action})
+        return publish(build_diagnosis(verdict=changed), "text", "secrets", width=120)
+
+    assert "scontrol update NodeName='node-[01-02]'" in said(ActionKind.RESTART_WITHOUT, "node-[01-02]")
+    assert "scontrol" not in said(ActionKind.FIX_AND_RERUN, "node-[01-02]")
+    assert "scontrol" not in said(ActionKind.RESTART_WITHOUT, "node'; rm -rf /'")
+
+
+@given(st.text(max_size=120), st.integers(4, 60))
+def test_wrapping_loses_nothing_but_blanks(text, width):
+    lines = wrap(text, width)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+    assert all(columns(line) <= width for line in lines)
