@@ -11,7 +11,7 @@ from firstfault.analysis.answer import Answer
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.naive import Naive, naive_readings
-from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, silence
+from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, mismatch, silence
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
 
@@ -69,7 +69,7 @@ def ask(scene: Scene) -> Answer:
         answer = question(scene)
         if answer is not None:
             return answer
-    for fallback in (hang.ask, silence.ask_exits, silence.ask_peers, silence.ask_stopped, silence.ask_effects):
+    for fallback in (mismatch.ask, hang.ask, silence.ask_exits, silence.ask_peers, silence.ask_stopped, silence.ask_effects):
         answer = fallback(scene)
         if answer is not None:
             return answer
