@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event
 
 
+MOST_NAMED = 8
+"""More silent ranks than this are a gap in the logs, or a fault of more than single ranks; none of them is named."""
+
+
 class Row(Struct, frozen=True):
     """One row of the decision table."""
 
@@ -78,6 +82,11 @@ def _silent(seen: Picture) -> Answer:
     strength = Strength.SUPPORTED if few(len(ranks), seen.where.total) else Strength.POSSIBLE
     if not (_log_goes_on(seen) or stated):
         strength = strength.at_most(Strength.POSSIBLE)
+    if len(ranks) > 1 and not seen.state.coordinated and not stated:
+        # Before dumps were coordinated a launcher could end ranks before their own watchdogs fired.
+        strength = strength.at_most(Strength.POSSIBLE)
+    if len(ranks) > MOST_NAMED:
+        return _unaccounted(seen)
     if _sub_groups(seen) and not fits_every_hole(seen.state, ranks):
         strength = strength.at_most(Strength.POSSIBLE)
     return stall(seen, ranks, strength, (), "is not among those that waited in")
@@ -173,6 +182,7 @@ def _inside(seen: Picture) -> Answer:
             f"missing, so the collective itself was stuck. No line says where.{start}",
             *remarks(seen),
         ),
+        trigger=first_line(seen.nearest) if first and seen.nearest is not None else None,
         proof=lines,
         classes=Classes(
             domain=Domain.COMMUNICATION,
@@ -222,10 +232,16 @@ def _silent_applies(seen: Picture) -> bool:
         return False
     if not any(together(g) for g in seen.state.stuck if g.comparable and not g.p2p):
         return False
-    if few(len(missing), seen.where.total):
+    if few(len(missing), seen.where.total) and _enough_wait(seen, len(missing)):
         return True
     ranks, _ = narrowed(missing, seen.seen(missing), seen.scene)
     return ranks != missing and few(len(ranks), seen.where.total)
+
+
+def _enough_wait(seen: Picture, missing: int) -> bool:
+    """Whether the size of the job is witnessed, or those that wait are so many that the log is more than a piece of one."""
+    waiting = len(seen.where.waiting)
+    return seen.where.witnessed or (waiting >= 2 and waiting >= 2 * missing)
 
 
 def _rest_waits(seen: Picture) -> bool:

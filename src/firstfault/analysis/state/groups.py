@@ -141,6 +141,8 @@ class HangState(Struct, frozen=True, kw_only=True):
     """Works of which it is not known which rank reports them."""
     assumed: bool
     """Whether ranks were taken from `[Rank n]` because everything speaks for one group that is the whole job."""
+    coordinated: bool
+    """Whether processes told each other of the time-out, so that every living one had the chance to speak."""
     other: tuple[Event, ...]
     """Lines about the hang that hold neither counters nor works."""
     world: int | None
@@ -192,6 +194,7 @@ def hang_state(scene: Scene) -> HangState:
         own=own,
         unplaced=tuple(w for w in works if w.rank is None),
         assumed=assumed,
+        coordinated=bool(said.signals or said.own_signal),
         other=said.other,
         world=world,
         world_event=world_event,
@@ -235,7 +238,7 @@ def _assume(scene: Scene, works: Sequence[Work], states: Sequence[State]) -> tup
         for f in scene.failures
     )
     world = scene.complete.expected
-    if locals_differ or failures_differ or (world is not None and (max(seen) >= world or 2 * max(seen) < world)):
+    if locals_differ or failures_differ or (world is not None and (max(seen) >= world or 2 * (max(seen) + 1) < world)):
         return list(works), False
     if world is None and len(scene.complete.hosts) > 1:
         return list(works), False
