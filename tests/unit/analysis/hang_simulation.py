@@ -6,8 +6,8 @@ Every line follows from the state of its rank. Lines go through the real signatu
 from __future__ import annotations
 
 import calendar
-import random
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.scene import build_scene
@@ -18,10 +18,15 @@ from firstfault.readers.identity import body_starts, locate, profile_source
 from firstfault.signatures.library import load_library
 from firstfault.signatures.match import Matcher
 
+if TYPE_CHECKING:
+    import random
+
 LIBRARY = load_library()
 WANTED = ("nccl.", "torch.", "gloo.", "launcher.", "lightning.", "storage.retry", "data.preparing")
 MATCHERS = {
-    s.id: Matcher(s.spec) for s in LIBRARY.signatures if s.id.startswith(WANTED) or {"world_size", "node_list"} & set(s.spec.facts)
+    s.id: Matcher(s.spec)
+    for s in LIBRARY.signatures
+    if s.id.startswith(WANTED) or {"world_size", "node_list"} & set(s.spec.facts)
 }
 ABOUT_COLLECTIVES = (
     "nccl.collective_timeout", "nccl.watchdog_state", "nccl.dump_signal_own", "nccl.dump_signal_other",
@@ -137,7 +142,11 @@ class Job:
 
     def _work(self, group: GroupSim, rank: int, member: Member) -> str:
         out = member.numel_in if member.numel_out is None else member.numel_out
-        size = f"TensorShape=[{member.numel_in}]" if self.version == "1.13" else f"NumelIn={member.numel_in}, NumelOut={out}"
+        size = (
+            f"TensorShape=[{member.numel_in}]"
+            if self.version == "1.13"
+            else f"NumelIn={member.numel_in}, NumelOut={out}"
+        )
         seq = member.completed + 1 if member.seq is None else member.seq
         return (
             f"[Rank {group.ranks.index(rank)}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
@@ -151,7 +160,9 @@ class Job:
             seq = member.completed + 1 if member.seq is None else member.seq
             counters = f"last enqueued NCCL work: {member.enqueued}, last completed NCCL work: {member.completed}."
             if self.version == "2.3":
-                lines.append(self._prefix(rank, 1537) + f"{self._pg(group, rank)} Timeout at NCCL work: {seq}, {counters}")
+                lines.append(
+                    self._prefix(rank, 1537) + f"{self._pg(group, rank)} Timeout at NCCL work: {seq}, {counters}"
+                )
             elif self.version == "2.4":
                 lines.append(
                     self._prefix(rank, 1664)
@@ -170,7 +181,14 @@ class Job:
         member = group.members[rank]
         own = bool(self._stuck(rank))
         who = "this local rank" if own else f" rank {signaller}"
-        lines = [] if own else [self._prefix(rank, 1589) + f"{self._pg(group, rank)} Observed flight recorder dump signal from another rank via TCPStore."]
+        lines = (
+            []
+            if own
+            else [
+                self._prefix(rank, 1589)
+                + f"{self._pg(group, rank)} Observed flight recorder dump signal from another rank via TCPStore."
+            ]
+        )
         lines.append(
             self._prefix(rank, 1650)
             + f"{self._pg(group, rank)} Received a dump signal due to a collective timeout from {who} and we will try our best to dump the debug "
@@ -185,7 +203,11 @@ class Job:
         group, member = stuck[0]
         down = "To avoid data inconsistency, we are taking the entire process down."
         what = f"Process group watchdog thread terminated with exception: {self._work(group, rank, member)}"
-        pg = self._pg(group, rank) + " " if self.version not in {"1.13", "2.1"} else f"[Rank {group.ranks.index(rank)}] NCCL "
+        pg = (
+            self._pg(group, rank) + " "
+            if self.version not in {"1.13", "2.1"}
+            else f"[Rank {group.ranks.index(rank)}] NCCL "
+        )
         return [self._prefix(rank, 695) + down, self._prefix(rank, 1895) + pg + what]
 
 
@@ -237,7 +259,10 @@ def _events(source, raw, text, offset, line, profile):
         when = When()
         if place.stamp is not None and place.stamp.month is not None:
             stamp = place.stamp
-            at = calendar.timegm((2026, stamp.month, stamp.day, stamp.hour, stamp.minute, int(stamp.second))) + stamp.second % 1
+            at = (
+                calendar.timegm((2026, stamp.month, stamp.day, stamp.hour, stamp.minute, int(stamp.second)))
+                + stamp.second % 1
+            )
             when = When(earliest=at, latest=at, yeared=False)
         events.append(
             Event(

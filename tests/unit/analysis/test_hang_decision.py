@@ -3,14 +3,13 @@
 import random
 
 import pytest
+from hang_simulation import COORDINATED, VERSIONS, GroupSim, Job, Member, default_group, parse, stalled
 
 from firstfault.analysis.questions import hang, mismatch
 from firstfault.analysis.state.groups import Part, hang_state
 from firstfault.analysis.state.nodes import expand_hosts
 from firstfault.analysis.state.picture import few, picture
 from firstfault.model.words import Category, Phase, Scope, Strength
-
-from hang_simulation import COORDINATED, VERSIONS, GroupSim, Job, Member, default_group, parse, stalled
 
 
 def decided(job, *, seed=1, step=100, keep=None):
@@ -261,12 +260,16 @@ def test_retries_that_go_on_on_the_host_of_the_late_rank_are_its_reason():
 
 
 def test_one_retry_is_no_reason():
-    job = stalled(16, "2.6", {13}, quiet={13}, extra=[(13, "Got disconnected from remote data host. Retrying in 5sec [1/20]")])
+    job = stalled(
+        16, "2.6", {13}, quiet={13}, extra=[(13, "Got disconnected from remote data host. Retrying in 5sec [1/20]")]
+    )
     assert decided(job, step=None)[1].category is Category.UNKNOWN
 
 
 def test_preparation_of_data_while_others_wait_is_a_stall():
-    bar = "[rank0]:Running tokenizer on dataset (num_proc=8):  12%|#2        | 1200/10000 [00:12<01:28, 99.10 examples/s]"
+    bar = (
+        "[rank0]:Running tokenizer on dataset (num_proc=8):  12%|#2        | 1200/10000 [00:12<01:28, 99.10 examples/s]"
+    )
     job = stalled(4, "2.3", {0}, quiet={0}, extra=[(0, bar)], at=3)
     row, answer, _ = decided(job, step=None)
     assert row == "silent"
@@ -322,7 +325,9 @@ def test_lines_that_are_lost_never_make_the_verdict_confidently_wrong(version, s
         assert late in answer.culprits.ranks
 
 
-@pytest.mark.parametrize(("number", "total", "expected"), [(1, 2, True), (0, 4, False), (2, 4, False), (4, 16, True), (16, 16, False)])
+@pytest.mark.parametrize(
+    ("number", "total", "expected"), [(1, 2, True), (0, 4, False), (2, 4, False), (4, 16, True), (16, 16, False)]
+)
 def test_few(number, total, expected):
     assert few(number, total) is expected
 

@@ -7,6 +7,7 @@ by the prefix of a line, or where all lines agree that there is one group and it
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from firstfault.model.words import Mark, Word
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from firstfault.analysis.case import Case
     from firstfault.analysis.scene import Scene
 
 UNNAMED = "?"
@@ -169,8 +171,18 @@ def positions(group: Group) -> dict[int, tuple[Cell, ...]]:
     return {at: tuple(by[at]) for at in sorted(by)}
 
 
+_FOLDED: WeakKeyDictionary[Case, HangState] = WeakKeyDictionary()
+
+
 def hang_state(scene: Scene) -> HangState:
-    """Folds the events of one attempt; empty groups where no line states anything."""
+    """Folds the events of one attempt, once; empty groups where no line states anything."""
+    done = _FOLDED.get(scene.case)
+    if done is None:
+        done = _FOLDED[scene.case] = _fold(scene)
+    return done
+
+
+def _fold(scene: Scene) -> HangState:
     said = spoken(scene)
     works = assign_groups(said.works, said.states)
     states = list(said.states)

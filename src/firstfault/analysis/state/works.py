@@ -95,8 +95,8 @@ class Spoken(Struct, frozen=True, kw_only=True):
 
 def number(fields: dict[str, str], name: str) -> int | None:
     """A field as a number; None where it is missing or was never set by the program."""
-    value = fields.get(name, "")
-    if not value.lstrip("-").isdecimal():
+    value = fields.get(name)
+    if value is None or not value.lstrip("-").isdecimal():
         return None
     parsed = int(value)
     return parsed if -1 <= parsed < ABSENT else None
