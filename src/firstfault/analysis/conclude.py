@@ -65,11 +65,11 @@ def conclude(seen: Observations, library: Library, attempt: int | Literal["last"
 
 def ask(scene: Scene) -> Answer:
     """Asks the questions in order; the first that has an answer wins."""
-    for question in (good_end.ask, exit_hang.ask, first_fault.ask):
+    for question in (good_end.ask, exit_hang.ask, mismatch.ask, first_fault.ask):
         answer = question(scene)
         if answer is not None:
             return answer
-    for fallback in (mismatch.ask, hang.ask, silence.ask_exits, silence.ask_peers, silence.ask_stopped, silence.ask_effects):
+    for fallback in (hang.ask, silence.ask_exits, silence.ask_peers, silence.ask_stopped, silence.ask_effects):
         answer = fallback(scene)
         if answer is not None:
             return answer

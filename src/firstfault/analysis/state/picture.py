@@ -89,24 +89,30 @@ def _named(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[Globa
     sub-group is known, and none of the numbers is beyond the job or of a rank that reports a wait itself.
     """
     waited = {scene.roster.rank(e) for e in state.other if e.signature == BARRIER}
+    best: tuple[tuple[GlobalRank, ...], Event | None] = ((), None)
     for event in state.other:
         if event.signature not in {BARRIER, DESYNC}:
             continue
-        listed = event.fields.get("peer" if event.signature == BARRIER else "ranks", "")
-        numbers = sorted({int(n) for n in _NUMBERS.findall(listed)})
-        own = scene.roster.rank(event)
-        inner = event.fields.get("group_rank", "")
-        if not numbers or any(not g.default for g in state.groups):
-            continue
-        if own is not None and inner.isdecimal() and int(inner) != own:
-            continue
-        world = scene.complete.expected
-        if (world is not None and (numbers[-1] >= world or 2 * len(numbers) > world)) or own in numbers:
-            continue
-        ranks = tuple(GlobalRank(n) for n in numbers)
-        if not {*where.waiting, *waited} & set(ranks):
-            return ranks, event
-    return (), None
+        ranks = _listed(scene, state, event)
+        if len(ranks) > len(best[0]) and not {*where.waiting, *waited} & set(ranks):
+            best = (ranks, event)
+    return best
+
+
+def _listed(scene: Scene, state: HangState, event: Event) -> tuple[GlobalRank, ...]:
+    """The ranks that one report names, where they can be taken for global; else none."""
+    listed = event.fields.get("peer" if event.signature == BARRIER else "ranks", "")
+    numbers = sorted({int(n) for n in _NUMBERS.findall(listed)})
+    own = scene.roster.rank(event)
+    inner = event.fields.get("group_rank", "")
+    if not numbers or any(not g.default for g in state.groups):
+        return ()
+    if own is not None and ((inner.isdecimal() and int(inner) != own) or own in numbers):
+        return ()
+    world = scene.complete.expected
+    if world is not None and (numbers[-1] >= world or 2 * len(numbers) > world):
+        return ()
+    return tuple(GlobalRank(n) for n in numbers)
 
 
 def narrowed(

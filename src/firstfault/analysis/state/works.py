@@ -25,6 +25,8 @@ DUMP = re.compile(r"[Rr]eceived a (?:dump signal|global timeout)|Observed flight
 TOLD = re.compile(r"from {1,2}rank -?\d|from another rank|another rank via")
 """A dump that somebody else asked for."""
 _SHAPE = re.compile(r"TensorShape=(\[[\d, ]*\])")
+_WORK = re.compile(r"\bWork\w{0,8}\(")
+"""A work as ProcessGroupNCCL prints it; gloo names no work, and the late rank may print the same line as the others."""
 _HAS_ID = re.compile(r"PG ID \d")
 ABSENT = 1 << 62
 """Numbers above are (size_t)-1 or memory that was never set."""
@@ -141,11 +143,7 @@ def spoken(scene: Scene) -> Spoken:
                 states.append(_state(event, rank, dump=True))
         elif event.fields.get("last_enqueued") is not None:
             states.append(_state(event, rank, dump=False))
-        elif (
-            "op" in event.fields
-            and (event.fields.get("ran_ms") or event.fields.get("timeout_ms") or "seq" in event.fields)
-            and "ranks" not in event.fields
-        ):
+        elif "op" in event.fields and ("seq" in event.fields or _WORK.search(event.text)) and "ranks" not in event.fields:
             works.append(_work(event, rank))
         elif event.signature != TERMINATED:
             other.append(event)
