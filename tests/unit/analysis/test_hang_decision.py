@@ -46,7 +46,7 @@ def test_a_rank_that_says_nothing_while_all_others_wait_is_named_without_a_reaso
     row, answer, _ = decided(stalled(16, version, {5}, quiet={5}))
     assert row == "silent"
     assert answer.culprits.ranks == (5,)
-    assert answer.culprits.strength is Strength.SUPPORTED
+    assert answer.culprits.strength is (Strength.SUPPORTED if version in COORDINATED else Strength.POSSIBLE)
     assert answer.category is Category.UNKNOWN
     assert answer.strength is Strength.UNKNOWN
 
@@ -58,9 +58,11 @@ def test_two_ranks_outside_are_both_named(version):
     assert answer.culprits.ranks == (3, 12)
 
 
-def test_two_silent_ranks_of_a_version_that_does_not_coordinate_are_only_possible():
-    _, answer, _ = decided(stalled(16, "2.1", {3, 12}, quiet={3, 12}))
-    assert answer.culprits.strength.level <= Strength.POSSIBLE.level
+@pytest.mark.parametrize(("version", "strength"), [("2.1", Strength.POSSIBLE), ("2.6", Strength.SUPPORTED)])
+def test_silence_counts_less_where_processes_did_not_tell_each_other(version, strength):
+    _, answer, _ = decided(stalled(16, version, {3, 12}, quiet={3, 12}))
+    assert answer.culprits.ranks == (3, 12)
+    assert answer.culprits.strength is strength
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -82,7 +82,7 @@ def _silent(seen: Picture) -> Answer:
     strength = Strength.SUPPORTED if few(len(ranks), seen.where.total) else Strength.POSSIBLE
     if not (_log_goes_on(seen) or stated):
         strength = strength.at_most(Strength.POSSIBLE)
-    if len(ranks) > 1 and not seen.state.coordinated and not stated:
+    if not seen.state.coordinated and not stated:
         # Before dumps were coordinated a launcher could end ranks before their own watchdogs fired.
         strength = strength.at_most(Strength.POSSIBLE)
     if len(ranks) > MOST_NAMED:

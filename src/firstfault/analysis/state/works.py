@@ -143,7 +143,9 @@ def spoken(scene: Scene) -> Spoken:
                 states.append(_state(event, rank, dump=True))
         elif event.fields.get("last_enqueued") is not None:
             states.append(_state(event, rank, dump=False))
-        elif "op" in event.fields and ("seq" in event.fields or _WORK.search(event.text)) and "ranks" not in event.fields:
+        elif (
+            "op" in event.fields and ("seq" in event.fields or _WORK.search(event.text)) and "ranks" not in event.fields
+        ):
             works.append(_work(event, rank))
         elif event.signature != TERMINATED:
             other.append(event)
