@@ -338,3 +338,17 @@ def test_hostlists_are_expanded():
     assert expand_hosts("node[008-010,12],login1") == ("node008", "node009", "node010", "node12", "login1")
     assert expand_hosts("pool0-[2942-2943]") == ("pool0-2942", "pool0-2943")
     assert expand_hosts("a[0-99999999]") == ()
+
+
+def test_ranks_that_horovod_calls_missing_are_the_late_ones():
+    lines = [
+        "[1,0]<stderr>:Missing ranks:",
+        "[1,0]<stderr>:5: [horovod_allreduce.157]",
+        "[1,0]<stderr>:6: [horovod_allreduce.157]",
+    ]
+    answer = hang.ask(parse({0: lines}))
+    assert answer is not None
+    assert answer.culprits.ranks == (5, 6)
+    assert answer.category is Category.UNKNOWN
+    assert answer.trigger is not None
+    assert "5: [horovod" in answer.trigger.text

@@ -16,6 +16,9 @@ from firstfault.model.evidence import Event, GlobalRank
 _NUMBERS = re.compile(r"\d+")
 BARRIER = "gloo.monitored_barrier_failed"
 DESYNC = "nccl.desync_laggards"
+HOROVOD = "framework.horovod_stall"
+REPORTS = {BARRIER: "peer", DESYNC: "ranks", HOROVOD: "peer"}
+"""Signatures of reports that list late ranks, with the field that lists them."""
 FROZEN = frozenset({"nccl.heartbeat_lost", "nccl.watchdog_stuck", "nccl.gil_not_acquired"})
 """Signatures by which a process says that its own watchdog or interpreter is stuck."""
 
@@ -91,17 +94,19 @@ def _named(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[Globa
     waited = {scene.roster.rank(e) for e in state.other if e.signature == BARRIER}
     best: tuple[tuple[GlobalRank, ...], Event | None] = ((), None)
     for event in state.other:
-        if event.signature not in {BARRIER, DESYNC}:
+        if event.signature not in REPORTS:
             continue
         ranks = _listed(scene, state, event)
+        if event.signature == HOROVOD and best[1] is not None:
+            ranks = tuple(sorted({*best[0], *ranks}))  # one line names one rank
         if len(ranks) > len(best[0]) and not {*where.waiting, *waited} & set(ranks):
-            best = (ranks, event)
+            best = (ranks, best[1] if event.signature == HOROVOD and best[1] is not None else event)
     return best
 
 
 def _listed(scene: Scene, state: HangState, event: Event) -> tuple[GlobalRank, ...]:
     """The ranks that one report names, where they can be taken for global; else none."""
-    listed = event.fields.get("peer" if event.signature == BARRIER else "ranks", "")
+    listed = event.fields.get(REPORTS[event.signature], "")
     numbers = sorted({int(n) for n in _NUMBERS.findall(listed)})
     own = scene.roster.rank(event)
     inner = event.fields.get("group_rank", "")
