@@ -9,9 +9,10 @@ from firstfault.analysis.wording import duration, ranks_text
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
-    from firstfault.analysis.state.groups import Group
+    from firstfault.analysis.state.groups import Cell, Group, HangState
     from firstfault.analysis.state.picture import Picture
     from firstfault.analysis.state.works import Work
+    from firstfault.model.evidence import GlobalRank
 
 LONGER = 1.5
 """A work that ran this many times its timeout was not looked at in time."""
@@ -116,3 +117,27 @@ def accounted(picture: Picture) -> str:
     where = picture.where
     total = f"{where.total}" if where.witnessed else f"at least {where.total}"
     return f"{where.accounted} of {total} ranks are accounted for"
+
+
+def rank_notes(state: HangState) -> dict[GlobalRank, str]:
+    """What is known of each rank at the hang, for a table: its part, and in each group its counters and stuck work.
+
+    Groups in which a rank is neither stuck nor beside others that are, are left out.
+    """
+    notes: dict[GlobalRank, list[str]] = {rank: [str(part)] for rank, part in state.parts.items()}
+    for group in state.stuck:
+        for rank, cell in sorted(group.cells.items()):
+            notes.setdefault(rank, []).append(f"{group.title}: {_cell(cell)}")
+    return {rank: "; ".join(texts) for rank, texts in sorted(notes.items())}
+
+
+def _cell(cell: Cell) -> str:
+    parts = []
+    if cell.work is not None:
+        size = f" of {cell.work.numel_in}" if cell.work.numel_in is not None else ""
+        parts.append(f"stuck in {cell.work.op} {'?' if cell.work.seq is None else cell.work.seq}{size}")
+    if cell.enqueued is not None:
+        parts.append(f"enqueued {cell.enqueued}, completed {'?' if cell.completed is None else cell.completed}")
+    if cell.idle:
+        parts.append("nothing in flight")
+    return ", ".join(parts) or "no counters"

@@ -246,7 +246,7 @@ def parse(files: dict[int, list[str]], *, step: int | None = None):
 
 def _events(source, raw, text, offset, line, profile):
     starts = body_starts(raw, profile)
-    asked = ABOUT_COLLECTIVES if "ProcessGroupNCCL.cpp" in text else MATCHERS
+    asked = ABOUT_COLLECTIVES if "ProcessGroupNCCL.cpp" in text and "got stuck" not in text else MATCHERS
     found = {name: ms for name in asked if (ms := MATCHERS[name].find(raw, starts))}
     dropped = {g for name in found for g in LIBRARY.by_id[name].refines}
     if any(not LIBRARY.by_id[n].generic for n in found):

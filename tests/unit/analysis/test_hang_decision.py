@@ -5,6 +5,7 @@ import random
 import pytest
 from hang_simulation import COORDINATED, VERSIONS, GroupSim, Job, Member, default_group, parse, stalled
 
+from firstfault.analysis.hang_words import rank_notes
 from firstfault.analysis.questions import hang, mismatch
 from firstfault.analysis.state.groups import Part, hang_state
 from firstfault.analysis.state.nodes import expand_hosts
@@ -352,3 +353,34 @@ def test_ranks_that_horovod_calls_missing_are_the_late_ones():
     assert answer.category is Category.UNKNOWN
     assert answer.trigger is not None
     assert "5: [horovod" in answer.trigger.text
+
+
+def test_a_process_that_died_before_anybody_timed_out_makes_the_wait_an_effect():
+    dead = (
+        "E0415 09:40:00.000000 281322 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: -9) "
+        "local_rank: 5 (pid: 40005) of binary: /opt/venv/bin/python3"
+    )
+    job = stalled(16, "2.6", {5}, quiet={5}, extra=[(5, dead)])
+    scene = parse(job.lines(random.Random(1)), step=100)
+    assert scene.hang is not None
+    assert hang.ask(scene) is None
+
+
+def test_a_rank_whose_own_watchdog_is_stuck_is_named_as_possible():
+    stuck = (
+        "[rank5]:[E415 10:20:00.000000001 ProcessGroupNCCL.cpp:1870] [PG ID 0 PG GUID 0(default_pg) Rank 5] "
+        "ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress in monitoring enqueued collectives."
+    )
+    job = stalled(16, "2.6", {5}, quiet={5}, extra=[(5, stuck)])
+    row, answer, _ = decided(job)
+    assert row == "frozen"
+    assert answer.culprits.ranks == (5,)
+    assert answer.culprits.strength is Strength.POSSIBLE
+    assert answer.category is Category.UNKNOWN
+
+
+def test_the_notes_of_a_table_tell_each_rank_with_its_counters():
+    notes = rank_notes(hang_state(decided(stalled(16, "2.6", {5}))[2]))
+    assert len(notes) == 16
+    assert notes[5].startswith("notified; the default group: enqueued 7726, completed 7726")
+    assert "stuck in ALLREDUCE 7727 of 26214400, enqueued 7728" in notes[4]

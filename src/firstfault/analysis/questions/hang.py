@@ -6,6 +6,7 @@ a rank can be certain to have stayed away while its reason is unknown. A time-ou
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,8 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Answer, Classes, Named
 from firstfault.analysis.hang_answers import COLLECT, RECORD, from_hang, join, remarks, stall, undecided, waiters
 from firstfault.analysis.hang_words import accounted, collective, first_collective, waited
-from firstfault.analysis.order import sort_key
+from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.state.exits import TOLD, signal_of
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few, narrowed, picture
 from firstfault.analysis.state.standing import absent_cells, first_line, fits_every_hole, together
@@ -23,6 +25,7 @@ from firstfault.analysis.wording import hosts_text, ranks_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
+    from firstfault.analysis.hangs import Hang
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Event
 
@@ -41,10 +44,16 @@ class Row(Struct, frozen=True):
 
 def ask(scene: Scene) -> Answer | None:
     """The answer where ranks waited too long and nothing else is known; else None."""
-    if scene.hang is None:
+    if scene.hang is None or _somebody_died(scene, scene.hang):
         return None
     seen = picture(scene)
     return decide(seen)[1]
+
+
+def _somebody_died(scene: Scene, hang: Hang) -> bool:
+    """Whether a process is reported to have ended by itself before anybody timed out: then the wait is its effect."""
+    ended = [e for e in scene.deaths if signal_of(e) not in {*TOLD, signal.SIGABRT}]
+    return any(first(e, hang.first) is True for e in ended)
 
 
 def decide(seen: Picture) -> tuple[str, Answer]:
@@ -111,15 +120,15 @@ def _behind(seen: Picture) -> Answer:
 def _frozen(seen: Picture) -> Answer:
     """Few ranks report that their own watchdog or interpreter was stuck, while others timed out normally."""
     hosts = tuple(sorted(set(hosts_of(seen.scene, seen.frozen).values())))
-    first = min(seen.frozen_events, key=sort_key)
+    line = min(seen.frozen_events, key=sort_key)
     return undecided(
         seen,
         f"The job hung: the watchdog of {ranks_text(seen.frozen)} was itself stuck (a driver call, NCCL, or Python's lock) "
         f"while others waited in {collective(seen.nearest)}{waited(seen.scene)}.",
-        trigger=first,
+        trigger=line,
         culprits=Named(ranks=seen.frozen, hosts=hosts, strength=Strength.POSSIBLE),
         scope=Scope.RANK if len(seen.frozen) == 1 else Scope.GROUP,
-        proof=(first,),
+        proof=(line,),
         steps=("Read the kernel log of that host (Xid, GSP, hung tasks) and take native stacks of the process.",),
     )
 
@@ -168,9 +177,9 @@ def _most_outside(seen: Picture) -> Answer:
 
 def _inside(seen: Picture) -> Answer:
     """Every rank of the job is inside the same collective, and nothing else is found: the collective itself is stuck."""
-    first = first_collective(seen.nearest)
+    opening = first_collective(seen.nearest)
     total = seen.where.total
-    start = " It is the first collective of its group: look at the set-up of network and GPUs first." if first else ""
+    start = " It is the first collective of its group: look at the set-up of network and GPUs first." if opening else ""
     lines = () if seen.nearest is None else tuple(e for c in seen.nearest.pending for e in c.events[:1])[:3]
     return Answer(
         question="hang",
@@ -182,13 +191,13 @@ def _inside(seen: Picture) -> Answer:
             f"missing, so the collective itself was stuck. No line says where.{start}",
             *remarks(seen),
         ),
-        trigger=first_line(seen.nearest) if first and seen.nearest is not None else None,
+        trigger=first_line(seen.nearest) if opening and seen.nearest is not None else None,
         proof=lines,
         classes=Classes(
             domain=Domain.COMMUNICATION,
             form=Form.HUNG,
             layer=Layer.COLLECTIVE,
-            phase=Phase.START_UP if first else Phase.UNKNOWN,
+            phase=Phase.START_UP if opening else Phase.UNKNOWN,
             scope=Scope.ALL,
         ),
         action=ActionKind.COLLECT_MORE,
@@ -206,7 +215,7 @@ def _unaccounted(seen: Picture) -> Answer:
     hang = seen.scene.hang
     stuck = collective(seen.nearest) if seen.nearest is not None else from_hang(seen.scene)
     detail = f"; {accounted(seen)}, and no line names the reason" if seen.state.groups else "; no line names the reason"
-    first = " It is the first collective of its group." if first_collective(seen.nearest) else ""
+    opening = " It is the first collective of its group." if first_collective(seen.nearest) else ""
     steps = [
         "Find the rank that did not wait: the one whose log is silent, or whose last enqueued number is the lowest."
     ]
@@ -217,7 +226,7 @@ def _unaccounted(seen: Picture) -> Answer:
     return undecided(
         seen,
         f"The job hung: {waiters(seen)} waited in {stuck}{waited(seen.scene)}{detail}. A time-out alone does not mean a "
-        f"network fault.{first}",
+        f"network fault.{opening}",
         trigger=None,
         scope=Scope.GROUP,
         proof=() if hang is None else hang.events[:3],
@@ -236,6 +245,12 @@ def _silent_applies(seen: Picture) -> bool:
         return True
     ranks, _ = narrowed(missing, seen.seen(missing), seen.scene)
     return ranks != missing and few(len(ranks), seen.where.total)
+
+
+def _frozen_applies(seen: Picture) -> bool:
+    """Few ranks report themselves stuck, and none of them waits like the others."""
+    total = max(seen.where.total, len(seen.state.own))
+    return few(len(seen.frozen), total) and not set(seen.frozen) & set(seen.where.waiting) and not seen.where.outside
 
 
 def _enough_wait(seen: Picture, missing: int) -> bool:
@@ -272,9 +287,9 @@ ROWS: tuple[Row, ...] = (
     Row("outside", lambda p: few(len(p.where.outside), p.where.total), _outside),
     Row("outside_many", lambda p: 0 < 2 * len(p.where.outside) <= p.where.total, _outside_many),
     Row("most_outside", lambda p: bool(p.where.outside) and bool(p.where.waiting), _most_outside),
+    Row("frozen", _frozen_applies, _frozen),
     Row("gone", lambda p: p.gone is not None and _rest_waits(p), _gone),
     Row("silent", _silent_applies, _silent),
-    Row("frozen", lambda p: bool(p.frozen) and few(len(p.frozen), max(p.where.total, len(p.state.own))), _frozen),
     Row("behind", lambda p: bool(p.behind), _behind),
     Row("inside", lambda p: p.inside, _inside),
 )
