@@ -49,7 +49,7 @@ class Row:
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     # Imported late: the naive readers use this module without the pipeline.
-    from firstfault.pipelines.diagnose import diagnose  # noqa: PLC0415
+    from firstfault.pipelines.diagnose import diagnose
 
     cases = select(options.folders, options.only)
     rows = run(cases, lambda paths: diagnose(list(paths)), options.noise)

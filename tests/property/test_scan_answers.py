@@ -61,7 +61,11 @@ LONG = st.lists(st.sampled_from([*INLINE, *INLINE, *INLINE, b"\n", b"\r"]), min_
 def small_windows():
     """Windows and giants of a few bytes, so that short texts go through all paths."""
     with pytest.MonkeyPatch.context() as patch:
-        for module, names in ((regions, ("STEP", "WINDOW", "GIANT")), (collect, ("STEP", "WINDOW")), (engines, ("STEP",))):
+        for module, names in (
+            (regions, ("STEP", "WINDOW", "GIANT")),
+            (collect, ("STEP", "WINDOW")),
+            (engines, ("STEP",)),
+        ):
             for name in names:
                 patch.setattr(module, name, {"STEP": 32, "WINDOW": 64, "GIANT": 128}[name])
         yield

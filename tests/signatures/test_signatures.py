@@ -94,14 +94,24 @@ def test_patterns_stay_in_the_shared_dialect(signature):
     for pattern in signature.spec.patterns:
         body = engine_pattern(pattern)
         re.compile(body.encode())
-        for banned in (r"\(\?[=!<](?!P)", r"\\[1-9]", r"(?<!\\)\$", r"(?<![\\\[])\^", r"\*\+|\+\+|\?\+", r"\(\?>", r"\\A|\\Z|\\K"):
+        for banned in (
+            r"\(\?[=!<](?!P)",
+            r"\\[1-9]",
+            r"(?<!\\)\$",
+            r"(?<![\\\[])\^",
+            r"\*\+|\+\+|\?\+",
+            r"\(\?>",
+            r"\\A|\\Z|\\K",
+        ):
             if banned.startswith(r"\(\?[=!<]"):
                 bad = re.search(r"\(\?(=|!|<=|<!)", body)
             else:
                 bad = re.search(banned, body)
             assert bad is None, f"{pattern!r}: {bad.group() if bad else ''} is outside the dialect"
         assert not re.search(r"(?<!\\)\[\^(?![^\]]*\\n)", body), f"{pattern!r}: a negated class must exclude \\n"
-        assert not re.search(r"(?:\.|\]|\\[wdsSWD])[*+]\??$", body), f"{pattern!r}: ends in an open repeat; every further byte would be a hit"
+        assert not re.search(r"(?:\.|\]|\\[wdsSWD])[*+]\??$", body), (
+            f"{pattern!r}: ends in an open repeat; every further byte would be a hit"
+        )
 
 
 def test_every_pattern_compiles_in_hyperscan():

@@ -12,6 +12,7 @@ from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
 from firstfault.analysis.outcome import Outcome, Traces, outcome
 from firstfault.analysis.state.completeness import Completeness, completeness
+from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
 from firstfault.analysis.state.ranks import Roster
 from firstfault.analysis.suspects import Suspect, group, harmless, nature_of, recovered_retry, went_on
@@ -40,6 +41,7 @@ class Scene(Struct, frozen=True, kw_only=True):
     effects: tuple[Event, ...]
     teardown: tuple[Event, ...]
     deaths: tuple[Event, ...]
+    exits: tuple[Exit, ...]
     hang: Hang | None
     outcome: Outcome
 
@@ -89,6 +91,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         effects=effects,
         teardown=teardown,
         deaths=deaths,
+        exits=exits(roster, deaths, failures),
         hang=hang,
         outcome=ended,
     )

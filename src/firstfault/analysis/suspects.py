@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.case import GENERIC_EXCEPTION, Case
+from firstfault.analysis.case import BARE_EXCEPTION, GENERIC_EXCEPTION, Case
 from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.words import (
@@ -93,7 +93,7 @@ def nature_of(case: Case, event: Event) -> Nature:
     A specific signature decides; a vendor row refines it; a plain exception is judged by its class.
     """
     spec = case.spec(event)
-    if spec is None or spec.generic:
+    if spec is None or event.signature in {BARE_EXCEPTION, GENERIC_EXCEPTION}:
         return _exception_nature(case, event)
     row: TableRow | None = None
     key = event.signature

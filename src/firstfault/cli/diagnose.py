@@ -47,6 +47,7 @@ readable, 3 not decidable from what was given.""",
 @click.option(
     "--attempt",
     type=AttemptValue(),
+    metavar="N|last|all",
     default="last",
     show_default=True,
     help="Which start of the job: a number from 1, `last` (the last failing one) or `all`.",
@@ -57,10 +58,14 @@ readable, 3 not decidable from what was given.""",
 @click.option(
     "--exit-code",
     type=ExitCodeValue(),
+    metavar="N",
     help="The job's exit code as the scheduler gives it: `1`, `-9`, or `0:9` (status:signal).",
 )
 @click.option(
-    "--assume-zone", type=ZoneValue(), help="Time zone of stamps that state none: `+08:00`, `UTC` or `Europe/Berlin`."
+    "--assume-zone",
+    type=ZoneValue(),
+    metavar="ZONE",
+    help="Time zone of stamps that state none: `+08:00`, `UTC` or `Europe/Berlin`.",
 )
 @click.option(
     "--signatures",
@@ -73,6 +78,7 @@ readable, 3 not decidable from what was given.""",
 @click.option(
     "--engine",
     type=EngineValue(),
+    metavar="auto|inline|processes",
     default="auto",
     show_default=True,
     help="Where to scan: `inline`, `processes` or `auto`; the answer is the same.",
@@ -84,7 +90,9 @@ readable, 3 not decidable from what was given.""",
 )
 @click.option("--raw", is_flag=True, help="Leave secrets in the quoted lines. Never share such a report.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 where a failure was found or nothing could be decided.")
-@click.option("--lang", type=LanguageValue(), default="en", show_default=True, help="Language of the report.")
+@click.option(
+    "--lang", type=LanguageValue(), metavar="en", default="en", show_default=True, help="Language of the report."
+)
 def command(
     paths: tuple[str, ...],
     form: Format,
@@ -109,11 +117,13 @@ def command(
 
     options = DiagnoseOptions(progress=sys.stderr.isatty(), raw=raw, **_tidy(asked))
     diagnosis = diagnose(list(paths), options)
-    deliver(diagnosis, form, level_of(share=share, raw=raw), output)
     code = exit_code(diagnosis)
+    # A person needs the reasons alone where nothing was read; a program gets its report all the same.
+    if code != 2 or form != "text":
+        deliver(diagnosis, form, level_of(share=share, raw=raw), output)
     if code == 2:
-        _nothing_readable(diagnosis, paths)
-    return 0 if exit_zero and code != 2 else code
+        raise _nothing_readable(diagnosis, paths)
+    return 0 if exit_zero else code
 
 
 def _tidy(asked: dict[str, Any]) -> dict[str, Any]:
@@ -152,14 +162,15 @@ def write(text: str) -> None:
     buffer.flush()
 
 
-def _nothing_readable(diagnosis: Diagnosis, paths: tuple[str, ...]) -> None:
+def _nothing_readable(diagnosis: Diagnosis, paths: tuple[str, ...]) -> PipelineError:
+    """The error that tells why no input could be read."""
     from difflib import get_close_matches
 
     from firstfault.cli.main import COMMANDS
 
     reasons = [f"{row.file}: {row.state}" + (f", {row.reason}" if row.reason else "") for row in diagnosis.coverage]
     near = get_close_matches(paths[0], list(COMMANDS), n=1, cutoff=0.6)
-    raise PipelineError(
+    return PipelineError(
         "nothing there could be read",
         where=", ".join(paths),
         why="; ".join(reasons[:5]) or "no file was found",

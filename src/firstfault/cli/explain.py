@@ -32,14 +32,14 @@ if TYPE_CHECKING:
     help="A folder of your own signatures; may be given more than once.",
 )
 def command(words: tuple[str, ...], form: str, site: tuple[Path, ...]) -> int:
-    r"""Explain a signature id, class word, Xid, exit code, signal, CUDA or NCCL error, or word.
+    """Explain a signature id, class word, Xid, exit code, signal, CUDA or NCCL error, or word.
 
     \b
     firstfault explain gpu.out_of_memory
     firstfault explain xid 79
     firstfault explain exit 137
     firstfault explain established
-    """
+    """  # noqa: D301 - click reads the backspace
     from firstfault.cli.diagnose import write
     from firstfault.pipelines.errors import PipelineError
     from firstfault.pipelines.explain import explain

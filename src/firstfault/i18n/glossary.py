@@ -111,6 +111,12 @@ WORDS: dict[str, dict[str, str]] = {
         "seen": "The rank wrote lines, none of which says how it ended.",
         "silent": "The rank was expected and nothing of it was seen, or nothing about the failure.",
     },
+    "exit code": {
+        "0": "No failure was found.",
+        "1": "A failure was found, its category at least `possible`.",
+        "2": "Wrong use, nothing readable, or a fault of our own.",
+        "3": "Not decidable: a failure without a category, or a log that merely stops.",
+    },
     "word": {
         "first fault": "The earliest event that is not explained by an earlier one. The last or loudest error is usually a consequence of it.",
         "trigger": "The earliest line that is true evidence of the root cause; for a stall the culprit's last line before the wait. Shown as `First sign`.",

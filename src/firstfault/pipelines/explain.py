@@ -103,6 +103,9 @@ def _signature(name: str, spec: SignatureFile) -> Explained:
 def _words(asked: str) -> Iterator[Explained]:
     for kind, entries in WORDS.items():
         for word, meaning in entries.items():
+            if kind == "exit code":
+                # `explain exit 1` asks about the job's code; ours are told by name alone.
+                continue
             if _same(word) == _same(asked):
                 yield Explained(word=word, kind=kind, title=f"{word} ({kind})", meaning=meaning)
 
@@ -168,7 +171,7 @@ def _row(key: str, row: TableRow, title: str, source: str) -> Explained:
 
 def vocabulary(library: Library) -> list[str]:
     """Every word that `explain` knows, sorted."""
-    known = {word for entries in WORDS.values() for word in entries} | set(library.by_id)
+    known = {word for kind, entries in WORDS.items() if kind != "exit code" for word in entries} | set(library.by_id)
     for table, held in library.tables.items():
         known |= {row.name for row in held.rows.values()}
         known |= {f"{table} {key}" for key in held.rows}

@@ -69,6 +69,10 @@ _COMMON = frozenset(
         "all",
     ]
 )
+_LABEL = re.compile(
+    r"(?:default|rank|task|local_rank|worker|node_rank|attempt|cuda|gpu|std(?:out|err))_?\d*", re.IGNORECASE
+)
+"""Stream labels that stand where a host might."""
 _COMMON_USERS = frozenset(
     [
         "root",
@@ -101,7 +105,7 @@ _HARDWARE = re.compile(
     r"(?<![\w:-])(?:[0-9A-Fa-f]{2}:){5,7}[0-9A-Fa-f]{2}(?![\w:-])|\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
 )
 _BUCKET = re.compile(
-    r"\b(?P<scheme>s3|s3a|s3n|gs|gcs|ais|az|azure|abfss?|wasbs?|oss|cos|obs|tos|hdfs|swift|r2|minio|ht|b2)://(?P<bucket>[^/\s\"'`,;)\]}]+)"
+    r"\b(?P<scheme>s3|s3a|s3n|gs|gcs|ais|az|azure|abfss?|wasbs?|oss|cos|obs|tos|hdfs|swift|r2|minio|ht|b2)://(?P<bucket>[^/:\s\"'`,;)\]}]+)"
     r"(?P<path>(?:/[^\s\"'`,;)\]}]*)?)"
 )
 _BUCKET_HOST = re.compile(r"(?<=//)(?P<bucket>[a-z0-9][a-z0-9.-]+?)(?=\.(?:s3|blob|oss|cos|storage)[.-][a-z0-9.-]+)")
@@ -169,7 +173,7 @@ class Identities:
         if _is_address(name) or _PUBLIC.search(name.lower()):
             return
         short = name.split(".", maxsplit=1)[0]
-        if len(short) < 2 or short.lower() in _COMMON or short.isdigit():
+        if len(short) < 2 or short.lower() in _COMMON or short.isdigit() or _LABEL.fullmatch(short):
             return
         for word in (name, short):
             self._words.setdefault(word, ("host", short))

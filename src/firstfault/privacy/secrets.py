@@ -199,6 +199,8 @@ def _kind(match: re.Match[str], name: str, value: str) -> str | None:
     if match["password"] is not None:
         return None if name.lower().endswith("pwd") and value.startswith("/") else "password"
     if match["strong"] is not None:
+        if "credential" in match["strong"].lower() and value.startswith(("/", "~/", "./")):
+            return None
         return None if value.isdigit() and len(value) < 8 else "secret"
     if match["weak"].lower() == "token" and (flag is not None or name.isupper()) and len(value) >= 6:
         return None if value.isdigit() else "token"
@@ -217,6 +219,13 @@ def _cut(text: str) -> Iterator[Secret]:
             return
 
 
+def _telling(value: str) -> bool:
+    """Whether a value is so much of its own that it is the same secret wherever it stands."""
+    if value.startswith("/"):
+        return False
+    return len(value) >= 2 * KNOWN or (len(value) >= KNOWN and re.search(r"\d", value) is not None)
+
+
 class SecretFilter:
     """Takes secrets out of texts and counts what it took, by kind.
 
@@ -231,9 +240,7 @@ class SecretFilter:
         """Remembers the values of a text's secrets; short ones and plain words are not, they may be anything elsewhere."""
         for start, end, _ in find_secrets(text):
             # `user:password` and `Bearer token` hold one that may stand alone elsewhere.
-            self._known.update(
-                part for part in re.split(r"[\s:]+", text[start:end]) if len(part) >= KNOWN and re.search(r"\d", part)
-            )
+            self._known.update(part for part in re.split(r"[\s:]+", text[start:end]) if _telling(part))
 
     def clean(self, text: str) -> str:
         """The text with each secret replaced by `[removed:kind]`; unchanged where there is none."""

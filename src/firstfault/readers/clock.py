@@ -10,6 +10,7 @@ import calendar
 import re
 import time
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import When
@@ -18,7 +19,7 @@ from firstfault.readers.lines import lines_back, lines_from
 from firstfault.readers.stamps import ISO, MONTHS, Stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from firstfault.model.evidence import Source, SourceId
     from firstfault.readers.identity import SourceProfile
@@ -215,13 +216,19 @@ class SourceClock:
                     return when.earliest
         return None
 
-    def _lines(self, offset: int, number: int, *, back: bool) -> Sequence[Line]:
+    def _lines(self, offset: int, number: int, *, back: bool) -> Iterable[Line]:
         """Lines near one, the nearest first, itself left out."""
-        if back:
-            return lines_back(self.store, self._id, offset, number, NEAR_LINES, max_bytes=NEAR_BYTES)[::-1]
-        return [x for x in lines_from(self.store, self._id, offset, number, NEAR_BYTES) if x.number != number][
-            :NEAR_LINES
-        ]
+        if not back:
+            after = lines_from(self.store, self._id, offset, number, NEAR_BYTES)
+            return islice((x for x in after if x.number != number), NEAR_LINES)
+        return self._lines_before(offset, number)
+
+    def _lines_before(self, offset: int, number: int) -> Iterator[Line]:
+        near = lines_back(self.store, self._id, offset, number, NEAR_LINES // 8, max_bytes=NEAR_BYTES // 16)
+        yield from reversed(near)
+        if near:
+            offset, number = near[0].offset, near[0].number
+        yield from reversed(lines_back(self.store, self._id, offset, number, NEAR_LINES, max_bytes=NEAR_BYTES))
 
     def _stamp_of(self, line: Line) -> Stamp | None:
         if (

@@ -142,7 +142,7 @@ def _new(kind: str) -> _Decoder:
 
 def _gzip(wbits: int) -> _Decoder:
     try:
-        from isal import isal_zlib  # noqa: PLC0415 - loaded where a gzip file is met
+        from isal import isal_zlib
     except ImportError:
         return zlib.decompressobj(wbits)
     decoder: _Decoder = isal_zlib.decompressobj(wbits)
@@ -150,6 +150,6 @@ def _gzip(wbits: int) -> _Decoder:
 
 
 def _zstd() -> _Decoder:
-    import zstandard  # noqa: PLC0415 - loaded where a zstd file is met
+    import zstandard
 
     return zstandard.ZstdDecompressor(max_window_size=_MEMORY // 2).decompressobj()

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from firstfault.model.evidence import Event, Span, When, Who
+from firstfault.model.evidence import Event, PythonException, Span, When, Who
 from firstfault.model.words import Mark, Role
 from firstfault.readers.clock import past_midnight
 from firstfault.readers.frames import HEAD, read_last
 from firstfault.readers.identity import locate
-from firstfault.readers.traceback import read_traceback_before, read_tracebacks
+from firstfault.readers.traceback import REMOTE, read_traceback_before, read_tracebacks
 from firstfault.readers.who import join_fields, join_line
 
 if TYPE_CHECKING:
@@ -29,9 +29,14 @@ START = "python.traceback_start"
 LINE = "python.exception_line"
 EXCEPTION = "python.exception"
 MOST_TEXT = 4096
+MOST_HEADS = 1000
+"""Tracebacks of one source that are read; beyond it, the first and last of each speaker."""
 MOST_LOOK_BACK = 64
 """Bare last lines of tracebacks for which the frames are looked for backwards."""
-_ROLES = {Role.CAUSE: 3, Role.EFFECT: 2, Role.TEARDOWN: 1}
+MOST_UNLABELLED = 6
+"""Lines of a message that are believed to belong to it where no prefix says so."""
+_BLAMES = frozenset((Role.CAUSE, Role.EFFECT, Role.TEARDOWN))
+_ROLES = {Role.CAUSE: 4, Role.EFFECT: 3, Role.TEARDOWN: 2, Role.NOISE: 1, Role.CONTEXT: 0}
 
 
 def build_events(
@@ -54,7 +59,8 @@ def build_events(
         clock: of the source; without it no event has a time.
 
     Returns:
-        One event a hit; a traceback is one event, on its last line, and the hits inside it are absorbed.
+        One event a hit; a traceback is one event, on its last line, and what only repeats it is absorbed. A further
+        signature that matched its last line or message stays an event of its own and carries the same exception.
     """
     builder = _Builder(store, source, profile, signatures, clock)
     return builder.build(sorted(hits, key=lambda h: (h.raw_offset + h.match_start, h.signature)))
@@ -91,7 +97,7 @@ class _Builder:
             events += self._block_events(block, by_line, used)
         for hit in hits:
             if id(hit) not in used and not self._absorbed(hit, inside.get(hit.line, ())):
-                events.append(self._event(hit))
+                events.append(self._event(hit, inside.get(hit.line, ())))
         events.sort(key=lambda e: (e.span, e.signature))
         if self.clock is None:
             return events
@@ -108,7 +114,11 @@ class _Builder:
         return hit.raw_offset + hit.match_start - (hit.column - 1)
 
     def _blocks(self, hits: Sequence[Hit]) -> list[Block]:
-        heads = [(h.line, self._line_start(h)) for h in hits if h.signature == START or HEAD in h.raw]
+        heads = [
+            (h.line, self._line_start(h))
+            for h in hits
+            if h.signature == START or HEAD in h.raw or REMOTE.encode() in h.raw
+        ]
         blocks = read_tracebacks(self.store, self.source, heads, self.profile)
         known = {n for b in blocks for n in b.lines}
         looked = 0
@@ -141,7 +151,7 @@ class _Builder:
                 return True
             spoken = block.raised.lines.union(*(r.lines for r in block.earlier))
             spec = self.signatures.get(hit.signature)
-            if hit.line not in spoken and spec is not None and spec.role in _ROLES:
+            if hit.line not in spoken and spec is not None and spec.role in _BLAMES:
                 return True
             if block.reprinted:
                 return True
@@ -161,12 +171,17 @@ class _Builder:
     def _best(self, raised: Raised, block: Block, by_line: Mapping[int, list[Hit]]) -> Hit | None:
         """The signature that knows an exception best: one of its last line before one of its message."""
         found: list[tuple[tuple[bool, int, int, str], Hit]] = []
-        for number in raised.lines:
+        own = sorted(raised.lines)
+        if not any(part[:1] in {b"r", b"l", b"p"} for part in block.key.split(b",")):
+            own = [n for i, n in enumerate(own) if n == raised.span.line + i and i <= MOST_UNLABELLED]
+        for number in own:
             for hit in by_line.get(number, ()):
                 spec = self.signatures.get(hit.signature)
-                if spec is None or spec.generic or spec.role not in _ROLES or self._place(hit).key != block.key:
+                if spec is None or spec.generic or hit.signature == START or self._place(hit).key != block.key:
                     continue
                 last = number == raised.span.line
+                if not last and spec.role not in _BLAMES:
+                    continue
                 found.append(((last, _ROLES[spec.role], spec.depth, hit.signature), hit))
         return max(found, key=lambda pair: pair[0])[1] if found else None
 
@@ -196,7 +211,7 @@ class _Builder:
             exception=exception,
         )
 
-    def _event(self, hit: Hit) -> Event:
+    def _event(self, hit: Hit, blocks: Iterable[Block]) -> Event:
         place = self._place(hit)
         spec = self.signatures.get(hit.signature)
         about = spec is not None and Mark.DEATH in spec.marks
@@ -213,7 +228,16 @@ class _Builder:
             count=hit.count,
             ordinal=hit.ordinal,
             fields=hit.fields,
+            exception=self._spoken(hit, blocks),
         )
+
+    def _spoken(self, hit: Hit, blocks: Iterable[Block]) -> PythonException | None:
+        """The exception whose last line or message a further signature matched too: it shares what is known of it."""
+        for block in blocks:
+            for raised in (block.raised, *block.earlier):
+                if hit.line in raised.lines and raised.exception.kind and self._place(hit).key == block.key:
+                    return raised.exception
+        return None
 
     def _complete(self, who: Who, hit: Hit) -> Who:
         """Adds the label at the start of the physical line, where the hit's text begins behind it."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 HEAD = b"Traceback (most recent call last)"
 
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x00")
+LEADING_COLOUR = re.compile(rb"(?:\x1b\[[0-9;?]*[A-Za-z]|\x00)+")
 _FRAME = re.compile(r'File "([^"\n]{1,1000})", line (\d{1,9})(?:, in (.{1,300}?))?\s*$')
 _RICH_FRAME = re.compile(r"^[│|]\s(\S{1,1000}):(\d{1,9}) in (\S{1,200})")
 _MARGIN = re.compile(r"^\s*(?:\| )+(?:  )?|^\s*\|\s?$")

@@ -16,7 +16,9 @@ from firstfault.readers.sourcename import read_name
 from firstfault.readers.stamps import Stamp, better, build_stamp
 
 MOST_STARTS = 24
-SAMPLE_LINES = 4000
+FIRST_LINES = 120
+SPREAD_LINES = 240
+MOST_EVIDENCE = 4000
 
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _TASK = re.compile(rb"\s{0,6}(?:P\d+ +)?(\d{1,6}): ")
@@ -28,7 +30,9 @@ _NOT_HOSTS = re.compile(
     rb"(?i)(?:debug|info|notice|warning|warn|error|critical|fatal|traceback|epoch|step|iter\w*|loss|rank\d*|train\w*|valid\w*|"
     rb"eval\w*|test\w*|loading|saving|srun|slurmstepd|note|hint|file|frame|\d+|.*(?:error|exception))$",
 )
+_SCHEDULER = (b"srun: ", b"slurmstepd: ", b"sbatch: ")
 _LEVEL_WORDS = re.compile(rb"(?i)(?:debug|info|notice|warning|warn|error|critical|fatal|epoch|step|iter\w*)$")
+_LIKE_HOST = re.compile(rb"[\d.\-]")
 _ADDRESS = re.compile(rb"(?:\d{1,3}\.){3}\d{1,3}$")
 _ROLE = re.compile(rb"\[([A-Za-z_]{3,20})\d{1,4}\]:")
 _STREAM = re.compile(rb"\[rank\d{1,6}\]:(?![ \n]|\[[EWIF][ \d]|[EWIFV]\d{4} |$)")
@@ -86,9 +90,9 @@ class Located(Struct, frozen=True):
 def profile_source(sample: bytes, path: str) -> SourceProfile:
     """Profile of a source from its first bytes (up to 256 KiB) and its shown path."""
     facts = read_name(path)
-    lines = [_ANSI.sub(b"", x) for x in sample.split(b"\n")[:SAMPLE_LINES] if x.strip(b"\r \t")]
+    lines = _sample_lines(sample)
     style, hosts = _style(lines)
-    ranks = style == "srun_label" and _tasks_are_ranks(lines)
+    ranks = style == "srun_label" and _tasks_are_ranks([_ANSI.sub(b"", x) for x in sample.split(b"\n")[:MOST_EVIDENCE]])
     return SourceProfile(
         style=style,
         who=facts.who,
@@ -99,6 +103,15 @@ def profile_source(sample: bytes, path: str) -> SourceProfile:
         hosts=frozenset(hosts),
         roles=frozenset({"default", *_roles(lines)}),
     )
+
+
+def _sample_lines(sample: bytes) -> list[bytes]:
+    """The first lines and some from all over the sample, without colours and empty ones; the scheduler's own are left out."""
+    whole = sample.split(b"\n")
+    picked = whole[:FIRST_LINES]
+    rest = whole[FIRST_LINES:-1]
+    picked += rest[:: max(1, len(rest) // SPREAD_LINES)]
+    return [x for x in (_ANSI.sub(b"", y[:400]) for y in picked) if x.strip(b"\r \t") and not x.startswith(_SCHEDULER)]
 
 
 def _style(lines: list[bytes]) -> tuple[str, set[str]]:
@@ -112,14 +125,18 @@ def _style(lines: list[bytes]) -> tuple[str, set[str]]:
         ("compose", _COMPOSE),
         ("stern", _STERN),
     ):
-        labels = Counter(m[1] for m in map(pattern.match, lines) if m is not None)
-        if sum(labels.values()) < 0.9 * len(lines):
+        found = [pattern.match(x) for x in lines]
+        start = next((i for i, m in enumerate(found) if m is not None), len(found))
+        labels = Counter(m[1] for m in found if m is not None)
+        if sum(labels.values()) < 0.9 * (len(lines) - start) or start > len(lines) // 2 or labels.total() < 4:
             continue
         if style == "srun_label":
             return (style, set()) if _small_numbers(labels) else ("none", set())
         bad = _LEVEL_WORDS if style in {"compose", "stern"} else _NOT_HOSTS
-        good = {x for x in labels if not bad.match(x) or _ADDRESS.match(x)}
-        if sum(labels[x] for x in good) >= 0.9 * len(lines) and len(good) <= max(2, len(lines) // 4):
+        hosts = style in {"host_label", "dated_host"}
+        good = {x for x in labels if not bad.match(x) and (not hosts or _LIKE_HOST.search(x))}
+        good |= {x for x in labels if _ADDRESS.match(x)}
+        if sum(labels[x] for x in good) >= 0.9 * (len(lines) - start) and len(good) <= max(2, len(lines) // 4):
             return style, {x.decode("ascii", "replace") for x in good}
     return "none", set()
 
@@ -214,11 +231,20 @@ def stream_key(segment: bytes, position: int, profile: SourceProfile) -> bytes:
 
 def who_key(who: Who) -> bytes:
     """Short key of a speaker."""
-    facts = (
-        ("r", who.rank), ("l", who.local_rank), ("g", None if who.rank is not None else who.group_rank),
-        ("h", who.host), ("p", None if who.rank is not None else who.pid), ("t", who.label),
-    )  # fmt: skip
-    return ",".join(f"{name}{value}" for name, value in facts if value is not None).encode()
+    facts = []
+    if who.rank is not None:
+        facts.append(f"r{who.rank}")
+    if who.local_rank is not None:
+        facts.append(f"l{who.local_rank}")
+    if who.rank is None and who.group_rank is not None:
+        facts.append(f"g{who.group_rank}")
+    if who.host is not None:
+        facts.append(f"h{who.host}")
+    if who.rank is None and who.pid is not None:
+        facts.append(f"p{who.pid}")
+    if who.label is not None:
+        facts.append(f"t{who.label}")
+    return ",".join(facts).encode()
 
 
 def locate(segment: bytes, position: int, profile: SourceProfile) -> Located:

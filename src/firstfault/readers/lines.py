@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import SourceId
     from firstfault.readers.identity import SourceProfile
 
+FIRST_CHUNK = 8 * 1024
 CHUNK = 64 * 1024
 LONGEST_LINE = 64 * 1024
 
@@ -40,10 +41,12 @@ def lines_from(store: TextStore, source: SourceId, offset: int, number: int, max
     rest = b""
     at = offset
     end = offset + max_bytes
+    step = FIRST_CHUNK
     while at < end:
-        block = store.read(source, at, min(CHUNK, end - at))
+        block = store.read(source, at, min(step, end - at))
         if not block:
             break
+        step = min(CHUNK, step * 4)
         at += len(block)
         rest += block
         pieces = rest.split(b"\n")
@@ -81,15 +84,13 @@ def lines_back(
     start = max(0, offset - max_bytes)
     data = store.read(source, start, offset - start)
     pieces = data.removesuffix(b"\n").split(b"\n") if data else []
-    if start > 0 and pieces:
-        start += len(pieces[0]) + 1
+    if start > 0:
         pieces = pieces[1:]
-    skip = max(0, len(pieces) - max_lines)
-    start += sum(len(p) + 1 for p in pieces[:skip])
+    pieces = pieces[max(0, len(pieces) - max_lines) :]
+    start = offset - sum(map(len, pieces)) - len(pieces) + (not data.endswith(b"\n"))
     found = []
-    first = number - len(pieces) + skip
-    for i, piece in enumerate(pieces[skip:]):
-        found.append(Line(first + i, start, piece[:LONGEST_LINE].removesuffix(b"\r")))
+    for at, piece in enumerate(pieces, start=number - len(pieces)):
+        found.append(Line(at, start, piece[:LONGEST_LINE].removesuffix(b"\r")))
         start += len(piece) + 1
     return found
 

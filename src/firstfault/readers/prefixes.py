@@ -92,35 +92,53 @@ _GROUP_TEXT = (
 class Chain:
     """What the prefixes before one message say; filled token by token."""
 
-    __slots__ = (
-        "c10", "desc", "device", "group", "group_rank", "host", "label", "level", "local_rank", "pid",
-        "position", "rank", "stamps", "starts", "tokens",
-    )  # fmt: skip
+    rank: int | None = None
+    local_rank: int | None = None
+    group_rank: int | None = None
+    group: str | None = None
+    desc: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    device: int | None = None
+    label: str | None = None
+    level: str | None = None
+    c10 = False
+    tokens = 0
 
     def __init__(self, position: int) -> None:
         self.position = position
         self.starts = [position]
-        self.tokens = 0
-        self.rank: int | None = None
-        self.local_rank: int | None = None
-        self.group_rank: int | None = None
-        self.group: str | None = None
-        self.desc: str | None = None
-        self.host: str | None = None
-        self.pid: int | None = None
-        self.device: int | None = None
-        self.label: str | None = None
-        self.level: str | None = None
         self.stamps: list[tuple[str, re.Match[bytes]]] = []
-        self.c10 = False
+
+
+_BLANK = frozenset((b" ", b"\t", b"\x00", b"\x1b"))
+
+
+_last: tuple[bytes, SourceProfile, Chain] | None = None
 
 
 def read_chain(segment: bytes, position: int, profile: SourceProfile) -> Chain:
-    """Reads the prefixes that begin at a position, until the message begins."""
+    """Reads the prefixes that begin at a position, until the message begins.
+
+    One line is asked about several times in a row (where it begins, who speaks, when), so the last answer is kept; it is
+    not to be changed.
+    """
+    global _last  # noqa: PLW0603
+    if position:
+        return _read_chain(segment, position, profile)
+    last = _last
+    if last is not None and last[0] is segment and last[1] is profile:
+        return last[2]
+    chain = _read_chain(segment, 0, profile)
+    _last = (segment, profile, chain)
+    return chain
+
+
+def _read_chain(segment: bytes, position: int, profile: SourceProfile) -> Chain:
     chain = Chain(position)
     for _ in range(MOST_TOKENS):
         here = chain.position
-        skipped = _SKIP.match(segment, here)
+        skipped = _SKIP.match(segment, here) if segment[here : here + 1] in _BLANK else None
         at = here if skipped is None else skipped.end()
         end = _token(segment, at, chain, profile)
         if end is None or end <= here:
@@ -290,20 +308,13 @@ def _letters(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> i
             rest = _GLOG_REST.match(segment, stamp[1].end())
             return stamp[1].end() if rest is None else rest.end()
         return _after_stamp(segment, stamp, chain, profile)
-    found = _LEVEL.match(segment, at) or (_LEVEL_BARE.match(segment, at) if chain.stamps else None)
-    if found is not None:
-        chain.level = found["level"].decode()
-        return found.end()
-    found = _COMPOSER.match(segment, at)
-    if found is not None:
-        chain.rank, chain.pid = int(found["rank"]), int(found["pid"])
-        return found.end()
-    if segment[at : at + 4].lower() == b"rank":
-        found = _RANK_WORD.match(segment, at)
-        if found is None or chain.c10:
-            return None
-        chain.rank = int(found["rank"]) if chain.rank is None else chain.rank
-        return found.end()
+    if segment[at : at + 2].isupper():
+        found = _LEVEL.match(segment, at) or (_LEVEL_BARE.match(segment, at) if chain.stamps else None)
+        if found is not None:
+            chain.level = found["level"].decode()
+            return found.end()
+    if segment[at : at + 4] in _RANK_WORDS:
+        return _rank_word(segment, at, chain)
     end = _nccl(segment, at, chain)
     if end is not None:
         return end
@@ -311,6 +322,21 @@ def _letters(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> i
         return None
     found = _NAME.match(segment, at) or (_CALL_SITE.match(segment, at) if chain.level is not None else None)
     return None if found is None else found.end()
+
+
+_RANK_WORDS = frozenset((b"rank", b"Rank", b"RANK"))
+
+
+def _rank_word(segment: bytes, at: int, chain: Chain) -> int | None:
+    found = _COMPOSER.match(segment, at)
+    if found is not None:
+        chain.rank, chain.pid = int(found["rank"]), int(found["pid"])
+        return found.end()
+    found = _RANK_WORD.match(segment, at)
+    if found is None or chain.c10:
+        return None
+    chain.rank = int(found["rank"]) if chain.rank is None else chain.rank
+    return found.end()
 
 
 def _nccl(segment: bytes, at: int, chain: Chain) -> int | None:
@@ -442,7 +468,9 @@ def inner_parts(segment: bytes, begin: int, end: int) -> list[int]:
     Behind a bar or another rank's text, such a prefix belongs to what follows it.
     """
     end = min(end, begin + MOST_SEARCHED)
-    found = [m.start() for m in _OPENED.finditer(segment, begin, end)]
+    found: list[int] = []
+    if segment.find(b"[", begin, end) >= 0 or segment.find(b"(", begin, end) >= 0:
+        found = [m.start() for m in _OPENED.finditer(segment, begin, end)]
     if b":" not in segment:
         return found
     if segment.find(b".py:", begin, end) >= 0:

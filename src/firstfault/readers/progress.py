@@ -29,7 +29,7 @@ CHUNK = 256 * 1024
 LONGEST_SEGMENT = 4096
 
 _TRIGGERS = (
-    b"%|", b"it [", b"iter", b"Iter", b"tep", b"poch", b"'loss'", b"[batch=", b" [=", b" [>", b"\xe2\x94\x81", b"num_updates", b"Train: ",
+    b"%|", b"it [", b"iter", b"Iter", b"tep", b"poch", b"'loss'", b"[batch=", b" [=", b" [>", b"\xe2\x94\x81", b"num_updates", b"Train: ", b"Test: ", b"Eval", b"Val",
 )  # fmt: skip
 """Text without which no line is looked at; searched as bytes, since expressions are slow on lines that hold none."""
 _NUMBER = rb"\d[\d,]*(?:\.\d+)?[kMG]?"

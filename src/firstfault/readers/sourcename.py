@@ -10,14 +10,9 @@ from firstfault.model.evidence import GlobalRank, LocalRank, NodeRank, Who
 
 _ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d{1,4})/(\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 _ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
-_RESTART = re.compile(r"(?:restart|attempt|retry|cycle)[_-]?(\d{1,4})(?![\d])")
-_LOCAL = re.compile(r"(?<![a-z])local_?-?rank[_\-=]?(\d{1,4})(?!\d)")
-_NODE = re.compile(r"(?<![a-z])node_?-?rank[_\-=]?(\d{1,4})(?!\d)")
-_GLOBAL = re.compile(r"(?<![a-z])global_?-?rank[_\-=]?(\d{1,6})(?!\d)")
-_RANK = re.compile(r"(?<![a-z_])(?<!local-)(?<!node-)(?:rank|RANK)[_\-=.]?(\d{1,6})(?!\d)")
-_RANK_AFTER = re.compile(
-    r"(?<=[_\-./])(?<!local_)(?<!local-)(?<!node_)(?<!node-)(?<!group_)(?<!global_)(?<!global-)rank[_\-=.]?(\d{1,6})(?!\d)"
-)
+_RESTART = re.compile(r"(?<![a-z])(?:attempt|restart)[_-]?(\d{1,2})(?!\d)")
+_RANK = re.compile(r"(?:^|(?<=[^a-z]))(?:([a-z]+)([_\-]?))?rank[_\-=.]?(\d{1,6})(?!\d)")
+_AXES = frozenset(["tp", "pp", "dp", "cp", "ep", "mp", "sp", "vp", "tensor", "pipeline", "data", "expert", "model", "context", "sequence", "group", "pg", "axis"])
 _HOST = re.compile(
     r"(?<![A-Za-z0-9])(?!(?:kern|kernel|dmesg|syslog|messages|error|err|log|out|journal|slurm|stderr|stdout)-)"
     r"((?:[a-z][a-z0-9]*[-.])*?"
@@ -53,19 +48,13 @@ def read_name(path: str) -> NameFacts:
     if attempt is None:
         attempt = _first(_RESTART, stem.lower())
     lower = stem.lower()
-    local = _first(_LOCAL, lower)
-    if local is None and folder_number is not None:
-        local = int(folder_number[2])
-    rank = _first(_GLOBAL, lower)
-    if rank is None:
-        rank = (
-            _first(_RANK, lower) if not _LOCAL.search(lower) and not _NODE.search(lower) else _first(_RANK_AFTER, lower)
-        )
-    parents = path.lower().rsplit("/", 2)[-2:-1]
-    if rank is None and local is None and parents:
-        rank = _first(re.compile(r"^(?:global_?)?rank[_\-=]?(\d{1,6})$"), parents[0])
-        local = _first(re.compile(r"^local_?rank[_\-=]?(\d{1,4})$"), parents[0])
-    node = _first(_NODE, lower)
+    ranks = _ranks(lower)
+    if folder_number is not None:
+        ranks.setdefault("local", int(folder_number[2]))
+    if not ranks and path.count("/"):
+        parent = path.lower().rsplit("/", 2)[-2]
+        ranks = {k: v for k, v in _ranks(parent).items() if re.fullmatch(r"(?:[a-z]+[_-]?)?rank[_\-=.]?\d+", parent)}
+    rank, local, node = ranks.get("global"), ranks.get("local"), ranks.get("node")
     pod = _POD.search(lower)
     host = _HOST.search(lower) or _PLAIN_HOST.search(lower)
     who = Who(
@@ -76,6 +65,22 @@ def read_name(path: str) -> NameFacts:
         label=None if pod is None else pod[1],
     )
     return NameFacts(who, attempt, _first(_LAST_NUMBER, stem))
+
+
+def _ranks(name: str) -> dict[str, int]:
+    """Ranks that a name states, by kind; those along an axis of the parallel layout are none of them."""
+    found: dict[str, int] = {}
+    for word, separator, number in _RANK.findall(name):
+        if word in {"local", "lr"}:
+            kind = "local"
+        elif word in {"node", "machine"}:
+            kind = "node"
+        elif word in _AXES or (word not in {"", "global", "world"} and not separator):
+            continue
+        else:
+            kind = "global"
+        found.setdefault(kind, int(number))
+    return found
 
 
 def _first(pattern: re.Pattern[str], text: str) -> int | None:

@@ -93,13 +93,36 @@ class Stamp(Struct, frozen=True, kw_only=True):
         return self.day is not None or self.first is not None
 
 
-_ORDER = (
-    ("iso", ISO),
-    ("slashed", _SLASHED),
-    ("day_first", _DAY_FIRST),
-    ("slashed", _SHORT),
-    ("time", _TIME_ONLY),
-)
+_BY_THIRD = {
+    b":": ("time",),
+    b"/": ("slashed", "short"),
+    b".": ("slashed",),
+    b"-": ("slashed", "day_first"),
+    b" ": ("day_first",),
+}
+"""Styles that are possible by the third byte of a text that begins with a digit."""
+_PATTERNS = {"slashed": _SLASHED, "short": _SHORT, "day_first": _DAY_FIRST, "time": _TIME_ONLY}
+
+
+def _match_digits(segment: bytes, position: int) -> tuple[str, re.Match[bytes]] | None:
+    if segment[position + 4 : position + 5] in {b"-", b"/", b"."}:
+        found = ISO.match(segment, position)
+        if found is not None:
+            return "iso", found
+    styles = _BY_THIRD.get(segment[position + 2 : position + 3])
+    if styles is None:
+        if segment[position + 1 : position + 2].isdigit():
+            return None
+        styles = ("slashed", "day_first")
+    for style in styles:
+        found = _PATTERNS[style].match(segment, position)
+        if found is not None:
+            return "slashed" if style == "short" else style, found
+    return None
+
+
+_SEVERITIES = frozenset((b"I", b"W", b"E", b"F", b"V"))
+_NAMES = frozenset((b"Mon Tue Wed Thu Fri Sat Sun Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec").split())
 
 
 def match_stamp(segment: bytes, position: int) -> tuple[str, re.Match[bytes]] | None:
@@ -110,21 +133,19 @@ def match_stamp(segment: bytes, position: int) -> tuple[str, re.Match[bytes]] | 
     """
     byte = segment[position : position + 1]
     if byte.isdigit():
-        for style, pattern in _ORDER:
-            found = pattern.match(segment, position)
-            if found is not None:
-                return style, found
-        return None
+        return _match_digits(segment, position)
     if byte == b"[":
         found = _UPTIME.match(segment, position)
         return None if found is None else ("uptime", found)
-    if byte in {b"I", b"W", b"E", b"F", b"V"}:
-        found = _C10.match(segment, position)
-        if found is not None:
-            return "c10", found
-        found = _LETTERED.match(segment, position)
-        return None if found is None else ("lettered", found)
-    if byte.isalpha():
+    if byte in _SEVERITIES:
+        after = segment[position + 1 : position + 2]
+        if after.isdigit():
+            found = _C10.match(segment, position)
+            return None if found is None else ("c10", found)
+        if after == b" ":
+            found = _LETTERED.match(segment, position)
+            return None if found is None else ("lettered", found)
+    if segment[position : position + 3] in _NAMES:
         found = _NAMED.match(segment, position)
         if found is not None:
             return "named", found

@@ -12,6 +12,7 @@ from firstfault.model.evidence import Frame, PythonException, Span, Who
 from firstfault.readers.frames import (
     CHAINED,
     HEAD,
+    LEADING_COLOUR,
     clean,
     ended_nothing,
     is_traceback_part,
@@ -40,8 +41,9 @@ MOST_OWN_FOREIGN = 300
 MOST_MESSAGE_LINES = 200
 MOST_MESSAGE = 4096
 MOST_FRAMES = 200
+REMOTE = "RayTaskError("
 MOST_TEXT_LINES = 5000
-MOST_WAIT = 3000
+MOST_WAIT = 600
 """Lines of other speakers after which a finished exception waits no longer for more of its message."""
 
 _ENDS_MESSAGE = re.compile(
@@ -116,6 +118,7 @@ class _Reader:
         self.open: dict[bytes, list[_Open]] = {}
         self.done: list[Block] = []
         self.before: dict[bytes, _Said] = {}
+        self.fed = 0
 
     @property
     def busy(self) -> bool:
@@ -133,7 +136,9 @@ class _Reader:
             self._one(said)
             if said.text.strip():
                 self.before[said.key] = said
-        self._age()
+        self.fed += 1
+        if self.fed % 64 == 0:
+            self._age()
 
     def close(self) -> None:
         """Ends what is still open: the text ends here."""
@@ -152,6 +157,8 @@ class _Reader:
         found = locate(raw, max(head, 0), self.profile)
         chain = read_chain(raw, 0, self.profile)
         at = found.body if head >= found.body > chain.position else min(chain.position, len(raw))
+        colour = LEADING_COLOUR.match(raw, at)
+        at = at if colour is None else colour.end()
         body = raw[at:]
         if raw.lstrip()[:1] == b"{" and at:
             body = json_text(body)
@@ -174,6 +181,8 @@ class _Reader:
     def _one(self, said: _Said) -> None:
         if HEAD.decode() in said.text:
             self._head(said)
+            return
+        if REMOTE in said.text and not self.open.get(said.key) and self._remote(said):
             return
         for block in list(self.open.get(said.key, ())):
             if self._offer(block, said):
@@ -202,6 +211,17 @@ class _Reader:
         blocks.append(fresh)
         if "\\n" in said.text:
             self._inline(fresh, said)
+
+    def _remote(self, said: _Said) -> bool:
+        """`RayTaskError(ValueError): ray::f() …`: the frames of the other process follow without a head."""
+        last = read_last(said.text, near=True)
+        if last is None or "ray::" not in last[1]:
+            return False
+        block = _Open(said, None)
+        block.kind, block.message, block.message_lines = last[0], [last[1]], [said.line.number]
+        block.last, block.state, block.waited = said, "message", self.fed
+        self.open.setdefault(said.key, []).append(block)
+        return True
 
     def _inline(self, block: _Open, said: _Said) -> None:
         r"""A whole traceback quoted in one line, with `\n` spelt out."""
@@ -286,7 +306,7 @@ class _Reader:
         skipped = len(said.text) - len(text)
         block.last = said._replace(offset=said.offset + skipped, column=said.column + skipped, raw=said.raw[skipped:])
         block.lines.add(said.line.number)
-        block.state, block.waited = "message", 0
+        block.state, block.waited = "message", self.fed
         return True
 
     def _in_message(self, block: _Open, said: _Said, text: str) -> bool:
@@ -321,7 +341,8 @@ class _Reader:
         if block.alone:
             return True
         others = any(b is not block and b.state == "frames" for b in self.open.get(block.first.key, ()))
-        if others and read_last(text, near=False) is not None:
+        another = read_last(text, near=False)
+        if another is not None and (others or another[0][0].isupper() or "." in another[0]):
             return False
         return lines <= 40 and _ENDS_MESSAGE.search(text) is None
 
@@ -386,12 +407,13 @@ class _Reader:
 
     def _age(self) -> None:
         """Lets finished exceptions go whose speaker has long been silent."""
-        for blocks in self.open.values():
+        for key, blocks in list(self.open.items()):
             for block in list(blocks):
-                block.waited += 1
-                if block.state != "frames" and block.waited > MOST_WAIT:
+                if block.state != "frames" and self.fed - block.waited > MOST_WAIT:
                     self._emit(block)
                     blocks.remove(block)
+            if not blocks:
+                del self.open[key]
 
 
 def read_tracebacks(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from firstfault.model.evidence import GlobalRank, GroupRank, LocalRank, NodeRank, Who
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ def join_fields(who: Who, fields: Mapping[str, str], *, about: bool) -> Who:
     Args:
         who: what the prefixes say.
         fields: named facts of the line, by the field names of the signature dialect.
-        about: whether the line reports on somebody else (a launcher on a dead process): then its fields win, and the
-            speaker's own rank, pid and device are not those of the one who is spoken of.
+        about: whether the line reports on somebody's death: then its fields win, and where they name a rank, the rank and
+            device of the speaker are not those of the one who is spoken of.
     """
     rank, local = _number(fields, "rank", "global_rank"), _number(fields, "local_rank")
     node, group_rank = _number(fields, "node_rank"), _number(fields, "group_rank", "pg_rank")
@@ -35,8 +37,18 @@ def join_fields(who: Who, fields: Mapping[str, str], *, about: bool) -> Who:
     worker = _number(fields, "worker")
     host = fields.get("host") or None
     group = fields.get("pg_guid") or fields.get("group") or None
-    if about and (rank is not None or local is not None or pid is not None or host is not None):
-        who = Who(host=who.host if host is None else None, label=who.label, node_rank=who.node_rank)
+    if about:
+        named = rank is not None or local is not None
+        who = structs.replace(
+            who,
+            rank=None if named else who.rank,
+            local_rank=None if named else who.local_rank,
+            group_rank=None if named else who.group_rank,
+            group=None if named else who.group,
+            device=None if named else who.device,
+            pid=None if named or pid is not None else who.pid,
+            host=None if host is not None else who.host,
+        )
     return Who(
         rank=who.rank if who.rank is not None or rank is None else GlobalRank(rank),
         local_rank=who.local_rank if who.local_rank is not None or local is None else LocalRank(local),

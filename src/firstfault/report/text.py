@@ -114,12 +114,13 @@ class _Page:
         if not links:
             return
         shown = list(enumerate(links, 1))
-        hidden = len(links) - LINKS
-        if hidden > 0:
+        hidden = 0
+        if len(links) > LINKS + 1:
+            hidden = len(links) - LINKS
             shown = [*shown[: LINKS - 1], shown[-1]]
         paragraphs = []
         for number, link in shown:
-            if hidden > 0 and number == len(links):
+            if hidden and number == len(links):
                 paragraphs.append(f"   … {self.say['value.steps_between'].format(n=hidden)}")
             proof = f" [{phrases.place(link.evidence[0])}]" if link.evidence else ""
             paragraphs.append(f"{number}. {link.what}{proof}" + (f" ({link.why})" if link.why else ""))
@@ -140,7 +141,7 @@ class _Page:
             where = "…" + where[max(2, columns(where) - self.width + 3) :]
         self.lines.append("  " + self.paint(where, "dim"))
         room = self.width - 4
-        quoted = wrap(shorten(neutral(line.text).strip(), 2 * room - 2), room, hard=True)[:3]
+        quoted = wrap(shorten(neutral(line.text).strip(), 2 * room - 2), room)[:3]
         self.lines += ["    " + part for part in quoted]
 
     def _doubts(self) -> None:
@@ -153,7 +154,7 @@ class _Page:
         ]
         if rivals:
             self.row(self.say["label.rivals"], [shorten(r, 2 * self.width) for r in rivals])
-        naive = [shorten(f"{n.says}: {n.dropped_because}", 2 * self.width) for n in self.d.naive[:2]]
+        naive = [shorten(f"{n.says.rstrip('.')}: {n.dropped_because}", 2 * self.width) for n in self.d.naive[:2]]
         if naive:
             self.row(self.say["label.naive"], naive)
         if self.d.seen_before:
@@ -191,12 +192,12 @@ def columns(text: str) -> int:
     )
 
 
-def wrap(text: str, width: int, *, hard: bool = False) -> list[str]:
-    """Breaks a text at blanks (or anywhere, with `hard`) into lines of at most `width` columns.
+def wrap(text: str, width: int) -> list[str]:
+    """Breaks a text at blanks into lines of at most `width` columns.
 
     Leading blanks of the text stay; a word longer than a line is broken.
     """
-    words = [text] if hard else text.split(" ")
+    words = text.split(" ")
     lines, line = [], ""
     for position, word in enumerate(words):
         candidate = word if position == 0 else f"{line} {word}"

@@ -5,7 +5,8 @@ The only place that decides what a hit is; it does not read files and knows noth
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.patterns import Hit
 from firstfault.readers.identity import body_starts, stream_key
@@ -15,7 +16,7 @@ from firstfault.scan.regions import STEP, WINDOW
 from firstfault.scan.results import FIRST, LAST, Fold, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from firstfault.readers.identity import SourceProfile
     from firstfault.scan.plan import Confirmed, Plan
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 RAW = 8 * 1024
 """Bytes of a segment that a hit keeps; longer ones are cut around the match."""
+_SHORT = 1024
+"""Longest segment of which it is remembered what it holds."""
+_KNOWN = 2048
+"""Segments that are remembered at a time."""
 _MASK = (1 << SHIFT) - 1
 
 
@@ -33,13 +38,15 @@ class Collector:
         self._plan = plan
         self._profile = profile
         self.part = Part()
+        self._folds: dict[tuple[int, bytes], _Growing] = {}
+        self._known: dict[bytes, tuple[frozenset[int], Sequence[_Found]]] = {}
         self._line = 0
         self._line_start = 0
         self._counted = 0
 
     def take(self, region: Region, proposals: list[int]) -> None:
         """Confirms the proposals of one region, and counts its bytes and newlines."""
-        data, size = region.data, region.size
+        data = region.data
         self._line, self._counted = self.part.newlines, 0
         self._line_start = region.line_start
         start = floor = 0
@@ -64,7 +71,6 @@ class Collector:
             self.part.newlines += count_newlines(data, 0, region.used)
             self.part.bytes += region.used
             self.part.unterminated = data[region.used - 1] != 0x0A
-        del data, size
 
     def _borders(self, region: Region, floor: int, at: int) -> tuple[int, int]:
         """Start and end of the segment around a position; keeps line number and start up to date."""
@@ -85,8 +91,9 @@ class Collector:
         length = region.offset + end - first
         is_open = region.open_end and end == region.size
         if length <= WINDOW and not is_open:
-            signatures = {p & _MASK for p in asked}
-            self._confirm(bytes(region.data[start:end]), first, first, signatures, whole=True)
+            signatures = frozenset(p & _MASK for p in asked)
+            part = bytes(region.data[start:end])
+            self._keep(self._recall(part, signatures), part, first, first)
             return
         windows: dict[int, set[int]] = {}
         for proposal in asked:
@@ -99,50 +106,110 @@ class Collector:
             if begin < 0 or (is_open and stop > end):
                 continue  # the region before has it whole, or the next one will
             part = bytes(region.data[begin : min(stop, end)])
-            self._confirm(part, first, region.offset + begin, windows[window], whole=False)
+            found = self._confirm(part, windows[window], head=begin == first - region.offset, until=STEP)
+            self._keep(found, part, first, region.offset + begin)
 
-    def _confirm(self, part: bytes, segment: int, offset: int, signatures: Iterable[int], *, whole: bool) -> None:
-        """Confirms signatures in a segment, or in a window of a long one (then matches that start in its first half)."""
+    def _recall(self, part: bytes, signatures: frozenset[int]) -> Sequence[_Found]:
+        """As `_confirm` for a whole segment; equal lines, of which floods are made, are confirmed once."""
+        known = self._known.get(part)
+        if known is not None and known[0] == signatures:
+            return known[1]
+        found = self._confirm(part, signatures, head=True, until=len(part) + 1)
+        if len(part) <= _SHORT:
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[part] = (signatures, found)
+        return found
+
+    def _confirm(self, part: bytes, signatures: Iterable[int], *, head: bool, until: int) -> Sequence[_Found]:
+        """The matches in a segment, or in a window of a long one, that nothing better explains.
+
+        Args:
+            part: the bytes.
+            signatures: those that were proposed.
+            head: whether `part` begins where its segment does.
+            until: matches that start here or later belong to the next window.
+        """
         plan = self._plan
-        starts = body_starts(part, self._profile)
-        if offset != segment:
-            starts = tuple(s for s in starts if s != 0)
-        found: dict[int, list[Confirmed]] = {}
-        for signature in signatures:
-            matches = [m for m in plan.confirmer(signature).find(part, starts) if whole or m.start < STEP]
+        starts: tuple[int, ...] | None = None
+        found: dict[int, Sequence[Confirmed]] = {}
+        for signature in sorted(signatures):
+            confirmer = plan.confirmer(signature)
+            if starts is None and confirmer.anchored:
+                starts = body_starts(part, self._profile)
+                starts = starts if head else tuple(s for s in starts if s != 0)
+            matches = [m for m in confirmer.find(part, starts or ()) if m.start < until]
             if matches:
                 found[signature] = matches
-        if not found:
-            return
         if len(found) > 1:
             dropped = {general for signature in found for general in plan.drops[signature]}
             if not plan.generic.issuperset(found):
                 dropped |= plan.generic
             found = {s: m for s, m in found.items() if s not in dropped}
-        for signature, matches in found.items():
-            for match in matches:
-                self._keep(plan.ids[signature], part, segment, offset, match)
+        return [(s, match, stream_key(part, match.start, self._profile)) for s, m in found.items() for match in m]
 
-    def _keep(self, name: str, part: bytes, segment: int, offset: int, match: Confirmed) -> None:
-        key = stream_key(part, match.start, self._profile)
-        fold = self.part.folds.get((name, key))
-        if fold is None:
-            fold = self.part.folds[name, key] = Fold()
+    def _keep(self, found: Sequence[_Found], part: bytes, segment: int, offset: int) -> None:
+        for signature, match, key in found:
+            fold = self._folds.get((signature, key))
+            if fold is None:
+                fold = self._folds[signature, key] = _Growing()
+            fold.count += 1
+            place = _Place(match, part, segment, offset, self._line, self._line_start)
+            if len(fold.first) < FIRST:
+                fold.first.append(self._hit(signature, key, place))
+            # Of a flood all but the last few are only counted: a hit is made of them at the end, unless it is long.
+            fold.last.append(place if len(part) <= RAW else self._hit(signature, key, place))
+
+    def _hit(self, signature: int, key: bytes, place: _Place) -> Hit:
+        part, match = place.part, place.match
         cut = 0 if len(part) <= RAW else max(0, min(match.start - RAW // 2, len(part) - RAW))
         raw = part[cut : cut + RAW]
-        hit = Hit(
-            signature=name,
-            line=self._line + 1,
-            offset=segment,
-            column=offset + match.start - self._line_start + 1,
+        return Hit(
+            signature=self._plan.ids[signature],
+            line=place.line + 1,
+            offset=place.segment,
+            column=place.offset + match.start - place.line_start + 1,
             raw=raw,
-            raw_offset=offset + cut,
+            raw_offset=place.offset + cut,
             match_start=match.start - cut,
             match_end=min(match.end - cut, len(raw)),
             key=key,
             fields=dict(match.fields),
         )
-        fold.count += 1
-        if len(fold.first) < FIRST:
-            fold.first.append(hit)
-        fold.last = [*fold.last[-(LAST - 1) :], hit]
+
+    def finish(self) -> Part:
+        """What was collected."""
+        for (signature, key), fold in self._folds.items():
+            last = [p if isinstance(p, Hit) else self._hit(signature, key, p) for p in fold.last]
+            self.part.folds[self._plan.ids[signature], key] = Fold(fold.count, fold.first, last)
+        self._folds.clear()
+        return self.part
+
+
+_Found = tuple[int, "Confirmed", bytes]
+"""Signature, match and stream key."""
+
+
+class _Place(NamedTuple):
+    """Where a match is: enough to make a hit of it later."""
+
+    match: Confirmed
+    part: bytes
+    """The segment, or the window of it."""
+    segment: int
+    """Absolute offset of the segment."""
+    offset: int
+    """Absolute offset of `part`."""
+    line: int
+    line_start: int
+
+
+class _Growing:
+    """A fold while it grows."""
+
+    __slots__ = ("count", "first", "last")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.first: list[Hit] = []
+        self.last: deque[_Place | Hit] = deque(maxlen=LAST)

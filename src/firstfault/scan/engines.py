@@ -6,19 +6,21 @@ looked at in windows one in every window. What they propose beyond that is refut
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Protocol
 
-from firstfault.scan.literals import required_literals
+from firstfault.scan import cache
+from firstfault.scan.ordinary import ORDINARY
 from firstfault.scan.regions import STEP
+from firstfault.scan.words import Words, bare_patterns, unpacked, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Sequence
 
     from firstfault.scan.plan import Plan
 
 SHIFT = 16
 """A proposal is `position << SHIFT | signature`: plain integers sort fast, and floods make millions."""
+_MASK = (1 << SHIFT) - 1
 NAMES = ("hyperscan", "re2", "re")
 
 
@@ -36,51 +38,114 @@ class Engine(Protocol):
 
 
 class HyperscanEngine:
-    """All patterns in one automaton; 1 to 2 GB/s on one core."""
+    """The words of all patterns in one automaton; 1 to 2 GB/s on one core.
+
+    Words and not patterns: the regular-expression parts of the library that the wheels hold (vectorscan 5.4.11 and 5.4.12)
+    lose matches for some sets of patterns on x86, depending on what stands before (VectorCamp/vectorscan issues 317 and
+    358). Its search for words does not; every table is tried out when it is made.
+    """
 
     name = "hyperscan"
 
-    def __init__(self, plan: Plan, load: Callable[[Plan], Any] | None = None) -> None:
-        import hyperscan  # noqa: PLC0415 - 20 ms that only this engine costs
+    def __init__(self, plan: Plan) -> None:
+        import hyperscan
 
-        self._database = load(plan) if load is not None else compile_hyperscan(plan)
+        self._words, self._database = _database(plan)
         self._database.scratch = hyperscan.Scratch(self._database)
+        self._bare = bare_patterns(self._words)
         self._found: list[int] = []
         add = self._found.append
 
-        def note(signature: int, _start: int, end: int, _flags: int, _context: object) -> None:
-            add((end - 1) << SHIFT | signature)
+        def note(word: int, _start: int, end: int, _flags: int, _context: object) -> None:
+            add((end - 1) << SHIFT | word)
 
         self._note = note
 
     def propose(self, data: bytearray, size: int) -> list[int]:
         """See `Engine`."""
-        self._found.clear()
-        if size:
+        found = self._found
+        found.clear()
+        if size and self._words.owners:
             with memoryview(data) as view, view[:size] as part:
                 self._database.scan(part, self._note)
-        return sorted(self._found)
+        owners = self._words.owners
+        proposals = [at & ~_MASK | owner for at in found for owner in owners[at & _MASK]]
+        if self._bare:
+            text = bytes(memoryview(data)[:size])
+            for pattern, owner in self._bare:
+                _each(pattern.search, text, (0, len(text)), owner, proposals)
+        proposals.sort()
+        return proposals
 
 
-def compile_hyperscan(plan: Plan) -> Any:
-    """The database of a plan, in block mode, without start of match (which costs half the speed).
+def _database(plan: Plan) -> tuple[Words, Any]:
+    """The table of words and the compiled database of a plan, from the cache where they are there."""
+    import hyperscan
+
+    patterns = b"".join(f"{owner}\0{p}\0".encode() for owner, p in zip(plan.owners, plan.patterns, strict=True))
+    version = str(getattr(hyperscan, "__version__", "")).encode()
+    name = cache.key(b"hyperscan words 1", version, patterns) + ".db"
+    kept = cache.load(name)
+    if kept is not None:
+        length = int.from_bytes(kept[:8], "little")
+        words = unpacked(kept[8 : 8 + length])
+        try:
+            if words is not None:
+                return words, hyperscan.loadb(kept[8 + length :], hyperscan.HS_MODE_BLOCK)
+        except hyperscan.HyperscanError:
+            pass  # of another build of the library: made again
+    words = words_of(plan)
+    database = _compile(words)
+    packed = words.packed()
+    cache.save(name, len(packed).to_bytes(8, "little") + packed + hyperscan.dumpb(database))
+    return words, database
+
+
+def _compile(words: Words) -> Any:
+    """A database of words in block mode, tried out.
 
     Raises:
-        EngineError: a pattern is outside the dialect.
+        EngineError: it does not find what it must.
     """
-    import hyperscan  # noqa: PLC0415 - see above
+    import hyperscan
 
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
-    expressions = [p.encode("utf-8") for p in plan.patterns]
-    if not expressions:
-        expressions, owners = [b"\\x00firstfault\\x00"], [0]
-    else:
-        owners = list(plan.owners)
+    expressions = list(words.all) or [b"nothing to look for"]
+    flags = [0] * len(words.exact) + [hyperscan.HS_FLAG_CASELESS] * len(words.any_case) or [0]
+    numbers = list(range(len(expressions)))
     try:
-        database.compile(expressions=expressions, ids=owners, elements=len(owners), flags=[0] * len(owners))
+        database.compile(expressions=expressions, ids=numbers, elements=len(numbers), flags=flags, literal=True)
     except hyperscan.HyperscanError as error:
-        raise EngineError(f"hyperscan does not take a pattern: {error}. Run `firstfault signatures check`.") from error
+        raise EngineError(f"hyperscan does not take the words of the signatures: {error}. Use --engine re2.") from error
+    database.scratch = hyperscan.Scratch(database)
+    text, places = _trial(words.all)
+    missed = set(places)
+
+    def note(word: int, _start: int, end: int, _flags: int, _context: object) -> None:
+        missed.discard((word, end))
+
+    database.scan(text, note)
+    if missed:
+        raise EngineError(
+            f"this hyperscan loses {len(missed)} of {len(places)} words that it must find. Use --engine re2."
+        )
     return database
+
+
+def _trial(words: Sequence[bytes]) -> tuple[bytes, list[tuple[int, int]]]:
+    """A text with every word twice, at changing distances from ordinary text, and where each ends."""
+    parts = []
+    places = []
+    at = 0
+    for turn in (0, 1):
+        for number, word in enumerate(words):
+            start = (number * 31 + turn * 17) % (len(ORDINARY) - 96)
+            before = ORDINARY[start : start + (number * 7 + turn * 5) % 71]
+            parts += [before, b"\n" if turn else b" ", word, b"\n"]
+            at += len(before) + 1 + len(word)
+            places.append((number, at))
+            at += 1
+    return b"".join(parts), places
 
 
 class Re2Engine:
@@ -90,7 +155,7 @@ class Re2Engine:
     _PIECE = 32 * 1024
 
     def __init__(self, plan: Plan) -> None:
-        import re2  # noqa: PLC0415 - optional
+        import re2
 
         options = re2.Options()
         options.encoding = re2.Options.Encoding.LATIN1
@@ -122,37 +187,29 @@ class Re2Engine:
 
 
 class ReEngine:
-    """The standard library alone: literals by `bytes.find`, patterns without one by `re`."""
+    """The standard library alone: words by `bytes.find`, patterns without one by `re`."""
 
     name = "re"
 
     def __init__(self, plan: Plan) -> None:
-        self._exact: dict[bytes, set[int]] = {}
-        self._any_case: dict[bytes, set[int]] = {}
-        self._bare: list[tuple[re.Pattern[bytes], int]] = []
-        for pattern, owner in zip(plan.patterns, plan.owners, strict=True):
-            literals = required_literals(pattern)
-            if literals is None:
-                self._bare.append((re.compile(pattern.encode("utf-8")), owner))
-                continue
-            words = self._any_case if literals.any_case else self._exact
-            for word in literals.words:
-                words.setdefault(word, set()).add(owner)
+        self._words = words_of(plan)
+        self._bare = bare_patterns(self._words)
 
     def propose(self, data: bytearray, size: int) -> list[int]:
         """See `Engine`."""
         text = bytes(memoryview(data)[:size])
+        words, owners = self._words, self._words.owners
         found: list[int] = []
-        _words(text, self._exact, found)
-        if self._any_case:
-            _words(text.lower(), self._any_case, found)
+        _words(text, zip(words.exact, owners, strict=False), found)
+        if words.any_case:
+            _words(text.lower(), zip(words.any_case, owners[len(words.exact) :], strict=True), found)
         for pattern, owner in self._bare:
             _each(pattern.search, text, (0, len(text)), owner, found)
         return sorted(found)
 
 
-def _words(text: bytes, words: dict[bytes, set[int]], found: list[int]) -> None:
-    for word, owners in words.items():
+def _words(text: bytes, words: Iterable[tuple[bytes, tuple[int, ...]]], found: list[int]) -> None:
+    for word, owners in words:
         at = text.find(word)
         while at >= 0:
             found.extend(at << SHIFT | owner for owner in owners)
@@ -216,14 +273,14 @@ def _for_re2(pattern: str) -> bytes:
     return bytes(out)
 
 
-def make_engine(name: str, plan: Plan, load: Callable[[Plan], Any] | None = None) -> Engine:
+def make_engine(name: str, plan: Plan) -> Engine:
     """The engine of a name, or for `auto` the fastest that is installed.
 
     Raises:
         EngineError: it is not installed, or no engine of that name exists.
     """
     makers: dict[str, Callable[[], Engine]] = {
-        "hyperscan": lambda: HyperscanEngine(plan, load),
+        "hyperscan": lambda: HyperscanEngine(plan),
         "re2": lambda: Re2Engine(plan),
         "re": lambda: ReEngine(plan),
     }
@@ -231,8 +288,8 @@ def make_engine(name: str, plan: Plan, load: Callable[[Plan], Any] | None = None
         for maker in makers.values():
             try:
                 return maker()
-            except ImportError:
-                continue
+            except (ImportError, EngineError):
+                continue  # not installed, or not fit: the next one gives the same answers
     if name not in makers:
         raise EngineError(f"no engine is called {name!r}. Use auto, {', '.join(NAMES)}.")
     try:

@@ -18,6 +18,6 @@ def count_newlines(data: bytearray, start: int, end: int) -> int:
     """Number of newlines between two positions."""
     if end - start <= _FEW or not (_numpy_wanted or "numpy" in sys.modules):
         return data.count(b"\n", start, end)
-    import numpy as np  # noqa: PLC0415 - see above
+    import numpy as np
 
     return int(np.count_nonzero(np.frombuffer(data, np.uint8, end - start, start) == 0x0A))

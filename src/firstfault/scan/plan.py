@@ -30,6 +30,10 @@ class Confirmed(Protocol):
 class Confirmer(Protocol):
     """The truth about one signature, which every engine must agree with."""
 
+    @property
+    def anchored(self) -> bool:
+        """Whether it matters where messages start in a segment."""
+
     def find(self, segment: bytes, starts: Sequence[int] = ...) -> Sequence[Confirmed]:
         """Matches in one segment, leftmost first; empty where it is not of this signature."""
 

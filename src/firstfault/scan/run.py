@@ -7,19 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from firstfault.model.words import SourceKind
-from firstfault.scan.engines import make_engine
+from firstfault.scan.engines import EngineError, make_engine
+from firstfault.scan.executors import Parts, Work, consecutive, inline, processes, processors
+from firstfault.scan.newlines import want_numpy
 from firstfault.scan.regions import BLOCK
 from firstfault.scan.results import ScanResult, SourceScan, joined
-from firstfault.scan.stretch import Stretch, scan_stretch
+from firstfault.scan.stretch import STOPPED, Stretch
+from firstfault.scan.tasks import Task, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from firstfault.model.evidence import Source
+    from firstfault.model.evidence import Source, SourceId
     from firstfault.readers.open import Opened
     from firstfault.scan.plan import Planned
 
+MUCH = 48 << 20
+"""Bytes from which on several processes are worth their start."""
 _UNSCANNED = {
     SourceKind.BINARY,
     SourceKind.CONFIG,
@@ -57,19 +64,39 @@ def scan(
         block_size: bytes read at a time.
 
     Raises:
-        EngineError: the engine is not there.
+        EngineError: no such engine or executor is there.
+        ScanError: a worker process met a fault of this program.
     """
-    del executor, workers
     plan = library.plan
-    searcher = make_engine(engine, plan)
-    results = []
-    for source in opened.sources:
-        if not scanned(source):
-            continue
-        stretch = Stretch(source.id, source.path, 0, opened.store.size(source.id))
-        part = scan_stretch(opened.store, stretch, plan, searcher, block_size=block_size, progress=progress)
-        results.append(joined(source.id, [part]))
-    return ScanResult(sources=tuple(results), engine=searcher.name)
+    sources = [s for s in opened.sources if scanned(s)]
+    work = Work(opened.store, plan, make_engine(engine, plan), block_size)
+    many = processors() if workers is None else max(1, workers)
+    total = sum(opened.store.size(s.id) for s in sources)
+    if total >= MUCH:
+        want_numpy()
+    if executor not in {"auto", "inline", "processes"}:
+        raise EngineError(f"no executor is called {executor!r}. Use auto, inline or processes.")
+    shared = executor == "processes" or (executor == "auto" and total >= MUCH and many > 1)
+    tasks = split(opened.store, sources, many if shared else 1)
+    if shared and len(tasks) > 1:
+        parts, whole = processes(work, tasks, many, progress)
+    else:
+        parts, whole = inline(work, tasks, progress)
+    return ScanResult(sources=_by_source(sources, tasks, parts), engine=work.engine_name, complete=whole)
+
+
+def _by_source(sources: list[Source], tasks: list[Task], parts: Parts) -> tuple[SourceScan, ...]:
+    stretches: dict[SourceId, list[Stretch]] = {s.id: [] for s in sources}
+    for stretch in (stretch for task in tasks for stretch in task):
+        stretches[stretch.source].append(stretch)
+    found = []
+    for source in sources:
+        known = list(consecutive(stretches[source.id], parts))
+        scan_of = joined(source.id, known)
+        if len(known) < len(stretches[source.id]) and not scan_of.damage:
+            scan_of = replace(scan_of, damage=STOPPED)
+        found.append(scan_of)
+    return tuple(found)
 
 
 __all__ = ["ScanResult", "SourceScan", "scan", "scanned"]

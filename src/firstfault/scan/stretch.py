@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from firstfault.scan.plan import Plan
     from firstfault.scan.results import Part
 
+STOPPED = "stopped before its end"
+"""Damage of a source whose scan was interrupted from the keyboard."""
 SAMPLE = 256 * 1024
 """Bytes at the head of a source from which its label style is told."""
 
@@ -53,9 +55,11 @@ def scan_stretch(
             collector.take(region, engine.propose(region.data, region.size))
             if progress is not None:
                 progress(region.used)
+    except KeyboardInterrupt:
+        collector.part.damage = STOPPED
     except OSError as error:
         collector.part.damage = f"could not be read to its end: {error.strerror or error}"
     else:
         if collector.part.bytes < stretch.end - stretch.start:
             collector.part.damage = "became shorter while it was read"
-    return collector.part
+    return collector.finish()

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from firstfault.model.patterns import SignatureFile
 
@@ -18,12 +18,29 @@ MATCHES_PER_LINE = 8
 """Two ranks glued in one line are both taken; more than this many are one flood."""
 
 
-class Match(NamedTuple):
-    """A match in one segment."""
+class Match:
+    """A match in one segment; its fields are taken when they are asked for, since most of a flood is only counted."""
 
-    start: int
-    end: int
-    fields: dict[str, str]
+    __slots__ = ("_extract", "_found", "_limit", "end", "start")
+
+    def __init__(self, found: re.Match[bytes], extract: Sequence[re.Pattern[bytes]], limit: int) -> None:
+        self.start = found.start()
+        self.end = found.end()
+        self._found = found
+        self._extract = extract
+        self._limit = limit
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Named facts of the line: of the match itself, then of the further expressions, nearest to it."""
+        fields = _groups(self._found)
+        segment = self._found.string
+        for pattern in self._extract:
+            found = pattern.search(segment, self.start, self._limit) or pattern.search(segment)
+            if found is not None:
+                for name, value in _groups(found).items():
+                    fields.setdefault(name, value)
+        return fields
 
 
 def _compile(pattern: str) -> re.Pattern[bytes]:
@@ -52,9 +69,12 @@ class Matcher:
         Returns:
             Matches that do not overlap, leftmost first, at most `MATCHES_PER_LINE`; empty where it is not of this signature.
         """
-        spans = sorted(self._spans(segment, starts), key=lambda m: (m.start(), -m.end()))
+        spans = self._spans(segment, starts)
         if not spans or any(u.search(segment) for u in self._unless):
             return []
+        if len(spans) == 1:
+            return [Match(spans[0], self._extract, len(segment))]
+        spans.sort(key=lambda m: (m.start(), -m.end()))
         kept: list[Match] = []
         end = -1
         for i, m in enumerate(spans):
@@ -62,26 +82,24 @@ class Matcher:
                 continue
             end = max(m.end(), m.start() + 1)
             limit = next((n.start() for n in spans[i + 1 :] if n.start() >= end), len(segment))
-            kept.append(Match(m.start(), m.end(), self._fields(segment, m, limit)))
+            kept.append(Match(m, self._extract, limit))
         return kept
 
-    def _spans(self, segment: bytes, starts: Sequence[int]) -> Iterator[re.Match[bytes]]:
+    @property
+    def anchored(self) -> bool:
+        """Whether it matters where messages start."""
+        return bool(self._anchored)
+
+    def _spans(self, segment: bytes, starts: Sequence[int]) -> list[re.Match[bytes]]:
+        spans: list[re.Match[bytes]] = []
         for pattern in self._free:
-            yield from pattern.finditer(segment)
+            spans += pattern.finditer(segment)
         for pattern in self._anchored:
             for start in starts:
                 found = pattern.match(segment, start)
                 if found is not None:
-                    yield found
-
-    def _fields(self, segment: bytes, match: re.Match[bytes], limit: int) -> dict[str, str]:
-        fields = _groups(match)
-        for pattern in self._extract:
-            found = pattern.search(segment, match.start(), limit) or pattern.search(segment)
-            if found is not None:
-                for name, value in _groups(found).items():
-                    fields.setdefault(name, value)
-        return fields
+                    spans.append(found)
+        return spans
 
 
 def _groups(match: re.Match[bytes]) -> dict[str, str]:

@@ -160,3 +160,22 @@ def test_attempts_are_told_apart_and_a_start_of_many_ranks_is_one():
     assert attempts.total == 2
     assert root(build_scene(case, attempts, 1)) == "gpu.oom"
     assert root(build_scene(case, attempts, 2)) == "disk.full"
+
+
+def test_files_of_several_jobs_are_attempts_in_the_order_of_their_numbers():
+    sources = tuple(
+        Source(id=i, path=name, kind=SourceKind.LOG) for i, name in enumerate(["slurm-66120.out", "slurm-66388.out"])
+    )
+    events = (event("gpu.oom", 1, source=0, rank=0), event("disk.full", 1, source=1, rank=0))
+    case = Case(Observations(sources=sources, events=events), LIBRARY)
+    attempts = Attempts(case)
+    assert attempts.total == 2
+    assert root(build_scene(case, attempts, 2)) == "disk.full"
+
+
+def test_files_of_one_job_are_one_attempt():
+    sources = tuple(
+        Source(id=i, path=name, kind=SourceKind.LOG) for i, name in enumerate(["error-4711-0.out", "error-4711-1.out"])
+    )
+    case = Case(Observations(sources=sources, events=()), LIBRARY)
+    assert Attempts(case).total == 1

@@ -30,6 +30,7 @@ STAYS = [
     "loss 1.2/3.4 and/or 5/10 [00:12<00:30, 3.2it/s]",
     "127.0.0.1:29500 0.0.0.0 ::1",
     "NVRM: Xid (PCI:0000:41:00): 79",
+    "[default0]:07/12/2025 step 3, [rank3]:2025-01-02",
 ]
 
 
@@ -47,6 +48,12 @@ def test_ordinary_text_stays(text):
     people = Identities()
     people.learn(text)
     assert people.clean(text) == text
+
+
+def test_a_bucket_is_the_same_with_and_without_what_follows():
+    people = Identities()
+    cleaned = people.clean("cannot read ais://speech: no such bucket; ais://speech/a.tar")
+    assert cleaned == "cannot read ais://bucket-1: no such bucket; ais://bucket-1/a.tar"
 
 
 def test_one_host_has_one_pseudonym_short_or_long():

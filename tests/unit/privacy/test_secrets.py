@@ -90,6 +90,7 @@ HARMLESS = [
     "key=/data/train/shard-0001/part-00012.parquet",
     "password authentication is disabled",
     "ssh://git@github.com/o/r.git",
+    "GOOGLE_APPLICATION_CREDENTIALS=/etc/gcp/key.json",
 ]
 
 

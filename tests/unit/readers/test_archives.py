@@ -158,7 +158,9 @@ def test_a_cut_tar_gives_the_members_before(tmp_path):
 
 
 def test_a_cut_tar_gz(tmp_path):
-    noisy = {f"{i}.log": b"".join(b"%x\n" % ((i * 999 + j) * 2654435761 % 2**64) for j in range(4000)) for i in range(6)}
+    noisy = {
+        f"{i}.log": b"".join(b"%x\n" % ((i * 999 + j) * 2654435761 % 2**64) for j in range(4000)) for i in range(6)
+    }
     packed = tar_of(noisy, "w:gz")
     with opened(tmp_path, packed[: len(packed) // 2], "t.tgz") as result:
         got = contents(result)

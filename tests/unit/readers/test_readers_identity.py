@@ -21,18 +21,30 @@ def body(line: str, profile: SourceProfile = PLAIN) -> str:
     ("line", "expected", "message"),
     [
         ("[rank3]: Traceback (most recent call last):", Who(rank=3), "Traceback (most recent call last):"),
-        ("[rank3]:   File \"x.py\", line 3, in f", Who(rank=3), "  File \"x.py\", line 3, in f"),
-        ("[default3]:  File \"x.py\", line 3, in f", Who(local_rank=3), "  File \"x.py\", line 3, in f"),
+        ('[rank3]:   File "x.py", line 3, in f', Who(rank=3), '  File "x.py", line 3, in f'),
+        ('[default3]:  File "x.py", line 3, in f', Who(local_rank=3), '  File "x.py", line 3, in f'),
         (
             "[rank7]:[E513 13:25:57.714781669 ProcessGroupNCCL.cpp:616] [PG ID 3 PG GUID 9(tp) Rank 1] failure detected",
             Who(rank=7, group_rank=1, group="9"),
             "failure detected",
         ),
-        ("[rank5]:[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank 5] Timeout at", Who(rank=5, group_rank=5, group="0"), "Timeout at"),
-        ("[E ProcessGroupNCCL.cpp:737] [Rank 3] Watchdog caught collective", Who(group_rank=3), "Watchdog caught collective"),
+        (
+            "[rank5]:[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank 5] Timeout at",
+            Who(rank=5, group_rank=5, group="0"),
+            "Timeout at",
+        ),
+        (
+            "[E ProcessGroupNCCL.cpp:737] [Rank 3] Watchdog caught collective",
+            Who(group_rank=3),
+            "Watchdog caught collective",
+        ),
         ("[PG ID 0 PG GUID 0(default_pg) Rank 6] gone", Who(rank=6, group_rank=6, group="0"), "gone"),
         ("[1,3]<stderr>:ValueError: x", Who(rank=3), "ValueError: x"),
-        ("[rank: 1] Child process with PID 4711 terminated with code 1", Who(rank=1), "Child process with PID 4711 terminated with code 1"),
+        (
+            "[rank: 1] Child process with PID 4711 terminated with code 1",
+            Who(rank=1),
+            "Child process with PID 4711 terminated with code 1",
+        ),
         ("(RANK 2) out of memory", Who(rank=2), "out of memory"),
         (
             "[2026-08-22 12:19:04,123] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=0",
@@ -54,13 +66,25 @@ def body(line: str, profile: SourceProfile = PLAIN) -> str:
             Who(rank=5, pid=123, host="10.0.0.1", label="RayTrainWorker pid=123"),
             "ValueError: x",
         ),
-        ("node-a:15311:16187 [2] NCCL INFO Channel 00", Who(host="node-a", pid=15311, device=2), "NCCL INFO Channel 00"),
-        ("[2025-05-13 13:25:57] h1:22:33 [0] a.cc:93 NCCL WARN x", Who(host="h1", pid=22, device=0), "a.cc:93 NCCL WARN x"),
+        (
+            "node-a:15311:16187 [2] NCCL INFO Channel 00",
+            Who(host="node-a", pid=15311, device=2),
+            "NCCL INFO Channel 00",
+        ),
+        (
+            "[2025-05-13 13:25:57] h1:22:33 [0] a.cc:93 NCCL WARN x",
+            Who(host="h1", pid=22, device=0),
+            "a.cc:93 NCCL WARN x",
+        ),
         ("May 14 03:52:17 gpu-h12 kernel: NVRM: Xid", Who(host="gpu-h12"), "NVRM: Xid"),
         ("2026-01-15T14:31:05.123456+00:00 node017 kernel: NVRM: Xid", Who(host="node017"), "NVRM: Xid"),
         ("[pod/train-worker-7/pytorch] hello", Who(label="train-worker-7"), "hello"),
         ("2026-01-15T14:31:05.123456789+00:00 stderr F [rank2]: KeyError: 'x'", Who(rank=2), "KeyError: 'x'"),
-        ("2024-05-11 03:22:09,871: rank3[1234][MainThread]: INFO: composer.trainer: msg", Who(rank=3, pid=1234), "composer.trainer: msg"),
+        (
+            "2024-05-11 03:22:09,871: rank3[1234][MainThread]: INFO: composer.trainer: msg",
+            Who(rank=3, pid=1234),
+            "composer.trainer: msg",
+        ),
         (
             "2026-01-15 14:31:22,118 [WARNING] [node017] [workload:27(3) infra:27(3)] launcher.py:512 msg",
             Who(rank=27, local_rank=3),
@@ -114,11 +138,15 @@ def label_sample(*lines: str) -> bytes:
 
 
 def test_srun_labels_are_ranks_only_where_lines_show_it():
-    shown = profile_source(label_sample("0: start", "1: rank = 1 on cn-12", "2: start", "3: rank = 3 on cn-12"), "slurm-1.out")
+    shown = profile_source(
+        label_sample("0: start", "1: rank = 1 on cn-12", "2: start", "3: rank = 3 on cn-12"), "slurm-1.out"
+    )
     assert shown.style == "srun_label"
     assert who("3: ValueError: x", shown) == Who(rank=3, label="task 3")
     agents = profile_source(
-        label_sample("0: W1129 14:18:16.233000 13 torch/distributed/run.py:757] **", "1: hello", "0: [rank0]: x", "1: [rank8]: x"),
+        label_sample(
+            "0: W1129 14:18:16.233000 13 torch/distributed/run.py:757] **", "1: hello", "0: [rank0]: x", "1: [rank8]: x"
+        ),
         "slurm-1.out",
     )
     assert who("1: [rank8]: ValueError: x", agents) == Who(rank=8, label="task 1")
@@ -139,7 +167,9 @@ def test_host_labels_of_collectors():
     assert who("2023-12-17 16:40:02 10.0.3.21: Killed", dated) == Who(host="10.0.3.21")
     levels = profile_source(label_sample("INFO: a", "WARNING: b", "INFO: c", "INFO: d"), "x.log")
     assert levels.style == "none"
-    compose = profile_source(label_sample("trainer_1  | a", "trainer_2  | b", "trainer_1  | c", "trainer_1  | d"), "x.log")
+    compose = profile_source(
+        label_sample("trainer_1  | a", "trainer_2  | b", "trainer_1  | c", "trainer_1  | d"), "x.log"
+    )
     assert who("trainer_1  | Killed", compose) == Who(label="trainer_1")
 
 
@@ -149,7 +179,9 @@ def test_a_launcher_role_called_rank_is_not_the_global_rank():
     assert profile.tee_rank
     assert who("[rank1]:hello", profile) == Who(local_rank=1)
     assert who("[rank1]:[rank9]: ValueError: x", profile) == Who(rank=9, local_rank=1)
-    torch = profile_source(label_sample("[rank0]: a", "[rank1]:[E513 13:25:57.714781669 a.cpp:6] x", "[rank1]: b", "c"), "x.log")
+    torch = profile_source(
+        label_sample("[rank0]: a", "[rank1]:[E513 13:25:57.714781669 a.cpp:6] x", "[rank1]: b", "c"), "x.log"
+    )
     assert not torch.tee_rank
 
 
@@ -159,6 +191,13 @@ def test_a_launcher_role_called_rank_is_not_the_global_rank():
         ("none_x/attempt_0/3/stderr.log", Who(local_rank=3)),
         ("rank_3.log", Who(rank=3)),
         ("logs/rank3.err", Who(rank=3)),
+        ("train_rank_12.log", Who(rank=12)),
+        ("stderr-rank-0.log", Who(rank=0)),
+        ("mp_rank_00_model_states.log", Who()),
+        ("tp_rank_1.log", Who()),
+        ("global_rank_9_local_rank_1.log", Who(rank=9, local_rank=1)),
+        ("machine_rank_1.log", Who(node_rank=1)),
+        ("a.tar.gz!logs/rank_4/stderr.txt", Who(rank=4)),
         ("logs/rank_2/out.log", Who(rank=2)),
         ("local_rank_1.log", Who(local_rank=1)),
         ("nemo_log_globalrank-11_localrank-3.txt", Who(rank=11, local_rank=3)),

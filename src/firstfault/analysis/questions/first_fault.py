@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.causes import Choice, choose, strength_of
-from firstfault.analysis.classes import classes
+from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.culprits import all_alike, culprits, first_failed
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.wording import sentence, who_text
@@ -15,12 +17,24 @@ from firstfault.model.words import ActionKind, Blame, Category, Domain, Phase, S
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import Event
     from firstfault.analysis.suspects import Suspect
+    from firstfault.model.evidence import Event
 
 DEEP = 70
 """Depth from which on a line that is not fatal by itself may still be the root: it speaks of hardware, kernel or host."""
 
+OF_PATHS = frozenset(
+    {
+        "FileNotFoundError",
+        "FileExistsError",
+        "PermissionError",
+        "IsADirectoryError",
+        "NotADirectoryError",
+        "OSError",
+        "IOError",
+    }
+)
+"""Exceptions about paths: in the data path too they are as often a setting or a store as the data."""
 STEPS_PER_SIGN = 1.5
 """Steps for each line that shows the fault coming, up to which the run of such lines is unbroken."""
 
@@ -42,6 +56,9 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
     explained = any(scene.case.library.explains(weak.nature.key.split("#")[0], s.nature.key) for s in scene.suspects)
     if explained:
         return True
+    if not scene.suspects and weak.first.exception is not None and scene.outcome.ended == "failed":
+        # A traceback that nobody caught, in a job that failed: it may be harmless elsewhere, here nothing else is left.
+        return True
     if weak.nature.depth < DEEP:
         return False
     if scene.suspects:
@@ -53,38 +70,49 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
 
 def _placed(scene: Scene, suspect: Suspect) -> Suspect:
     """A plain exception judged with its place: in the data path of few ranks after progress, it is the data's."""
-    from msgspec.structs import replace
-
     exception = suspect.first.exception
+    if exception is None or suspect.nature.strength is not Strength.POSSIBLE:
+        return suspect
     if (
-        exception is None
-        or suspect.nature.category is not Category.SOFTWARE
-        or suspect.nature.strength is not Strength.POSSIBLE
+        suspect.nature.category not in {Category.SOFTWARE, Category.DATA}
+        or exception.kind.rsplit(".", 1)[-1] in OF_PATHS
     ):
         return suspect
-    in_data = (
-        exception.in_worker or classes(scene.case, suspect, Named(), scene.complete, scene.hang).phase is Phase.DATA
+    in_data = exception.in_worker or phase_of_exception(exception) is Phase.DATA
+    if not in_data or not scene.case.tracks or all_alike(suspect, scene.complete):
+        return suspect
+    nature = replace(
+        suspect.nature,
+        category=Category.DATA,
+        domain=Domain.DATA,
+        blame=Blame.RANK,
+        strength=Strength.SUPPORTED if exception.in_worker else Strength.POSSIBLE,
+        advice=(
+            "Find the sample that was being read (the message or the frame above names it) and read it alone.",
+            *suspect.nature.advice,
+        ),
     )
-    moved = bool(scene.case.tracks)
-    if in_data and moved and not all_alike(suspect, scene.complete):
-        nature = replace(
-            suspect.nature,
-            category=Category.DATA,
-            domain=Domain.DATA,
-            blame=Blame.RANK,
-            strength=Strength.SUPPORTED if exception.in_worker else Strength.POSSIBLE,
-            advice=(
-                "Find the sample that was being read (the message or the frame above names it) and read it alone.",
-                *suspect.nature.advice,
-            ),
-        )
-        return replace(suspect, nature=nature)
-    return suspect
+    return replace(suspect, nature=nature)
+
+
+def attributed(scene: Scene, root: Suspect) -> Suspect:
+    """A root whose lines carry no rank, given to the ranks that alone are reported to have failed by themselves.
+
+    Only where there are no more such ranks than lines: the launcher's list then leaves no choice.
+    """
+    if root.ranks or root.unplaced == 0:
+        return root
+    owners = {e.rank for e in scene.exits if e.own and e.rank is not None}
+    nameless = any(e.own and e.rank is None for e in scene.exits)
+    if not owners or len(owners) > root.unplaced or (nameless and len(owners) > 1):
+        return root
+    hosts = {h for r in owners if (h := scene.roster.host_of_rank(r)) is not None}
+    return replace(root, ranks=tuple(sorted(owners)), hosts=tuple(sorted(hosts)) or root.hosts)
 
 
 def answer(scene: Scene, choice: Choice) -> Answer:
     """The answer for a chosen root."""
-    root = choice.root
+    root = attributed(scene, choice.root)
     nature = root.nature
     category = nature.category or Category.UNKNOWN
     strength = strength_of(scene.case, choice, fatal=nature.fatal)
@@ -123,8 +151,14 @@ def trigger_of(scene: Scene, root: Suspect) -> Event:
     Lines that lead up to it count only as an unbroken run: about one for every step between them and the root.
     """
     spec = scene.case.spec(root.first)
-    if spec is None or not spec.precursors:
+    if spec is None:
         return root.first
+    if not spec.precursors:
+        known = [
+            s.first for s in scene.suspects if scene.case.library.explains(root.first.signature, s.first.signature)
+        ]
+        earlier = [e for e in known if e.span.source == root.first.span.source and first(e, root.first) is True]
+        return min(earlier, key=sort_key, default=root.first)
     before = [e for e in scene.events if e.signature in spec.precursors and first(e, root.first) is True]
     for event in sorted(before, key=sort_key):
         track = scene.case.tracks.get(event.span.source)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Answer, Classes, Named
 from firstfault.analysis.order import sort_key
+from firstfault.analysis.state.exits import TOLD
 from firstfault.analysis.suspects import group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
@@ -17,63 +18,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import Event, GlobalRank
+    from firstfault.model.evidence import Event
 
-SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGKILL": 9,
-           "SIGUSR1": 10, "SIGSEGV": 11, "SIGPIPE": 13, "SIGTERM": 15}  # fmt: skip
-TOLD = frozenset({1, 2, 10, 15})
-"""Signals by which somebody tells a process to stop."""
-ENFORCED = "launcher.torchrun_forceful_kill"
+ENFORCED = "launcher.torchrun_forced_kill"
 """Signature of the agent's own SIGKILL to a survivor that ignored SIGTERM."""
 NEED_ALL = ("the logs of every rank and node, from the start of the attempt to its end",)
 
 
-def signal_of(event: Event) -> int | None:
-    """Signal number by which a process is reported to have ended; None where it exited by itself or it is not said."""
-    name = event.fields.get("signal", "")
-    if name.upper() in SIGNALS:
-        return SIGNALS[name.upper()]
-    if f"SIG{name.upper()}" in SIGNALS:
-        return SIGNALS[f"SIG{name.upper()}"]
-    if name.isdecimal():
-        return int(name)
-    return signal_of_code(event.fields.get("exit_code", ""))
-
-
-def signal_of_code(code: str) -> int | None:
-    """Signal number in an exit code: `-9`, `137`, `0:9`; None where there is none."""
-    if ":" in code:
-        status, _, by = code.partition(":")
-        code = f"-{by}" if by.isdecimal() and int(by) > 0 else status
-    if not code.lstrip("-").isdecimal():
-        return None
-    number = int(code)
-    if -64 <= number < 0:
-        return -number
-    return number - 128 if 128 < number <= 128 + 64 else None
-
-
 def ask_exits(scene: Scene) -> Answer | None:
     """The answer where processes are reported dead and nothing says why."""
-    exits: list[tuple[GlobalRank | None, int | None, Event | None]] = [
-        (scene.roster.rank(event), signal_of(event), event) for event in scene.deaths
-    ]
-    for failure in scene.failures:
-        code = failure.exit_code
-        exits.append((failure.who.rank, None if code is None else signal_of_code(str(code)), None))
-    if not exits:
-        return None
-    own = [e for e in exits if e[1] is None or e[1] not in TOLD]
+    own = [e for e in scene.exits if e.signal is None or e.signal not in TOLD]
     if not own:
         return None
-    signals = {s for _, s, _ in own if s is not None}
-    ranks = sorted({r for r, s, _ in own if r is not None and (s is not None or not signals)})
-    trigger = min((e for _, _, e in own if e is not None), key=sort_key, default=None)
+    signals = {e.signal for e in own if e.signal is not None}
+    ranks = sorted({e.rank for e in own if e.rank is not None and (e.signal is not None or not signals)})
+    trigger = min((e.event for e in own if e.event is not None), key=sort_key, default=None)
     hosts = tuple(sorted({h for r in ranks if (h := scene.roster.host_of_rank(r)) is not None}))
     category, what, collect = _by_signal(scene, signals)
     named = Named()
     few = 0 < len(ranks) <= max(1, (scene.complete.expected or scene.complete.at_least) // 4)
-    if category is not Category.UNKNOWN and few:
+    if category is Category.INFRASTRUCTURE and few:
         named = Named(ranks=tuple(ranks), hosts=hosts, strength=Strength.POSSIBLE)
     return Answer(
         question="exits",

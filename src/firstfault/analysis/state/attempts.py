@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event, SourceId
 
 _FOLDER = re.compile(r"(?:^|/)attempt_(\d+)/")
+_JOB = re.compile(r"^(?:slurm|job|error|err|out|output|log|std(?:out|err))[-_.](\d{4,9})(?=[-_.])", re.IGNORECASE)
 _FAILED = frozenset({Mark.DEATH, Mark.STOP_SIGNAL, Mark.ABORT})
 
 
@@ -32,6 +33,11 @@ class Attempts:
         for event in case.events:
             by_source.setdefault(event.span.source, []).append(event)
         self._folder = {s: _folder_attempt(path) for s, path in case.paths.items()}
+        jobs = {s: _job_of(path) for s, path in case.paths.items()}
+        several = sorted({j for j in jobs.values() if j is not None})
+        if len(several) > 1:
+            # Files of several jobs of one scheduler: each job is an attempt, the higher number the later one.
+            self._folder = {s: several.index(j) if j is not None else len(several) - 1 for s, j in jobs.items()}
         numbers = [f for f in self._folder.values() if f is not None]
         self._lowest = min(numbers, default=0)
         self.cuts = {s: boundaries(case, es) for s, es in by_source.items() if self._folder.get(s) is None}
@@ -83,6 +89,12 @@ def boundaries(case: Case, events: Sequence[Event]) -> list[Event]:
         elif any(m in _FAILED for m in marks):
             failed = True
     return found
+
+
+def _job_of(path: str) -> int | None:
+    """Job number in the name of a scheduler's output file; None where there is none."""
+    found = _JOB.search(path.rsplit("/", 1)[-1].rsplit("!", 1)[-1])
+    return int(found.group(1)) if found else None
 
 
 def _folder_attempt(path: str) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from firstfault.model.evidence import GlobalRank
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.case import Case
     from firstfault.model.evidence import Event, Failure, LocalRank, SourceId, Who
 
+MOST_TASKS = 100_000
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -34,9 +36,16 @@ class Roster:
         kept = tuple(events)
         for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
             self._learn(who, source)
+        for source, place in case.seen.place.items():
+            if place.host is not None:
+                self.source_hosts.setdefault(source, {place.host})
+        self._host_of_task: dict[int, str] = {}
         for event in kept:
             if case.has(event, Mark.IDENTITY):
                 self._learn_fields(event)
+            if case.has(event, Mark.DEATH):
+                self._learn_tasks(event)
+        self.tasks_are_ranks = world is not None and world > 1 and max(self._host_of_task, default=-1) + 1 == world
         self.single_node = self._is_single_node()
 
     def _learn(self, who: Who, source: SourceId) -> None:
@@ -75,6 +84,22 @@ class Roster:
             if host is not None and host not in LOOPBACK:
                 self.host_of.setdefault(GlobalRank(rank), host)
 
+    def _learn_tasks(self, event: Event) -> None:
+        """A scheduler's line about the exit of tasks says on which host they ran."""
+        host = event.fields.get("host") or event.who.host
+        text = event.fields.get("tasks") or event.fields.get("task")
+        if host is None or text is None or "[" in host:
+            return
+        for low, high in re.findall(r"(\d+)(?:-(\d+))?", text):
+            last = int(high or low)
+            if last - int(low) < MOST_TASKS:
+                for task in range(int(low), last + 1):
+                    self._host_of_task[task] = host
+
+    def _task(self, who: Who) -> int | None:
+        found = re.fullmatch(r"task (\d+)", who.label or "")
+        return int(found.group(1)) if found else None
+
     def _is_single_node(self) -> bool:
         """Whether all ranks run on one machine, by a stated world size that one machine's local ranks fill."""
         if self.world is None:
@@ -97,6 +122,9 @@ class Roster:
         stated = _integer(fields, "rank")
         if stated is not None:
             return GlobalRank(stated)
+        task = self._task(who)
+        if task is not None and self.tasks_are_ranks:
+            return GlobalRank(task)
         place = self.case.seen.place.get(source)
         if place is not None and place.rank is not None:
             return place.rank
@@ -127,6 +155,9 @@ class Roster:
         stated = event.fields.get("host")
         if stated is not None and stated not in LOOPBACK:
             return stated
+        task = self._task(event.who)
+        if task is not None and task in self._host_of_task:
+            return self._host_of_task[task]
         rank = self.rank(event)
         if rank is not None and rank in self.host_of and rank not in self._conflicts:
             return self.host_of[rank]
@@ -136,6 +167,8 @@ class Roster:
         """Host of a global rank, where stated without contradiction."""
         if rank in self.host_of and rank not in self._conflicts:
             return self.host_of[rank]
+        if self.tasks_are_ranks and int(rank) in self._host_of_task:
+            return self._host_of_task[int(rank)]
         return self.only_host() if self.single_node else None
 
     def only_host(self) -> str | None:

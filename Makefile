@@ -1,0 +1,56 @@
+# Works on a fresh machine with Python 3.10 or later, make and git. `make PYTHON=python3.12 test` picks the interpreter.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+RUN_STAMP := $(VENV)/.installed
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-core lint docs bench clean
+
+help:  ## Show what there is to make.
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+
+# Editable: what is run is what stands in src/. pip before 22 cannot do that with this kind of project.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+	  echo "firstfault needs Python 3.10 or later; '$(PYTHON)' is not. Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || { \
+	  echo "This Python cannot make virtual environments (ensurepip is missing). On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN_STAMP): $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "pip>=22"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(STAMP): $(RUN_STAMP) tools/dev_requirements.py
+	$(BIN)/python tools/dev_requirements.py > $(VENV)/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/dev.txt
+	@touch $@
+
+demo: $(RUN_STAMP)  ## Install into .venv and diagnose the bundled incident.
+	@$(BIN)/firstfault --exit-zero examples/incident/logs
+
+test: $(STAMP) lint  ## Everything: the style and type checks, then all tests that this machine can run.
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-core: $(STAMP)  ## The tests that need neither torch, nor a browser, nor root.
+	$(BIN)/python -m pytest -m "not torch and not browser" $(PYTEST_ARGS)
+
+lint: $(STAMP)  ## Style, types, imports and docstrings.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/interrogate --quiet
+
+docs: $(STAMP)  ## Write the generated pages and the schema anew.
+	$(BIN)/python tools/generate_docs.py
+
+bench: $(STAMP)  ## Measure speed and memory on this machine.
+	$(BIN)/python bench/scan/run.py
+
+clean:  ## Remove the virtual environment and caches.
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -1,0 +1,28 @@
+"""Diagnoses a folder from Python and prints who, what and the line that shows it.
+
+Run it with `python examples/api.py [PATH]`; without a path it takes the bundled incident.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from firstfault.pipelines.diagnose import diagnose
+from firstfault.pipelines.options import DiagnoseOptions
+from firstfault.redact import redact
+from firstfault.report.json import render_json
+
+paths = sys.argv[1:] or [str(Path(__file__).parent / "incident" / "logs")]
+diagnosis = diagnose(paths, DiagnoseOptions())
+
+verdict = diagnosis.verdict
+print(f"{verdict.category} ({verdict.strength}): {verdict.summary}")
+print(f"culprits: ranks {verdict.culprits.ranks}, hosts {verdict.culprits.hosts}")
+print(f"first failed: ranks {verdict.first_failed.ranks}")
+if verdict.trigger is not None:
+    print(f"{verdict.trigger.file}:{verdict.trigger.line}: {verdict.trigger.text}")
+
+# Whatever leaves the process goes through `redact`; renderers take nothing else.
+size = len(render_json(redact(diagnosis, "identities")))
+print(f"as JSON without names: {size} characters")

@@ -1,0 +1,106 @@
+"""Exits that launchers and schedulers report: which processes ended by themselves, and which were told to.
+
+A fold over lines and lists of exits; it does not say why.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.analysis.order import sort_key
+from firstfault.model.evidence import Event, GlobalRank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.analysis.state.ranks import Roster
+    from firstfault.model.evidence import Failure
+
+SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGKILL": 9,
+           "SIGUSR1": 10, "SIGSEGV": 11, "SIGPIPE": 13, "SIGTERM": 15}  # fmt: skip
+SPOKEN = {"hangup": 1, "interrupt": 2, "illegal instruction": 4, "aborted": 6, "bus error": 7, "floating point exception": 8,
+          "killed": 9, "segmentation fault": 11, "terminated": 15}  # fmt: skip
+TOLD = frozenset({1, 2, 10, 15})
+"""Signals by which somebody tells a process to stop."""
+MOST_TASKS = 100_000
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+
+
+class Exit(Struct, frozen=True, kw_only=True):
+    """One process (or task) that is reported to have ended badly."""
+
+    rank: GlobalRank | None
+    host: str | None
+    signal: int | None
+    """By which it ended; None where it exited by itself or it is not said."""
+    event: Event | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether it ended by an error of its own: neither told to stop nor killed."""
+        return self.signal is None or self.signal not in TOLD | {9}
+
+
+def signal_of(event: Event) -> int | None:
+    """Signal by which a process is reported to have ended; None where it exited by itself or it is not said."""
+    name = event.fields.get("signal", "")
+    upper = name.upper()
+    if upper in SIGNALS:
+        return SIGNALS[upper]
+    if f"SIG{upper}" in SIGNALS:
+        return SIGNALS[f"SIG{upper}"]
+    spoken = SPOKEN.get(name.lower().removesuffix(" (core dumped)").strip())
+    if spoken is not None:
+        return spoken
+    if name.isdecimal():
+        return int(name)
+    return signal_of_code(event.fields.get("exit_code", ""))
+
+
+def signal_of_code(code: str) -> int | None:
+    """Signal number in an exit code: `-9`, `137`, `0:9`; None where there is none."""
+    if ":" in code:
+        status, _, by = code.partition(":")
+        code = f"-{by}" if by.isdecimal() and int(by) > 0 else status
+    if not code.lstrip("-").isdecimal():
+        return None
+    number = int(code)
+    if -64 <= number < 0:
+        return -number
+    return number - 128 if 128 < number <= 128 + 64 else None
+
+
+def numbers(text: str) -> list[int]:
+    """Numbers of a list such as `3,8-15`."""
+    found: list[int] = []
+    for low, high in _RANGE.findall(text):
+        last = int(high) if high else int(low)
+        if last - int(low) < MOST_TASKS:
+            found.extend(range(int(low), last + 1))
+    return found
+
+
+def tasks_of(event: Event) -> list[int]:
+    """Task numbers that a line about task exits names."""
+    return numbers(event.fields.get("tasks") or event.fields.get("task") or "")
+
+
+def exits(roster: Roster, deaths: Iterable[Event], failures: Iterable[Failure]) -> tuple[Exit, ...]:
+    """All reported exits, those with a line first in order of time."""
+    found: list[Exit] = []
+    for event in sorted(deaths, key=sort_key):
+        signal = signal_of(event)
+        host = event.fields.get("host") or event.who.host
+        tasks = tasks_of(event)
+        if tasks and roster.tasks_are_ranks:
+            found.extend(Exit(rank=GlobalRank(t), host=host, signal=signal, event=event) for t in tasks)
+        else:
+            found.append(Exit(rank=roster.rank(event), host=host, signal=signal, event=event))
+    for failure in failures:
+        code = failure.exit_code
+        rank = roster.rank_of(failure.who, failure.span.source, {})
+        found.append(Exit(rank=rank, host=failure.who.host, signal=None if code is None else signal_of_code(str(code))))
+    return tuple(found)

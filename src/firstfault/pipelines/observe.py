@@ -1,0 +1,128 @@
+"""Runs the readers over what the scan found and gathers their observations; infers nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.case import Observations
+from firstfault.model.evidence import Coverage
+from firstfault.model.words import CoverageState, Role, SourceKind
+from firstfault.readers.banners import failure_of_event, read_banners, read_error_json
+from firstfault.readers.clock import SourceClock, settle_clocks
+from firstfault.readers.events import build_events
+from firstfault.readers.identity import profile_source
+from firstfault.readers.numbering import missing_names
+from firstfault.readers.progress import (
+    MOST_BYTES,
+    TRAINING,
+    Anchor,
+    find_progress,
+    last_progress,
+    progress_after,
+    progress_before,
+)
+from firstfault.scan.run import scanned
+from firstfault.scan.stretch import SAMPLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from firstfault.model.evidence import Event, Failure, ProgressSample, Source, SourceId
+    from firstfault.pipelines.options import DiagnoseOptions
+    from firstfault.readers.identity import SourceProfile
+    from firstfault.readers.open import Opened
+    from firstfault.readers.store import Store
+    from firstfault.scan.results import ScanResult, SourceScan
+    from firstfault.signatures.library import Library
+
+BANNER = "launcher.torchrun_banner"
+"""Prefix of the signatures of lines of torchrun's list of failures."""
+NEIGHBOURHOODS = 48
+"""Places in a large source around which progress is looked for."""
+NEXT_STEPS = 4
+"""Signs of progress read after each such place."""
+JSON_BYTES = 1 << 20
+
+
+def observe(opened: Opened, result: ScanResult, library: Library, options: DiagnoseOptions) -> Observations:
+    """Everything that the readers make of a scan."""
+    events: list[Event] = []
+    failures: list[Failure] = []
+    samples: list[ProgressSample] = []
+    store = opened.store
+    read = [(s, r) for s in opened.sources if scanned(s) and (r := result.of(s.id)) is not None]
+    profiles = {s.id: profile_source(store.head(s.id, SAMPLE), s.path) for s, _ in read}
+    clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s, _ in read}
+    settle_clocks(list(clocks.values()))
+    for source, found in read:
+        profile, clock = profiles[source.id], clocks[source.id]
+        own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
+        events.extend(own)
+        places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
+        failures.extend(read_banners(store, source.id, places, profile, clock=clock))
+        failures.extend(f for f in map(failure_of_event, own) if f is not None)
+        samples.extend(_progress(store, found, profile, clock, _telling(own, library)))
+        if source.kind is SourceKind.ERROR_JSON:
+            failures.extend(_error_json(store, source, profile))
+    missing = missing_names(s.path for s in opened.sources)
+    return Observations(
+        sources=opened.sources,
+        events=tuple(events),
+        failures=tuple(failures),
+        progress=tuple(samples),
+        coverage=_coverage(opened, result, missing),
+        place={i: p.who for i, p in profiles.items()},
+        missing_files=missing,
+        job_state=options.job_state,
+        exit_code=options.exit_code,
+    )
+
+
+def _telling(events: Iterable[Event], library: Library) -> list[Event]:
+    """Events for which it matters whether the job went on after them."""
+    wanted = []
+    for event in events:
+        spec = library.by_id.get(event.signature)
+        if spec is None or spec.role in {Role.CAUSE, Role.EFFECT}:
+            wanted.append(event)
+    return wanted
+
+
+def _progress(
+    store: Store, found: SourceScan, profile: SourceProfile, clock: SourceClock, events: Sequence[Event]
+) -> list[ProgressSample]:
+    """Signs of training progress: all of a small source; of a large one those at its end and around telling events."""
+    source = found.source
+    if found.bytes <= MOST_BYTES:
+        signs = find_progress(store.read(source, 0, found.bytes), source, profile=profile, clock=clock)
+        return [s.sample for s in signs if s.kind == TRAINING]
+    kept: dict[int, ProgressSample] = {}
+    last = last_progress(store, source, found.lines, profile)
+    if last is not None:
+        kept[last.sample.offset] = last.sample
+    step = max(1, len(events) // NEIGHBOURHOODS)
+    for event in [*events[::step], *events[-2:]]:
+        anchor = Anchor(event.span.offset, event.span.line)
+        before = progress_before(store, source, anchor, profile, clock=clock)
+        for sign in (*([before] if before else []), *progress_after(store, source, anchor, profile, most=NEXT_STEPS)):
+            kept[sign.sample.offset] = sign.sample
+    return [kept[offset] for offset in sorted(kept)]
+
+
+def _error_json(store: Store, source: Source, profile: SourceProfile) -> list[Failure]:
+    read = read_error_json(store.read(source.id, 0, JSON_BYTES), source.id, profile)
+    return [] if read is None else [read[0]]
+
+
+def _coverage(opened: Opened, result: ScanResult, missing: Iterable[str]) -> tuple[Coverage, ...]:
+    """Coverage of opening, with what the scan found damaged and what the numbering misses."""
+    rows = {c.file: c for c in opened.coverage}
+    paths: dict[SourceId, str] = {s.id: s.path for s in opened.sources}
+    for found in result.sources:
+        if found.damage:
+            path = paths[found.source]
+            rows[path] = Coverage(file=path, state=CoverageState.DAMAGED, reason=found.damage, bytes=found.bytes)
+    for name in missing:
+        reason = "its neighbours in the numbering are here"
+        rows.setdefault(name, Coverage(file=name, state=CoverageState.MISSING, reason=reason))
+    return tuple(rows[name] for name in sorted(rows))

@@ -1,0 +1,25 @@
+"""Lines that healthy jobs print by the million; a literal that stands in one of them is a bad thing to search for.
+
+They stand for kinds of lines, not for any program's exact text. Engines must be right without this; it only makes them fast.
+"""
+
+ORDINARY = b"""\
+ iteration    4210/  500000 | consumed samples:  4311040 | elapsed time per iteration (ms): 3712.4 | learning rate: 2.9E-04 |\
+ global batch size: 1024 | lm loss: 2.104731E+00 | loss scale: 1.0 | grad norm: 0.412 | number of skipped iterations:   0 |\
+ number of nan iterations:   0 |
+Epoch 3:  41%|####      | 3741/9000 [1:12:09<1:22:31, 3.95it/s, v_num=3, train_loss=2.604, train_step_timing in s=0.25]
+{'loss': 2.6428, 'grad_norm': 0.570523, 'learning_rate': 4.5333e-05, 'epoch': 0.79, 'eval_accuracy': 0.52, 'perplexity': 14.1}
+[rank3]: 2026-03-09 16:40:30,290 - root - INFO - step:   6280  loss:  2.0694  memory: 56.68GiB(88.1%)  tps: 8,114  mfu: 41.2%
+[2026-03-09 16:40:30,290] [INFO] [logging.py:96:log_dist] [Rank 0] step=10, skipped=0, lr=[0.0001], mom=[(0.9, 0.95)]
+[2026-03-09 16:40:30,290] [INFO] [timer.py:215:stop] epoch=0/micro_step=10/global_step=10, RunningAvgSamplesPerSec=92.1, MemAllocated=8.1GB
+Epoch: [0][ 100/5004]  Time  0.412 ( 0.571)  Data  0.001 ( 0.120)  Loss 6.9112e+00 (6.9441e+00)  Acc@1   0.39 (  0.12)
+gpu-h017:2031:2431 [3] NCCL INFO Channel 05/0 : 3[3] -> 11[3] [send] via NET/IB/3/GDRDMA comm 0x55d2 rank 3 nranks 128
+/opt/venv/lib/python3.11/site-packages/torch/utils/checkpoint.py:91: UserWarning: the parameter should be passed explicitly.
+  warnings.warn(
+  File "/workspace/train/loop.py", line 214, in training_step
+    return forward_call(*args, **kwargs)
+INFO:root:validation loss at iteration 1000 | saving checkpoint at iteration 1000 to /results/checkpoints | data processed
+2026-03-09T16:40:30.290Z worker-3 INFO trainer: step 6280/90000 time 0.41s data 0.01s loss 2.07 lr 1.2e-4 gpu mem 41.2 GB
+Validation: 100%|##########| 24/24 [00:12<00:00,  1.98it/s] val_loss=2.31 samples/sec tokens per second TFLOPs
+WARNING: rank 0 node 1 host process group timeout error memory device cuda default
+"""

@@ -1,0 +1,201 @@
+"""Writes the pages that are made from the code: commands, JSON, signatures, words, glossary, schema, shown output.
+
+`python tools/generate_docs.py` writes them; a test holds that they are current.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from firstfault.cli.main import COMMANDS, load, run
+from firstfault.i18n.glossary import WORDS
+from firstfault.report.markdown import code, escape
+from firstfault.report.schema import generate
+from firstfault.signatures.library import load_library
+
+ROOT = Path(__file__).resolve().parent.parent
+MADE = "<!-- Made by tools/generate_docs.py; edit the code, then run `make docs`. -->\n"
+DEMO = re.compile(r"(<!-- demo -->\n```text\n).*?(```\n<!-- /demo -->)", re.DOTALL)
+SHOWN = ("README.md", "README.zh-CN.md", "docs/tutorial.md")
+"""Pages that show the output of the demo between `<!-- demo -->` marks."""
+
+
+def pages() -> dict[str, str]:
+    """Every made file, by path below the root, with its text."""
+    made = {
+        "src/firstfault/report/diagnosis.schema.json": generate(),
+        "docs/reference/commands.md": commands(),
+        "docs/reference/json.md": json_fields(),
+        "docs/reference/signatures.md": signatures(),
+        "docs/reference/words.md": words(),
+        "docs/glossary.md": glossary(),
+    }
+    if importlib.util.find_spec("firstfault.pipelines.diagnose") is not None:
+        output = demo()
+        for name in SHOWN:
+            text = (ROOT / name).read_text(encoding="utf-8")
+            made[name] = DEMO.sub(lambda m: m[1] + output + m[2], text)
+    return made
+
+
+def demo() -> str:
+    """What `make demo` prints, 100 columns wide."""
+    held = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = "100"
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    here = Path.cwd()
+    try:
+        os.chdir(ROOT)
+        with contextlib.redirect_stdout(out):
+            run(["--exit-zero", "examples/incident/logs"])
+            out.flush()
+    finally:
+        os.chdir(here)
+        if held is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = held
+    raw = out.detach()
+    assert isinstance(raw, io.BytesIO)
+    return raw.getvalue().decode("utf-8")
+
+
+def commands() -> str:
+    """The reference of commands and options."""
+    parts = [MADE, "# Commands", "Exit codes of every command are in [words](words.md#exit-code)."]
+    for name in COMMANDS:
+        command = load(name)
+        assert isinstance(command, click.Command)
+        parts += _command(command, f"firstfault {name}", 2)
+    return "\n\n".join(parts) + "\n"
+
+
+def _command(command: click.Command, name: str, depth: int) -> list[str]:
+    ctx = click.Context(command, info_name=name)
+    usage = " ".join([name, *command.collect_usage_pieces(ctx)])
+    parts = ["#" * depth + f" `{name}`", f"```text\n{usage}\n```", _prose(command.help or "")]
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    rows = [o.get_help_record(ctx) for o in options]
+    lines = [f"- {code(r[0])}: {' '.join(r[1].split())}" for r in rows if r is not None]
+    parts.append("\n".join(lines))
+    for inner in getattr(command, "commands", {}).values():
+        parts += _command(inner, f"{name} {inner.name}", depth + 1)
+    return [p for p in parts if p]
+
+
+def _prose(text: str) -> str:
+    paragraphs = []
+    for part in re.split(r"\n\s*\n", text.strip()):
+        if part.startswith("\b"):
+            paragraphs.append("```text\n" + part.removeprefix("\b\n") + "\n```")
+        else:
+            paragraphs.append(" ".join(part.split()))
+    return "\n\n".join(paragraphs)
+
+
+def json_fields() -> str:
+    """The reference of the JSON form."""
+    held: dict[str, Any] = json.loads(generate())
+    parts = [
+        MADE,
+        "# JSON",
+        escape(held["description"]),
+        "`firstfault schema` prints the schema from which this page is made.",
+    ]
+    definitions = held["$defs"]
+    ordered = ["Diagnosis", "Verdict", *(n for n in definitions if n not in {"Diagnosis", "Verdict"})]
+    for name in ordered:
+        part = definitions[name]
+        parts += [f"## {name}", escape(part.get("description", ""))]
+        if "enum" in part:
+            parts.append(", ".join(code(str(v)) for v in part["enum"]))
+        rows = [
+            f"| {code(field)} | {_type(spec)} | {escape(spec.get('description', ''))} |"
+            for field, spec in part.get("properties", {}).items()
+        ]
+        if rows:
+            parts.append("\n".join(["| field | type | says |", "| --- | --- | --- |", *rows]))
+    return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def _type(spec: dict[str, Any]) -> str:
+    if "$ref" in spec:
+        name = spec["$ref"].rpartition("/")[2]
+        return f"[{name}](#{name.lower()})"
+    if "anyOf" in spec:
+        return " or ".join(_type(s) for s in spec["anyOf"])
+    if "enum" in spec:
+        return ", ".join(code(str(v)) for v in spec["enum"])
+    if spec.get("type") == "array":
+        return f"list of {_type(spec['items'])}"
+    if spec.get("type") == "object":
+        return f"map of text to {_type(spec['additionalProperties'])}"
+    return {"integer": "whole number", "string": "text", "null": "null"}.get(
+        spec.get("type", ""), spec.get("type", "any")
+    )
+
+
+def signatures() -> str:
+    """The list of signatures and vendor tables."""
+    library = load_library()
+    parts = [
+        MADE,
+        "# Signatures",
+        "`firstfault explain ID` tells the rest: what it does not prove, what to do, examples.",
+    ]
+    folder = ""
+    for signature in library.signatures:
+        if signature.id.split(".")[0] != folder:
+            folder = signature.id.split(".")[0]
+            parts += [f"## {folder}", "| id | role | category | title |\n| --- | --- | --- | --- |"]
+        spec = signature.spec
+        parts[-1] += f"\n| {code(signature.id)} | {spec.role} | {spec.category or '-'} | {escape(spec.title)} |"
+    parts += ["## Vendor tables", "| table | rows | holds | from |\n| --- | --- | --- | --- |"]
+    for name, table in sorted(library.tables.items()):
+        parts[-1] += f"\n| {code(name)} | {len(table.rows)} | {escape(table.title)} | {escape(table.source)} |"
+    return "\n\n".join(parts) + "\n"
+
+
+def words() -> str:
+    """The closed lists of words and the exit codes."""
+    parts = [
+        MADE,
+        "# Words",
+        "The closed lists that a diagnosis uses. The words of the field are in the [glossary](../glossary.md).",
+    ]
+    for kind, entries in WORDS.items():
+        if kind == "word":
+            continue
+        parts += [f"## {kind.capitalize()}", "\n".join(f"- {code(w)}: {escape(m)}" for w, m in entries.items())]
+    return "\n\n".join(parts) + "\n"
+
+
+def glossary() -> str:
+    """The words of the field, by alphabet."""
+    lines = [f"**{escape(word)}**\n: {escape(meaning)}" for word, meaning in sorted(WORDS["word"].items())]
+    return "\n\n".join([MADE, "# Glossary", "One word for each thing, here and in the code.", *lines]) + "\n"
+
+
+def main() -> int:
+    """Writes what is not current and says so."""
+    for name, text in pages().items():
+        file = ROOT / name
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
