@@ -151,10 +151,15 @@ def test_unequal_parts_of_one_gather_are_legal():
     assert decided(job)[0] == "outside"
 
 
-@pytest.mark.parametrize(("lost", "strength"), [(set(), Strength.SUPPORTED), ({1}, Strength.POSSIBLE)])
-def test_a_node_of_which_nothing_is_heard_is_named_and_not_its_ranks(lost, strength):
+@pytest.mark.parametrize(
+    ("lost", "told", "strength"),
+    [(set(), True, Strength.SUPPORTED), (set(), False, Strength.POSSIBLE), ({1}, False, Strength.POSSIBLE)],
+)
+def test_a_node_of_which_nothing_is_heard_is_named_and_not_its_ranks(lost, told, strength):
     late = set(range(8, 16))
-    row, answer, _ = decided(stalled(32, "2.6", late, quiet=late, lost_nodes=lost))
+    stop = "W0526 22:51:35.246000 281322 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 40008 closing signal SIGTERM"
+    job = stalled(32, "2.6", late, quiet=late, lost_nodes=lost, extra=[(8, stop)] if told else [])
+    row, answer, _ = decided(job)
     assert row == "gone"
     assert answer.category is Category.UNKNOWN
     assert answer.culprits.ranks == ()
@@ -384,3 +389,13 @@ def test_the_notes_of_a_table_tell_each_rank_with_its_counters():
     assert len(notes) == 16
     assert notes[5].startswith("notified; the default group: enqueued 7726, completed 7726")
     assert "stuck in ALLREDUCE 7727 of 26214400, enqueued 7728" in notes[4]
+
+
+def test_silence_in_a_file_that_is_cut_counts_less():
+    job = stalled(16, "2.6", set())
+    files = job.lines(random.Random(3))
+    teardown = 2 * 8
+    files[1] = [x for x in files[1][:-teardown] if "[rank11]" not in x]
+    answer = hang.ask(parse(files, step=100))
+    assert answer is not None
+    assert answer.culprits.strength.level <= Strength.POSSIBLE.level

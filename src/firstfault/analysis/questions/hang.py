@@ -7,7 +7,7 @@ a rank can be certain to have stayed away while its reason is unknown. A time-ou
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -27,7 +27,7 @@ from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Ma
 if TYPE_CHECKING:
     from firstfault.analysis.hangs import Hang
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import Event
+    from firstfault.model.evidence import Event, GlobalRank
 
 
 MOST_NAMED = 8
@@ -89,7 +89,7 @@ def _silent(seen: Picture) -> Answer:
     missing = seen.where.missing
     ranks, stated = narrowed(missing, seen.seen(missing), seen.scene)
     strength = Strength.SUPPORTED if few(len(ranks), seen.where.total) else Strength.POSSIBLE
-    if not (_log_goes_on(seen) or stated):
+    if not (_log_goes_on(seen, ranks) or stated):
         strength = strength.at_most(Strength.POSSIBLE)
     if not seen.state.coordinated and not stated:
         # Before dumps were coordinated a launcher could end ranks before their own watchdogs fired.
@@ -135,7 +135,8 @@ def _frozen(seen: Picture) -> Answer:
 
 def _gone(seen: Picture) -> Answer:
     """Nothing was heard of all ranks of one or more machines, while all others wait."""
-    return _machines(seen, Strength.POSSIBLE if seen.gone is not None and seen.gone.absent else Strength.SUPPORTED)
+    absent = seen.gone is None or seen.gone.absent or not _log_goes_on(seen, seen.late())
+    return _machines(seen, Strength.POSSIBLE if absent else Strength.SUPPORTED)
 
 
 def _machines(seen: Picture, strength: Strength) -> Answer:
@@ -263,13 +264,19 @@ def _rest_waits(seen: Picture) -> bool:
     return bool(seen.where.waiting) and not seen.where.outside and not seen.state.unplaced
 
 
-def _log_goes_on(seen: Picture) -> bool:
-    """Whether the log goes on behind the time-outs, so that a silent rank had its chance to speak."""
+def _log_goes_on(seen: Picture, ranks: Iterable[GlobalRank]) -> bool:
+    """Whether the files of some ranks go on behind the time-outs, so that a silent rank there had its chance to speak.
+
+    A file that is cut, or that ends with its machine, does not; then its silence says little.
+    """
     scene = seen.scene
-    hang = scene.hang
-    if scene.failures or scene.teardown or scene.deaths or scene.marked(Mark.ABORT, Mark.STOP_SIGNAL):
-        return True
-    return hang is not None and len(seen.where.waiting) >= 2 and bool(seen.where.told)
+    ends = {e.span.source for e in (*scene.teardown, *scene.deaths, *scene.marked(Mark.ABORT, Mark.STOP_SIGNAL))}
+    ends |= {f.span.source for f in scene.failures}
+    late = set(ranks)
+    places = {e.span.source for e in scene.events if scene.roster.rank(e) in late}
+    if not places:
+        places = {e.span.source for lines in seen.state.own.values() for e in lines}
+    return bool(places) and places <= ends
 
 
 def _sub_groups(seen: Picture) -> bool:
