@@ -171,6 +171,12 @@ def make_file(path: Path, size: int, number: int, oracle: Oracle, examples: list
     return {"lines": lines, "tallies": tallies, "planted": places}
 
 
+def for_ripgrep(pattern: str) -> str:
+    """A pattern as ripgrep takes it: it joins them, so that no group name may come twice, and knows fewer escapes."""
+    pattern = re.sub(r"\(\?P<\w+>", "(?:", pattern)
+    return re.sub(r"\\([^\w\\.+*?()|\[\]{}^$#&~-])", r"\1", pattern)
+
+
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser()
@@ -191,11 +197,7 @@ def main() -> None:
         print(name, truth[name]["lines"], "lines", len(truth[name]["planted"]), "planted", flush=True)
     (options.data / "truth.json").write_text(json.dumps(truth))
     for tier in ("killer", "loop", "io"):
-        # ripgrep joins the patterns and takes no group name twice
-        patterns = [
-            re.sub(r"\(\?P<\w+>", "(?:", p) for s in library.signatures if s.spec.tier == tier for p in s.spec.patterns
-        ]
-        patterns = [engine_pattern(p) for p in patterns]
+        patterns = [for_ripgrep(engine_pattern(p)) for s in library.signatures if s.spec.tier == tier for p in s.spec.patterns]
         (options.data / f"{tier}.txt").write_text("\n".join(patterns) + "\n")
 
 
