@@ -9,7 +9,7 @@ import pytest
 
 from firstfault.model.words import CoverageState
 from firstfault.readers.open import open_inputs
-from firstfault.scan import executors, stretch, tasks
+from firstfault.scan import executors, pool, stretch, tasks
 from firstfault.scan.engines import EngineError
 from firstfault.scan.executors import ScanError
 from firstfault.scan.run import scan
@@ -66,7 +66,7 @@ def test_a_line_longer_than_any_task(tmp_path, monkeypatch):
 
 
 def test_new_processes_without_fork(logs, monkeypatch):
-    monkeypatch.setattr(executors, "_methods", lambda: ["spawn"])
+    monkeypatch.setattr(pool, "_methods", lambda: ["spawn"])
     monkeypatch.setattr(tasks, "SMALLEST", 1 << 20)
     monkeypatch.setattr(tasks, "LARGEST", 1 << 20)
     monkeypatch.setattr(tasks, "_BATCH", 3)
