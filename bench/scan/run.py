@@ -147,6 +147,8 @@ def main() -> None:
             f"ripgrep {other:.2f} s, ratio {other / mine:.2f}",
             flush=True,
         )
+    if not rounds:
+        return
     ratio = statistics.median(o / m for m, o in rounds)
     print(f"{size / 1e9:.2f} GB, {options.workers} processes: {ratio:.2f} times as fast as ripgrep (median)")
 
