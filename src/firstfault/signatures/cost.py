@@ -5,7 +5,6 @@ How long patterns take on a machine is measured by `bench/scan/cost.py`.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from firstfault.scan.literals import required_literals
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 SHORTEST = 5
 """A word of fewer bytes stands in too many lines."""
-_OPEN_END = re.compile(r"(?:\.|\]|\)|\\[wdsSWD])(?:[*+]|\{\d*,\})\??(?:\)\??)*$")
 
 
 def costs_of(pattern: str) -> list[str]:
@@ -38,8 +36,6 @@ def costs_of(pattern: str) -> list[str]:
             found.append(f"its rarest word is {word!r}, shorter than {SHORTEST} bytes")
         if literals.ordinary:
             found.append("its rarest words stand in lines that healthy jobs print by the million")
-    if _OPEN_END.search(body):
-        found.append("it ends in an open repeat: fetch the value with `extract`")
     return found
 
 

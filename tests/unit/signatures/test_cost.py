@@ -25,8 +25,6 @@ def test_fair_patterns(pattern):
         (r"\d+ \w+", "shorter than"),
         (r"[A-Z]+\d", "no word"),
         (r"loss: \d", "healthy jobs"),
-        (r"watchdog got stuck for \d+", "open repeat"),
-        (r"watchdog got stuck for (?P<seconds>\S+)", "open repeat"),
     ],
 )
 def test_dear_patterns(pattern, why):
