@@ -29,6 +29,8 @@ class Observations(Struct, frozen=True, kw_only=True):
     coverage: tuple[Coverage, ...] = ()
     place: dict[SourceId, Who] = {}
     """What the place (path) of each source tells."""
+    task_files: dict[SourceId, int] = {}
+    """Number in the name of a source that a scheduler writes for each task (`%t`): a task or a node, which is not said."""
     missing_files: tuple[str, ...] = ()
     """Names that a numbering of the files leads to expect and that are not there."""
     job_state: str | None = None
@@ -80,6 +82,11 @@ class Case:
         """Whether an event's signature carries a mark."""
         spec = self.spec(event)
         return spec is not None and mark in spec.marks
+
+    @cached_property
+    def marked_spawn(self) -> bool:
+        """Whether torch.multiprocessing.spawn started the processes: then they run on one machine each call."""
+        return any(e.signature.startswith("launcher.spawn_") for e in self.events)
 
     @cached_property
     def tracks(self) -> dict[SourceId, Track]:

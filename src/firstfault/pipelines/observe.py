@@ -72,6 +72,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         progress=tuple(samples),
         coverage=_coverage(opened, result, missing),
         place={i: p.who for i, p in profiles.items()},
+        task_files={i: p.number for i, p in profiles.items() if p.number is not None},
         missing_files=missing,
         job_state=options.job_state,
         exit_code=options.exit_code,
