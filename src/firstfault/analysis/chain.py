@@ -28,8 +28,11 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     links: list[Link] = []
     used: set[tuple[int, int]] = set()
     if answer.trigger is not None:
-        what = nature_of(scene.case, answer.trigger).title + who_text(
-            answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts
+        what = (
+            answer.summary
+            if answer.question == "hang"
+            else nature_of(scene.case, answer.trigger).title
+            + who_text(answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts)
         )
         links.append(_link(what, "it is the earliest line that shows the root cause", [answer.trigger], used))
     others = [e for s in scene.suspects for e in s.events[:1] if not _used(e, used)]

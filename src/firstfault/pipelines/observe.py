@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.analysis.case import Observations
 from firstfault.model.evidence import Coverage
@@ -44,7 +44,15 @@ NEXT_STEPS = 4
 JSON_BYTES = 1 << 20
 
 
-def observe(opened: Opened, result: ScanResult, library: Library, options: DiagnoseOptions) -> Observations:
+class Observed(NamedTuple):
+    """Observations, with what is needed to read on."""
+
+    seen: Observations
+    profiles: dict[SourceId, SourceProfile]
+    clocks: dict[SourceId, SourceClock]
+
+
+def observe(opened: Opened, result: ScanResult, library: Library, options: DiagnoseOptions) -> Observed:
     """Everything that the readers make of a scan."""
     events: list[Event] = []
     failures: list[Failure] = []
@@ -65,7 +73,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         if source.kind is SourceKind.ERROR_JSON:
             failures.extend(_error_json(store, source, profile))
     missing = missing_names(s.path for s in opened.sources)
-    return Observations(
+    seen = Observations(
         sources=opened.sources,
         events=tuple(events),
         failures=tuple(failures),
@@ -77,6 +85,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         job_state=options.job_state,
         exit_code=options.exit_code,
     )
+    return Observed(seen, profiles, clocks)
 
 
 def _telling(events: Iterable[Event], library: Library) -> list[Event]:

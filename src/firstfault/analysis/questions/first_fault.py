@@ -108,7 +108,7 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
     if not owners:
         return root
     hosts = {h for r in owners if (h := scene.roster.host_of_rank(r)) is not None}
-    return replace(root, ranks=tuple(sorted(owners)), hosts=tuple(sorted(hosts)) or root.hosts)
+    return replace(root, ranks=tuple(sorted(owners)), hosts=tuple(sorted(hosts)) or root.hosts, unplaced=0)
 
 
 def _owners(scene: Scene, root: Suspect) -> set[GlobalRank]:
