@@ -110,11 +110,9 @@ def _nothing(*_: object) -> None:
     return None
 
 
-def collect(plan: SignaturePlan, proposals: list[int], block: bytearray) -> Collector:
-    """Everything behind the search."""
-    collector = Collector(plan, profile_source(b"", "error-0.out"))
-    collector.take(Region(block, len(block), 0, len(block), 0, 0, open_end=False), proposals)
-    return collector
+def region(block: bytearray) -> Region:
+    """A block as the collector gets it."""
+    return Region(block, len(block), 0, len(block), 0, 0, open_end=False)
 
 
 def whole(library: Library, blocks: list[bytearray], rounds: int) -> None:
@@ -122,24 +120,28 @@ def whole(library: Library, blocks: list[bytearray], rounds: int) -> None:
     plan = library.plan
     words = words_of(plan)
     engine = make_engine("hyperscan", plan)
+    collector = Collector(plan, profile_source(b"", "error-0.out"))
     want_numpy()
     costs = nanoseconds(
         {
             f"search for {len(words.all)} words": searcher(words.all),
             "with proposals": lambda b: engine.propose(b, len(b)),
-            "with all up to hits": lambda b: collect(plan, engine.propose(b, len(b)), b),
+            "with all up to hits": lambda b: collector.take(region(b), engine.propose(b, len(b))),
         },
         blocks,
         rounds,
     )
     for name, cost in costs.items():
         print(f"{cost:7.3f} ns/B  {name}")
+    collector = Collector(plan, profile_source(b"", "error-0.out"))
     proposed: Counter[str] = Counter()
     hits: Counter[str] = Counter()
     for block in blocks:
         found = engine.propose(block, len(block))
         proposed.update(plan.ids[p & ((1 << SHIFT) - 1)] for p in found)
-        hits.update({name: fold.count for (name, _), fold in collect(plan, found, block).finish().folds.items()})
+        collector.take(region(block), found)
+    for (name, _), fold in collector.finish().folds.items():
+        hits[name] += fold.count
     size = sum(map(len, blocks)) / 1e6
     for name, count in proposed.most_common(30):
         print(f"{count / size:7.1f} proposals and {hits[name] / size:.1f} hits a MB: {name}")

@@ -24,14 +24,14 @@ def cut(word: bytes) -> bytes:
     """The part of a word, at least `SEEN` and at most `KEPT` bytes where it is that long, that ends the rarest."""
     if len(word) <= SEEN:
         return word
-    end = min(range(SEEN, len(word) + 1), key=lambda e: (word[e - SEEN : e] in ORDINARY, _usual(word[e - SEEN : e]), e))
+    end = min(range(SEEN, len(word) + 1), key=lambda e: (*_usual(word[e - SEEN : e]), e))
     return word[max(0, end - KEPT) : end]
 
 
-def _usual(window: bytes) -> int:
-    """How much the pairs of a window stand in ordinary text: the sum and not the product, since words share a filter."""
+def _usual(window: bytes) -> tuple[int, int]:
+    """How often ordinary text holds a window, then its pairs: their sum and not the product, since words share a filter."""
     pairs = _pairs()
-    return sum(pairs[a, b & _LOW] for a, b in zip(window, window[1:], strict=False))
+    return ORDINARY.count(window), sum(pairs[a, b & _LOW] for a, b in zip(window, window[1:], strict=False))
 
 
 @cache
