@@ -14,24 +14,29 @@ from firstfault.scan.ordinary import ORDINARY
 
 SEEN = 8
 """Bytes at the end of a word that the automaton looks at first."""
-KEPT = 16
+KEPT = 24
 """Longest word that is kept; what stands farther from the rare end tells little more."""
+_TELLING = 12
+"""A word of so many bytes is seldom a part of lines that mean something else; a shorter one must be rare to be taken."""
+_SHORTNESS = 4
+"""Pairs of ordinary text that weigh as much as a byte too few."""
 _LOW = 31
 """Of the second letter of a pair the automaton uses these bits."""
 
 
 def cut(word: bytes) -> bytes:
-    """The part of a word, at least `SEEN` and at most `KEPT` bytes where it is that long, that ends the rarest."""
+    """The part of a word, `SEEN` to `KEPT` bytes where it is that long, that ends the rarest."""
     if len(word) <= SEEN:
         return word
-    end = min(range(SEEN, len(word) + 1), key=lambda e: (*_usual(word[e - SEEN : e]), e))
+    end = min(range(SEEN, len(word) + 1), key=lambda e: _price(word[e - SEEN : e], e))
     return word[max(0, end - KEPT) : end]
 
 
-def _usual(window: bytes) -> tuple[int, int]:
+def _price(window: bytes, end: int) -> tuple[int, int, int]:
     """How often ordinary text holds a window, then its pairs: their sum and not the product, since words share a filter."""
     pairs = _pairs()
-    return ORDINARY.count(window), sum(pairs[a, b & _LOW] for a, b in zip(window, window[1:], strict=False))
+    common = sum(pairs[a, b & _LOW] for a, b in zip(window, window[1:], strict=False))
+    return ORDINARY.count(window), common + _SHORTNESS * max(0, _TELLING - end), end
 
 
 @cache

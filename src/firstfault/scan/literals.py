@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from firstfault.scan.ordinary import ORDINARY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 if sys.version_info >= (3, 11):
     from re import _constants as constants  # type: ignore[attr-defined]
@@ -94,7 +97,7 @@ def _sets(items: list[Any]) -> list[frozenset[bytes]]:
     """Sets of words of a sequence; each match of the sequence holds one word of every set."""
     found: list[frozenset[bytes]] = []
     run = frozenset({b""})
-    for item in items:
+    for item in _flat(items):
         exact = _exact(item)
         if exact is not None and len(run) * len(exact) <= _MOST:
             run = frozenset(a + b for a in run for b in exact)
@@ -105,6 +108,15 @@ def _sets(items: list[Any]) -> list[frozenset[bytes]]:
             found.extend(_inside(item))
     found.append(run)
     return [f for f in found if b"" not in f]
+
+
+def _flat(items: list[Any]) -> Iterator[Any]:
+    """The items, with those of groups that must match in place of the groups: `nvme (nvme\\d)` holds `nvme nvme`."""
+    for item in items:
+        if item[0] is constants.SUBPATTERN and _exact(item) is None:
+            yield from _flat(list(item[1][3]))
+        else:
+            yield item
 
 
 def _exact(item: Any) -> frozenset[bytes] | None:
@@ -152,8 +164,6 @@ def _product(items: list[Any]) -> frozenset[bytes] | None:
 def _inside(item: Any) -> list[frozenset[bytes]]:
     """Sets from within an item that as a whole matches too much."""
     op, value = item
-    if op is constants.SUBPATTERN:
-        return _sets(list(value[3]))
     if op in _REPEATS and value[0] > 0:
         return _sets(list(value[2]))
     if op is constants.BRANCH:

@@ -18,12 +18,12 @@ gpu-h017:2031:2431 [3] NCCL INFO Channel 05/0 : 3[3] -> 11[3] [send] via NET/IB/
   warnings.warn(
   File "/workspace/train/loop.py", line 214, in training_step
     return forward_call(*args, **kwargs)
-INFO:root:validation loss at iteration 1000 | saving checkpoint at iteration 1000 to /results/checkpoints | data processed
+INFO:root:validation loss at iteration 1000 | last checkpoint /results/checkpoints/iter_0001000 | data processed
 2026-03-09T16:40:30.290Z worker-3 INFO trainer: step 6280/90000 time 0.41s data 0.01s loss 2.07 lr 1.2e-4 gpu mem 41.2 GB
 Validation: 100%|##########| 24/24 [00:12<00:00,  1.98it/s] val_loss=2.31 samples/sec tokens per second TFLOPs
 gpu-h017:2031:2431 [3] NCCL INFO Trees [0] 4/-1/-1->3->2 [1] 4/-1/-1->3->2 Setting affinity for GPU 3 to ffff,ffffffff
 gpu-h017:2031:2431 [3] NCCL INFO NCCL_IB_TIMEOUT set by environment to 22. Connected all rings, use ring PXN 0 GDR 1
-gpu-h017:2031:2431 [3] NCCL INFO ncclCommInitRank comm 0x55d2 rank 3 nranks 128 cudaDev 3 nvmlDev 3 busId 5d000 commId 0x6a9c - Init COMPLETE
+gpu-h017:2031:2431 [3] NCCL INFO ncclCommInitRank comm 0x55d2 rank 3 nranks 128 cudaDev 3 nvmlDev 3 busId 5d000 commId 0x6a9c
 frame #7: <unknown function> + 0x93da4 (0x7f2d9a12bda4 in /usr/lib/x86_64-linux-gnu/libc.so.6)
 frame #3: c10d::ProcessGroupNCCL::Watchdog::run() + 0x1f8 (0x7f2d4c in /opt/venv/lib/python3.11/site-packages/torch/lib/libtorch_cuda.so)
 [rank3]:   File "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1773, in _wrapped_call_impl
@@ -33,6 +33,7 @@ Loading checkpoint shards: 100%|##########| 4/4 [00:12<00:00,  3.1s/it] Map (num
 (WorkerDict pid=101224, ip=10.0.4.17) step:12 - actor/entropy:0.31 - critic/score/mean:0.2 - timing_s/update_actor:31.2 - response_length/max:2048
 I0309 16:40:30.290123 140233 trainer.py:88] Setting work unit notes: step 6280, loss=2.07, steps/sec=1.21, learning_rate=0.0001
 {"log":"step 6280 loss 2.07 tokens_per_sec 81210\\n","stream":"stderr","time":"2026-03-09T16:40:30.290123456Z","level":"info","msg":"ok"}
-wandb: Syncing run; the model, optimizer and scheduler state of epoch 3, version 2, will default to False. Refer to docs for more details.
-WARNING: rank 0 node 1 host process group timeout error memory device cuda default
+INFO trainer: the model, optimizer and scheduler state of epoch 3, version 2, will default to False. Refer to docs for more details.
+WARNING: rank 0 node 1 host process group timeout error memory device cuda default distributed environment variable connection failed
+Loading Loaded Starting Started Running Initializing Initialized Creating Created Sending Connecting Connected Finished Using Setting
 """
