@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import cache
 
-from firstfault.scan.ordinary import ORDINARY
+from firstfault.scan.ordinary import COMMON, ORDINARY
 
 SEEN = 8
 """Bytes at the end of a word that the automaton looks at first."""
@@ -33,10 +33,10 @@ def cut(word: bytes) -> bytes:
 
 
 def _price(window: bytes, end: int) -> tuple[int, int, int]:
-    """How often ordinary text holds a window, then its pairs: their sum and not the product, since words share a filter."""
+    """How often usual text holds a window, then its pairs: their sum and not the product, since words share a filter."""
     pairs = _pairs()
     common = sum(pairs[a, b & _LOW] for a, b in zip(window, window[1:], strict=False))
-    return ORDINARY.count(window), common + _SHORTNESS * max(0, _TELLING - end), end
+    return ORDINARY.count(window) + COMMON.count(window), common + _SHORTNESS * max(0, _TELLING - end), end
 
 
 @cache

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from firstfault.scan.ordinary import ORDINARY
+from firstfault.scan.ordinary import COMMON, ORDINARY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +28,8 @@ _MOST = 48
 """Words of one set; more cost more than they tell."""
 _LONG = 14
 """Longer than this, a word is not rarer."""
+_SHORT = 6
+"""Shorter than this, a word is dear even where it is rare."""
 _CLASS = 4
 """Characters of a class that is still multiplied out."""
 _LOWER = ORDINARY.lower()
@@ -52,6 +54,11 @@ class Literals(Struct, frozen=True):
         text = _LOWER if self.any_case else ORDINARY
         return any(w in text for w in self.words)
 
+    @property
+    def common(self) -> bool:
+        """Whether a word stands in many kinds of lines about faults."""
+        return any(w in COMMON for w in self.words)
+
 
 def required_literals(pattern: str) -> Literals | None:
     """The best set of literals of a pattern: rare and long words, few of them; None where there is none.
@@ -75,8 +82,9 @@ def _literals(words: frozenset[bytes], *, any_case: bool) -> Literals | None:
     return Literals(tuple(sorted(least)), any_case)
 
 
-def _worth(literals: Literals) -> tuple[bool, int, int]:
-    return not literals.ordinary, min(_LONG, literals.shortest), -len(literals.words)
+def _worth(literals: Literals) -> tuple[bool, bool, bool, int, int]:
+    length = literals.shortest
+    return not literals.ordinary, length >= _SHORT, not literals.common, min(_LONG, length), -len(literals.words)
 
 
 def _folds(tree: Any) -> bool:

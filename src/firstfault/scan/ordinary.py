@@ -34,6 +34,14 @@ Loading checkpoint shards: 100%|##########| 4/4 [00:12<00:00,  3.1s/it] Map (num
 I0309 16:40:30.290123 140233 trainer.py:88] Setting work unit notes: step 6280, loss=2.07, steps/sec=1.21, learning_rate=0.0001
 {"log":"step 6280 loss 2.07 tokens_per_sec 81210\\n","stream":"stderr","time":"2026-03-09T16:40:30.290123456Z","level":"info","msg":"ok"}
 INFO trainer: the model, optimizer and scheduler state of epoch 3, version 2, will default to False. Refer to docs for more details.
-WARNING: rank 0 node 1 host process group timeout error memory device cuda default distributed environment variable connection failed
+WARNING: rank 0 node 1 host process group timeout error memory device cuda default
+"""
+
+COMMON = b"""\
+RuntimeError: ValueError: OSError: [Errno 11] TypeError: ImportError: NCCL error NCCL version CUDA error: CUDA version PyTorch version
+[rank3]: Traceback (most recent call last): exitcode 1 exited terminated Process signal srun: error: node-3: task 17: slurmstepd: error:
+Connection reset by peer, connection refused, timed out, not found, failed to, unable to, could not, cannot, expected, distributed
+wandb: ERROR environment variable world_size local_rank global rank checkpoint file directory Checkpoint Failed Stack trace of the
 Loading Loaded Starting Started Running Initializing Initialized Creating Created Sending Connecting Connected Finished Using Setting
 """
+"""Beginnings and words that many lines about faults share: a literal of these alone is a poor one too, if not so dear."""
