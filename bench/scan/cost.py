@@ -83,7 +83,9 @@ def blocks_of(text: bytes) -> list[bytearray]:
     return found
 
 
-def nanoseconds(work: dict[str, Callable[[bytearray], object]], blocks: list[bytearray], rounds: int) -> dict[str, float]:
+def nanoseconds(
+    work: dict[str, Callable[[bytearray], object]], blocks: list[bytearray], rounds: int
+) -> dict[str, float]:
     """Processor time a byte of some works, measured in turns."""
     best = {name: [10**12] * len(blocks) for name in work}
     for _ in range(rounds):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from itertools import pairwise
 
 from firstfault.scan.ordinary import COMMON, ORDINARY
 
@@ -35,10 +36,10 @@ def cut(word: bytes) -> bytes:
 def _price(window: bytes, end: int) -> tuple[int, int, int]:
     """How often usual text holds a window, then its pairs: their sum and not the product, since words share a filter."""
     pairs = _pairs()
-    common = sum(pairs[a, b & _LOW] for a, b in zip(window, window[1:], strict=False))
+    common = sum(pairs[a, b & _LOW] for a, b in pairwise(window))
     return ORDINARY.count(window) + COMMON.count(window), common + _SHORTNESS * max(0, _TELLING - end), end
 
 
 @cache
 def _pairs() -> Counter[tuple[int, int]]:
-    return Counter((a, b & _LOW) for a, b in zip(ORDINARY, ORDINARY[1:], strict=False))
+    return Counter((a, b & _LOW) for a, b in pairwise(ORDINARY))

@@ -119,7 +119,7 @@ def _sets(items: list[Any]) -> list[frozenset[bytes]]:
 
 
 def _flat(items: list[Any]) -> Iterator[Any]:
-    """The items, with those of groups that must match in place of the groups: `nvme (nvme\\d)` holds `nvme nvme`."""
+    """The items, with those of groups that must match in place of the groups: `nvme (nvme.)` holds `nvme nvme`."""
     for item in items:
         if item[0] is constants.SUBPATTERN and _exact(item) is None:
             yield from _flat(list(item[1][3]))
