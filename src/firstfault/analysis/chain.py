@@ -61,7 +61,8 @@ def _link(what: str, why: str, events: Sequence[Event], used: set[tuple[int, int
 def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
     ranks = sorted({r for e in events if (r := scene.roster.rank(e)) is not None})
     text = f"{title}: {ranks_text(ranks)}" if ranks else title
-    if scene.hang is not None and any(e in scene.hang.events for e in events):
+    waits = set() if scene.hang is None else {(e.span, e.signature) for e in scene.hang.events}
+    if scene.hang is not None and any((e.span, e.signature) in waits for e in events):
         if scene.hang.op and scene.hang.seq:
             text += f", in {scene.hang.op} {scene.hang.seq}"
         if scene.hang.waited_ms is not None:
