@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 RUN_STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
+# PyTorch for the lab: auto (a CPU build, where pip offers one), no, or yes (whatever pip offers, CUDA builds too).
+LAB ?= auto
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-core lint docs bench clean
@@ -25,15 +27,19 @@ $(RUN_STAMP): $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
-$(STAMP): $(RUN_STAMP) tools/dev_requirements.py
+$(STAMP): $(RUN_STAMP) tools/dev_requirements.py pyproject.toml
 	$(BIN)/python tools/dev_requirements.py > $(VENV)/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/dev.txt
+	@touch $@
+
+$(VENV)/.lab-$(LAB): $(STAMP) tools/install_torch.py
+	$(BIN)/python tools/install_torch.py $(LAB)
 	@touch $@
 
 demo: $(RUN_STAMP)  ## Install into .venv and diagnose the bundled incident.
 	@$(BIN)/firstfault --exit-zero examples/incident/logs
 
-test: $(STAMP) lint  ## Everything: the style and type checks, then all tests that this machine can run.
+test: lint $(VENV)/.lab-$(LAB)  ## Everything: the style and type checks, then all tests that this machine can run.
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 test-core: $(STAMP)  ## The tests that need neither torch, nor a browser, nor root.
@@ -44,7 +50,7 @@ lint: $(STAMP)  ## Style, types, imports and docstrings.
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/interrogate --quiet
+	$(BIN)/interrogate --quiet src/firstfault tools
 
 docs: $(STAMP)  ## Write the generated pages and the schema anew.
 	$(BIN)/python tools/generate_docs.py
