@@ -157,18 +157,22 @@ def make_file(path: Path, size: int, number: int, oracle: Oracle, examples: list
                     text.insert(rng.randrange(len(text)), b"\n" + example.encode())
             else:
                 text = part
-            for line in text:
-                if line.startswith(b"\n"):
-                    places.append({"line": lines + 1, "signatures": sorted(oracle.claims(line[1:]))})
-                    line = line[1:]
-                    known = oracle.claims(line)
-                else:
-                    known = claims[line]
+            for marked in text:
+                line = marked.removeprefix(b"\n")
+                known = oracle.claims(line) if marked is not line else claims[line]
+                if marked is not line:
+                    places.append({"line": lines + 1, "signatures": sorted(known)})
                 lines += 1
                 for name, count in known.items():
                     tallies[name] = tallies.get(name, 0) + count
             out.write(b"\n".join(line.removeprefix(b"\n") for line in text) + b"\n")
     return {"lines": lines, "tallies": tallies, "planted": places}
+
+
+def for_ripgrep(pattern: str) -> str:
+    """A pattern as ripgrep takes it: it joins them, so that no group name may come twice, and knows fewer escapes."""
+    pattern = re.sub(r"\(\?P<\w+>", "(?:", pattern)
+    return re.sub(r"\\([^\w\\.+*?()|\[\]{}^$#&~-])", r"\1", pattern)
 
 
 def main() -> None:
@@ -191,11 +195,9 @@ def main() -> None:
         print(name, truth[name]["lines"], "lines", len(truth[name]["planted"]), "planted", flush=True)
     (options.data / "truth.json").write_text(json.dumps(truth))
     for tier in ("killer", "loop", "io"):
-        # ripgrep joins the patterns and takes no group name twice
         patterns = [
-            re.sub(r"\(\?P<\w+>", "(?:", p) for s in library.signatures if s.spec.tier == tier for p in s.spec.patterns
+            for_ripgrep(engine_pattern(p)) for s in library.signatures if s.spec.tier == tier for p in s.spec.patterns
         ]
-        patterns = [engine_pattern(p) for p in patterns]
         (options.data / f"{tier}.txt").write_text("\n".join(patterns) + "\n")
 
 

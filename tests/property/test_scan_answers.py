@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from firstfault.model.evidence import SourceId
 from firstfault.model.patterns import Reference, Signature, SignatureFile
 from firstfault.model.words import Role, Tier
+from firstfault.readers.identity import body_starts
 from firstfault.readers.store import Extent, Store
 from firstfault.scan import collect, engines, regions
 from firstfault.scan.engines import make_engine
@@ -44,6 +47,7 @@ SIGNATURES = [
     signature("c.either", r"(?:kill|stop)ed by (?:9|15)\b"),
 ]
 PLAN = SignaturePlan(SIGNATURES)
+OPEN = [HealthCheck.function_scoped_fixture]
 NAMES = ("hyperscan", "re2", "re")
 
 WORDS = [
@@ -55,6 +59,14 @@ TEXT = st.lists(st.sampled_from(WORDS), max_size=60).map(b"".join)
 
 INLINE = [w for w in WORDS if not set(w) & set(b"\r\n")]
 LONG = st.lists(st.sampled_from([*INLINE, *INLINE, *INLINE, b"\n", b"\r"]), min_size=10, max_size=80).map(b"".join)
+
+
+@pytest.fixture(autouse=True, params=[1, 1 << 30], ids=["newlines at once", "newlines one by one"])
+def newlines(request, monkeypatch):
+    """Both ways to find the lines of places."""
+    pytest.importorskip("numpy")
+    monkeypatch.setattr("firstfault.scan.newlines.MANY", request.param)
+    monkeypatch.setattr("firstfault.scan.newlines._numpy_wanted", True)
 
 
 @contextmanager
@@ -72,15 +84,14 @@ def small_windows():
 
 
 def scan_bytes(data: bytes, tmp: str, engine: str, block: int, cuts: tuple[int, ...] = ()):
-    with open(tmp, "wb") as file:
-        file.write(data)
+    Path(tmp).write_bytes(data)
     store = Store([Extent(tmp, 0, len(data))])
     borders = sorted({0, len(data), *(data.find(b"\n", c % (len(data) + 1)) + 1 for c in cuts)})
     borders = borders if len(borders) > 1 else [0, 0]
     searcher = make_engine(engine, PLAN)
     parts = [
         scan_stretch(store, Stretch(SourceId(0), "a.log", a, b), PLAN, searcher, block_size=block)
-        for a, b in zip(borders, borders[1:], strict=False)
+        for a, b in pairwise(borders)
     ]
     store.close()
     return joined(SourceId(0), parts)
@@ -93,8 +104,6 @@ def tmp(tmp_path_factory):
 
 def expected_tallies(data: bytes) -> dict[str, int]:
     """By the matchers alone, segment by segment."""
-    from firstfault.readers.identity import body_starts
-
     found: dict[str, int] = {}
     for line in data.split(b"\n"):
         for segment in line.split(b"\r"):
@@ -110,7 +119,7 @@ def expected_tallies(data: bytes) -> dict[str, int]:
 
 
 @given(data=TEXT, block=st.integers(1, 300))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None, suppress_health_check=OPEN)
 def test_every_engine_finds_what_the_matchers_find(tmp, data, block):
     expected = expected_tallies(data)
     for engine in NAMES:
@@ -124,7 +133,7 @@ def test_every_engine_finds_what_the_matchers_find(tmp, data, block):
 
 
 @given(data=TEXT, block=st.integers(1, 300), cuts=st.lists(st.integers(0, 5000), max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None, suppress_health_check=OPEN)
 def test_nothing_but_the_bytes_matters(tmp, data, block, cuts):
     whole = scan_bytes(data, tmp, "hyperscan", 1 << 16)
     for engine in NAMES:
@@ -132,7 +141,7 @@ def test_nothing_but_the_bytes_matters(tmp, data, block, cuts):
 
 
 @given(data=LONG, block=st.integers(1, 300), cuts=st.lists(st.integers(0, 5000), max_size=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=150, deadline=None, suppress_health_check=OPEN)
 def test_long_segments_do_not_depend_on_blocks_either(tmp, data, block, cuts):
     with small_windows():
         whole = scan_bytes(data, tmp, "hyperscan", 1 << 16)
@@ -141,7 +150,7 @@ def test_long_segments_do_not_depend_on_blocks_either(tmp, data, block, cuts):
 
 
 @given(data=TEXT)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=OPEN)
 def test_every_hit_reads_back(tmp, data):
     result = scan_bytes(data, tmp, "hyperscan", 64)
     lines = data.split(b"\n")
@@ -153,7 +162,7 @@ def test_every_hit_reads_back(tmp, data):
 
 
 @given(data=TEXT)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=OPEN)
 def test_what_is_kept_of_a_fold(tmp, data):
     result = scan_bytes(data, tmp, "hyperscan", 64)
     for (name, key), count in result.tallies.items():
@@ -165,6 +174,6 @@ def test_what_is_kept_of_a_fold(tmp, data):
 
 
 @given(data=st.binary(max_size=2000), block=st.integers(1, 300))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=OPEN)
 def test_arbitrary_bytes_never_raise(tmp, data, block):
     assert scan_bytes(data, tmp, "hyperscan", block).bytes == len(data)

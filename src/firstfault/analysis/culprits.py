@@ -38,6 +38,9 @@ def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completenes
             hosts = {h for h in (roster.host_of_rank(r) for r in suspect.ranks) if h is not None}
             if not hosts and len(suspect.ranks) == 1 and len(suspect.hosts) == 1:
                 hosts = set(suspect.hosts)
+            if nature.category is Category.SOFTWARE:
+                # The process that crashed is known; that the code is not the same on all ranks is not.
+                strength = strength.at_most(Strength.POSSIBLE)
             return Named(ranks=suspect.ranks, hosts=tuple(sorted(hosts)), strength=strength)
         case Blame.HOST:
             return _host_blame(case, roster, suspect, strength)

@@ -74,7 +74,7 @@ class Suspect(Struct, frozen=True, kw_only=True):
     """Ranks that said the same only later."""
     hosts: tuple[str, ...]
     unplaced: int = 0
-    """Events of the first burst whose rank is not known."""
+    """Lines of the first burst whose rank is not known."""
 
     @property
     def first(self) -> Event:
@@ -240,12 +240,12 @@ def _suspect(roster: Roster, nature: Nature, events: Sequence[Event]) -> Suspect
     ranks: set[GlobalRank] = set()
     later: set[GlobalRank] = set()
     hosts: set[str] = set()
-    unplaced = 0
+    unplaced: set[tuple[int, int]] = set()
     for event in ordered:
         rank = roster.rank(event)
         if _same_blow(opening, event):
             if rank is None:
-                unplaced += 1
+                unplaced.add((event.span.source, event.span.line))
             else:
                 ranks.add(rank)
             host = roster.host(event)
@@ -259,7 +259,7 @@ def _suspect(roster: Roster, nature: Nature, events: Sequence[Event]) -> Suspect
         ranks=tuple(sorted(ranks)),
         later_ranks=tuple(sorted(later - ranks)),
         hosts=tuple(sorted(hosts)),
-        unplaced=unplaced,
+        unplaced=len(unplaced),
     )
 
 

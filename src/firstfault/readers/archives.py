@@ -10,36 +10,13 @@ import tarfile
 from typing import TYPE_CHECKING
 
 from firstfault.readers.containers import Container, ExtentFile, Member
-from firstfault.readers.decompress import DamagedError, compression_of
+from firstfault.readers.decompress import DamagedError
 from firstfault.readers.zips import zip_members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PACKAGES = (".whl", ".jar", ".egg", ".docx", ".xlsx", ".pptx", ".odt", ".apk")
 _TAR_ERRORS = (tarfile.TarError, DamagedError, ValueError, EOFError, OverflowError, UnicodeError)
-
-
-def container_of(head: bytes, name: str) -> str | None:
-    """Name of the compression or archive format by the first 512 bytes; None for anything else."""
-    kind = compression_of(head)
-    if kind is not None:
-        return kind
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08PK\x03\x04")):
-        return None if name.lower().endswith(_PACKAGES) else "zip"
-    if head[257:262] == b"ustar" or _old_tar(head):
-        return "tar"
-    return None
-
-
-def _old_tar(head: bytes) -> bool:
-    """Whether the first 512 bytes are a tar header from before `ustar`: its check sum is right."""
-    if len(head) < 512 or not head[0]:
-        return False
-    digits = head[148:156].strip(b" \0")
-    if not digits or digits.strip(b"01234567"):
-        return False
-    return int(digits, 8) == sum(head[:148]) + 8 * 32 + sum(head[156:512])
 
 
 def members(kind: str, container: Container) -> Iterator[Member]:

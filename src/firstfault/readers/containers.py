@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.readers.decompress import DamagedError, decompress
+from firstfault.readers.limits import Limits
 from firstfault.readers.spool import Spool, SpoolFullError
 from firstfault.readers.store import Extent, read_extent
 
@@ -22,21 +23,6 @@ if TYPE_CHECKING:
 _READ_AT_ONCE = 16 * 1024 * 1024
 """A header of an archive is never larger; one that claims to be is damage."""
 _STEP = 1 << 20
-
-
-class Limits(Struct, frozen=True, kw_only=True):
-    """What one input may cost; beyond a limit the rest is left out and named in the coverage."""
-
-    depth: int = 6
-    """Archives within archives."""
-    members: int = 100_000
-    """Files and members in all."""
-    unpacked: int = 64 << 30
-    """Bytes of temporary space, in all."""
-    ratio: int = 2_000
-    """Unpacked bytes per packed byte, looked at above `ratio_from`."""
-    ratio_from: int = 256 << 20
-    """Unpacked bytes of one stream below which no ratio is too much."""
 
 
 class Member(Struct, frozen=True):

@@ -17,10 +17,9 @@ from msgspec.structs import replace
 
 from firstfault.model.evidence import Coverage, Source, SourceId
 from firstfault.model.words import CoverageState, SourceKind
-from firstfault.readers.archives import container_of, members
-from firstfault.readers.containers import Container, Limits
 from firstfault.readers.discover import STDIN, Found, Refused, discover, expand, prefixes
-from firstfault.readers.sniff import HEAD, TAIL, Sniffed, sniff
+from firstfault.readers.limits import Limits
+from firstfault.readers.sniff import HEAD, TAIL, Sniffed, container_of, sniff
 from firstfault.readers.spool import Spool, SpoolFullError
 from firstfault.readers.store import Extent, Store, read_extent
 from firstfault.readers.transcode import to_utf8
@@ -126,6 +125,10 @@ class _Opener:
             self._container(item, kind)
 
     def _container(self, item: _Item, kind: str) -> None:
+        # Loaded here: the archive modules cost a start without archives 30 ms.
+        from firstfault.readers.archives import members  # noqa: PLC0415
+        from firstfault.readers.containers import Container  # noqa: PLC0415
+
         inside = Container(item.descriptor, item.extent, self.spool, self.limits)
         for found in members(kind, inside):
             self._taken += 1

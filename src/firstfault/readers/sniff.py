@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 from msgspec import Struct
 
 from firstfault.model.words import SourceKind
+from firstfault.readers.magic import compression_of
 
 HEAD = 64 * 1024
 TAIL = 16 * 1024
@@ -32,6 +33,7 @@ _MAGIC = (
     (b"!<arch>\n", "a library"),
     (b"\x0a\x0d\x0d\x0a", "a packet capture"),
 )
+_PACKAGES = (".whl", ".jar", ".egg", ".docx", ".xlsx", ".pptx", ".odt", ".apk")
 _SOURCE_CODE = frozenset(
     {
         ".py",
@@ -216,3 +218,25 @@ def _table(start: bytes) -> bool:
         numbers = sum(1 for cell in cells if re.fullmatch(rb'\s*"?[-+\d.eE:%/ ]*"?\s*', cell))
         return numbers > len(cells) * 0.6
     return False
+
+
+def container_of(head: bytes, name: str) -> str | None:
+    """Name of the compression or archive format by the first 512 bytes; None for anything else."""
+    kind = compression_of(head)
+    if kind is not None:
+        return kind
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08PK\x03\x04")):
+        return None if name.lower().endswith(_PACKAGES) else "zip"
+    if head[257:262] == b"ustar" or _old_tar(head):
+        return "tar"
+    return None
+
+
+def _old_tar(head: bytes) -> bool:
+    """Whether the first 512 bytes are a tar header from before `ustar`: its check sum is right."""
+    if len(head) < 512 or not head[0]:
+        return False
+    digits = head[148:156].strip(b" \0")
+    if not digits or digits.strip(b"01234567"):
+        return False
+    return int(digits, 8) == sum(head[:148]) + 8 * 32 + sum(head[156:512])

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from firstfault.model.patterns import Hit
 from firstfault.readers.identity import body_starts, stream_key
 from firstfault.scan.engines import SHIFT
-from firstfault.scan.newlines import count_newlines
+from firstfault.scan.newlines import count_newlines, lines_of
 from firstfault.scan.regions import STEP, WINDOW
 from firstfault.scan.results import FIRST, LAST, Fold, Part
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from firstfault.readers.identity import SourceProfile
     from firstfault.scan.plan import Confirmed, Plan
@@ -42,49 +42,22 @@ class Collector:
         self._known: dict[bytes, tuple[frozenset[int], Sequence[_Found]]] = {}
         self._line = 0
         self._line_start = 0
-        self._counted = 0
 
     def take(self, region: Region, proposals: list[int]) -> None:
         """Confirms the proposals of one region, and counts its bytes and newlines."""
         data = region.data
-        self._line, self._counted = self.part.newlines, 0
-        self._line_start = region.line_start
-        start = floor = 0
-        end = -1
-        asked: list[int] = []
-        for proposal in proposals:
-            at = proposal >> SHIFT
-            if at < end:
-                asked.append(proposal)
-                continue
-            if asked:
+        for before, start, end, asked in lines_of(data, region.size, proposals, SHIFT):
+            self._line = self.part.newlines + before
+            self._line_start = region.offset + start if before else region.line_start
+            if data.find(b"\r", start, end) < 0:
                 self._segment(region, start, end, asked)
-                asked = []
-            if data[at] in b"\r\n":
                 continue
-            start, end = self._borders(region, floor, at)
-            floor = end
-            asked.append(proposal)
-        if asked:
-            self._segment(region, start, end, asked)
+            for left, right, inner in _segments(data, start, end, asked):
+                self._segment(region, left, right, inner)
         if region.used:
             self.part.newlines += count_newlines(data, 0, region.used)
             self.part.bytes += region.used
             self.part.unterminated = data[region.used - 1] != 0x0A
-
-    def _borders(self, region: Region, floor: int, at: int) -> tuple[int, int]:
-        """Start and end of the segment around a position; keeps line number and start up to date."""
-        data, size = region.data, region.size
-        newline = data.rfind(b"\n", floor, at)
-        if newline >= 0:
-            self._line_start = region.offset + newline + 1
-            self._line += count_newlines(data, self._counted, newline + 1)
-            self._counted = newline + 1
-        start = max(newline, data.rfind(b"\r", max(newline, floor), at)) + 1
-        end = data.find(b"\n", at, size)
-        end = size if end < 0 else end
-        carriage = data.find(b"\r", at, end)
-        return start, (end if carriage < 0 else carriage)
 
     def _segment(self, region: Region, start: int, end: int, asked: list[int]) -> None:
         first = region.segment_start if start == 0 else region.offset + start
@@ -184,6 +157,25 @@ class Collector:
             self.part.folds[self._plan.ids[signature], key] = Fold(fold.count, fold.first, last)
         self._folds.clear()
         return self.part
+
+
+def _segments(data: bytearray, start: int, end: int, asked: list[int]) -> Iterator[tuple[int, int, list[int]]]:
+    """The parts of a line between carriage returns in which places lie."""
+    left, right = start, start - 1
+    inner: list[int] = []
+    for place in asked:
+        at = place >> SHIFT
+        if at <= right:
+            inner.append(place)
+            continue
+        if inner:
+            yield left, right, inner
+        left = max(start, data.rfind(b"\r", start, at) + 1)
+        right = data.find(b"\r", at, end)
+        right = end if right < 0 else right
+        inner = [place]
+    if inner:
+        yield left, right, inner
 
 
 _Found = tuple[int, "Confirmed", bytes]

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from firstfault.signatures.loader import HERE, merge, read_folder, read_tables
+from firstfault.signatures.pack import load_pack
 from firstfault.signatures.plan import SignaturePlan
 
 if TYPE_CHECKING:
@@ -50,8 +51,12 @@ def load_library(site: Sequence[Path] = ()) -> Library:
     Raises:
         SignatureError: a file is wrong.
     """
-    signatures = merge([read_folder(HERE), *(read_folder(f) for f in site)])
-    tables = read_tables(HERE)
-    for folder in site:
-        tables.update(read_tables(folder))
-    return Library(signatures, tables)
+    packs = [load_pack(folder, _read) for folder in (HERE, *site)]
+    tables: dict[str, Table] = {}
+    for pack in packs:
+        tables.update(pack.tables)
+    return Library(merge([pack.signatures for pack in packs]), tables)
+
+
+def _read(folder: Path) -> tuple[list[Signature], dict[str, Table]]:
+    return read_folder(folder), read_tables(folder)

@@ -102,8 +102,10 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
     """
     if root.ranks or root.unplaced == 0:
         return root
-    owners = {e.rank for e in scene.exits if e.own and e.rank is not None}
-    nameless = any(e.own and e.rank is None for e in scene.exits)
+    raised = root.first.exception is not None
+    own = [e for e in scene.exits if e.own and not (raised and e.signal is not None)]
+    owners = {e.rank for e in own if e.rank is not None}
+    nameless = any(e.rank is None for e in own)
     if not owners or len(owners) > root.unplaced or (nameless and len(owners) > 1):
         return root
     hosts = {h for r in owners if (h := scene.roster.host_of_rank(r)) is not None}
@@ -157,7 +159,13 @@ def trigger_of(scene: Scene, root: Suspect) -> Event:
         known = [
             s.first for s in scene.suspects if scene.case.library.explains(root.first.signature, s.first.signature)
         ]
-        earlier = [e for e in known if e.span.source == root.first.span.source and first(e, root.first) is True]
+        earlier = [
+            e
+            for e in known
+            if e.span.source == root.first.span.source
+            and first(e, root.first) is True
+            and (e.exception is None or e.exception != root.first.exception)
+        ]
         return min(earlier, key=sort_key, default=root.first)
     before = [e for e in scene.events if e.signature in spec.precursors and first(e, root.first) is True]
     for event in sorted(before, key=sort_key):

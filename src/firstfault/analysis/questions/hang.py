@@ -1,46 +1,303 @@
-"""Who waited for whom, where nothing else names a cause? A hang is called a hang, never a network fault by itself.
+"""Who held the job up, where ranks waited too long? A table of rows; the first that applies answers.
 
-Without the state of every rank in every process group the reason of a wait is not known, so the category is
-`unknown` here; who stayed away is named only where the set of ranks that were present is complete.
+The rows and their exceptions are described in `docs/explanation/hang-decision-table.md`. Who and why are judged apart:
+a rank can be certain to have stayed away while its reason is unknown. A time-out alone is never a network fault.
 """
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.answer import Answer, Classes
-from firstfault.analysis.wording import duration, ranks_text
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Scope, Strength
+from msgspec import Struct
+from msgspec.structs import replace
+
+from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.hang_answers import COLLECT, RECORD, from_hang, join, remarks, stall, undecided, waiters
+from firstfault.analysis.hang_words import accounted, collective, first_collective, waited
+from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.state.exits import TOLD, signal_of
+from firstfault.analysis.state.nodes import hosts_of
+from firstfault.analysis.state.picture import Picture, few, narrowed, picture
+from firstfault.analysis.state.standing import absent_cells, first_line, fits_every_hole, together
+from firstfault.analysis.wording import hosts_text, ranks_text
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
+    from firstfault.analysis.hangs import Hang
     from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event, GlobalRank
+
+
+MOST_NAMED = 8
+"""More silent ranks than this are a gap in the logs, or a fault of more than single ranks; none of them is named."""
+
+
+class Row(Struct, frozen=True):
+    """One row of the decision table."""
+
+    name: str
+    applies: Callable[[Picture], bool]
+    answer: Callable[[Picture], Answer]
 
 
 def ask(scene: Scene) -> Answer | None:
     """The answer where ranks waited too long and nothing else is known; else None."""
-    hang = scene.hang
-    if hang is None:
+    if scene.hang is None or _somebody_died(scene, scene.hang):
         return None
-    what = f"{hang.op} {hang.seq}" if hang.op and hang.seq else (hang.op or "a collective")
-    wait = f" for {duration(hang.waited_ms)}" if hang.waited_ms is not None else ""
-    who = ranks_text(hang.waiters).capitalize() or "Ranks"
+    seen = picture(scene)
+    return decide(seen)[1]
+
+
+def _somebody_died(scene: Scene, hang: Hang) -> bool:
+    """Whether a process is reported to have ended by itself before anybody timed out: then the wait is its effect."""
+    ended = [e for e in scene.deaths if signal_of(e) not in {*TOLD, signal.SIGABRT}]
+    return any(first(e, hang.first) is True for e in ended)
+
+
+def decide(seen: Picture) -> tuple[str, Answer]:
+    """The row that applies, and its answer."""
+    for row in ROWS:
+        if row.applies(seen):
+            return row.name, row.answer(seen)
+    return "unaccounted", _unaccounted(seen)
+
+
+def _named(seen: Picture) -> Answer:
+    """A barrier or the desync report names the ranks that did not come."""
+    return stall(seen, seen.named, Strength.SUPPORTED, (seen.named_event,) if seen.named_event else (), "did not come")
+
+
+def _outside(seen: Picture) -> Answer:
+    """One or few ranks state that they never entered the collective in which the rest is stuck."""
+    where = seen.where
+    complete = where.witnessed and where.accounted == where.total and not seen.state.assumed
+    lines = _absent_lines(seen)
+    return stall(seen, where.outside, Strength.ESTABLISHED if complete else Strength.SUPPORTED, lines, "never entered")
+
+
+def _outside_many(seen: Picture) -> Answer:
+    """Many, but not most, ranks are outside: their machines where these are whole, else the ranks at `possible`."""
+    if seen.gone is not None and seen.gone.hosts:
+        return _machines(seen, Strength.SUPPORTED)
+    return stall(seen, seen.where.outside, Strength.POSSIBLE, _absent_lines(seen), "never entered")
+
+
+def _silent(seen: Picture) -> Answer:
+    """Few ranks say nothing of a collective, and all others wait."""
+    missing = seen.where.missing
+    ranks, stated = narrowed(missing, seen.seen(missing), seen.scene)
+    strength = Strength.SUPPORTED if few(len(ranks), seen.where.total) else Strength.POSSIBLE
+    if not (_log_goes_on(seen, ranks) or stated):
+        strength = strength.at_most(Strength.POSSIBLE)
+    if not seen.state.coordinated and not stated:
+        # Before dumps were coordinated a launcher could end ranks before their own watchdogs fired.
+        strength = strength.at_most(Strength.POSSIBLE)
+    if len(ranks) > MOST_NAMED:
+        return _unaccounted(seen)
+    if _sub_groups(seen) and not fits_every_hole(seen.state, ranks):
+        strength = strength.at_most(Strength.POSSIBLE)
+    return stall(seen, ranks, strength, (), "is not among those that waited in")
+
+
+def _behind(seen: Picture) -> Answer:
+    """Few ranks are in flight at a lower number than the others, and the collective does not explain it."""
+    ranks = seen.behind if len(seen.behind) == 1 else ()
+    hosts = tuple(sorted(set(hosts_of(seen.scene, ranks).values())))
+    lines = [e for g in seen.state.stuck for c in g.pending if c.rank in seen.behind for e in c.events]
+    return undecided(
+        seen,
+        f"The job hung: {ranks_text(seen.behind)} stands at a lower collective than the others of its group"
+        f"{waited(seen.scene)}; why is not in these logs.",
+        trigger=min(lines, key=sort_key, default=None),
+        culprits=Named(ranks=ranks, hosts=hosts, strength=Strength.POSSIBLE) if ranks else Named(),
+        scope=Scope.RANK if ranks else Scope.GROUP,
+        proof=tuple(lines[:2]),
+    )
+
+
+def _frozen(seen: Picture) -> Answer:
+    """Few ranks report that their own watchdog or interpreter was stuck, while others timed out normally."""
+    hosts = tuple(sorted(set(hosts_of(seen.scene, seen.frozen).values())))
+    line = min(seen.frozen_events, key=sort_key)
+    return undecided(
+        seen,
+        f"The job hung: the watchdog of {ranks_text(seen.frozen)} was itself stuck (a driver call, NCCL, or Python's lock) "
+        f"while others waited in {collective(seen.nearest)}{waited(seen.scene)}.",
+        trigger=line,
+        culprits=Named(ranks=seen.frozen, hosts=hosts, strength=Strength.POSSIBLE),
+        scope=Scope.RANK if len(seen.frozen) == 1 else Scope.GROUP,
+        proof=(line,),
+        steps=("Read the kernel log of that host (Xid, GSP, hung tasks) and take native stacks of the process.",),
+    )
+
+
+def _gone(seen: Picture) -> Answer:
+    """Nothing was heard of all ranks of one or more machines, while all others wait."""
+    absent = seen.gone is None or seen.gone.absent or not _log_goes_on(seen, seen.late())
+    return _machines(seen, Strength.POSSIBLE if absent else Strength.SUPPORTED)
+
+
+def _machines(seen: Picture, strength: Strength) -> Answer:
+    gone = seen.gone
+    assert gone is not None
+    late = seen.late()
+    names = hosts_text(gone.hosts) if gone.hosts else f"{gone.count} machine{'s' if gone.count > 1 else ''}"
+    log = "its log is missing" if gone.absent else "its ranks are in no collective"
+    trigger = None if seen.nearest is None else first_line(seen.nearest)
+    return undecided(
+        seen,
+        f"Nothing was heard of {names} ({ranks_text(late)}; {log}) while {waiters(seen)} waited in "
+        f"{collective(seen.nearest)}{waited(seen.scene)}. Why is not in these logs.",
+        trigger=trigger,
+        culprits=Named(hosts=gone.hosts, strength=strength) if gone.hosts else Named(),
+        scope=Scope.NODE,
+        steps=(f"Get the log and the kernel log of {names}, and ask the scheduler whether it was lost.",),
+        collect=(f"the log of {names}", *COLLECT),
+        proof=() if trigger is None else (trigger,),
+    )
+
+
+def _most_outside(seen: Picture) -> Answer:
+    """Most ranks are stated to be outside: the few inside entered a collective that the rest never issued."""
+    lines = _absent_lines(seen)
+    inside = tuple(r for r in seen.where.waiting)
+    answer = undecided(
+        seen,
+        f"{ranks_text(inside).capitalize()} waited in {collective(seen.nearest)}{waited(seen.scene)}, which "
+        f"{len(seen.where.outside)} of {seen.where.total} ranks never issued: a collective in code that only some ranks "
+        "run, or uneven numbers of batches.",
+        trigger=None if seen.nearest is None else first_line(seen.nearest),
+        scope=Scope.GROUP,
+        proof=lines[:2],
+        steps=("Look for a collective that only some ranks call: a branch on the rank, or uneven numbers of batches.",),
+    )
+    return replace(answer, category=Category.COLLECTIVE_MISMATCH, strength=Strength.POSSIBLE)
+
+
+def _inside(seen: Picture) -> Answer:
+    """Every rank of the job is inside the same collective, and nothing else is found: the collective itself is stuck."""
+    opening = first_collective(seen.nearest)
+    total = seen.where.total
+    start = " It is the first collective of its group: look at the set-up of network and GPUs first." if opening else ""
+    lines = () if seen.nearest is None else tuple(e for c in seen.nearest.pending for e in c.events[:1])[:3]
     return Answer(
         question="hang",
         failed=True,
-        category=Category.UNKNOWN,
-        strength=Strength.UNKNOWN,
-        summary=f"The job hung: {who} waited in {what}{wait}. No line names the reason, and a time-out alone does not mean a network fault.",
-        trigger=None,
-        proof=hang.events[:3],
-        classes=Classes(domain=Domain.COMMUNICATION, form=Form.HUNG, layer=Layer.COLLECTIVE, scope=Scope.GROUP),
+        category=Category.NETWORK,
+        strength=Strength.POSSIBLE,
+        summary=join(
+            f"All {total} ranks ({total} of {total}) were inside {collective(seen.nearest)}{waited(seen.scene)}: no rank is "
+            f"missing, so the collective itself was stuck. No line says where.{start}",
+            *remarks(seen),
+        ),
+        trigger=first_line(seen.nearest) if opening and seen.nearest is not None else None,
+        proof=lines,
+        classes=Classes(
+            domain=Domain.COMMUNICATION,
+            form=Form.HUNG,
+            layer=Layer.COLLECTIVE,
+            phase=Phase.START_UP if opening else Phase.UNKNOWN,
+            scope=Scope.ALL,
+        ),
         action=ActionKind.COLLECT_MORE,
         steps=(
-            "Find the rank that did not wait: the one whose log is silent, or whose last enqueued number is the lowest.",
-            "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 (TORCH_FR_BUFFER_SIZE from torch 2.10) and TORCH_NCCL_DUMP_ON_TIMEOUT=1 for the next run.",
+            "Read the kernel logs and fabric counters of all hosts for the minutes before the collective began.",
+            "Run nccl-tests on the same hosts; halve the set to find a bad link.",
+            RECORD,
         ),
-        collect=(
-            "the flight-recorder dumps of all ranks (/tmp/nccl_trace_rank_* or ~/.cache/torch/comm_lib_trace_rank_*)",
-            "stacks of all ranks at the time of the hang (py-spy dump)",
-            "kernel logs of all hosts from ten minutes before the stuck collective began",
-        ),
+        collect=COLLECT,
     )
+
+
+def _unaccounted(seen: Picture) -> Answer:
+    """Nothing decides: members are not accounted for, or no line states where the ranks stood."""
+    hang = seen.scene.hang
+    stuck = collective(seen.nearest) if seen.nearest is not None else from_hang(seen.scene)
+    detail = f"; {accounted(seen)}, and no line names the reason" if seen.state.groups else "; no line names the reason"
+    opening = " It is the first collective of its group." if first_collective(seen.nearest) else ""
+    steps = [
+        "Find the rank that did not wait: the one whose log is silent, or whose last enqueued number is the lowest."
+    ]
+    if seen.where.missing and seen.state.groups:
+        steps.insert(
+            0, f"Get what {ranks_text(seen.where.missing)} printed last: nothing places them in the collective."
+        )
+    return undecided(
+        seen,
+        f"The job hung: {waiters(seen)} waited in {stuck}{waited(seen.scene)}{detail}. A time-out alone does not mean a "
+        f"network fault.{opening}",
+        trigger=None,
+        scope=Scope.GROUP,
+        proof=() if hang is None else hang.events[:3],
+        steps=tuple(steps),
+    )
+
+
+def _silent_applies(seen: Picture) -> bool:
+    """Few ranks are missing and the rest is stuck at one number; or few of the missing were seen at other work."""
+    missing = seen.where.missing
+    if not missing or not _rest_waits(seen):
+        return False
+    if not any(together(g) for g in seen.state.stuck if g.comparable and not g.p2p):
+        return False
+    if few(len(missing), seen.where.total) and _enough_wait(seen, len(missing)):
+        return True
+    ranks, _ = narrowed(missing, seen.seen(missing), seen.scene)
+    return ranks != missing and few(len(ranks), seen.where.total)
+
+
+def _frozen_applies(seen: Picture) -> bool:
+    """Few ranks report themselves stuck, and none of them waits like the others."""
+    total = max(seen.where.total, len(seen.state.own))
+    return few(len(seen.frozen), total) and not set(seen.frozen) & set(seen.where.waiting) and not seen.where.outside
+
+
+def _enough_wait(seen: Picture, missing: int) -> bool:
+    """Whether the size of the job is witnessed, or those that wait are so many that the log is more than a piece of one."""
+    waiting = len(seen.where.waiting)
+    return seen.where.witnessed or (waiting >= 2 and waiting >= 2 * missing)
+
+
+def _rest_waits(seen: Picture) -> bool:
+    return bool(seen.where.waiting) and not seen.where.outside and not seen.state.unplaced
+
+
+def _log_goes_on(seen: Picture, ranks: Iterable[GlobalRank]) -> bool:
+    """Whether the files of some ranks go on behind the time-outs, so that a silent rank there had its chance to speak.
+
+    A file that is cut, or that ends with its machine, does not; then its silence says little.
+    """
+    scene = seen.scene
+    ends = {e.span.source for e in (*scene.teardown, *scene.deaths, *scene.marked(Mark.ABORT, Mark.STOP_SIGNAL))}
+    ends |= {f.span.source for f in scene.failures}
+    late = set(ranks)
+    places = {e.span.source for e in scene.events if scene.roster.rank(e) in late}
+    if not places:
+        places = {e.span.source for lines in seen.state.own.values() for e in lines}
+    return bool(places) and places <= ends
+
+
+def _sub_groups(seen: Picture) -> bool:
+    return any(not g.default and g.comparable for g in seen.state.stuck)
+
+
+def _absent_lines(seen: Picture) -> tuple[Event, ...]:
+    """State lines of the ranks outside, in order."""
+    cells = [c for g in seen.where.outside_of for c in absent_cells(g) if c.rank in set(seen.where.outside)]
+    return tuple(sorted((c.state for c in cells if c.state is not None), key=sort_key))
+
+
+ROWS: tuple[Row, ...] = (
+    Row("named", lambda p: bool(p.named), _named),
+    Row("outside", lambda p: few(len(p.where.outside), p.where.total), _outside),
+    Row("outside_many", lambda p: 0 < 2 * len(p.where.outside) <= p.where.total, _outside_many),
+    Row("most_outside", lambda p: bool(p.where.outside) and bool(p.where.waiting), _most_outside),
+    Row("frozen", _frozen_applies, _frozen),
+    Row("gone", lambda p: p.gone is not None and _rest_waits(p), _gone),
+    Row("silent", _silent_applies, _silent),
+    Row("behind", lambda p: bool(p.behind), _behind),
+    Row("inside", lambda p: p.inside, _inside),
+)
+"""The rows in the order in which they are tried; what none of them covers is not decided."""

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from firstfault.analysis.order import first
+from firstfault.analysis.order import exact
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from firstfault.analysis.case import Case
-    from firstfault.model.evidence import Event, SourceId
+    from firstfault.model.evidence import Event, SourceId, When
 
 _FOLDER = re.compile(r"(?:^|/)attempt_(\d+)/")
 _JOB = re.compile(r"^(?:slurm|job|error|err|out|output|log|std(?:out|err))[-_.](\d{4,9})(?=[-_.])", re.IGNORECASE)
+SLACK = 1.0
+"""Seconds by which a launcher's line may come before the first line of the attempt that it belongs to."""
 _FAILED = frozenset({Mark.DEATH, Mark.STOP_SIGNAL, Mark.ABORT})
 
 
@@ -43,14 +45,34 @@ class Attempts:
         self.cuts = {s: boundaries(case, es) for s, es in by_source.items() if self._folder.get(s) is None}
         self._longest = max((self.cuts[s] for s in sorted(self.cuts)), key=len, default=[])
         self.total = max([1, len(self._longest) + 1, *(n - self._lowest + 1 for n in numbers)])
+        self._starts = self._start_times(case)
+
+    def _start_times(self, case: Case) -> dict[int, float]:
+        """The earliest time stated in the sources of each attempt that have a number of their own."""
+        starts: dict[int, float] = {}
+        stated = [(e.span.source, e.span.offset, e.when) for e in case.events]
+        stated += [(p.source, p.offset, p.when) for p in case.seen.progress]
+        for source, offset, when in stated:
+            number = self._place(source, offset)
+            if number is not None and when.earliest is not None and when.dated and exact(when):
+                starts[number] = min(starts.get(number, when.earliest), when.earliest)
+        return starts
 
     def of(self, event: Event) -> int:
         """Number of the attempt in which an event happened."""
-        place = self.at(event.span.source, event.span.offset)
-        return _by_time(event, self._longest, self.total) if place is None else place
+        return self.at(event.span.source, event.span.offset, event.when)
 
-    def at(self, source: SourceId, offset: int) -> int | None:
-        """Number of the attempt at a place; None where the source itself shows no restart and others do."""
+    def at(self, source: SourceId, offset: int, when: When) -> int:
+        """Number of the attempt at a place: by the source's own restarts, else by the clock, else the last one."""
+        place = self._place(source, offset)
+        if place is not None:
+            return place
+        if when.earliest is None or not when.dated or not self._starts:
+            return self.total
+        before = [n for n, start in self._starts.items() if start <= when.earliest + SLACK]
+        return max(before, default=1)
+
+    def _place(self, source: SourceId, offset: int) -> int | None:
         folder = self._folder.get(source)
         if folder is not None:
             return folder - self._lowest + 1
@@ -100,15 +122,3 @@ def _job_of(path: str) -> int | None:
 def _folder_attempt(path: str) -> int | None:
     found = _FOLDER.search(path)
     return int(found.group(1)) if found else None
-
-
-def _by_time(event: Event, cuts: Sequence[Event], total: int) -> int:
-    """Attempt of an event whose own source shows no restart: by the clock, else the last."""
-    n = 1
-    for cut in cuts:
-        order = first(cut, event)
-        if order is None:
-            return total
-        if order:
-            n += 1
-    return min(n, total)

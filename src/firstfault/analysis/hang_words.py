@@ -1,0 +1,143 @@
+"""Sentences about a hang: which collective, how long, who stood where, and what a sync point is usually for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.state.standing import leaders, main_work
+from firstfault.analysis.wording import duration, ranks_text
+
+if TYPE_CHECKING:
+    from firstfault.analysis.scene import Scene
+    from firstfault.analysis.state.groups import Cell, Group, HangState
+    from firstfault.analysis.state.picture import Picture
+    from firstfault.analysis.state.works import Work
+    from firstfault.model.evidence import GlobalRank
+
+LONGER = 1.5
+"""A work that ran this many times its timeout was not looked at in time."""
+STEPS = 50
+"""Steps from which on collectives a step can be told from the numbers."""
+
+
+def collective(group: Group | None) -> str:
+    """`ALLREDUCE 5753 of the default group`."""
+    if group is None:
+        return "a collective"
+    op, seq = main_work(group)
+    what = " ".join(str(x) for x in (op, seq) if x is not None) or "a collective"
+    return f"{what} of {group.title}"
+
+
+def waited(scene: Scene) -> str:
+    """` for 30 min`, or nothing."""
+    hang = scene.hang
+    return "" if hang is None or hang.waited_ms is None else f" for {duration(hang.waited_ms)}"
+
+
+def sync_point(scene: Scene, work: Work | None) -> str | None:
+    """What a collective of this op and size is usually for; None where it is not told."""
+    if work is None or work.op is None:
+        return None
+    one = work.numel_in == 1 and work.numel_out == 1
+    framework = scene.facts.get("framework")
+    name = "" if framework is None else str(framework.value).lower()
+    if work.op == "BROADCAST" and one:
+        if "nemo" in name:
+            return "a broadcast of one element is NeMo's check for preemption at every step"
+        return "a broadcast of one element is a flag that rank 0 gives out, such as a check for preemption"
+    if work.op == "ALLREDUCE" and one:
+        return "an all-reduce of one element is a barrier or a flag, not gradients"
+    if work.op == "ALLGATHER" and work.seq in {0, 1} and work.numel_in == 1:
+        return (
+            "it is the first collective of the job (DDP compares parameter counts): suspect the set-up of the network"
+        )
+    if work.op in {"_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"}:
+        return "gathers and scatters of shards belong to FSDP or ZeRO, inside a step"
+    if work.op == "ALLREDUCE" and (work.numel_in or 0) > 1 << 20:
+        return "an all-reduce of that size is a bucket of gradients, in the backward pass"
+    return None
+
+
+def first_collective(group: Group | None) -> bool:
+    """Whether the stuck collective is the first of its group: nothing was ever completed."""
+    if group is None:
+        return False
+    pending = group.pending
+    if any(c.completed is not None for c in pending):
+        return all(c.completed in {None, -1, 0} for c in pending)
+    return bool(pending) and all(c.at in {0, 1} for c in pending)
+
+
+def lead_text(picture: Picture) -> str | None:
+    """Why a rank is ahead of the others without being at fault, in steps where the log allows that."""
+    for group in picture.state.stuck:
+        ahead = leaders(group)
+        if ahead and len(ahead) * 2 < len(group.pending):
+            cell, lead = ahead[0]
+            text = (
+                f"{ranks_text([int(c.rank) for c, _ in ahead]).capitalize()} is ahead by {lead} in {group.title} because "
+                "the root of a broadcast does not wait for the others"
+            )
+            per = per_step(picture, cell.at - lead if cell.at is not None else None)
+            if per is not None and lead >= per:
+                text += f"; at about {per} collectives a step in this log that is {lead // per} steps"
+            return text + "."
+    return None
+
+
+def per_step(picture: Picture, seq: int | None) -> int | None:
+    """Collectives a step, from the number reached against the step reached; None where they do not fit a whole number."""
+    if seq is None or "resumed_from" in picture.scene.facts:
+        return None
+    steps = [t.last.step for t in picture.scene.case.tracks.values() if t.last.step is not None]
+    reached = max(steps, default=0)
+    if reached < STEPS:
+        return None
+    ratio = seq / reached
+    whole = round(ratio)
+    return whole if whole >= 1 and abs(ratio - whole) <= 0.03 * whole else None
+
+
+def overrun(picture: Picture) -> str | None:
+    """A remark where a work ran far longer than its timeout."""
+    for group in picture.state.stuck:
+        for cell in group.pending:
+            work = cell.work
+            if work is not None and work.ran_ms and work.timeout_ms and work.ran_ms > LONGER * work.timeout_ms:
+                return (
+                    f"The watchdog of rank {cell.rank} looked only after {duration(work.ran_ms)} although the timeout is "
+                    f"{duration(work.timeout_ms)}: another timeout ended the wait, or the process was stopped or starved."
+                )
+    return None
+
+
+def accounted(picture: Picture) -> str:
+    """`15 of 16 ranks are accounted for`."""
+    where = picture.where
+    total = f"{where.total}" if where.witnessed else f"at least {where.total}"
+    return f"{where.accounted} of {total} ranks are accounted for"
+
+
+def rank_notes(state: HangState) -> dict[GlobalRank, str]:
+    """What is known of each rank at the hang, for a table: its part, and in each group its counters and stuck work.
+
+    Groups in which a rank is neither stuck nor beside others that are, are left out.
+    """
+    notes: dict[GlobalRank, list[str]] = {rank: [str(part)] for rank, part in state.parts.items()}
+    for group in state.stuck:
+        for rank, cell in sorted(group.cells.items()):
+            notes.setdefault(rank, []).append(f"{group.title}: {_cell(cell)}")
+    return {rank: "; ".join(texts) for rank, texts in sorted(notes.items())}
+
+
+def _cell(cell: Cell) -> str:
+    parts = []
+    if cell.work is not None:
+        size = f" of {cell.work.numel_in}" if cell.work.numel_in is not None else ""
+        parts.append(f"stuck in {cell.work.op} {'?' if cell.work.seq is None else cell.work.seq}{size}")
+    if cell.enqueued is not None:
+        parts.append(f"enqueued {cell.enqueued}, completed {'?' if cell.completed is None else cell.completed}")
+    if cell.idle:
+        parts.append("nothing in flight")
+    return ", ".join(parts) or "no counters"

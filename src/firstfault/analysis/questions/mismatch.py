@@ -1,0 +1,199 @@
+"""Did ranks of one group issue different collectives at one sequence number? Names the odd ones out, by majority only.
+
+Compares inside one group and one number; point-to-point works, and sizes that may rightly differ, are left out. Where no
+side is clearly the smaller one nobody is named.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.hang_words import waited
+from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.state.difference import Difference, difference, odd_ones
+from firstfault.analysis.state.groups import hang_state
+from firstfault.analysis.state.nodes import hosts_of
+from firstfault.analysis.wording import ranks_text, who_text
+from firstfault.model.findings import Rival
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.analysis.scene import Scene
+    from firstfault.analysis.state.groups import Cell
+    from firstfault.analysis.suspects import Suspect
+    from firstfault.model.evidence import Event, GlobalRank
+
+DETAIL = "torch.collectives_differ"
+"""Signature of the check that TORCH_DISTRIBUTED_DEBUG=DETAIL makes before a collective runs."""
+_PAIR = re.compile(r"Rank (\d+) is running collective: .*? but Rank (\d+) is running collective", re.DOTALL)
+
+
+def ask(scene: Scene) -> Answer | None:
+    """The answer where ranks issued different collectives; else None, also where another fault came before."""
+    detail = [e for e in scene.events if e.signature == DETAIL]
+    if scene.hang is None and not detail:
+        return None
+    if any(_earlier(s, scene, detail) for s in scene.suspects):
+        return None
+    if detail:
+        return _from_detail(scene, detail)
+    state = hang_state(scene)
+    found = [d for g in state.groups if (d := difference(g)) is not None]
+    if not found:
+        return None
+    chosen = min(found, key=lambda d: (d.of_size, len(next(iter(reversed(d.kinds.values())))), d.group.name))
+    return _answer(scene, chosen)
+
+
+def _earlier(suspect: Suspect, scene: Scene, detail: list[Event]) -> bool:
+    """Whether another kind of fault came before the ranks noticed: then the mismatch follows from it."""
+    if suspect.nature.category is Category.COLLECTIVE_MISMATCH:
+        return False
+    noticed = min(detail, key=sort_key) if detail else (None if scene.hang is None else scene.hang.first)
+    return noticed is not None and first(noticed, suspect.first) is not True
+
+
+def _answer(scene: Scene, found: Difference) -> Answer:
+    odd = odd_ones(found.kinds)
+    ranks = tuple(sorted(c.rank for c in odd))
+    hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
+    where = f" of {found.group.title}"
+    named_group = not found.group.name.startswith("?")
+    shown = "; ".join(
+        f"{kind} by {ranks_text([int(c.rank) for c in cells])}" for kind, cells in list(found.kinds.items())[:4]
+    )
+    strength = Strength.SUPPORTED if named_group or len(found.kinds) > 1 else Strength.POSSIBLE
+    who = Strength.SUPPORTED if odd else Strength.UNKNOWN
+    if found.of_size and len(odd) > 1:
+        who = who.at_most(Strength.POSSIBLE)
+    blame = (
+        f" The odd one out is{who_text(ranks, hosts).removeprefix(' on')}, by majority."
+        if odd
+        else " No side is the clear majority, so nobody is named."
+    )
+    cells = [c for cs in found.kinds.values() for c in cs]
+    trigger = _trigger(odd or cells)
+    named = Named(ranks=ranks, hosts=hosts, strength=who)
+    return Answer(
+        question="mismatch",
+        failed=True,
+        category=Category.COLLECTIVE_MISMATCH,
+        strength=strength,
+        summary=f"Ranks issued different collectives at number {found.seq}{where}: {shown}{waited(scene)}.{blame}",
+        trigger=trigger,
+        proof=_proof(trigger, found),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.COMMUNICATION,
+            form=Form.HUNG,
+            layer=Layer.COLLECTIVE,
+            phase=Phase.UNKNOWN,
+            scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=_steps(found.of_size),
+        collect=("TORCH_DISTRIBUTED_DEBUG=DETAIL on a short run: it stops at the first difference and names it",),
+        rivals=(
+            Rival(
+                category=Category.NETWORK,
+                strength=Strength.UNKNOWN,
+                supports=("ranks timed out in a collective",),
+                against=("the ranks wait for each other in different collectives, which no network can complete",),
+                settled_by=("the same code with equal collectives on all ranks",),
+            ),
+        ),
+    )
+
+
+def _trigger(cells: Iterable[Cell]) -> Event | None:
+    lines = [c.work.event for c in cells if c.work is not None]
+    return min(lines, key=sort_key, default=None)
+
+
+def _proof(trigger: Event | None, found: Difference) -> tuple[Event, ...]:
+    """The trigger and one line of every kind."""
+    lines = [] if trigger is None else [trigger]
+    for cells in list(found.kinds.values())[:4]:
+        line = _trigger(cells)
+        if line is not None and line is not trigger:
+            lines.append(line)
+    return tuple(lines)
+
+
+def _steps(of_size: bool) -> tuple[str, ...]:
+    if of_size:
+        return (
+            "Make the tensors of that collective equally large on all ranks (pad, or drop the last uneven batch).",
+            "Run a short job with TORCH_DISTRIBUTED_DEBUG=DETAIL: it stops at the first difference.",
+        )
+    return (
+        "Find the branch that only some ranks take before that collective (rank, loss, epoch end, early stop) and let all decide alike.",
+        "Run a short job with TORCH_DISTRIBUTED_DEBUG=DETAIL: it stops at the first difference.",
+    )
+
+
+def _from_detail(scene: Scene, events: list[Event]) -> Answer:
+    """Every rank names the first that differs from itself: the majority name the odd one, which itself names another."""
+    accused: Counter[int] = Counter()
+    accusers: dict[int, set[int]] = {}
+    global_ranks = True
+    for event in events:
+        pair = _PAIR.search(event.text)
+        one, two = (
+            (pair.group(1), pair.group(2))
+            if pair
+            else (event.fields.get("group_rank", ""), event.fields.get("peer", ""))
+        )
+        if not (one.isdecimal() and two.isdecimal()):
+            continue
+        said = scene.roster.rank(event)
+        global_ranks = global_ranks and said is not None and int(said) == int(one)
+        if int(one) not in accusers.setdefault(int(two), set()):
+            accusers[int(two)].add(int(one))
+            accused[int(two)] += 1
+    odd = _accused(accused)
+    ranks: tuple[GlobalRank, ...] = ()
+    if odd is not None and global_ranks:
+        ranks = tuple(r for e in events if (r := scene.roster.rank(e)) is not None and int(r) == odd)[:1]
+    hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
+    start = min(events, key=sort_key)
+    named = Named(ranks=ranks, hosts=hosts, strength=Strength.SUPPORTED if ranks else Strength.UNKNOWN)
+    ops = sorted({v for e in events for k in ("op", "peer_op") if (v := e.fields.get(k))})
+    blame = (
+        f" All others name{who_text(ranks, hosts).removeprefix(' on')}."
+        if ranks
+        else " No rank is named by a majority."
+    )
+    return Answer(
+        question="mismatch",
+        failed=True,
+        category=Category.COLLECTIVE_MISMATCH,
+        strength=Strength.ESTABLISHED,
+        summary=f"Ranks were about to run different collectives ({', '.join(ops) or 'see the lines'}); the check before the collective stopped them.{blame}",
+        trigger=start,
+        proof=tuple(events[:4]),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.COMMUNICATION,
+            form=Form.INTERRUPTED,
+            layer=Layer.COLLECTIVE,
+            scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=_steps(of_size=len(ops) < 2),
+    )
+
+
+def _accused(accused: Counter[int]) -> int | None:
+    """The rank that at least two others name, and more than name anybody else."""
+    ranked = accused.most_common(2)
+    if not ranked or ranked[0][1] < 2 or (len(ranked) > 1 and ranked[1][1] == ranked[0][1]):
+        return None
+    return ranked[0][0]

@@ -1,0 +1,85 @@
+"""Different works at one number of one group: what was issued by whom, and who is the smaller side.
+
+Point-to-point works, and sizes that may rightly differ between ranks, are left out. Says nothing of the reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.analysis.state.groups import Cell, Group, positions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+OPEN_OPS = frozenset({"ALLTOALL", "ALLTOALL_BASE", "SCATTER", "GATHER", "UNKNOWN"})
+"""Collectives in which sizes may differ between ranks."""
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """Different works at one number of one group."""
+
+    group: Group
+    seq: int
+    kinds: dict[str, tuple[Cell, ...]]
+    """What was issued (op, or op and size), with the cells that issued it; most frequent first."""
+    of_size: bool
+    """Whether the ops are equal and only sizes differ."""
+
+
+def difference(group: Group) -> Difference | None:
+    """Different works among the pending cells of a group at one number; None where they agree or cannot be compared."""
+    if not group.comparable:
+        return None
+    for seq, cells in positions(group).items():
+        told = [
+            c for c in cells if c.work is not None and c.work.op is not None and not c.work.p2p and c.work.seq == seq
+        ]
+        if len(told) < 2:
+            continue
+        ops = _kinds(told, _op)
+        if len(ops) > 1:
+            return Difference(group=group, seq=seq, kinds=ops, of_size=False)
+        sizes = _kinds([c for c in told if _size(c) is not None], _op_and_size)
+        if len(sizes) > 1:
+            return Difference(group=group, seq=seq, kinds=sizes, of_size=True)
+    return None
+
+
+def odd_ones(kinds: dict[str, tuple[Cell, ...]]) -> tuple[Cell, ...]:
+    """Cells of the smaller side; empty where no kind holds a clear majority (more than half, and twice the rest)."""
+    counts = [len(c) for c in kinds.values()]
+    if 2 * counts[0] <= sum(counts) or counts[0] < 2 * (sum(counts) - counts[0]):
+        return ()
+    return tuple(c for cells in list(kinds.values())[1:] for c in cells)
+
+
+def _kinds(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, tuple[Cell, ...]]:
+    by: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by.setdefault(key(cell), []).append(cell)
+    return {k: tuple(v) for k, v in sorted(by.items(), key=lambda kv: (-len(kv[1]), kv[0]))}
+
+
+def _op(cell: Cell) -> str:
+    """Op, with the two spellings of one op made equal."""
+    op = "" if cell.work is None or cell.work.op is None else cell.work.op
+    return {"_ALLGATHER_BASE": "ALLGATHER", "_REDUCE_SCATTER_BASE": "REDUCE_SCATTER"}.get(op, op)
+
+
+def _size(cell: Cell) -> str | None:
+    """The size that must be equal on all ranks for this op; None where it need not be, or is not told."""
+    work = cell.work
+    if work is None or work.op is None or work.op in OPEN_OPS or "COALESCED" in work.op:
+        return None
+    if work.shape is not None:
+        return work.shape
+    # Gathers of unequal parts into one buffer are legal: there the whole is equal and the part is not.
+    value = work.numel_out if "GATHER" in work.op else work.numel_in
+    return None if value is None else str(value)
+
+
+def _op_and_size(cell: Cell) -> str:
+    return f"{_op(cell)} of {_size(cell)}"

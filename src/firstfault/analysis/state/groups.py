@@ -1,0 +1,489 @@
+"""State of every rank in every process group at a hang: enqueued, completed, stuck work, and each rank's part in it.
+
+A pure fold over events. Numbers are compared inside one group only; a rank inside a group becomes a global rank only
+by the prefix of a line, or where all lines agree that there is one group and it is the whole job.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from firstfault.analysis.order import first
+from firstfault.analysis.state.works import DEFAULT, DEFAULT_DESC, Signal, Spoken, State, Work, assign_groups, spoken
+from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.words import Mark, Word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from firstfault.analysis.case import Case
+    from firstfault.analysis.scene import Scene
+
+UNNAMED = "?"
+"""Name of the group of works whose group is not stated anywhere."""
+FAR = 256
+"""Numbers further apart than this are taken for those of two groups where groups are not named."""
+
+
+class Part(Word):
+    """What a rank did in the hang; the order of lines is a race and plays no part."""
+
+    INITIATOR = "initiator"
+    """Its own watchdog fired before it was told of another's."""
+    NOTIFIED = "notified"
+    """It only reacted to another rank's signal first."""
+    DIED = "died"
+    """It ended by an error of its own before anybody timed out."""
+    TERMINATED = "terminated"
+    """Its launcher ended it before it said anything about the hang."""
+    SILENT = "silent"
+    """It said nothing about the hang."""
+
+
+class Cell(Struct, frozen=True, kw_only=True):
+    """One rank in one process group."""
+
+    rank: GlobalRank
+    group_rank: int | None
+    enqueued: int | None
+    completed: int | None
+    work: Work | None
+    """The stuck work; None where none ran out of time."""
+    state: Event | None
+    """The line from which the counters are taken."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether something was in flight."""
+        if self.work is not None:
+            return True
+        return self.enqueued is not None and self.completed is not None and self.enqueued > self.completed
+
+    @property
+    def idle(self) -> bool:
+        """Whether it is stated that nothing was in flight."""
+        return not self.pending and self.enqueued is not None and self.enqueued == self.completed
+
+    @property
+    def at(self) -> int | None:
+        """Number of the first collective that this rank had not finished; for an idle rank the one it never entered."""
+        if self.work is not None and self.work.seq is not None:
+            return self.work.seq
+        return None if self.completed is None else max(self.completed, 0) + 1
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Its lines."""
+        both = (None if self.work is None else self.work.event, self.state)
+        return tuple(e for e in both if e is not None)
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """One process group."""
+
+    name: str
+    desc: str | None
+    cells: dict[GlobalRank, Cell]
+    size: int | None
+    """Number of members, where a line witnesses it."""
+    size_event: Event | None
+    at_least: int
+    """Lower bound of the number of members, from the rank numbers inside the group."""
+    comparable: bool
+    """Whether the numbers of its cells are known to be of one group."""
+
+    @property
+    def default(self) -> bool:
+        """Whether it is the default group, which holds every rank of the job."""
+        return self.name == DEFAULT or self.desc == DEFAULT_DESC
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        if self.default:
+            return "the default group"
+        if self.name == UNNAMED or self.name.startswith(UNNAMED):
+            return "a process group that the log does not name"
+        return f"group {self.name} ({self.desc})" if self.desc else f"group {self.name}"
+
+    @property
+    def pending(self) -> tuple[Cell, ...]:
+        """Cells with work in flight, by rank."""
+        return tuple(c for _, c in sorted(self.cells.items()) if c.pending)
+
+    @property
+    def p2p(self) -> bool:
+        """Whether its stuck works are point-to-point."""
+        works = [c.work for c in self.cells.values() if c.work is not None]
+        return bool(works) and all(w.p2p for w in works)
+
+    @property
+    def holes(self) -> tuple[int, ...]:
+        """Ranks inside the group of which no cell is known, below its size or lower bound."""
+        total = max(self.size or 0, self.at_least)
+        present = {c.group_rank for c in self.cells.values() if c.group_rank is not None}
+        if self.default:
+            present |= {int(r) for r in self.cells}
+        return tuple(i for i in range(total) if i not in present)
+
+
+class HangState(Struct, frozen=True, kw_only=True):
+    """All groups and all ranks at the hang."""
+
+    groups: tuple[Group, ...]
+    """Sorted by name; numbers first."""
+    parts: dict[GlobalRank, Part]
+    own: dict[GlobalRank, tuple[Event, ...]]
+    """Lines of each rank about the hang, in order of place."""
+    unplaced: tuple[Work, ...]
+    """Works of which it is not known which rank reports them."""
+    assumed: bool
+    """Whether ranks were taken from `[Rank n]` because everything speaks for one group that is the whole job."""
+    coordinated: bool
+    """Whether processes told each other of the time-out, so that every living one had the chance to speak."""
+    other: tuple[Event, ...]
+    """Lines about the hang that hold neither counters nor works."""
+    world: int | None
+    """Witnessed number of ranks of the job."""
+    world_event: Event | None
+
+    @property
+    def stuck(self) -> tuple[Group, ...]:
+        """Groups in which somebody had work in flight."""
+        return tuple(g for g in self.groups if any(c.pending for c in g.cells.values()))
+
+    @property
+    def waiting(self) -> set[GlobalRank]:
+        """Ranks with work in flight in any group."""
+        return {c.rank for g in self.groups for c in g.cells.values() if c.pending}
+
+
+def positions(group: Group) -> dict[int, tuple[Cell, ...]]:
+    """Pending cells of a group by the number at which they stand, lowest first."""
+    by: dict[int, list[Cell]] = {}
+    for cell in group.pending:
+        if cell.at is not None:
+            by.setdefault(cell.at, []).append(cell)
+    return {at: tuple(by[at]) for at in sorted(by)}
+
+
+_FOLDED: WeakKeyDictionary[Case, HangState] = WeakKeyDictionary()
+
+
+def hang_state(scene: Scene) -> HangState:
+    """Folds the events of one attempt, once; empty groups where no line states anything."""
+    done = _FOLDED.get(scene.case)
+    if done is None:
+        done = _FOLDED[scene.case] = _fold(scene)
+    return done
+
+
+def _fold(scene: Scene) -> HangState:
+    said = spoken(scene)
+    works = assign_groups(said.works, said.states)
+    states = list(said.states)
+    ranks = {
+        (s.group, s.group_rank): s.rank for s in states if s.rank is not None and s.group_rank is not None and s.group
+    }
+    works = [_placed(w, ranks) for w in works]
+    works, assumed = _assume(scene, works, states)
+    only = {g for g in (*(w.group for w in works), *(s.group for s in states)) if g is not None}
+    if len(only) == 1:
+        name = next(iter(only))
+        works = [_rename(w, name) if w.group is None and w.rank is not None else w for w in works]
+    named = [w for w in works if w.group is not None and w.rank is not None]
+    loose = [w for w in works if w.group is None and w.rank is not None]
+    world, world_event = _world(scene)
+    groups = [*_named_groups(scene, named, states, world, world_event), *_unnamed(loose, scene, world)]
+    own = _own(said, works)
+    return HangState(
+        groups=tuple(sorted(groups, key=lambda g: (not g.name.isdecimal(), len(g.name), g.name))),
+        parts=_parts(scene, said, works, own),
+        own=own,
+        unplaced=tuple(w for w in works if w.rank is None),
+        assumed=assumed,
+        coordinated=bool(said.signals or said.own_signal),
+        other=said.other,
+        world=world,
+        world_event=world_event,
+    )
+
+
+def _placed(work: Work, ranks: Mapping[tuple[str, int], GlobalRank]) -> Work:
+    """A work whose line names group and group rank only, with the global rank that another line states for them."""
+    if work.rank is not None or work.group is None or work.group_rank is None:
+        return work
+    return replace(work, rank=ranks.get((work.group, work.group_rank)))
+
+
+def _rename(work: Work, name: str) -> Work:
+    return replace(work, group=name)
+
+
+def _assume(scene: Scene, works: Sequence[Work], states: Sequence[State]) -> tuple[list[Work], bool]:
+    """Takes `[Rank n]` for the global rank where lines have no other, and all agree that there is only one group.
+
+    Up to torch 2.1 the number is the rank in the group of the work, and the group is not named. It is the global rank
+    only if that group is the whole job: every number stands for one work, no sub-group is known, the numbers agree with
+    every local rank that is stated, and they are not just a part of a stated world size.
+    """
+    nameless = [w for w in works if w.rank is None and w.group is None]
+    if not nameless or any(w.group_rank is None for w in nameless):
+        return list(works), False
+    if any(s.group not in {None, DEFAULT} for s in states) or _sub_groups(scene):
+        return list(works), False
+    seen: dict[int, set[tuple[int | None, str | None]]] = {}
+    for work in nameless:
+        if work.group_rank is not None:
+            seen.setdefault(work.group_rank, set()).add((work.seq, work.op))
+    if any(len(v) > 1 for v in seen.values()):
+        return list(works), False
+    locals_differ = any(
+        w.event.who.local_rank is not None and int(w.event.who.local_rank) != w.group_rank for w in nameless
+    )
+    failures_differ = any(
+        f.who.rank is not None and f.who.local_rank is not None and int(f.who.rank) != int(f.who.local_rank)
+        for f in scene.failures
+    )
+    world = scene.complete.expected
+    if locals_differ or failures_differ or (world is not None and (max(seen) >= world or 2 * (max(seen) + 1) < world)):
+        return list(works), False
+    if world is None and len(scene.complete.hosts) > 1:
+        return list(works), False
+    return [
+        replace(w, rank=GlobalRank(w.group_rank))
+        if w.rank is None and w.group is None and w.group_rank is not None
+        else w
+        for w in works
+    ], True
+
+
+def _sub_groups(scene: Scene) -> bool:
+    """Whether the job is stated to be split into model-parallel groups."""
+    names = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
+    return any(isinstance(f.value, int) and f.value > 1 for n in names if (f := scene.facts.get(n)) is not None)
+
+
+def _world(scene: Scene) -> tuple[int | None, Event | None]:
+    """Witnessed number of ranks: stated, or the size of the largest communicator that NCCL set up."""
+    stated = scene.facts.get("world_size")
+    event = stated.events[0] if stated is not None and stated.events else None
+    if scene.complete.expected is not None:
+        return scene.complete.expected, event
+    largest: tuple[int, Event] | None = None
+    for e in scene.events:
+        if not scene.case.has(e, Mark.IDENTITY):
+            continue
+        size = e.fields.get("size", "")
+        if size.isdecimal() and (largest is None or int(size) > largest[0]):
+            largest = (int(size), e)
+    if largest is None or largest[0] < scene.complete.at_least or largest[0] <= 1:
+        return None, None
+    return largest
+
+
+_LAYOUT = (
+    ("TENSOR_MODEL_PARALLEL_GROUP", ("tensor_parallel",)),
+    ("PIPELINE_MODEL_PARALLEL_GROUP", ("pipeline_parallel",)),
+    ("CONTEXT_PARALLEL_GROUP", ("context_parallel",)),
+    ("MODEL_PARALLEL_GROUP", ("tensor_parallel", "pipeline_parallel")),
+    ("DATA_PARALLEL_GROUP", ("data_parallel",)),
+    ("DATA_PARALLEL_GROUP_WITH_CP", ("data_parallel", "context_parallel")),
+    ("mesh_tp", ("tensor_parallel",)),
+    ("mesh_pp", ("pipeline_parallel",)),
+)
+
+
+def _size(
+    scene: Scene, group: str, desc: str | None, works: Iterable[Work], world: int | None
+) -> tuple[int | None, Event | None]:
+    """Witnessed size of a group: the ratio of a gather or scatter, the stated layout, or the world for the default group."""
+    if (group == DEFAULT or desc == DEFAULT_DESC) and world is not None:
+        return world, None
+    ratios: set[int] = set()
+    event = None
+    for work in works:
+        ratio = gather_ratio(work)
+        if ratio is not None:
+            ratios.add(ratio)
+            event = work.event
+    if len(ratios) == 1:
+        return next(iter(ratios)), event
+    for name, facts in _LAYOUT:
+        if desc == name:
+            values = [f.value for n in facts if (f := scene.facts.get(n)) is not None and isinstance(f.value, int)]
+            if len(values) == len(facts):
+                total = 1
+                for value in values:
+                    total *= value
+                return total, scene.facts[facts[0]].events[0]
+    return None, None
+
+
+def gather_ratio(work: Work) -> int | None:
+    """Size of the group by the elements of a gather or scatter of one tensor; None where the work does not tell."""
+    if work.op is None or not any(w in work.op for w in ("GATHER", "SCATTER")) or "COALESCED" in work.op:
+        return None
+    if work.op in {"GATHER", "SCATTER"} or not work.numel_in or not work.numel_out:
+        return None
+    small, large = sorted((work.numel_in, work.numel_out))
+    return large // small if large % small == 0 and large > small else None
+
+
+def _named_groups(
+    scene: Scene, works: Sequence[Work], states: Sequence[State], world: int | None, world_event: Event | None
+) -> list[Group]:
+    by_group: dict[str, tuple[list[Work], list[State]]] = {}
+    for work in works:
+        by_group.setdefault(work.group or UNNAMED, ([], []))[0].append(work)
+    for state in states:
+        if state.rank is not None and state.group is not None:
+            by_group.setdefault(state.group, ([], []))[1].append(state)
+    found = []
+    for name, (own_works, own_states) in by_group.items():
+        descs = [*(s.desc for s in own_states), *(w.desc for w in own_works)]
+        desc = next((d for d in descs if d), None)
+        cells = _cells(own_works, own_states)
+        size, event = _size(scene, name, desc, own_works, world)
+        default = name == DEFAULT or desc == DEFAULT_DESC
+        highest = max(
+            (int(c.rank) if default else (-1 if c.group_rank is None else c.group_rank) for c in cells.values()),
+            default=-1,
+        )
+        found.append(
+            Group(
+                name=name,
+                desc=desc,
+                cells=cells,
+                size=None if size is not None and size <= highest else size,
+                size_event=world_event if default and event is None else event,
+                at_least=highest + 1,
+                comparable=True,
+            )
+        )
+    return found
+
+
+def _cells(works: Iterable[Work], states: Iterable[State]) -> dict[GlobalRank, Cell]:
+    """Cells of one group; the state at the detection counts before the later dump."""
+    work_of: dict[GlobalRank, Work] = {}
+    state_of: dict[GlobalRank, State] = {}
+    group_rank: dict[GlobalRank, int] = {}
+    for work in works:
+        if work.rank is None:
+            continue
+        known = work_of.get(work.rank)
+        if known is None or (known.seq is not None and work.seq is not None and work.seq < known.seq):
+            work_of[work.rank] = work
+    for state in states:
+        if state.rank is None:
+            continue
+        if state.group_rank is not None:
+            group_rank.setdefault(state.rank, state.group_rank)
+        kept = state_of.get(state.rank)
+        if kept is None or (kept.dump and not state.dump):
+            state_of[state.rank] = state
+    for rank, work in work_of.items():
+        if work.group_rank is not None:
+            group_rank.setdefault(rank, work.group_rank)
+    cells = {}
+    for rank in sorted({*work_of, *state_of}):
+        counters = state_of.get(rank)
+        cells[rank] = Cell(
+            rank=rank,
+            group_rank=group_rank.get(rank),
+            enqueued=None if counters is None else counters.enqueued,
+            completed=None if counters is None else counters.completed,
+            work=work_of.get(rank),
+            state=None if counters is None else counters.event,
+        )
+    return cells
+
+
+def _unnamed(works: Sequence[Work], scene: Scene, world: int | None) -> list[Group]:
+    """Groups of works that name none: torn apart by timeout, by far numbers, and by a rank that stands twice.
+
+    They compare only where nothing speaks for sub-groups: then equal timeouts and near numbers are one group.
+    """
+    split = not _sub_groups(scene) and all(w.group_rank is None or w.group_rank == w.rank for w in works)
+    found: list[Group] = []
+    for bundle in _bundles(works):
+        cells = _cells(bundle, ())
+        repeated = len({(w.rank, w.seq, w.op) for w in bundle}) > len(cells)
+        size, event = _size(scene, UNNAMED, None, bundle, None)
+        whole = len({w.timeout_ms for w in works}) <= 1 and split
+        if size is None and whole and not repeated:
+            size = world
+        highest = max((int(r) for r in cells), default=-1)
+        found.append(
+            Group(
+                name=f"{UNNAMED}{len(found)}" if found else UNNAMED,
+                desc=DEFAULT_DESC
+                if whole and not repeated and (size is None or size == world or world is None) and not found
+                else None,
+                cells=cells,
+                size=None if size is not None and size <= highest else size,
+                size_event=event,
+                at_least=highest + 1,
+                comparable=split and not repeated,
+            )
+        )
+    return found
+
+
+def _bundles(works: Sequence[Work]) -> list[list[Work]]:
+    ordered = sorted(works, key=lambda w: (w.timeout_ms or 0, w.seq or 0, w.rank or 0))
+    bundles: list[list[Work]] = []
+    for work in ordered:
+        last = bundles[-1][-1] if bundles else None
+        near = last is not None and last.timeout_ms == work.timeout_ms and abs((work.seq or 0) - (last.seq or 0)) <= FAR
+        if near:
+            bundles[-1].append(work)
+        else:
+            bundles.append([work])
+    return bundles
+
+
+def _own(said: Spoken, works: Iterable[Work]) -> dict[GlobalRank, tuple[Event, ...]]:
+    lines: dict[GlobalRank, list[Event]] = {}
+    pairs = [
+        *((w.rank, w.event) for w in works),
+        *((s.rank, s.event) for s in said.states),
+        *((s.rank, s.event) for s in (*said.signals, *said.own_signal)),
+    ]
+    for rank, event in pairs:
+        if rank is not None:
+            lines.setdefault(rank, []).append(event)
+    return {r: tuple(sorted(es, key=lambda e: (e.span.source, e.span.offset))) for r, es in sorted(lines.items())}
+
+
+def _parts(
+    scene: Scene, said: Spoken, works: Iterable[Work], own: Mapping[GlobalRank, tuple[Event, ...]]
+) -> dict[GlobalRank, Part]:
+    """The part of every rank that is expected or was seen."""
+    fired: dict[GlobalRank, Event] = {}
+    for rank, event in [*((w.rank, w.event) for w in works), *((s.rank, s.event) for s in said.own_signal)]:
+        if rank is not None:
+            fired[rank] = event if rank not in fired or first(event, fired[rank]) is True else fired[rank]
+    told: dict[GlobalRank, Signal] = {}
+    for signal in said.signals:
+        if signal.rank is not None:
+            told.setdefault(signal.rank, signal)
+    died = {r for s in scene.suspects for r in s.ranks}
+    stopped = {r for e in scene.marked(Mark.STOP_SIGNAL) if (r := scene.roster.rank(e)) is not None}
+    parts: dict[GlobalRank, Part] = {}
+    known = {*scene.complete.seen, *scene.complete.silent, *own, *died}
+    for rank in sorted(known):
+        if rank in fired and (rank not in told or first(told[rank].event, fired[rank]) is not True):
+            parts[rank] = Part.INITIATOR
+        elif rank in told or rank in own:
+            parts[rank] = Part.NOTIFIED
+        elif rank in died:
+            parts[rank] = Part.DIED
+        else:
+            parts[rank] = Part.TERMINATED if rank in stopped else Part.SILENT
+    return parts

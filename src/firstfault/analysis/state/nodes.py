@@ -1,0 +1,120 @@
+"""Hosts of late ranks, and whether missing ranks make up whole machines; names a host only by a line or a node list."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import GlobalRank
+
+MOST_HOSTS = 100_000
+_ITEM = re.compile(r"([^,\[\]]+)(?:\[([^\]]*)\])?([^,\[\]]*)")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?$")
+
+
+def expand_hosts(text: str) -> tuple[str, ...]:
+    """Names in a SLURM hostlist (`node[001-003,007],login1`); empty where it is not one, or too long."""
+    hosts: list[str] = []
+    for found in _ITEM.finditer(text.strip()):
+        prefix, inside, suffix = found.group(1).strip(), found.group(2), found.group(3)
+        if inside is None:
+            hosts.append(prefix + suffix)
+            continue
+        for piece in inside.split(","):
+            span = _RANGE.match(piece.strip())
+            if span is None:
+                return ()
+            low, high = span.group(1), span.group(2) or span.group(1)
+            if int(high) - int(low) + len(hosts) > MOST_HOSTS:
+                return ()
+            hosts.extend(f"{prefix}{n:0{len(low)}d}{suffix}" for n in range(int(low), int(high) + 1))
+    return tuple(h for h in hosts if h)
+
+
+def hosts_of(scene: Scene, ranks: Iterable[GlobalRank]) -> dict[GlobalRank, str]:
+    """Host of each of some ranks: stated for the rank, or the only host of the source in which its lines stand.
+
+    A rank of which there is no line gets the job's only host, where the job is known to be in one place.
+    """
+    wanted = set(ranks)
+    found = {r: h for r in wanted if (h := scene.roster.host_of_rank(r)) is not None}
+    left = wanted - set(found)
+    if left:
+        votes: dict[GlobalRank, set[str]] = {}
+        for event in scene.events:
+            rank = scene.roster.rank(event)
+            if rank in left and rank is not None:
+                host = event.who.host or scene.roster.source_host(event.span.source)
+                if host is not None:
+                    votes.setdefault(rank, set()).add(host)
+        found.update({r: next(iter(hs)) for r, hs in votes.items() if len(hs) == 1})
+        left -= set(found)
+    only = scene.roster.only_host()
+    if left and only is not None and one_place(scene):
+        found.update(dict.fromkeys(left, only))
+    return dict(sorted(found.items()))
+
+
+def one_place(scene: Scene) -> bool:
+    """Whether nothing speaks for a second machine: no node count, no missing file, one source, one host."""
+    nodes = scene.complete.expected_nodes
+    used = {e.span.source for e in scene.events}
+    return nodes in {None, 1} and not scene.complete.missing_files and len(used) == 1 and len(scene.complete.hosts) <= 1
+
+
+class Gone(Struct, frozen=True, kw_only=True):
+    """Missing ranks that make up whole machines."""
+
+    hosts: tuple[str, ...]
+    """Their names, where a node list tells them; empty where only the number is known."""
+    count: int
+    files: tuple[str, ...]
+    """Names of files that are not there."""
+    absent: bool
+    """Whether no line of these machines is there at all, so that their silence may be that of a file not collected."""
+
+
+def gone_nodes(scene: Scene, missing: Iterable[GlobalRank]) -> Gone | None:
+    """Machines of which every rank is missing, where the missing ranks are exactly theirs; None where they are not.
+
+    Ranks are laid out in blocks of one machine each, as launchers do; a hole that does not fit such a block is none.
+    """
+    lost = sorted(set(missing))
+    per = _per_node(scene)
+    world = scene.complete.expected
+    if not lost or per is None or per < 2 or world is None or world <= per or len(lost) % per:
+        return None
+    blocks = {int(r) // per for r in lost}
+    if len(blocks) * per != len(lost) or 2 * len(blocks) > world // per:
+        return None
+    known = hosts_of(scene, lost)
+    if len(known) == len(lost):
+        names = sorted(set(known.values()))
+        return (
+            Gone(hosts=tuple(names), count=len(blocks), files=(), absent=False) if len(names) == len(blocks) else None
+        )
+    listed = scene.facts.get("node_list")
+    names = []
+    if listed is not None:
+        seen = {h.split(".")[0] for h in scene.complete.hosts}
+        names = [h for h in expand_hosts(str(listed.value)) if h.split(".")[0] not in seen]
+    return Gone(
+        hosts=tuple(names) if len(names) == len(blocks) else (),
+        count=len(blocks),
+        files=scene.complete.missing_files,
+        absent=True,
+    )
+
+
+def _per_node(scene: Scene) -> int | None:
+    stated = scene.facts.get("ranks_per_node")
+    if stated is not None and isinstance(stated.value, int):
+        return stated.value
+    nodes, world = scene.complete.expected_nodes, scene.complete.expected
+    return world // nodes if nodes and world and world % nodes == 0 else None

@@ -1,0 +1,136 @@
+"""One hang with all that the decision needs: groups, standing, late ranks with their hosts, and what they were doing."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from firstfault.analysis.scene import Scene
+from firstfault.analysis.state.groups import Group, HangState, hang_state
+from firstfault.analysis.state.nodes import Gone, gone_nodes, hosts_of
+from firstfault.analysis.state.standing import Standing, everybody_inside, laggards, nearest_group, standing
+from firstfault.analysis.state.window import Doing, Seen, activity, edges
+from firstfault.model.evidence import Event, GlobalRank
+
+_NUMBERS = re.compile(r"\d+")
+BARRIER = "gloo.monitored_barrier_failed"
+DESYNC = "nccl.desync_laggards"
+HOROVOD = "framework.horovod_stall"
+REPORTS = {BARRIER: "peer", DESYNC: "ranks", HOROVOD: "peer"}
+"""Signatures of reports that list late ranks, with the field that lists them."""
+FROZEN = frozenset({"nccl.heartbeat_lost", "nccl.watchdog_stuck", "nccl.gil_not_acquired"})
+"""Signatures by which a process says that its own watchdog or interpreter is stuck."""
+
+
+class Picture(Struct, frozen=True, kw_only=True):
+    """A hang as the rows of the decision see it."""
+
+    scene: Scene
+    state: HangState
+    where: Standing
+    named: tuple[GlobalRank, ...]
+    """Ranks that a barrier or a desync report names as the late ones, where they are global."""
+    named_event: Event | None
+    frozen: tuple[GlobalRank, ...]
+    """Ranks whose own watchdog or interpreter was stuck."""
+    frozen_events: tuple[Event, ...]
+    behind: tuple[GlobalRank, ...]
+    """Ranks that stand at a lower number than the rest, in flight."""
+    gone: Gone | None
+    """Whole machines of which nothing was heard."""
+    inside: bool
+    """Whether every rank of the job is inside the same collective of its groups."""
+    nearest: Group | None
+
+    def late(self) -> tuple[GlobalRank, ...]:
+        """Ranks that may have held the job up."""
+        return self.where.outside or self.where.missing
+
+    def seen(self, ranks: tuple[GlobalRank, ...]) -> tuple[Seen, ...]:
+        """What some ranks were seen doing in the window."""
+        hang = self.scene.hang
+        lines = [e for es in self.state.own.values() for e in es] + list(() if hang is None else hang.events)
+        hosts = set(hosts_of(self.scene, ranks).values())
+        only = self.scene.roster.only_host()
+        if not hosts and only is not None:
+            hosts = {only}
+        return activity(self.scene, ranks, hosts, edges(lines))
+
+
+def picture(scene: Scene) -> Picture:
+    """Puts the picture of a hang together."""
+    state = hang_state(scene)
+    where = standing(state)
+    named, event = _named(scene, state, where)
+    frozen = [e for e in state.other if e.signature in FROZEN and scene.roster.rank(e) is not None]
+    behind = {c.rank for g in state.stuck for c in laggards(g)}
+    return Picture(
+        scene=scene,
+        state=state,
+        where=where,
+        named=named,
+        named_event=event,
+        frozen=tuple(sorted({r for e in frozen if (r := scene.roster.rank(e)) is not None})),
+        frozen_events=tuple(frozen),
+        behind=tuple(sorted(behind)),
+        gone=gone_nodes(scene, where.missing or where.outside),
+        inside=everybody_inside(state, where),
+        nearest=nearest_group(state),
+    )
+
+
+def few(number: int, total: int) -> bool:
+    """Whether so many of a total are one or few: one, or at most a quarter; never all."""
+    return 0 < number < total and (number == 1 or 4 * number <= total)
+
+
+def _named(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[GlobalRank, ...], Event | None]:
+    """Ranks that a report names as late.
+
+    A report counts in its group. They are global where the reporter's own number in it equals its global rank, no
+    sub-group is known, and none of the numbers is beyond the job or of a rank that reports a wait itself.
+    """
+    waited = {scene.roster.rank(e) for e in state.other if e.signature == BARRIER}
+    best: tuple[tuple[GlobalRank, ...], Event | None] = ((), None)
+    for event in state.other:
+        if event.signature not in REPORTS:
+            continue
+        ranks = _listed(scene, state, event)
+        if event.signature == HOROVOD and best[1] is not None:
+            ranks = tuple(sorted({*best[0], *ranks}))  # one line names one rank
+        if len(ranks) > len(best[0]) and not {*where.waiting, *waited} & set(ranks):
+            best = (ranks, best[1] if event.signature == HOROVOD and best[1] is not None else event)
+    return best
+
+
+def _listed(scene: Scene, state: HangState, event: Event) -> tuple[GlobalRank, ...]:
+    """The ranks that one report names, where they can be taken for global; else none."""
+    listed = event.fields.get(REPORTS[event.signature], "")
+    numbers = sorted({int(n) for n in _NUMBERS.findall(listed)})
+    own = scene.roster.rank(event)
+    inner = event.fields.get("group_rank", "")
+    if not numbers or any(not g.default for g in state.groups):
+        return ()
+    if own is not None and ((inner.isdecimal() and int(inner) != own) or own in numbers):
+        return ()
+    world = scene.complete.expected
+    if world is not None and (numbers[-1] >= world or 2 * len(numbers) > world):
+        return ()
+    return tuple(GlobalRank(n) for n in numbers)
+
+
+def narrowed(
+    ranks: tuple[GlobalRank, ...], seen: tuple[Seen, ...], scene: Scene
+) -> tuple[tuple[GlobalRank, ...], bool]:
+    """The late ranks that were seen at work, and whether a line states it of them.
+
+    Preparation of data without a rank on its lines is that of rank 0 by the habit of all frameworks: one process
+    prepares, the others wait.
+    """
+    direct = {r for s in seen if s.direct for e in s.events if (r := scene.roster.rank(e)) is not None}
+    if direct & set(ranks):
+        return tuple(sorted(direct & set(ranks))), True
+    if 0 in ranks and any(s.doing is Doing.PREPARING for s in seen):
+        return (GlobalRank(0),), False
+    return ranks, False

@@ -1,0 +1,193 @@
+"""Where every rank stood at a hang: waiting, stated to be outside, only told, or unheard of; and where waiting points.
+
+Draws no conclusion about the reason. A rank is stated to be outside a collective only by its own counters in that group.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.analysis.state.difference import difference
+from firstfault.analysis.state.groups import Cell, Group, HangState, Part, positions
+from firstfault.model.evidence import Event, GlobalRank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROOTED = frozenset({"BROADCAST", "REDUCE", "GATHER", "SCATTER"})
+"""Collectives in which a root, or those around it, may be done before the others: being ahead there is normal."""
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """The ranks of one attempt at the hang, each in one set."""
+
+    waiting: tuple[GlobalRank, ...]
+    """With work in flight in some group."""
+    outside: tuple[GlobalRank, ...]
+    """Stated by their own counters not to have entered the collective in which others of that group are stuck."""
+    told: tuple[GlobalRank, ...]
+    """Alive and told of the time-out by others; nothing known to be in flight."""
+    unheard: tuple[GlobalRank, ...]
+    """No line about the hang at all, but they are members: by the stated world size, or by the numbering of ranks."""
+    total: int
+    """Ranks known to be members."""
+    witnessed: bool
+    """Whether the number of ranks of the job is witnessed, so that nobody can be missing unnoticed."""
+    outside_of: tuple[Group, ...]
+    """Groups in which ranks are stated to be outside."""
+
+    @property
+    def missing(self) -> tuple[GlobalRank, ...]:
+        """Ranks that nothing shows inside a collective and that are not stated to be outside either."""
+        return tuple(sorted({*self.told, *self.unheard}))
+
+    @property
+    def accounted(self) -> int:
+        """Ranks that a line places inside or outside a collective."""
+        return len(self.waiting) + len(self.outside)
+
+
+def standing(state: HangState) -> Standing:
+    """Sorts the ranks of a hang."""
+    waiting = state.waiting
+    outside: set[GlobalRank] = set()
+    outside_of: list[Group] = []
+    for group in state.stuck:
+        absent = absent_cells(group)
+        found = {c.rank for c in absent if c.rank not in waiting}
+        if found:
+            outside |= found
+            outside_of.append(group)
+    world = state.world
+    known = {*waiting, *outside, *state.own, *(r for r in state.parts if world is None or r < world)}
+    if world is not None:
+        known |= {GlobalRank(r) for r in range(world)}
+    else:
+        highest = max((g.at_least for g in state.groups if g.default), default=0)
+        known |= {GlobalRank(r) for r in range(highest)}
+    rest = known - waiting - outside
+    told = {r for r in rest if state.parts.get(r) in {Part.NOTIFIED, Part.INITIATOR}}
+    return Standing(
+        waiting=tuple(sorted(waiting)),
+        outside=tuple(sorted(outside)),
+        told=tuple(sorted(told)),
+        unheard=tuple(sorted(rest - told)),
+        total=len(known),
+        witnessed=world is not None,
+        outside_of=tuple(outside_of),
+    )
+
+
+def absent_cells(group: Group) -> tuple[Cell, ...]:
+    """Cells that by their own counters never entered the collective in which the rest of the group is stuck."""
+    if not group.comparable:
+        return ()
+    front = [c.at for c in group.pending if c.at is not None]
+    if not front:
+        return ()
+    lowest = min(front)
+    return tuple(c for _, c in sorted(group.cells.items()) if c.idle and c.at is not None and c.at <= lowest)
+
+
+def laggards(group: Group) -> tuple[Cell, ...]:
+    """The few pending cells that stand lower than the rest, where the collective there does not explain it.
+
+    In a broadcast the root, in a reduce the others may be ahead; point-to-point works count by themselves.
+    """
+    by = positions(group)
+    if not group.comparable or len(by) < 2:
+        return ()
+    lowest = next(iter(by.values()))
+    behind = len(lowest)
+    if 2 * behind >= len(group.pending):
+        return ()
+    ops = {c.work.op for c in lowest if c.work is not None}
+    if (
+        not ops
+        or any(op is None or op in ROOTED for op in ops)
+        or any(c.work is not None and c.work.p2p for c in lowest)
+    ):
+        return ()
+    return lowest
+
+
+def leaders(group: Group) -> tuple[tuple[Cell, int], ...]:
+    """Pending cells ahead of the rest in a rooted collective, each with its lead."""
+    by = positions(group)
+    if len(by) < 2:
+        return ()
+    lowest = next(iter(by))
+    ops = {c.work.op for c in by[lowest] if c.work is not None}
+    if not ops & ROOTED:
+        return ()
+    return tuple((c, at - lowest) for at, cells in by.items() if at != lowest for c in cells)
+
+
+def together(group: Group) -> bool:
+    """Whether all pending cells stand at one number, but for leaders of a rooted collective."""
+    by = positions(group)
+    return len(by) == 1 or (len(by) > 1 and bool(leaders(group)) and not laggards(group))
+
+
+def everybody_inside(state: HangState, where: Standing) -> bool:
+    """Whether every rank of the job is inside, and every stuck group is complete and of one mind.
+
+    The number of ranks must be witnessed. A sub-group is complete where its size is witnessed, or where all groups of
+    its kind have equally many members here.
+    """
+    if not where.witnessed or where.outside or where.missing or state.unplaced:
+        return False
+    groups = [g for g in state.stuck if not g.p2p]
+    if not groups:
+        return False
+    counts: dict[str | None, set[int]] = {}
+    for group in groups:
+        counts.setdefault(group.desc, set()).add(len(group.pending))
+    for group in groups:
+        if not group.comparable or not together(group) or group.holes or difference(group) is not None:
+            return False
+        if len(group.pending) < len(group.cells):
+            return False
+        if group.size is not None and len(group.pending) != group.size:
+            return False
+        if group.size is None and not group.default and (len(counts[group.desc]) > 1 or len(group.pending) < 2):
+            return False
+    return True
+
+
+def fits_every_hole(state: HangState, ranks: Iterable[GlobalRank]) -> bool:
+    """Whether as many ranks are missing in every incomplete stuck group as at most these can fill, and no more."""
+    number = len(set(ranks))
+    open_groups = [g for g in state.stuck if g.holes and not g.p2p]
+    return bool(open_groups) and all(len(g.holes) <= number for g in open_groups)
+
+
+def nearest_group(state: HangState) -> Group | None:
+    """The group in whose wait the missing ranks show most directly: the smallest incomplete one, collectives first."""
+    open_groups = [g for g in state.stuck if g.holes or len(g.pending) < len(g.cells)]
+    if not open_groups:
+        open_groups = list(state.stuck)
+    if not open_groups:
+        return None
+    return min(open_groups, key=lambda g: (g.p2p, max(g.size or 0, g.at_least), g.name))
+
+
+def first_line(group: Group) -> Event | None:
+    """The earliest line of a pending cell of a group."""
+    lines = [e for c in group.pending for e in c.events[:1]]
+    return min(lines, key=_when, default=None)
+
+
+def _when(event: Event) -> tuple[float, int, int]:
+    earliest = event.when.earliest
+    return (float("inf") if earliest is None else earliest, event.span.source, event.span.offset)
+
+
+def main_work(group: Group) -> tuple[str | None, int | None]:
+    """Op and number at which most pending cells of a group stand."""
+    votes = Counter((c.work.op if c.work is not None else None, c.at) for c in group.pending)
+    ranked = sorted(votes.items(), key=lambda kv: (-kv[1], kv[0][0] is None, str(kv[0])))
+    return ranked[0][0] if ranked else (None, None)
