@@ -126,8 +126,8 @@ class _Opener:
 
     def _container(self, item: _Item, kind: str) -> None:
         # Loaded here: the archive modules cost a start without archives 30 ms.
-        from firstfault.readers.archives import members  # noqa: PLC0415
-        from firstfault.readers.containers import Container  # noqa: PLC0415
+        from firstfault.readers.archives import members
+        from firstfault.readers.containers import Container
 
         inside = Container(item.descriptor, item.extent, self.spool, self.limits)
         for found in members(kind, inside):

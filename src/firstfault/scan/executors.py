@@ -78,7 +78,7 @@ def processes(
     Raises:
         ScanError: a worker met a fault of this program.
     """
-    from firstfault.scan.pool import Pool  # noqa: PLC0415 - see there
+    from firstfault.scan.pool import Pool
 
     pool = Pool(work, tasks, workers, progress)
     try:

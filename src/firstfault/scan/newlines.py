@@ -73,7 +73,7 @@ def _one_by_one(data: bytearray, size: int, places: Sequence[int], shift: int) -
 
 
 def _all_at_once(data: bytearray, size: int, places: Sequence[int], shift: int) -> Iterator[Line]:
-    import numpy as np  # noqa: PLC0415 - see above
+    import numpy as np
 
     newlines = np.flatnonzero(np.frombuffer(data, np.uint8, size) == 0x0A)
     numbers = np.searchsorted(newlines, np.asarray(places, np.int64) >> shift)

@@ -47,8 +47,8 @@ class _Bar:
 
     def _open(self) -> None:
         # Loaded here: a scan that is over sooner must not pay for it.
-        from rich.console import Console  # noqa: PLC0415
-        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn  # noqa: PLC0415
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
         columns = ("reading", BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
         self._bar = Progress(*columns, console=Console(file=self._out), transient=True)
