@@ -5,12 +5,21 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 RUN_STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
+# How many test processes; a test file stays in one, since its tests share diagnoses.
+JOBS ?= auto
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+# PyTorch for the lab: auto (a CPU build, where pip offers one), no, or yes (whatever pip offers, CUDA builds too).
+LAB ?= auto
+# Where `make bench` makes its logs, and how many of how many megabytes.
+BENCH ?= bench/data
+BENCH_FILES ?= 16
+BENCH_MB ?= 128
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core lint docs bench clean
+.PHONY: help demo test test-core lint docs bench bench-smoke quality clean
 
 help:  ## Show what there is to make.
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 # Editable: what is run is what stands in src/. pip before 22 cannot do that with this kind of project.
 $(BIN)/python:
@@ -25,32 +34,44 @@ $(RUN_STAMP): $(BIN)/python pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
 	@touch $@
 
-$(STAMP): $(RUN_STAMP) tools/dev_requirements.py
+$(STAMP): $(RUN_STAMP) tools/dev_requirements.py pyproject.toml
 	$(BIN)/python tools/dev_requirements.py > $(VENV)/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/dev.txt
+	@touch $@
+
+$(VENV)/.lab-$(LAB): $(STAMP) tools/install_torch.py
+	$(BIN)/python tools/install_torch.py $(LAB)
 	@touch $@
 
 demo: $(RUN_STAMP)  ## Install into .venv and diagnose the bundled incident.
 	@$(BIN)/firstfault --exit-zero examples/incident/logs
 
-test: $(STAMP) lint  ## Everything: the style and type checks, then all tests that this machine can run.
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: lint $(VENV)/.lab-$(LAB)  ## Everything: style, types and imports, then all tests that this machine can run.
+	$(PYTEST) $(PYTEST_ARGS)
 
 test-core: $(STAMP)  ## The tests that need neither torch, nor a browser, nor root.
-	$(BIN)/python -m pytest -m "not torch and not browser" $(PYTEST_ARGS)
+	$(PYTEST) -m "not torch and not browser" $(PYTEST_ARGS)
 
 lint: $(STAMP)  ## Style, types, imports and docstrings.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/interrogate --quiet
+	$(BIN)/interrogate --quiet src/firstfault tools
 
 docs: $(STAMP)  ## Write the generated pages and the schema anew.
 	$(BIN)/python tools/generate_docs.py
 
-bench: $(STAMP)  ## Measure speed and memory on this machine.
-	$(BIN)/python bench/scan/run.py
+bench: $(STAMP)  ## Measure speed and memory against ripgrep on 2 GB of logs made for it.
+	$(BIN)/python bench/scan/make.py $(BENCH) --files $(BENCH_FILES) --mb $(BENCH_MB)
+	$(BIN)/python bench/scan/run.py $(BENCH)
+
+bench-smoke: $(STAMP)  ## The same on 2 MB, one round: the answers are right, the clock says nothing.
+	$(BIN)/python bench/scan/make.py $(BENCH)/smoke --files 2 --mb 1
+	$(BIN)/python bench/scan/run.py $(BENCH)/smoke --rounds $(if $(shell command -v rg),1,0)
+
+quality: $(STAMP)  ## The table of right and wrong verdicts over all cases and simulated incidents.
+	$(BIN)/python bench/quality/score.py tests/cases tests/generated
 
 clean:  ## Remove the virtual environment and caches.
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist

@@ -20,8 +20,8 @@ class BuildWithPack(build_py):
         built = Path(self.build_lib).resolve()
         sys.path.insert(0, str(built))
         try:
-            from firstfault.signatures.loader import read_folder, read_tables  # noqa: PLC0415 - the copies just built
-            from firstfault.signatures.pack import write_pack  # noqa: PLC0415
+            from firstfault.signatures.loader import read_folder, read_tables
+            from firstfault.signatures.pack import write_pack
         except ImportError as missing:
             self.announce(f"signatures are not packed: {missing}", level=3)
             return

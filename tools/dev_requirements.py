@@ -10,5 +10,13 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-project = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8"))
-print("\n".join(project["dependency-groups"]["dev"]))
+
+def group(name: str) -> list[str]:
+    """The requirements of one dependency group."""
+    text = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
+    found: list[str] = tomllib.loads(text)["dependency-groups"][name]
+    return found
+
+
+if __name__ == "__main__":
+    print("\n".join(group("dev")))

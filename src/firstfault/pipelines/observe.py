@@ -42,6 +42,13 @@ NEIGHBOURHOODS = 48
 NEXT_STEPS = 4
 """Signs of progress read after each such place."""
 JSON_BYTES = 1 << 20
+UNREAD = {
+    SourceKind.FLIGHT_RECORDER: "a flight-recorder dump, which is not read yet",
+    SourceKind.MEMORY_SNAPSHOT: "a memory snapshot, which is not read yet",
+    SourceKind.METRICS: "metrics, which are not read yet",
+    SourceKind.CONFIG: "source code, settings or a document, not a log",
+}
+"""Kinds of files that are opened and that no reader takes anything from; nobody may believe that they were looked at."""
 
 
 class Observed(NamedTuple):
@@ -125,8 +132,12 @@ def _error_json(store: Store, source: Source, profile: SourceProfile) -> list[Fa
 
 
 def _coverage(opened: Opened, result: ScanResult, missing: Iterable[str]) -> tuple[Coverage, ...]:
-    """Coverage of opening, with what the scan found damaged and what the numbering misses."""
+    """Coverage of opening, with what no reader knows, what the scan found damaged and what the numbering misses."""
     rows = {c.file: c for c in opened.coverage}
+    for source in opened.sources:
+        row = rows.get(source.path)
+        if row is not None and row.state is CoverageState.READ and source.kind in UNREAD:
+            rows[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=UNREAD[source.kind])
     paths: dict[SourceId, str] = {s.id: s.path for s in opened.sources}
     for found in result.sources:
         if found.damage:

@@ -101,7 +101,11 @@ def test_the_choice_does_not_depend_on_the_order_in_which_events_come():
 
 
 def test_what_was_said_after_the_watchdog_is_no_cause():
-    s = scene(event("disk.full", 1, rank=5, at=1000.0), event("nccl.timeout", 2, rank=1, at=900.0), event("gpu.oom", 3, rank=2, at=200.0))
+    s = scene(
+        event("disk.full", 1, rank=5, at=1000.0),
+        event("nccl.timeout", 2, rank=1, at=900.0),
+        event("gpu.oom", 3, rank=2, at=200.0),
+    )
     assert root(s) == "gpu.oom"
 
 
