@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 EXCEPTIONS = "exceptions"
 BURST = 30.0
 """Seconds: events of one kind within this of the first are one blow that hit several ranks at once."""
+MACHINES = frozenset({"kernel", "slurm", "kubernetes", "container", "network", "launcher"})
+"""Rooms of signatures whose lines speak of machines and schedulers: these do not deal with errors of programs."""
+HANDLED = re.compile(
+    r"(?i)\b(?:optional|fall(?:s|ing)? ?back|will be (?:disabled|skipped|ignored)|disabling|skipp(?:ed|ing) (?:it|this|sample|file|batch)"
+    r"|ignor(?:ed|ing) (?:it|this|sample|file|batch|and)|continuing|using [\w ./-]{1,40} instead|not fatal|non-fatal|recovered)\b"
+)
+"""Words by which a logger says that an error was dealt with."""
 ELSEWHERE = 60.0
 """Seconds: progress of another source this long after an event shows that the job went on."""
 
@@ -191,14 +198,20 @@ def went_on(case: Case, event: Event) -> bool:
     track = case.tracks.get(event.span.source)
     if track is not None and track.went_on_after(event.span.offset):
         return True
+    if track is not None and event.exception is None and track.started_after(event.span.offset):
+        # A line of a logger, not of the interpreter, before the first step of a job that then made steps.
+        return True
     if not exact(event.when) or event.when.latest is None:
         return False
     return case.stepped_elsewhere(event, event.when.latest + ELSEWHERE)
 
 
 def harmless(event: Event) -> bool:
-    """Whether the text itself says that the exception ended nothing."""
-    return event.exception is not None and event.exception.ignored
+    """Whether the text itself says that the exception ended nothing, or what is done instead."""
+    if event.exception is not None and event.exception.ignored:
+        return True
+    room = event.signature.split(".", 1)[0]
+    return room not in MACHINES and HANDLED.search(event.text) is not None
 
 
 def recovered_retry(case: Case, event: Event) -> bool:

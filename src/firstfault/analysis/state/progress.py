@@ -62,6 +62,10 @@ class Track:
         timed = sorted(((s.when.earliest, s.step) for s in self.samples if s.when.earliest is not None), key=_time)
         return next((at for at, step in reversed(timed) if step != timed[-1][1]), None)
 
+    def started_after(self, offset: int) -> bool:
+        """Whether the first steps of all were made after a byte offset."""
+        return bool(self.samples) and self._offsets[0] > offset
+
     def before(self, offset: int) -> ProgressSample | None:
         """The last sample before a byte offset."""
         at = bisect_left(self._offsets, offset)
