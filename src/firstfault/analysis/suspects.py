@@ -80,6 +80,8 @@ class Suspect(Struct, frozen=True, kw_only=True):
     later_ranks: tuple[GlobalRank, ...]
     """Ranks that said the same only later."""
     hosts: tuple[str, ...]
+    ordered: bool = False
+    """Whether it is an order to stop, not an error of a process."""
     unplaced: int = 0
     """Lines of the first burst whose rank is not known."""
 
@@ -164,6 +166,11 @@ def _exception_nature(case: Case, event: Event) -> Nature:
     kind = event.exception.kind if event.exception is not None else event.fields.get("exception", "Exception")
     row = case.library.row(EXCEPTIONS, kind) or case.library.row(EXCEPTIONS, kind.rsplit(".", 1)[-1])
     message = event.exception.message if event.exception is not None else event.text
+    if kind == "Exception" and (not message.strip() or "-- Process " in message):
+        # torch.multiprocessing.spawn raises a bare Exception that quotes the child's own.
+        return Nature(
+            key=f"{GENERIC_EXCEPTION}:spawn", title="A parent reports a child's exception", role=Role.EFFECT, depth=30
+        )
     base = Nature(
         key=f"{GENERIC_EXCEPTION}:{kind.rsplit('.', 1)[-1]}:{shape(message)}",
         title=f"Python exception {kind}",
@@ -234,22 +241,25 @@ def group(case: Case, roster: Roster, events: Iterable[Event]) -> list[Suspect]:
     for event in events:
         nature = nature_of(case, event)
         by_key.setdefault(nature.key, (nature, []))[1].append(event)
-    suspects = [_suspect(roster, nature, found) for nature, found in by_key.values()]
+    suspects = [
+        _suspect(roster, nature, found, ordered=case.has(found[0], Mark.STOP_SIGNAL))
+        for nature, found in by_key.values()
+    ]
     return sorted(suspects, key=lambda s: sort_key(s.first))
 
 
-def _suspect(roster: Roster, nature: Nature, events: Sequence[Event]) -> Suspect:
-    ordered = tuple(sorted(events, key=sort_key))
-    opening = ordered[0]
-    for event in ordered[1:]:
+def _suspect(roster: Roster, nature: Nature, events: Sequence[Event], *, ordered: bool) -> Suspect:
+    in_order = tuple(sorted(events, key=sort_key))
+    opening = in_order[0]
+    for event in in_order[1:]:
         if first(event, opening) is True:
             opening = event
-    ordered = (opening, *(e for e in ordered if e is not opening))
+    in_order = (opening, *(e for e in in_order if e is not opening))
     ranks: set[GlobalRank] = set()
     later: set[GlobalRank] = set()
     hosts: set[str] = set()
     unplaced: set[tuple[int, int]] = set()
-    for event in ordered:
+    for event in in_order:
         rank = roster.rank(event)
         if _same_blow(opening, event):
             if rank is None:
@@ -263,7 +273,8 @@ def _suspect(roster: Roster, nature: Nature, events: Sequence[Event]) -> Suspect
             later.add(rank)
     return Suspect(
         nature=nature,
-        events=ordered,
+        events=in_order,
+        ordered=ordered,
         ranks=tuple(sorted(ranks)),
         later_ranks=tuple(sorted(later - ranks)),
         hosts=tuple(sorted(hosts)),
