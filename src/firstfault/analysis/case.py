@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.analysis.order import exact
 from firstfault.analysis.state.progress import Track
 from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample, Source, SourceId, Who
 from firstfault.model.words import Mark, Role
 
 if TYPE_CHECKING:
+    from firstfault.analysis.suspects import Nature
     from firstfault.model.patterns import SignatureFile
     from firstfault.signatures.library import Library
 
 GENERIC_EXCEPTION = "python.exception"
 BARE_EXCEPTION = "python.exception_line"
+
+
+Clock = tuple[str | None, bool, bool]
+"""Zone, whether dated, whether of a known year: times of one clock compare (see `firstfault.analysis.order`)."""
 
 
 class Observations(Struct, frozen=True, kw_only=True):
@@ -29,6 +35,8 @@ class Observations(Struct, frozen=True, kw_only=True):
     coverage: tuple[Coverage, ...] = ()
     place: dict[SourceId, Who] = {}
     """What the place (path) of each source tells."""
+    task_files: dict[SourceId, int] = {}
+    """Number in the name of a source that a scheduler writes for each task (`%t`): a task or a node, which is not said."""
     missing_files: tuple[str, ...] = ()
     """Names that a numbering of the files leads to expect and that are not there."""
     job_state: str | None = None
@@ -44,6 +52,8 @@ class Case:
         self.seen = seen
         self.library = library
         self.events = tuple(sorted(seen.events, key=position))
+        self.natures: dict[tuple[str, str | None], Nature] = {}
+        """What was made of signatures and rows of vendor tables (see `firstfault.analysis.suspects.nature_of`)."""
 
     def spec(self, event: Event) -> SignatureFile | None:
         """Signature body of an event; None for a traceback that no signature knows."""
@@ -73,13 +83,29 @@ class Case:
 
     def marked(self, *marks: Mark) -> tuple[Event, ...]:
         """Events whose signature carries one of the marks, in order of position."""
-        wanted = {i for i, s in self.library.by_id.items() if any(m in s.marks for m in marks)}
+        wanted = self.signatures_with(*marks)
         return tuple(e for e in self.events if e.signature in wanted)
+
+    @cached_property
+    def _by_mark(self) -> dict[Mark, frozenset[str]]:
+        found: dict[Mark, set[str]] = {m: set() for m in Mark}
+        for name, spec in self.library.by_id.items():
+            for mark in spec.marks:
+                found[mark].add(name)
+        return {m: frozenset(ids) for m, ids in found.items()}
+
+    def signatures_with(self, *marks: Mark) -> frozenset[str]:
+        """Ids of the signatures that carry one of the marks."""
+        return frozenset().union(*(self._by_mark[m] for m in marks))
 
     def has(self, event: Event, mark: Mark) -> bool:
         """Whether an event's signature carries a mark."""
-        spec = self.spec(event)
-        return spec is not None and mark in spec.marks
+        return event.signature in self._by_mark[mark]
+
+    @cached_property
+    def marked_spawn(self) -> bool:
+        """Whether torch.multiprocessing.spawn started the processes: then they run on one machine each call."""
+        return any(e.signature.startswith("launcher.spawn_") for e in self.events)
 
     @cached_property
     def tracks(self) -> dict[SourceId, Track]:
@@ -88,6 +114,25 @@ class Case:
         for sample in self.seen.progress:
             by_source.setdefault(sample.source, []).append(sample)
         return {source: Track(tuple(samples)) for source, samples in by_source.items()}
+
+    @cached_property
+    def _onward(self) -> dict[Clock, list[tuple[float, SourceId]]]:
+        """Per clock the two sources whose last step but one began latest, with that time."""
+        best: dict[Clock, list[tuple[float, SourceId]]] = {}
+        for source, track in self.tracks.items():
+            when, until = track.last.when, track.stepped_until
+            if until is not None and exact(when):
+                row = best.setdefault((when.zone, when.dated, when.yeared), [])
+                row.append((until, source))
+                row.sort(reverse=True)
+                del row[2:]
+        return best
+
+    def stepped_elsewhere(self, event: Event, after: float) -> bool:
+        """Whether another source, on the clock of an event, made more than one step later than a time."""
+        when = event.when
+        row = self._onward.get((when.zone, when.dated, when.yeared), ())
+        return any(until > after and source != event.span.source for until, source in row)
 
     @cached_property
     def paths(self) -> dict[SourceId, str]:

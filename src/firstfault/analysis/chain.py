@@ -28,8 +28,11 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     links: list[Link] = []
     used: set[tuple[int, int]] = set()
     if answer.trigger is not None:
-        what = nature_of(scene.case, answer.trigger).title + who_text(
-            answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts
+        what = (
+            answer.summary
+            if answer.question == "hang"
+            else nature_of(scene.case, answer.trigger).title
+            + who_text(answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts)
         )
         links.append(_link(what, "it is the earliest line that shows the root cause", [answer.trigger], used))
     others = [e for s in scene.suspects for e in s.events[:1] if not _used(e, used)]
@@ -58,7 +61,8 @@ def _link(what: str, why: str, events: Sequence[Event], used: set[tuple[int, int
 def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
     ranks = sorted({r for e in events if (r := scene.roster.rank(e)) is not None})
     text = f"{title}: {ranks_text(ranks)}" if ranks else title
-    if scene.hang is not None and any(e in scene.hang.events for e in events):
+    waits = set() if scene.hang is None else {(e.span, e.signature) for e in scene.hang.events}
+    if scene.hang is not None and any((e.span, e.signature) in waits for e in events):
         if scene.hang.op and scene.hang.seq:
             text += f", in {scene.hang.op} {scene.hang.seq}"
         if scene.hang.waited_ms is not None:

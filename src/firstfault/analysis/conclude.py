@@ -63,6 +63,14 @@ def conclude(seen: Observations, library: Library, attempt: int | Literal["last"
     )
 
 
+def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
+    """The conclusion with another answer about the same attempt."""
+    if answer is conclusion.answer:
+        return conclusion
+    answer = replace(answer, chain=build_chain(conclusion.scene, answer))
+    return replace(conclusion, answer=answer, naive=naive_readings(conclusion.scene, answer))
+
+
 def ask(scene: Scene) -> Answer:
     """Asks the questions in order; the first that has an answer wins."""
     for question in (good_end.ask, exit_hang.ask, mismatch.ask, first_fault.ask):

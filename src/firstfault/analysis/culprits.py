@@ -74,15 +74,18 @@ def nature_is_of_one_process(suspect: Suspect) -> bool:
     return nature.category is Category.GPU_CUDA or nature.domain is Domain.MEMORY
 
 
-def first_failed(roster: Roster, suspect: Suspect, others: tuple[Suspect, ...]) -> Named:
+def first_failed(
+    roster: Roster, suspect: Suspect, others: tuple[Suspect, ...], own: tuple[GlobalRank, ...] = ()
+) -> Named:
     """The ranks that failed first by an error of their own.
 
     Args:
         roster: who is who.
         suspect: the root.
+        own: the ranks that were named as culprits.
         others: fatal suspects explained by the root, whose ranks are the first victims where the root names no rank.
     """
-    ranks = suspect.ranks
+    ranks = suspect.ranks or own
     if (not ranks and suspect.unplaced == 0) or (not ranks and suspect.nature.blame is not Blame.RANK):
         for other in others:
             if other.nature.fatal and other.ranks:

@@ -47,7 +47,8 @@ class Scene(Struct, frozen=True, kw_only=True):
 
     def marked(self, *marks: Mark) -> tuple[Event, ...]:
         """Events of this attempt whose signature carries one of the marks."""
-        return tuple(e for e in self.events if any(self.case.has(e, m) for m in marks))
+        wanted = self.case.signatures_with(*marks)
+        return tuple(e for e in self.events if e.signature in wanted)
 
 
 def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
@@ -72,9 +73,9 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     if ended.ended in {"completed", "stopped"}:
         innocent, guilty, weak = (*innocent, *guilty, *weak), [], []
     elif ended.ended == "failed" and ends:
-        before_end = [e for e in guilty if any(first(e, end) is True for end in ends)]
-        guilty = [e for e in guilty if e not in before_end]
-        innocent = (*innocent, *before_end)
+        before_end = {id(e) for e in guilty if any(first(e, end) is True for end in ends)}
+        innocent = (*innocent, *(e for e in guilty if id(e) in before_end))
+        guilty = [e for e in guilty if id(e) not in before_end]
     return Scene(
         case=case,
         number=number,

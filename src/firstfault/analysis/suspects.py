@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.state.ranks import Roster
-    from firstfault.model.patterns import TableRow
+    from firstfault.model.patterns import SignatureFile, TableRow
 
 EXCEPTIONS = "exceptions"
 BURST = 30.0
@@ -95,10 +95,17 @@ def nature_of(case: Case, event: Event) -> Nature:
     spec = case.spec(event)
     if spec is None or event.signature in {BARE_EXCEPTION, GENERIC_EXCEPTION}:
         return _exception_nature(case, event)
+    code = event.fields.get(spec.table, "") if spec.table else None
+    known = case.natures.get((event.signature, code))
+    if known is None:
+        known = case.natures[event.signature, code] = _signature_nature(case, event.signature, spec, code)
+    return known
+
+
+def _signature_nature(case: Case, signature: str, spec: SignatureFile, code: str | None) -> Nature:
     row: TableRow | None = None
-    key = event.signature
-    if spec.table:
-        code = event.fields.get(spec.table, "")
+    key = signature
+    if code is not None:
         row = case.library.row(spec.table, code)
         key = f"{key}#{code}"
     nature = Nature(
@@ -186,19 +193,7 @@ def went_on(case: Case, event: Event) -> bool:
         return True
     if not exact(event.when) or event.when.latest is None:
         return False
-    for source, other in case.tracks.items():
-        if source == event.span.source:
-            continue
-        when = other.last.when
-        if comparable(when, event.when) and exact(when) and when.earliest is not None:
-            steps = [
-                s
-                for s in other.samples
-                if s.when.earliest is not None and s.when.earliest > event.when.latest + ELSEWHERE
-            ]
-            if len({s.step for s in steps}) > 1:
-                return True
-    return False
+    return case.stepped_elsewhere(event, event.when.latest + ELSEWHERE)
 
 
 def harmless(event: Event) -> bool:

@@ -81,7 +81,8 @@ def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:
         text = text[:-1] + f"; {len(root.everyone)} ranks report it."
     waited = scene.hang
     if waited is not None and waited.waiters:
-        others = [r for r in waited.waiters if r not in ranks]
+        blamed = set(ranks)
+        others = [r for r in waited.waiters if r not in blamed]
         if others:
             wait = f" for {duration(waited.waited_ms)}" if waited.waited_ms is not None else ""
             text += f" {ranks_text(others).capitalize()} only waited for it{wait}."

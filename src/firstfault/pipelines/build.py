@@ -241,12 +241,13 @@ class Builder:
         failed = {*answer.first_failed.ranks, *answer.culprits.ranks}
         waited = set(self.scene.hang.waiters) if self.scene.hang is not None else set()
         lost = self._ranks_with(Mark.PEER_LOST)
+        silent = set(self.scene.complete.silent)
         rows = []
         for rank in (*self.scene.complete.seen, *self.scene.complete.silent):
             state, order = "seen", 3
             if rank in failed:
                 state, order = "failed", 0
-            elif rank in self.scene.complete.silent:
+            elif rank in silent:
                 state, order = "silent", 1
             elif rank in waited:
                 state, order = "timed_out", 2

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from firstfault.analysis.conclude import conclude
+from firstfault.analysis.conclude import conclude, reconsidered
+from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
 from firstfault.pipelines.build import Builder
+from firstfault.pipelines.last_words import last_words
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.readers.open import open_inputs
@@ -50,8 +52,12 @@ def diagnose(
     library = load_library(options.signatures)
     with open_inputs(paths, stdin=stdin) as opened:
         result = scan(opened, library, executor=options.engine, progress=progress)
-        seen = observe(opened, result, library, options)
-        conclusion = conclude(seen, library, _attempt(options))
+        observed = observe(opened, result, library, options)
+        conclusion = conclude(observed.seen, library, _attempt(options))
+        ranks = wanted(conclusion.answer)
+        if ranks:
+            said = last_words(conclusion.scene, ranks, opened.store, observed.profiles, observed.clocks)
+            conclusion = reconsidered(conclusion, heed(conclusion.answer, said))
         verifier = Verifier(opened.store, decode=_decode)
         return Builder(conclusion, verifier).build()
 

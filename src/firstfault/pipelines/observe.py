@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.analysis.case import Observations
 from firstfault.model.evidence import Coverage
@@ -52,7 +52,15 @@ UNREAD = {
 """Kinds of files that are opened and that no reader takes anything from; nobody may believe that they were looked at."""
 
 
-def observe(opened: Opened, result: ScanResult, library: Library, options: DiagnoseOptions) -> Observations:
+class Observed(NamedTuple):
+    """Observations, with what is needed to read on."""
+
+    seen: Observations
+    profiles: dict[SourceId, SourceProfile]
+    clocks: dict[SourceId, SourceClock]
+
+
+def observe(opened: Opened, result: ScanResult, library: Library, options: DiagnoseOptions) -> Observed:
     """Everything that the readers make of a scan."""
     events: list[Event] = []
     failures: list[Failure] = []
@@ -73,17 +81,19 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         if source.kind is SourceKind.ERROR_JSON:
             failures.extend(_error_json(store, source, profile))
     missing = missing_names(s.path for s in opened.sources)
-    return Observations(
+    seen = Observations(
         sources=opened.sources,
         events=tuple(in_zone(events, options.assume_zone)),
         failures=tuple(in_zone(failures, options.assume_zone)),
         progress=tuple(in_zone(samples, options.assume_zone)),
         coverage=_coverage(opened, result, missing),
         place={i: p.who for i, p in profiles.items()},
+        task_files={i: p.number for i, p in profiles.items() if p.number is not None},
         missing_files=missing,
         job_state=options.job_state,
         exit_code=options.exit_code,
     )
+    return Observed(seen, profiles, clocks)
 
 
 def _telling(events: Iterable[Event], library: Library) -> list[Event]:

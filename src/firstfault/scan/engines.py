@@ -84,7 +84,7 @@ def _database(plan: Plan) -> tuple[Words, Any]:
 
     patterns = b"".join(f"{owner}\0{p}\0".encode() for owner, p in zip(plan.owners, plan.patterns, strict=True))
     version = str(getattr(hyperscan, "__version__", "")).encode()
-    name = cache.key(b"hyperscan words 1", version, patterns) + ".db"
+    name = cache.key(b"hyperscan words 3", version, patterns) + ".db"
     kept = cache.load(name)
     if kept is not None:
         length = int.from_bytes(kept[:8], "little")

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from firstfault.scan.ordinary import ORDINARY
+from firstfault.scan.ordinary import COMMON, ORDINARY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 if sys.version_info >= (3, 11):
     from re import _constants as constants  # type: ignore[attr-defined]
@@ -25,6 +28,8 @@ _MOST = 48
 """Words of one set; more cost more than they tell."""
 _LONG = 14
 """Longer than this, a word is not rarer."""
+_SHORT = 6
+"""Shorter than this, a word is dear even where it is rare."""
 _CLASS = 4
 """Characters of a class that is still multiplied out."""
 _LOWER = ORDINARY.lower()
@@ -49,6 +54,11 @@ class Literals(Struct, frozen=True):
         text = _LOWER if self.any_case else ORDINARY
         return any(w in text for w in self.words)
 
+    @property
+    def common(self) -> bool:
+        """Whether a word stands in many kinds of lines about faults."""
+        return any(w in COMMON for w in self.words)
+
 
 def required_literals(pattern: str) -> Literals | None:
     """The best set of literals of a pattern: rare and long words, few of them; None where there is none.
@@ -72,8 +82,9 @@ def _literals(words: frozenset[bytes], *, any_case: bool) -> Literals | None:
     return Literals(tuple(sorted(least)), any_case)
 
 
-def _worth(literals: Literals) -> tuple[bool, int, int]:
-    return not literals.ordinary, min(_LONG, literals.shortest), -len(literals.words)
+def _worth(literals: Literals) -> tuple[bool, bool, bool, int, int]:
+    length = literals.shortest
+    return not literals.ordinary, length >= _SHORT, not literals.common, min(_LONG, length), -len(literals.words)
 
 
 def _folds(tree: Any) -> bool:
@@ -94,7 +105,7 @@ def _sets(items: list[Any]) -> list[frozenset[bytes]]:
     """Sets of words of a sequence; each match of the sequence holds one word of every set."""
     found: list[frozenset[bytes]] = []
     run = frozenset({b""})
-    for item in items:
+    for item in _flat(items):
         exact = _exact(item)
         if exact is not None and len(run) * len(exact) <= _MOST:
             run = frozenset(a + b for a in run for b in exact)
@@ -105,6 +116,15 @@ def _sets(items: list[Any]) -> list[frozenset[bytes]]:
             found.extend(_inside(item))
     found.append(run)
     return [f for f in found if b"" not in f]
+
+
+def _flat(items: list[Any]) -> Iterator[Any]:
+    """The items, with those of groups that must match in place of the groups: `nvme (nvme.)` holds `nvme nvme`."""
+    for item in items:
+        if item[0] is constants.SUBPATTERN and _exact(item) is None:
+            yield from _flat(list(item[1][3]))
+        else:
+            yield item
 
 
 def _exact(item: Any) -> frozenset[bytes] | None:
@@ -152,8 +172,6 @@ def _product(items: list[Any]) -> frozenset[bytes] | None:
 def _inside(item: Any) -> list[frozenset[bytes]]:
     """Sets from within an item that as a whole matches too much."""
     op, value = item
-    if op is constants.SUBPATTERN:
-        return _sets(list(value[3]))
     if op in _REPEATS and value[0] > 0:
         return _sets(list(value[2]))
     if op is constants.BRANCH:

@@ -6,6 +6,7 @@ kept. Folds of consecutive parts of a source join to the fold of the whole, so t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -52,7 +53,9 @@ class ScanResult(Struct, frozen=True, kw_only=True):
 
     def of(self, source: SourceId) -> SourceScan | None:
         """Scan of one source; None where it was not scanned."""
-        return next((s for s in self.sources if s.source == source), None)
+        # By source id, so that the place is found by halving: a job may leave tens of thousands of files.
+        at = bisect_left(self.sources, source, key=lambda s: s.source)
+        return self.sources[at] if at < len(self.sources) and self.sources[at].source == source else None
 
 
 class Fold(Struct):

@@ -1,4 +1,4 @@
-"""All words that the literal engines look for, with the signatures that each proposes; made from a plan, and packable.
+"""All words that the literal engines look for, cut to their rare part, with the signatures that each proposes; packable.
 
 Reading a thousand patterns takes a second, so that the table is kept in the cache beside the compiled database.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from firstfault.scan.cut import cut
 from firstfault.scan.literals import required_literals
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def words_of(plan: Plan) -> Words:
             continue
         table = any_case if literals.any_case else exact
         for word in literals.words:
-            table.setdefault(word, set()).add(owner)
+            table.setdefault(cut(word), set()).add(owner)
     names = (tuple(sorted(exact)), tuple(sorted(any_case)))
     owners = [tuple(sorted(exact[w])) for w in names[0]] + [tuple(sorted(any_case[w])) for w in names[1]]
     return Words(names[0], names[1], tuple(owners), tuple(bare))

@@ -6,26 +6,20 @@ Judges signature files only; it reads no log. Each complaint says where, what, a
 from __future__ import annotations
 
 import re
-import sys
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from firstfault.model.patterns import Signature
 from firstfault.model.words import Mark, Role
 from firstfault.readers.identity import body_starts
+from firstfault.scan.literals import required_literals
+from firstfault.scan.ordinary import ORDINARY
 from firstfault.signatures.errors import SignatureError
 from firstfault.signatures.library import Library, load_library
 from firstfault.signatures.loader import TABLES, merge, parse_signature, read_tables, signature_id
 from firstfault.signatures.match import Matcher, engine_pattern
-
-if sys.version_info >= (3, 11):
-    from re import _constants as sre_constants
-    from re import _parser as sre_parser
-else:  # pragma: no cover - the other branch is tested on its own Python
-    import sre_constants
-    import sre_parse as sre_parser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +28,8 @@ if TYPE_CHECKING:
     from firstfault.model.patterns import SignatureFile
 
 TITLE = 90
-LITERAL = 5
-"""Characters in a row that every match must hold; with fewer, ordinary lines would be looked at one by one."""
+LITERAL = 4
+"""Bytes in a row of which every match must hold some; with fewer, ordinary lines would be looked at one by one."""
 PLACEHOLDER = "FILL IN"
 _OUTSIDE = (
     (
@@ -150,36 +144,24 @@ def _dialect(pattern: str) -> Iterator[tuple[str, str]]:
             f"pattern {pattern!r} begins with an open repeat",
             "Begin with a literal; a pattern matches anywhere in a line",
         )
-    if literal_length(body) < LITERAL:
+    yield from _cost(pattern)
+
+
+def _cost(pattern: str) -> Iterator[tuple[str, str]]:
+    """Complaints about the words that the engines search for; that each match holds one of them is all they know."""
+    literals = required_literals(engine_pattern(pattern))
+    if literals is None or literals.shortest < LITERAL:
         yield (
             f"pattern {pattern!r} is dear: it holds no {LITERAL} fixed characters in a row",
-            "Add literal text that ordinary lines do not hold",
+            "Add literal text that ordinary lines do not hold, or write fewer alternatives",
         )
-
-
-def literal_length(pattern: str) -> int:
-    """Length of the longest run of characters that every match must hold; alternatives count by their shortest."""
-    return _longest(sre_parser.parse(pattern))
-
-
-def _longest(parsed: Any) -> int:
-    best = run = 0
-    for operation, value in parsed:
-        if operation is sre_constants.LITERAL:
-            run += 1
-        elif operation is sre_constants.SUBPATTERN:
-            inner = value[-1]
-            if all(o is sre_constants.LITERAL for o, _ in inner):
-                run += len(inner)
-            else:
-                best, run = max(best, run, _longest(inner)), 0
-        elif operation is sre_constants.BRANCH:
-            best, run = max(best, run, min(_longest(branch) for branch in value[1])), 0
-        elif operation in {sre_constants.MAX_REPEAT, sre_constants.MIN_REPEAT} and value[0] > 0:
-            best, run = max(best, run, _longest(value[2])), 0
-        elif operation is not sre_constants.AT:
-            best, run = max(best, run), 0
-    return max(best, run)
+    elif literals.ordinary:
+        text = ORDINARY.lower() if literals.any_case else ORDINARY
+        usual = next(w for w in literals.words if w in text).decode("utf-8", "replace")
+        yield (
+            f"pattern {pattern!r} is dear: healthy jobs print {usual!r} by the million",
+            "Add literal text that ordinary lines do not hold; let the event itself, not the line around it, decide",
+        )
 
 
 def _complete(spec: SignatureFile, library: Library) -> Iterator[tuple[str, str]]:

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.causes import Choice, choose, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
-from firstfault.analysis.culprits import all_alike, culprits, first_failed
+from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.wording import sentence, who_text
+from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
-from firstfault.model.words import ActionKind, Blame, Category, Domain, Phase, Strength
+from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Phase, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 DEEP = 70
 """Depth from which on a line that is not fatal by itself may still be the root: it speaks of hardware, kernel or host."""
 
+SIGKILL = 9
 OF_PATHS = frozenset(
     {
         "FileNotFoundError",
@@ -102,14 +104,39 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
     """
     if root.ranks or root.unplaced == 0:
         return root
-    raised = root.first.exception is not None
-    own = [e for e in scene.exits if e.own and not (raised and e.signal is not None)]
-    owners = {e.rank for e in own if e.rank is not None}
-    nameless = any(e.rank is None for e in own)
-    if not owners or len(owners) > root.unplaced or (nameless and len(owners) > 1):
+    owners = _owners(scene, root) or _absent(scene, root)
+    if not owners:
         return root
     hosts = {h for r in owners if (h := scene.roster.host_of_rank(r)) is not None}
-    return replace(root, ranks=tuple(sorted(owners)), hosts=tuple(sorted(hosts)) or root.hosts)
+    return replace(root, ranks=tuple(sorted(owners)), hosts=tuple(sorted(hosts)) or root.hosts, unplaced=0)
+
+
+def _owners(scene: Scene, root: Suspect) -> set[GlobalRank]:
+    """Ranks that alone are reported to have failed by themselves, where there are no more of them than lines."""
+    own = [e for e in scene.exits if e.own]
+    if root.nature.category is Category.INFRASTRUCTURE and root.nature.domain is Domain.MEMORY:
+        own = [
+            e
+            for e in scene.exits
+            if e.signal == SIGKILL or (e.event is not None and scene.case.has(e.event, Mark.OOM_KILL))
+        ]
+    elif root.first.exception is not None:
+        # An exception ends a process with a status; a signal comes from somewhere else, unless nothing else is there.
+        own = [e for e in own if e.signal is None] or own
+    owners = {e.rank for e in own if e.rank is not None}
+    nameless = any(e.rank is None for e in own)
+    if len(owners) > root.unplaced or (nameless and len(owners) > 1):
+        return set()
+    return owners
+
+
+def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
+    """Ranks that did not wait while all others of a known number did: the failed ones, where they are no more than lines."""
+    hang, world = scene.hang, scene.complete.expected
+    if hang is None or world is None or len(hang.waiters) < world / 2 or not root.nature.fatal:
+        return set()
+    away = set(map(GlobalRank, range(world))) - set(hang.waiters)
+    return away if len(away) <= root.unplaced else set()
 
 
 def answer(scene: Scene, choice: Choice) -> Answer:
@@ -122,10 +149,12 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
     named = culprits(scene.case, scene.roster, root, scene.complete)
+    if named.hosts and not named.ranks and nature.blame is Blame.HOST and nature_is_of_one_process(root):
+        named = replace(named, ranks=_struck(scene, choice, named.hosts))
     if category is Category.UNKNOWN:
         strength = Strength.UNKNOWN
     victims = tuple(s for s, _ in choice.explained)
-    failed_first = first_failed(scene.roster, root, victims)
+    failed_first = first_failed(scene.roster, root, victims, named.ranks)
     kind, exclude, steps = _action(root, named)
     trigger = trigger_of(scene, root)
     return Answer(
@@ -180,6 +209,15 @@ def trigger_of(scene: Scene, root: Suspect) -> Event:
         if steps <= STEPS_PER_SIGN * left + 2:
             return event
     return root.first
+
+
+def _struck(scene: Scene, choice: Choice, hosts: tuple[str, ...]) -> tuple[GlobalRank, ...]:
+    """The one rank that a fault of a machine's GPU struck, by the error that the fault is known to bring about."""
+    ranks: set[GlobalRank] = set()
+    for suspect, _ in choice.explained:
+        if scene.case.library.explains(choice.root.first.signature, suspect.first.signature):
+            ranks |= {r for r in suspect.ranks if scene.roster.host_of_rank(r) in {None, *hosts}}
+    return tuple(ranks) if len(ranks) == 1 else ()
 
 
 def _action(root: Suspect, named: Named) -> tuple[ActionKind, tuple[str, ...], tuple[str, ...]]:

@@ -37,7 +37,7 @@ def ask_exits(scene: Scene) -> Answer | None:
     category, what, collect = _by_signal(scene, signals)
     named = Named()
     few = 0 < len(ranks) <= max(1, (scene.complete.expected or scene.complete.at_least) // 4)
-    if category is Category.INFRASTRUCTURE and few:
+    if category in {Category.INFRASTRUCTURE, Category.SOFTWARE} and few:
         named = Named(ranks=tuple(ranks), hosts=hosts, strength=Strength.POSSIBLE)
     return Answer(
         question="exits",

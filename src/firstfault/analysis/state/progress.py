@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_left, bisect_right
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class Track:
     def __init__(self, samples: tuple[ProgressSample, ...]) -> None:
         self.samples = tuple(sorted(samples, key=lambda s: s.offset))
         self._offsets = [s.offset for s in self.samples]
+        self._onward: dict[int, bool] = {}
 
     @property
     def last(self) -> ProgressSample:
@@ -28,6 +30,12 @@ class Track:
     def went_on_after(self, offset: int) -> bool:
         """Whether at least two steps were made after a byte offset."""
         first = bisect_right(self._offsets, offset)
+        known = self._onward.get(first)
+        if known is None:
+            known = self._onward[first] = self._went_on_from(first)
+        return known
+
+    def _went_on_from(self, first: int) -> bool:
         later = self.samples[first:]
         if not later:
             return False
@@ -44,6 +52,16 @@ class Track:
         # One later line is not enough, however far it is: between two lines of a sparse log anything may have happened.
         return len(new) >= STEPS_THAT_ACQUIT or again > STEPS_THAT_ACQUIT
 
+    @cached_property
+    def stepped_until(self) -> float | None:
+        """The time at which the last step but one began: later than any time before it, two steps were seen.
+
+        Returns:
+            Seconds on the clock of the samples; None where no two steps have a time.
+        """
+        timed = sorted(((s.when.earliest, s.step) for s in self.samples if s.when.earliest is not None), key=_time)
+        return next((at for at, step in reversed(timed) if step != timed[-1][1]), None)
+
     def before(self, offset: int) -> ProgressSample | None:
         """The last sample before a byte offset."""
         at = bisect_left(self._offsets, offset)
@@ -54,3 +72,7 @@ class Track:
         """Whether the last sample says that the planned number of steps was reached."""
         last = self.last
         return last.step is not None and last.total is not None and last.step >= last.total > 1
+
+
+def _time(pair: tuple[float, int | None]) -> float:
+    return pair[0]

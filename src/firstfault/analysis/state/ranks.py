@@ -32,6 +32,7 @@ class Roster:
         self.seen: set[GlobalRank] = set()
         self.locals_seen: dict[SourceId, set[LocalRank]] = {}
         self._conflicts: set[GlobalRank] = set()
+        self._forms: dict[str, str] | None = None
         self._only_of_host: dict[str, GlobalRank] = {}
         kept = tuple(events)
         for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
@@ -45,7 +46,8 @@ class Roster:
                 self._learn_fields(event)
             if case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
-        self.tasks_are_ranks = world is not None and world > 1 and max(self._host_of_task, default=-1) + 1 == world
+        self.tasks_are_ranks = self._tasks_are_ranks()
+        self._known_tasks = set(self._host_of_task)
         self.single_node = self._is_single_node()
 
     def _learn(self, who: Who, source: SourceId) -> None:
@@ -96,6 +98,14 @@ class Roster:
                 for task in range(int(low), last + 1):
                     self._host_of_task[task] = host
 
+    def _tasks_are_ranks(self) -> bool:
+        """Whether the scheduler's tasks are the ranks: as many as ranks, or several on one host (launchers run once a host)."""
+        if not self._host_of_task:
+            return False
+        if self.world is not None and self.world > 1:
+            return max(self._host_of_task) + 1 == self.world
+        return len(self._host_of_task) > len(set(self._host_of_task.values()))
+
     def _task(self, who: Who) -> int | None:
         found = re.fullmatch(r"task (\d+)", who.label or "")
         return int(found.group(1)) if found else None
@@ -104,9 +114,17 @@ class Roster:
         """Whether all ranks run on one machine, by a stated world size that one machine's local ranks fill."""
         if self.world is None:
             hosts = {h.split(".")[0] for hs in self.source_hosts.values() for h in hs}
+            if self.case.marked_spawn and len(hosts) <= 1:
+                return True
             return len(hosts) == 1 and len(self.source_hosts) >= 1 and self._locals_are_globals()
+        if self.case.marked_spawn and not self._several_nodes():
+            return True
         most = max((max(ls) + 1 for ls in self.locals_seen.values()), default=0)
         return self.world in (most, 1)
+
+    def _several_nodes(self) -> bool:
+        hosts = {h.split(".")[0] for hs in self.source_hosts.values() for h in hs}
+        return len(hosts) > 1 or any(int(r) != int(lr) for r, lr in self.local_of.items())
 
     def _locals_are_globals(self) -> bool:
         return bool(self.local_of) and all(int(r) == int(lr) for r, lr in self.local_of.items())
@@ -128,6 +146,9 @@ class Roster:
         place = self.case.seen.place.get(source)
         if place is not None and place.rank is not None:
             return place.rank
+        number = self.case.seen.task_files.get(source)
+        if number is not None and self.tasks_are_ranks and number in self._host_of_task:
+            return GlobalRank(number)
         local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
         if local is not None:
             host = who.host or self.source_host(source)
@@ -145,11 +166,23 @@ class Roster:
 
     def source_host(self, source: SourceId) -> str | None:
         """The one host whose lines a source holds; None where there are none or several."""
-        hosts = {h.split(".")[0]: h for h in sorted(self.source_hosts.get(source, set()))}
+        hosts = _by_short_name(self.source_hosts.get(source, set()))
         return next(iter(hosts.values())) if len(hosts) == 1 else None
 
     def host(self, event: Event) -> str | None:
         """Host that an event is about, by the line, its rank's host, or the only host of its source."""
+        return self._shown(self._host(event))
+
+    def _shown(self, host: str | None) -> str | None:
+        """The shortest form in which lines name a host."""
+        if host is None:
+            return None
+        if self._forms is None:
+            known = {h for hs in self.source_hosts.values() for h in hs} | set(self.host_of.values())
+            self._forms = _by_short_name(known | set(self._host_of_task.values()))
+        return self._forms.get(_short(host), host)
+
+    def _host(self, event: Event) -> str | None:
         if event.who.host is not None and event.who.host not in LOOPBACK:
             return event.who.host
         stated = event.fields.get("host")
@@ -166,15 +199,24 @@ class Roster:
     def host_of_rank(self, rank: GlobalRank) -> str | None:
         """Host of a global rank, where stated without contradiction."""
         if rank in self.host_of and rank not in self._conflicts:
-            return self.host_of[rank]
+            return self._shown(self.host_of[rank])
         if self.tasks_are_ranks and int(rank) in self._host_of_task:
-            return self._host_of_task[int(rank)]
+            return self._shown(self._host_of_task[int(rank)])
         return self.only_host() if self.single_node else None
 
     def only_host(self) -> str | None:
         """The only host that any line of the job names; None where there are several or none."""
-        hosts = {h.split(".")[0]: h for hs in self.source_hosts.values() for h in sorted(hs)}
+        hosts = _by_short_name({h for hs in self.source_hosts.values() for h in hs})
         return next(iter(hosts.values())) if len(hosts) == 1 else None
+
+
+def _by_short_name(hosts: Iterable[str]) -> dict[str, str]:
+    """Hosts by their name without the domain; of several forms of one host the shortest is shown."""
+    return {_short(h): h for h in sorted(hosts, key=lambda h: (-len(h), h))}
+
+
+def _short(host: str) -> str:
+    return host if host.replace(".", "").isdecimal() else host.split(".", maxsplit=1)[0]
 
 
 def _integer(fields: Mapping[str, str], name: str) -> int | None:
