@@ -27,13 +27,18 @@ def all_alike(suspect: Suspect, complete: Completeness) -> bool:
     return hit >= MOST * max(known, 1)
 
 
+def _few(complete: Completeness) -> int:
+    """Ranks up to which a common fault is still each rank's own: one, or one in sixteen of a large job."""
+    return max(1, (complete.expected or complete.at_least) // 16)
+
+
 def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completeness) -> Named:
     """The origin of a root: ranks, hosts or storage targets, by the blame of its nature."""
     nature = suspect.nature
     strength = nature.strength
     match nature.blame:
         case Blame.RANK:
-            if not suspect.ranks or all_alike(suspect, complete):
+            if not suspect.ranks or all_alike(suspect, complete) or len(suspect.ranks) > _few(complete):
                 return Named()
             hosts = {h for h in (roster.host_of_rank(r) for r in suspect.ranks) if h is not None}
             if not hosts and len(suspect.ranks) == 1 and len(suspect.hosts) == 1:
@@ -85,6 +90,9 @@ def first_failed(
         own: the ranks that were named as culprits.
         others: fatal suspects explained by the root, whose ranks are the first victims where the root names no rank.
     """
+    if suspect.ordered:
+        # A scheduler's order strikes everybody; nobody failed.
+        return Named()
     ranks = suspect.ranks or own
     if (not ranks and suspect.unplaced == 0) or (not ranks and suspect.nature.blame is not Blame.RANK):
         for other in others:

@@ -36,6 +36,13 @@ if TYPE_CHECKING:
 EXCEPTIONS = "exceptions"
 BURST = 30.0
 """Seconds: events of one kind within this of the first are one blow that hit several ranks at once."""
+MACHINES = frozenset({"kernel", "slurm", "kubernetes", "container", "network", "launcher"})
+"""Rooms of signatures whose lines speak of machines and schedulers: these do not deal with errors of programs."""
+HANDLED = re.compile(
+    r"(?i)\b(?:optional|fall(?:s|ing)? ?back|will be (?:disabled|skipped|ignored)|disabling|skipp(?:ed|ing) (?:it|this|sample|file|batch)"
+    r"|ignor(?:ed|ing) (?:it|this|sample|file|batch|and)|continuing|using [\w ./-]{1,40} instead|not fatal|non-fatal|recovered)\b"
+)
+"""Words by which a logger says that an error was dealt with."""
 ELSEWHERE = 60.0
 """Seconds: progress of another source this long after an event shows that the job went on."""
 
@@ -73,6 +80,8 @@ class Suspect(Struct, frozen=True, kw_only=True):
     later_ranks: tuple[GlobalRank, ...]
     """Ranks that said the same only later."""
     hosts: tuple[str, ...]
+    ordered: bool = False
+    """Whether it is an order to stop, not an error of a process."""
     unplaced: int = 0
     """Lines of the first burst whose rank is not known."""
 
@@ -157,6 +166,11 @@ def _exception_nature(case: Case, event: Event) -> Nature:
     kind = event.exception.kind if event.exception is not None else event.fields.get("exception", "Exception")
     row = case.library.row(EXCEPTIONS, kind) or case.library.row(EXCEPTIONS, kind.rsplit(".", 1)[-1])
     message = event.exception.message if event.exception is not None else event.text
+    if kind == "Exception" and (not message.strip() or "-- Process " in message):
+        # torch.multiprocessing.spawn raises a bare Exception that quotes the child's own.
+        return Nature(
+            key=f"{GENERIC_EXCEPTION}:spawn", title="A parent reports a child's exception", role=Role.EFFECT, depth=30
+        )
     base = Nature(
         key=f"{GENERIC_EXCEPTION}:{kind.rsplit('.', 1)[-1]}:{shape(message)}",
         title=f"Python exception {kind}",
@@ -191,14 +205,20 @@ def went_on(case: Case, event: Event) -> bool:
     track = case.tracks.get(event.span.source)
     if track is not None and track.went_on_after(event.span.offset):
         return True
+    if track is not None and event.exception is None and track.started_after(event.span.offset):
+        # A line of a logger, not of the interpreter, before the first step of a job that then made steps.
+        return True
     if not exact(event.when) or event.when.latest is None:
         return False
     return case.stepped_elsewhere(event, event.when.latest + ELSEWHERE)
 
 
 def harmless(event: Event) -> bool:
-    """Whether the text itself says that the exception ended nothing."""
-    return event.exception is not None and event.exception.ignored
+    """Whether the text itself says that the exception ended nothing, or what is done instead."""
+    if event.exception is not None and event.exception.ignored:
+        return True
+    room = event.signature.split(".", 1)[0]
+    return room not in MACHINES and HANDLED.search(event.text) is not None
 
 
 def recovered_retry(case: Case, event: Event) -> bool:
@@ -221,22 +241,25 @@ def group(case: Case, roster: Roster, events: Iterable[Event]) -> list[Suspect]:
     for event in events:
         nature = nature_of(case, event)
         by_key.setdefault(nature.key, (nature, []))[1].append(event)
-    suspects = [_suspect(roster, nature, found) for nature, found in by_key.values()]
+    suspects = [
+        _suspect(roster, nature, found, ordered=case.has(found[0], Mark.STOP_SIGNAL))
+        for nature, found in by_key.values()
+    ]
     return sorted(suspects, key=lambda s: sort_key(s.first))
 
 
-def _suspect(roster: Roster, nature: Nature, events: Sequence[Event]) -> Suspect:
-    ordered = tuple(sorted(events, key=sort_key))
-    opening = ordered[0]
-    for event in ordered[1:]:
+def _suspect(roster: Roster, nature: Nature, events: Sequence[Event], *, ordered: bool) -> Suspect:
+    in_order = tuple(sorted(events, key=sort_key))
+    opening = in_order[0]
+    for event in in_order[1:]:
         if first(event, opening) is True:
             opening = event
-    ordered = (opening, *(e for e in ordered if e is not opening))
+    in_order = (opening, *(e for e in in_order if e is not opening))
     ranks: set[GlobalRank] = set()
     later: set[GlobalRank] = set()
     hosts: set[str] = set()
     unplaced: set[tuple[int, int]] = set()
-    for event in ordered:
+    for event in in_order:
         rank = roster.rank(event)
         if _same_blow(opening, event):
             if rank is None:
@@ -250,7 +273,8 @@ def _suspect(roster: Roster, nature: Nature, events: Sequence[Event]) -> Suspect
             later.add(rank)
     return Suspect(
         nature=nature,
-        events=ordered,
+        events=in_order,
+        ordered=ordered,
         ranks=tuple(sorted(ranks)),
         later_ranks=tuple(sorted(later - ranks)),
         hosts=tuple(sorted(hosts)),

@@ -69,6 +69,8 @@ class SignatureFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     action: ActionKind = ActionKind.COLLECT_MORE
     explains: list[str] = []
     """Ids (with `*`) of cause-like signatures that follow from this one."""
+    in_warnings: bool = False
+    """Whether it also counts where a Python warning says it; else what stands behind `…Warning:` is quoted."""
     refines: list[str] = []
     """Ids of more general signatures that are dropped where this one matches the same line."""
     generic: bool = False

@@ -44,7 +44,9 @@ _NEMO_REST = re.compile(rb" [\w\-.<>]{1,80}:\d{1,6}(?: rank:(?P<rank>\d{1,6}))?\
 _GLOG_REST = re.compile(rb" {1,7}\d{1,20} \S{1,300}?:\d{1,6}\] ?")
 _HOST_PROCESS = re.compile(rb" (?P<host>[A-Za-z0-9][\w.\-]{0,100}) (?:kernel|[\w.\-/()]{1,60}\[(?P<pid>\d{1,8})\]): ?")
 _CRI = re.compile(rb" (?:stdout|stderr) [FP] ")
-_NCCL = re.compile(rb"(?P<host>[A-Za-z0-9][\w.\-]{0,100}):(?P<pid>\d{1,8}):\d{1,8} \[(?P<device>-?\d{1,3})\] ")
+_NCCL = re.compile(
+    rb"(?!\d{4}-\d\d-\d\dT)(?P<host>[A-Za-z0-9][\w.\-]{0,100}):(?P<pid>\d{1,8}):\d{1,8} \[(?P<device>-?\d{1,3})\] "
+)
 _RAY = re.compile(
     rb"\((?:(?P<actor>[A-Za-z_][^()\n=]{0,80}?),? )?(?:rank=(?P<rank>\d{1,6}), ?)?pid=(?P<pid>\d{1,8})(?:, ip=(?P<ip>[\w.:]{3,45}))?\)(?:\x1b\[[0-9;]*m)* ?"
 )

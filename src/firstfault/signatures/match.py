@@ -66,7 +66,7 @@ class Matcher:
         self._free = [_compile(p) for p in spec.patterns if not p.startswith("^")]
         self._unless = [_compile(p) for p in spec.unless]
         self._extract = [_compile(p) for p in spec.extract]
-        self._quotable = spec.role in _SPOKEN
+        self._quotable = spec.role in _SPOKEN and not spec.in_warnings
 
     def find(self, segment: bytes, starts: Sequence[int] = (0,)) -> list[Match]:
         """Finds this signature in one segment (a line without its end, or one part of a bar redrawn by carriage returns).

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DEEP = 70
 """Depth from which on a line that is not fatal by itself may still be the root: it speaks of hardware, kernel or host."""
 
-SIGKILL = 9
+SIGABRT, SIGKILL = 6, 9
 OF_PATHS = frozenset(
     {
         "FileNotFoundError",
@@ -104,25 +104,36 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
     """
     if root.ranks or root.unplaced == 0:
         return root
-    owners = _owners(scene, root) or _absent(scene, root)
+    killed = root.nature.category is Category.INFRASTRUCTURE and root.nature.domain is Domain.MEMORY
+    last_word = (
+        root.first.exception is not None
+        or root.first.signature.startswith("process.")
+        or scene.case.has(root.first, Mark.ABORT)
+    )
+    if not last_word and not killed:
+        # A line that no interpreter printed as its last word may be about anybody.
+        return root
+    owners = _owners(scene, root, killed=killed) or _absent(scene, root)
     if not owners:
         return root
     hosts = {h for r in owners if (h := scene.roster.host_of_rank(r)) is not None}
     return replace(root, ranks=tuple(sorted(owners)), hosts=tuple(sorted(hosts)) or root.hosts, unplaced=0)
 
 
-def _owners(scene: Scene, root: Suspect) -> set[GlobalRank]:
-    """Ranks that alone are reported to have failed by themselves, where there are no more of them than lines."""
+def _owners(scene: Scene, root: Suspect, *, killed: bool) -> set[GlobalRank]:
+    """Ranks that alone are reported to have failed by themselves, where there are no more of them than lines.
+
+    A rank that waited in a collective and aborted itself did not fail by itself, whatever its exit says.
+    """
     own = [e for e in scene.exits if e.own]
-    if root.nature.category is Category.INFRASTRUCTURE and root.nature.domain is Domain.MEMORY:
+    if killed:
         own = [
             e
             for e in scene.exits
             if e.signal == SIGKILL or (e.event is not None and scene.case.has(e.event, Mark.OOM_KILL))
         ]
-    elif root.first.exception is not None:
-        # An exception ends a process with a status; a signal comes from somewhere else, unless nothing else is there.
-        own = [e for e in own if e.signal is None] or own
+    elif scene.hang is not None:
+        own = [e for e in own if e.signal != SIGABRT]
     owners = {e.rank for e in own if e.rank is not None}
     nameless = any(e.rank is None for e in own)
     if len(owners) > root.unplaced or (nameless and len(owners) > 1):

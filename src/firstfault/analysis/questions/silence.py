@@ -121,6 +121,19 @@ def ask_stopped(scene: Scene) -> Answer | None:
     if not told:
         return None
     first = min(told, key=sort_key)
+    if _by_hand(first):
+        return Answer(
+            question="stopped",
+            failed=True,
+            category=Category.UNKNOWN,
+            strength=Strength.UNKNOWN,
+            summary="Somebody interrupted the program (Ctrl-C); why it was worth interrupting is not in these logs.",
+            proof=(first,),
+            classes=Classes(form=Form.INTERRUPTED),
+            action=ActionKind.COLLECT_MORE,
+            steps=("Read the traceback of the interrupt: it shows where the program stood at that moment.",),
+            collect=("stacks of all ranks before the next interrupt (py-spy dump)", *NEED_ALL),
+        )
     return Answer(
         question="stopped",
         failed=True,
@@ -137,6 +150,11 @@ def ask_stopped(scene: Scene) -> Answer | None:
             "the launcher's log of the other nodes",
         ),
     )
+
+
+def _by_hand(event: Event) -> bool:
+    """Whether a stop is a keyboard interrupt of the program itself."""
+    return event.signature == "process.keyboard_interrupt" or event.fields.get("signal") in {"2", "SIGINT"}
 
 
 def ask_effects(scene: Scene) -> Answer | None:

@@ -47,10 +47,10 @@ class Track:
             return len(set(known)) >= STEPS_THAT_ACQUIT
         reached = max(before)
         new = {s for s in known if s > reached}
-        # A counter that starts again (a new epoch, another bar) is progress too, if it moves.
-        again = sum(1 for a, b in itertools.pairwise(known) if b > a)
+        # A counter that starts again (a new epoch, another bar) is progress too, if it moves or is filled again.
+        again = sum(1 for a, b in itertools.pairwise(later) if _moved(a, b))
         # One later line is not enough, however far it is: between two lines of a sparse log anything may have happened.
-        return len(new) >= STEPS_THAT_ACQUIT or again > STEPS_THAT_ACQUIT
+        return len(new) >= STEPS_THAT_ACQUIT or again >= STEPS_THAT_ACQUIT
 
     @cached_property
     def stepped_until(self) -> float | None:
@@ -61,6 +61,10 @@ class Track:
         """
         timed = sorted(((s.when.earliest, s.step) for s in self.samples if s.when.earliest is not None), key=_time)
         return next((at for at, step in reversed(timed) if step != timed[-1][1]), None)
+
+    def started_after(self, offset: int) -> bool:
+        """Whether the first steps of all were made after a byte offset."""
+        return bool(self.samples) and self._offsets[0] > offset
 
     def before(self, offset: int) -> ProgressSample | None:
         """The last sample before a byte offset."""
@@ -76,3 +80,10 @@ class Track:
 
 def _time(pair: tuple[float, int | None]) -> float:
     return pair[0]
+
+
+def _moved(a: ProgressSample, b: ProgressSample) -> bool:
+    """Whether a counter went on between two samples: a higher step, or a whole epoch on another line."""
+    if a.step is None or b.step is None:
+        return False
+    return b.step > a.step or (b.step == a.step == b.total and b.step > 1 and b.line != a.line)
