@@ -17,8 +17,10 @@ def exact(when: When) -> bool:
 
 
 def comparable(a: When, b: When) -> bool:
-    """Whether two intervals lie on one clock: same statement about zone, date and year."""
-    return a.zone == b.zone and a.dated == b.dated and a.yeared == b.yeared
+    """Whether two intervals lie on one clock: that of UTC where both state zone and date, else by the same statements."""
+    if a.dated != b.dated or a.yeared != b.yeared:
+        return False
+    return a.zone == b.zone or (a.dated and a.zone is not None and b.zone is not None)
 
 
 def first(a: Event, b: Event) -> bool | None:

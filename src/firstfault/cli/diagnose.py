@@ -146,7 +146,6 @@ def deliver(diagnosis: Diagnosis, form: Format, level: Level, output: str | None
     if output is None:
         write(text)
         return
-    # A diagnosis may hold what its logs held; the file is for its owner alone unless the umask was already tighter.
     Path(output).write_text(text, encoding="utf-8")
     sys.stderr.write(f"firstfault: report written to {output}\n")
 

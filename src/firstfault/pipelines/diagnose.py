@@ -1,10 +1,11 @@
 """The diagnosis of one incident: open, scan, read, fold, infer, verify.
 
-Result objects only: prints nothing and redacts nothing (see `firstfault.redact`).
+Result objects only: redacts nothing (see `firstfault.redact`) and prints nothing but a progress bar, where one is asked for.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
 from firstfault.analysis.conclude import conclude, reconsidered
@@ -15,15 +16,17 @@ from firstfault.pipelines.last_words import last_words
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.readers.open import open_inputs
-from firstfault.scan.run import scan
+from firstfault.scan.progress import progress_bar
+from firstfault.scan.run import scan, scanned
 from firstfault.signatures.library import load_library
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import IO
 
     from firstfault.model.diagnosis import Diagnosis
+    from firstfault.readers.open import Opened
 
 
 def diagnose(
@@ -51,7 +54,8 @@ def diagnose(
     options = options or DiagnoseOptions()
     library = load_library(options.signatures)
     with open_inputs(paths, stdin=stdin) as opened:
-        result = scan(opened, library, executor=options.engine, progress=progress)
+        with _told(opened, options, progress) as tell:
+            result = scan(opened, library, executor=options.engine, progress=tell)
         observed = observe(opened, result, library, options)
         conclusion = conclude(observed.seen, library, _attempt(options))
         ranks = wanted(conclusion.answer)
@@ -60,6 +64,19 @@ def diagnose(
             conclusion = reconsidered(conclusion, heed(conclusion.answer, said))
         verifier = Verifier(opened.store, decode=_decode)
         return Builder(conclusion, verifier).build()
+
+
+@contextmanager
+def _told(
+    opened: Opened, options: DiagnoseOptions, progress: Callable[[int], None] | None
+) -> Iterator[Callable[[int], None] | None]:
+    """Who is told of progress: the caller, else a bar on a terminal where one may be drawn, else nobody."""
+    if progress is not None or not options.progress:
+        yield progress
+        return
+    total = sum(opened.store.size(source.id) for source in opened.sources if scanned(source))
+    with progress_bar(total) as bar:
+        yield bar
 
 
 def _attempt(options: DiagnoseOptions) -> int | Literal["last"]:

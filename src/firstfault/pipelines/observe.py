@@ -21,6 +21,7 @@ from firstfault.readers.progress import (
     progress_after,
     progress_before,
 )
+from firstfault.readers.zones import in_zone
 from firstfault.scan.run import scanned
 from firstfault.scan.stretch import SAMPLE
 
@@ -82,9 +83,9 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
     missing = missing_names(s.path for s in opened.sources)
     seen = Observations(
         sources=opened.sources,
-        events=tuple(events),
-        failures=tuple(failures),
-        progress=tuple(samples),
+        events=tuple(in_zone(events, options.assume_zone)),
+        failures=tuple(in_zone(failures, options.assume_zone)),
+        progress=tuple(in_zone(samples, options.assume_zone)),
         coverage=_coverage(opened, result, missing),
         place={i: p.who for i, p in profiles.items()},
         task_files={i: p.number for i, p in profiles.items() if p.number is not None},

@@ -1,4 +1,4 @@
-from firstfault.analysis.order import first
+from firstfault.analysis.order import comparable, first
 from firstfault.model.evidence import Event, Span, When
 
 
@@ -27,3 +27,11 @@ def test_meeting_intervals_have_no_order():
 
 def test_clocks_of_different_zones_are_not_compared():
     assert first(event(0, 1, at=10.0, zone="Z"), event(1, 1, at=20.0)) is None
+
+
+def test_times_that_state_different_zones_lie_on_the_clock_of_utc():
+    early = When(1718452800.0, 1718452801.0, "+08:00")
+    late = When(1718453800.0, 1718453801.0, "Z")
+    assert comparable(early, late)
+    assert not comparable(early, When(1718453800.0, 1718453801.0))
+    assert not comparable(When(3600.0, 3601.0, "+08:00", dated=False), When(3700.0, 3701.0, "Z", dated=False))
