@@ -63,15 +63,18 @@ class Verifier:
         return self._done[key]
 
     def _read_back(self, span: Span, text: str) -> tuple[bool, str]:
+        length = max(span.length, 1)
         try:
-            raw = self._reader.read(span.source, span.offset, max(span.length, 1))
+            raw = self._reader.read(span.source, span.offset, length)
+            number = self._line_number(span)
         except OSError as error:
             return False, f"could not be read again: {error}"
+        if len(raw) < length:
+            return False, "the source ends before that place now"
         again = self._decode(raw)
         head = text.lstrip()[:200]
         if head and head not in again and again.strip()[:200] not in text:
             return False, "the bytes at that place are different now"
-        number = self._line_number(span)
         if number is not None and number != span.line:
             return False, f"the place is in line {number}"
         return True, ""
