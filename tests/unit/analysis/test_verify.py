@@ -100,3 +100,27 @@ def test_a_place_is_read_and_counted_once():
     verifier.check(event(line=4))
     assert (verifier.claims, verifier.reread) == (2, 1)
     assert memory.reads > reads
+
+
+def test_a_quote_is_what_stands_there_now_and_never_what_was_remembered():
+    verifier = Verifier(Memory(LOG), decode=decode)
+    assert verifier.quote(Span(0, OFFSET, 400, LINE, 1), 400) == (TEXT, "")
+    assert verifier.quote(Span(0, OFFSET, 400, LINE, 1), 7) == ("Runtime", "")
+    assert (verifier.claims, verifier.reread) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("memory", "span"),
+    [
+        (Memory(b""), Span(0, 0, 5, 1, 1)),
+        (Memory(LOG), Span(0, OFFSET, 5, LINE + 1, 1)),
+        (Memory(LOG, broken_below=1), Span(0, OFFSET, 5, LINE, 1)),
+    ],
+    ids=["emptied", "other line", "unreadable"],
+)
+def test_a_place_that_cannot_be_quoted_is_withdrawn(memory, span):
+    verifier = Verifier(memory, decode=decode)
+    text, why = verifier.quote(span, 400)
+    assert text is None
+    assert why
+    assert (verifier.claims, verifier.reread) == (1, 0)
