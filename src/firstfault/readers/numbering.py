@@ -27,6 +27,16 @@ def missing_names(paths: Iterable[str]) -> tuple[str, ...]:
         Missing names, sorted; empty where no numbering is believed.
     """
     names = sorted(set(paths))
+    missing = _missing(names)
+    bare = [name.rsplit("/", 1)[-1] for name in names]
+    if len(set(bare)) == len(bare):
+        # One folder a node or an archive a node: the numbering is in the names of the files alone.
+        known = {name.rsplit("/", 1)[-1] for name in missing}
+        missing |= _missing(bare) - known - set(bare)
+    return tuple(sorted(missing - set(names)))
+
+
+def _missing(names: Iterable[str]) -> set[str]:
     missing: set[str] = set()
     families: dict[tuple[str, str], dict[int, str]] = {}
     for name in names:
@@ -43,7 +53,7 @@ def missing_names(paths: Iterable[str]) -> tuple[str, ...]:
             continue
         width = len(numbers[high]) if all(len(t) == len(numbers[high]) for t in numbers.values()) else 0
         missing |= {f"{head}{n:0{width}d}{tail}" for n in range(start, high + 1) if n not in numbers}
-    return tuple(sorted(missing - set(names)))
+    return missing
 
 
 def _counts_from_zero(head: str) -> bool:
