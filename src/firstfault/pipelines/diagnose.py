@@ -53,6 +53,7 @@ def diagnose(
     with open_inputs(paths, stdin=stdin) as opened:
         result = scan(opened, library, executor=options.engine, progress=progress)
         observed = observe(opened, result, library, options)
+        del result
         conclusion = conclude(observed.seen, library, _attempt(options))
         ranks = wanted(conclusion.answer)
         if ranks:

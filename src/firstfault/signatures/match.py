@@ -35,13 +35,14 @@ class Match:
     @property
     def fields(self) -> dict[str, str]:
         """Named facts of the line: of the match itself, then of the further expressions, nearest to it."""
-        fields = _groups(self._found)
+        fields = _groups(self._found) if self._found.re.groups else {}
         segment = self._found.string
         for pattern in self._extract:
             found = pattern.search(segment, self.start, self._limit) or pattern.search(segment)
             if found is not None:
-                for name, value in _groups(found).items():
-                    fields.setdefault(name, value)
+                for name, value in found.groupdict().items():
+                    if value is not None and name not in fields:
+                        fields[name] = value.decode("utf-8", "backslashreplace")
         return fields
 
 
