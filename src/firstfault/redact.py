@@ -6,16 +6,17 @@ about the fault and must not be asked to.
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import msgspec
 
+from firstfault.model.lazy import lazy
 from firstfault.privacy.identities import Identities
 from firstfault.privacy.secrets import SecretFilter
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable
 
     from firstfault.model.diagnosis import Diagnosis
@@ -25,7 +26,7 @@ Level = Literal["none", "secrets", "identities"]
 
 T = TypeVar("T")
 _DOOR = object()
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy("[\ud800-\udfff]")
 _HOST_FACTS = ("master_addr", "host", "submit_host", "batch_host")
 
 

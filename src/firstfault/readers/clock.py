@@ -7,7 +7,6 @@ clock says which (`year_from`). A line without a stamp is bounded by the nearest
 from __future__ import annotations
 
 import calendar
-import re
 import time
 from bisect import bisect_right
 from functools import cached_property, lru_cache
@@ -15,6 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import When
+from firstfault.model.lazy import lazy
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import lines_back, lines_from
 from firstfault.readers.stamps import ISO, MONTHS, Stamp
@@ -33,9 +33,9 @@ SAMPLE_BYTES = 32 * 1024
 SAMPLE_LINES = 80
 MARK_BYTES = 512 * 1024
 
-_HAS_TIME = re.compile(rb"\d\d:\d\d:\d\d")
-_HAS_YEAR = re.compile(rb"(?:19|20)\d\d")
-_MARK = re.compile(rb"(?P<d>\d\d) (?P<mon>[A-Z][a-z]{2}) (?P<y>\d\d) (?P<h>\d\d):(?P<mi>\d\d) (?P<z>\S+) =+")
+_HAS_TIME = lazy(rb"\d\d:\d\d:\d\d")
+_HAS_YEAR = lazy(rb"(?:19|20)\d\d")
+_MARK = lazy(rb"(?P<d>\d\d) (?P<mon>[A-Z][a-z]{2}) (?P<y>\d\d) (?P<h>\d\d):(?P<mi>\d\d) (?P<z>\S+) =+")
 """Hourly line of a storage daemon that gives its other lines their date."""
 
 

@@ -9,6 +9,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Role
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _compile(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode("utf-8"))
 
 
-QUOTING = re.compile(
+QUOTING = lazy(
     rb"\b(?:Future|Deprecation|User|Runtime|PendingDeprecation|Resource|Syntax|Import|Experimental|Possible)Warning: "
 )
 """Head of a Python warning: what stands behind it in a line is quoted, however much it sounds like an error."""
