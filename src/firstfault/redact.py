@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, TypeVar, cast
 import msgspec
 
 from firstfault.model.lazy import lazy
-from firstfault.privacy.identities import Identities
 from firstfault.privacy.secrets import SecretFilter
 
 if TYPE_CHECKING:
@@ -63,6 +62,8 @@ def redact(diagnosis: Diagnosis, level: Level, *, key: bytes | None = None) -> R
         whole = walk(whole, secrets.clean)
         removed.update(secrets.removed)
     if level == "identities":
+        from firstfault.privacy.identities import Identities
+
         people = Identities(key=key)
         people.learn_hosts(_hosts(whole))
         _each(whole, people.learn)
