@@ -6,16 +6,16 @@ about the fault and must not be asked to.
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import msgspec
 
-from firstfault.privacy.identities import Identities
+from firstfault.model.lazy import lazy
 from firstfault.privacy.secrets import SecretFilter
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable, Iterable
 
     from firstfault.model.diagnosis import Diagnosis
@@ -25,7 +25,7 @@ Level = Literal["none", "secrets", "identities"]
 
 T = TypeVar("T")
 _DOOR = object()
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = lazy("[\ud800-\udfff]")
 _HOST_FACTS = ("master_addr", "host", "submit_host", "batch_host")
 
 
@@ -62,6 +62,8 @@ def redact(diagnosis: Diagnosis, level: Level, *, key: bytes | None = None) -> R
         whole = walk(whole, secrets.clean)
         removed.update(secrets.removed)
     if level == "identities":
+        from firstfault.privacy.identities import Identities
+
         people = Identities(key=key)
         people.learn_hosts(_hosts(whole))
         _each(whole, people.learn)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Classes, Named
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Form, Mark, Phase, Scope
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Sequence
 
     from firstfault.analysis.case import Case
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event, PythonException
 
 _PHASES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
-    (Phase.CHECKPOINT, re.compile(r"save_checkpoint|_save_checkpoint|load_checkpoint|save_pretrained|load_state_dict|dist_checkpointing|torch_save|serialization\.py|checkpoint_io|state_dict_(?:saver|loader)")),
-    (Phase.DATA, re.compile(r"dataloader\.py|_utils/fetch|_utils/worker|collate|__getitem__|_data_worker|datasets?/|data_fetcher|data_iterator|get_batch")),
-    (Phase.EVALUATION, re.compile(r"\bevaluate\b|evaluation_loop|validation_step|eval_step|run_validation|\bval_loop")),
-    (Phase.OPTIMIZER, re.compile(r"optimizer\.py|optim/|optimizer_step|clip_grad|update_scale|loss_scaler")),
-    (Phase.BACKWARD, re.compile(r"_tensor\.py\S* backward|autograd/__init__|\bbackward\b")),
-    (Phase.FORWARD, re.compile(r"_call_impl|\bforward\b|training_step|compute_loss")),
-    (Phase.START_UP, re.compile(r"init_process_group|initialize_megatron|from_pretrained|parse_args|setup_model|__init__\b|<module>.*import|_initialize")),
+    (Phase.CHECKPOINT, lazy(r"save_checkpoint|_save_checkpoint|load_checkpoint|save_pretrained|load_state_dict|dist_checkpointing|torch_save|serialization\.py|checkpoint_io|state_dict_(?:saver|loader)")),
+    (Phase.DATA, lazy(r"dataloader\.py|_utils/fetch|_utils/worker|collate|__getitem__|_data_worker|datasets?/|data_fetcher|data_iterator|get_batch")),
+    (Phase.EVALUATION, lazy(r"\bevaluate\b|evaluation_loop|validation_step|eval_step|run_validation|\bval_loop")),
+    (Phase.OPTIMIZER, lazy(r"optimizer\.py|optim/|optimizer_step|clip_grad|update_scale|loss_scaler")),
+    (Phase.BACKWARD, lazy(r"_tensor\.py\S* backward|autograd/__init__|\bbackward\b")),
+    (Phase.FORWARD, lazy(r"_call_impl|\bforward\b|training_step|compute_loss")),
+    (Phase.START_UP, lazy(r"init_process_group|initialize_megatron|from_pretrained|parse_args|setup_model|__init__\b|<module>.*import|_initialize")),
 )  # fmt: skip
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from itertools import groupby
 from typing import TYPE_CHECKING
+
+from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_TAIL = re.compile(r"^(.*?)(\d+)$")
+_TAIL = lazy(r"^(.*?)(\d+)$")
 
 
 def compress(hosts: Iterable[str]) -> str:

@@ -5,15 +5,16 @@ The pipeline finds the lines; this says what follows from them.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from firstfault.analysis.wording import ranks_text
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Domain, Phase, Strength
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Mapping
 
     from firstfault.analysis.answer import Answer
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 MOST = 8
 """Ranks whose last words are asked for; of more, the reason is no rank's own."""
 _WORK: tuple[tuple[Phase, re.Pattern[str]], ...] = (
-    (Phase.CHECKPOINT, re.compile(r"(?i)\b(?:sav(?:e|ing)|writ(?:e|ing)|upload(?:ing)?)\b[^\n]{0,60}(?:checkpoint|ckpt|state|weights|model|shard)|checkpoint[^\n]{0,40}(?:sav|writ|upload)")),
-    (Phase.EVALUATION, re.compile(r"(?i)\b(?:evaluat|validat)(?:e|ing|ion)\b|\bgenerating (?:samples|predictions)")),
-    (Phase.START_UP, re.compile(r"(?i)\b(?:load(?:ing)?|restor(?:e|ing)|initializ(?:e|ing)|build(?:ing)?|compil(?:e|ing))\b[^\n]{0,60}(?:model|weights|checkpoint|tokenizer|kernel|extension|engine)")),
-    (Phase.DATA, re.compile(r"(?i)\b(?:read(?:ing)?|load(?:ing)?|fetch(?:ing)?|download(?:ing)?|open(?:ing)?|tokeni[sz](?:e|ing)|pre-?process(?:ing)?|mapp?ing|map(?= \(num_proc)|filter(?= \(num_proc)|grouping texts|shuffl(?:e|ing)|index(?:ing)?|decod(?:e|ing)|collat(?:e|ing)|prefetch(?:ing)?|cach(?:e|ing)|extract(?:ing)?|wait(?:ing)? for (?:data|batch|the loader|worker))\b")),
+    (Phase.CHECKPOINT, lazy(r"(?i)\b(?:sav(?:e|ing)|writ(?:e|ing)|upload(?:ing)?)\b[^\n]{0,60}(?:checkpoint|ckpt|state|weights|model|shard)|checkpoint[^\n]{0,40}(?:sav|writ|upload)")),
+    (Phase.EVALUATION, lazy(r"(?i)\b(?:evaluat|validat)(?:e|ing|ion)\b|\bgenerating (?:samples|predictions)")),
+    (Phase.START_UP, lazy(r"(?i)\b(?:load(?:ing)?|restor(?:e|ing)|initializ(?:e|ing)|build(?:ing)?|compil(?:e|ing))\b[^\n]{0,60}(?:model|weights|checkpoint|tokenizer|kernel|extension|engine)")),
+    (Phase.DATA, lazy(r"(?i)\b(?:read(?:ing)?|load(?:ing)?|fetch(?:ing)?|download(?:ing)?|open(?:ing)?|tokeni[sz](?:e|ing)|pre-?process(?:ing)?|mapp?ing|map(?= \(num_proc)|filter(?= \(num_proc)|grouping texts|shuffl(?:e|ing)|index(?:ing)?|decod(?:e|ing)|collat(?:e|ing)|prefetch(?:ing)?|cach(?:e|ing)|extract(?:ing)?|wait(?:ing)? for (?:data|batch|the loader|worker))\b")),
 )  # fmt: skip
 
 

@@ -5,7 +5,6 @@ Holds the types and the grouping; `causes.py` decides between suspects.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,6 +12,7 @@ from msgspec import Struct
 from firstfault.analysis.case import BARE_EXCEPTION, GENERIC_EXCEPTION, Case
 from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.lazy import lazy
 from firstfault.model.words import (
     ActionKind,
     Blame,
@@ -38,7 +38,7 @@ BURST = 30.0
 """Seconds: events of one kind within this of the first are one blow that hit several ranks at once."""
 MACHINES = frozenset({"kernel", "slurm", "kubernetes", "container", "network", "launcher"})
 """Rooms of signatures whose lines speak of machines and schedulers: these do not deal with errors of programs."""
-HANDLED = re.compile(
+HANDLED = lazy(
     r"(?i)\b(?:optional|fall(?:s|ing)? ?back|will be (?:disabled|skipped|ignored)|disabling|skipp(?:ed|ing) (?:it|this|sample|file|batch)"
     r"|ignor(?:ed|ing) (?:it|this|sample|file|batch|and)|continuing|using [\w ./-]{1,40} instead|not fatal|non-fatal|recovered)\b"
 )
@@ -186,8 +186,8 @@ def _exception_nature(case: Case, event: Event) -> Nature:
     return base if row is None else _refined(base, row)
 
 
-_NUMBER = re.compile(r"0x[0-9a-fA-F]+|\d+")
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|<[^>]*>|/\S+")
+_NUMBER = lazy(r"0x[0-9a-fA-F]+|\d+")
+_QUOTED = lazy(r"'[^']*'|\"[^\"]*\"|<[^>]*>|/\S+")
 
 
 def shape(message: str) -> str:

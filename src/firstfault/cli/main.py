@@ -5,6 +5,7 @@ Imports click only, so that start-up stays fast; a command's module is imported 
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -36,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
 
         sys.stdout.write(f"firstfault {__version__}\n")
         sys.exit(FOUND_NOTHING)
+    # Observations live until the end and form no cycles: looking for some again and again costs a tenth of the time.
+    gc.set_threshold(100_000, 20, 50)
     sys.exit(run(words))
 
 

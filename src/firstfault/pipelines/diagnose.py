@@ -57,6 +57,7 @@ def diagnose(
         with _told(opened, options, progress) as tell:
             result = scan(opened, library, executor=options.engine, progress=tell)
         observed = observe(opened, result, library, options)
+        del result
         conclusion = conclude(observed.seen, library, _attempt(options))
         ranks = wanted(conclusion.answer)
         if ranks:

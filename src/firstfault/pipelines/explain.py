@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.i18n.glossary import WORDS
+from firstfault.model.lazy import lazy
 from firstfault.signatures.library import load_library
 
 if TYPE_CHECKING:
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from firstfault.model.patterns import SignatureFile, TableRow
     from firstfault.signatures.library import Library
 
-_FILLER = re.compile(r"[\s_.-]+")
-_NUMBERED = re.compile(r"(?P<kind>[a-z][a-z ]*?)[ :=#]*(?P<number>-?(?:0x[0-9a-f]+|\d+))")
+_FILLER = lazy(r"[\s_.-]+")
+_NUMBERED = lazy(r"(?P<kind>[a-z][a-z ]*?)[ :=#]*(?P<number>-?(?:0x[0-9a-f]+|\d+))")
 EXIT_TABLE = "exit_codes"
 _SHORT = {"oom": "out of memory", "ecc": "ecc", "enospc": "no space left", "hang": "timeout", "timeout": "timed out"}
 """Short words that people ask with -> words of titles."""

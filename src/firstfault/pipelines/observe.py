@@ -80,6 +80,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         samples.extend(_progress(store, found, profile, clock, _telling(own, library)))
         if source.kind is SourceKind.ERROR_JSON:
             failures.extend(_error_json(store, source, profile))
+        clock.forget()
     missing = missing_names(s.path for s in opened.sources)
     seen = Observations(
         sources=opened.sources,

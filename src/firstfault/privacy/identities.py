@@ -11,11 +11,13 @@ import ipaddress
 import re
 from typing import TYPE_CHECKING
 
+from firstfault.model.lazy import lazy
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9][A-Za-z0-9_-]*)*"
-_HOSTS = re.compile(
+_HOSTS = lazy(
     rf"(?P<nccl>(?<![\w.-]){_NAME})(?=:\d+:\d+ \[\d+\] )"
     rf"|\b(?:MASTER_ADDR|HOSTNAME|SLURMD_NODENAME|SLURM_NODELIST|BatchHost|master_addr|rdzv_endpoint|hostname|nodename)[\"']?\s*[:=]\s*[\"']?(?P<env>{_NAME})"
     rf"|^\s*(?:\[[^\]]*\]:?\s*)*host\s+:\s(?P<elastic>{_NAME})"
@@ -27,11 +29,11 @@ _HOSTS = re.compile(
     rf"|^(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d|\d{{4}}-\d\d-\d\dT\S+) (?P<syslog>(?=[\w.-]*[A-Za-z]){_NAME})(?= [\w./()-]+(?:\[\d+\])?:)"
     rf"|\b(?:connect to host|ssh to|hosts?=|Hosts? ) ?(?P<ssh>(?=[\w.-]*\d){_NAME})"
 )
-_FQDN = re.compile(
+_FQDN = lazy(
     r"(?<![\w.@/-])(?:[A-Za-z0-9][A-Za-z0-9-]*\.){1,8}(?:com|net|org|edu|gov|local|internal|lan|corp|intra|cluster|cn|de|uk|fr|jp|ch|eu"
     r"|cloud|hpc)(?![\w-]|\.\w)"
 )
-_PUBLIC = re.compile(
+_PUBLIC = lazy(
     r"(?:^|\.)(?:github\.com|githubusercontent\.com|pytorch\.org|huggingface\.co|nvidia\.com|python\.org|readthedocs\.(?:io|org)"
     r"|google\.com|apache\.org|slurm\.schedmd\.com|schedmd\.com|kernel\.org|intel\.com|amd\.com|wandb\.ai|microsoft\.com|deepspeed\.ai)$"
 )
@@ -69,9 +71,7 @@ _COMMON = frozenset(
         "all",
     ]
 )
-_LABEL = re.compile(
-    r"(?:default|rank|task|local_rank|worker|node_rank|attempt|cuda|gpu|std(?:out|err))_?\d*", re.IGNORECASE
-)
+_LABEL = lazy(r"(?:default|rank|task|local_rank|worker|node_rank|attempt|cuda|gpu|std(?:out|err))_?\d*", re.IGNORECASE)
 """Stream labels that stand where a host might."""
 _COMMON_USERS = frozenset(
     [
@@ -93,25 +93,23 @@ _COMMON_USERS = frozenset(
         "app",
     ]
 )
-_MAIL = re.compile(r"(?<![\w.+-])[A-Za-z0-9_.+-]+@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}(?![\w-])")
-_LOGIN = re.compile(rf"(?<![\w.+/:-])(?P<user>[a-z_][a-z0-9_.-]{{1,31}})@(?P<host>{_NAME})(?=[:\s]|$)")
-_USER = re.compile(
+_MAIL = lazy(r"(?<![\w.+-])[A-Za-z0-9_.+-]+@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}(?![\w-])")
+_LOGIN = lazy(rf"(?<![\w.+/:-])(?P<user>[a-z_][a-z0-9_.-]{{1,31}})@(?P<host>{_NAME})(?=[:\s]|$)")
+_USER = lazy(
     r"(?:/(?:home|homes|Users|users|u)/|\b(?:USER|LOGNAME|USERNAME|SLURM_JOB_USER|user|username|UserId|owner)[\"']?\s*[=:]\s*[\"']?"
     r"|\buid=\d+\()(?P<user>[A-Za-z_][A-Za-z0-9_.-]{1,31})"
 )
-_IPV4 = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\.?\w)")
-_IPV6 = re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])")
-_HARDWARE = re.compile(
+_IPV4 = lazy(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\.?\w)")
+_IPV6 = lazy(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])")
+_HARDWARE = lazy(
     r"(?<![\w:-])(?:[0-9A-Fa-f]{2}:){5,7}[0-9A-Fa-f]{2}(?![\w:-])|\b(?:GPU|MIG)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
 )
-_BUCKET = re.compile(
+_BUCKET = lazy(
     r"\b(?P<scheme>s3|s3a|s3n|gs|gcs|ais|az|azure|abfss?|wasbs?|oss|cos|obs|tos|hdfs|swift|r2|minio|ht|b2)://(?P<bucket>[^/:\s\"'`,;)\]}]+)"
     r"(?P<path>(?:/[^\s\"'`,;)\]}]*)?)"
 )
-_BUCKET_HOST = re.compile(r"(?<=//)(?P<bucket>[a-z0-9][a-z0-9.-]+?)(?=\.(?:s3|blob|oss|cos|storage)[.-][a-z0-9.-]+)")
-_PATH = re.compile(
-    r"(?<![\w./:~-])(?P<tilde>~[\w.-]*)?/(?:[^\s/\"'`,:;()\[\]{}<>|=*?\\]+/)*[^\s/\"'`,:;()\[\]{}<>|=*?\\]*"
-)
+_BUCKET_HOST = lazy(r"(?<=//)(?P<bucket>[a-z0-9][a-z0-9.-]+?)(?=\.(?:s3|blob|oss|cos|storage)[.-][a-z0-9.-]+)")
+_PATH = lazy(r"(?<![\w./:~-])(?P<tilde>~[\w.-]*)?/(?:[^\s/\"'`,:;()\[\]{}<>|=*?\\]+/)*[^\s/\"'`,:;()\[\]{}<>|=*?\\]*")
 _PUBLIC_ROOTS = (
     "/dev/",
     "/proc/",
@@ -127,7 +125,7 @@ _PUBLIC_ROOTS = (
     "/run/",
 )
 _PUBLIC_PATHS = frozenset({"/", "/tmp", "/dev/shm", "/dev", "/proc", "/sys", "/etc", "/usr", "/var", "/root", "/home"})  # noqa: S108
-_INSTALLED = re.compile(r"/(?:site-packages|dist-packages|lib/python\d(?:\.\d+)?)/")
+_INSTALLED = lazy(r"/(?:site-packages|dist-packages|lib/python\d(?:\.\d+)?)/")
 
 
 class Identities:

@@ -10,6 +10,8 @@ import math
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from firstfault.model.lazy import lazy
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -26,7 +28,7 @@ class Secret(NamedTuple):
 
 
 # Vendors' own prefixes: whoever prints these prints a key. The lookbehind keeps `task-…` from being `sk-…`.
-_PREFIXED = re.compile(
+_PREFIXED = lazy(
     r"(?<![A-Za-z0-9])(?:"
     r"(?P<github_token>gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})"
     r"|(?P<gitlab_token>gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent)-[A-Za-z0-9_.-]{16,})"
@@ -43,29 +45,29 @@ _PREFIXED = re.compile(
     r"|(?P<jwt>eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){0,3})"
     r")"
 )
-_BLOCK = re.compile(
+_BLOCK = lazy(
     r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----|\Z)"
     r"|PuTTY-User-Key-File-\d.*\Z",
     re.DOTALL,
 )
-_KEY_BODY = re.compile(r"(?<![^\s:])[A-Za-z0-9+/]{60,76}={0,2}(?=\s*$)")
+_KEY_BODY = lazy(r"(?<![^\s:])[A-Za-z0-9+/]{60,76}={0,2}(?=\s*$)")
 """One line of the body of a key block, whose header stood on an earlier line; maybe behind a stream prefix."""
-_URL_LOGIN = re.compile(
+_URL_LOGIN = lazy(
     r"(?<=://)(?:[^\s/?#:@\"'<>]*:(?!\d{1,5}(?:[/?#\s]|$))[^\s\"'<>@]*(?:@[^\s/?#\"'<>@]+)*?(?=@[\w.\[-])"
     r"|[^\s/?#:@\"'<>]{16,}(?=@[\w.\[-]))"
 )
-_WEBHOOK = re.compile(
+_WEBHOOK = lazy(
     r"(?:hooks\.slack\.com/(?:services|workflows)/|discord(?:app)?\.com/api/webhooks/|/open-apis/bot/v2/hook/"
     r"|\.webhook\.office\.com/\w+/)(?P<value>[A-Za-z0-9_/@.-]{8,})"
 )
-_HEADER = re.compile(
+_HEADER = lazy(
     r"\b(?:proxy-)?authorization\\?[\"']?\s*[:=,]\s*(?:b?\\?[\"'])?"
     r"(?P<value>(?:(?:bearer|basic|token|digest|negotiate|aws4-hmac-sha256|apikey|key)\s+)?[^\s\"'\\][^\"'\\\r\n]*)"
     r"|\b(?:set-cookie|cookie)\\?[\"']?\s*[:=]\s*(?:b?\\?[\"'])?(?P<cookie>[\w.-]+=[^\"'\\\r\n]+)"
     r"|\bbearer\s+(?P<bearer>[A-Za-z0-9._~+/-]{12,}=*)",
     re.IGNORECASE,
 )
-_COMMAND = re.compile(
+_COMMAND = lazy(
     r"\bwandb\s+login\s+(?:--\S+\s+)*(?P<wandb>\w{20,})"
     r"|\blogin\s+\S+\s+password\s+(?P<netrc>\S+)"
     r"|\bsshpass\s+-p\s*(?P<sshpass>\S+)"
@@ -82,7 +84,7 @@ _STRONG = (
     r"|credentials?|wandb[_-]?key|x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)"
     r"|sharedaccesssignature|connection[_-]?string"
 )
-_NAMED = re.compile(
+_NAMED = lazy(
     rf"(?:(?P<password>{_PASSWORDS})|(?P<strong>{_STRONG})|(?P<weak>token|key|auth|sig|signature))\d*(?P<end>)(?![\w-])"
     r"(?:(?P<sep>\\*[\"']?\s{0,4}(?:=>|:=|[:=])\s{0,4})|(?P<flag>\\*[\"']?,?\s{1,4}))"
     r"(?P<value>b?(?P<quote>\\*[\"'])(?:(?!(?P=quote))[^\r\n]){0,8192}"
@@ -90,30 +92,30 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 """A word that speaks of a secret, at the end of a name, and what stands behind it; the name's front is read backwards."""
-_FRONT = re.compile(r"[\w.-]*\Z")
+_FRONT = lazy(r"[\w.-]*\Z")
 EDGE = 120
 """Characters at the end of a window in which a cut secret is looked for; a longer run costs too much to look through."""
 KNOWN = 8
 """Characters from which a secret's value is looked for in other texts too."""
 NAME = 80
 """Characters of a name that are looked at."""
-_TRIVIAL = re.compile(
+_TRIVIAL = lazy(
     r"(?:|none|null|nil|true|false|yes|no|on|off|str|string|bytes|int|bool|any|optional\[.*|str\s*\|.*|\*+|x{3,}|\.{2,}|…|-"
     r"|\$\w+|\$\{.*|\$\(.*|%\w|%\(.*|\{+[^{}\"':]*\}+|\{|\[|\(|<[^>]*>?|\[removed:.*|os\.(?:environ|getenv).*|redacted|hidden"
     r"|masked|missing|not|invalid|required|expired|is|was|and|or|must|for|has|from|to|in)",
     re.IGNORECASE | re.DOTALL,
 )
-_MODEL_TOKEN = re.compile(
+_MODEL_TOKEN = lazy(
     r"(?:^|[._-])(?:bos|eos|pad|unk|mask|sep|cls|eot|eod|eom|im_start|im_end|image|audio|video|special|added|next|last|first|prompt|start"
     r"|end|stop|input|output|target|label|decoder|forced|num|max|min|per|total|new|prefix|suffix|chat|user_start|newline|vision"
     r"|boi|eoi|soi|sos|fim|tool|think|speech|text|word|language|lang|task|control|extra|additional)(?:[a-z_-]*)[_-]tokens?$",
     re.IGNORECASE,
 )
-_HEX = re.compile(r"(?:0x)?[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*")
-_RANDOM = re.compile(r"[A-Za-z0-9+/=_.~%-]{16,}")
-_EDGE_HEAD = re.compile(r"\A[A-Za-z0-9+/=_~-]{12,}")
-_EDGE_TAIL = re.compile(r"[A-Za-z0-9+/=_~-]{6,}\Z")
-_CUT_PREFIX = re.compile(
+_HEX = lazy(r"(?:0x)?[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*")
+_RANDOM = lazy(r"[A-Za-z0-9+/=_.~%-]{16,}")
+_EDGE_HEAD = lazy(r"\A[A-Za-z0-9+/=_~-]{12,}")
+_EDGE_TAIL = lazy(r"[A-Za-z0-9+/=_~-]{6,}\Z")
+_CUT_PREFIX = lazy(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|nvapi-|sk-|eyJ)[\w.-]*\Z"
 )
 
@@ -139,6 +141,8 @@ def looks_random(value: str, *, allow_hex: bool = False) -> bool:
 
 def find_secrets(text: str) -> list[Secret]:
     """Every secret of a text, in order, none within another; empty where there is none."""
+    if len(text) < KNOWN and text.isdigit():
+        return []
     found = sorted(_candidates(text), key=lambda s: (s.start, -s.end))
     kept: list[Secret] = []
     for secret in found:

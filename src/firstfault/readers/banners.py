@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from firstfault.model.evidence import Failure, GlobalRank, LocalRank, Span, When, Who
+from firstfault.model.lazy import lazy
 from firstfault.readers.clock import instant
 from firstfault.readers.frames import HEAD, clean
 from firstfault.readers.identity import locate
@@ -32,23 +33,23 @@ REACH = 128 * 1024
 """Bytes around a line of a banner in which the rest of it is looked for."""
 MOST_BACK = 1200
 
-_ENTRY = re.compile(r"^\[(\d{1,6})\]:$")
-_FIELD = re.compile(r"^(time|host|rank|exitcode|error_file|traceback|msg|message) *: ?(.*)$")
-_ROOT = re.compile(r"^Root Cause\b")
-_OTHERS = re.compile(r"^(?:Other )?Failures:$")
-_RULE = re.compile(r"^[=*-]{20,}$")
-_RANK = re.compile(r"(\d{1,6})(?: \(local_rank: (\d{1,4})\))?")
-_EXIT = re.compile(r"(-?\d{1,5})(?: \(pid: (\d{1,9})\))?")
-_NO_TRACE = re.compile(r"^(?:To enable traceback see|<NONE>|<N/A>|Process failed with exitcode)")
+_ENTRY = lazy(r"^\[(\d{1,6})\]:$")
+_FIELD = lazy(r"^(time|host|rank|exitcode|error_file|traceback|msg|message) *: ?(.*)$")
+_ROOT = lazy(r"^Root Cause\b")
+_OTHERS = lazy(r"^(?:Other )?Failures:$")
+_RULE = lazy(r"^[=*-]{20,}$")
+_RANK = lazy(r"(\d{1,6})(?: \(local_rank: (\d{1,4})\))?")
+_EXIT = lazy(r"(-?\d{1,5})(?: \(pid: (\d{1,9})\))?")
+_NO_TRACE = lazy(r"^(?:To enable traceback see|<NONE>|<N/A>|Process failed with exitcode)")
 
-_DEEPSPEED = re.compile(r"exits with return code = (-?\d{1,5})")
-_LOCAL_ARGUMENT = re.compile(r"--local[_-]rank[= ',]{1,5}(\d{1,4})")
-_AGENT = re.compile(r"failed \(exitcode: (-?\d{1,5})\) local_rank: (\d{1,4}) \(pid: (\d{1,9})\)")
-_SPAWN = re.compile(
+_DEEPSPEED = lazy(r"exits with return code = (-?\d{1,5})")
+_LOCAL_ARGUMENT = lazy(r"--local[_-]rank[= ',]{1,5}(\d{1,4})")
+_AGENT = lazy(r"failed \(exitcode: (-?\d{1,5})\) local_rank: (\d{1,4}) \(pid: (\d{1,9})\)")
+_SPAWN = lazy(
     r"(?i)\bprocess (\d{1,5}) terminated with (?:signal (SIG[A-Z0-9]+|\d{1,3})|exit code (\d{1,5})|the following error)"
 )
-_LIGHTNING = re.compile(r"Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})")
-_CALLED = re.compile(r"returned non-zero exit status (\d{1,5})|died with <Signals\.(SIG[A-Z0-9]+): (\d{1,3})>")
+_LIGHTNING = lazy(r"Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})")
+_CALLED = lazy(r"returned non-zero exit status (\d{1,5})|died with <Signals\.(SIG[A-Z0-9]+): (\d{1,3})>")
 
 
 class _Part(NamedTuple):

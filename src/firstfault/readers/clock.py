@@ -7,13 +7,14 @@ clock says which (`year_from`). A line without a stamp is bounded by the nearest
 from __future__ import annotations
 
 import calendar
-import re
 import time
-from functools import cached_property
+from bisect import bisect_right
+from functools import cached_property, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import When
+from firstfault.model.lazy import lazy
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import lines_back, lines_from
 from firstfault.readers.stamps import ISO, MONTHS, Stamp
@@ -32,8 +33,9 @@ SAMPLE_BYTES = 32 * 1024
 SAMPLE_LINES = 80
 MARK_BYTES = 512 * 1024
 
-_HAS_TIME = re.compile(rb"\d\d:\d\d:\d\d")
-_MARK = re.compile(rb"(?P<d>\d\d) (?P<mon>[A-Z][a-z]{2}) (?P<y>\d\d) (?P<h>\d\d):(?P<mi>\d\d) (?P<z>\S+) =+")
+_HAS_TIME = lazy(rb"\d\d:\d\d:\d\d")
+_HAS_YEAR = lazy(rb"(?:19|20)\d\d")
+_MARK = lazy(rb"(?P<d>\d\d) (?P<mon>[A-Z][a-z]{2}) (?P<y>\d\d) (?P<h>\d\d):(?P<mi>\d\d) (?P<z>\S+) =+")
 """Hourly line of a storage daemon that gives its other lines their date."""
 
 
@@ -53,29 +55,29 @@ class SourceClock:
         self.neighbour: _Date | None = None
         """A date of another source of the job, for a source that states no year."""
         self._near: dict[int, When | None] = {}
+        self._years: dict[tuple[int, int], int | None] = {}
 
     @property
     def _id(self) -> SourceId:
         return self.source.id
 
-    @cached_property
-    def _sample(self) -> list[Stamp]:
-        """Stamps of the first and the last lines."""
+    def _sample(self) -> list[Line]:
+        """The first and the last lines."""
         size = self.store.size(self._id)
-        head = list(lines_from(self.store, self._id, 0, 1, SAMPLE_BYTES))[:SAMPLE_LINES]
+        head = list(islice(lines_from(self.store, self._id, 0, 1, SAMPLE_BYTES), SAMPLE_LINES))
         start = max(0, size - SAMPLE_BYTES)
         tail = [] if start == 0 else list(lines_from(self.store, self._id, start, 1, SAMPLE_BYTES))[1:]
-        stamps = (self._stamp_of(line) for line in (*head, *tail[-SAMPLE_LINES:]))
-        return [s for s in stamps if s is not None]
+        return [*head, *tail[-SAMPLE_LINES:]]
 
     @cached_property
     def month_first(self) -> bool:
         """Whether `05/06/2024` is the sixth of May here: by lines that leave no choice, else as most logs have it."""
-        for stamp in self._sample:
+        sample = [s for s in map(self._stamp_of, self._sample()) if s is not None]
+        for stamp in sample:
             if stamp.month_first is not None:
                 return stamp.month_first
-        days = {(s.month, s.day) for s in self._sample if s.month is not None}
-        for stamp in self._sample:
+        days = {(s.month, s.day) for s in sample if s.month is not None}
+        for stamp in sample:
             if stamp.first is not None:
                 if (stamp.first, stamp.second_number) in days:
                     return True
@@ -86,8 +88,11 @@ class SourceClock:
     @cached_property
     def date(self) -> _Date | None:
         """A date with its year that lines of this source state; None where none does."""
-        for stamp in reversed(self._sample):
-            if stamp.year is not None and stamp.dated:
+        for line in reversed(self._sample()):
+            if _HAS_YEAR.search(line.text) is None:
+                continue
+            stamp = self._stamp_of(line)
+            if stamp is not None and stamp.year is not None and stamp.dated:
                 month, day = self._month_day(stamp)
                 if month is not None and day is not None:
                     return _Date(stamp.year, month, day)
@@ -144,7 +149,10 @@ class SourceClock:
             return When()
         year, yeared = stamp.year, True
         if year is None:
-            year = self._year(month, day)
+            known = (month, day)
+            if known not in self._years:
+                self._years[known] = self._year(month, day)
+            year = self._years[known]
             yeared = year is not None
         base = _midnight(_Date(1970 if year is None else year, month, day))
         if base is None:
@@ -216,8 +224,28 @@ class SourceClock:
                     return when.earliest
         return None
 
+    def forget(self) -> None:
+        """Drops the lines that were read, so that the clocks of many sources stay small; they are read again when needed."""
+        self._near.clear()
+        self.__dict__.pop("_whole", None)
+
+    @cached_property
+    def _whole(self) -> tuple[list[int], list[Line]]:
+        """All lines of a small source with their offsets; empty for another."""
+        if self.store.size(self._id) > NEAR_BYTES:
+            return [], []
+        lines = list(lines_from(self.store, self._id, 0, 1, NEAR_BYTES))
+        return [x.offset for x in lines], lines
+
     def _lines(self, offset: int, number: int, *, back: bool) -> Iterable[Line]:
         """Lines near one, the nearest first, itself left out."""
+        offsets, lines = self._whole
+        if number <= len(lines) and offsets[number - 1] == offset:
+            if not back:
+                return islice(lines, number, number + NEAR_LINES)
+            near = number - 1 - bisect_right(offsets, max(-1, offset - NEAR_BYTES // 16), 0, number - 1)
+            first = number - 1 - min(near, NEAR_LINES // 8) - NEAR_LINES
+            return reversed(lines[max(0, first) : number - 1])
         if not back:
             after = lines_from(self.store, self._id, offset, number, NEAR_BYTES)
             return islice((x for x in after if x.number != number), NEAR_LINES)
@@ -288,6 +316,7 @@ def instant(stamp: Stamp) -> When:
     return When() if base is None else _interval(base + seconds, stamp.precision, stamp.zone, dated=True, yeared=True)
 
 
+@lru_cache(maxsize=1024)
 def _midnight(date: _Date) -> float | None:
     if not 1 <= date.month <= 12 or not 1 <= date.day <= calendar.monthrange(date.year, date.month)[1]:
         return None

@@ -6,38 +6,39 @@ import re
 from typing import TYPE_CHECKING
 
 from firstfault.model.evidence import Frame
+from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HEAD = b"Traceback (most recent call last)"
 
-_ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]|\x00")
-LEADING_COLOUR = re.compile(rb"(?:\x1b\[[0-9;?]*[A-Za-z]|\x00)+")
-_FRAME = re.compile(r'File "([^"\n]{1,1000})", line (\d{1,9})(?:, in (.{1,300}?))?\s*$')
-_RICH_FRAME = re.compile(r"^[│|]\s(\S{1,1000}):(\d{1,9}) in (\S{1,200})")
-_MARGIN = re.compile(r"^\s*(?:\| )+(?:  )?|^\s*\|\s?$")
-_GROUP_RULE = re.compile(r"^\s*(?:\| )*\+[-+]+(?: (?:\d+|\.\.\.) -+)?\s*$")
-_LAST = re.compile(r"^((?:[A-Za-z_]\w*\.)*(?:<locals>\.)?[A-Za-z_]\w*(?:\(\w+\))?)(?::(?:\s|$)(.*))?$", re.DOTALL)
-_EXCEPTION_WORD = re.compile(
+_ANSI = lazy(rb"\x1b\[[0-9;?]*[A-Za-z]|\x00")
+LEADING_COLOUR = lazy(rb"(?:\x1b\[[0-9;?]*[A-Za-z]|\x00)+")
+_FRAME = lazy(r'File "([^"\n]{1,1000})", line (\d{1,9})(?:, in (.{1,300}?))?\s*$')
+_RICH_FRAME = lazy(r"^[│|]\s(\S{1,1000}):(\d{1,9}) in (\S{1,200})")
+_MARGIN = lazy(r"^\s*(?:\| )+(?:  )?|^\s*\|\s?$")
+_GROUP_RULE = lazy(r"^\s*(?:\| )*\+[-+]+(?: (?:\d+|\.\.\.) -+)?\s*$")
+_LAST = lazy(r"^((?:[A-Za-z_]\w*\.)*(?:<locals>\.)?[A-Za-z_]\w*(?:\(\w+\))?)(?::(?:\s|$)(.*))?$", re.DOTALL)
+_EXCEPTION_WORD = lazy(
     r"(?:Error|Exception|Interrupt|Exit|Warning|Fault|Failure|Timeout|Iteration|Expired|Empty|Full|Invalid|NotFound|Aborted|"
     r"Cancelled|Refused|Killed|Unavailable|Denied|OutOfMemory|Mismatch|Group|EnforceNotMet|error|timeout)(?:\(\w+\))?$",
 )
-_NOT_LAST = re.compile(
+_NOT_LAST = lazy(
     r"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|Epoch|Training|Validation|Testing|Loading|Saving|Note|NOTE|Hint|HINT|"
     r"Map|Filter|Iteration|Step|Loss|Warning|Downloading|Traceback|Files?|Rank|Total|Time|Using)$",
 )
 CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
-_WORKER = re.compile(r"Caught (\S{1,120}) in (?:DataLoader worker process (\d{1,6})|pin memory thread|replica)")
-_LIBRARY = re.compile(
+_WORKER = lazy(r"Caught (\S{1,120}) in (?:DataLoader worker process (\d{1,6})|pin memory thread|replica)")
+_LIBRARY = lazy(
     r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|[/\\]python\d\.\d+[/\\](?:lib|encodings|asyncio|multiprocessing)[/\\]"
     r"|^<|[/\\]torch[/\\](?:nn|distributed|utils|autograd|cuda|optim|multiprocessing|_\w+|\w+\.py)"
     r"|[/\\]bin[/\\][\w\-]+$",
 )
-_CAUGHT_TEXT = re.compile(
+_CAUGHT_TEXT = lazy(
     r"(?i)error|exception|fail|retr(?:y|ies)|could ?n.t|could not|unable|skipp|timed? ?out|reconnect|suppress",
 )
-_SWALLOWED = re.compile(
+_SWALLOWED = lazy(
     r"^\s*(?:Exception ignored (?:in|on|while)|--- Logging error ---|Error in atexit\._run_exitfuncs|Error in sys\.excepthook)",
 )
 _QUIET_LEVELS = frozenset({"DEBUG", "TRACE", "INFO", "NOTICE", "WARNING", "WARN", "SUCCESS"})

@@ -5,12 +5,12 @@ A fact that the text does not state stays None: a wrong rank is worse than none.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 
 from msgspec import Struct
 
 from firstfault.model.evidence import GlobalRank, GroupRank, LocalRank, Who
+from firstfault.model.lazy import lazy
 from firstfault.readers.prefixes import BAR_END, MOST_SEARCHED, Chain, inner_parts, read_chain
 from firstfault.readers.sourcename import read_name
 from firstfault.readers.stamps import Stamp, better, build_stamp
@@ -20,32 +20,28 @@ FIRST_LINES = 120
 SPREAD_LINES = 240
 MOST_EVIDENCE = 4000
 
-_ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
-_TASK = re.compile(rb"\s{0,6}(?:P\d+ +)?(\d{1,6}): ")
-_LABEL = re.compile(rb"([A-Za-z0-9][\w.\-]{0,100}): ?")
-_COMPOSE = re.compile(rb"([A-Za-z0-9][\w.\-]{0,100}) +\| ")
-_STERN = re.compile(rb"([a-z0-9][a-z0-9.]*-[a-z0-9.\-]{2,250}) [a-z0-9][a-z0-9.\-]{0,62} ")
-_DATED_LABEL = re.compile(rb"\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ([A-Za-z0-9][\w.\-]{0,100}): ")
-_NOT_HOSTS = re.compile(
+_ANSI = lazy(rb"\x1b\[[0-9;?]*[A-Za-z]")
+_TASK = lazy(rb"\s{0,6}(?:P\d+ +)?(\d{1,6}): ")
+_LABEL = lazy(rb"([A-Za-z0-9][\w.\-]{0,100}): ?")
+_COMPOSE = lazy(rb"([A-Za-z0-9][\w.\-]{0,100}) +\| ")
+_STERN = lazy(rb"([a-z0-9][a-z0-9.]*-[a-z0-9.\-]{2,250}) [a-z0-9][a-z0-9.\-]{0,62} ")
+_DATED_LABEL = lazy(rb"\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ([A-Za-z0-9][\w.\-]{0,100}): ")
+_NOT_HOSTS = lazy(
     rb"(?i)(?:debug|info|notice|warning|warn|error|critical|fatal|traceback|epoch|step|iter\w*|loss|rank\d*|train\w*|valid\w*|"
     rb"eval\w*|test\w*|loading|saving|srun|slurmstepd|note|hint|file|frame|\d+|.*(?:error|exception))$",
 )
 _SCHEDULER = (b"srun: ", b"slurmstepd: ", b"sbatch: ")
-_LEVEL_WORDS = re.compile(rb"(?i)(?:debug|info|notice|warning|warn|error|critical|fatal|epoch|step|iter\w*)$")
-_LIKE_HOST = re.compile(rb"[\d.\-]")
-_ADDRESS = re.compile(rb"(?:\d{1,3}\.){3}\d{1,3}$")
-_ROLE = re.compile(rb"\[([A-Za-z_]{3,20})\d{1,4}\]:")
-_STREAM = re.compile(rb"\[rank\d{1,6}\]:(?![ \n]|\[[EWIF][ \d]|[EWIFV]\d{4} |$)")
-_AGREES = re.compile(
-    rb"\s{0,6}(\d{1,6}): .{0,80}?(?:\[rank(\d{1,6})\]:|\brank ?[=:] ?(\d{1,6})\b|GLOBAL_RANK: (\d{1,6}))"
-)
-_AGENT = re.compile(
+_LEVEL_WORDS = lazy(rb"(?i)(?:debug|info|notice|warning|warn|error|critical|fatal|epoch|step|iter\w*)$")
+_LIKE_HOST = lazy(rb"[\d.\-]")
+_ADDRESS = lazy(rb"(?:\d{1,3}\.){3}\d{1,3}$")
+_ROLE = lazy(rb"\[([A-Za-z_]{3,20})\d{1,4}\]:")
+_STREAM = lazy(rb"\[rank\d{1,6}\]:(?![ \n]|\[[EWIF][ \d]|[EWIFV]\d{4} |$)")
+_AGREES = lazy(rb"\s{0,6}(\d{1,6}): .{0,80}?(?:\[rank(\d{1,6})\]:|\brank ?[=:] ?(\d{1,6})\b|GLOBAL_RANK: (\d{1,6}))")
+_AGENT = lazy(
     rb"torch[./]distributed[./](?:run|elastic|launcher)|torchrun|\[default\d+\]:|deepspeed\.launcher|launch\.py:\d+:main"
 )
-_WORLD = re.compile(rb"(?i)(?:world[ _]size\s?[=:]\s?|Starting with |MEMBER: \d+/)(\d{1,6})\b")
-_KEY_VALUE = re.compile(
-    rb"(?:^|[\s,(\[|])(?:global_)?rank ?[=:] ?(\d{1,6})[,|\s)\]].{0,200}?\b(?:epoch|step|iter|loss)"
-)
+_WORLD = lazy(rb"(?i)(?:world[ _]size\s?[=:]\s?|Starting with |MEMBER: \d+/)(\d{1,6})\b")
+_KEY_VALUE = lazy(rb"(?:^|[\s,(\[|])(?:global_)?rank ?[=:] ?(\d{1,6})[,|\s)\]].{0,200}?\b(?:epoch|step|iter|loss)")
 
 
 class SourceProfile(Struct, frozen=True):

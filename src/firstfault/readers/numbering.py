@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from firstfault.model.lazy import lazy
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = lazy(r"\d+")
 FEWEST = 2
 """Files of one pattern from which on a numbering is believed."""
 WIDEST = 20_000

@@ -5,12 +5,13 @@ Takes only what the text states; which label style a whole source has is told by
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from firstfault.model.lazy import lazy
 from firstfault.readers.stamps import match_stamp
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable
 
     from firstfault.readers.identity import SourceProfile
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 MOST_TOKENS = 16
 LEVELS = rb"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS|ALWAYS)"
 
-_SKIP = re.compile(rb"(?:[ \t\x00]|\x1b\[[0-9;?]*[A-Za-z])+")
-_BRACKET = re.compile(
+_SKIP = lazy(rb"(?:[ \t\x00]|\x1b\[[0-9;?]*[A-Za-z])+")
+_BRACKET = lazy(
     rb"\[(?:"
     rb"rank(?P<stream>\d{1,6})\]: ?"
     rb"|(?P<role>[A-Za-z_]{3,20})(?P<local>\d{1,4})\]:"
@@ -38,37 +39,37 @@ _BRACKET = re.compile(
     rb"|(?P<name>[A-Za-z_][\w.\-]{0,60})\](?::? |(?=\[)| - )"
     rb")",
 )
-_C10_TIME = re.compile(rb"\[(?=[IWEFV]\d{3,4} )")
-_CLOSE = re.compile(rb"[^\]\n]{0,80}?\]:? ?")
-_NEMO_REST = re.compile(rb" [\w\-.<>]{1,80}:\d{1,6}(?: rank:(?P<rank>\d{1,6}))?\] ?")
-_GLOG_REST = re.compile(rb" {1,7}\d{1,20} \S{1,300}?:\d{1,6}\] ?")
-_HOST_PROCESS = re.compile(rb" (?P<host>[A-Za-z0-9][\w.\-]{0,100}) (?:kernel|[\w.\-/()]{1,60}\[(?P<pid>\d{1,8})\]): ?")
-_CRI = re.compile(rb" (?:stdout|stderr) [FP] ")
-_NCCL = re.compile(
+_C10_TIME = lazy(rb"\[(?=[IWEFV]\d{3,4} )")
+_CLOSE = lazy(rb"[^\]\n]{0,80}?\]:? ?")
+_NEMO_REST = lazy(rb" [\w\-.<>]{1,80}:\d{1,6}(?: rank:(?P<rank>\d{1,6}))?\] ?")
+_GLOG_REST = lazy(rb" {1,7}\d{1,20} \S{1,300}?:\d{1,6}\] ?")
+_HOST_PROCESS = lazy(rb" (?P<host>[A-Za-z0-9][\w.\-]{0,100}) (?:kernel|[\w.\-/()]{1,60}\[(?P<pid>\d{1,8})\]): ?")
+_CRI = lazy(rb" (?:stdout|stderr) [FP] ")
+_NCCL = lazy(
     rb"(?!\d{4}-\d\d-\d\dT)(?P<host>[A-Za-z0-9][\w.\-]{0,100}):(?P<pid>\d{1,8}):\d{1,8} \[(?P<device>-?\d{1,3})\] "
 )
-_RAY = re.compile(
+_RAY = lazy(
     rb"\((?:(?P<actor>[A-Za-z_][^()\n=]{0,80}?),? )?(?:rank=(?P<rank>\d{1,6}), ?)?pid=(?P<pid>\d{1,8})(?:, ip=(?P<ip>[\w.:]{3,45}))?\)(?:\x1b\[[0-9;]*m)* ?"
 )
-_PAREN_RANK = re.compile(rb"\((?:RANK|[Rr]ank):? ?(?P<rank>\d{1,6})\):? ?")
-_PAREN_FILE = re.compile(rb"\([\w.\-]{1,80}\.py:? ?\d{1,6}\):? ?")
-_LEVEL = re.compile(rb"(?P<level>" + LEVELS + rb")(?::[\w.\-]{1,120}:|\s{0,6}[:|] ?|\s{1,6}-\s|\s{1,2}(?=[\[(]))")
-_LEVEL_BARE = re.compile(rb"(?P<level>" + LEVELS + rb")\s{1,6}")
-_COMPOSER = re.compile(rb"rank(?P<rank>\d{1,6})\[(?P<pid>\d{1,8})\]\[[\w\- ]{1,60}\]: ")
-_RANK_WORD = re.compile(rb"[Rr]ank ?(?P<rank>\d{1,6}) ?(?:: |\| |- |\] )")
-_NAME = re.compile(rb"[A-Za-z_][\w.\-]{0,100}(?:: (?=\[" + LEVELS + rb"\])| - | \| |:(?=[\w./]{1,80}:\d{1,6}[: ]))")
-_CALL_SITE = re.compile(rb"[\w.<>/\-]{1,120}:(?:[\w<>.]{1,80}:)?\d{1,6}(?: - | \| |: | )")
-_SEPARATOR = re.compile(rb"(?:-{1,2}|\||>>|:|=>|,|\])(?: |$)")
-_KMSG = re.compile(rb"<\d{1,3}>")
-_LABEL = re.compile(rb"(?P<label>[A-Za-z0-9][\w.\-]{0,100}): ?")
-_TASK = re.compile(rb"(?:P\d+ +)?(?P<task>\d{1,6}): ?")
-_COMPOSE = re.compile(rb"(?P<label>[A-Za-z0-9][\w.\-]{0,100}) +\| ?")
-_STERN = re.compile(rb"(?P<label>[a-z0-9][a-z0-9.\-]{2,252}) [a-z0-9][a-z0-9.\-]{0,62} ")
-_JSON_TEXT = re.compile(rb'"(?:message|msg|log|textPayload|text)"\s?:\s?"')
-_JSON_TIME = re.compile(rb'"(?:@timestamp|timestamp|time|ts|asctime|eventTime)"\s?:\s?"')
-_JSON_LEVEL = re.compile(rb'"(?:level|levelname|severity)"\s?:\s?"(?P<level>[A-Za-z]{1,10})"')
-_JSON_RANK = re.compile(rb'"(?P<local>local_)?(?:global_)?rank"\s?:\s?"?(?P<rank>\d{1,6})')
-_JSON_HOST = re.compile(rb'"(?:host|hostname|node_name)"\s?:\s?"(?P<host>[\w.\-]{1,253})"')
+_PAREN_RANK = lazy(rb"\((?:RANK|[Rr]ank):? ?(?P<rank>\d{1,6})\):? ?")
+_PAREN_FILE = lazy(rb"\([\w.\-]{1,80}\.py:? ?\d{1,6}\):? ?")
+_LEVEL = lazy(rb"(?P<level>" + LEVELS + rb")(?::[\w.\-]{1,120}:|\s{0,6}[:|] ?|\s{1,6}-\s|\s{1,2}(?=[\[(]))")
+_LEVEL_BARE = lazy(rb"(?P<level>" + LEVELS + rb")\s{1,6}")
+_COMPOSER = lazy(rb"rank(?P<rank>\d{1,6})\[(?P<pid>\d{1,8})\]\[[\w\- ]{1,60}\]: ")
+_RANK_WORD = lazy(rb"[Rr]ank ?(?P<rank>\d{1,6}) ?(?:: |\| |- |\] )")
+_NAME = lazy(rb"[A-Za-z_][\w.\-]{0,100}(?:: (?=\[" + LEVELS + rb"\])| - | \| |:(?=[\w./]{1,80}:\d{1,6}[: ]))")
+_CALL_SITE = lazy(rb"[\w.<>/\-]{1,120}:(?:[\w<>.]{1,80}:)?\d{1,6}(?: - | \| |: | )")
+_SEPARATOR = lazy(rb"(?:-{1,2}|\||>>|:|=>|,|\])(?: |$)")
+_KMSG = lazy(rb"<\d{1,3}>")
+_LABEL = lazy(rb"(?P<label>[A-Za-z0-9][\w.\-]{0,100}): ?")
+_TASK = lazy(rb"(?:P\d+ +)?(?P<task>\d{1,6}): ?")
+_COMPOSE = lazy(rb"(?P<label>[A-Za-z0-9][\w.\-]{0,100}) +\| ?")
+_STERN = lazy(rb"(?P<label>[a-z0-9][a-z0-9.\-]{2,252}) [a-z0-9][a-z0-9.\-]{0,62} ")
+_JSON_TEXT = lazy(rb'"(?:message|msg|log|textPayload|text)"\s?:\s?"')
+_JSON_TIME = lazy(rb'"(?:@timestamp|timestamp|time|ts|asctime|eventTime)"\s?:\s?"')
+_JSON_LEVEL = lazy(rb'"(?:level|levelname|severity)"\s?:\s?"(?P<level>[A-Za-z]{1,10})"')
+_JSON_RANK = lazy(rb'"(?P<local>local_)?(?:global_)?rank"\s?:\s?"?(?P<rank>\d{1,6})')
+_JSON_HOST = lazy(rb'"(?:host|hostname|node_name)"\s?:\s?"(?P<host>[\w.\-]{1,253})"')
 _LEVEL_LETTERS = {
     b"D": "DEBUG",
     b"V": "DEBUG",
@@ -333,7 +334,7 @@ _RANK_WORDS = frozenset((b"rank", b"Rank", b"RANK"))
 
 
 _BATCH = (b"slurmstepd: ", b"srun: ")
-_BATCH_TIME = re.compile(rb"CANCELLED AT (?=\d{4}-)")
+_BATCH_TIME = lazy(rb"CANCELLED AT (?=\d{4}-)")
 
 
 def _batch(segment: bytes, at: int, chain: Chain) -> None:
@@ -470,16 +471,14 @@ _BY_BYTE: dict[bytes, Callable[[bytes, int, Chain, SourceProfile], int | None]] 
     b"<": _kmsg,
 }
 
-_OPENED = re.compile(
+_OPENED = lazy(
     rb"[\[(](?:rank\d{1,6}\]:|default\d{1,4}\]:|\d{1,6},\d{1,6}\]<std\w{2,4}>:"
     rb"|[IWEFV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{9})? {1,2}?[^\s\]]{1,300}?:\d{1,6}\]"
     rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] |NeMo [DIWEC] \d{4}-|(?:DEBUG|INFO|WARNING|ERROR)\|"
     rb"|(?:[A-Za-z_][^()\n=]{0,80}?,? )?(?:rank=\d{1,6}, ?)?pid=\d{1,8}(?:, ip=[\w.:]{3,45})?\))",
 )
-_GLOG = re.compile(rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,7}\d{1,20} \S{1,300}?:\d{1,6}\]")
-_NCCL_INSIDE = re.compile(
-    rb"(?<![\w.\-])[A-Za-z0-9][\w.\-]{0,100}:\d{1,8}:\d{1,8} \[-?\d{1,3}\] (?=\S{1,200} NCCL|NCCL)"
-)
+_GLOG = lazy(rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,7}\d{1,20} \S{1,300}?:\d{1,6}\]")
+_NCCL_INSIDE = lazy(rb"(?<![\w.\-])[A-Za-z0-9][\w.\-]{0,100}:\d{1,8}:\d{1,8} \[-?\d{1,3}\] (?=\S{1,200} NCCL|NCCL)")
 MOST_SEARCHED = 16 * 1024
 
 
@@ -501,5 +500,5 @@ def inner_parts(segment: bytes, begin: int, end: int) -> list[int]:
     return sorted(found)
 
 
-BAR_END = re.compile(rb"\[(?:\d+ days?, )?\d{1,4}:\d\d(?::\d\d)?[<,][^\]\n]{0,300}\]")
+BAR_END = lazy(rb"\[(?:\d+ days?, )?\d{1,4}:\d\d(?::\d\d)?[<,][^\]\n]{0,300}\]")
 """End of a tqdm bar, behind which other text may be glued."""

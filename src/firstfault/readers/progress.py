@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from firstfault.model.evidence import ProgressSample, When
+from firstfault.model.lazy import lazy
 from firstfault.readers.identity import locate
 
 if TYPE_CHECKING:
@@ -33,47 +34,39 @@ _TRIGGERS = (
 )  # fmt: skip
 """Text without which no line is looked at; searched as bytes, since expressions are slow on lines that hold none."""
 _NUMBER = rb"\d[\d,]*(?:\.\d+)?[kMG]?"
-_BAR = re.compile(
-    rb"(\d{1,3})%\|[^|\n]{0,400}\| {0,12}(" + _NUMBER + rb") ?/ ?(" + _NUMBER + rb"|\?) ?\[([^\]\n]{0,400})"
-)
-_OPEN_BAR = re.compile(
-    rb"(?<![\d.])(" + _NUMBER + rb")(?:it|ex|step|steps|batch|batches) \[\d{1,3}:\d\d([^\]\n]{0,400})"
-)
-_RICH = re.compile(
-    rb"Epoch (\d{1,6})(?:/-?\d{1,6})? +(?:\xe2\x94[\x80-\xbf]|\xe2\x95[\x80-\xbf]| )+ ?(\d{1,9})/(\d{1,9}) "
-)
-_KERAS = re.compile(rb"(?:^|[^\d.])(\d{1,9})/(\d{1,9}) (?:\[[=>.]{5,60}\]|(?:\xe2\x94\x81){5,})")
-_MEGATRON = re.compile(rb"\biteration:? {0,9}(\d{1,9}) ?/ {0,9}(\d{1,9}) ?\|")
-_NEMO = re.compile(rb"Training epoch (\d{1,6}), iteration (\d{1,9})/(\d{1,9})")
-_DEEPSPEED = re.compile(rb"\bstep=(\d{1,9}), skipped=|/global_step=(\d{1,9}), RunningAvg")
-_HF = re.compile(rb"\{'loss': '?(?:[\d.e+-]+|nan|inf)'?.{0,400}'epoch': '?([\d.]+)")
-_HF_EVAL = re.compile(rb"\{'eval_loss': ")
-_FAIRSEQ = re.compile(rb"epoch (\d{1,6}): {1,9}(\d{1,9}) ?/ ?(\d{1,9})(?:.{0,600}num_updates[=:] ?(\d{1,9}))?")
-_BRACKETS = re.compile(
+_BAR = lazy(rb"(\d{1,3})%\|[^|\n]{0,400}\| {0,12}(" + _NUMBER + rb") ?/ ?(" + _NUMBER + rb"|\?) ?\[([^\]\n]{0,400})")
+_OPEN_BAR = lazy(rb"(?<![\d.])(" + _NUMBER + rb")(?:it|ex|step|steps|batch|batches) \[\d{1,3}:\d\d([^\]\n]{0,400})")
+_RICH = lazy(rb"Epoch (\d{1,6})(?:/-?\d{1,6})? +(?:\xe2\x94[\x80-\xbf]|\xe2\x95[\x80-\xbf]| )+ ?(\d{1,9})/(\d{1,9}) ")
+_KERAS = lazy(rb"(?:^|[^\d.])(\d{1,9})/(\d{1,9}) (?:\[[=>.]{5,60}\]|(?:\xe2\x94\x81){5,})")
+_MEGATRON = lazy(rb"\biteration:? {0,9}(\d{1,9}) ?/ {0,9}(\d{1,9}) ?\|")
+_NEMO = lazy(rb"Training epoch (\d{1,6}), iteration (\d{1,9})/(\d{1,9})")
+_DEEPSPEED = lazy(rb"\bstep=(\d{1,9}), skipped=|/global_step=(\d{1,9}), RunningAvg")
+_HF = lazy(rb"\{'loss': '?(?:[\d.e+-]+|nan|inf)'?.{0,400}'epoch': '?([\d.]+)")
+_HF_EVAL = lazy(rb"\{'eval_loss': ")
+_FAIRSEQ = lazy(rb"epoch (\d{1,6}): {1,9}(\d{1,9}) ?/ ?(\d{1,9})(?:.{0,600}num_updates[=:] ?(\d{1,9}))?")
+_BRACKETS = lazy(
     rb"(?:(?P<kind>[Ee]poch|Train(?:ing)?|Test|Val(?:id\w*)?|Eval\w*)(?:\((?P<mode>\w{2,10})\))?:?) {0,3}"
     rb"(?:\[? {0,6}(?P<epoch>\d{1,6})(?:/\d{1,6})?\]? {0,3})?[\[(] {0,9}(?P<step>\d{1,9}) ?/ ?(?P<total>\d{1,9})\b",
 )
-_COMPOSER = re.compile(rb"\[epoch=(\d{1,6})(?:/\d{1,6})?\]\[batch=(\d{1,9})(?:/(\d{1,9}))?\]")
-_PLAIN = re.compile(
+_COMPOSER = lazy(rb"\[epoch=(\d{1,6})(?:/\d{1,6})?\]\[batch=(\d{1,9})(?:/(\d{1,9}))?\]")
+_PLAIN = lazy(
     rb"(?i)(?<![\w.-])(?P<name>global[_ ]?steps?|total[_ ]steps?|completed steps?|train(?:ing)?[_ ]?steps?|optimizer[_ ]steps?|"
     rb"steps?|iter(?:ation)?s?|updates?|num_updates)['\"]?(?: (?:is|no\.?))?[ :=#\[]{1,6}(?P<step>\d{1,9})(?![\d.])(?: ?(?:/|of) ?(?P<total>\d{1,9}))?",
 )
-_METRIC = re.compile(
+_METRIC = lazy(
     rb"(?i)loss|\blr\b|learning.?rate|grad|\btok|sample|throughput|it/s|s/it|steps?/s|\bppl|\bacc|mfu|t?flops|\beta\b|elapsed|"
     rb"consumed|speed|\bwps\b|seconds|\btime\b|ms\b",
 )
-_NOT_DONE = re.compile(
+_NOT_DONE = lazy(
     rb"(?i)\bload|resum|restor|skipp|start(?:s|ing)? (?:at|from)|warm.?up|total steps|max_steps|error|fail|timeout|abort|exception"
 )
-_PREPARATION = re.compile(
+_PREPARATION = lazy(
     rb"(?i)download|loading|checkpoint shard|\bmap\b|mapping|generating|grouping|filter|tokeni[sz]|preprocess|pre-process|processing|"
     rb"resolving|fetching|upload|extract|\bsaving|shuffl|index|packing|creating|building|concat|convert|casting|flatten|estimat|"
     rb"reading|caching|capturing|compil|scanning|init|cach|prepar|import|unpack|verif|render|quantiz|calibrat",
 )
-_EVALUATION = re.compile(
-    rb"(?i)\bval|valid|eval|sanity|\btest|predict|inference|generat(?:e|ion)|processed prompts|rollout"
-)
-_PREPARED_UNITS = re.compile(rb"(?i)\d ?(?:[kMGT]i?)?B/s|examples?/s|files?/s|shards?/s|tokens?/s|rows?/s|docs?/s")
+_EVALUATION = lazy(rb"(?i)\bval|valid|eval|sanity|\btest|predict|inference|generat(?:e|ion)|processed prompts|rollout")
+_PREPARED_UNITS = lazy(rb"(?i)\d ?(?:[kMGT]i?)?B/s|examples?/s|files?/s|shards?/s|tokens?/s|rows?/s|docs?/s")
 
 
 class Progress(Struct, frozen=True):
@@ -287,7 +280,7 @@ def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
         ahead = [(next_at, text) for at, text in ahead if (next_at := at if at >= seen else data.find(text, seen)) >= 0]
 
 
-_END = re.compile(rb"[\r\n]")
+_END = lazy(rb"[\r\n]")
 
 
 def _segment_end(data: bytes, at: int) -> int:

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
+from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind
 from firstfault.readers.magic import compression_of
 
@@ -63,21 +64,21 @@ _SOURCE_CODE = frozenset(
 )
 _SETTINGS = frozenset({".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".env", ".properties"})
 _CONTROL = bytes(b for b in range(32) if b not in b"\t\n\r\x1b\x08\x0c\x07") + b"\x7f"
-_KERNEL = re.compile(rb"(?m)^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |.{0,60}\bkernel: )")
-_DMESG_T = re.compile(rb"(?m)^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ")
-_GLOG = re.compile(rb"(?m)^[IWE] ?\d\d:\d\d:\d\d\.\d+ ")
-_AISTORE = re.compile(rb"\bais(?:node|target|proxy)?\b|\bstats:|\[[tp]\[\w+\]|\b[tp]\[[A-Za-z0-9]+\]")
-_AIS_START = re.compile(rb"(?:Started up|Rotated) at \d{4}/\d\d/\d\d ")
-_STACK = re.compile(
+_KERNEL = lazy(rb"(?m)^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |.{0,60}\bkernel: )")
+_DMESG_T = lazy(rb"(?m)^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ")
+_GLOG = lazy(rb"(?m)^[IWE] ?\d\d:\d\d:\d\d\.\d+ ")
+_AISTORE = lazy(rb"\bais(?:node|target|proxy)?\b|\bstats:|\[[tp]\[\w+\]|\b[tp]\[[A-Za-z0-9]+\]")
+_AIS_START = lazy(rb"(?:Started up|Rotated) at \d{4}/\d\d/\d\d ")
+_STACK = lazy(
     rb"(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Python v\d|Traceback for thread|"
     rb'    \S.* \(\S+:\d+\)|  File "[^"\n]+", line \d+(?:,)? in |    \(Python\) File |    \(C\) File |    Arguments:|    Locals:|        )'
 )
-_SCHEDULER = re.compile(
+_SCHEDULER = lazy(
     rb"(?m)^(?:JobId=\d+ |JobID\|| *JobID +|SlurmctldDebug|NodeName=\S+ |PartitionName=| *JOBID +PARTITION|Name: +\S+\nNamespace: |"
     rb"LAST SEEN +TYPE +REASON|NAMESPACE +NAME +READY|NAME +READY +STATUS +RESTARTS)"
 )
-_JSON_LINE = re.compile(rb'^\s*\{.*"(?:message|msg|log|text|event)"\s*:')
-_METRIC_LINE = re.compile(rb'^\s*\{[^{}\n]*"(?:\w*step\w*|\w*iter\w*|\w*loss\w*|epoch)"\s*:\s*[-\d.]')
+_JSON_LINE = lazy(rb'^\s*\{.*"(?:message|msg|log|text|event)"\s*:')
+_METRIC_LINE = lazy(rb'^\s*\{[^{}\n]*"(?:\w*step\w*|\w*iter\w*|\w*loss\w*|epoch)"\s*:\s*[-\d.]')
 
 
 class Sniffed(Struct, frozen=True):

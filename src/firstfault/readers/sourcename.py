@@ -7,11 +7,12 @@ import re
 from msgspec import Struct
 
 from firstfault.model.evidence import GlobalRank, LocalRank, NodeRank, Who
+from firstfault.model.lazy import lazy
 
-_ATTEMPT = re.compile(r"(?:^|/)attempt[_-](\d{1,4})/(\d{1,4})/(?:stdout|stderr|error)[^/]*$")
-_ATTEMPT_FOLDER = re.compile(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
-_RESTART = re.compile(r"(?<![a-z])(?:attempt|restart)[_-]?(\d{1,2})(?!\d)")
-_RANK = re.compile(r"(?:^|(?<=[^a-z]))(?:([a-z]+)([_\-]?))?rank[_\-=.]?(\d{1,6})(?!\d)")
+_ATTEMPT = lazy(r"(?:^|/)attempt[_-](\d{1,4})/(\d{1,4})/(?:stdout|stderr|error)[^/]*$")
+_ATTEMPT_FOLDER = lazy(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
+_RESTART = lazy(r"(?<![a-z])(?:attempt|restart)[_-]?(\d{1,2})(?!\d)")
+_RANK = lazy(r"(?:^|(?<=[^a-z]))(?:([a-z]+)([_\-]?))?rank[_\-=.]?(\d{1,6})(?!\d)")
 _AXES = frozenset(
     [
         "tp",
@@ -34,24 +35,22 @@ _AXES = frozenset(
         "axis",
     ]
 )
-_HOST = re.compile(
+_HOST = lazy(
     r"(?<![A-Za-z0-9])(?!(?:kern|kernel|dmesg|syslog|messages|error|err|log|out|journal|slurm|stderr|stdout)-)"
     r"((?:[a-z][a-z0-9]*[-.])*?"
     r"(?:node|nid|gpu|dgx|hgx|host|compute|gpunode|cn|gn|srv|server)"
     r"(?:-[a-z]{1,3}-?\d{1,6}|[a-z]{1,2}\d{1,4}|-?0\d{1,5}|-?\d{3,6}|(?<=nid)\d+|-\d{1,2}(?=$|[._]))"
     r"|ip-\d+-\d+-\d+-\d+)(?![A-Za-z0-9])",
 )
-_PLAIN_HOST = re.compile(r"(?<![A-Za-z0-9])(node-[a-z])(?![A-Za-z0-9])")
-_HOST_OF_SYSTEM_LOG = re.compile(
+_PLAIN_HOST = lazy(r"(?<![A-Za-z0-9])(node-[a-z])(?![A-Za-z0-9])")
+_HOST_OF_SYSTEM_LOG = lazy(
     r"(?:^|/)(?:(?:dmesg|kern(?:el)?(?:[._-]log)?|syslog|messages|journal(?:ctl)?)[._-](?P<after>[a-z][a-z0-9-]*\d[a-z0-9-]*)"
     r"|(?P<before>[a-z][a-z0-9-]*\d[a-z0-9-]*)[._-](?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?))(?:$|[._])"
 )
 """A machine's own log named after it: here any name with a number is a host."""
-_POD = re.compile(
-    r"(?<![A-Za-z0-9])((?:[a-z0-9]+-)*(?:worker|master|launcher|chief|replica|trainer)-\d{1,5})(?![A-Za-z0-9])"
-)
-_LAST_NUMBER = re.compile(r"[_\-.](?:n|t|task|node)?(\d{1,6})$")
-_ENDINGS = re.compile(r"\.(?:log|txt|out|err|error|stdout|stderr|json|\d{1,2}|gz|zst|xz|bz2)+$")
+_POD = lazy(r"(?<![A-Za-z0-9])((?:[a-z0-9]+-)*(?:worker|master|launcher|chief|replica|trainer)-\d{1,5})(?![A-Za-z0-9])")
+_LAST_NUMBER = lazy(r"[_\-.](?:n|t|task|node)?(\d{1,6})$")
+_ENDINGS = lazy(r"\.(?:log|txt|out|err|error|stdout|stderr|json|\d{1,2}|gz|zst|xz|bz2)+$")
 
 
 class NameFacts(Struct, frozen=True):

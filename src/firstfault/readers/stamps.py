@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from firstfault.model.lazy import lazy
+
+if TYPE_CHECKING:
+    import re
 
 MONTHS = {m: i + 1 for i, m in enumerate((b"jan feb mar apr may jun jul aug sep oct nov dec").split())}
 """Number of a month by its English three-letter name, lower case."""
@@ -14,12 +19,12 @@ _MON = rb"(?P<mon>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _ZONE = rb"(?P<z> ?(?:Z\b|UTC\b|GMT\b|[+-](?:0\d|1[0-4]):?[0-5]\d\b))?"
 _FRACTION = rb"(?:[.,](?P<f>\d{1,9}))?"
 
-ISO = re.compile(
+ISO = lazy(
     rb"(?P<y>(?:19|20)\d\d)(?P<sep>[-/.])(?P<mo>\d\d)(?P=sep)(?P<d>\d\d)[T_ ]{1,2}" + _HMS + _FRACTION + _ZONE,
 )
 """`2026-01-15 14:31:05`, `2026-01-15T14:31:05.123456+00:00`, `2026/02/12 01:10:02`, `2026-11-29_14:18:40`."""
 
-_SLASHED = re.compile(
+_SLASHED = lazy(
     rb"(?P<a>\d{1,2})(?P<sep>[-/.])(?P<b>\d{1,2})(?P=sep)(?P<y>(?:19|20)\d\d),?[ T]"
     + _HMS
     + _FRACTION
@@ -28,10 +33,10 @@ _SLASHED = re.compile(
 )
 """`06/27/2024 21:14:31`, `27.06.2024 21:14:31`: which number is the month is told by other lines of the source."""
 
-_C10 = re.compile(rb"(?P<sev>[IWEFV])(?P<mo>1[0-2]|0?[1-9])(?P<d>[0-3]\d) {1,2}" + _HMS + rb"\.(?P<f>\d{6,9})")
+_C10 = lazy(rb"(?P<sev>[IWEFV])(?P<mo>1[0-2]|0?[1-9])(?P<d>[0-3]\d) {1,2}" + _HMS + rb"\.(?P<f>\d{6,9})")
 """`E513 13:25:57.714781669` (C++), `W1129 14:18:16.233000` (Python, glog): no year."""
 
-_NAMED = re.compile(
+_NAMED = lazy(
     rb"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? )?"
     + _MON
     + rb" {1,2}(?P<d>\d{1,2})(?: (?P<y1>(?:19|20)\d\d))? "
@@ -41,7 +46,7 @@ _NAMED = re.compile(
 )
 """`Jan 15 14:31:05` (syslog), `Thu Jan 15 14:31:05 2026` (dmesg -T, ctime)."""
 
-_DAY_FIRST = re.compile(
+_DAY_FIRST = lazy(
     rb"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), )?(?P<d>\d{1,2})[ /-]"
     + _MON
     + rb"[ /-](?P<y>(?:19|20)\d\d)[ :]"
@@ -51,16 +56,16 @@ _DAY_FIRST = re.compile(
 )
 """`15 Jan 2026 14:02:11 +0000`, `15/Jan/2026:14:02:11 +0000`."""
 
-_SHORT = re.compile(rb"(?P<a>\d\d)/(?P<b>\d\d) " + _HMS + _FRACTION)
+_SHORT = lazy(rb"(?P<a>\d\d)/(?P<b>\d\d) " + _HMS + _FRACTION)
 """`11/29 14:18:40` inside brackets: a date without a year."""
 
-_LETTERED = re.compile(rb"(?P<sev>[IWEF]) " + _HMS + rb"\.(?P<f>\d{6}) ")
+_LETTERED = lazy(rb"(?P<sev>[IWEF]) " + _HMS + rb"\.(?P<f>\d{6}) ")
 """`I 05:22:19.114502 ` of AIStore: the date stands in an hourly line."""
 
-_TIME_ONLY = re.compile(_HMS + _FRACTION + rb"(?![:\d<])")
+_TIME_ONLY = lazy(_HMS + _FRACTION + rb"(?![:\d<])")
 """`14:02:11.330`: a time of day."""
 
-_UPTIME = re.compile(rb"\[ {0,6}(?P<up>\d{1,9}\.\d{6})\]")
+_UPTIME = lazy(rb"\[ {0,6}(?P<up>\d{1,9}\.\d{6})\]")
 """`[ 8123.456789]`: seconds since the kernel started."""
 
 

@@ -5,10 +5,10 @@ Where the text of several processes is mixed without prefixes it says so (`compl
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import Frame, PythonException, Span, Who
+from firstfault.model.lazy import lazy
 from firstfault.readers.frames import (
     CHAINED,
     HEAD,
@@ -46,14 +46,14 @@ MOST_TEXT_LINES = 5000
 MOST_WAIT = 600
 """Lines of other speakers after which a finished exception waits no longer for more of its message."""
 
-_ENDS_MESSAGE = re.compile(
+_ENDS_MESSAGE = lazy(
     r"^(?:\s*\d{1,3}%\||srun: |slurmstepd: |Exception ignored |terminate called |Fatal Python error|Extension modules: |frame #\d|"
     r"\[\w|`Trainer|GPU available|=====|-----|\*\*\*\*\*|Killed$|Epoch \d|WARNING|ERROR|INFO|E\d{4} |W\d{4} |wandb: |Aborted|Segmentation fault|"
     r"[A-Za-z_/.\w\-]+\.py:\d+: \w*Warning: )|\d+%\|",
 )
 _PLAIN = SourceProfile()
-_NUMBERS = re.compile(rb"\d+")
-_REPRINT = re.compile(r"^\s*traceback\s*: ")
+_NUMBERS = lazy(rb"\d+")
+_REPRINT = lazy(r"^\s*traceback\s*: ")
 
 
 class _Said(NamedTuple):

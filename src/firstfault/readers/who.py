@@ -12,11 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LARGEST = 10_000_000
+_SPOKEN = frozenset(
+    "rank global_rank local_rank node_rank group_rank pg_rank pid device worker host pg_guid group".split()  # noqa: SIM905
+)
+"""Fields that tell who is spoken of."""
 
 
 def _number(fields: Mapping[str, str], *names: str) -> int | None:
     for name in names:
-        text = fields.get(name, "").strip()
+        text = fields.get(name)
+        if text is None:
+            continue
+        text = text.strip()
         if text.isascii() and text.isdigit() and int(text) < _LARGEST:
             return int(text)
     return None
@@ -31,6 +38,8 @@ def join_fields(who: Who, fields: Mapping[str, str], *, about: bool) -> Who:
         about: whether the line reports on somebody's death: then its fields win, and where they name a rank, the rank and
             device of the speaker are not those of the one who is spoken of.
     """
+    if _SPOKEN.isdisjoint(fields):
+        return who
     rank, local = _number(fields, "rank", "global_rank"), _number(fields, "local_rank")
     node, group_rank = _number(fields, "node_rank"), _number(fields, "group_rank", "pg_rank")
     pid, device = _number(fields, "pid"), _number(fields, "device")

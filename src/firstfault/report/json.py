@@ -5,15 +5,18 @@ Must not add, drop or reword anything: the bytes follow the model, in its order,
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from firstfault.model.lazy import lazy
+
 if TYPE_CHECKING:
+    import re
+
     from firstfault.redact import Redacted
 
-_UNSAFE = re.compile(
+_UNSAFE = lazy(
     "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|[\U000e0000-\U000e007f]"
 )
 """Characters that JSON allows as they are but that can act on a terminal or hide text from a reader."""

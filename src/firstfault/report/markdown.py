@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
+from firstfault.model.lazy import lazy
 from firstfault.report import phrases
 from firstfault.report.neutral import neutral, shorten
 
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis, Evidence
     from firstfault.redact import Redacted
 
-_MARKUP = re.compile(r"[\\`*\[\]<>|~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.|(?<=\w)@(?=\w)|!(?=\[)")
-_AT_START = re.compile(r"^(\s*)(?:([#+=-])|(\d+)([.)]))")
+_MARKUP = lazy(r"[\\`*\[\]<>|~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.|(?<=\w)@(?=\w)|!(?=\[)")
+_AT_START = lazy(r"^(\s*)(?:([#+=-])|(\d+)([.)]))")
 SIDES = ("storage", "client", "training")
 
 

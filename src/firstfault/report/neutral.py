@@ -5,14 +5,19 @@ Must not shorten what it is given unless asked; it changes how text is shown, ne
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING
 
-_ACTING = re.compile(
+from firstfault.model.lazy import lazy
+
+if TYPE_CHECKING:
+    import re
+
+_ACTING = lazy(
     "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ud800-\udfff]|[\U000e0000-\U000e0fff]"
 )
 """Control, direction, joining, filler and tag characters, and lone surrogates: they act, hide or do not print."""
-_MARKUP = re.compile(r"([\\`*_{}\[\]()<>#+!|~&$^=:@-])")
+_MARKUP = lazy(r"([\\`*_{}\[\]()<>#+!|~&$^=:@-])")
 
 
 def neutral(text: str, *, keep: str = "") -> str:

@@ -5,9 +5,9 @@ Says what the diagnosis holds; must not infer, escape for a format, or shorten l
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Literal
 
+from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from firstfault.model.diagnosis import Action, Diagnosis, Evidence, Time
 
-_HOSTLIST = re.compile(r"[A-Za-z0-9][\w.,\[\]-]*")
+_HOSTLIST = lazy(r"[A-Za-z0-9][\w.,\[\]-]*")
 
 
 def runs(numbers: Iterable[int], *, most: int = 12) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import platform
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,7 +93,9 @@ def _processor() -> bytes:
             head = file.read(8192)
     except OSError:
         head = b""
+    # Not `platform`: loading it takes longer than all else here.
+    machine = os.uname().machine if hasattr(os, "uname") else os.environ.get("PROCESSOR_ARCHITECTURE", "")
     lines = [
         line for line in head.split(b"\n\n")[0].split(b"\n") if line.startswith((b"model name", b"flags", b"Features"))
     ]
-    return b"\n".join([platform.machine().encode(), *lines])
+    return b"\n".join([machine.encode(), *lines])

@@ -153,7 +153,10 @@ class Collector:
     def finish(self) -> Part:
         """What was collected."""
         for (signature, key), fold in self._folds.items():
-            last = [p if isinstance(p, Hit) else self._hit(signature, key, p) for p in fold.last]
+            # The last ones of a short fold are among the first, where they are hits already.
+            made = fold.first[max(0, fold.count - len(fold.last)) :] if fold.count <= FIRST + LAST else []
+            rest = list(fold.last)[len(made) :]
+            last = made + [p if isinstance(p, Hit) else self._hit(signature, key, p) for p in rest]
             self.part.folds[self._plan.ids[signature], key] = Fold(fold.count, fold.first, last)
         self._folds.clear()
         return self.part

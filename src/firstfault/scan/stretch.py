@@ -10,6 +10,7 @@ from firstfault.model.evidence import SourceId
 from firstfault.readers.identity import profile_source
 from firstfault.scan.collect import Collector
 from firstfault.scan.regions import BLOCK, regions
+from firstfault.scan.results import Part
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from firstfault.readers.store import Store
     from firstfault.scan.engines import Engine
     from firstfault.scan.plan import Plan
-    from firstfault.scan.results import Part
 
 STOPPED = "stopped before its end"
 """Damage of a source whose scan was interrupted from the keyboard."""
@@ -48,9 +48,13 @@ def scan_stretch(
     def read(offset: int, buffer: memoryview) -> int:
         return store.read_into(stretch.source, offset, buffer)
 
-    collector = Collector(plan, profile_source(b"", stretch.path))
     try:
         collector = Collector(plan, profile_source(store.head(stretch.source, SAMPLE), stretch.path))
+    except KeyboardInterrupt:
+        return Part(damage=STOPPED)
+    except OSError as error:
+        return Part(damage=_unreadable(error))
+    try:
         for region in regions(read, stretch.start, stretch.end, block_size):
             collector.take(region, engine.propose(region.data, region.size))
             if progress is not None:
@@ -58,8 +62,12 @@ def scan_stretch(
     except KeyboardInterrupt:
         collector.part.damage = STOPPED
     except OSError as error:
-        collector.part.damage = f"could not be read to its end: {error.strerror or error}"
+        collector.part.damage = _unreadable(error)
     else:
         if collector.part.bytes < stretch.end - stretch.start:
             collector.part.damage = "became shorter while it was read"
     return collector.finish()
+
+
+def _unreadable(error: OSError) -> str:
+    return f"could not be read to its end: {error.strerror or error}"

@@ -16,14 +16,20 @@ from firstfault.signatures.errors import SignatureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - the other branch is tested on its own Python
-    import tomli as tomllib
+    from types import ModuleType
 
 HERE = Path(__file__).parent
 TABLES = "tables"
+
+
+def _toml() -> ModuleType:
+    """The parser; loaded here, since signatures come from a pack as a rule."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:  # pragma: no cover - the other branch is tested on its own Python
+        import tomli as tomllib
+    module: ModuleType = tomllib
+    return module
 
 
 def parse_signature(text: str, where: str) -> SignatureFile:
@@ -32,9 +38,10 @@ def parse_signature(text: str, where: str) -> SignatureFile:
     Raises:
         SignatureError: the text is not TOML, or not a signature.
     """
+    toml = _toml()
     try:
-        return msgspec.convert(tomllib.loads(text), SignatureFile)
-    except tomllib.TOMLDecodeError as error:
+        return msgspec.convert(toml.loads(text), SignatureFile)
+    except toml.TOMLDecodeError as error:
         raise SignatureError(where, f"not valid TOML: {error}", "Correct the file at that place") from error
     except msgspec.ValidationError as error:
         raise SignatureError(where, f"not a signature: {error}", "See docs/how-to/add-a-signature.md") from error
@@ -46,9 +53,10 @@ def parse_table(text: str, where: str) -> Table:
     Raises:
         SignatureError: the text is not TOML, or not a table.
     """
+    toml = _toml()
     try:
-        return msgspec.convert(tomllib.loads(text), Table)
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(toml.loads(text), Table)
+    except (toml.TOMLDecodeError, msgspec.ValidationError) as error:
         raise SignatureError(where, f"not a vendor table: {error}", "Compare it with a table that loads") from error
 
 

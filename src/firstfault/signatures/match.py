@@ -9,6 +9,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Role
 
 if TYPE_CHECKING:
@@ -35,13 +36,14 @@ class Match:
     @property
     def fields(self) -> dict[str, str]:
         """Named facts of the line: of the match itself, then of the further expressions, nearest to it."""
-        fields = _groups(self._found)
+        fields = _groups(self._found) if self._found.re.groups else {}
         segment = self._found.string
         for pattern in self._extract:
             found = pattern.search(segment, self.start, self._limit) or pattern.search(segment)
             if found is not None:
-                for name, value in _groups(found).items():
-                    fields.setdefault(name, value)
+                for name, value in found.groupdict().items():
+                    if value is not None and name not in fields:
+                        fields[name] = value.decode("utf-8", "backslashreplace")
         return fields
 
 
@@ -49,7 +51,7 @@ def _compile(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode("utf-8"))
 
 
-QUOTING = re.compile(
+QUOTING = lazy(
     rb"\b(?:Future|Deprecation|User|Runtime|PendingDeprecation|Resource|Syntax|Import|Experimental|Possible)Warning: "
 )
 """Head of a Python warning: what stands behind it in a line is quoted, however much it sounds like an error."""

@@ -18,6 +18,7 @@ from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.findings import Rival
+from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 DETAIL = "torch.collectives_differ"
 """Signature of the check that TORCH_DISTRIBUTED_DEBUG=DETAIL makes before a collective runs."""
-_PAIR = re.compile(r"Rank (\d+) is running collective: .*? but Rank (\d+) is running collective", re.DOTALL)
+_PAIR = lazy(r"Rank (\d+) is running collective: .*? but Rank (\d+) is running collective", re.DOTALL)
 
 
 def ask(scene: Scene) -> Answer | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.order import exact
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from firstfault.analysis.case import Case
     from firstfault.model.evidence import Event, SourceId, When
 
-_FOLDER = re.compile(r"(?:^|/)attempt_(\d+)/")
-_JOB = re.compile(r"^(?:slurm|job|error|err|out|output|log|std(?:out|err))[-_.](\d{4,9})(?=[-_.])", re.IGNORECASE)
+_FOLDER = lazy(r"(?:^|/)attempt_(\d+)/")
+_JOB = lazy(r"^(?:slurm|job|error|err|out|output|log|std(?:out|err))[-_.](\d{4,9})(?=[-_.])", re.IGNORECASE)
 SLACK = 1.0
 """Seconds by which a launcher's line may come before the first line of the attempt that it belongs to."""
 _FAILED = frozenset({Mark.DEATH, Mark.STOP_SIGNAL, Mark.ABORT})

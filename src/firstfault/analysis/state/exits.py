@@ -5,13 +5,13 @@ A fold over lines and lists of exits; it does not say why.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from firstfault.analysis.order import sort_key
 from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,7 @@ SPOKEN = {"hangup": 1, "interrupt": 2, "illegal instruction": 4, "aborted": 6, "
 TOLD = frozenset({1, 2, 10, 15})
 """Signals by which somebody tells a process to stop."""
 MOST_TASKS = 100_000
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_RANGE = lazy(r"(\d+)(?:-(\d+))?")
 
 
 class Exit(Struct, frozen=True, kw_only=True):

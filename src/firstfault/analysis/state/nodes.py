@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+
+from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import GlobalRank
 
 MOST_HOSTS = 100_000
-_ITEM = re.compile(r"([^,\[\]]+)(?:\[([^\]]*)\])?([^,\[\]]*)")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?$")
+_ITEM = lazy(r"([^,\[\]]+)(?:\[([^\]]*)\])?([^,\[\]]*)")
+_RANGE = lazy(r"(\d+)(?:-(\d+))?$")
 
 
 def expand_hosts(text: str) -> tuple[str, ...]:

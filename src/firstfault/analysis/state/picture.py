@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from msgspec import Struct
 
 from firstfault.analysis.scene import Scene
@@ -12,8 +10,9 @@ from firstfault.analysis.state.nodes import Gone, gone_nodes, hosts_of
 from firstfault.analysis.state.standing import Standing, everybody_inside, laggards, nearest_group, standing
 from firstfault.analysis.state.window import Doing, Seen, activity, edges
 from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.lazy import lazy
 
-_NUMBERS = re.compile(r"\d+")
+_NUMBERS = lazy(r"\d+")
 BARRIER = "gloo.monitored_barrier_failed"
 DESYNC = "nccl.desync_laggards"
 HOROVOD = "framework.horovod_stall"

@@ -6,7 +6,6 @@ says nothing.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -14,6 +13,7 @@ from msgspec import Struct
 from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.suspects import harmless
 from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Domain, Mark, Phase, Word
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ BEFORE = 120.0
 """Seconds before the collective began in which a line still counts: a slow read begins before the others wait."""
 LINES = 40
 """Lines before the first line of the hang in which a line without a time stamp counts."""
-_LEFT = re.compile(r"Retry\(total=(\d+)")
+_LEFT = lazy(r"Retry\(total=(\d+)")
 PREPARING = "data.preparing"
 """Signature of progress bars of data preparation."""
 

@@ -5,7 +5,6 @@ Reads events only. A line is kept with the rank and the group that it states; no
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.order import first
 from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import SourceId
 
-DUMP = re.compile(r"[Rr]eceived a (?:dump signal|global timeout)|Observed flight recorder dump signal")
-TOLD = re.compile(r"from {1,2}rank -?\d|from another rank|another rank via")
+DUMP = lazy(r"[Rr]eceived a (?:dump signal|global timeout)|Observed flight recorder dump signal")
+TOLD = lazy(r"from {1,2}rank -?\d|from another rank|another rank via")
 """A dump that somebody else asked for."""
-_SHAPE = re.compile(r"TensorShape=(\[[\d, ]*\])")
-_WORK = re.compile(r"\bWork\w{0,8}\(")
+_SHAPE = lazy(r"TensorShape=(\[[\d, ]*\])")
+_WORK = lazy(r"\bWork\w{0,8}\(")
 """A work as ProcessGroupNCCL prints it; gloo names no work, and the late rank may print the same line as the others."""
-_HAS_ID = re.compile(r"PG ID \d")
+_HAS_ID = lazy(r"PG ID \d")
 ABSENT = 1 << 62
 """Numbers above are (size_t)-1 or memory that was never set."""
 DEFAULT = "0"
