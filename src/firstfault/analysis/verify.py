@@ -62,16 +62,37 @@ class Verifier:
             self._done[key] = self._read_back(span, event.text)
         return self._done[key]
 
-    def _read_back(self, span: Span, text: str) -> tuple[bool, str]:
+    def quote(self, span: Span, most: int) -> tuple[str | None, str]:
+        """The text that stands at a place now, up to a line end and a number of bytes; None and why where there is none."""
+        key = (int(span.source), span.offset, span.line)
+        text, why = None, ""
         try:
-            raw = self._reader.read(span.source, span.offset, max(span.length, 1))
+            raw = self._reader.read(span.source, span.offset, max(min(span.length, most), 1))
+            number = self._line_number(span)
+        except OSError as error:
+            why = f"could not be read again: {error}"
+        else:
+            text = self._decode(raw).lstrip("\r\n").split("\n", 1)[0].strip() or None
+            if text is None:
+                why = "nothing stands at that place now"
+            elif number is not None and number != span.line:
+                text, why = None, f"the place is in line {number}"
+        self._done.setdefault(key, (text is not None, why))
+        return text, why
+
+    def _read_back(self, span: Span, text: str) -> tuple[bool, str]:
+        length = max(span.length, 1)
+        try:
+            raw = self._reader.read(span.source, span.offset, length)
+            number = self._line_number(span)
         except OSError as error:
             return False, f"could not be read again: {error}"
+        if len(raw) < length:
+            return False, "the source ends before that place now"
         again = self._decode(raw)
         head = text.lstrip()[:200]
         if head and head not in again and again.strip()[:200] not in text:
             return False, "the bytes at that place are different now"
-        number = self._line_number(span)
         if number is not None and number != span.line:
             return False, f"the place is in line {number}"
         return True, ""

@@ -178,17 +178,12 @@ class Builder:
         return readings
 
     def _cite_failure(self, failure: Failure) -> list[Evidence]:
-        file = self.paths.get(failure.span.source, "?")
-        text = failure.message or f"exitcode  : {failure.exit_code}"
-        return [
-            Evidence(
-                file=file,
-                line=failure.span.line,
-                column=failure.span.column,
-                text=text[:WINDOW],
-                time=time_of(failure.when),
-            )
-        ]
+        file, span = self.paths.get(failure.span.source, "?"), failure.span
+        text, why = self.verifier.quote(span, WINDOW)
+        if text is None:
+            self.withdrawn[(file, span.line)] = Withdrawn(file=file, line=span.line, why=why)
+            return []
+        return [Evidence(file=file, line=span.line, column=span.column, text=text, time=time_of(failure.when))]
 
     def _timeline(self) -> list[TimelineEntry]:
         case = self.scene.case

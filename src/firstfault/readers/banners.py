@@ -334,6 +334,6 @@ def _cut_error_json(
 def _epoch(stamp: object) -> When:
     try:
         seconds = float(stamp) if isinstance(stamp, (str, int, float)) else 0.0
-    except ValueError:
+    except (ValueError, OverflowError):  # a number of hundreds of digits is an int that no float holds
         return When()
     return When(seconds, seconds + 1, "Z") if 1e8 < seconds < 1e11 else When()

@@ -191,3 +191,11 @@ def test_error_json_of_other_shapes():
         b"[" * 100000,
     ):
         assert read_error_json(data, SOURCE, profile) is None
+
+
+@pytest.mark.parametrize("stamp", [b"9" * 400, b"1e999", b"-1e999", b'"nan"', b"null", b"true"])
+def test_a_nonsense_time_in_an_error_json_is_no_time(stamp):
+    data = b'{"message": "it broke", "timestamp": ' + stamp + b"}"
+    found = read_error_json(data, SOURCE, profile_source(b"", "error.json"))
+    assert found is not None
+    assert not found[0].when.known

@@ -1,6 +1,6 @@
 """What the search for all signatures costs on ordinary text, and which of them set the price.
 
-    python bench/scan/cost.py [--mb 4] [--rounds 12] [--groups] [--each] [--bisect] [--file LOG ...] [--signatures DIR]
+    python bench/scan/price.py [--mb 4] [--rounds 12] [--groups] [--each] [--bisect] [--file LOG ...] [--signatures DIR]
 
 Prints nanoseconds of processor time a byte on one core: of the search for words alone, of it with the proposals handed to
 Python, and of everything up to hits; then whose words stand in the text, since each of those costs about a microsecond.
