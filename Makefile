@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 RUN_STAMP := $(VENV)/.installed
 PYTEST_ARGS ?=
-# How many test processes; a test file stays in one, since its tests share diagnoses.
+# How many test processes; a test file stays in one, since its tests share diagnoses. The lab runs alone: its jobs have time-outs.
 JOBS ?= auto
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
 # PyTorch for the lab: auto (a CPU build, where pip offers one), no, or yes (whatever pip offers, CUDA builds too).
@@ -47,7 +47,8 @@ demo: $(RUN_STAMP)  ## Install into .venv and diagnose the bundled incident.
 	@$(BIN)/firstfault --exit-zero examples/incident/logs
 
 test: lint $(VENV)/.lab-$(LAB)  ## Everything: style, types and imports, then all tests that this machine can run.
-	$(PYTEST) $(PYTEST_ARGS)
+	$(PYTEST) -m "not torch" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m torch tests/lab $(PYTEST_ARGS)
 
 test-core: $(STAMP)  ## The tests that need neither torch, nor a browser, nor root.
 	$(PYTEST) -m "not torch and not browser" $(PYTEST_ARGS)
