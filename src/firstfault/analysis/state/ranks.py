@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.state.exits import integer, tasks_of
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.words import Mark
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from firstfault.analysis.case import Case
     from firstfault.model.evidence import Event, Failure, LocalRank, SourceId, Who
 
-MOST_TASKS = 100_000
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -47,7 +47,6 @@ class Roster:
             if case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
         self.tasks_are_ranks = self._tasks_are_ranks()
-        self._known_tasks = set(self._host_of_task)
         self.single_node = self._is_single_node()
 
     def _learn(self, who: Who, source: SourceId) -> None:
@@ -89,14 +88,8 @@ class Roster:
     def _learn_tasks(self, event: Event) -> None:
         """A scheduler's line about the exit of tasks says on which host they ran."""
         host = event.fields.get("host") or event.who.host
-        text = event.fields.get("tasks") or event.fields.get("task")
-        if host is None or text is None or "[" in host:
-            return
-        for low, high in re.findall(r"(\d+)(?:-(\d+))?", text):
-            last = int(high or low)
-            if last - int(low) < MOST_TASKS:
-                for task in range(int(low), last + 1):
-                    self._host_of_task[task] = host
+        if host is not None and "[" not in host:
+            self._host_of_task.update(dict.fromkeys(tasks_of(event), host))
 
     def _tasks_are_ranks(self) -> bool:
         """Whether the scheduler's tasks are the ranks: as many as ranks, or several on one host (launchers run once a host)."""
@@ -220,5 +213,5 @@ def _short(host: str) -> str:
 
 
 def _integer(fields: Mapping[str, str], name: str) -> int | None:
-    value = fields.get(name)
-    return int(value) if value is not None and value.lstrip("-").isdecimal() and int(value) >= 0 else None
+    value = integer(fields.get(name))
+    return value if value is not None and value >= 0 else None
