@@ -26,8 +26,9 @@ class Roster:
         self.world = world
         self.host_of: dict[GlobalRank, str] = {}
         self.local_of: dict[GlobalRank, LocalRank] = {}
-        self.rank_of_pid: dict[tuple[str | None, int], GlobalRank] = {}
-        self._by_local: dict[tuple[str, LocalRank], GlobalRank] = {}
+        self._by_pid: dict[tuple[str | None, int], set[GlobalRank]] = {}
+        """By short host and process id, and by process id alone over all lines."""
+        self._by_local: dict[tuple[str, LocalRank], set[GlobalRank]] = {}
         self.source_hosts: dict[SourceId, set[str]] = {}
         self.seen: set[GlobalRank] = set()
         self.locals_seen: dict[SourceId, set[LocalRank]] = {}
@@ -57,17 +58,20 @@ class Roster:
         if who.rank is None:
             return
         self.seen.add(who.rank)
-        if who.host is not None and who.host not in LOOPBACK:
-            known = self.host_of.setdefault(who.rank, who.host)
-            if known.split(".")[0] != who.host.split(".")[0]:
-                self._conflicts.add(who.rank)
+        self._place_rank(who.rank, who.host)
         if who.local_rank is not None:
             self.local_of.setdefault(who.rank, who.local_rank)
             if who.host is not None:
-                self._by_local.setdefault((who.host, who.local_rank), who.rank)
+                self._by_local.setdefault((_short(who.host), who.local_rank), set()).add(who.rank)
         if who.pid is not None:
-            self.rank_of_pid.setdefault((who.host, who.pid), who.rank)
-            self.rank_of_pid.setdefault((None, who.pid), who.rank)
+            self._by_pid.setdefault((None, who.pid), set()).add(who.rank)
+            if who.host is not None:
+                self._by_pid.setdefault((_short(who.host), who.pid), set()).add(who.rank)
+
+    def _place_rank(self, rank: GlobalRank, host: str | None) -> None:
+        """Notes on which host a rank runs; a second host for it is a contradiction."""
+        if host is not None and host not in LOOPBACK and _short(self.host_of.setdefault(rank, host)) != _short(host):
+            self._conflicts.add(rank)
 
     def _learn_fields(self, event: Event) -> None:
         rank = _integer(event.fields, "rank")
@@ -82,8 +86,7 @@ class Roster:
             self.source_hosts.setdefault(event.span.source, set()).add(host)
         if rank is not None:
             self.seen.add(GlobalRank(rank))
-            if host is not None and host not in LOOPBACK:
-                self.host_of.setdefault(GlobalRank(rank), host)
+            self._place_rank(GlobalRank(rank), host)
 
     def _learn_tasks(self, event: Event) -> None:
         """A scheduler's line about the exit of tasks says on which host they ran."""
@@ -145,17 +148,24 @@ class Roster:
         local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
         if local is not None:
             host = who.host or self.source_host(source)
-            if host is not None and (host, local) in self._by_local:
-                return self._by_local[(host, local)]
+            joined = None if host is None else _only(self._by_local.get((_short(host), local)))
+            if joined is not None:
+                return joined
             if self.single_node:
                 return GlobalRank(int(local))
         host = who.host or self.source_host(source)
         if host is not None and host in self._only_of_host:
             return self._only_of_host[host]
         pid = who.pid if who.pid is not None else _integer(fields, "pid")
-        if pid is not None:
-            return self.rank_of_pid.get((who.host, pid), self.rank_of_pid.get((None, pid)))
-        return None
+        return None if pid is None else self._rank_of_pid(who.host, pid)
+
+    def _rank_of_pid(self, host: str | None, pid: int) -> GlobalRank | None:
+        """The rank of a process id; on another host, or with several ranks, the same number is another process."""
+        if host is not None and (_short(host), pid) in self._by_pid:
+            return _only(self._by_pid[(_short(host), pid)])
+        rank = _only(self._by_pid.get((None, pid)))
+        known = None if rank is None else self.host_of.get(rank)
+        return None if host is not None and known is not None and _short(known) != _short(host) else rank
 
     def source_host(self, source: SourceId) -> str | None:
         """The one host whose lines a source holds; None where there are none or several."""
@@ -201,6 +211,11 @@ class Roster:
         """The only host that any line of the job names; None where there are several or none."""
         hosts = _by_short_name({h for hs in self.source_hosts.values() for h in hs})
         return next(iter(hosts.values())) if len(hosts) == 1 else None
+
+
+def _only(ranks: set[GlobalRank] | None) -> GlobalRank | None:
+    """The one rank of a join; None where it has none, or several, which contradict each other."""
+    return next(iter(ranks)) if ranks is not None and len(ranks) == 1 else None
 
 
 def _by_short_name(hosts: Iterable[str]) -> dict[str, str]:
