@@ -30,7 +30,7 @@ def decode(raw):
     return raw.decode("utf-8", "backslashreplace")
 
 
-def event(text=TEXT, *, offset=OFFSET, line=LINE, length=len(TEXT)):
+def event(text=TEXT, *, offset=OFFSET, line=LINE, length=24):
     return Event(signature="cuda.error", span=Span(0, offset, length, line, 1), text=text)
 
 

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from firstfault.analysis.state.ranks import Roster
     from firstfault.model.evidence import Failure
 
-SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8, "SIGKILL": 9,
-           "SIGUSR1": 10, "SIGSEGV": 11, "SIGPIPE": 13, "SIGTERM": 15}  # fmt: skip
+SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8,
+           "SIGKILL": 9, "SIGUSR1": 10, "SIGSEGV": 11, "SIGUSR2": 12, "SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15,
+           "SIGXCPU": 24}  # fmt: skip
 SPOKEN = {"hangup": 1, "interrupt": 2, "illegal instruction": 4, "aborted": 6, "bus error": 7, "floating point exception": 8,
-          "killed": 9, "segmentation fault": 11, "terminated": 15}  # fmt: skip
-TOLD = frozenset({1, 2, 10, 15})
-"""Signals by which somebody tells a process to stop."""
+          "killed": 9, "user defined signal 1": 10, "segmentation fault": 11, "user defined signal 2": 12, "terminated": 15}  # fmt: skip
+TOLD = frozenset({1, 2, 10, 12, 15})
+"""Signals by which somebody tells a process to stop; schedulers warn by USR1 or USR2 before a limit."""
 MOST_TASKS = 100_000
+"""Numbers taken from one list: a longer one is damage, and each number costs memory."""
+_INTEGER = lazy(r"-?[0-9]{1,19}")
 _RANGE = lazy(r"(\d+)(?:-(\d+))?")
 
 
@@ -44,6 +47,11 @@ class Exit(Struct, frozen=True, kw_only=True):
         return self.signal is None or self.signal not in TOLD | {9}
 
 
+def integer(text: str | None) -> int | None:
+    """A field as a whole number; None where it is missing or is none."""
+    return int(text) if text is not None and _INTEGER.fullmatch(text) else None
+
+
 def signal_of(event: Event) -> int | None:
     """Signal by which a process is reported to have ended; None where it exited by itself or it is not said."""
     name = event.fields.get("signal", "")
@@ -55,8 +63,9 @@ def signal_of(event: Event) -> int | None:
     spoken = SPOKEN.get(name.lower().removesuffix(" (core dumped)").strip())
     if spoken is not None:
         return spoken
-    if name.isdecimal():
-        return int(name)
+    number = integer(name)
+    if number is not None:
+        return number
     return signal_of_code(event.fields.get("exit_code", ""))
 
 
@@ -65,20 +74,20 @@ def signal_of_code(code: str) -> int | None:
     if ":" in code:
         status, _, by = code.partition(":")
         code = f"-{by}" if by.isdecimal() and int(by) > 0 else status
-    if not code.lstrip("-").isdecimal():
+    number = integer(code)
+    if number is None:
         return None
-    number = int(code)
     if -64 <= number < 0:
         return -number
     return number - 128 if 128 < number <= 128 + 64 else None
 
 
 def numbers(text: str) -> list[int]:
-    """Numbers of a list such as `3,8-15`."""
+    """Numbers of a list such as `3,8-15`; a range with which the list would be too long is left out."""
     found: list[int] = []
     for low, high in _RANGE.findall(text):
         last = int(high) if high else int(low)
-        if last - int(low) < MOST_TASKS:
+        if last - int(low) + len(found) < MOST_TASKS:
             found.extend(range(int(low), last + 1))
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.state.exits import integer, tasks_of
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.words import Mark
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from firstfault.analysis.case import Case
     from firstfault.model.evidence import Event, Failure, LocalRank, SourceId, Who
 
-MOST_TASKS = 100_000
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -26,8 +26,9 @@ class Roster:
         self.world = world
         self.host_of: dict[GlobalRank, str] = {}
         self.local_of: dict[GlobalRank, LocalRank] = {}
-        self.rank_of_pid: dict[tuple[str | None, int], GlobalRank] = {}
-        self._by_local: dict[tuple[str, LocalRank], GlobalRank] = {}
+        self._by_pid: dict[tuple[str | None, int], set[GlobalRank]] = {}
+        """By short host and process id, and by process id alone over all lines."""
+        self._by_local: dict[tuple[str, LocalRank], set[GlobalRank]] = {}
         self.source_hosts: dict[SourceId, set[str]] = {}
         self.seen: set[GlobalRank] = set()
         self.locals_seen: dict[SourceId, set[LocalRank]] = {}
@@ -47,7 +48,6 @@ class Roster:
             if case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
         self.tasks_are_ranks = self._tasks_are_ranks()
-        self._known_tasks = set(self._host_of_task)
         self.single_node = self._is_single_node()
 
     def _learn(self, who: Who, source: SourceId) -> None:
@@ -58,17 +58,20 @@ class Roster:
         if who.rank is None:
             return
         self.seen.add(who.rank)
-        if who.host is not None and who.host not in LOOPBACK:
-            known = self.host_of.setdefault(who.rank, who.host)
-            if known.split(".")[0] != who.host.split(".")[0]:
-                self._conflicts.add(who.rank)
+        self._place_rank(who.rank, who.host)
         if who.local_rank is not None:
             self.local_of.setdefault(who.rank, who.local_rank)
             if who.host is not None:
-                self._by_local.setdefault((who.host, who.local_rank), who.rank)
+                self._by_local.setdefault((_short(who.host), who.local_rank), set()).add(who.rank)
         if who.pid is not None:
-            self.rank_of_pid.setdefault((who.host, who.pid), who.rank)
-            self.rank_of_pid.setdefault((None, who.pid), who.rank)
+            self._by_pid.setdefault((None, who.pid), set()).add(who.rank)
+            if who.host is not None:
+                self._by_pid.setdefault((_short(who.host), who.pid), set()).add(who.rank)
+
+    def _place_rank(self, rank: GlobalRank, host: str | None) -> None:
+        """Notes on which host a rank runs; a second host for it is a contradiction."""
+        if host is not None and host not in LOOPBACK and _short(self.host_of.setdefault(rank, host)) != _short(host):
+            self._conflicts.add(rank)
 
     def _learn_fields(self, event: Event) -> None:
         rank = _integer(event.fields, "rank")
@@ -83,20 +86,13 @@ class Roster:
             self.source_hosts.setdefault(event.span.source, set()).add(host)
         if rank is not None:
             self.seen.add(GlobalRank(rank))
-            if host is not None and host not in LOOPBACK:
-                self.host_of.setdefault(GlobalRank(rank), host)
+            self._place_rank(GlobalRank(rank), host)
 
     def _learn_tasks(self, event: Event) -> None:
         """A scheduler's line about the exit of tasks says on which host they ran."""
         host = event.fields.get("host") or event.who.host
-        text = event.fields.get("tasks") or event.fields.get("task")
-        if host is None or text is None or "[" in host:
-            return
-        for low, high in re.findall(r"(\d+)(?:-(\d+))?", text):
-            last = int(high or low)
-            if last - int(low) < MOST_TASKS:
-                for task in range(int(low), last + 1):
-                    self._host_of_task[task] = host
+        if host is not None and "[" not in host:
+            self._host_of_task.update(dict.fromkeys(tasks_of(event), host))
 
     def _tasks_are_ranks(self) -> bool:
         """Whether the scheduler's tasks are the ranks: as many as ranks, or several on one host (launchers run once a host)."""
@@ -152,17 +148,24 @@ class Roster:
         local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
         if local is not None:
             host = who.host or self.source_host(source)
-            if host is not None and (host, local) in self._by_local:
-                return self._by_local[(host, local)]
+            joined = None if host is None else _only(self._by_local.get((_short(host), local)))
+            if joined is not None:
+                return joined
             if self.single_node:
                 return GlobalRank(int(local))
         host = who.host or self.source_host(source)
         if host is not None and host in self._only_of_host:
             return self._only_of_host[host]
         pid = who.pid if who.pid is not None else _integer(fields, "pid")
-        if pid is not None:
-            return self.rank_of_pid.get((who.host, pid), self.rank_of_pid.get((None, pid)))
-        return None
+        return None if pid is None else self._rank_of_pid(who.host, pid)
+
+    def _rank_of_pid(self, host: str | None, pid: int) -> GlobalRank | None:
+        """The rank of a process id; on another host, or with several ranks, the same number is another process."""
+        if host is not None and (_short(host), pid) in self._by_pid:
+            return _only(self._by_pid[(_short(host), pid)])
+        rank = _only(self._by_pid.get((None, pid)))
+        known = None if rank is None else self.host_of.get(rank)
+        return None if host is not None and known is not None and _short(known) != _short(host) else rank
 
     def source_host(self, source: SourceId) -> str | None:
         """The one host whose lines a source holds; None where there are none or several."""
@@ -210,6 +213,11 @@ class Roster:
         return next(iter(hosts.values())) if len(hosts) == 1 else None
 
 
+def _only(ranks: set[GlobalRank] | None) -> GlobalRank | None:
+    """The one rank of a join; None where it has none, or several, which contradict each other."""
+    return next(iter(ranks)) if ranks is not None and len(ranks) == 1 else None
+
+
 def _by_short_name(hosts: Iterable[str]) -> dict[str, str]:
     """Hosts by their name without the domain; of several forms of one host the shortest is shown."""
     return {_short(h): h for h in sorted(hosts, key=lambda h: (-len(h), h))}
@@ -220,5 +228,5 @@ def _short(host: str) -> str:
 
 
 def _integer(fields: Mapping[str, str], name: str) -> int | None:
-    value = fields.get(name)
-    return int(value) if value is not None and value.lstrip("-").isdecimal() and int(value) >= 0 else None
+    value = integer(fields.get(name))
+    return value if value is not None and value >= 0 else None

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.analysis.order import first
+from firstfault.analysis.state.exits import integer
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import SourceId
 
 DUMP = lazy(r"[Rr]eceived a (?:dump signal|global timeout)|Observed flight recorder dump signal")
 TOLD = lazy(r"from {1,2}rank -?\d|from another rank|another rank via")
@@ -97,11 +97,8 @@ class Spoken(Struct, frozen=True, kw_only=True):
 
 def number(fields: dict[str, str], name: str) -> int | None:
     """A field as a number; None where it is missing or was never set by the program."""
-    value = fields.get(name)
-    if value is None or not value.lstrip("-").isdecimal():
-        return None
-    parsed = int(value)
-    return parsed if -1 <= parsed < ABSENT else None
+    parsed = integer(fields.get(name))
+    return parsed if parsed is not None and -1 <= parsed < ABSENT else None
 
 
 def _group(event: Event) -> tuple[str | None, str | None]:
@@ -244,8 +241,3 @@ def earliest(events: Iterable[Event]) -> Event | None:
         if chosen is None or first(event, chosen) is True:
             chosen = event
     return chosen
-
-
-def sources_of(events: Iterable[Event]) -> set[SourceId]:
-    """Sources in which some events stand."""
-    return {e.span.source for e in events}
