@@ -34,9 +34,10 @@ def last_words(
     """The last line of each rank before anybody timed out; ranks that said nothing are left out."""
     found: dict[GlobalRank, Event] = {}
     for rank in ranks:
-        for source, profile in profiles.items():
-            own = scene.roster.rank_of(profile.who, source, {}) == rank
-            event = _last_of(scene, rank, store, clocks[source], own=own)
+        own = {s for s, profile in profiles.items() if scene.roster.rank_of(profile.who, s, {}) == rank}
+        # A rank's own file knows best; a common one may hold no more of it than a warning.
+        for source in sorted(profiles, key=lambda s: (s not in own, s)):
+            event = _last_of(scene, rank, store, clocks[source], own=source in own)
             if event is not None:
                 found[rank] = event
                 break
