@@ -122,9 +122,6 @@ def test_the_tutorial_points_at_the_line_that_it_names():
     assert "FileNotFoundError" in (ROOT / file).read_text(encoding="utf-8").split("\n")[int(number) - 1]
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("firstfault.pipelines.diagnose") is None, reason="the pipeline is not in this build"
-)
 def test_the_example_runs():
     out = subprocess.run(
         [sys.executable, str(ROOT / "examples" / "api.py")], capture_output=True, text=True, check=True, timeout=120

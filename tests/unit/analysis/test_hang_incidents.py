@@ -79,12 +79,13 @@ def confidently_wrong(answer, right, ranks):
     return claimed or named
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("kind", KINDS)
+# Before torch 2.4 no line tells of sub-groups and of those that were only told: there the pair cannot be generated.
+TOLD = [(k, v) for k in KINDS for v in VERSIONS if not (k == "pair" and v in {"1.13", "2.1", "2.3"})]
+
+
+@pytest.mark.parametrize(("kind", "version"), TOLD)
 @pytest.mark.parametrize("world", [16, 64])
 def test_generated_incidents_are_right(kind, version, world):
-    if kind == "pair" and version in {"1.13", "2.1", "2.3"}:
-        pytest.skip("no line of that version tells of sub-groups and of those that were only told")
     rng = random.Random(f"{kind} {version} {world}")
     job, right, ranks = build(kind, world, version, rng)
     answer = diagnose(job, rng)
