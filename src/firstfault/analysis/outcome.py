@@ -64,9 +64,15 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
             return Outcome(ended="stopped" if planned else "completed", event=end, why="the run says so")
     if bad or traces.failures or told:
         return Outcome(ended="failed", event=min(bad, key=sort_key, default=None))
-    if any(t.complete for t in case.tracks.values()) and not _stopped(case, events):
+    if _reached(case) and not _stopped(case, events):
         return Outcome(ended="completed", why="progress reached the planned number of steps")
     return Outcome(ended="unknown")
+
+
+def _reached(case: Case) -> bool:
+    """Whether progress reached the planned number of steps, and no other source stopped on the way to the same number."""
+    planned = {t.last.total for t in case.tracks.values() if t.complete}
+    return bool(planned) and all(t.complete for t in case.tracks.values() if t.last.total in planned)
 
 
 def _stopped(case: Case, events: Sequence[Event]) -> bool:
