@@ -9,8 +9,6 @@ from firstfault.analysis.answer import Classes, Named
 from firstfault.model.words import Form, Mark, Phase, Scope
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from firstfault.analysis.case import Case
     from firstfault.analysis.hangs import Hang
     from firstfault.analysis.state.completeness import Completeness
@@ -110,9 +108,3 @@ def classes(case: Case, suspect: Suspect, named: Named, complete: Completeness, 
         phase=phase_of(case, suspect),
         scope=scope_of(suspect, named, complete),
     )
-
-
-def lasting(events: Sequence[Event]) -> float | None:
-    """Seconds between the first and the last of some events; None where not timed."""
-    times = [e.when.earliest for e in events if e.when.earliest is not None]
-    return max(times) - min(times) if len(times) > 1 else None

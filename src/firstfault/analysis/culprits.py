@@ -86,7 +86,7 @@ def first_failed(
         others: fatal suspects explained by the root, whose ranks are the first victims where the root names no rank.
     """
     ranks = suspect.ranks or own
-    if (not ranks and suspect.unplaced == 0) or (not ranks and suspect.nature.blame is not Blame.RANK):
+    if not ranks and (suspect.unplaced == 0 or suspect.nature.blame is not Blame.RANK):
         for other in others:
             if other.nature.fatal and other.ranks:
                 ranks = other.ranks
