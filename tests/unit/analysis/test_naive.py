@@ -51,7 +51,7 @@ def test_an_entry_that_the_launcher_does_not_call_the_root_is_no_reading():
 
 
 def test_a_launcher_is_not_called_wrong_where_nobody_else_is_known():
-    scene = scene_of(event("shared.full", 5), failures=(failure(rank=3, code=1, root=True),))
+    scene = scene_of(event("shared.full", 5), failures=(failure(rank=3, code=1, root=True), failure(rank=4, code=1)))
     answer = ask(scene)
     assert not answer.culprits.ranks
     assert not answer.first_failed.ranks

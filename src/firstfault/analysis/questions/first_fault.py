@@ -149,6 +149,9 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
     named = culprits(scene.case, scene.roster, root, scene.complete)
+    if root is not choice.root:
+        # Who it was follows from the launcher's list, not from the lines themselves.
+        named = replace(named, strength=named.strength.at_most(Strength.SUPPORTED))
     if named.hosts and not named.ranks and nature.blame is Blame.HOST and nature_is_of_one_process(root):
         named = replace(named, ranks=_struck(scene, choice, named.hosts))
     if category is Category.UNKNOWN:
