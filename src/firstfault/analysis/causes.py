@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.order import comparable, exact, first, sort_key
-from firstfault.analysis.suspects import Suspect
+from firstfault.analysis.suspects import Suspect, mentioned
 from firstfault.model.words import Blame, Category, Mark, Strength
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None) -> Choice
             reasons[suspect.nature.key] = by
     if not left:
         left = candidates[:1]
-    root = min(left, key=lambda s: (-s.nature.depth, -s.nature.strength.level, sort_key(s.first), s.nature.key))
+    root = min(left, key=lambda s: (-s.nature.depth, sort_key(s.first), -s.nature.strength.level, s.nature.key))
     explained = []
     rivals = []
     for suspect in ordered:
@@ -99,6 +99,10 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
             return f"{cause.nature.title} is a known reason for it"
         return None
     if case.library.explains(_plain(effect), _plain(cause)) and related(cause, effect):
+        return None
+    if mentioned(effect.first) and not mentioned(cause.first) and cause.first.exception is not None:
+        return "its program only mentioned it and went on; this exception ended it"
+    if mentioned(cause.first) and not mentioned(effect.first) and effect.first.exception is not None:
         return None
     if order is True:
         return "the job had already failed before it"

@@ -10,7 +10,6 @@ from firstfault.model.words import Form, Mark, Phase, Scope
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Sequence
 
     from firstfault.analysis.case import Case
     from firstfault.analysis.hangs import Hang
@@ -111,9 +110,3 @@ def classes(case: Case, suspect: Suspect, named: Named, complete: Completeness, 
         phase=phase_of(case, suspect),
         scope=scope_of(suspect, named, complete),
     )
-
-
-def lasting(events: Sequence[Event]) -> float | None:
-    """Seconds between the first and the last of some events; None where not timed."""
-    times = [e.when.earliest for e in events if e.when.earliest is not None]
-    return max(times) - min(times) if len(times) > 1 else None

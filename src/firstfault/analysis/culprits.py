@@ -94,7 +94,7 @@ def first_failed(
         # A scheduler's order strikes everybody; nobody failed.
         return Named()
     ranks = suspect.ranks or own
-    if (not ranks and suspect.unplaced == 0) or (not ranks and suspect.nature.blame is not Blame.RANK):
+    if not ranks and (suspect.unplaced == 0 or suspect.nature.blame is not Blame.RANK):
         for other in others:
             if other.nature.fatal and other.ranks:
                 ranks = other.ranks

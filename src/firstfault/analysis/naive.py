@@ -58,7 +58,8 @@ def naive_readings(scene: Scene, answer: Answer) -> tuple[Naive, ...]:
             )
     roots = [f for f in scene.failures if f.root]
     wrong = [f for f in roots if f.who.rank is not None and f.who.rank not in blamed]
-    if wrong:
+    if wrong and blamed:
+        # Where nobody is known to be the origin, the launcher may well be right.
         ranks = sorted({f.who.rank for f in wrong if f.who.rank is not None})
         found.append(
             Naive(

@@ -39,15 +39,6 @@ def first(a: Event, b: Event) -> bool | None:
     return None
 
 
-def surely_before(a: Event, b: Event, margin: float = 0.0) -> bool:
-    """Whether `a` came before `b`, by more than `margin` seconds where both are timed."""
-    if first(a, b) is not True:
-        return False
-    if margin and comparable(a.when, b.when) and a.when.latest is not None and b.when.earliest is not None:
-        return b.when.earliest - a.when.latest > margin
-    return True
-
-
 def sort_key(event: Event) -> tuple[float, int, int]:
     """A total order for display: time where known, then place."""
     when = event.when.earliest if event.when.earliest is not None and event.when.dated else float("inf")

@@ -43,6 +43,11 @@ class Traces(Struct, frozen=True, kw_only=True):
     """Lines that say that the run ended as planned."""
 
 
+def ends_it(event: Event, end: Event) -> bool:
+    """Whether an end marker can acquit an event: not an exception that is the last word of another source."""
+    return event.exception is None or event.span.source == end.span.source
+
+
 def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     """How the attempt ended.
 
@@ -59,14 +64,21 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
         after = [e for e in bad if first(e, end) is False]
         unplaced = [e for e in bad if first(e, end) is None]
         killed = [e for e in (*after, *unplaced) if e in traces.deaths or e in traces.hangs]
+        killed += [s.first for s in traces.suspects if not any(ends_it(s.first, other) for other in traces.ends)]
         if not after and not killed:
             planned = case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
             return Outcome(ended="stopped" if planned else "completed", event=end, why="the run says so")
     if bad or traces.failures or told:
         return Outcome(ended="failed", event=min(bad, key=sort_key, default=None))
-    if any(t.complete for t in case.tracks.values()) and not _stopped(case, events):
+    if _reached(case) and not _stopped(case, events):
         return Outcome(ended="completed", why="progress reached the planned number of steps")
     return Outcome(ended="unknown")
+
+
+def _reached(case: Case) -> bool:
+    """Whether progress reached the planned number of steps, and no other source stopped on the way to the same number."""
+    planned = {t.last.total for t in case.tracks.values() if t.complete}
+    return bool(planned) and all(t.complete for t in case.tracks.values() if t.last.total in planned)
 
 
 def _stopped(case: Case, events: Sequence[Event]) -> bool:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstfault.analysis.case import BARE_EXCEPTION, GENERIC_EXCEPTION, Case
+from firstfault.analysis.case import Case
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
 from firstfault.analysis.outcome import Outcome, Traces, outcome
-from firstfault.analysis.state.completeness import Completeness, completeness
+from firstfault.analysis.state.completeness import Completeness, completeness, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
 from firstfault.analysis.state.ranks import Roster
-from firstfault.analysis.suspects import Suspect, group, harmless, nature_of, recovered_retry, went_on
+from firstfault.analysis.suspects import Suspect, group, harmless, nature_of, quiet, recovered_retry, went_on
 from firstfault.model.evidence import Event, Failure
 from firstfault.model.words import Mark, Role
 
@@ -58,9 +58,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
     case = Case(replace(seen.seen, events=events, failures=failures, progress=progress), seen.library)
     facts = job_facts(case, events)
-    stated = facts.get("world_size")
-    world = stated.value if stated is not None and isinstance(stated.value, int) else None
-    roster = Roster(case, events, failures, world)
+    roster = Roster(case, events, failures, world_size(facts))
     ends = tuple(e for e in events if case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP))
     guilty, weak, innocent, effects, teardown = _sort(case, events)
     deaths = tuple(e for e in events if case.has(e, Mark.DEATH) and not _good_exit(e) and not went_on(case, e))
@@ -113,7 +111,7 @@ def _sort(
         elif nature.role is Role.TEARDOWN:
             teardown.append(event)
         elif nature.role is Role.CAUSE:
-            if harmless(event) or recovered_retry(case, event) or went_on(case, event):
+            if harmless(event) or quiet(event) or recovered_retry(case, event) or went_on(case, event):
                 innocent.append(event)
             elif nature.fatal:
                 guilty.append(event)
@@ -124,8 +122,3 @@ def _sort(
 
 def _good_exit(event: Event) -> bool:
     return event.fields.get("exit_code") in {"0", "0:0"}
-
-
-def is_plain_exception(event: Event) -> bool:
-    """Whether an event is an exception that no signature knows."""
-    return event.signature in {GENERIC_EXCEPTION, BARE_EXCEPTION}

@@ -38,9 +38,13 @@ BURST = 30.0
 """Seconds: events of one kind within this of the first are one blow that hit several ranks at once."""
 MACHINES = frozenset({"kernel", "slurm", "kubernetes", "container", "network", "launcher"})
 """Rooms of signatures whose lines speak of machines and schedulers: these do not deal with errors of programs."""
+OWN_WORD = MACHINES | {"nccl", "gloo", "torch", "gpu", "process", "python", "ray", "aistore", "numerics"}
+"""Rooms whose plain lines are the word of a runtime or a machine, not of a program's own logger."""
 HANDLED = lazy(
-    r"(?i)\b(?:optional|fall(?:s|ing)? ?back|will be (?:disabled|skipped|ignored)|disabling|skipp(?:ed|ing) (?:it|this|sample|file|batch)"
-    r"|ignor(?:ed|ing) (?:it|this|sample|file|batch|and)|continuing|using [\w ./-]{1,40} instead|not fatal|non-fatal|recovered)\b"
+    r"(?i)\b(?:optional|fall(?:s|ing)? ?back|(?:is|are|was|will be|kernels|telemetry) (?:disabled|skipped|ignored)|disabling|disabled\b"
+    r"|skipp(?:ed|ing) (?:it|this|sample|file|batch)|ignor(?:ed|ing)\b|continuing|from scratch|without (?:it|lock|locking|telemetry)"
+    r"|using (?:the )?(?:cache|cached|older|previous|last good|step_\w+|default)\b|using [\w ./-]{1,40} instead"
+    r"|not fatal|non-fatal|recovered|reasons? (?:are|is)\b)"
 )
 """Words by which a logger says that an error was dealt with."""
 ELSEWHERE = 60.0
@@ -219,6 +223,24 @@ def harmless(event: Event) -> bool:
         return True
     room = event.signature.split(".", 1)[0]
     return room not in MACHINES and HANDLED.search(event.text) is not None
+
+
+_EXCEPTION_IN_LINE = lazy(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Fault)\b:?")
+_QUIET = lazy(r"^.{0,100}?(?:^|[\s\[|(:-])(?:INFO|DEBUG|TRACE|HINT|NOTE)\b")
+
+
+def mentioned(event: Event) -> bool:
+    """Whether a program's logger only mentions an error: a plain line, neither an exception nor a machine's word.
+
+    The program that writes such a line goes on; what ends it is told by an exception, a signal or an exit.
+    """
+    room = event.signature.split(".", 1)[0]
+    return event.exception is None and room not in OWN_WORD and _EXCEPTION_IN_LINE.search(event.text) is None
+
+
+def quiet(event: Event) -> bool:
+    """Whether a program's logger says it at a level at which nothing is wrong."""
+    return mentioned(event) and _QUIET.search(event.text) is not None
 
 
 def recovered_retry(case: Case, event: Event) -> bool:

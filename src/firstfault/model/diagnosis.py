@@ -156,7 +156,7 @@ class Ranks(Struct, frozen=True, kw_only=True):
     seen_nodes: int = 0
     missing_files: list[str] = []
     witnesses: list[Fact] = []
-    """The statements from which `expected` was taken."""
+    """The statements about the number of ranks; `expected` is None where the ranks seen contradict them."""
 
 
 class CoverageRow(Struct, frozen=True, kw_only=True):

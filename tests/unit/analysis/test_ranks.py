@@ -147,3 +147,19 @@ def test_joins_do_not_depend_on_the_order_of_lines():
         for who in [Roster(case_of(), order, (), None)]
     }
     assert len(answers) == 1
+
+
+def test_the_only_host_that_is_named_is_not_that_of_another_source_in_a_job_of_several_machines():
+    lines = [said(rank=0, local_rank=0, host="n1"), event("gpu.oom", 2, source=1, rank=9)]
+    who = roster(*lines, world=16)
+    assert who.host(lines[0]) == "n1"
+    assert who.host(lines[1]) is None
+
+
+def test_the_only_host_of_a_single_machine_is_that_of_every_line():
+    lines = [
+        said(rank=0, local_rank=0, host="n1"),
+        said(rank=1, local_rank=1, host="n1"),
+        event("gpu.oom", 2, source=1),
+    ]
+    assert roster(*lines, world=2).host(lines[2]) == "n1"

@@ -11,6 +11,7 @@ from firstfault.analysis.causes import Choice, choose, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.suspects import mentioned
 from firstfault.analysis.wording import sentence, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
@@ -47,7 +48,17 @@ def ask(scene: Scene) -> Answer | None:
     choice = choose(scene.case, [_placed(scene, s) for s in pool], scene.hang)
     if choice is None:
         return None
+    if mentioned(choice.root.first) and not _failed(scene):
+        # A settings dump or a hint holds such words too; without any sign of a failure they are only words.
+        return None
     return answer(scene, choice)
+
+
+def _failed(scene: Scene) -> bool:
+    """Whether anything but the suspects' own lines says that the job failed."""
+    return bool(
+        scene.exits or scene.hang or scene.effects or scene.teardown or any(s.first.exception for s in scene.suspects)
+    )
 
 
 def _eligible(scene: Scene, weak: Suspect) -> bool:
@@ -117,6 +128,9 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
     if not owners:
         return root
     hosts = {h for r in owners if (h := scene.roster.host_of_rank(r)) is not None}
+    if root.hosts and hosts and not hosts & set(root.hosts):
+        # The line names another machine than the one on which those ranks ran.
+        return root
     return replace(root, ranks=tuple(sorted(owners)), hosts=tuple(sorted(hosts)) or root.hosts, unplaced=0)
 
 
@@ -160,6 +174,9 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
     named = culprits(scene.case, scene.roster, root, scene.complete)
+    if root is not choice.root:
+        # Who it was follows from the launcher's list, not from the lines themselves.
+        named = replace(named, strength=named.strength.at_most(Strength.SUPPORTED))
     if named.hosts and not named.ranks and nature.blame is Blame.HOST and nature_is_of_one_process(root):
         named = replace(named, ranks=_struck(scene, choice, named.hosts))
     if category is Category.UNKNOWN:

@@ -1,7 +1,7 @@
 """Tells the attempts (starts) of one job apart.
 
 A job is started again by its scheduler (requeue), its launcher (elastic restart) or a person who appends to the
-same file. A start line alone is no new attempt: it must follow a failure, or say that it is a restart.
+same file. A start line alone, even one that speaks of a restart, is no new attempt: it must follow a start and a failure.
 """
 
 from __future__ import annotations
@@ -16,13 +16,15 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from firstfault.analysis.case import Case
     from firstfault.model.evidence import Event, SourceId, When
 
 _FOLDER = lazy(r"(?:^|/)attempt_(\d+)/")
-_JOB = lazy(r"^(?:slurm|job|error|err|out|output|log|std(?:out|err))[-_.](\d{4,9})(?=[-_.])", re.IGNORECASE)
+_NUMBERED = lazy(r"^(slurm|job|error|err|out|output|log|std(?:out|err))[-_.](\d+)(?=[-_.])", re.IGNORECASE)
+_JOB = lazy(r"[1-9]\d{3,8}")
+"""A scheduler's job number: never padded, and of at least four digits, unlike the number of a rank or a node."""
 SLACK = 1.0
 """Seconds by which a launcher's line may come before the first line of the attempt that it belongs to."""
 _FAILED = frozenset({Mark.DEATH, Mark.STOP_SIGNAL, Mark.ABORT})
@@ -36,16 +38,17 @@ class Attempts:
         for event in case.events:
             by_source.setdefault(event.span.source, []).append(event)
         self._folder = {s: _folder_attempt(path) for s, path in case.paths.items()}
-        jobs = {s: _job_of(path) for s, path in case.paths.items()}
+        jobs = _jobs(case.paths)
         several = sorted({j for j in jobs.values() if j is not None})
         if len(several) > 1:
             # Files of several jobs of one scheduler: each job is an attempt, the higher number the later one.
             self._folder = {s: several.index(j) if j is not None else len(several) - 1 for s, j in jobs.items()}
-        numbers = [f for f in self._folder.values() if f is not None]
-        self._lowest = min(numbers, default=0)
+        numbers = sorted({f for f in self._folder.values() if f is not None})
+        # By place among those that are there: a number that is far off (a date, a damaged name) makes no attempts between.
+        self._number_of = {f: n for n, f in enumerate(numbers, start=1)}
         self.cuts = {s: boundaries(case, es) for s, es in by_source.items() if self._folder.get(s) is None}
-        self._longest = max((self.cuts[s] for s in sorted(self.cuts)), key=len, default=[])
-        self.total = max([1, len(self._longest) + 1, *(n - self._lowest + 1 for n in numbers)])
+        longest = max((self.cuts[s] for s in sorted(self.cuts)), key=len, default=[])
+        self.total = max(1, len(longest) + 1, len(numbers))
         self._starts = self._start_times(case)
 
     def _start_times(self, case: Case) -> dict[int, float]:
@@ -76,7 +79,7 @@ class Attempts:
     def _place(self, source: SourceId, offset: int) -> int | None:
         folder = self._folder.get(source)
         if folder is not None:
-            return folder - self._lowest + 1
+            return self._number_of[folder]
         cuts = self.cuts.get(source, [])
         if len(cuts) + 1 == self.total:
             return 1 + sum(1 for cut in cuts if cut.span.offset <= offset)
@@ -90,8 +93,8 @@ class Attempts:
 def boundaries(case: Case, events: Sequence[Event]) -> list[Event]:
     """Events of one source at which a new attempt begins, in order.
 
-    A line with mark `attempt` begins one where the job had started before it; a line with mark `start` begins one
-    where a process was reported dead or stopped since the last beginning. Start lines of several ranks are one start.
+    A line with mark `attempt` or `start` begins one where the job had started before it and a process was reported dead
+    or stopped since. Start lines of several ranks are one start.
     """
     found: list[Event] = []
     failed = False
@@ -114,10 +117,16 @@ def boundaries(case: Case, events: Sequence[Event]) -> list[Event]:
     return found
 
 
-def _job_of(path: str) -> int | None:
-    """Job number in the name of a scheduler's output file; None where there is none."""
-    found = _JOB.search(path.rsplit("/", 1)[-1].rsplit("!", 1)[-1])
-    return int(found.group(1)) if found else None
+def _jobs(paths: Mapping[SourceId, str]) -> dict[SourceId, int | None]:
+    """Job numbers in the names of a scheduler's output files; None where there is none.
+
+    Where names of one kind also hold numbers that can be no job's (`log_0001`, `out_7`), all of them count ranks or nodes.
+    """
+    found = {s: _NUMBERED.search(path.rsplit("/", 1)[-1].rsplit("!", 1)[-1]) for s, path in paths.items()}
+    counters = {m.group(1).lower() for m in found.values() if m is not None and not _JOB.fullmatch(m.group(2))}
+    return {
+        s: int(m.group(2)) if m is not None and m.group(1).lower() not in counters else None for s, m in found.items()
+    }
 
 
 def _folder_attempt(path: str) -> int | None:

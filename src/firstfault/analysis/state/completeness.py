@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event
 
 NOT_MORE_THAN = 1_000_000
-"""A larger world size is a misread number."""
+"""A world size from here on is a misread number."""
 
 
 class Completeness(Struct, frozen=True, kw_only=True):
@@ -32,6 +32,7 @@ class Completeness(Struct, frozen=True, kw_only=True):
     hosts: tuple[str, ...]
     missing_files: tuple[str, ...]
     witnesses: tuple[JobFact, ...]
+    """Statements about the number of ranks, also those that the ranks seen contradict."""
 
 
 def group_size(event: Event) -> int | None:
@@ -50,14 +51,18 @@ def group_size(event: Event) -> int | None:
     return large // small
 
 
+def world_size(facts: dict[str, JobFact]) -> int | None:
+    """The stated number of ranks; None where it is not stated or cannot be one."""
+    stated = facts.get("world_size")
+    if stated is None or not isinstance(stated.value, int) or not 0 < stated.value < NOT_MORE_THAN:
+        return None
+    return stated.value
+
+
 def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Completeness:
     """Expected and seen ranks, nodes and files of one attempt."""
     stated = facts.get("world_size")
-    world = (
-        stated.value
-        if stated is not None and isinstance(stated.value, int) and 0 < stated.value < NOT_MORE_THAN
-        else None
-    )
+    world = world_size(facts)
     nodes = facts.get("nodes")
     per_node = facts.get("ranks_per_node")
     if world is None and nodes is not None and per_node is not None:
@@ -65,7 +70,7 @@ def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Compl
         world = product if 0 < product < NOT_MORE_THAN else None
     sizes = [s for s in (group_size(e) for e in case.events) if s is not None]
     highest = max((int(r) + 1 for r in roster.seen), default=0)
-    at_least = max([highest, *sizes, 0])
+    at_least = max([highest, *sizes])
     if world is not None and world < highest:
         world = None
     silent: tuple[GlobalRank, ...] = ()

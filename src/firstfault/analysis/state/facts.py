@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.model.evidence import Event
+from firstfault.model.evidence import Event, Who
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,9 +57,18 @@ def _typed(name: str, value: str) -> str | int | None:
 
 
 def _winner(name: str, values: dict[str | int, list[Event]]) -> JobFact:
-    def weight(item: tuple[str | int, list[Event]]) -> tuple[int, int, int]:
+    # The lines that are kept of one flood all carry its whole count: each stands for its share of it.
+    kept = Counter(_flood(e) for events in values.values() for e in events)
+
+    def weight(item: tuple[str | int, list[Event]]) -> tuple[float, int, int]:
         events = item[1]
-        return (-sum(e.count for e in events), events[0].span.source, events[0].span.offset)
+        stated = sum(e.count / kept[_flood(e)] for e in events)
+        return (-round(stated, 6), events[0].span.source, events[0].span.offset)
 
     value, events = min(values.items(), key=weight)
     return JobFact(name, value, tuple(events[:KEPT]))
+
+
+def _flood(event: Event) -> tuple[int, str, Who]:
+    """What the equal lines of one speaker have in common."""
+    return (event.span.source, event.signature, event.who)

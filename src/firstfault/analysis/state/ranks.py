@@ -197,7 +197,8 @@ class Roster:
         rank = self.rank(event)
         if rank is not None and rank in self.host_of and rank not in self._conflicts:
             return self.host_of[rank]
-        return self.source_host(event.span.source) or self.only_host()
+        own = self.source_host(event.span.source)
+        return self.only_host() if own is None and self.single_node else own
 
     def host_of_rank(self, rank: GlobalRank) -> str | None:
         """Host of a global rank, where stated without contradiction."""
