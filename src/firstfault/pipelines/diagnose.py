@@ -15,6 +15,7 @@ from firstfault.pipelines.last_words import last_words
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.readers.open import open_inputs
+from firstfault.scan.newlines import count_newlines
 from firstfault.scan.run import scan
 from firstfault.signatures.library import load_library
 
@@ -59,7 +60,7 @@ def diagnose(
         if ranks:
             said = last_words(conclusion.scene, ranks, opened.store, observed.profiles, observed.clocks)
             conclusion = reconsidered(conclusion, heed(conclusion.answer, said))
-        verifier = Verifier(opened.store, decode=_decode)
+        verifier = Verifier(opened.store, decode=_decode, count=_newlines)
         return Builder(conclusion, verifier).build()
 
 
@@ -69,3 +70,7 @@ def _attempt(options: DiagnoseOptions) -> int | Literal["last"]:
 
 def _decode(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
+
+
+def _newlines(raw: bytes) -> int:
+    return count_newlines(raw, 0, len(raw))

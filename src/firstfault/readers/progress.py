@@ -274,13 +274,22 @@ def _signs(
 
 def _last_sign(data: bytes, source: SourceId, base: Anchor, kind: str) -> Progress | None:
     """The last sign of one kind in a stretch, without rank and time; lines before it are not read."""
-    for start, end in reversed(list(_candidates(data))):
-        shape = read_progress(data[start:end])
-        if shape is not None and shape.kind == kind:
-            line = base.line + data.count(b"\n", 0, start)
-            sample = ProgressSample(source, line, base.offset + start, shape.step, shape.total, None, When())
-            return Progress(kind, sample, shape.epoch, shape.what)
+    end = len(data)
+    while end > 0:
+        # Some whole lines at a time: as a rule one of the very last is a sign.
+        begin = data.rfind(b"\n", 0, max(0, end - _LOOK_BACK)) + 1
+        for left, right in reversed(list(_candidates(data[begin:end]))):
+            start = begin + left
+            shape = read_progress(data[start : begin + right])
+            if shape is not None and shape.kind == kind:
+                line = base.line + data.count(b"\n", 0, start)
+                sample = ProgressSample(source, line, base.offset + start, shape.step, shape.total, None, When())
+                return Progress(kind, sample, shape.epoch, shape.what)
+        end = begin
     return None
+
+
+_LOOK_BACK = 1024
 
 
 def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
