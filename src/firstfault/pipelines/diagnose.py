@@ -12,10 +12,12 @@ from firstfault.analysis.conclude import conclude, reconsidered
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
 from firstfault.pipelines.build import Builder
+from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.last_words import last_words
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.readers.open import open_inputs
+from firstfault.scan.newlines import count_newlines
 from firstfault.scan.progress import progress_bar
 from firstfault.scan.run import scan, scanned
 from firstfault.signatures.library import load_library
@@ -49,7 +51,7 @@ def diagnose(
 
     Raises:
         SignatureError: a site signature is wrong.
-        ValueError: the attempt asked for is not there.
+        PipelineError: the attempt asked for is not there.
     """
     options = options or DiagnoseOptions()
     library = load_library(options.signatures)
@@ -58,12 +60,17 @@ def diagnose(
             result = scan(opened, library, executor=options.engine, progress=tell)
         observed = observe(opened, result, library, options)
         del result
-        conclusion = conclude(observed.seen, library, _attempt(options))
+        try:
+            conclusion = conclude(observed.seen, library, _attempt(options))
+        except ValueError as error:
+            raise PipelineError(
+                str(error), where="--attempt", fix="Give a number that is there, or leave it out"
+            ) from error
         ranks = wanted(conclusion.answer)
         if ranks:
             said = last_words(conclusion.scene, ranks, opened.store, observed.profiles, observed.clocks)
             conclusion = reconsidered(conclusion, heed(conclusion.answer, said))
-        verifier = Verifier(opened.store, decode=_decode)
+        verifier = Verifier(opened.store, decode=_decode, count=_newlines)
         return Builder(conclusion, verifier).build()
 
 
@@ -86,3 +93,7 @@ def _attempt(options: DiagnoseOptions) -> int | Literal["last"]:
 
 def _decode(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
+
+
+def _newlines(raw: bytes) -> int:
+    return count_newlines(raw, 0, len(raw))

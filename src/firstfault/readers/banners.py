@@ -38,6 +38,8 @@ _FIELD = lazy(r"^(time|host|rank|exitcode|error_file|traceback|msg|message) *: ?
 _ROOT = lazy(r"^Root Cause\b")
 _OTHERS = lazy(r"^(?:Other )?Failures:$")
 _RULE = lazy(r"^[=*-]{20,}$")
+_TELLING = lazy(rb"Root Cause|Failures:|[=*-]{20}|\[\d{1,6}\]:|[\x00\x1b]")
+"""What a line holds in which one of the four above can match; colours may stand between their letters."""
 _RANK = lazy(r"(\d{1,6})(?: \(local_rank: (\d{1,4})\))?")
 _EXIT = lazy(r"(-?\d{1,5})(?: \(pid: (\d{1,9})\))?")
 _NO_TRACE = lazy(r"^(?:To enable traceback see|<NONE>|<N/A>|Process failed with exitcode)")
@@ -133,6 +135,8 @@ def _entries(
     current: dict[bytes, _Entry] = {}
     root: dict[bytes, bool] = {}
     for line in lines:
+        if not current and not _TELLING.search(line.text):
+            continue  # nothing is open and nothing begins here: who says it does not matter
         part = _part(line, profile)
         text = part.text.strip()
         entry = current.get(part.key)

@@ -6,6 +6,7 @@ Bars of downloads, tokenising or loading are kept apart as preparation, those of
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
@@ -252,7 +253,12 @@ def find_progress(
         profile: of the source; without it no rank is told.
         clock: of the source; without it no time is told.
     """
-    found = []
+    return list(_signs(data, source, base, profile, clock))
+
+
+def _signs(
+    data: bytes, source: SourceId, base: Anchor, profile: SourceProfile | None, clock: SourceClock | None
+) -> Iterator[Progress]:
     line, counted = base.line, 0
     for start, end in _candidates(data):
         segment = data[start:end]
@@ -263,8 +269,27 @@ def find_progress(
         counted = start
         rank, when = _who_when(data, start, segment, line, base, profile, clock)
         sample = ProgressSample(source, line, base.offset + start, shape[1], shape[2], rank, when)
-        found.append(Progress(shape[0], sample, shape[3], shape[4]))
-    return found
+        yield Progress(shape[0], sample, shape[3], shape[4])
+
+
+def _last_sign(data: bytes, source: SourceId, base: Anchor, kind: str) -> Progress | None:
+    """The last sign of one kind in a stretch, without rank and time; lines before it are not read."""
+    end = len(data)
+    while end > 0:
+        # Some whole lines at a time: as a rule one of the very last is a sign.
+        begin = data.rfind(b"\n", 0, max(0, end - _LOOK_BACK)) + 1
+        for left, right in reversed(list(_candidates(data[begin:end]))):
+            start = begin + left
+            shape = read_progress(data[start : begin + right])
+            if shape is not None and shape.kind == kind:
+                line = base.line + data.count(b"\n", 0, start)
+                sample = ProgressSample(source, line, base.offset + start, shape.step, shape.total, None, When())
+                return Progress(kind, sample, shape.epoch, shape.what)
+        end = begin
+    return None
+
+
+_LOOK_BACK = 1024
 
 
 def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
@@ -321,9 +346,9 @@ def progress_before(
 ) -> Progress | None:
     """The last sign of progress before a line; None where the `limit` bytes before it hold none."""
     for data, base in _backwards(store, source, anchor, limit):
-        found = [p for p in find_progress(data, source, base=base) if p.kind == kind]
-        if found:
-            return _told(found[-1], data, base, profile, clock)
+        found = _last_sign(data, source, base, kind)
+        if found is not None:
+            return _told(found, data, base, profile, clock)
     return None
 
 
@@ -354,9 +379,8 @@ def progress_after(
         cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1 if len(block) == want else len(data)
         cut = cut or len(data)
         base = Anchor(at - len(rest), line)
-        for p in find_progress(data[:cut], source, base=base):
-            if p.kind == kind and len(found) < most:
-                found.append(_told(p, data, base, profile, None))
+        signs = (p for p in _signs(data[:cut], source, base, None, None) if p.kind == kind)
+        found += [_told(p, data, base, profile, None) for p in islice(signs, most - len(found))]
         line += data.count(b"\n", 0, cut)
         rest = data[cut:]
         at += len(block)

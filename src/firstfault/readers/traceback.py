@@ -24,7 +24,7 @@ from firstfault.readers.frames import (
     worker_of,
 )
 from firstfault.readers.identity import SourceProfile, locate
-from firstfault.readers.lines import Line, Piece, TextStore, lines_back, lines_from, pieces_of
+from firstfault.readers.lines import CHUNK, Line, Piece, TextStore, lines_back, lines_from, pieces_of
 from firstfault.readers.prefixes import read_chain
 from firstfault.readers.raised import Block, Raised, as_cut, json_text, one_line, with_worker
 
@@ -468,6 +468,9 @@ def read_traceback_before(
     store: TextStore, source: SourceId, offset: int, number: int, *, key: bytes, profile: SourceProfile
 ) -> Block | None:
     """Finds the traceback of which the line at an offset is the last, by reading back from it; None where there is none near."""
+    start = max(0, offset - CHUNK)
+    if HEAD not in store.read(source, start, offset - start):
+        return None
     back = lines_back(store, source, offset, number, 400)
     heads = [line for line in back if HEAD in line.text]
     for head in reversed(heads[-8:]):

@@ -27,7 +27,7 @@ def want_numpy() -> None:
     _numpy_wanted = True
 
 
-def count_newlines(data: bytearray, start: int, end: int) -> int:
+def count_newlines(data: bytes | bytearray, start: int, end: int) -> int:
     """Number of newlines between two positions."""
     if end - start <= _FEW or not (_numpy_wanted or "numpy" in sys.modules):
         return data.count(b"\n", start, end)
