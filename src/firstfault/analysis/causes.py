@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.order import comparable, exact, first, sort_key
-from firstfault.analysis.suspects import Suspect, mentioned
+from firstfault.analysis.suspects import Suspect, mentioned, stranger
 from firstfault.model.words import Blame, Category, Mark, Strength
 
 if TYPE_CHECKING:
@@ -155,6 +155,6 @@ def strength_of(case: Case, choice: Choice, *, fatal: bool) -> Strength:
         strength = strength.at_most(Strength.SUPPORTED)
     if choice.root.nature.category in {None, Category.UNKNOWN}:
         return Strength.UNKNOWN
-    if case.has(choice.root.first, Mark.RETRY):
+    if case.has(choice.root.first, Mark.RETRY) or stranger(choice.root.first):
         strength = strength.at_most(Strength.POSSIBLE)
     return strength

@@ -38,8 +38,17 @@ BURST = 30.0
 """Seconds: events of one kind within this of the first are one blow that hit several ranks at once."""
 MACHINES = frozenset({"kernel", "slurm", "kubernetes", "container", "network", "launcher"})
 """Rooms of signatures whose lines speak of machines and schedulers: these do not deal with errors of programs."""
-OWN_WORD = MACHINES | {"nccl", "gloo", "torch", "gpu", "process", "python", "ray", "aistore", "numerics"}
+OWN_WORD = MACHINES | {"nccl", "gloo", "torch", "process", "python", "ray", "aistore", "numerics"}
 """Rooms whose plain lines are the word of a runtime or a machine, not of a program's own logger."""
+DEVICE_WORD = (
+    "gpu.device_assert",
+    "gpu.rocm_",
+    "gpu.out_of_memory",
+    "gpu.cuda_error",
+    "gpu.architecture",
+    "gpu.fabric",
+)
+"""Signatures whose text is the runtime's or the driver's own, whoever prints it."""
 HANDLED = lazy(
     r"(?i)\b(?:optional|fall(?:s|ing)? ?back|(?:is|are|was|will be|kernels|telemetry) (?:disabled|skipped|ignored)|disabling|disabled\b"
     r"|skipp(?:ed|ing) (?:it|this|sample|file|batch)|ignor(?:ed|ing)\b|continuing|from scratch|without (?:it|lock|locking|telemetry)"
@@ -235,12 +244,25 @@ def mentioned(event: Event) -> bool:
     The program that writes such a line goes on; what ends it is told by an exception, a signal or an exit.
     """
     room = event.signature.split(".", 1)[0]
+    if event.signature.startswith(DEVICE_WORD):
+        return False
     return event.exception is None and room not in OWN_WORD and _EXCEPTION_IN_LINE.search(event.text) is None
 
 
 def quiet(event: Event) -> bool:
     """Whether a program's logger says it at a level at which nothing is wrong."""
     return mentioned(event) and _QUIET.search(event.text) is not None
+
+
+def stranger(event: Event) -> bool:
+    """Whether the kernel killed a process that by its name is no part of a training job."""
+    name = event.fields.get("name", "")
+    return event.signature.startswith("kernel.oom_kill") and bool(name) and _OURS.search(name) is None
+
+
+_OURS = lazy(
+    r"(?i)python|^pt_|torch|train|ray|mpi|slurm|srun|conda|deepspeed|accelerate|nccl|sh$|node$|container|java|data|worker|main"
+)
 
 
 def recovered_retry(case: Case, event: Event) -> bool:

@@ -47,7 +47,7 @@ MESSAGES: dict[str, str] = {
     "label.seen": "Seen before",
     "label.attempts": "Attempts",
     "label.naive": "Not this",
-    "value.nobody": "nobody: no line puts the origin on one rank or host",
+    "value.nobody": "nobody: the fault is not one rank's or one host's own, or no line tells whose it is",
     "value.nothing_missing": "nothing known to be missing",
     "value.rank": "rank {list}",
     "value.ranks": "ranks {list}",

@@ -75,7 +75,7 @@ _COMMAND = lazy(
     r"|\b(?:docker|podman|helm|oras|enroot|az|ngc)\b[^\r\n]*?\blogin\b[^\r\n]*?\s-p\s+(?P<docker>\S+)"
     r"|\bcurl\b[^\r\n]*?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?P<curl>[^\s\"']+)"
 )
-_PASSWORDS = r"pass(?:word|wd|phrase|wort|code)|(?-i:(?<![A-Za-z])pwd)|(?<=[A-Za-z0-9_])_pwd"
+_PASSWORDS = r"pass(?:word|wd|phrase|wort|code)|(?<=[A-Za-z0-9]_)pass|(?-i:(?<![A-Za-z])pwd)|(?<=[A-Za-z0-9_])_pwd"
 _STRONG = (
     r"secret[_-]?access[_-]?key|(?:api|access|secret|account|private|signing|encryption|service|subscription|master)[_-]?key"
     r"|(?:client|app|shared|consumer|webhook|s3|aws|jwt)?[_-]?secret(?!s?[_-]?(?:name|keyref|ref|store|manager|version))"
@@ -208,6 +208,14 @@ def _kind(match: re.Match[str], name: str, value: str) -> str | None:
         return None if value.isdigit() and len(value) < 8 else "secret"
     if match["weak"].lower() == "token" and (flag is not None or name.isupper()) and len(value) >= 6:
         return None if value.isdigit() else "token"
+    if (
+        match["weak"].lower() == "token"
+        and len(value) >= 6
+        and re.search(r"[A-Za-z]", value)
+        and re.search(r"\d", value)
+    ):
+        # Not long enough to look random; but who writes `token: abc123` means one.
+        return "token"
     return "secret" if looks_random(value, allow_hex=match["weak"].lower() == "token") else None
 
 

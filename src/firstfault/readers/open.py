@@ -242,7 +242,11 @@ def open_inputs(
 
 
 def _standard_input(opener: _Opener, stdin: IO[bytes] | None) -> None:
-    stream = stdin if stdin is not None else sys.stdin.buffer
+    # A process may be started with its standard input closed: then there is no object for it.
+    stream = stdin if stdin is not None else getattr(sys.stdin, "buffer", None)
+    if stream is None:
+        opener.refuse("<stdin>", CoverageState.MISSING, "standard input is closed")
+        return
     start = opener.spool.end
     damage = ""
     try:

@@ -44,7 +44,8 @@ STEPS_PER_SIGN = 1.5
 
 def ask(scene: Scene) -> Answer | None:
     """The answer where a suspect remains; else None."""
-    pool = [*scene.suspects, *(w for w in scene.weak if _eligible(scene, w))]
+    own = [s for s in scene.suspects if not _elsewhere(scene, s)] or scene.suspects
+    pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
     choice = choose(scene.case, [_placed(scene, s) for s in pool], scene.hang)
     if choice is None:
         return None
@@ -61,11 +62,21 @@ def _failed(scene: Scene) -> bool:
     )
 
 
+def _elsewhere(scene: Scene, suspect: Suspect) -> bool:
+    """Whether a machine's fault is on a host on which nothing else of this failure happened."""
+    if suspect.nature.blame is not Blame.HOST or not suspect.hosts or suspect.first.exception is not None:
+        return False
+    others = [s for s in scene.suspects if s.first.exception is not None and not s.first.exception.ignored]
+    return bool(others) and all(s.hosts and not set(s.hosts) & set(suspect.hosts) for s in others)
+
+
 def _eligible(scene: Scene, weak: Suspect) -> bool:
     """Whether a suspect that is not fatal by itself may stand beside the fatal ones.
 
     It must be deep, and either explain one of them by a stated relation, or have nobody fatal beside it.
     """
+    if _elsewhere(scene, weak):
+        return False
     explained = any(scene.case.library.explains(weak.nature.key.split("#")[0], s.nature.key) for s in scene.suspects)
     if explained:
         return True

@@ -18,7 +18,8 @@ def ask(scene: Scene) -> Answer | None:
         return None
     noise = sum(len(s.events) for s in scene.acquitted)
     what = "The run stopped early as planned" if ended.ended == "stopped" else "No failure: the run completed"
-    tail = f"; {noise} error lines before that ended nothing" if noise else ""
+    lines = "line" if noise == 1 else "lines"
+    tail = f"; {noise} error {lines} before that ended nothing" if noise else ""
     return Answer(
         question="good_end",
         failed=False,
