@@ -39,7 +39,6 @@ _BRACKET = lazy(
     rb"|(?P<name>[A-Za-z_][\w.\-]{0,60})\](?::? |(?=\[)| - )"
     rb")",
 )
-_C10_TIME = lazy(rb"\[(?=[IWEFV]\d{3,4} )")
 _CLOSE = lazy(rb"[^\]\n]{0,80}?\]:? ?")
 _NEMO_REST = lazy(rb" [\w\-.<>]{1,80}:\d{1,6}(?: rank:(?P<rank>\d{1,6}))?\] ?")
 _GLOG_REST = lazy(rb" {1,7}\d{1,20} \S{1,300}?:\d{1,6}\] ?")
@@ -71,14 +70,8 @@ _JSON_LEVEL = lazy(rb'"(?:level|levelname|severity)"\s?:\s?"(?P<level>[A-Za-z]{1
 _JSON_RANK = lazy(rb'"(?P<local>local_)?(?:global_)?rank"\s?:\s?"?(?P<rank>\d{1,6})')
 _JSON_HOST = lazy(rb'"(?:host|hostname|node_name)"\s?:\s?"(?P<host>[\w.\-]{1,253})"')
 _LEVEL_LETTERS = {
-    b"D": "DEBUG",
-    b"V": "DEBUG",
-    b"I": "INFO",
-    b"W": "WARNING",
-    b"E": "ERROR",
-    b"C": "CRITICAL",
-    b"F": "FATAL",
-}
+    b"D": "DEBUG", b"V": "DEBUG", b"I": "INFO", b"W": "WARNING", b"E": "ERROR", b"C": "CRITICAL", b"F": "FATAL",
+}  # fmt: skip
 _GROUP_TEXT = (
     b"Watchdog caught",
     b"Some NCCL",
