@@ -32,6 +32,8 @@ class Observations(Struct, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     failures: tuple[Failure, ...] = ()
     progress: tuple[ProgressSample, ...] = ()
+    nan_from: tuple[Event, ...] = ()
+    """For each source whose training signs are NaN to the end: the first line of that run."""
     coverage: tuple[Coverage, ...] = ()
     place: dict[SourceId, Who] = {}
     """What the place (path) of each source tells."""

@@ -43,6 +43,8 @@ class Scene(Struct, frozen=True, kw_only=True):
     deaths: tuple[Event, ...]
     exits: tuple[Exit, ...]
     hang: Hang | None
+    nan_from: tuple[Event, ...]
+    """First line of a run of NaN that lasts to the end, for each source that has one."""
     outcome: Outcome
 
     def marked(self, *marks: Mark) -> tuple[Event, ...]:
@@ -90,6 +92,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         deaths=deaths,
         exits=exits(roster, deaths, failures),
         hang=hang,
+        nan_from=tuple(e for e in seen.seen.nan_from if attempts.of(e) == number),
         outcome=ended,
     )
 

@@ -11,6 +11,7 @@ from firstfault.readers.banners import failure_of_event, read_banners, read_erro
 from firstfault.readers.clock import SourceClock, settle_clocks
 from firstfault.readers.events import build_events
 from firstfault.readers.identity import profile_source
+from firstfault.readers.nan import nan_from
 from firstfault.readers.numbering import missing_names
 from firstfault.readers.progress import (
     MOST_BYTES,
@@ -65,6 +66,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
     events: list[Event] = []
     failures: list[Failure] = []
     samples: list[ProgressSample] = []
+    nans: list[Event] = []
     store = opened.store
     read = [(s, r) for s in opened.sources if scanned(s) and (r := result.of(s.id)) is not None]
     profiles = {s.id: profile_source(store.head(s.id, SAMPLE), s.path) for s, _ in read}
@@ -78,6 +80,9 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         failures.extend(read_banners(store, source.id, places, profile, clock=clock))
         failures.extend(f for f in map(failure_of_event, own) if f is not None)
         samples.extend(_progress(store, found, profile, clock, _telling(own, library)))
+        nan = nan_from(store, source.id, found.lines, clock)
+        if nan is not None:
+            nans.append(nan)
         if source.kind is SourceKind.ERROR_JSON:
             failures.extend(_error_json(store, source, profile))
         clock.forget()
@@ -87,6 +92,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         events=tuple(in_zone(events, options.assume_zone)),
         failures=tuple(in_zone(failures, options.assume_zone)),
         progress=tuple(in_zone(samples, options.assume_zone)),
+        nan_from=tuple(in_zone(nans, options.assume_zone)),
         coverage=_coverage(opened, result, missing),
         place={i: p.who for i, p in profiles.items()},
         task_files={i: p.number for i, p in profiles.items() if p.number is not None},

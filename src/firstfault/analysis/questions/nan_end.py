@@ -1,0 +1,35 @@
+"""Did the loss or its gradient stay NaN to the end? Then the run went wrong, whatever it says of its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.answer import Answer, Classes
+from firstfault.analysis.order import sort_key
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Scope, Strength
+
+if TYPE_CHECKING:
+    from firstfault.analysis.scene import Scene
+
+
+def ask(scene: Scene) -> Answer | None:
+    """The answer where nothing failed before and all signs of training are NaN from some line to the end; else None."""
+    if not scene.nan_from or scene.suspects or scene.outcome.ended == "failed":
+        return None
+    first = min(scene.nan_from, key=sort_key)
+    return Answer(
+        question="nan_end",
+        failed=True,
+        category=Category.NUMERICAL,
+        strength=Strength.SUPPORTED,
+        summary="The loss or its gradient is NaN from here to the end: what the run wrote after it is worthless.",
+        trigger=first,
+        proof=(first,),
+        classes=Classes(domain=Domain.COMPUTE, form=Form.WRONG_RESULTS, layer=Layer.RUNTIME, scope=Scope.ALL),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            "Go back to a checkpoint from before this line; later ones hold NaN weights.",
+            "Look at the steps before it: learning rate, loss scale, a bad batch; run them with torch.autograd.set_detect_anomaly(True).",
+        ),
+        collect=("the metrics of every step around this line: loss, gradient norm, learning rate, loss scale",),
+    )

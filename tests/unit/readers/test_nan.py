@@ -1,0 +1,37 @@
+import pytest
+from memory_store import SOURCE, MemoryStore
+
+from firstfault.model.evidence import Source
+from firstfault.model.words import SourceKind
+from firstfault.readers.clock import SourceClock
+from firstfault.readers.identity import profile_source
+from firstfault.readers.nan import nan_from
+
+
+def first_of(*values, shape="step: {i} loss: {v} lr: 0.1\n"):
+    data = "".join(shape.format(i=i, v=v) for i, v in enumerate(values, 1)).encode()
+    store = MemoryStore(data)
+    source = Source(id=SOURCE, path="train.log", kind=SourceKind.LOG)
+    return nan_from(store, SOURCE, data.count(b"\n"), SourceClock(store, source, profile_source(data, "train.log")))
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        (("2.1", "nan", "nan", "nan"), 2),
+        (("nan", "2.1", "2.0", "1.9"), None),  # one overflow, and it went on
+        (("2.1", "nan", "nan"), None),  # a step or two may be skipped
+        (("2.1", "2.0"), None),
+        (("nan", "nan", "nan", "2.0"), None),
+    ],
+)
+def test_a_run_to_the_end(values, line):
+    found = first_of(*values)
+    assert (None if found is None else found.span.line) == line
+
+
+def test_the_gradient_norm_counts_too():
+    found = first_of("1", "nan", "nan", "nan", shape="{{'loss': 0.0, 'grad_norm': {v}, 'epoch': 0.{i}}}\n")
+    assert found is not None
+    assert found.span.line == 2
+    assert found.text.startswith("{'loss'")
