@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import inspect
 import io
 import json
 import os
@@ -95,7 +96,8 @@ def _command(command: click.Command, name: str, depth: int) -> list[str]:
 
 def _prose(text: str) -> str:
     paragraphs = []
-    for part in re.split(r"\n\s*\n", text.strip()):
+    # Python 3.13 takes the indentation out of docstrings by itself, earlier ones do not.
+    for part in re.split(r"\n\s*\n", inspect.cleandoc(text)):
         if part.startswith("\b"):
             paragraphs.append("```text\n" + part.removeprefix("\b\n") + "\n```")
         else:
