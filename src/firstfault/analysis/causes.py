@@ -145,7 +145,14 @@ def _plain(suspect: Suspect) -> str:
 
 def strength_of(case: Case, choice: Choice, *, fatal: bool) -> Strength:
     """How sure the category of the root is, with rivals weighed in."""
-    strength = choice.root.nature.strength
+    root = choice.root
+    # Errors of one kind of fault in one blow speak for the same category, whichever of them came first.
+    others = (*(s for s, _ in choice.explained), *choice.rivals)
+    same = [s for s in others if s.nature.category is root.nature.category and precedes(root, s) is None]
+    strength = root.nature.strength
+    for suspect in same:
+        if suspect.nature.strength.level > strength.level:
+            strength = suspect.nature.strength.at_most(Strength.SUPPORTED)
     if not fatal:
         strength = strength.at_most(Strength.SUPPORTED)
     different = [r for r in choice.rivals if r.nature.category is not choice.root.nature.category]

@@ -90,7 +90,7 @@ def test_unknown_is_said_as_unknown(build_diagnosis):
     )
     text = publish(build_diagnosis(verdict=unknown), "text", "secrets")
     assert text.startswith("NOT DECIDABLE  the evidence does not say")
-    assert "nobody: no line puts the origin" in text
+    assert "nobody: the fault is not one rank" in text
     assert "exit code 3" in text
 
 

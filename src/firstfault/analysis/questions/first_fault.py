@@ -184,6 +184,10 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
+    job = {h.split(".")[0] for h in scene.roster.host_of.values()}
+    if nature.blame is Blame.HOST and job and root.hosts and not job & {h.split(".")[0] for h in root.hosts}:
+        # A machine on which no rank is known to have run.
+        strength = strength.at_most(Strength.POSSIBLE)
     named = culprits(scene.case, scene.roster, root, scene.complete)
     if root is not choice.root:
         # Who it was follows from the launcher's list, not from the lines themselves.
