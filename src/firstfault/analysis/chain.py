@@ -63,7 +63,7 @@ def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
     text = f"{title}: {ranks_text(ranks)}" if ranks else title
     waits = set() if scene.hang is None else {(e.span, e.signature) for e in scene.hang.events}
     if scene.hang is not None and any((e.span, e.signature) in waits for e in events):
-        if scene.hang.op and scene.hang.seq:
+        if scene.hang.op is not None and scene.hang.seq is not None:
             text += f", in {scene.hang.op} {scene.hang.seq}"
         if scene.hang.waited_ms is not None:
             text += f", for {duration(scene.hang.waited_ms)}"
