@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from firstfault.analysis.case import Observations
 from firstfault.model.evidence import Coverage
 from firstfault.model.words import CoverageState, Role, SourceKind
+from firstfault.pipelines.share import shared
 from firstfault.readers.banners import failure_of_event, read_banners, read_error_json
 from firstfault.readers.clock import SourceClock, settle_clocks
 from firstfault.readers.events import build_events
@@ -21,7 +22,8 @@ from firstfault.readers.progress import (
     progress_after,
     progress_before,
 )
-from firstfault.scan.run import scanned
+from firstfault.scan.executors import processors
+from firstfault.scan.run import MUCH, scanned
 from firstfault.scan.stretch import SAMPLE
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ NEIGHBOURHOODS = 48
 NEXT_STEPS = 4
 """Signs of progress read after each such place."""
 JSON_BYTES = 1 << 20
+MOST_SHARED = 50_000
+"""Hits beyond which one process reads on alone: handing events back would cost as much memory again."""
 UNREAD = {
     SourceKind.FLIGHT_RECORDER: "a flight-recorder dump, which is not read yet",
     SourceKind.MEMORY_SNAPSHOT: "a memory snapshot, which is not read yet",
@@ -69,17 +73,17 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
     profiles = {s.id: profile_source(store.head(s.id, SAMPLE), s.path) for s, _ in read}
     clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s, _ in read}
     settle_clocks(list(clocks.values()))
-    for source, found in read:
-        profile, clock = profiles[source.id], clocks[source.id]
-        own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
+
+    def piece(number: int) -> tuple[list[Event], list[Failure], list[ProgressSample]]:
+        source, found = read[number]
+        seen = _of_source(store, source, found, library, profiles[source.id], clocks[source.id])
+        clocks[source.id].forget()
+        return seen
+
+    for own, ended, steps in shared(piece, len(read), _workers(read, options)):
         events.extend(own)
-        places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
-        failures.extend(read_banners(store, source.id, places, profile, clock=clock))
-        failures.extend(f for f in map(failure_of_event, own) if f is not None)
-        samples.extend(_progress(store, found, profile, clock, _telling(own, library)))
-        if source.kind is SourceKind.ERROR_JSON:
-            failures.extend(_error_json(store, source, profile))
-        clock.forget()
+        failures.extend(ended)
+        samples.extend(steps)
     missing = missing_names(s.path for s in opened.sources)
     seen = Observations(
         sources=opened.sources,
@@ -94,6 +98,30 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         exit_code=options.exit_code,
     )
     return Observed(seen, profiles, clocks)
+
+
+def _workers(read: Sequence[tuple[Source, SourceScan]], options: DiagnoseOptions) -> int:
+    """Processes that are worth their start: copies of this one for much text, unless there is too much to hand back."""
+    if (
+        options.engine == "inline"
+        or sum(r.bytes for _, r in read) < MUCH
+        or sum(len(r.hits) for _, r in read) > MOST_SHARED
+    ):
+        return 1
+    return processors()
+
+
+def _of_source(  # noqa: PLR0917
+    store: Store, source: Source, found: SourceScan, library: Library, profile: SourceProfile, clock: SourceClock
+) -> tuple[list[Event], list[Failure], list[ProgressSample]]:
+    """Events, failures and signs of progress of one source."""
+    own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
+    places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
+    failures = read_banners(store, source.id, places, profile, clock=clock)
+    failures.extend(f for f in map(failure_of_event, own) if f is not None)
+    if source.kind is SourceKind.ERROR_JSON:
+        failures.extend(_error_json(store, source, profile))
+    return own, failures, _progress(store, found, profile, clock, _telling(own, library))
 
 
 def _telling(events: Iterable[Event], library: Library) -> list[Event]:
