@@ -33,6 +33,8 @@ class Checked(Struct, frozen=True):
 CHUNK = 1 << 20
 COUNTED = 64 << 20
 """Bytes up to which the line number of a citation is counted again from the start of its source."""
+COUNTED_IN_ALL = 128 << 20
+"""Bytes that are counted again over all sources: a job of a thousand large files must not be read twice."""
 
 
 class Verifier:
@@ -44,6 +46,7 @@ class Verifier:
         self._count = _newlines if count is None else count
         self._done: dict[tuple[int, int, int], tuple[bool, str]] = {}
         self._lines: dict[int, list[int]] = {}
+        self._counted = 0
 
     @property
     def claims(self) -> int:
@@ -104,6 +107,9 @@ class Verifier:
             return None
         counts = self._lines.setdefault(int(span.source), [0])
         whole = span.offset // CHUNK
+        if self._counted + (whole + 1 - len(counts)) * CHUNK > COUNTED_IN_ALL:
+            return None
+        self._counted += max(0, whole + 1 - len(counts)) * CHUNK
         while len(counts) <= whole:
             at = (len(counts) - 1) * CHUNK
             counts.append(counts[-1] + self._count(self._reader.read(span.source, at, CHUNK)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from firstfault.analysis.case import Observations
 from firstfault.model.evidence import Coverage
 from firstfault.model.words import CoverageState, Role, SourceKind
+from firstfault.pipelines.share import shared
 from firstfault.readers.banners import failure_of_event, read_banners, read_error_json
 from firstfault.readers.clock import SourceClock, settle_clocks
 from firstfault.readers.events import build_events
@@ -23,7 +24,8 @@ from firstfault.readers.progress import (
     progress_before,
 )
 from firstfault.readers.zones import in_zone
-from firstfault.scan.run import scanned
+from firstfault.scan.executors import processors
+from firstfault.scan.run import MUCH, scanned
 from firstfault.scan.stretch import SAMPLE
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ NEIGHBOURHOODS = 48
 NEXT_STEPS = 4
 """Signs of progress read after each such place."""
 JSON_BYTES = 1 << 20
+MOST_SHARED = 50_000
+"""Hits beyond which one process reads on alone: handing events back would cost as much memory again."""
 UNREAD = {
     SourceKind.FLIGHT_RECORDER: "a flight-recorder dump, which is not read yet",
     SourceKind.MEMORY_SNAPSHOT: "a memory snapshot, which is not read yet",
@@ -72,22 +76,20 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
     profiles = {s.id: profile_source(store.head(s.id, SAMPLE), s.path) for s, _ in read}
     clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s, _ in read}
     settle_clocks(list(clocks.values()))
-    for source, found in read:
-        profile, clock = profiles[source.id], clocks[source.id]
-        own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
-        events.extend(own)
-        places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
-        failures.extend(read_banners(store, source.id, places, profile, clock=clock))
-        failures.extend(f for f in map(failure_of_event, own) if f is not None)
-        samples.extend(_progress(store, found, profile, clock, _telling(own, library)))
-        nan = nan_from(store, source.id, found.lines, clock)
-        if nan is not None:
-            nans.append(nan)
-        if source.kind is SourceKind.ERROR_JSON:
-            failures.extend(_error_json(store, source, profile))
-        clock.forget()
+
+    def piece(number: int) -> _Read:
+        source, found = read[number]
+        seen = _of_source(store, source, found, library, profiles[source.id], clocks[source.id])
+        clocks[source.id].forget()
+        return seen
+
+    for seen in shared(piece, len(read), _workers(read, options)):
+        events.extend(seen.events)
+        failures.extend(seen.failures)
+        samples.extend(seen.samples)
+        nans.extend(seen.nans)
     missing = missing_names(s.path for s in opened.sources)
-    seen = Observations(
+    observations = Observations(
         sources=opened.sources,
         events=tuple(in_zone(events, options.assume_zone)),
         failures=tuple(in_zone(failures, options.assume_zone)),
@@ -100,7 +102,41 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         job_state=options.job_state,
         exit_code=options.exit_code,
     )
-    return Observed(seen, profiles, clocks)
+    return Observed(observations, profiles, clocks)
+
+
+def _workers(read: Sequence[tuple[Source, SourceScan]], options: DiagnoseOptions) -> int:
+    """Processes that are worth their start: copies of this one for much text, unless there is too much to hand back."""
+    if (
+        options.engine == "inline"
+        or sum(r.bytes for _, r in read) < MUCH
+        or sum(len(r.hits) for _, r in read) > MOST_SHARED
+    ):
+        return 1
+    return processors()
+
+
+class _Read(NamedTuple):
+    """What the readers make of one source."""
+
+    events: list[Event]
+    failures: list[Failure]
+    samples: list[ProgressSample]
+    nans: list[Event]
+
+
+def _of_source(  # noqa: PLR0917
+    store: Store, source: Source, found: SourceScan, library: Library, profile: SourceProfile, clock: SourceClock
+) -> _Read:
+    own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
+    places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
+    failures = read_banners(store, source.id, places, profile, clock=clock)
+    failures.extend(f for f in map(failure_of_event, own) if f is not None)
+    if source.kind is SourceKind.ERROR_JSON:
+        failures.extend(_error_json(store, source, profile))
+    nan = nan_from(store, source.id, found.lines, clock)
+    samples = _progress(store, found, profile, clock, _telling(own, library))
+    return _Read(own, failures, samples, [] if nan is None else [nan])
 
 
 def _telling(events: Iterable[Event], library: Library) -> list[Event]:

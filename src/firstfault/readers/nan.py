@@ -10,6 +10,8 @@ from firstfault.readers.identity import locate
 from firstfault.readers.progress import TRAINING, Anchor, find_progress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from firstfault.model.evidence import SourceId
     from firstfault.readers.clock import SourceClock
     from firstfault.readers.lines import TextStore
@@ -18,6 +20,8 @@ REACH = 1 << 20
 """Bytes before the end that are looked at."""
 FEWEST = 3
 """Signs in a row from which on it is no single skipped step of half precision."""
+TAIL = 32 << 10
+"""Bytes before the end that are looked at first."""
 LONGEST = 700
 _METRIC = lazy(rb"(?i)(?:loss|grad[_ ]?norm)['\"]?\s{0,3}[:=]?\s{0,3}\(?['\"]?[-+]?(?:\d|nan|inf)")
 _NAN = lazy(rb"(?i)(?:loss|grad[_ ]?norm)['\"]?\s{0,3}[:=]?\s{0,3}\(?['\"]?nan\b")
@@ -37,28 +41,44 @@ def nan_from(store: TextStore, source: SourceId, lines: int, clock: SourceClock)
     data = store.read(source, start, size - start)
     if b"nan" not in data and b"NaN" not in data and b"NAN" not in data:
         return None
-    ended = data.endswith(b"\n")
-    number = 1 if start == 0 else max(1, lines - data.count(b"\n") + ended)
-    run: Event | None = None
+    tail = data.rfind(b"\n", 0, max(0, len(data) - TAIL)) + 1
+    # As a rule the very last metrics tell that all is well: nothing before them need be read.
+    if tail and (signs := list(_metrics(data[tail:], source))) and not signs[-1][1]:
+        return None
+    first: int | None = None
     length = 0
-    for sign in find_progress(data, source, base=Anchor(start, number), profile=clock.profile, clock=clock):
+    for at, is_nan in _metrics(data, source):
+        if not is_nan:
+            first, length = None, 0
+            continue
+        first = at if first is None else first
+        length += 1
+    if first is None or length < FEWEST:
+        return None
+    number = 1 if start == 0 else max(1, lines - data.count(b"\n") + data.endswith(b"\n"))
+    line = number + data.count(b"\n", 0, first)
+    begin = data.rfind(b"\n", 0, first) + 1
+    segment = _segment(data, first)
+    whole = data[begin : first + len(segment)]
+    sign = find_progress(whole, source, base=Anchor(start + begin, line), profile=clock.profile, clock=clock)[-1]
+    return Event(
+        signature="numerics.nan_to_the_end",
+        span=Span(source, start + first, len(segment), line, first - begin + 1),
+        text=segment.decode("utf-8", "backslashreplace"),
+        who=locate(segment, len(segment), clock.profile).who,
+        when=sign.sample.when,
+    )
+
+
+def _metrics(data: bytes, source: SourceId) -> Iterator[tuple[int, bool]]:
+    """Where a training step's line with a metric begins, and whether the metric is NaN."""
+    for sign in find_progress(data, source, base=Anchor(0, 1)):
         if sign.kind != TRAINING:
             continue
-        begin = sign.sample.offset - start
-        segment = data[begin : begin + LONGEST].split(b"\n", 1)[0].split(b"\r", 1)[0]
-        if _METRIC.search(segment) is None:
-            continue
-        if _NAN.search(segment) is None:
-            run, length = None, 0
-            continue
-        length += 1
-        if run is None:
-            column = begin - data.rfind(b"\n", 0, begin)
-            run = Event(
-                signature="numerics.nan_to_the_end",
-                span=Span(source, sign.sample.offset, len(segment), sign.sample.line, column),
-                text=segment.decode("utf-8", "backslashreplace"),
-                who=locate(segment, len(segment), clock.profile).who,
-                when=sign.sample.when,
-            )
-    return run if length >= FEWEST else None
+        segment = _segment(data, sign.sample.offset)
+        if _METRIC.search(segment) is not None:
+            yield sign.sample.offset, _NAN.search(segment) is not None
+
+
+def _segment(data: bytes, begin: int) -> bytes:
+    return data[begin : begin + LONGEST].split(b"\n", 1)[0].split(b"\r", 1)[0]

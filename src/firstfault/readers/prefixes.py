@@ -108,8 +108,6 @@ class Chain:
 
 
 _BLANK = frozenset((b" ", b"\t", b"\x00", b"\x1b"))
-
-
 _last: tuple[bytes, SourceProfile, Chain] | None = None
 
 
@@ -324,8 +322,6 @@ def _letters(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> i
 
 
 _RANK_WORDS = frozenset((b"rank", b"Rank", b"RANK"))
-
-
 _BATCH = (b"slurmstepd: ", b"srun: ")
 _BATCH_TIME = lazy(rb"CANCELLED AT (?=\d{4}-)")
 

@@ -468,11 +468,9 @@ def read_traceback_before(
     store: TextStore, source: SourceId, offset: int, number: int, *, key: bytes, profile: SourceProfile
 ) -> Block | None:
     """Finds the traceback of which the line at an offset is the last, by reading back from it; None where there is none near."""
-    start = max(0, offset - CHUNK)
-    if HEAD not in store.read(source, start, offset - start):
+    if HEAD not in store.read(source, max(0, offset - CHUNK), min(offset, CHUNK)):
         return None
-    back = lines_back(store, source, offset, number, 400)
-    heads = [line for line in back if HEAD in line.text]
+    heads = [line for line in lines_back(store, source, offset, number, 400) if HEAD in line.text]
     for head in reversed(heads[-8:]):
         for block in _up_to(store, source, head, number, profile):
             if block.key == key and any(number in r.lines for r in (block.raised, *block.earlier)):

@@ -166,3 +166,19 @@ def test_events_carry_times():
     (event,) = events_of("2024-05-13 10:00:00,250 ERROR ValueError: x\n")
     assert event.when.earliest == at(2024, 5, 13, 10, 0, 0.25)
     assert event.span.source == SOURCE
+
+
+@pytest.mark.parametrize("lines", [3, 40, 260])
+def test_a_small_source_is_bounded_as_a_large_one(lines):
+    # The lines of a small source are kept at hand; what bounds a line must not hang on that.
+    text = "".join(
+        f"2026-01-15 14:31:{n % 60:02d} step {n}\n" if n % 17 == 0 else f"no time {n} {'x' * (n % 90)}\n"
+        for n in range(lines)
+    )
+    padded = text + "y" * 70_000 + "\n"
+    small, large = clock_of(text), clock_of(padded)
+    assert small._whole[0] and not large._whole[0]  # noqa: PT018
+    offset = 0
+    for number, line in enumerate(text.splitlines(keepends=True), start=1):
+        assert small.event_time(None, offset, number) == large.event_time(None, offset, number), number
+        offset += len(line)

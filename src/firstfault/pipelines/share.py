@@ -1,0 +1,75 @@
+"""Shares out independent pieces of work between this process and copies of it; knows nothing of the work.
+
+A copy that dies costs no answer: its pieces are done here. The results are the same however many processes there are.
+"""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import sys
+import threading
+import warnings
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from multiprocessing.connection import Connection
+
+T = TypeVar("T")
+
+
+def shared(work: Callable[[int], T], pieces: int, workers: int) -> list[T]:
+    """The results of all pieces, in order.
+
+    Args:
+        work: does the piece of a number, counted from 0; its result can be pickled.
+        pieces: number of pieces.
+        workers: number of processes, this one included; copies need a system that can fork.
+    """
+    number = min(workers, pieces)
+    if number < 2 or sys.platform != "linux" or threading.active_count() > 1:
+        return [work(piece) for piece in range(pieces)]
+    import multiprocessing
+
+    context = multiprocessing.get_context("fork")
+    others = []
+    found: dict[int, T] = {}
+    try:
+        for first in range(1, number):
+            mine, theirs = context.Pipe(duplex=False)
+            worker = context.Process(target=_serve, args=(theirs, work, range(first, pieces, number)), daemon=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DeprecationWarning)  # threads of numpy's libraries are idle here
+                worker.start()
+            theirs.close()
+            others.append((worker, mine))
+        for piece in range(0, pieces, number):
+            found[piece] = work(piece)
+        for _, pipe in others:
+            found.update(_received(pipe))
+    finally:
+        for worker, pipe in others:
+            pipe.close()
+            worker.terminate()
+            worker.join()
+    return [found[piece] if piece in found else work(piece) for piece in range(pieces)]
+
+
+def _received(pipe: Connection) -> dict[int, Any]:
+    try:
+        results: dict[int, Any] = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from a copy of this very process
+    except (EOFError, OSError):
+        return {}
+    return results
+
+
+def _serve(pipe: Connection, work: Callable[[int], Any], pieces: range) -> None:
+    """What a copy does; where a piece fails it sends nothing, and the error comes up in the process that asked."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends the copies
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        results = {piece: work(piece) for piece in pieces}
+        pipe.send_bytes(pickle.dumps(results, pickle.HIGHEST_PROTOCOL))
+    except Exception:  # noqa: BLE001 - see above
+        return

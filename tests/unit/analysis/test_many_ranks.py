@@ -1,0 +1,76 @@
+"""What must not grow faster than the job: each of these took hours at 16,384 ranks when it was quadratic."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from firstfault.analysis.case import Case, Observations
+from firstfault.analysis.suspects import ELSEWHERE, went_on
+from firstfault.model.evidence import Event, ProgressSample, SourceId, Span, When, Who
+from firstfault.signatures.library import load_library
+
+LIBRARY = load_library()
+
+
+def event(source: int, at: float) -> Event:
+    return Event(
+        signature="gpu.out_of_memory", span=Span(SourceId(source), 10_000, 10, 90, 1), text="CUDA out of memory", who=Who(),
+        when=When(at, at + 1.0),
+    )  # fmt: skip
+
+
+def slow_went_on(samples: list[ProgressSample], of: Event) -> bool:
+    """The rule for other sources, word by word."""
+    for source in {s.source for s in samples} - {of.span.source}:
+        own = sorted((s for s in samples if s.source == source), key=lambda s: s.offset)
+        last = own[-1].when
+        if (last.zone, last.dated, last.yeared) != (
+            of.when.zone,
+            of.when.dated,
+            of.when.yeared,
+        ) or last.earliest is None:
+            continue
+        if last.latest is None or last.latest - last.earliest > 1.5:
+            continue
+        later = {s.step for s in own if s.when.earliest is not None and s.when.earliest > of.when.latest + ELSEWHERE}
+        if len(later) > 1:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_progress_elsewhere_acquits_as_the_rule_says(seed):
+    rng = random.Random(seed)
+    samples = []
+    for source in range(4):
+        at = rng.uniform(0, 100)
+        for n in range(rng.randrange(1, 5)):
+            at += rng.uniform(0, 60)
+            when = rng.choice(
+                [When(at, at + 1.0), When(at, at + 1.0), When(), When(at, at + 1.0, "Z"), When(at, at + 9.0)]
+            )
+            samples.append(
+                ProgressSample(SourceId(source), n + 1, n * 100, step=rng.choice([n, n, n - 1, None]), when=when)
+            )
+    case = Case(Observations(sources=(), events=(), progress=tuple(samples)), LIBRARY)
+    for source in range(5):
+        for at in (0.0, 30.0, 60.0, 90.0, 120.0, 200.0):
+            one = event(source, at)
+            if case.tracks.get(SourceId(source)) is not None and case.tracks[SourceId(source)].went_on_after(10_000):
+                continue
+            assert went_on(case, one) is slow_went_on(samples, one), (source, at)
+
+
+def test_asking_thousands_of_sources_about_thousands_of_events_takes_a_moment():
+    samples = tuple(
+        ProgressSample(SourceId(s), n + 1, n * 100, step=n, when=When(10.0 * n, 10.0 * n + 1))
+        for s in range(8000)
+        for n in (1, 2, 3)
+    )
+    case = Case(Observations(sources=(), events=(), progress=samples), LIBRARY)
+    start = time.process_time()
+    assert not any(went_on(case, event(s, 25.0)) for s in range(8000))
+    assert time.process_time() - start < 5
