@@ -53,7 +53,7 @@ def _cloud_json(number: int, line: bytes) -> bytes:
 
 
 def _journal(number: int, line: bytes) -> bytes:
-    return f"{_later(number):%b %d %H:%M:%S} gpu-login trainer[20417]: ".encode() + line
+    return f"{_later(number):%b %d %H:%M:%S} localhost trainer[20417]: ".encode() + line
 
 
 def _coloured(number: int, line: bytes) -> bytes:
@@ -79,6 +79,17 @@ WRAPS: dict[str, Callable[[bytes], bytes]] = {
     "ts of moreutils": _each(lambda number, line: f"{_later(number):%b %d %H:%M:%S} ".encode() + line),
     "grep -rn": _each(lambda number, line: b"job/train.log:%d:" % (number + 1) + line),
     "cat -n": _each(lambda number, line: b"%6d\t" % (number + 1) + line),
+    "html": _each(
+        lambda _, line: (
+            line.replace(b"&", b"&amp;").replace(b"<", b"&lt;").replace(b">", b"&gt;").replace(b'"', b"&quot;")
+        )
+    ),
+    "blank lines between": _each(lambda _, line: line + b"\n"),
+    "every line twice": _each(lambda _, line: line + b"\n" + line),
+    "cut at 160 columns": _each(lambda _, line: line[:160]),
+    "wrapped at 120 columns": _each(
+        lambda _, line: b"\n".join(line[n : n + 120] for n in range(0, max(1, len(line)), 120))
+    ),
 }
 """Name of each disguise and what it does to the bytes of a file."""
 MOVED = {"pasted between fences": 1}

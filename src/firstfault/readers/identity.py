@@ -67,6 +67,8 @@ class SourceProfile(Struct, frozen=True):
     """Labels that are host names, where the style has such."""
     roles: frozenset[str] = frozenset({"default"})
     """Names of launcher roles that label lines, as in `[trainer3]:`."""
+    unit: int | None = None
+    """The one process that the system's journal names on all lines: a unit's, not that of the rank that speaks."""
     wrapping: Wrapping | None = None
     """What stands before every line because the log was quoted, numbered or pasted."""
 
@@ -105,6 +107,7 @@ def profile_source(sample: bytes, path: str) -> SourceProfile:
     return SourceProfile(
         style=style,
         inner=inner,
+        unit=_unit(lines, plain),
         who=facts.who,
         attempt=facts.attempt,
         number=facts.number,
@@ -170,8 +173,14 @@ def _inner_style(lines: list[bytes], profile: SourceProfile) -> tuple[str, set[s
 
 def _behind_first(line: bytes, profile: SourceProfile) -> bytes:
     """A line without its first prefix; the same object where it has none."""
-    end = first_prefix(line, profile)
+    end, _ = first_prefix(line, profile)
     return line[end:] if end else line
+
+
+def _unit(lines: list[bytes], profile: SourceProfile) -> int | None:
+    """The process before every line, where it is always the same one."""
+    pids = {pid for _, pid in (first_prefix(x, profile) for x in lines)}
+    return next(iter(pids)) if len(pids) == 1 else None
 
 
 def _small_numbers(labels: Counter[bytes]) -> bool:

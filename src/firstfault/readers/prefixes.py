@@ -108,13 +108,13 @@ class Chain:
         self.stamps: list[tuple[str, re.Match[bytes]]] = []
 
 
-def first_prefix(line: bytes, profile: SourceProfile) -> int:
-    """Where the first prefix of an unwrapped line ends, with the blanks behind it; 0 where it has none."""
+def first_prefix(line: bytes, profile: SourceProfile) -> tuple[int, int | None]:
+    """Where the first prefix of an unwrapped line ends, with a blank behind it (0 where it has none), and the process it names."""
     chain = Chain(0)
     end = _token(line, 0, chain, profile)
     if end is None:
-        return 0
-    return end + (line[end : end + 1] == b" ")
+        return 0, None
+    return end + (line[end : end + 1] == b" "), chain.pid
 
 
 _BLANK = frozenset((b" ", b"\t", b"\x00", b"\x1b"))
@@ -304,7 +304,8 @@ def _after_stamp(
         if found is not None:
             if pattern is _HOST_PROCESS:
                 chain.host = found["host"].decode()
-                chain.pid = chain.pid if found["pid"] is None else int(found["pid"])
+                pid = None if found["pid"] is None else int(found["pid"])
+                chain.pid = chain.pid if pid is None or pid == profile.unit else pid
             return found.end()
     if profile.dated_host and after == b" ":
         found = _LABEL.match(segment, end + 1)

@@ -215,6 +215,8 @@ def _table(start: bytes) -> bool:
         width = rows[0].count(separator)
         if width == 0 or any(row.count(separator) != width for row in rows[1:]):
             continue
+        if any(re.fullmatch(rb"\s*[\d.]+\s*", name) for name in rows[0].split(separator)):
+            continue  # no header: `cat -n` puts a number and a tab before every line of a log
         cells = b"\n".join(rows[1:]).replace(separator, b"\n").split(b"\n")
         numbers = sum(1 for cell in cells if re.fullmatch(rb'\s*"?[-+\d.eE:%/ ]*"?\s*', cell))
         return numbers > len(cells) * 0.6

@@ -21,7 +21,7 @@ FEWEST = 4
 NEARLY_ALL = 0.95
 _COLOUR = rb"(?:\x1b\[[0-9;?]*[A-Za-z])*"
 _QUOTE = lazy(_COLOUR + rb"(?:> ?){1,4}")
-_NUMBER = lazy(_COLOUR + rb"\s{0,8}(?P<number>\d{1,9})(?:[:\-]|\x1b\[[0-9;]*[mK]|\t| {2}| ?\| ?){1,4}")
+_NUMBER = lazy(_COLOUR + rb"\s{0,8}(?P<number>\d{1,9})(?:\x1b\[[0-9;]*[mK])*(?:[:\-\t]| ?\| )(?:\x1b\[[0-9;]*[mK])*")
 _FILE_TEXT = (
     _COLOUR
     + rb"(?P<file>(?:[\w.\-@+=,%~]{0,200}/){0,20}[\w.\-@+=,%~]{1,200}\.(?:log|out|err|txt|stderr|stdout|gz|\d{1,6}))"
