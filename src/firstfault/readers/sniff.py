@@ -79,6 +79,11 @@ _SCHEDULER = lazy(
 )
 _JSON_LINE = lazy(rb'^\s*\{.*"(?:message|msg|log|text|event)"\s*:')
 _METRIC_LINE = lazy(rb'^\s*\{[^{}\n]*"(?:\w*step\w*|\w*iter\w*|\w*loss\w*|epoch)"\s*:\s*[-\d.]')
+_NAME = rb"(?P<%b>(?:[\w.\-@+=,%%~ ]{0,200}/){0,30}[\w.\-@+=,%%~]{1,200}\.(?:log|out|err|txt|stderr|stdout|\d{1,6})|[\w.\-@+=,%%~/]{0,300}/[\w.\-@+=,%%~]{1,200})"
+SECTION_HEADER = lazy(
+    rb"(?m)^(?:==> " + _NAME % b"tail" + rb" <==|:{14}\r?\n" + _NAME % b"more" + rb"\r?\n:{14})\r?(?:\n|\Z)",
+)
+"""What `tail`, `head` and `more` write between files that they glue into one."""
 
 
 class Sniffed(Struct, frozen=True):
@@ -232,7 +237,13 @@ def container_of(head: bytes, name: str) -> str | None:
         return None if name.lower().endswith(_PACKAGES) else "zip"
     if head[257:262] == b"ustar" or _old_tar(head):
         return "tar"
-    return None
+    return "sections" if _is_sections(head) else None
+
+
+def _is_sections(head: bytes) -> bool:
+    """Whether a file begins with the header of a section."""
+    text = head.lstrip(b"\r\n")
+    return text.startswith((b"==> ", b"::::::::::::::")) and SECTION_HEADER.match(text) is not None
 
 
 def _old_tar(head: bytes) -> bool:
