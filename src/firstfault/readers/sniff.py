@@ -198,6 +198,8 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
         return Sniffed(SourceKind.FLIGHT_RECORDER)
     if b'"device_traces"' in start[:4096] and b'"segments"' in start:
         return Sniffed(SourceKind.MEMORY_SNAPSHOT)
+    if b'"os_thread_id"' in start and b'"frames"' in start:
+        return Sniffed(SourceKind.STACKS)
     named = PurePosixPath(name).name == "error.json"
     if start.startswith(b'{"message"') and (named or b'"extraInfo"' in start or b'"py_callstack"' in start):
         return Sniffed(SourceKind.ERROR_JSON)
