@@ -37,9 +37,7 @@ _PYSTACK_FRAME = lazy(
     r'\s*\((?P<kind>Python|C)\) File "(?P<file>[^"\n]{1,1000})", line (?P<line>\d{1,9}), in (?P<function>.{1,3000}?)(?: \((?P<lib>[^()\s]{1,300})\))?\s*$'
 )
 _RANK = lazy(r"(?i)\b(?:global[ _]?)?rank[ :=#-]{0,3}(\d{1,6})\b")
-_HEADED_HOST = lazy(
-    r"^[#=\-*>\s]{0,8}(?:host(?:name)?|node)[ :=]{1,3}([A-Za-z0-9][\w.\-]{0,100})|^# ?([A-Za-z0-9][\w.\-]{0,100}): "
-)
+_HEADED_HOST = lazy(r"\b(?:host(?:name)?|node)[ :=]{1,3}([A-Za-z0-9][\w.\-]{0,100})|^# ?([A-Za-z0-9][\w.\-]{0,100}): ")
 _LOCAL_ARGUMENT = lazy(r"--local[-_]rank[= ](\d{1,4})\b")
 _PLACED = lazy(r"(?:^|[^a-z])local[_\-]?(\d{1,4})(?!\d)")
 _OF_A_CHILD = ("_worker_loop", "_bootstrap_worker", "spawn_main", "_pin_memory_loop")
