@@ -103,6 +103,14 @@ class Fact(Struct, frozen=True, kw_only=True):
     evidence: list[Evidence] = []
 
 
+class ChainLink(Struct, frozen=True, kw_only=True):
+    """One step from the first fault to the last exit."""
+
+    what: str
+    why: str
+    evidence: list[Evidence] = []
+
+
 class AttemptSummary(Struct, frozen=True, kw_only=True):
     """One start of the job."""
 
@@ -111,14 +119,24 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
     diagnosed: bool
     first_line: Evidence | None = None
     summary: str = ""
+    category: Category = Category.UNKNOWN
+    strength: Strength = Strength.UNKNOWN
+    verdict: Verdict | None = None
+    """Its own whole verdict, where every attempt was asked for."""
+    chain: list[ChainLink] = []
+    """Its own chain, where every attempt was asked for."""
 
 
-class ChainLink(Struct, frozen=True, kw_only=True):
-    """One step from the first fault to the last exit."""
+class Recurrence(Struct, frozen=True, kw_only=True):
+    """Attempts that failed in the same way."""
 
+    attempts: list[int]
     what: str
-    why: str
-    evidence: list[Evidence] = []
+    """The kind of fault, as its signature is titled."""
+    hosts: list[str] = []
+    """Hosts that are named in every one of them."""
+    ranks: list[int] = []
+    """Ranks that are named in every one of them."""
 
 
 class RivalSummary(Struct, frozen=True, kw_only=True):
@@ -235,3 +253,5 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     collect_next: list[str] = field(default_factory=list)
     recommendations: dict[str, list[str]] = field(default_factory=dict)
     """Section (storage, client, training) -> steps."""
+    recurrence: list[Recurrence] = field(default_factory=list)
+    """Attempts that failed in the same way, each kind of fault once."""
