@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from firstfault.analysis.classes import phase_of_exception
 from firstfault.analysis.hang_words import rank_notes
 from firstfault.analysis.order import sort_key
-from firstfault.analysis.state.exits import TOLD
+from firstfault.analysis.state.exits import TOLD, integer
 from firstfault.analysis.state.groups import Cell, Group, Part, hang_state
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.suspects import nature_of
@@ -73,6 +73,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     note: str = ""
     """Its own error, its exit, or that nothing of it is there."""
     note_event: Event | None = None
+    own_error: bool = False
+    """Whether the note is an error of its own or its last words, and not only how it ended."""
 
 
 def rank_entries(scene: Scene, answer: Answer) -> tuple[Entry, ...]:
@@ -84,13 +86,13 @@ def rank_entries(scene: Scene, answer: Answer) -> tuple[Entry, ...]:
     """
     fold = _Fold(scene, answer)
     whole = [fold.entry(rank) for rank in fold.ranks]
-    usual = Counter(map(_standing, whole)).most_common(1)
+    usual = [s for s, n in Counter(map(_standing, whole)).most_common(1) if 2 * n > len(whole)]
     behind = _behind(whole)
     ranked = []
     for entry in whole:
         order = _order(entry)
         if order is None:
-            odd = bool(usual) and _standing(entry) != usual[0][0]
+            odd = bool(usual) and _standing(entry) != usual[0]
             order = 2 if odd or entry.rank in behind else 3
         ranked.append((order, entry.rank, replace(entry, outlier=order < 3)))
     return tuple(entry for _, _, entry in sorted(ranked, key=lambda r: r[:2]))
@@ -152,7 +154,7 @@ class _Fold:
     def entry(self, rank: GlobalRank) -> Entry:
         """What is true of one rank."""
         phase = self.phases.get(rank)
-        note, line = self._note(rank)
+        note, line, own = self._note(rank)
         named = self.named.get(rank, {})
         local = self.scene.roster.local_of.get(rank)
         return Entry(
@@ -170,6 +172,7 @@ class _Fold:
             phase_event=None if phase is None else phase[1],
             note=note,
             note_event=line,
+            own_error=own,
         )
 
     def _with(self, mark: Mark) -> set[GlobalRank]:
@@ -191,13 +194,17 @@ class _Fold:
 
     def _part(self, rank: GlobalRank) -> Part | None:
         if self.scene.hang is not None:
-            return self.hang.parts.get(rank)
+            # Whoever said that it waited too long spoke for itself, whatever the transport calls it.
+            return Part.INITIATOR if self._waited_itself(rank) else self.hang.parts.get(rank)
         if rank in self.errors:
             return Part.DIED
         told = self.exits.get(rank)
         if told is not None and told.own:
             return Part.DIED
         return Part.TERMINATED if rank in self.stopped or told is not None else None
+
+    def _waited_itself(self, rank: GlobalRank) -> bool:
+        return rank in self.waited and self.hang.parts.get(rank) in {None, Part.SILENT, Part.TERMINATED}
 
     def _exits(self) -> dict[GlobalRank, Exit]:
         """The first reported exit of each rank; one with a line before one of a list."""
@@ -217,17 +224,17 @@ class _Fold:
                     found[rank] = event
         return found
 
-    def _note(self, rank: GlobalRank) -> tuple[str, Event | None]:
+    def _note(self, rank: GlobalRank) -> tuple[str, Event | None, bool]:
         trigger = self.answer.trigger
         if trigger is not None and trigger.signature == LAST_WORDS and self.scene.roster.rank(trigger) == rank:
-            return "last words before the wait", trigger
+            return "last words before the wait", trigger, True
         error = self.errors.get(rank)
         if error is not None:
-            return nature_of(self.scene.case, error).title, error
+            return nature_of(self.scene.case, error).title, error, True
         told = self.exits.get(rank)
         if told is not None:
-            return "exit reported" if told.signal is None else f"ended by signal {told.signal}", told.event
-        return ("no line of it is in these files", None) if rank in self.silent else ("", None)
+            return _exit_text(told), told.event, False
+        return "no line of it is in these files" if rank in self.silent else "", None, False
 
     def _steps(self) -> dict[GlobalRank, ProgressSample]:
         """The last sign of progress of each rank: of several files the one that got furthest."""
@@ -292,6 +299,13 @@ class _Fold:
         return found
 
 
+def _exit_text(told: Exit) -> str:
+    if told.signal is not None:
+        return f"signal {told.signal}"
+    code = integer(None if told.event is None else told.event.fields.get("exit_code"))
+    return "its exit was reported" if code is None else f"exit code {code}"
+
+
 def notes_of(scene: Scene, entries: Iterable[Entry]) -> dict[GlobalRank, str]:
     """What is known of each rank in one sentence: its part and its stuck groups where there was a hang, its own error."""
     hang = {} if scene.hang is None else rank_notes(hang_state(scene))
@@ -300,8 +314,9 @@ def notes_of(scene: Scene, entries: Iterable[Entry]) -> dict[GlobalRank, str]:
 
 def lines_of(entry: Entry) -> tuple[Event, ...]:
     """The lines of one rank, most telling first, each once."""
-    told = [entry.note_event, *(e for g in entry.groups for e in g.cell.events), entry.phase_event]
-    told += entry.named.values()
+    told: list[Event | None] = [e for g in entry.groups for e in g.cell.events]
+    told.insert(0 if entry.own_error else len(told), entry.note_event)
+    told += [entry.phase_event, *entry.named.values()]
     kept: dict[tuple[int, int], Event] = {}
     for event in told:
         if event is not None:

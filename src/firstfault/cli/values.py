@@ -31,6 +31,41 @@ class AttemptValue(ParamType):
         return self.fail(f"{value!r} is not an attempt: give a number from 1, `last` or `all`.", param, ctx)
 
 
+class OneAttemptValue(ParamType):
+    """A number from 1, or `last`."""
+
+    name = "N|last"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """The number, or the word in small letters."""
+        text = str(value).strip().lower()
+        if text == "last" or (text.isdecimal() and int(text) >= 1):
+            return text if text == "last" else int(text)
+        return self.fail(
+            f"{value!r} is not one attempt: a table shows one, so give its number from 1, or `last`.", param, ctx
+        )
+
+
+class RanksValue(ParamType):
+    """Global ranks and ranges of them."""
+
+    name = "LIST"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[int, int], ...]:
+        """Ranges with both ends included, in the order given."""
+        spans = []
+        for part in str(value).split(","):
+            found = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)
+            low = -1 if found is None else int(found[1])
+            high = low if found is None or found[2] is None else int(found[2])
+            if found is None or high < low:
+                self.fail(f"{part.strip()!r} is no rank: give numbers and ranges such as `3` or `0-7,12`.", param, ctx)
+            spans.append((low, high))
+        return tuple(spans)
+
+
 class ExitCodeValue(ParamType):
     """An exit status, minus a signal number, or SLURM's `status:signal`."""
 

@@ -24,6 +24,14 @@ from firstfault.model.words import (
 SCHEMA = "firstfault.diagnosis/1"
 
 
+class Published(Struct, frozen=True, kw_only=True):
+    """What every published document begins with."""
+
+    schema: str
+    redaction: Literal["none", "secrets", "identities"] = "none"
+    """What was taken out: nothing, secrets, or secrets and identities."""
+
+
 class Time(Struct, frozen=True, kw_only=True):
     """When, as ISO 8601 text; with offset where known."""
 
@@ -231,11 +239,10 @@ class Count(Struct, frozen=True, kw_only=True):
     ranks: dict[str, int] = {}
 
 
-class Diagnosis(Struct, frozen=True, kw_only=True):
+class Diagnosis(Published, frozen=True, kw_only=True):
     """Everything that a renderer may say about one incident."""
 
     schema: str = SCHEMA
-    redaction: Literal["none", "secrets", "identities"] = "none"
     verdict: Verdict
     job: dict[str, Fact] = field(default_factory=dict)
     attempts: list[AttemptSummary] = field(default_factory=list)

@@ -1,6 +1,6 @@
-"""Takes a diagnosis through the one door and into a format.
+"""Takes a diagnosis or a view through the one door and into a format.
 
-Must not change what the diagnosis says.
+Must not change what it says.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from firstfault.redact import redact
 
 if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis
+    from firstfault.model.views import RankTable
     from firstfault.redact import Level
 
 Format = Literal["text", "markdown", "json"]
+ViewFormat = Literal["text", "csv", "json"]
 FORMATS: tuple[Format, ...] = ("text", "markdown", "json")
 
 
@@ -44,3 +46,24 @@ def publish(diagnosis: Diagnosis, form: Format, level: Level, *, width: int = 10
             from firstfault.report.text import render_text
 
             return render_text(safe, width=width, color=color)
+
+
+def publish_ranks(  # noqa: D417 - see publish
+    table: RankTable, form: ViewFormat, level: Level, *, width: int = 100, every: bool = False, evidence: bool = False
+) -> str:
+    """Redacts and renders the table of ranks.
+
+    Args:
+        every: whether each rank has a row of its own in the text format.
+        evidence: whether the text format quotes the lines behind each row.
+    """
+    safe = redact(table, level)
+    if form == "json":
+        from firstfault.report.json import render_json
+
+        return render_json(safe)
+    from firstfault.report.ranks import render_ranks, render_ranks_csv
+
+    if form == "csv":
+        return render_ranks_csv(safe)
+    return render_ranks(safe, width=width, every=every, evidence=evidence)
