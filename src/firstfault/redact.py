@@ -117,11 +117,16 @@ def _walk_map(value: dict[object, object], change: Callable[[str], str]) -> dict
 
 
 def _each(value: object, see: Callable[[str], None]) -> None:
+    """Shows every different string once, in the order in which they stand."""
+    texts: dict[str, None] = {}
+
     def look(text: str) -> str:
-        see(text)
+        texts[text] = None
         return text
 
     _walk(value, look)
+    for text in texts:
+        see(text)
 
 
 def _printable(text: str) -> str:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from msgspec.structs import replace
+
 from firstfault.redact import redact
 
 if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis
-    from firstfault.model.views import RankTable
+    from firstfault.model.views import Proof, RankTable
     from firstfault.redact import Level
 
 Format = Literal["text", "markdown", "json"]
@@ -48,6 +50,15 @@ def publish(diagnosis: Diagnosis, form: Format, level: Level, *, width: int = 10
             return render_text(safe, width=width, color=color)
 
 
+def _unquoted(table: RankTable) -> RankTable:
+    """The table with the places of its lines alone: to look through text that is not shown costs most of a large one."""
+
+    def bare(proof: Proof) -> Proof:
+        return replace(proof, evidence=replace(proof.evidence, text=""))
+
+    return replace(table, ranks=[replace(r, proof=[bare(p) for p in r.proof[:1]]) for r in table.ranks])
+
+
 def publish_ranks(  # noqa: D417 - see publish
     table: RankTable, form: ViewFormat, level: Level, *, width: int = 100, every: bool = False, evidence: bool = False
 ) -> str:
@@ -57,7 +68,8 @@ def publish_ranks(  # noqa: D417 - see publish
         every: whether each rank has a row of its own in the text format.
         evidence: whether the text format quotes the lines behind each row.
     """
-    safe = redact(table, level)
+    quoted = form == "json" or (form == "text" and evidence)
+    safe = redact(table if quoted else _unquoted(table), level)
     if form == "json":
         from firstfault.report.json import render_json
 
