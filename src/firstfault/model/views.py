@@ -145,5 +145,3 @@ class Timeline(View, frozen=True, kw_only=True):
     clocks: list[Clock] = field(default_factory=list)
     """Most events first; entries follow in this order, then those without a time."""
     events: list[Entry] = field(default_factory=list)
-    cut: int = 0
-    """Entries behind the last one that is shown."""

@@ -99,6 +99,11 @@ def time_of(when: When) -> Time | None:
     return Time(earliest=_iso(when.earliest, when), latest=_iso(when.latest, when), zone=when.zone, dated=when.dated)
 
 
+def seconds_of_zone(zone: str | None) -> float:
+    """Seconds by which a zone's clock is ahead of UTC; 0 where the zone is not known."""
+    return 0.0 if zone is None or zone == "Z" else _offset(zone).total_seconds()
+
+
 def _iso(seconds: float | None, when: When) -> str | None:
     if seconds is None:
         return None

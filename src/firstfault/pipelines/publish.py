@@ -13,7 +13,7 @@ from firstfault.redact import redact
 
 if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis
-    from firstfault.model.views import Proof, RankTable
+    from firstfault.model.views import Proof, RankTable, Timeline
     from firstfault.redact import Level
 
 Format = Literal["text", "markdown", "json"]
@@ -59,14 +59,21 @@ def _unquoted(table: RankTable) -> RankTable:
     return replace(table, ranks=[replace(r, proof=[bare(p) for p in r.proof[:1]]) for r in table.ranks])
 
 
-def publish_ranks(  # noqa: D417 - see publish
+def publish_ranks(
     table: RankTable, form: ViewFormat, level: Level, *, width: int = 100, every: bool = False, evidence: bool = False
 ) -> str:
     """Redacts and renders the table of ranks.
 
     Args:
+        table: what is true of each rank.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
         every: whether each rank has a row of its own in the text format.
         evidence: whether the text format quotes the lines behind each row.
+
+    Returns:
+        The whole view, ending in a newline.
     """
     quoted = form == "json" or (form == "text" and evidence)
     safe = redact(table if quoted else _unquoted(table), level)
@@ -79,3 +86,28 @@ def publish_ranks(  # noqa: D417 - see publish
     if form == "csv":
         return render_ranks_csv(safe)
     return render_ranks(safe, width=width, every=every, evidence=evidence)
+
+
+def publish_timeline(
+    timeline: Timeline, form: ViewFormat, level: Level, *, width: int = 100, every: bool = False
+) -> str:
+    """Redacts and renders the timeline.
+
+    Args:
+        timeline: what happened.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether the text format shows every entry, however many there are.
+
+    Returns:
+        The whole view, ending in a newline.
+    """
+    safe = redact(timeline, level)
+    if form == "json":
+        from firstfault.report.json import render_json
+
+        return render_json(safe)
+    from firstfault.report.timeline import render_timeline, render_timeline_csv
+
+    return render_timeline_csv(safe) if form == "csv" else render_timeline(safe, width=width, every=every)

@@ -19,14 +19,18 @@ if TYPE_CHECKING:
 GAP = 2
 """Blanks between two columns."""
 WIDEST = 36
-"""Columns of a cell that stands in line with the others; a longer one goes below its row."""
+"""Columns of a cell up to which it stands in line with the others; a longer one goes below its row."""
 BELOW = 6
 """Indent of what stands below a row."""
 _FORMULA = lazy("^[\\s\x00]*[=+\\-@\uff1d\uff0b\uff0d\uff20|%]")
 """Starts that spreadsheets take for a formula or a command, in both widths."""
 
 
-def aligned(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+def aligned(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    width: int,
+) -> list[str]:
     """A table in at most `width` columns.
 
     Columns without any content are left out. Columns that do not fit beside the others, from the right, and cells that
@@ -40,7 +44,11 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> l
     cells = [[neutral(c) for c in row] for row in rows]
     used = [i for i in range(len(head)) if i == 0 or any(row[i] for row in cells)]
     sizes = {
-        i: max([columns(head[i]), *(columns(r[i]) for r in cells if columns(r[i]) <= _cap(i))], default=0) for i in used
+        i: max(
+            [columns(head[i]), *(columns(r[i]) for r in cells if columns(r[i]) <= (WIDEST if i else 2 * WIDEST))],
+            default=0,
+        )
+        for i in used
     }
     beside: list[int] = []
     total = 0
@@ -63,10 +71,6 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> l
         if text:
             lines += [" " * BELOW + line for line in wrap(text, width - BELOW)]
     return [line.rstrip() for line in lines if line.strip()]
-
-
-def _cap(column: int) -> int:
-    return WIDEST if column else 2 * WIDEST
 
 
 def _row(cells: Sequence[str], sizes: Sequence[int]) -> str:
