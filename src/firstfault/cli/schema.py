@@ -11,7 +11,7 @@ import click
 @click.command(name="schema", short_help="Print the JSON Schema of `--format json`.")
 def command() -> int:
     """Print the JSON Schema that every `--format json` report follows."""
-    from firstfault.cli.diagnose import write
+    from firstfault.cli.evidence import write
     from firstfault.report.schema import published
 
     write(published())

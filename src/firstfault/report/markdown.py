@@ -46,7 +46,7 @@ def cell(text: str) -> str:
     return code(text).replace("|", "\\|")
 
 
-def render_markdown(safe: Redacted, *, language: str = "en") -> str:
+def render_markdown(safe: Redacted[Diagnosis], *, language: str = "en") -> str:
     """The whole diagnosis as Markdown.
 
     Args:
@@ -56,7 +56,7 @@ def render_markdown(safe: Redacted, *, language: str = "en") -> str:
     Returns:
         Text with a title, five numbered sections in fixed order, the checks and the rivals, ending in a newline.
     """
-    page = _Report(safe.diagnosis, messages(language))
+    page = _Report(safe.content, messages(language))
     return page.text()
 
 

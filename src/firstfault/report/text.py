@@ -26,7 +26,7 @@ NARROW = 70
 _COLORS = {"red": "31;1", "green": "32;1", "yellow": "33;1", "bold": "1", "dim": "2"}
 
 
-def render_text(safe: Redacted, *, width: int = 100, color: bool = False, language: str = "en") -> str:
+def render_text(safe: Redacted[Diagnosis], *, width: int = 100, color: bool = False, language: str = "en") -> str:
     """The diagnosis on one screen.
 
     Args:
@@ -38,7 +38,7 @@ def render_text(safe: Redacted, *, width: int = 100, color: bool = False, langua
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    return _Page(safe.diagnosis, messages(language), max(width, 40), color=color).text()
+    return _Page(safe.content, messages(language), max(width, 40), color=color).text()
 
 
 class _Page:
