@@ -287,10 +287,13 @@ class _Fold:
         found: dict[GlobalRank, dict[str, Event]] = {}
         for event in self.scene.events:
             who = event.who
-            if who.rank is None:
+            # A line that joins rank and host states the rank as a field.
+            joins = self.scene.case.has(event, Mark.IDENTITY)
+            rank = self.scene.roster.rank(event) if joins else who.rank
+            if rank is None:
                 continue
-            stated = found.setdefault(who.rank, {})
-            if who.host is not None:
+            stated = found.setdefault(rank, {})
+            if who.host is not None or (joins and "host" in event.fields):
                 stated.setdefault("host", event)
             if who.local_rank is not None:
                 stated.setdefault("local_rank", event)

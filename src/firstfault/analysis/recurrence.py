@@ -62,7 +62,8 @@ def _kind(scene: Scene, answer: Answer) -> tuple[str, str] | None:
         if answer.culprits.anybody:
             return "late", "ranks that never entered a collective in which the others waited"
         return "stuck", "a collective that never ended"
-    if answer.trigger is None:
-        return None
-    nature = nature_of(scene.case, answer.trigger)
-    return nature.key, nature.title
+    # A line that led up to the fault may be the trigger; of the lines of the proof the root is the one that lies deepest.
+    told = [nature_of(scene.case, e) for e in (answer.trigger, *answer.proof[:2]) if e is not None]
+    own = [n for n in told if n.category is answer.category] or told
+    root = max(own, key=lambda n: n.depth, default=None)
+    return None if root is None else (root.key, root.title)

@@ -15,7 +15,7 @@ from firstfault.model.evidence import Event, Failure, GlobalRank, ProgressSample
 from firstfault.model.words import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.analysis.scene import Scene
 
@@ -44,26 +44,24 @@ class Moment(Struct, frozen=True, kw_only=True):
     """What the kept lines of one flood have in common; None for what is no line of a signature."""
 
 
+Flood = tuple[SourceId, str, Who]
+"""What the kept lines of one flood have in common."""
+
+
 class Fold:
-    """Equal moments that came in one burst, or are the kept lines of one flood."""
+    """Equal moments that came in one burst, or are what was kept of one flood."""
 
-    def __init__(self, first: Moment) -> None:
+    def __init__(self, first: Moment, cut: Mapping[Flood, int]) -> None:
+        """`cut`: floods of which only some lines were kept, with the number of all."""
         self.moments = [first]
-        self._floods: dict[tuple[SourceId, str, Who], int] = {}
-        self._single = 0
-        self._note(first)
-
-    def _note(self, moment: Moment) -> None:
-        if moment.flood is None:
-            self._single += 1
-        else:
-            self._floods[moment.flood] = max(self._floods.get(moment.flood, 0), moment.count)
+        self._cut = cut
+        self._floods = {first.flood} & set(cut) if first.flood is not None else set()
 
     def takes(self, moment: Moment) -> bool:
         """Whether a later moment of the same kind belongs to it."""
+        if moment.flood in self._floods:
+            return True  # the lines between are not at hand
         last = self.moments[-1]
-        if moment.flood is not None and moment.count > 1 and moment.flood in self._floods:
-            return True
         a, b = start_of(last.when), start_of(moment.when)
         if a is None or b is None:
             return last.source == moment.source
@@ -72,16 +70,14 @@ class Fold:
     def add(self, moment: Moment) -> None:
         """Takes a moment in."""
         self.moments.append(moment)
-        self._note(moment)
+        if moment.flood is not None and moment.flood in self._cut:
+            self._floods.add(moment.flood)
 
     @property
     def count(self) -> int:
-        """Lines behind it; the kept lines of a flood all carry the flood's whole count."""
-        kept: dict[tuple[SourceId, str, Who], int] = {}
-        for moment in self.moments:
-            if moment.flood is not None:
-                kept[moment.flood] = kept.get(moment.flood, 0) + 1
-        return self._single + sum(max(self._floods[f], n) for f, n in kept.items())
+        """Lines behind it; the kept lines of a cut flood all stand for the whole of it."""
+        single = sum(1 for m in self.moments if m.flood not in self._floods)
+        return single + sum(self._cut[f] for f in self._floods)
 
     @property
     def when(self) -> When:
@@ -138,7 +134,16 @@ def _place(moment: Moment) -> tuple[float, bool, int, int, str]:
     return (0.0 if at is None else at, bounded_below, moment.source, moment.offset, moment.signature)
 
 
-def fold(ordered: Sequence[Moment]) -> list[Fold]:
+def cut_floods(found: Iterable[Moment]) -> dict[Flood, int]:
+    """Floods of which only some lines were kept, with the number of all."""
+    kept: dict[Flood, list[int]] = {}
+    for moment in found:
+        if moment.flood is not None:
+            kept.setdefault(moment.flood, []).append(moment.count)
+    return {flood: max(counts) for flood, counts in kept.items() if max(counts) > len(counts)}
+
+
+def fold(ordered: Sequence[Moment], cut: Mapping[Flood, int]) -> list[Fold]:
     """Moments of one clock with equal ones of one burst joined, in the order of their first."""
     found: list[Fold] = []
     open_folds: dict[tuple[object, ...], Fold] = {}
@@ -150,7 +155,7 @@ def fold(ordered: Sequence[Moment]) -> list[Fold]:
         if known is not None and known.takes(moment):
             known.add(moment)
         else:
-            open_folds[key] = Fold(moment)
+            open_folds[key] = Fold(moment, cut)
             found.append(open_folds[key])
     return found
 

@@ -161,7 +161,9 @@ class Builder:
             evidence = self.cite.event(event)
             if evidence is not None:
                 title = nature_of(case, event).title
-                entries.append(TimelineEntry(time=evidence.time, what=title, evidence=evidence, count=event.count))
+                # The kept lines of a flood all carry its count; said once it is enough.
+                count = event.count if event.ordinal == 0 else 1
+                entries.append(TimelineEntry(time=evidence.time, what=title, evidence=evidence, count=count))
         return entries
 
     def _counts(self) -> list[Count]:
@@ -219,7 +221,9 @@ class Builder:
         complete = self.scene.complete
         gaps = [f"the log file {name}: its neighbours are here, it is not" for name in complete.missing_files]
         if complete.silent:
-            gaps.append(f"the logs of {len(complete.silent)} ranks of which no line is here")
+            silent = len(complete.silent)
+            whose = "the one rank" if silent == 1 else f"the {silent} ranks"
+            gaps.append(f"the logs of {whose} of which no line is here")
         return gaps
 
 

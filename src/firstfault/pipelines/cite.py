@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 WINDOW = 400
 """Characters of a line that are shown."""
+BEFORE = 120
+"""Characters shown before the evidence, where it stands far in a long line."""
+KNOWN = 60
+"""Bytes by which the evidence is found in the text of its line."""
 
 
 class Citer:
@@ -49,7 +53,7 @@ class Citer:
             file=self.path(span.source),
             line=span.line,
             column=span.column,
-            text=window(event),
+            text=self._window(event),
             time=time_of(event.when),
         )
 
@@ -75,6 +79,15 @@ class Citer:
             claims=self.verifier.claims, reread=self.verifier.reread, withdrawn=list(self.withdrawn.values())
         )
 
+    def _window(self, event: Event) -> str:
+        """Up to 400 characters of a line around the evidence."""
+        if len(event.text) <= WINDOW:
+            return event.text
+        said, _ = self.verifier.quote(event.span, KNOWN)
+        at = -1 if said is None else event.text.find(said)
+        start = max(0, min(at - BEFORE, len(event.text) - WINDOW))
+        return event.text[start : start + WINDOW]
+
     def _quoted(self, span: Span, when: When) -> Evidence | None:
         text, why = self.verifier.quote(span, WINDOW)
         if text is None:
@@ -85,11 +98,6 @@ class Citer:
     def _withdraw(self, span: Span, why: str) -> None:
         file = self.path(span.source)
         self.withdrawn[(file, span.line)] = Withdrawn(file=file, line=span.line, why=why)
-
-
-def window(event: Event) -> str:
-    """Up to 400 characters of a line, from where the evidence starts."""
-    return event.text[:WINDOW]
 
 
 def time_of(when: When) -> Time | None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import exact
-from firstfault.analysis.timeline import ClockKey, Fold, Moment, fold, in_order, moments
+from firstfault.analysis.timeline import ClockKey, Fold, Moment, cut_floods, fold, in_order, moments
 from firstfault.model.evidence import Event, Failure
 from firstfault.model.views import Clock, Entry, Timeline
 from firstfault.model.words import Role
@@ -88,6 +88,7 @@ def timeline(
         scenes = [s for s, _ in conclusion.attempts] if every else [scene]
         there = [m for s in scenes for m in moments(s)]
         kept = [m for m in there if _wanted(m, wanted)]
+        cut = cut_floods(there)
         clocks: list[Clock] = []
         entries: list[Entry] = []
         verdict = verdict_of(conclusion.answer, cite)
@@ -96,7 +97,7 @@ def timeline(
             if key is not None:
                 number = len(clocks) + 1
                 clocks.append(_clock(key, number, ordered, cite))
-            folds = fold(ordered) if folded else [Fold(m) for m in ordered]
+            folds = fold(ordered, cut) if folded else [Fold(m, {}) for m in ordered]
             entries += [e for f in folds if (e := _entry(f, number, cite)) is not None]
         return Timeline(
             verdict=verdict,

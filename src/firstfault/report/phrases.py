@@ -13,7 +13,7 @@ from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from firstfault.model.diagnosis import Action, CoverageRow, Diagnosis, Evidence, Time
+    from firstfault.model.diagnosis import Action, AttemptSummary, CoverageRow, Diagnosis, Evidence, Time
     from firstfault.model.views import View
 
 _HOSTLIST = lazy(r"[A-Za-z0-9][\w.,\[\]-]*")
@@ -148,6 +148,28 @@ def unread(coverage: Sequence[CoverageRow], say: Mapping[str, str]) -> list[str]
         if rows:
             parts.append(say[key].format(list=names(rows, say, most=3)))
     return parts
+
+
+def attempt(one: AttemptSummary, say: Mapping[str, str]) -> str:
+    """One attempt with its own verdict: how it ended, what kind of fault, whose, and the line that shows it."""
+    text = f"{one.number} {say[f'attempt.{one.ended}']}"
+    if one.verdict is None:
+        return text
+    verdict = one.verdict
+    if verdict.category not in {Category.UNKNOWN, Category.NONE}:
+        text += f", {say[f'category.{verdict.category}']} ({verdict.strength})"
+    text += f": {verdict.summary}"
+    return text if verdict.trigger is None else f"{text} [{place(verdict.trigger)}]"
+
+
+def recurrence(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
+    """Which attempts failed in the same way, and whom all of them name."""
+    said = []
+    for one in diagnosis.recurrence:
+        text = say["recurrence.alike"].format(list=runs(one.attempts), what=one.what)
+        whom = who(one.ranks, one.hosts, say)
+        said.append(f"{text}; {say['recurrence.same'].format(who=whom)}" if whom else text)
+    return said
 
 
 def drain(action: Action) -> list[str]:

@@ -45,7 +45,10 @@ def aligned(
     used = [i for i in range(len(head)) if i == 0 or any(row[i] for row in cells)]
     sizes = {
         i: max(
-            [columns(head[i]), *(columns(r[i]) for r in cells if columns(r[i]) <= (WIDEST if i else 2 * WIDEST))],
+            [
+                columns(head[i]),
+                *(columns(r[i]) for r in cells if columns(r[i]) <= (WIDEST if i else min(2 * WIDEST, width))),
+            ],
             default=0,
         )
         for i in used
