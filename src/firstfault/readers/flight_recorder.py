@@ -453,37 +453,3 @@ def rank_of_name(path: str) -> GlobalRank | None:
             return GlobalRank(int(found[-1]))
     last = _LAST_NUMBER.search(stem)
     return None if last is None else GlobalRank(int(last[1]))
-
-
-def entry_text(dump: RankDump, log: GroupLog, at: int) -> str:
-    """One entry in words, as evidence shows it."""
-    call = dump.calls[log.call[at]]
-    who = "" if dump.rank is None else f"rank {dump.rank} "
-    group = f"group {log.group}" + (f" ({log.desc})" if log.desc else "")
-    number = "p2p" if log.p2p else "collective"
-    state = "completed" if log.stage[at] == Stage.COMPLETED else "started" if log.started[at] else "scheduled"
-    state = "retired" if log.stage[at] == Stage.RETIRED else state
-    sizes = (
-        f" {_shape(call.input_sizes)} {' '.join(dict.fromkeys(call.input_dtypes))}".rstrip() if call.input_sizes else ""
-    )
-    peer = f" {call.own}{'->' if call.op == 'send' else '<-'}{call.peer}" if call.peer is not None else ""
-    text = f"{who}entry {log.entry[at]}: {call.op}{peer}{sizes}, {number} {log.seq[at]} of {group}, {state}"
-    frame = call_frame(dump, call)
-    return text + (f", at {frame.file}:{frame.line} ({frame.function})" if frame is not None else "")
-
-
-def _shape(sizes: tuple[tuple[int, ...], ...]) -> str:
-    shown = " ".join("[" + ", ".join(map(str, s[:8])) + "]" for s in sizes[:4])
-    return shown + (" …" if len(sizes) > 4 else "")
-
-
-def call_frame(dump: RankDump, call: Call) -> Frame | None:
-    """The innermost frame of a call that is the user's own code; None where no stack is there."""
-    frames = dump.frames[call.frames]
-    return next((f for f in frames if not _INSTALLED.search(f.file)), frames[0] if frames else None)
-
-
-_INSTALLED = lazy(
-    r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|[/\\]torch[/\\](?:distributed|nn|autograd|utils|_\w+)[/\\]"
-    r"|^<|\.(?:cpp|h|hpp|c)$|^\?\?"
-)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.state.recorder.lanes import Lane, Recorded, Spot, Team
-from firstfault.model.evidence import GlobalRank
 from firstfault.model.recorder import Call, Stage
 from firstfault.model.words import Word
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firstfault.analysis.state.recorder.waits import Inside
+    from firstfault.model.evidence import GlobalRank
 
 IN_AND_OUT = frozenset({"all_reduce", "allreduce", "broadcast", "reduce", "_all_gather_base", "_reduce_scatter_base"})
 IN_AND_OUT_LONG = frozenset({"all_gather_into_tensor", "reduce_scatter_tensor"})
@@ -253,6 +253,6 @@ def not_begun(place: Inside) -> tuple[GlobalRank, ...]:
     """Members whose device has not begun a collective that the others' devices have; only where begins are recorded."""
     begun = [s for s in place.spots if s.log.started[s.at]]
     still = [s.dump.rank for s in place.spots if not s.log.started[s.at] and s.dump.rank is not None]
-    if not begun or not still or 4 * len(still) > len(place.spots) and len(still) > 1 or len(begun) < len(still):
+    if not begun or not still or (4 * len(still) > len(place.spots) and len(still) > 1) or len(begun) < len(still):
         return ()
     return tuple(sorted(still))

@@ -112,7 +112,8 @@ class Team(Struct, frozen=True, kw_only=True):
     @property
     def states(self) -> bool:
         """Whether the backend keeps states."""
-        return any(lane.states for lane in self.lanes.values())
+        seen = [lane for lane in self.lanes.values() if lane.log is not None]
+        return any(lane.states for lane in seen or self.lanes.values())
 
 
 class Recorded(Struct, frozen=True, kw_only=True):
@@ -194,10 +195,9 @@ def _teams(dumps: dict[GlobalRank, RankDump]) -> Iterator[Team]:
             mine.setdefault(name, {}).setdefault(ranks, []).append(rank)
     for name, by_members in mine.items():
         lists = told.get(name, set())
-        if len(lists) <= 1:
-            # One list of members, or none: ranks that do not tell it are in the same group.
-            by_members = {next(iter(lists), ()): sorted({r for rs in by_members.values() for r in rs})}
-        for ranks, here in by_members.items():
+        # One list of members, or none: ranks that do not tell it are in the same group.
+        one = {next(iter(lists), ()): sorted({r for rs in by_members.values() for r in rs})}
+        for ranks, here in (one if len(lists) <= 1 else by_members).items():
             if len(ranks or here) < 2:
                 continue
             lanes = {r: _lane(r, dumps[r], name, use_counters=name not in with_p2p) for r in here}
@@ -213,7 +213,7 @@ def _lane(rank: GlobalRank, dump: RankDump, group: str, *, use_counters: bool) -
     if log is not None and any(log.seq[i] > log.seq[i + 1] for i in range(len(log.seq) - 1)):
         log = None  # numbers that go back belong to two groups of one name; nothing can be said of either
         return Lane(rank=rank, dump=dump, log=None, high=None, done=None, open=None, states=False)
-    states = log is None or log.stage[-1] != Stage.RETIRED and (Stage.RETIRED not in log.stage)
+    states = log is None or Stage.RETIRED not in log.stage
     backend = dump.calls[log.call[-1]].backend if log is not None else ""
     states = states and backend != "gloo"
     high = None if log is None else log.seq[-1]

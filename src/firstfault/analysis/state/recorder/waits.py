@@ -207,9 +207,7 @@ def _proves(lane: Lane, start: int, end: int) -> bool:
     return any(s is not None and s.call.op not in ROOTED and s.log.stage[s.at] == Stage.UNFINISHED for s in spots)
 
 
-def _pairs(
-    team: Team, recorded: Recorded, frozen: dict[GlobalRank, tuple[Spot, GlobalRank]]
-) -> Iterator[Wait]:
+def _pairs(team: Team, recorded: Recorded, frozen: dict[GlobalRank, tuple[Spot, GlobalRank]]) -> Iterator[Wait]:
     """Unfinished sends without a receive on the other side, and the other way round."""
     if not team.told:
         return
