@@ -71,7 +71,7 @@ def ask(scene: Scene, reading: Reading) -> Answer | None:
     if waits.unseen:
         return _unseen(scene, reading)
     if waits.circle:
-        return _circle(scene, reading)
+        return _circle(reading)
     if reading.late is not None:
         return _late(scene, reading, reading.late)
     front = next((i for i in waits.inside if i.front), None)
@@ -98,65 +98,51 @@ def _busy_inside(reading: Reading) -> Inside | None:
     return None
 
 
-def _main_wait(reading: Reading, named: Sequence[GlobalRank]) -> Wait:
+def _main_wait(reading: Reading, named: Sequence[GlobalRank]) -> Wait | None:
     """The wait to tell of: one for as many of the named as possible, in which the oldest work of its waiters is stuck."""
-    wanted = set(named)
+    wanted, oldest = set(named), reading.waits.oldest
+
+    def front(wait: Wait) -> int:
+        return sum(1 for s in wait.waiting if s.dump.rank in oldest and oldest[s.dump.rank] == s.log.record[s.at])
+
     return min(
         (w for w in reading.waits.waits if wanted & set(w.blockers)),
         key=lambda w: (
             -len(wanted & set(w.blockers)),
             w.why is Why.UNPAIRED,
-            -_oldest(w),
+            -front(w),
             -len(w.waiters),
             w.team.name,
+            w.seq,
         ),
+        default=None,
     )
-
-
-def _oldest(wait: Wait) -> int:
-    """How many of the waiters have nothing older unfinished."""
-    return sum(1 for s in wait.waiting if s.at == 0 or s.log.stage[s.at - 1] != 0)
 
 
 def _origins(scene: Scene, reading: Reading) -> Answer:
     """Ranks that left a dump, are waited for and wait for nobody."""
     recorded, waits, total = reading.recorded, reading.waits, _total(reading)
-    origins = waits.origins
-    idle = tuple(r for r in origins if r in recorded.idle)
-    frozen = tuple(r for r in origins if r in waits.frozen)
-    named = origins if len(idle) + len(frozen) in {0, len(origins)} else (*idle, *frozen)
-    named = tuple(sorted(named))
-    if 2 * len(named) > total or len(named) > max(MOST_NAMED, total // 4):
-        return _most_outside(scene, reading, named)
+    sure = tuple(r for r in waits.origins if r in recorded.idle or r in waits.frozen)
+    named = sure or waits.origins
     wait = _main_wait(reading, named)
+    if wait is not None and (2 * len(named) > total or len(named) > max(MOST_NAMED, total // 4)):
+        return _most_outside(reading, wait, named)
     who = Strength.SUPPORTED if _few(len(named), total) else Strength.POSSIBLE
-    if recorded.missing or (wait.team.states and not (idle or frozen)):
+    if recorded.missing or (not sure and (wait is None or wait.team.states)):
         who = who.at_most(Strength.POSSIBLE)
-    if frozen:
-        category, sure, phase = Category.GPU_CUDA, Strength.POSSIBLE, Phase.UNKNOWN
-        doing = (
-            f"{some_ranks(frozen).capitalize()} no longer completed collectives that a peer "
-            f"({some_ranks(sorted({waits.frozen[r][1] for r in frozen}))}) has completed with it: its device, or the "
-            "process that watches it, stopped."
-        )
-    else:
-        category, sure, phase, doing = _stalled(reading, wait, named, who)
+    frozen = tuple(r for r in named if r in waits.frozen)
+    stalled = None if wait is None or frozen else _stalled(reading, wait, named, who)
     hosts = tuple(sorted(set(hosts_of(scene, named).values())))
     culprits = Named(ranks=named, hosts=hosts, strength=who)
     proof = _standing(reading, wait, named)
-    behind = len(waits.waiters - set(wait.waiters))
-    more = (
-        f"; {behind} more rank{'s' if behind > 1 else ''} wait{'s' if behind == 1 else ''} behind them"
-        if behind
-        else ""
-    )
+    category, sureness, phase, doing = stalled or _halted(reading, frozen, who)
     return Answer(
         question="flight_recorder",
         failed=True,
         category=category,
-        strength=sure.at_most(who) if category is not Category.UNKNOWN else Strength.UNKNOWN,
-        summary=f"{who_text(named, hosts).removeprefix(' on ').capitalize()} {_verb(wait, named, frozen)} {_where(wait)}, in "
-        f"which {some_ranks(wait.waiters)} wait{'s' if len(wait.waiters) == 1 else ''}{more}. {doing} {_accounted(reading)}",
+        strength=sureness,
+        summary=f"{who_text(named, hosts).removeprefix(' on ').capitalize()} {_held_up(reading, wait, named, frozen)}. "
+        f"{doing} {_accounted(reading)}",
         trigger=proof[0] if proof else None,
         proof=proof,
         culprits=culprits,
@@ -170,19 +156,43 @@ def _origins(scene: Scene, reading: Reading) -> Answer:
         ),
         action=ActionKind.COLLECT_MORE,
         steps=_steps(named, frozen=bool(frozen)),
-        collect=(STACKS, KERNEL),
+        collect=(STACKS, KERNEL, *_lacking(reading)),
         rivals=(_network_rival(named),),
     )
 
 
+def _held_up(reading: Reading, wait: Wait | None, named: Sequence[GlobalRank], frozen: Sequence[GlobalRank]) -> str:
+    """What the named did not do, and who waits for it."""
+    if wait is None:
+        return "stopped completing work"
+    behind = len(reading.waits.waiters - set(wait.waiters))
+    them = "it" if len(named) == 1 else "them"
+    more = (
+        f"; {behind} more rank{'s' if behind > 1 else ''} wait{'s' if behind == 1 else ''} behind {them}"
+        if behind
+        else ""
+    )
+    hold = "holds" if len(named) == 1 else "hold"
+    verb = "never issued the other half of" if wait.why is Why.UNPAIRED else "never issued"
+    if frozen:
+        verb = f"stopped completing work and {hold} up"
+    waiting = f"{some_ranks(wait.waiters)} wait{'s' if len(wait.waiters) == 1 else ''}"
+    return f"{verb} {_where(wait)}, in which {waiting}{more}"
+
+
+def _halted(reading: Reading, frozen: Sequence[GlobalRank], who: Strength) -> tuple[Category, Strength, Phase, str]:
+    """Reason, its strength, phase and what is known of ranks whose completions stopped."""
+    peers = sorted({reading.waits.frozen[r][1] for r in frozen})
+    them = "it" if len(frozen) == 1 else "them"
+    text = (
+        f"{some_ranks(peers).capitalize()} completed later collectives together with {them}: the device, or what watches "
+        "it in the process, stopped."
+    )
+    return Category.GPU_CUDA, Strength.POSSIBLE.at_most(who), Phase.UNKNOWN, text
+
+
 def _where(wait: Wait) -> str:
     return call_text(wait.waiting[0], wait.team) if wait.waiting else f"collective {wait.seq} of {wait.team.title}"
-
-
-def _verb(wait: Wait, named: Sequence[GlobalRank], frozen: Sequence[GlobalRank]) -> str:
-    if frozen and set(named) <= set(frozen):
-        return "stopped completing work and hold up" if len(named) > 1 else "stopped completing work and holds up"
-    return "never issued the other half of" if wait.why is Why.UNPAIRED else "never issued"
 
 
 def _stalled(
@@ -226,17 +236,17 @@ def _one(text: str, ranks: Sequence[GlobalRank]) -> str:
     return text
 
 
-def _standing(reading: Reading, wait: Wait, named: Sequence[GlobalRank]) -> tuple[Event, ...]:
+def _standing(reading: Reading, wait: Wait | None, named: Sequence[GlobalRank]) -> tuple[Event, ...]:
     """Entries that show where the named stood, then those of ranks that wait for them."""
     events: list[Event] = []
     for rank in named[:4]:
         if rank in reading.waits.frozen:
             events.append(entry_event(reading.waits.frozen[rank][0]))
-        elif rank in wait.team.lanes:
+        elif wait is not None and rank in wait.team.lanes:
             events.append(standing_event(wait.team.lanes[rank], wait.team))
         elif (last := last_spot(reading.recorded.dumps[rank])) is not None:
             events.append(entry_event(last))
-    return once((*events, *(entry_event(s) for s in wait.waiting[:3])))
+    return once((*events, *(entry_event(s) for s in (() if wait is None else wait.waiting[:3]))))
 
 
 def _accounted(reading: Reading) -> str:
@@ -246,6 +256,11 @@ def _accounted(reading: Reading) -> str:
     if recorded.missing:
         text += f"; none is here of {some_ranks(recorded.missing)}"
     return text + "."
+
+
+def _lacking(reading: Reading) -> tuple[str, ...]:
+    missing = reading.recorded.missing
+    return (f"the flight-recorder dump of {some_ranks(missing)}, or what became of it",) if missing else ()
 
 
 def _steps(named: Sequence[GlobalRank], *, frozen: bool) -> tuple[str, ...]:
@@ -271,11 +286,10 @@ def _network_rival(named: Sequence[GlobalRank]) -> Rival:
     )
 
 
-def _most_outside(scene: Scene, reading: Reading, outside: Sequence[GlobalRank]) -> Answer:
+def _most_outside(reading: Reading, wait: Wait, outside: Sequence[GlobalRank]) -> Answer:
     """Most ranks never issued what the few wait in: code that only some ranks run; nobody is named."""
-    wait = _main_wait(reading, outside)
     return _open(
-        scene,
+        reading,
         f"{some_ranks(wait.waiters).capitalize()} wait in {_where(wait)}, which "
         f"{len(outside)} of {_total(reading)} ranks never issued: a collective in code that only some ranks run, "
         f"uneven numbers of batches, or a fault common to many ranks. {_accounted(reading)}",
@@ -292,28 +306,28 @@ def _unseen(scene: Scene, reading: Reading) -> Answer:
     few = _few(len(unseen), total) and len(unseen) <= MOST_NAMED
     hosts = tuple(sorted(set(hosts_of(scene, unseen).values()))) if few else ()
     named = Named(ranks=unseen, hosts=hosts, strength=Strength.POSSIBLE) if few else Named()
-    where = _where(wait)
+    where = "a collective" if wait is None else _where(wait)
     return _open(
-        scene,
+        reading,
         f"No dump is here of {some_ranks(unseen)}, for which {some_ranks(sorted(reading.waits.waiters))} wait in {where}: "
         f"dead, too stuck to write one, or its file was not collected. {_accounted(reading)}",
         culprits=named,
-        proof=once(entry_event(s) for s in wait.waiting[:4]),
+        proof=once(entry_event(s) for s in (() if wait is None else wait.waiting[:4])),
         steps=(f"Find out what became of {some_ranks(unseen)}: its log, its exit, its host.",),
         scope=Scope.RANK if len(unseen) == 1 else Scope.GROUP,
     )
 
 
-def _circle(scene: Scene, reading: Reading) -> Answer:
+def _circle(reading: Reading) -> Answer:
     """Ranks wait for each other in a circle: each issued another group's collective, or another peer's message, first."""
     ranks = reading.waits.circle
     inside = [w for w in reading.waits.waits if set(w.waiters) & set(ranks) and set(w.blockers) & set(ranks)]
     places = list(dict.fromkeys(call_text(w.waiting[0], w.team) for w in inside if w.waiting))[:3]
     return _open(
-        scene,
+        reading,
         f"{some_ranks(ranks).capitalize()} wait for each other in a circle: {'; '.join(places)}. Works were issued in "
         f"different orders on different ranks, so nobody's can end. {_accounted(reading)}",
-        category=Category.COLLECTIVE_MISMATCH,
+        category=Category.UNKNOWN if set(ranks) & reading.recorded.overrun else Category.COLLECTIVE_MISMATCH,
         proof=once(entry_event(w.waiting[0]) for w in inside[:4] if w.waiting),
         steps=("Issue the works of all process groups in the same order on all ranks.",),
     )
@@ -376,14 +390,15 @@ def _late(scene: Scene, reading: Reading, found: Late) -> Answer:
     """One or few ranks entered a collective only when the others had waited their time."""
     ranks = tuple(sorted(s.dump.rank for s in found.late if s.dump.rank is not None))
     hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
-    named = Named(ranks=ranks, hosts=hosts, strength=Strength.SUPPORTED)
+    strength = Strength.SUPPORTED if found.own_clock else Strength.POSSIBLE
+    named = Named(ranks=ranks, hosts=hosts, strength=strength)
     place = place_text(found.late[0])
     proof = once(entry_event(s) for s in (*found.late[:2], *found.others[:2]))
     return Answer(
         question="flight_recorder",
         failed=True,
         category=Category.DATA_LOADING_STALL,
-        strength=Strength.SUPPORTED,
+        strength=strength,
         summary=f"{who_text(ranks, hosts).removeprefix(' on ').capitalize()} entered {call_text(found.late[0], found.team)} "
         f"{duration(round(found.by_s * 1000))} later than the others, which had already waited their time"
         f"{f' (at {place})' if place else ''}. {_accounted(reading)}",
@@ -420,14 +435,18 @@ def _inside(scene: Scene, reading: Reading, place: Inside) -> Answer:
             f"{some_ranks(still)} have begun it: what they ran before does not end. {_accounted(reading)}"
         )
         named = Named(ranks=still, hosts=hosts, strength=Strength.POSSIBLE)
-        return _open(scene, text, culprits=named, proof=proof, steps=_steps(still, frozen=True))
-    known = whole and not reading.recorded.missing
+        return _open(reading, text, culprits=named, proof=proof, steps=_steps(still, frozen=True))
+    lost = reading.recorded.overrun & set(place.team.members)
+    known = whole and not reading.recorded.missing and not lost
     text = (
         f"All {size} members of {place.team.title} ({size} of {size}) are inside {call_text(spots[0], place.team)}, with the "
         f"same sizes: no rank is missing, so the collective itself is stuck. No entry says where. {_accounted(reading)}"
+        if not lost
+        else f"The members of {place.team.title} are inside {call_text(spots[0], place.team)}, but older unfinished works of "
+        f"{some_ranks(sorted(lost))} may have been overwritten in the recorder. {_accounted(reading)}"
     )
     return _open(
-        scene,
+        reading,
         text,
         category=Category.NETWORK if known else Category.UNKNOWN,
         proof=proof,
@@ -441,7 +460,7 @@ def _inside(scene: Scene, reading: Reading, place: Inside) -> Answer:
 
 
 def _open(
-    scene: Scene,
+    reading: Reading,
     summary: str,
     *,
     category: Category = Category.UNKNOWN,
@@ -452,7 +471,6 @@ def _open(
     phase: Phase = Phase.UNKNOWN,
 ) -> Answer:
     """An answer that leaves the reason open, or merely possible."""
-    del scene
     named = culprits if culprits is not None else Named()
     return Answer(
         question="flight_recorder",
@@ -467,5 +485,5 @@ def _open(
         classes=Classes(domain=Domain.COMMUNICATION, form=Form.HUNG, layer=Layer.COLLECTIVE, phase=phase, scope=scope),
         action=ActionKind.COLLECT_MORE,
         steps=steps,
-        collect=(STACKS, KERNEL),
+        collect=(STACKS, KERNEL, *_lacking(reading)),
     )

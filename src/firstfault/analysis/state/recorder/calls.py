@@ -87,6 +87,8 @@ class Late(Struct, frozen=True, kw_only=True):
     by_s: float
     """Seconds by which the earliest of them was later than the others."""
     others: tuple[Spot, ...]
+    own_clock: bool
+    """Whether each rank's delay is by its own clock; else clocks of machines were compared."""
 
 
 def find_mismatch(recorded: Recorded) -> Mismatch | None:
@@ -219,6 +221,9 @@ def find_late(inside: tuple[Inside, ...]) -> Late | None:
 
 def _late(place: Inside) -> Late | None:
     took = list(_took(place))
+    own_clock = len(took) == len(place.spots)
+    if not own_clock:
+        took = [(s, s.created / 1e9) for s in place.spots if s.created]
     if len(took) < len(place.spots) or len(took) < 2:
         return None
     usual = median(seconds for _, seconds in took)
@@ -236,6 +241,7 @@ def _late(place: Inside) -> Late | None:
         late=tuple(s for s, _ in late),
         by_s=min(by for _, by in late),
         others=tuple(s for s, _ in took if s.dump.rank not in slow),
+        own_clock=own_clock,
     )
 
 

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.recorder import Call, GroupLog, RankDump, Stage
@@ -131,6 +132,13 @@ class Recorded(Struct, frozen=True, kw_only=True):
     """Dumps of an unknown rank, and further ones of a rank."""
     idle: frozenset[GlobalRank]
     """Ranks of which all visible works are known to be completed."""
+    overrun: frozenset[GlobalRank]
+    """Ranks whose oldest unfinished work may have been overwritten by later ones."""
+
+    def messages(self, rank: GlobalRank, team: Team) -> GroupLog | None:
+        """The sends and receives of a rank in a group; None where none are visible."""
+        dump = self.dumps.get(rank)
+        return None if dump is None else next((g for g in dump.logs if g.p2p and g.group == team.name), None)
 
     @property
     def missing(self) -> tuple[GlobalRank, ...]:
@@ -159,7 +167,30 @@ def align(dumps: Iterable[RankDump]) -> Recorded:
         told=default,
         left_out=tuple(left_out),
         idle=frozenset(r for r, d in chosen.items() if _idle(d)),
+        overrun=frozenset(_overrun(chosen)),
     )
+
+
+def _overrun(dumps: dict[GlobalRank, RankDump]) -> Iterator[GlobalRank]:
+    """Ranks whose ring is full and begins with unfinished work, unless their counters say that nothing older is open.
+
+    All rings of a job are of one size, so the largest number of entries is that of a full one, if any is full.
+    """
+    full = max((d.entries for d in dumps.values()), default=0)
+    for rank, dump in dumps.items():
+        records = sorted(n for log in dump.logs for n in log.record)
+        if not records or records[0] == 0 or len(records) < full or records[-1] - records[0] >= len(records):
+            continue
+        first = next(log for log in dump.logs if log.record[0] == records[0])
+        if first.stage[0] != Stage.UNFINISHED:
+            continue
+        fits = [
+            dump.counters[log.group].completed + 1 >= log.seq[0]
+            for log in dump.logs
+            if log.group in dump.counters and not log.p2p
+        ]
+        if not fits or not all(fits):
+            yield rank
 
 
 def _number(name: str) -> int:
@@ -184,11 +215,15 @@ def _teams(dumps: dict[GlobalRank, RankDump]) -> Iterator[Team]:
     desc: dict[str, str] = {}
     mine: dict[str, dict[tuple[GlobalRank, ...], list[GlobalRank]]] = {}
     with_p2p = {log.group for d in dumps.values() for log in d.logs if log.p2p}
+    active_only = not any(Stage.COMPLETED in log.stage for d in dumps.values() for log in d.logs)
     for rank, dump in dumps.items():
-        known = {g.name: g for g in dump.groups if not g.ranks or rank in g.ranks}
+        known = {g.name: g for g in dump.groups if g.name and (not g.ranks or rank in g.ranks)}
+        whole = next((g.ranks for g in dump.groups if not g.name and rank in g.ranks), ())
         names = {log.group: log.desc for log in dump.logs}
         for name in dict.fromkeys((*names, *known)):
             ranks = known[name].ranks if name in known else ()
+            if not ranks and whole and DEFAULT_DESC in {name, names.get(name)}:
+                ranks = whole  # gloo tells the members of the default group alone, under no name
             if ranks:
                 told.setdefault(name, set()).add(ranks)
             desc.setdefault(name, names.get(name) or (known[name].desc if name in known else ""))
@@ -201,11 +236,25 @@ def _teams(dumps: dict[GlobalRank, RankDump]) -> Iterator[Team]:
             if len(ranks or here) < 2:
                 continue
             lanes = {r: _lane(r, dumps[r], name, use_counters=name not in with_p2p) for r in here}
+            if active_only:
+                lanes = _placed(lanes)
             members = tuple(sorted({*ranks, *here}))
             if not ranks and DEFAULT_DESC in {desc[name], name} and len(here) == len(dumps):
                 # gloo does not tell members; of the default group every rank up to the highest is one.
                 members = tuple(GlobalRank(r) for r in range(max(here) + 1)) if max(here) < 4 * len(here) else members
             yield Team(name=name, desc=desc[name], members=members, told=bool(ranks), lanes=lanes)
+
+
+def _placed(lanes: dict[GlobalRank, Lane]) -> dict[GlobalRank, Lane]:
+    """Lanes of dumps without completed entries: who has nothing unfinished in a group has not issued what others wait in."""
+    opened = [lane.open for lane in lanes.values() if lane.open is not None and lane.states]
+    if not opened:
+        return lanes
+    before = min(opened) - 1
+    return {
+        rank: replace(lane, high=before, done=before) if lane.high is None and lane.log is None else lane
+        for rank, lane in lanes.items()
+    }
 
 
 def _lane(rank: GlobalRank, dump: RankDump, group: str, *, use_counters: bool) -> Lane:

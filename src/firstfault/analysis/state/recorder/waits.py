@@ -10,20 +10,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.analysis.state.recorder.halts import Halts, find_halts
 from firstfault.analysis.state.recorder.lanes import Lane, Recorded, Spot, Team, first_open
+from firstfault.analysis.state.recorder.messages import Half, Match, matches
 from firstfault.model.evidence import GlobalRank
-from firstfault.model.recorder import Stage
 from firstfault.model.words import Word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from firstfault.model.recorder import GroupLog, RankDump
+    from firstfault.model.recorder import RankDump
 
 MOST_NUMBERS = 16
 """Numbers of one group at which ranks wait that are looked at; the lowest ones."""
-ROOTED = frozenset({"broadcast", "_broadcast_oop", "reduce", "_reduce_oop", "scatter", "gather"})
-"""Collectives that may end on one rank before others have taken part."""
 
 
 class Why(Word):
@@ -35,8 +34,16 @@ class Why(Word):
     """It issued the collective, but its completions stopped earlier than those of its peers."""
     UNPAIRED = "unpaired"
     """It never issued the other half of a send or receive."""
+    BUSY = "busy"
+    """It issued the work, and has older work that does not end."""
     UNSEEN = "unseen"
     """It left no dump."""
+
+
+SURE = frozenset({Why.ABSENT, Why.FROZEN, Why.UNPAIRED})
+"""Reasons by which somebody can be the origin; who is busy waits for others."""
+Oldest = dict[GlobalRank, int | None]
+"""Rank -> number of its oldest unfinished entry over all groups; None where it has none."""
 
 
 class Wait(Struct, frozen=True, kw_only=True):
@@ -66,7 +73,7 @@ class Waits(Struct, frozen=True, kw_only=True):
 
     waits: tuple[Wait, ...]
     inside: tuple[Inside, ...]
-    frozen: dict[GlobalRank, tuple[Spot, GlobalRank]]
+    frozen: Halts
     """Rank whose completions stopped -> its first entry not completed, and a peer that has completed later ones."""
     origins: tuple[GlobalRank, ...]
     """Ranks with a dump that are waited for and wait for nobody, sorted."""
@@ -75,14 +82,16 @@ class Waits(Struct, frozen=True, kw_only=True):
     circle: tuple[GlobalRank, ...]
     """Ranks that wait for each other in a circle, where the graph has no end."""
     waiters: frozenset[GlobalRank]
+    oldest: dict[GlobalRank, int | None]
+    """Rank -> number of its oldest unfinished entry; None where it has none."""
 
 
 def find_waits(recorded: Recorded) -> Waits:
     """The graph of waiting of aligned dumps."""
-    frozen = dict(sorted(_frozen(recorded.teams)))
+    frozen = dict(sorted(find_halts(recorded).items()))
+    oldest = {rank: _oldest(dump) for rank, dump in recorded.dumps.items() if rank not in frozen}
     waits: list[Wait] = []
     inside: list[Inside] = []
-    oldest = {rank: _oldest(dump) for rank, dump in recorded.dumps.items()}
     for team in recorded.teams:
         for seq in _numbers(team):
             found = _at(team, seq, frozen)
@@ -90,20 +99,40 @@ def find_waits(recorded: Recorded) -> Waits:
                 waits.append(found)
             elif (full := _inside(team, seq, oldest)) is not None:
                 inside.append(full)
-        waits.extend(_pairs(team, recorded, frozen))
+                waits.extend(_busy(full, oldest))
+        waits.extend(_messages(team, recorded, frozen, oldest))
     waiters = frozenset(r for w in waits for r in w.waiters) - set(frozen)
-    sure = {r for w in waits if w.why is not Why.UNSEEN for r in w.blockers}
+    sure = {r for w in waits if w.why in SURE for r in w.blockers}
     origins = tuple(sorted(r for r in sure if r not in waiters and r in recorded.dumps))
     unseen = tuple(sorted({r for w in waits for r in w.blockers if r not in recorded.dumps}))
+    if not origins and not unseen:
+        origins = tuple(frozen)  # nobody waits for them any more: the others are through
     return Waits(
         waits=tuple(waits),
         inside=tuple(inside),
         frozen=frozen,
         origins=origins,
         unseen=unseen,
-        circle=() if origins or unseen else _circle(waits),
+        circle=() if origins or unseen or any(i.front for i in inside) else _circle(waits),
         waiters=waiters,
+        oldest=oldest,
     )
+
+
+def _busy(place: Inside, oldest: Oldest) -> Iterator[Wait]:
+    """Members that are in a collective with nothing older to do wait for those that still have older work unfinished."""
+    if place.front or not place.team.states:
+        return
+    ready = tuple(s for s in place.spots if oldest.get(_rank(s)) == s.log.record[s.at])
+    others = tuple(_rank(s) for s in place.spots if s not in ready and oldest.get(_rank(s)) is not None)
+    if ready and others:
+        waiters = tuple(map(_rank, ready))
+        yield Wait(team=place.team, seq=place.seq, why=Why.BUSY, waiting=ready, waiters=waiters, blockers=others)
+
+
+def _rank(spot: Spot) -> GlobalRank:
+    assert spot.dump.rank is not None
+    return spot.dump.rank
 
 
 def _numbers(team: Team) -> list[int]:
@@ -116,7 +145,7 @@ def _numbers(team: Team) -> list[int]:
     return sorted(found)[:MOST_NUMBERS]
 
 
-def _at(team: Team, seq: int, frozen: dict[GlobalRank, tuple[Spot, GlobalRank]]) -> Wait | None:
+def _at(team: Team, seq: int, frozen: Halts) -> Wait | None:
     """Who waits in one collective of a group and for whom; None where nobody waits for anybody."""
     known = [lane for lane in team.lanes.values() if lane.high is not None]
     absent = tuple(lane.rank for lane in known if lane.high is not None and lane.high < seq)
@@ -152,7 +181,7 @@ def _stands_before(lane: Lane, seq: int) -> bool:
     return lane.open is not None and lane.open <= seq
 
 
-def _inside(team: Team, seq: int, oldest: dict[GlobalRank, int | None]) -> Inside | None:
+def _inside(team: Team, seq: int, oldest: Oldest) -> Inside | None:
     """A collective in which all members with a dump are, none of them finished; None where it is not so."""
     lanes = list(team.lanes.values())
     if team.unseen or any(lane.high is None or lane.high < seq for lane in lanes):
@@ -165,9 +194,8 @@ def _inside(team: Team, seq: int, oldest: dict[GlobalRank, int | None]) -> Insid
         return None
     full = tuple(s for s in spots if s is not None)
     front = all(
-        oldest[s.dump.rank] in {None, s.log.record[s.at]} or not lane.states
+        oldest.get(_rank(s)) in {None, s.log.record[s.at]} or not lane.states
         for s, lane in zip(full, lanes, strict=True)
-        if s.dump.rank is not None
     )
     return Inside(team=team, seq=seq, spots=full, front=front)
 
@@ -178,78 +206,31 @@ def _oldest(dump: RankDump) -> int | None:
     return min((log.record[at] for log, at in begun), default=None)
 
 
-def _frozen(teams: Iterable[Team]) -> Iterator[tuple[GlobalRank, tuple[Spot, GlobalRank]]]:
-    """Ranks whose completions stopped while a peer completed later collectives that cannot end without them.
-
-    In a group the works of a rank end in their order. A peer that completed a later collective in which all take part
-    proves that this rank's device had run it, or that its process no longer sees what its device does.
-    """
-    found: dict[GlobalRank, tuple[Spot, GlobalRank]] = {}
-    for team in teams:
-        lanes = [lane for lane in team.lanes.values() if lane.states and lane.done is not None]
-        ahead = max(lanes, key=lambda lane: (lane.done or 0, -lane.rank), default=None)
-        for lane in lanes:
-            if ahead is None or lane.open is None or lane.rank in found or ahead.done is None or lane.high is None:
-                continue
-            # A peer that is ahead of what this rank issued tells of dumps taken at different times, not of a halt.
-            if lane.open < ahead.done <= lane.high and _proves(lane, lane.open + 1, ahead.done):
-                spot = lane.spot(lane.open)
-                if spot is not None:
-                    found[lane.rank] = (spot, ahead.rank)
-    yield from found.items()
-
-
-def _proves(lane: Lane, start: int, end: int) -> bool:
-    """Whether a collective in which all take part is among some numbers of a lane."""
-    if lane.log is None:
-        return False
-    spots = (lane.spot(seq) for seq in range(start, min(end, start + 64) + 1))
-    return any(s is not None and s.call.op not in ROOTED and s.log.stage[s.at] == Stage.UNFINISHED for s in spots)
-
-
-def _pairs(team: Team, recorded: Recorded, frozen: dict[GlobalRank, tuple[Spot, GlobalRank]]) -> Iterator[Wait]:
-    """Unfinished sends without a receive on the other side, and the other way round."""
-    if not team.told:
-        return
-    open_now: dict[tuple[GlobalRank, GlobalRank, str], list[Spot]] = {}
-    for rank in team.members:
-        dump = recorded.dumps.get(rank)
-        log = None if dump is None else next((g for g in dump.logs if g.group == team.name and g.p2p), None)
-        if dump is None or log is None:
-            continue
-        for at in _open_p2p(log):
-            call = dump.calls[log.call[at]]
-            if call.peer is not None and call.peer < len(team.members) and call.op in {"send", "recv"}:
-                key = (rank, team.members[call.peer], call.op)
-                open_now.setdefault(key, []).append(Spot(dump, log, at))
-    for (rank, peer, op), spots in sorted(open_now.items()):
-        other = open_now.get((peer, rank, "recv" if op == "send" else "send"), [])
-        if rank in frozen:
+def _messages(team: Team, recorded: Recorded, frozen: Halts, oldest: Oldest) -> Iterator[Wait]:
+    """Who waits for the other side of a send or receive."""
+    for half in matches(team, recorded):
+        if half.rank in frozen:
             continue
         why = None
-        if peer not in recorded.dumps:
+        if half.peer not in recorded.dumps:
             why = Why.UNSEEN
-        elif peer in frozen:
+        elif half.peer in frozen:
             why = Why.FROZEN
-        elif len(spots) > len(other):
+        elif half.match is Match.NONE:
             why = Why.UNPAIRED
+        elif half.match is Match.OPEN and _behind(half, oldest):
+            why = Why.BUSY
         if why is not None:
-            spot = spots[min(len(other), len(spots) - 1)]
-            yield Wait(
-                team=team, seq=spot.log.seq[spot.at], why=why, waiting=(spot,), waiters=(rank,), blockers=(peer,)
-            )
+            seq = half.spot.log.seq[half.spot.at]
+            yield Wait(team=team, seq=seq, why=why, waiting=(half.spot,), waiters=(half.rank,), blockers=(half.peer,))
 
 
-def _open_p2p(log: GroupLog) -> Iterator[int]:
-    """Indexes of unfinished sends and receives; parts of a batch are as finished as the entry that closes it."""
-    at = log.stage.find(Stage.UNFINISHED)
-    while at >= 0:
-        closed = at
-        while closed + 1 < len(log.seq) and log.seq[closed + 1] == log.seq[at]:
-            closed += 1
-        if log.stage[closed] != Stage.COMPLETED:
-            yield from range(at, closed + 1)
-        at = log.stage.find(Stage.UNFINISHED, closed + 1)
+def _behind(half: Half, oldest: Oldest) -> bool:
+    """Whether this side has nothing older to do and the other side has."""
+    mine, theirs = oldest.get(half.rank), oldest.get(half.peer)
+    if half.other is None or theirs is None:
+        return False
+    return mine == half.spot.log.record[half.spot.at] and theirs < half.other.log.record[half.other.at]
 
 
 def _circle(waits: Sequence[Wait]) -> tuple[GlobalRank, ...]:
