@@ -155,7 +155,12 @@ class Room:
         if work.peer is not None:
             other = heads.get(work.peer)
             wanted = "recv" if work.op == "send" else "send"
-            if other is not None and other.work.op == wanted and other.work.peer == number and other.work.group == work.group:
+            if (
+                other is not None
+                and other.work.op == wanted
+                and other.work.peer == number
+                and other.work.group == work.group
+            ):
                 yield work.peer
             return
         members = self.groups[work.group].members
@@ -200,9 +205,7 @@ def dump(room: Room, rank: Rank, form: Form) -> dict[str, Any]:
     elif form.version >= "2.3":
         top["nccl_version"] = "2.21.5"
     if form.config:
-        top["pg_config"] = {
-            g.name: {"name": g.name, "desc": g.desc, "ranks": str(list(g.members))} for g in mine
-        }
+        top["pg_config"] = {g.name: {"name": g.name, "desc": g.desc, "ranks": str(list(g.members))} for g in mine}
     else:
         top["pg_config"] = {"": {"name": "", "desc": "", "ranks": "[]"}}
     if form.counters:
@@ -254,7 +257,11 @@ def _row(room: Room, rank: Rank, e: Entry, form: Form, number: dict[str, int]) -
     }
     if form.frames and not form.as_json:
         base["frames"] = [
-            {"name": w.op, "filename": "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", "line": 2800},
+            {
+                "name": w.op,
+                "filename": "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py",
+                "line": 2800,
+            },
             {"name": w.where, "filename": "/home/user/train/pretrain.py", "line": 40 + len(w.where)},
             {"name": "main", "filename": "/home/user/train/pretrain.py", "line": 210},
         ]
@@ -268,7 +275,9 @@ def _row(room: Room, rank: Rank, e: Entry, form: Form, number: dict[str, int]) -
     return [*([part] * w.parts), closing]
 
 
-def write(room: Room, folder: Path, form: Form, *, without: tuple[int, ...] = (), name: str = "nccl_trace_rank_{}") -> None:
+def write(
+    room: Room, folder: Path, form: Form, *, without: tuple[int, ...] = (), name: str = "nccl_trace_rank_{}"
+) -> None:
     """Writes the dump of each rank but those that left none."""
     folder.mkdir(parents=True, exist_ok=True)
     for rank in room.ranks:
