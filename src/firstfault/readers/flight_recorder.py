@@ -6,7 +6,9 @@ It compares no ranks and judges nothing.
 
 from __future__ import annotations
 
+import marshal
 from array import array
+from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from firstfault.model.recorder import Call, Counters, GroupLog, Membership, Rank
 from firstfault.readers.unpickle import UnreadablePickleError, load, load_fast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.model.evidence import SourceId
 
@@ -34,6 +36,29 @@ LONGEST = 500
 _KEEPS_STATES = frozenset({"nccl", "ncclx", "rccl", "rcclx"})
 _KEEPS_NONE = frozenset({"gloo"})
 _LARGEST = 1 << 62
+_FIELDS = (
+    "record_id",
+    "time_created_ns",
+    "collective_seq_id",
+    "p2p_seq_id",
+    "state",
+    "time_discovered_started_ns",
+    "time_discovered_completed_ns",
+    "retired",
+    "frames",
+    "profiling_name",
+    "process_group",
+    "pg_id",
+    "is_p2p",
+    "timeout_ms",
+    "input_sizes",
+    "output_sizes",
+    "input_dtypes",
+    "output_dtypes",
+)
+"""What is taken of an entry: numbers of its own, its stack, and what it shares with others."""
+_TOLD = itemgetter(*_FIELDS)
+_RECORD = itemgetter(1, 0)
 _PEER = lazy(r"(\w+) (\d{1,7})(?:->|<-)(\d{1,7})$")
 _NUMBER = lazy(r"\d{1,7}")
 _LIST = lazy(r"\s*\[[\d,\s]*\]\s*$")
@@ -132,39 +157,47 @@ class _Columns:
         self._calls: dict[Call, int] = {}
         self._stacks: dict[tuple[Frame, ...], int] = {(): 0}
 
-    def fill(self, entries: Iterable[object]) -> None:
+    def fill(self, entries: Iterable[Any]) -> None:
         """Takes all entries; what is not one is left out and noted."""
-        alike: dict[tuple[Any, ...], tuple[_Rows, int]] = {}
-        before: tuple[_Rows | None, int] = (None, 0)
+        alike: dict[Any, tuple[_Rows, int]] = {}
+        before: tuple[_Rows | None, object] = (None, 0)
         for index, entry in enumerate(entries):
-            if type(entry) is not dict:
-                self.notes["some entries are no maps"] = None
-                continue
-            get = entry.get
-            key = _likeness(get)
-            found = alike.get(key) if key is not None else None
-            if found is None:
-                made = self._look(entry)
-                if made is None:
+            try:
+                told = _TOLD(entry)
+            except (KeyError, TypeError):
+                if type(entry) is not dict:
+                    self.notes["some entries are no maps"] = None
+                    continue
+                told = tuple(map(entry.get, _FIELDS))
+            record, created, seq, p2p_seq, state, began, ended, retired, frames, *rest = told
+            try:
+                # Most entries are like an earlier one but for their numbers; torch writes each frame once.
+                key = (marshal.dumps(rest, 2), *map(id, frames or ()))
+            except (TypeError, ValueError):
+                key = None
+            found = alike.get(key)
+            if found is None or key is None:
+                found = self._look(entry)
+                if found is None:
                     self.notes["some entries have no name or no group"] = None
                     continue
-                found = made
-                if key is not None:
-                    alike[key] = found
+                alike[key] = found
             rows, call = found
-            seq = get("p2p_seq_id") if rows.p2p else get("collective_seq_id")
-            if seq is None:
-                seq = get("seq_id")
+            number = p2p_seq if rows.p2p else seq
             if call in rows.closing:
                 # Some versions close a batch of sends and receives with an entry that is not marked as one of them.
                 batch = self._logs.get((rows.group, True))
-                if batch is not None and before == (batch, get("p2p_seq_id")):
-                    rows, seq = before
-            if type(seq) is not int or not -1 <= seq < _LARGEST:
+                if batch is not None and before == (batch, p2p_seq):
+                    rows, number = batch, p2p_seq
+            if number is None:
+                number = entry.get("seq_id")
+            if type(number) is not int or not -1 <= number < _LARGEST:
                 self.notes["some entries have no number"] = None
                 continue
-            before = (rows, seq)
-            rows.add(index, seq, call, get)
+            before = (rows, number)
+            done = state == "completed" or bool(ended)
+            stage = 2 if done else 1 if retired is True else 0
+            rows.rows.append((index, record, number, call, created, stage, done or state == "started" or bool(began)))
 
     def _look(self, entry: Mapping[str, Any]) -> tuple[_Rows, int] | None:
         """Log and call of an entry of a new kind; None where it is none."""
@@ -223,34 +256,7 @@ class _Columns:
 
     def logs(self) -> tuple[GroupLog, ...]:
         """The columns of all groups, in the order in which the groups came up."""
-        return tuple(rows.log() for rows in self._logs.values() if rows.entry)
-
-
-def _likeness(get: Callable[..., Any]) -> tuple[Any, ...] | None:
-    """All of an entry but its numbers; None where that cannot be compared, as in a damaged dump.
-
-    Frames are told apart by identity, since torch writes each of them once.
-    """
-    ins, outs, frames = get("input_sizes", ()), get("output_sizes", ()), get("frames", ())
-    try:
-        if len(ins) > MOST_TENSORS or len(outs) > MOST_TENSORS or len(frames) > MOST_FRAMES:
-            return None
-        key = (
-            get("profiling_name"),
-            tuple(get("process_group", ())),
-            get("pg_id"),
-            get("is_p2p"),
-            get("timeout_ms"),
-            tuple(map(tuple, ins)),
-            tuple(map(tuple, outs)),
-            tuple(get("input_dtypes", ())),
-            tuple(get("output_dtypes", ())),
-            tuple(map(id, frames)),
-        )
-        hash(key)
-    except TypeError:
-        return None
-    return key
+        return tuple(rows.log() for rows in self._logs.values() if rows.rows)
 
 
 class _Rows:
@@ -259,53 +265,39 @@ class _Rows:
         self.backend = ""
         self.closing: set[int] = set()
         """Calls that end a batch."""
-        self.entry, self.record, self.seq = array("i"), array("q"), array("q")
-        self.call, self.created = array("i"), array("q")
-        self.stage, self.started = bytearray(), bytearray()
-
-    def add(self, index: int, seq: int, call: int, get: Callable[..., Any]) -> None:
-        """One more entry."""
-        state = get("state")
-        done = state == "completed" or bool(get("time_discovered_completed_ns"))
-        begun = done or state == "started" or bool(get("time_discovered_started_ns"))
-        record, created = get("record_id"), get("time_created_ns")
-        self.entry.append(index)
-        self.record.append(record if type(record) is int and 0 <= record < _LARGEST else index)
-        self.seq.append(seq)
-        self.call.append(call)
-        self.created.append(created if type(created) is int and 0 <= created < _LARGEST else 0)
-        self.stage.append(2 if done else 1 if get("retired") is True else 0)
-        self.started.append(begun)
+        self.rows: list[tuple[Any, ...]] = []
+        """Index, record, number, call, creation, stage and begin of each entry, as the file has them."""
 
     def log(self) -> GroupLog:
         """The finished log, in order of issue."""
-        record = self.record
-        if any(record[i] > record[i + 1] for i in range(len(record) - 1)):
-            self._sort()
-        stage = self.stage
-        if self.backend in _KEEPS_STATES or (self.backend not in _KEEPS_NONE and any(self.started)):
+        entry, record, seq, call, created, stage, began = zip(*self._ordered(), strict=True)
+        if self.backend in _KEEPS_STATES or (self.backend not in _KEEPS_NONE and any(began)):
             # Retired and not completed: it ran out of time, or was aborted.
-            stage = bytearray(0 if s == Stage.RETIRED else s for s in stage) if 1 in stage else stage
+            stage = tuple(0 if s == Stage.RETIRED else s for s in stage)
         return GroupLog(
             group=self.group,
             desc=self.desc,
             p2p=self.p2p,
-            entry=self.entry,
-            record=self.record,
-            seq=self.seq,
-            call=self.call,
-            created=self.created,
+            entry=array("i", entry),
+            record=array("q", record),
+            seq=array("q", seq),
+            call=array("i", call),
+            created=array("q", created),
             stage=bytes(stage),
-            started=bytes(self.started),
+            started=bytes(began),
         )
 
-    def _sort(self) -> None:
-        order = sorted(range(len(self.record)), key=lambda i: (self.record[i], self.entry[i]))
-        for column in ("entry", "record", "seq", "call", "created"):
-            values = getattr(self, column)
-            setattr(self, column, array(values.typecode, (values[i] for i in order)))
-        self.stage = bytearray(self.stage[i] for i in order)
-        self.started = bytearray(self.started[i] for i in order)
+    def _ordered(self) -> list[tuple[Any, ...]]:
+        if any(type(r) is not int or not 0 <= r < _LARGEST or type(c) is not int for _, r, _, _, c, _, _ in self.rows):
+            # Without numbers of their own entries stand in the order of the file.
+            self.rows = [(i, i, n, k, _time(c), s, b) for i, _, n, k, c, s, b in self.rows]
+        elif any(not 0 <= c < _LARGEST for _, _, _, _, c, _, _ in self.rows):
+            self.rows = [(i, r, n, k, _time(c), s, b) for i, r, n, k, c, s, b in self.rows]
+        return sorted(self.rows, key=_RECORD)
+
+
+def _time(value: object) -> int:
+    return value if type(value) is int and 0 <= value < _LARGEST else 0
 
 
 def _name(name: str) -> tuple[str, str, int | None, int | None]:

@@ -7,14 +7,12 @@ operations. A process that may be lost takes `load_fast`, which does without.
 
 from __future__ import annotations
 
-import io
 import pickle
 import pickletools
 from typing import Any, NoReturn
 
 MOST_BYTES = 512 << 20
 """A larger pickle is not loaded."""
-_BUFFER = 1 << 20
 _LEAVES = frozenset(
     {
         "BINUNICODE",
@@ -63,6 +61,28 @@ class _Plain(pickle.Unpickler):
         raise pickle.UnpicklingError("it asks for an object from outside, which is refused")
 
 
+class _Whole:
+    """Bytes as a file that shows all of them at a peek: so the C unpickler reads in one go, three times as fast."""
+
+    def __init__(self, raw: bytes) -> None:
+        self._raw = raw
+        self._at = 0
+
+    def peek(self, _size: int) -> bytes:
+        """All that is left."""
+        return self._raw[self._at :] if self._at else self._raw
+
+    def read(self, size: int) -> bytes:
+        """The next bytes."""
+        start, self._at = self._at, self._at + size
+        return self._raw[start : self._at]
+
+    def readline(self) -> bytes:
+        """The next line."""
+        end = self._raw.find(b"\n", self._at) + 1
+        return self.read((end or len(self._raw)) - self._at)
+
+
 def load(raw: bytes) -> object:
     """The plain value of a pickle, after a look at each of its operations.
 
@@ -84,8 +104,7 @@ def load_fast(raw: bytes) -> object:
     if len(raw) > MOST_BYTES:
         raise UnreadablePickleError(f"larger than {MOST_BYTES >> 20} MiB")
     try:
-        # Behind a buffer that can be peeked into the C unpickler reads in blocks: more than twice as fast.
-        return _Plain(io.BufferedReader(io.BytesIO(raw), _BUFFER)).load()
+        return _Plain(_Whole(raw)).load()
     except Exception as error:
         # An unpickler raises anything at all on damaged input.
         raise UnreadablePickleError(_reason(error)) from error
