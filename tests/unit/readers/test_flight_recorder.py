@@ -49,7 +49,14 @@ def read(top, name="nccl_trace_rank_3", *, as_json=False):
 def test_the_columns_hold_what_the_entries_say():
     dump = read(whole(entry(7, 3, state="completed"), entry(8, 4, "broadcast", state="started"), entry(9, 5)))
     (log,) = dump.logs
-    assert (dump.source, dump.rank, dump.stated, dump.version, dump.entries, dump.first_record) == (5, 3, False, (2, 10), 3, 7)
+    assert (dump.source, dump.rank, dump.stated, dump.version, dump.entries, dump.first_record) == (
+        5,
+        3,
+        False,
+        (2, 10),
+        3,
+        7,
+    )
     assert (list(log.record), list(log.seq), list(log.entry)) == ([7, 8, 9], [3, 4, 5], [0, 1, 2])
     assert list(log.stage) == [Stage.COMPLETED, Stage.UNFINISHED, Stage.UNFINISHED]
     assert list(log.started) == [1, 1, 0]
@@ -66,14 +73,20 @@ def test_versions_are_numbers(text, numbers):
 
 
 def test_the_list_of_2023_is_read():
-    old = {k: v for k, v in entry(0, 1).items() if k in {"pg_id", "profiling_name", "input_sizes", "output_sizes", "state", "frames"}}
+    old = {
+        k: v
+        for k, v in entry(0, 1).items()
+        if k in {"pg_id", "profiling_name", "input_sizes", "output_sizes", "state", "frames"}
+    }
     dump = read([{**old, "seq_id": 1}, {**old, "seq_id": 2, "state": "completed"}])
     (log,) = dump.logs
     assert (log.group, list(log.seq), dump.version) == ("0", [1, 2], ())
 
 
 def test_the_json_form_gives_the_same():
-    top = whole(entry(7, 3, state="completed", time_discovered_completed_ns=9), entry(8, 4, time_discovered_started_ns=0))
+    top = whole(
+        entry(7, 3, state="completed", time_discovered_completed_ns=9), entry(8, 4, time_discovered_started_ns=0)
+    )
     for row in top["entries"]:
         row["frames"] = []
     one, other = read(top), read(json.loads(json.dumps(top)), as_json=True)
@@ -97,7 +110,10 @@ def test_sends_and_receives_have_their_own_numbers_and_peers():
     dump = read(whole(send, entry(1, 6), send | {"record_id": 2, "profiling_name": "nccl:recv 0<-1", "p2p_seq_id": 2}))
     p2p = next(log for log in dump.logs if log.p2p)
     assert list(p2p.seq) == [1, 2]
-    assert [(dump.calls[c].op, dump.calls[c].own, dump.calls[c].peer) for c in p2p.call] == [("send", 0, 2), ("recv", 0, 1)]
+    assert [(dump.calls[c].op, dump.calls[c].own, dump.calls[c].peer) for c in p2p.call] == [
+        ("send", 0, 2),
+        ("recv", 0, 1),
+    ]
     assert (dump.rank, dump.stated) == (0, True)  # its messages say so, whatever its name says
 
 
@@ -147,7 +163,10 @@ def test_ranks_of_names(name, rank):
 
 def test_counters_join_by_entries_else_by_order():
     config = {n: {"name": n, "desc": "", "ranks": "[2, 3]"} for n in ("0", "12", "7")}
-    status = {n: {"last_enqueued_collective": v, "last_started_collective": -1, "last_completed_collective": str(v)} for n, v in (("0", 10), ("3", 20), ("5", 30))}
+    status = {
+        n: {"last_enqueued_collective": v, "last_started_collective": -1, "last_completed_collective": str(v)}
+        for n, v in (("0", 10), ("3", 20), ("5", 30))
+    }
     assert read(whole(pg_config=config, pg_status=status)).counters == {
         "0": Counters(10, -1, 10),
         "7": Counters(20, -1, 20),
@@ -158,7 +177,13 @@ def test_counters_join_by_entries_else_by_order():
 
 
 def test_an_uninitialised_counter_is_none():
-    status = {"0": {"last_enqueued_collective": 76280750235782912, "last_started_collective": 0, "last_completed_collective": 0}}
+    status = {
+        "0": {
+            "last_enqueued_collective": 76280750235782912,
+            "last_started_collective": 0,
+            "last_completed_collective": 0,
+        }
+    }
     assert read(whole(pg_status=status)).counters == {}
 
 
@@ -175,13 +200,26 @@ def test_an_entry_is_found_in_its_bytes():
         stamp = 1_795_962_015_000_000_008
         assert raw[offset : offset + length] in {str(stamp).encode(), b"\x8a\x08" + stamp.to_bytes(8, "little")}
     text = entry_text(dump, dump.logs[0], 1)
-    assert text == "rank 1 entry 1: all_reduce [4, 4] Float, collective 4 of group 0 (default_pg), scheduled, at /home/user/train.py:12 (step)"
+    assert (
+        text
+        == "rank 1 entry 1: all_reduce [4, 4] Float, collective 4 of group 0 (default_pg), scheduled, at /home/user/train.py:12 (step)"
+    )
     assert counters_text(dump, "0") == "rank 1 no unfinished entry of group 0 (default_pg)"
 
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"{", b"[1, 2", b'"text"', b"{}", b"\x80\x02K\x05.", b'{"entries": 5, "version": "2.1"}', b"\x80\x02}q\x00.", b"\xff\xfe\x00"],
+    [
+        b"",
+        b"{",
+        b"[1, 2",
+        b'"text"',
+        b"{}",
+        b"\x80\x02K\x05.",
+        b'{"entries": 5, "version": "2.1"}',
+        b"\x80\x02}q\x00.",
+        b"\xff\xfe\x00",
+    ],
 )
 def test_what_is_no_dump_says_so(raw):
     with pytest.raises(UnreadableDumpError, match=r"\w"):
@@ -189,8 +227,15 @@ def test_what_is_no_dump_says_so(raw):
 
 
 STRANGE = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 2**80) | st.floats() | st.sampled_from(["0", "nccl:all_reduce", "completed", "[0, 1]", ""]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["ranks", "name", "desc", "line", "0"]), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 2**80)
+    | st.floats()
+    | st.sampled_from(["0", "nccl:all_reduce", "completed", "[0, 1]", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["ranks", "name", "desc", "line", "0"]), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 FIELDS = sorted(entry(0, 1))
@@ -199,7 +244,9 @@ FIELDS = sorted(entry(0, 1))
 @settings(max_examples=300)
 @given(
     st.lists(st.dictionaries(st.sampled_from(FIELDS), STRANGE, max_size=6), max_size=3),
-    st.dictionaries(st.sampled_from(["version", "pg_config", "pg_status", "nccl_version", "comm_lib_version"]), STRANGE, max_size=4),
+    st.dictionaries(
+        st.sampled_from(["version", "pg_config", "pg_status", "nccl_version", "comm_lib_version"]), STRANGE, max_size=4
+    ),
 )
 def test_no_content_raises_anything_else(changes, top):
     entries = [entry(n, n) | change for n, change in enumerate(changes)]

@@ -14,9 +14,11 @@ from firstfault.readers.unpickle import UnreadablePickleError, load, load_fast
 SOURCE = Path(__file__).resolve().parents[3] / "src" / "firstfault"
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.text(max_size=5), inner, max_size=4)
-    | st.tuples(st.text(max_size=5), st.integers()),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=5), inner, max_size=4)
+        | st.tuples(st.text(max_size=5), st.integers())
+    ),
     max_leaves=25,
 )
 
@@ -69,7 +71,10 @@ def test_every_way_out_is_refused(read, raw):
     [
         ("deep key", b"\x80\x02}(N" + b"\x85" * 200_000 + b"Nu."),
         ("key whose hash doubles", b"\x80\x02}(N" + b"".join(b"q%ch%c\x86" % (n, n) for n in range(60)) + b"Nu."),
-        ("list that unfolds", b"\x80\x02]" + b"".join(b"q%c]q\xff0](h%ch%ch%ch%ce" % (n, n, n, n, n) for n in range(40)) + b"."),
+        (
+            "list that unfolds",
+            b"\x80\x02]" + b"".join(b"q%c]q\xff0](h%ch%ch%ch%ce" % (n, n, n, n, n) for n in range(40)) + b".",
+        ),
         ("list that holds itself", b"\x80\x02]q\x00h\x00a."),
         ("deep list", b"\x80\x02" + b"](" * 5000 + b"e" * 5000 + b"."),
         ("long number", b"\x80\x02\x8b" + struct.pack("<i", 5000) + b"\x01" * 5000 + b"."),
