@@ -282,7 +282,7 @@ class _Rows:
             return self.log()
         if self.backend in _KEEPS_STATES or (self.backend not in _KEEPS_NONE and any(began)):
             # Retired and not completed: it ran out of time, or was aborted.
-            stage = bytes(stage).replace(b"\x01", b"\x00")
+            stage = tuple(bytes(stage).replace(b"\x01", b"\x00"))
         return GroupLog(
             group=self.group,
             desc=self.desc,
