@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.state.difference import difference
+from firstfault.analysis.state.difference import ROOTED, difference
 from firstfault.analysis.state.groups import Cell, Group, HangState, positions
 from firstfault.analysis.state.parts import Part
 from firstfault.analysis.state.waits import End, Waits, waits
@@ -18,9 +18,6 @@ from firstfault.model.evidence import Event, GlobalRank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-ROOTED = frozenset({"BROADCAST", "REDUCE", "GATHER", "SCATTER"})
-"""Collectives in which a root, or those around it, may be done before the others: being ahead there is normal."""
 
 
 class Standing(Struct, frozen=True, kw_only=True):
@@ -99,7 +96,7 @@ def _may_be_late(graph: Waits, ranks: set[GlobalRank]) -> set[GlobalRank]:
         if not origin.ranks:
             return ranks
         found |= ranks & set(origin.ranks)
-    return found if found else ranks
+    return found or ranks
 
 
 def absent_cells(group: Group) -> tuple[Cell, ...]:

@@ -32,6 +32,8 @@ class End(Word):
     """A rank that waits for nobody."""
     INSIDE = "inside"
     """A collective that every member entered: it is stuck itself."""
+    BEHIND = "behind"
+    """A collective that the other members have left: those still in it are alone with it."""
     OPEN = "open"
     """A member of a group that is not known by its global rank, or a group whose size is not witnessed."""
     CIRCLE = "circle"
@@ -90,9 +92,7 @@ def waits(state: HangState, members: Mapping[str, Members]) -> Waits:
     )
 
 
-def _stages(
-    group: Group, members: Members, stuck_in: Mapping[GlobalRank, int], edges: dict[Node, list[Node]]
-) -> None:
+def _stages(group: Group, members: Members, stuck_in: Mapping[GlobalRank, int], edges: dict[Node, list[Node]]) -> None:
     """Adds the stages of one group, lowest number first: each waits for the stage before it and for those not there."""
     before: Node | None = None
     lower: list[GlobalRank] = []
@@ -153,7 +153,8 @@ def _origin(part: Iterable[Node], groups: Mapping[str, Group], members: Mapping[
     holes = {g.name: _absent(g, members[g.name], min(positions(g))) for g in found}
     if not any(holes.values()):
         inside = sorted({c.rank for n in stages for c in positions(groups[n[0]])[n[2]]})
-        return Origin(end=End.INSIDE, ranks=tuple(inside), groups=found)
+        left = any(len(positions(g)) > 1 or len(g.pending) < len(members[g.name].known) for g in found)
+        return Origin(end=End.BEHIND if left else End.INSIDE, ranks=tuple(inside), groups=found)
     stated = all(r in groups[name].cells for name, rs in holes.items() for r in rs)
     return Origin(end=End.CIRCLE, ranks=tuple(ranks), groups=found, stated=stated)
 
