@@ -145,8 +145,13 @@ def leaders(group: Group) -> tuple[tuple[Cell, int], ...]:
 
 
 def together(group: Group) -> bool:
-    """Whether all pending cells stand at one number, but for leaders of a rooted collective."""
+    """Whether all pending cells stand at one number, but for leaders of a rooted collective.
+
+    Where the lines of a version have no numbers, one op stands for them.
+    """
     by = positions(group)
+    if not by:
+        return len({c.work.op if c.work is not None else None for c in group.pending}) == 1
     return len(by) == 1 or (len(by) > 1 and bool(leaders(group)) and not laggards(group))
 
 
@@ -165,7 +170,9 @@ def everybody_inside(state: HangState, where: Standing) -> bool:
     for group in groups:
         counts.setdefault(group.desc, set()).add(len(group.pending))
     for group in groups:
-        if not group.comparable or not together(group) or group.holes or difference(group) is not None:
+        if not group.comparable or not positions(group) or not together(group) or group.holes:
+            return False
+        if difference(group) is not None:
             return False
         if len(group.pending) < len(group.cells):
             return False
