@@ -362,24 +362,28 @@ def _named_groups(
 
 
 def _cells(works: Iterable[Work], states: Iterable[State]) -> dict[GlobalRank, Cell]:
-    """Cells of one group; the state at the detection counts before the later dump."""
-    work_of: dict[GlobalRank, Work] = {}
+    """Cells of one group; the state at the detection counts before the later dump, the lowest work that did not end."""
     state_of: dict[GlobalRank, State] = {}
     group_rank: dict[GlobalRank, int] = {}
-    for work in works:
-        if work.rank is None:
-            continue
-        known = work_of.get(work.rank)
-        if known is None or (known.seq is not None and work.seq is not None and work.seq < known.seq):
-            work_of[work.rank] = work
     for state in states:
         if state.rank is None:
             continue
         if state.group_rank is not None:
             group_rank.setdefault(state.rank, state.group_rank)
         kept = state_of.get(state.rank)
-        if kept is None or (kept.dump and not state.dump):
+        if kept is None or (kept.dump and not state.dump) or (kept.dump is state.dump and _further(state, kept)):
             state_of[state.rank] = state
+    work_of: dict[GlobalRank, Work] = {}
+    for work in works:
+        if work.rank is None:
+            continue
+        counters = state_of.get(work.rank)
+        known = work_of.get(work.rank)
+        if counters is not None and _done(work, counters) and known is not None:
+            continue
+        lower = known is not None and known.seq is not None and work.seq is not None and work.seq < known.seq
+        if known is None or lower or (counters is not None and _done(known, counters)):
+            work_of[work.rank] = work
     for rank, work in work_of.items():
         if work.group_rank is not None:
             group_rank.setdefault(rank, work.group_rank)
@@ -396,6 +400,16 @@ def _cells(works: Iterable[Work], states: Iterable[State]) -> dict[GlobalRank, C
             failed=None if counters is None or counters.dump else counters.seq,
         )
     return cells
+
+
+def _further(state: State, kept: State) -> bool:
+    """Whether a state shows more collectives completed than the one kept: what that one waited for then ended."""
+    return state.completed is not None and kept.completed is not None and state.completed > kept.completed
+
+
+def _done(work: Work, counters: State) -> bool:
+    """Whether the counters state that a work ended after all."""
+    return work.seq is not None and counters.completed is not None and work.seq <= counters.completed
 
 
 def _unnamed(works: Sequence[Work], scene: Scene, world: int | None) -> list[Group]:
