@@ -48,7 +48,7 @@ def ask(scene: Scene) -> Answer | None:
     state = hang_state(scene)
     found = [d for g in state.groups if (d := difference(g)) is not None]
     if not found:
-        circles = [o for o in waits(state, state.members).of(End.CIRCLE) if o.stated]
+        circles = [o for o in waits(state).of(End.CIRCLE) if o.stated]
         return _circle(scene, state, circles[0]) if circles else None
     chosen = min(found, key=lambda d: (d.of_size, len(next(iter(reversed(d.kinds.values())))), d.group.name))
     return _answer(scene, chosen)

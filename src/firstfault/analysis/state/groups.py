@@ -121,7 +121,7 @@ class Group(Struct, frozen=True, kw_only=True):
         return tuple(i for i in range(total) if i not in present)
 
 
-class HangState(Struct, frozen=True, kw_only=True):
+class HangState(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """All groups and all ranks at the hang."""
 
     groups: tuple[Group, ...]
