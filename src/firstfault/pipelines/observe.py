@@ -54,8 +54,8 @@ STACK = "python.stack_of_thread"
 STACK_BYTES = 64 << 20
 BEHIND_LAST = 64 << 10
 """Bytes behind the head of the last thread that may still be of its stack."""
-MOST_SHARED = 50_000
-"""Hits beyond which one process reads on alone: handing events back would cost as much memory again."""
+MOST_SHARED = 100_000
+"""Hits beyond which one process reads on alone: a copy holds what is being read twice for a moment."""
 UNREAD = {
     SourceKind.MEMORY_SNAPSHOT: "a memory snapshot, which is not read yet",
     SourceKind.METRICS: "metrics, which are not read yet",

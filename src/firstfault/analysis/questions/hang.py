@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstfault.analysis.answer import Answer, Classes, Named
-from firstfault.analysis.hang_answers import COLLECT, RECORD, from_hang, join, remarks, stall, undecided, waiters
+from firstfault.analysis.answer import Answer, Named
+from firstfault.analysis.hang_answers import COLLECT, from_hang, stall, stuck, undecided, waiters
 from firstfault.analysis.hang_words import accounted, collective, first_collective, waited
-from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.order import exact, first, sort_key
+from firstfault.analysis.state.difference import difference
 from firstfault.analysis.state.exits import TOLD, signal_of
+from firstfault.analysis.state.fabric import pattern
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few, narrowed, picture
+from firstfault.analysis.state.scopes import scope_of
 from firstfault.analysis.state.standing import absent_cells, first_line, fits_every_hole, together
+from firstfault.analysis.state.waits import End
 from firstfault.analysis.wording import hosts_text, ranks_text
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
+from firstfault.model.words import Category, Mark, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.hangs import Hang
@@ -53,7 +57,16 @@ def ask(scene: Scene) -> Answer | None:
 def _somebody_died(scene: Scene, hang: Hang) -> bool:
     """Whether a process is reported to have ended by itself before anybody timed out: then the wait is its effect."""
     ended = [e for e in scene.deaths if signal_of(e) not in {*TOLD, signal.SIGABRT}]
-    return any(first(e, hang.first) is True for e in ended)
+    if any(first(e, hang.first) is True for e in ended):
+        return True
+    # Without a time on the watchdog's lines, its aborts as the launcher reports them tell when it was.
+    aborts = [e for e in scene.deaths if signal_of(e) == signal.SIGABRT and _timed(e)]
+    crashed = [e for e in ended if signal_of(e) is not None and _timed(e) and scene.roster.rank(e) not in hang.waiters]
+    return bool(aborts) and any(all(first(e, a) is True for a in aborts) for e in crashed)
+
+
+def _timed(event: Event) -> bool:
+    return exact(event.when)
 
 
 def decide(seen: Picture) -> tuple[str, Answer]:
@@ -96,6 +109,8 @@ def _silent(seen: Picture) -> Answer:
         strength = strength.at_most(Strength.POSSIBLE)
     if len(ranks) > MOST_NAMED:
         return _unaccounted(seen)
+    if not any(g.comparable for g in seen.state.stuck):
+        strength = strength.at_most(Strength.POSSIBLE)
     if _sub_groups(seen) and not fits_every_hole(seen.state, ranks):
         strength = strength.at_most(Strength.POSSIBLE)
     return stall(seen, ranks, strength, (), "is not among those that waited in")
@@ -178,36 +193,56 @@ def _most_outside(seen: Picture) -> Answer:
 
 def _inside(seen: Picture) -> Answer:
     """Every rank of the job is inside the same collective, and nothing else is found: the collective itself is stuck."""
-    opening = first_collective(seen.nearest)
     total = seen.where.total
-    start = " It is the first collective of its group: look at the set-up of network and GPUs first." if opening else ""
-    lines = () if seen.nearest is None else tuple(e for c in seen.nearest.pending for e in c.events[:1])[:3]
-    return Answer(
-        question="hang",
-        failed=True,
-        category=Category.NETWORK,
-        strength=Strength.POSSIBLE,
-        summary=join(
-            f"All {total} ranks ({total} of {total}) were inside {collective(seen.nearest)}{waited(seen.scene)}: no rank is "
-            f"missing, so the collective itself was stuck. No line says where.{start}",
-            *remarks(seen),
-        ),
-        trigger=first_line(seen.nearest) if opening and seen.nearest is not None else None,
-        proof=lines,
-        classes=Classes(
-            domain=Domain.COMMUNICATION,
-            form=Form.HUNG,
-            layer=Layer.COLLECTIVE,
-            phase=Phase.START_UP if opening else Phase.UNKNOWN,
-            scope=Scope.ALL,
-        ),
-        action=ActionKind.COLLECT_MORE,
+    return stuck(
+        seen,
+        f"All {total} ranks ({total} of {total}) were inside {collective(seen.nearest)}{waited(seen.scene)}: no rank is "
+        "missing, so the collective itself was stuck.",
+        Scope.ALL,
+    )
+
+
+def _inside_group(seen: Picture) -> Answer:
+    """All members of one or few groups are inside, and all others wait for them: these collectives are stuck."""
+    groups = [g for o in seen.where.graph.of(End.INSIDE) for g in o.groups]
+    ranks = seen.where.graph.ranks(End.INSIDE)
+    shared = pattern(seen.scene, groups, seen.state.world)
+    where = collective(groups[0]) if len(groups) == 1 else f"the collectives of {len(groups)} groups"
+    others = len(seen.where.waiting) - len(ranks)
+    rest = f" The other {others} ranks that waited wait for these." if others > 0 else ""
+    detail = "" if shared is None else f" {shared.text[0].upper()}{shared.text[1:]}."
+    return stuck(
+        replace(seen, nearest=groups[0]),
+        f"All members of {where} ({ranks_text(ranks)}) were inside{waited(seen.scene)}: the collective itself was stuck.{rest}{detail}",
+        shared.scope if shared is not None else (scope_of(seen.scene, ranks, seen.state.world) or Scope.GROUP),
+        shared,
+    )
+
+
+def _inside_group_applies(seen: Picture) -> bool:
+    """Whether waiting ends only at collectives that every member entered with the same op and sizes."""
+    graph = seen.where.graph
+    if not graph.origins or any(o.end is not End.INSIDE for o in graph.origins) or seen.state.unplaced:
+        return False
+    groups = [g for o in graph.origins for g in o.groups]
+    return not any(g.p2p or difference(g) is not None or not together(g) for g in groups)
+
+
+def _circle(seen: Picture) -> Answer:
+    """Ranks wait for each other in different groups, but that they are not in each other's collective is not stated."""
+    origin = seen.where.graph.of(End.CIRCLE)[0]
+    parts = "; ".join(f"{ranks_text([int(c.rank) for c in g.pending])} in {collective(g)}" for g in origin.groups[:4])
+    lines = [line for g in origin.groups[:2] if (line := first_line(g)) is not None]
+    return undecided(
+        seen,
+        f"The job hung: ranks wait for each other in different groups: {parts}{waited(seen.scene)}. Either they called their "
+        "collectives in different orders, or one of these collectives is stuck and its other waits were not told.",
+        trigger=None,
+        scope=Scope.GROUP,
+        proof=tuple(lines),
         steps=(
-            "Read the kernel logs and fabric counters of all hosts for the minutes before the collective began.",
-            "Run nccl-tests on the same hosts; halve the set to find a bad link.",
-            RECORD,
+            "Compare the order of the collectives of these groups in the stacks or flight-recorder dumps of all ranks.",
         ),
-        collect=COLLECT,
     )
 
 
@@ -240,7 +275,10 @@ def _silent_applies(seen: Picture) -> bool:
     missing = seen.where.missing
     if not missing or not _rest_waits(seen):
         return False
-    if not any(together(g) for g in seen.state.stuck if g.comparable and not g.p2p):
+    compared = [g for g in seen.state.stuck if g.comparable and not g.p2p]
+    if not seen.where.witnessed and not compared:
+        return False
+    if compared and not any(together(g) for g in compared):
         return False
     if few(len(missing), seen.where.total) and _enough_wait(seen, len(missing)):
         return True
@@ -299,5 +337,7 @@ ROWS: tuple[Row, ...] = (
     Row("silent", _silent_applies, _silent),
     Row("behind", lambda p: bool(p.behind), _behind),
     Row("inside", lambda p: p.inside, _inside),
+    Row("inside_group", _inside_group_applies, _inside_group),
+    Row("circle", lambda p: bool(p.where.graph.of(End.CIRCLE)) and not p.where.missing, _circle),
 )
 """The rows in the order in which they are tried; what none of them covers is not decided."""

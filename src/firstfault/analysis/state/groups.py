@@ -6,16 +6,19 @@ by the prefix of a line, or where all lines agree that there is one group and it
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstfault.analysis.order import first
-from firstfault.analysis.state.works import DEFAULT, DEFAULT_DESC, Signal, Spoken, State, Work, assign_groups, spoken
+from firstfault.analysis.state.members import Members, members_of
+from firstfault.analysis.state.parts import Part, own_lines, parts_of
+from firstfault.analysis.state.unnamed import assume, bundles, sub_groups, without_copies
+from firstfault.analysis.state.works import DEFAULT, DEFAULT_DESC, State, Work, assign_groups, spoken
 from firstfault.model.evidence import Event, GlobalRank
-from firstfault.model.words import Mark, Word
+from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,23 +28,6 @@ if TYPE_CHECKING:
 
 UNNAMED = "?"
 """Name of the group of works whose group is not stated anywhere."""
-FAR = 256
-"""Numbers further apart than this are taken for those of two groups where groups are not named."""
-
-
-class Part(Word):
-    """What a rank did in the hang; the order of lines is a race and plays no part."""
-
-    INITIATOR = "initiator"
-    """Its own watchdog fired before it was told of another's."""
-    NOTIFIED = "notified"
-    """It only reacted to another rank's signal first."""
-    DIED = "died"
-    """It ended by an error of its own before anybody timed out."""
-    TERMINATED = "terminated"
-    """Its launcher ended it before it said anything about the hang."""
-    SILENT = "silent"
-    """It said nothing about the hang."""
 
 
 class Cell(Struct, frozen=True, kw_only=True):
@@ -55,11 +41,13 @@ class Cell(Struct, frozen=True, kw_only=True):
     """The stuck work; None where none ran out of time."""
     state: Event | None
     """The line from which the counters are taken."""
+    failed: int | None = None
+    """Number of the work that its watchdog gave up, by the line with the counters; None in a mere dump."""
 
     @property
     def pending(self) -> bool:
         """Whether something was in flight."""
-        if self.work is not None:
+        if self.work is not None or self.failed is not None:
             return True
         return self.enqueued is not None and self.completed is not None and self.enqueued > self.completed
 
@@ -73,6 +61,8 @@ class Cell(Struct, frozen=True, kw_only=True):
         """Number of the first collective that this rank had not finished; for an idle rank the one it never entered."""
         if self.work is not None and self.work.seq is not None:
             return self.work.seq
+        if self.failed is not None:
+            return self.failed
         return None if self.completed is None else max(self.completed, 0) + 1
 
     @property
@@ -131,11 +121,13 @@ class Group(Struct, frozen=True, kw_only=True):
         return tuple(i for i in range(total) if i not in present)
 
 
-class HangState(Struct, frozen=True, kw_only=True):
+class HangState(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """All groups and all ranks at the hang."""
 
     groups: tuple[Group, ...]
     """Sorted by name; numbers first."""
+    members: dict[str, Members]
+    """Global ranks of the members of each group, by its name, as far as they are known."""
     parts: dict[GlobalRank, Part]
     own: dict[GlobalRank, tuple[Event, ...]]
     """Lines of each rank about the hang, in order of place."""
@@ -189,8 +181,8 @@ def _fold(scene: Scene) -> HangState:
     ranks = {
         (s.group, s.group_rank): s.rank for s in states if s.rank is not None and s.group_rank is not None and s.group
     }
-    works = [_placed(w, ranks) for w in works]
-    works, assumed = _assume(scene, works, states)
+    works = [_placed(w, ranks) for w in without_copies(works)]
+    works, assumed = assume(scene, works, states)
     only = {g for g in (*(w.group for w in works), *(s.group for s in states)) if g is not None}
     if len(only) == 1:
         name = next(iter(only))
@@ -199,10 +191,11 @@ def _fold(scene: Scene) -> HangState:
     loose = [w for w in works if w.group is None and w.rank is not None]
     world, world_event = _world(scene)
     groups = [*_named_groups(scene, named, states, world, world_event), *_unnamed(loose, scene, world)]
-    own = _own(said, works)
+    own = own_lines(said, works)
     return HangState(
         groups=tuple(sorted(groups, key=lambda g: (not g.name.isdecimal(), len(g.name), g.name))),
-        parts=_parts(scene, said, works, own),
+        members=members_of(scene, groups, world),
+        parts=parts_of(scene, said, works, own),
         own=own,
         unplaced=tuple(w for w in works if w.rank is None),
         assumed=assumed,
@@ -222,50 +215,6 @@ def _placed(work: Work, ranks: Mapping[tuple[str, int], GlobalRank]) -> Work:
 
 def _rename(work: Work, name: str) -> Work:
     return replace(work, group=name)
-
-
-def _assume(scene: Scene, works: Sequence[Work], states: Sequence[State]) -> tuple[list[Work], bool]:
-    """Takes `[Rank n]` for the global rank where lines have no other, and all agree that there is only one group.
-
-    Up to torch 2.1 the number is the rank in the group of the work, and the group is not named. It is the global rank
-    only if that group is the whole job: every number stands for one work, no sub-group is known, the numbers agree with
-    every local rank that is stated, and they are not just a part of a stated world size.
-    """
-    nameless = [w for w in works if w.rank is None and w.group is None]
-    if not nameless or any(w.group_rank is None for w in nameless):
-        return list(works), False
-    if any(s.group not in {None, DEFAULT} for s in states) or _sub_groups(scene):
-        return list(works), False
-    seen: dict[int, set[tuple[int | None, str | None]]] = {}
-    for work in nameless:
-        if work.group_rank is not None:
-            seen.setdefault(work.group_rank, set()).add((work.seq, work.op))
-    if any(len(v) > 1 for v in seen.values()):
-        return list(works), False
-    locals_differ = any(
-        w.event.who.local_rank is not None and int(w.event.who.local_rank) != w.group_rank for w in nameless
-    )
-    failures_differ = any(
-        f.who.rank is not None and f.who.local_rank is not None and int(f.who.rank) != int(f.who.local_rank)
-        for f in scene.failures
-    )
-    world = scene.complete.expected
-    if locals_differ or failures_differ or (world is not None and (max(seen) >= world or 2 * (max(seen) + 1) < world)):
-        return list(works), False
-    if world is None and len(scene.complete.hosts) > 1:
-        return list(works), False
-    return [
-        replace(w, rank=GlobalRank(w.group_rank))
-        if w.rank is None and w.group is None and w.group_rank is not None
-        else w
-        for w in works
-    ], True
-
-
-def _sub_groups(scene: Scene) -> bool:
-    """Whether the job is stated to be split into model-parallel groups."""
-    names = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
-    return any(isinstance(f.value, int) and f.value > 1 for n in names if (f := scene.facts.get(n)) is not None)
 
 
 def _world(scene: Scene) -> tuple[int | None, Event | None]:
@@ -304,6 +253,11 @@ def _size(
     """Witnessed size of a group: the ratio of a gather or scatter, the stated layout, or the world for the default group."""
     if (group == DEFAULT or desc == DEFAULT_DESC) and world is not None:
         return world, None
+    for name, facts in _LAYOUT:
+        if desc == name:
+            values = [f.value for n in facts if (f := scene.facts.get(n)) is not None and isinstance(f.value, int)]
+            if len(values) == len(facts):
+                return math.prod(values), scene.facts[facts[0]].events[0]
     ratios: set[int] = set()
     event = None
     for work in works:
@@ -311,16 +265,8 @@ def _size(
         if ratio is not None:
             ratios.add(ratio)
             event = work.event
-    if len(ratios) == 1:
+    if len(ratios) == 1 and (world is None or max(ratios) <= world):
         return next(iter(ratios)), event
-    for name, facts in _LAYOUT:
-        if desc == name:
-            values = [f.value for n in facts if (f := scene.facts.get(n)) is not None and isinstance(f.value, int)]
-            if len(values) == len(facts):
-                total = 1
-                for value in values:
-                    total *= value
-                return total, scene.facts[facts[0]].events[0]
     return None, None
 
 
@@ -369,24 +315,28 @@ def _named_groups(
 
 
 def _cells(works: Iterable[Work], states: Iterable[State]) -> dict[GlobalRank, Cell]:
-    """Cells of one group; the state at the detection counts before the later dump."""
-    work_of: dict[GlobalRank, Work] = {}
+    """Cells of one group; the state at the detection counts before the later dump, the lowest work that did not end."""
     state_of: dict[GlobalRank, State] = {}
     group_rank: dict[GlobalRank, int] = {}
-    for work in works:
-        if work.rank is None:
-            continue
-        known = work_of.get(work.rank)
-        if known is None or (known.seq is not None and work.seq is not None and work.seq < known.seq):
-            work_of[work.rank] = work
     for state in states:
         if state.rank is None:
             continue
         if state.group_rank is not None:
             group_rank.setdefault(state.rank, state.group_rank)
         kept = state_of.get(state.rank)
-        if kept is None or (kept.dump and not state.dump):
+        if kept is None or (kept.dump and not state.dump) or (kept.dump is state.dump and _further(state, kept)):
             state_of[state.rank] = state
+    work_of: dict[GlobalRank, Work] = {}
+    for work in works:
+        if work.rank is None:
+            continue
+        counters = state_of.get(work.rank)
+        known = work_of.get(work.rank)
+        if counters is not None and _done(work, counters) and known is not None:
+            continue
+        lower = known is not None and known.seq is not None and work.seq is not None and work.seq < known.seq
+        if known is None or lower or (counters is not None and _done(known, counters)):
+            work_of[work.rank] = work
     for rank, work in work_of.items():
         if work.group_rank is not None:
             group_rank.setdefault(rank, work.group_rank)
@@ -400,8 +350,19 @@ def _cells(works: Iterable[Work], states: Iterable[State]) -> dict[GlobalRank, C
             completed=None if counters is None else counters.completed,
             work=work_of.get(rank),
             state=None if counters is None else counters.event,
+            failed=None if counters is None or counters.dump else counters.seq,
         )
     return cells
+
+
+def _further(state: State, kept: State) -> bool:
+    """Whether a state shows more collectives completed than the one kept: what that one waited for then ended."""
+    return state.completed is not None and kept.completed is not None and state.completed > kept.completed
+
+
+def _done(work: Work, counters: State) -> bool:
+    """Whether the counters state that a work ended after all."""
+    return work.seq is not None and counters.completed is not None and work.seq <= counters.completed
 
 
 def _unnamed(works: Sequence[Work], scene: Scene, world: int | None) -> list[Group]:
@@ -409,9 +370,9 @@ def _unnamed(works: Sequence[Work], scene: Scene, world: int | None) -> list[Gro
 
     They compare only where nothing speaks for sub-groups: then equal timeouts and near numbers are one group.
     """
-    split = not _sub_groups(scene) and all(w.group_rank is None or w.group_rank == w.rank for w in works)
+    split = not sub_groups(scene) and all(w.group_rank is None or w.group_rank == w.rank for w in works)
     found: list[Group] = []
-    for bundle in _bundles(works):
+    for bundle in bundles(works):
         cells = _cells(bundle, ())
         repeated = len({(w.rank, w.seq, w.op) for w in bundle}) > len(cells)
         size, event = _size(scene, UNNAMED, None, bundle, None)
@@ -433,57 +394,3 @@ def _unnamed(works: Sequence[Work], scene: Scene, world: int | None) -> list[Gro
             )
         )
     return found
-
-
-def _bundles(works: Sequence[Work]) -> list[list[Work]]:
-    ordered = sorted(works, key=lambda w: (w.timeout_ms or 0, w.seq or 0, w.rank or 0))
-    bundles: list[list[Work]] = []
-    for work in ordered:
-        last = bundles[-1][-1] if bundles else None
-        near = last is not None and last.timeout_ms == work.timeout_ms and abs((work.seq or 0) - (last.seq or 0)) <= FAR
-        if near:
-            bundles[-1].append(work)
-        else:
-            bundles.append([work])
-    return bundles
-
-
-def _own(said: Spoken, works: Iterable[Work]) -> dict[GlobalRank, tuple[Event, ...]]:
-    lines: dict[GlobalRank, list[Event]] = {}
-    pairs = [
-        *((w.rank, w.event) for w in works),
-        *((s.rank, s.event) for s in said.states),
-        *((s.rank, s.event) for s in (*said.signals, *said.own_signal)),
-    ]
-    for rank, event in pairs:
-        if rank is not None:
-            lines.setdefault(rank, []).append(event)
-    return {r: tuple(sorted(es, key=lambda e: (e.span.source, e.span.offset))) for r, es in sorted(lines.items())}
-
-
-def _parts(
-    scene: Scene, said: Spoken, works: Iterable[Work], own: Mapping[GlobalRank, tuple[Event, ...]]
-) -> dict[GlobalRank, Part]:
-    """The part of every rank that is expected or was seen."""
-    fired: dict[GlobalRank, Event] = {}
-    for rank, event in [*((w.rank, w.event) for w in works), *((s.rank, s.event) for s in said.own_signal)]:
-        if rank is not None:
-            fired[rank] = event if rank not in fired or first(event, fired[rank]) is True else fired[rank]
-    told: dict[GlobalRank, Signal] = {}
-    for signal in said.signals:
-        if signal.rank is not None:
-            told.setdefault(signal.rank, signal)
-    died = {r for s in scene.suspects for r in s.ranks}
-    stopped = {r for e in scene.marked(Mark.STOP_SIGNAL) if (r := scene.roster.rank(e)) is not None}
-    parts: dict[GlobalRank, Part] = {}
-    known = {*scene.complete.seen, *scene.complete.silent, *own, *died}
-    for rank in sorted(known):
-        if rank in fired and (rank not in told or first(told[rank].event, fired[rank]) is not True):
-            parts[rank] = Part.INITIATOR
-        elif rank in told or rank in own:
-            parts[rank] = Part.NOTIFIED
-        elif rank in died:
-            parts[rank] = Part.DIED
-        else:
-            parts[rank] = Part.TERMINATED if rank in stopped else Part.SILENT
-    return parts

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstfault.analysis.order import first
+from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.state.exits import integer
+from firstfault.analysis.suspects import went_on
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
@@ -27,6 +28,8 @@ TOLD = lazy(r"from {1,2}rank -?\d|from another rank|another rank via")
 _SHAPE = lazy(r"TensorShape=(\[[\d, ]*\])")
 _WORK = lazy(r"\bWork\w{0,8}\(")
 """A work as ProcessGroupNCCL prints it; gloo names no work, and the late rank may print the same line as the others."""
+_IN_GROUP = lazy(r"\[PG [^\]\n]{0,120}? ?Rank (\d+)\]")
+"""The rank inside the group that the line names; a `[Rank n]` further on may be that of another group (from torch 2.2)."""
 _HAS_ID = lazy(r"PG ID \d")
 ABSENT = 1 << 62
 """Numbers above are (size_t)-1 or memory that was never set."""
@@ -128,7 +131,7 @@ def spoken(scene: Scene) -> Spoken:
         i: s for i, s in scene.case.library.by_id.items() if any(m in s.marks for m in (Mark.HANG, Mark.STATE))
     } | {i: s for i, s in scene.case.library.by_id.items() if i == TERMINATED}
     for event in scene.events:
-        if event.signature not in wanted:
+        if event.signature not in wanted or _over(scene, event):
             continue
         rank = scene.roster.rank(event)
         if DUMP.search(event.text):
@@ -151,6 +154,21 @@ def spoken(scene: Scene) -> Spoken:
     )
 
 
+def _over(scene: Scene, event: Event) -> bool:
+    """Whether a line speaks of a wait that was over: the job went on, or its ranks began another wait later."""
+    if scene.hang is None:
+        return False
+    if went_on(scene.case, event):
+        return True
+    ended = scene.hang.recovered
+    if not ended:
+        return False
+    last, start = ended[-1], scene.hang.began
+    if exact(event.when) and start is not None and comparable(event.when, scene.hang.first.when):
+        return (event.when.latest or 0.0) < start
+    return event.span.source == last.span.source and event.span.offset <= last.span.offset
+
+
 TERMINATED = "nccl.watchdog_terminated"
 """Signature of the watchdog's last words: they may repeat the work behind the full name of its group."""
 
@@ -161,7 +179,7 @@ def _work(event: Event, rank: GlobalRank | None) -> Work:
     return Work(
         event=event,
         rank=rank,
-        group_rank=number(event.fields, "group_rank"),
+        group_rank=_group_rank(event, group),
         group=group,
         desc=desc,
         op=event.fields.get("op"),
@@ -172,6 +190,12 @@ def _work(event: Event, rank: GlobalRank | None) -> Work:
         timeout_ms=number(event.fields, "timeout_ms"),
         ran_ms=number(event.fields, "ran_ms"),
     )
+
+
+def _group_rank(event: Event, group: str | None) -> int | None:
+    """Rank inside the group: beside the name of the group where that is stated, else the `[Rank n]` of the line."""
+    beside = None if group is None else _IN_GROUP.search(event.text)
+    return number(event.fields, "group_rank") if beside is None else int(beside.group(1))
 
 
 def _state(event: Event, rank: GlobalRank | None, *, dump: bool) -> State:
