@@ -71,7 +71,7 @@ def test_settings_and_help_are_no_event(line):
     ("signature", "line"),
     [
         ("storage.no_space", "OSError: [Errno 28] No space left on device: '/ckpt/step_100/rank3.pt' (disk is full)"),
-        ("storage.no_space", "SafetensorError: IoError(Os { code: 28, message: \"No space left on device\" })"),
+        ("storage.no_space", 'SafetensorError: IoError(Os { code: 28, message: "No space left on device" })'),
         ("storage.no_space", "write failed: OSError(28, 'No space left on device')"),
         ("storage.no_space", 'level=error msg="No space left on device" path=/ckpt/a.pt'),
         ("storage.no_space", '{"level": "error", "message": "No space left on device", "rank": 3}'),

@@ -34,13 +34,16 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
             else nature_of(scene.case, answer.trigger).title
             + who_text(answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts)
         )
-        links.append(_link(what, "it is the earliest line that shows the root cause", [answer.trigger], used))
-    others = [e for s in scene.suspects for e in s.events[:1] if not _used(e, used)]
-    for event in sorted(others, key=sort_key)[:4]:
+        links.append(_link(what, answer.why, [answer.trigger], used))
+    follows = answer.follows
+    if follows is None:
+        follows = tuple((s.first, "what ties it to the first fault is not told") for s in scene.suspects)
+    others = [(e, why) for e, why in follows if not _used(e, used)]
+    for event, reason in sorted(others, key=lambda pair: sort_key(pair[0]))[:4]:
         nature = nature_of(scene.case, event)
         rank = scene.roster.rank(event)
         subject = who_text((rank,) if rank is not None else (), ())
-        links.append(_link(f"{nature.title}{subject}", "a failing process raises further errors", [event], used))
+        links.append(_link(f"{nature.title}{subject}", reason, [event], used))
     for title, why, wanted in _STAGES:
         found = [e for e in scene.events if wanted(scene, e) and not _used(e, used)]
         if found:

@@ -15,7 +15,17 @@ from firstfault.analysis.state.completeness import Completeness, completeness, w
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
 from firstfault.analysis.state.ranks import Roster
-from firstfault.analysis.suspects import Suspect, group, harmless, nature_of, quiet, recovered_retry, stranger, went_on
+from firstfault.analysis.suspects import (
+    Suspect,
+    another_program,
+    group,
+    harmless,
+    nature_of,
+    quiet,
+    recovered_retry,
+    stranger,
+    went_on,
+)
 from firstfault.model.evidence import Event, Failure
 from firstfault.model.words import Mark, Role
 
@@ -116,7 +126,7 @@ def _sort(
         elif nature.role is Role.CAUSE:
             if harmless(event) or quiet(event) or recovered_retry(case, event) or went_on(case, event):
                 innocent.append(event)
-            elif nature.fatal and not stranger(event):
+            elif nature.fatal and not stranger(event) and not another_program(event):
                 guilty.append(event)
             else:
                 weak.append(event)

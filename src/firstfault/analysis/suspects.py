@@ -260,6 +260,21 @@ def stranger(event: Event) -> bool:
     return event.signature.startswith("kernel.oom_kill") and bool(name) and _OURS.search(name) is None
 
 
+_ELSEWHERE_WRITTEN = lazy(r"^(?:<string>|.*/tmp/tmp[a-z0-9_]{8}(?:/.*|\.py))$")
+"""Files of no project: text handed to `exec` or `python -c`, and programs written into Python's temporary files."""
+
+
+def another_program(event: Event) -> bool:
+    """Whether an exception is of a program that the job runs as its data (a benchmark of generated code, a check).
+
+    All its frames are in text or temporary files: no frame is of the job's own code or of a library under it.
+    """
+    exception = event.exception
+    if exception is None or not exception.frames:
+        return False
+    return all(_ELSEWHERE_WRITTEN.match(f.file) for f in exception.frames)
+
+
 _OURS = lazy(
     r"(?i)python|^pt_|torch|train|ray|mpi|slurm|srun|conda|deepspeed|accelerate|nccl|sh$|node$|container|java|data|worker|main"
 )

@@ -115,7 +115,10 @@ def _opening(segment: bytes, mark: bytes, start: int) -> int | None:
             return opened
         if opened is None:
             # An apostrophe inside a word opens nothing.
-            if segment[position - 1 : position] in {b" ", b"(", b"", b"\t"} and segment[position + 1 : position + 2].strip():
+            if (
+                segment[position - 1 : position] in {b" ", b"(", b"", b"\t"}
+                and segment[position + 1 : position + 2].strip()
+            ):
                 opened = position
         elif not segment[position + 1 : position + 2].isalnum():
             opened = None
