@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Answer
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
+from firstfault.analysis.contradiction import contradicted
 from firstfault.analysis.naive import Naive, naive_readings
 from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, mismatch, nan_end, silence
 from firstfault.analysis.scene import Scene, build_scene
@@ -72,7 +73,12 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
 
 
 def ask(scene: Scene) -> Answer:
-    """Asks the questions in order; the first that has an answer wins."""
+    """Asks the questions in order; the first that has an answer wins, and what speaks against it from outside is said."""
+    answer = _first_answer(scene)
+    return contradicted(scene, answer) if scene.outcome.against else answer
+
+
+def _first_answer(scene: Scene) -> Answer:
     for question in (nan_end.ask, good_end.ask, exit_hang.ask, mismatch.ask, first_fault.ask):
         answer = question(scene)
         if answer is not None:

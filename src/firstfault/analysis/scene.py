@@ -71,7 +71,9 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     case = Case(replace(seen.seen, events=events, failures=failures, progress=progress), seen.library)
     facts = job_facts(case, events)
     roster = Roster(case, events, failures, world_size(facts))
-    ends = tuple(e for e in events if case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP))
+    ends = tuple(
+        e for e in events if (case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP)) and not went_on(case, e)
+    )
     guilty, weak, innocent, effects, teardown = _sort(case, events)
     deaths = tuple(e for e in events if case.has(e, Mark.DEATH) and not _good_exit(e) and not went_on(case, e))
     hang = find_hang(case, roster, (e for e in events if not went_on(case, e)))
