@@ -96,9 +96,9 @@ def raised(function, **more):
 
 
 def test_an_end_marker_after_which_steps_follow_ended_only_a_part():
-    assert ended(event("run.end", 2), progress=steps(0, 20, 100)) == "completed"
+    assert ended(END, progress=steps(0, 20, 100)) == "completed"
     later = tuple(sample(0, 60 + n, n, 100) for n in range(1, 6))
-    assert ended(event("run.end", 2), progress=later) == "unknown"
+    assert ended(END, progress=later) == "unknown"
 
 
 def test_the_schedulers_good_word_does_not_count_more_than_a_process_that_is_shown_to_have_died():
