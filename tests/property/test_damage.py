@@ -43,9 +43,15 @@ POOL = casefolder.find(FOLDERS)
 REACHED = {
     name: entries for folder in FOLDERS for name, entries in checks.read_reached(folder / "reached.toml").items()
 }
-# Cut behind its own end marker, the log of a run that failed only on its way out is the log of a finished run.
-ENDED_FIRST = {"exit-hang-after-finished-run"}
-SOUND = [c for c in POOL if "confidently_wrong" not in REACHED.get(c.name, {}) and c.name not in ENDED_FIRST]
+ENDED_FIRST = {"exit-hang-after-finished-run": (b"End time of running main", b"watchdog got stuck")}
+"""Cases of runs that failed only on their way out: the words by which they said that their work was done, and the first
+by which they failed.
+
+The contract lets an end marker earn `none`, and its proof is the line that says so. A cut between that line and the first
+line of the failure leaves exactly the log of a finished run: there `none` is right, whatever became of the run later, and
+the truth of the whole input is not the truth of the cut one. Every other cut of these cases is held to it.
+"""
+SOUND = [c for c in POOL if "confidently_wrong" not in REACHED.get(c.name, {})]
 """A cut cannot be held to what the whole input does not reach."""
 SEVERAL = [case for case in POOL if len(case.files()) > 1]
 
@@ -82,6 +88,15 @@ def telling_offsets(case: casefolder.Case, file: Path) -> list[int]:
     return sorted({offset for number in numbers for offset in (ends[number - 1], ends[number] - 1)})
 
 
+def ended_well_so_far(place: Damage) -> bool:
+    """Whether the front of a cut file holds the run's own end marker and nothing of the failure behind it."""
+    if place.case.name not in ENDED_FIRST:
+        return False
+    done, failed = ENDED_FIRST[place.case.name]
+    front = (place.case.paths[0] / place.file).read_bytes()[: place.offset]
+    return done in front and failed not in front
+
+
 @functools.cache
 def whole(folder: Path) -> Diagnosis:
     """The diagnosis of the undamaged input."""
@@ -98,6 +113,7 @@ def claim(verdict: Verdict) -> tuple[object, ...]:
 @PROFILE
 @given(places(SOUND))
 def test_the_front_of_a_cut_file_brings_no_confident_wrong_verdict(place: Damage) -> None:
+    assume(not ended_well_so_far(place))
     with TemporaryDirectory() as target:
         paths = place.case.copy(
             Path(target), lambda name, content: content[: place.offset] if name == place.file else content

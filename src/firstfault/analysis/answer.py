@@ -47,3 +47,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     collect: tuple[str, ...] = ()
     chain: tuple[Link, ...] = ()
     rivals: tuple[Rival, ...] = ()
+    why: str = "it is the earliest line that shows the root cause"
+    """By what the trigger was chosen."""
+    follows: tuple[tuple[Event, str], ...] | None = None
+    """Other faults that follow from the first, each by its first line and with the reason; None where nobody asked."""

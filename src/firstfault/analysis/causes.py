@@ -1,4 +1,11 @@
-"""Which suspect is the first fault: what explains what, what is left, and how sure that is."""
+"""Which suspect is the first fault: what explains what, what is left, and how sure that is.
+
+"Explains" is no order of all suspects: it need not hold between two of them in either direction, and it may run in a
+circle. So the root is found in two steps that depend on nothing but the suspects themselves: those that no other explains
+are left (all of them where a circle leaves nobody), and of these the deepest is taken, the first of equally deep ones where
+lines or clocks tell it, else the one that its line proves best. Names and order of files decide nothing.
+What is left beside the root is a rival; a fatal one makes the answer a possibility (see `strength_of`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.order import comparable, exact, first, sort_key
+from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.suspects import Suspect, mentioned, stranger
 from firstfault.model.words import Blame, Category, Mark, Strength
 
@@ -22,15 +29,30 @@ NEAR = 200
 """Lines: unstamped events of one source nearer than this are one burst, in which depth decides."""
 CLEARLY = 1.0
 """Seconds between two stamped lines from which on their order counts."""
+DEEPER = 25
+"""Depth by which a root must lie below a fault that nothing orders, for its category to be more than a possibility: that
+far apart are the machine (80 to 90) and an exception of a program (50), which a failing machine brings about as a rule."""
 
 
 class Choice(Struct, frozen=True, kw_only=True):
     """The chosen root, what follows from it, and what could not be ruled out."""
 
     root: Suspect
+    why: str
+    """By what it was chosen."""
     explained: tuple[tuple[Suspect, str], ...] = ()
     """Suspects that follow from the root, each with the reason."""
     rivals: tuple[Suspect, ...] = ()
+
+    @property
+    def contested(self) -> bool:
+        """Whether another fault is as near to the root, and nothing but its place made this one the choice."""
+        return any(r.nature.depth >= self.root.nature.depth and precedes(self.root, r) is None for r in self.rivals)
+
+    @property
+    def doubts(self) -> tuple[Suspect, ...]:
+        """Rivals that keep the answer from being more than a possibility, nearest to the root first."""
+        return tuple(r for r in self.rivals if _doubts(self.root, r))
 
 
 def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None) -> Choice | None:
@@ -38,7 +60,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None) -> Choice
 
     The answer does not depend on the order in which suspects are given.
     """
-    ordered = sorted(suspects, key=lambda s: (-s.nature.depth, sort_key(s.first), s.nature.key))
+    ordered = sorted(suspects, key=_rank)
     candidates = [s for s in ordered if not _after_the_hang(s, hang)] or ordered
     if not candidates:
         return None
@@ -50,9 +72,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None) -> Choice
             left.append(suspect)
         else:
             reasons[suspect.nature.key] = by
-    if not left:
-        left = candidates[:1]
-    root = min(left, key=lambda s: (-s.nature.depth, sort_key(s.first), -s.nature.strength.level, s.nature.key))
+    root = _foremost(left or candidates)
     explained = []
     rivals = []
     for suspect in ordered:
@@ -63,11 +83,50 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None) -> Choice
             explained.append((suspect, why))
         elif suspect.nature.key in reasons:
             explained.append((suspect, reasons[suspect.nature.key]))
+        elif _same_fault(root, suspect):
+            explained.append((suspect, "it tells of the same fault"))
         elif _after_the_hang(suspect, hang):
             explained.append((suspect, "it was said only after the watchdogs had begun to end the job"))
         else:
             rivals.append(suspect)
-    return Choice(root=root, explained=tuple(explained), rivals=tuple(rivals))
+    return Choice(root=root, why=_why(root, explained, rivals), explained=tuple(explained), rivals=tuple(rivals))
+
+
+def _same_fault(root: Suspect, suspect: Suspect) -> bool:
+    """Whether two suspects of one category, that nothing orders, are of one rank or host: lines about one thing."""
+    if suspect.nature.category is not root.nature.category or precedes(root, suspect) is not None:
+        return False
+    return bool(set(root.everyone) & set(suspect.everyone) or set(root.hosts) & set(suspect.hosts))
+
+
+def _rank(suspect: Suspect) -> tuple[int, int, str]:
+    """Sort key of suspects that nothing orders: depth, then strength; the key of their kind only makes it total."""
+    return (-suspect.nature.depth, -suspect.nature.strength.level, suspect.nature.key)
+
+
+def _foremost(left: Sequence[Suspect]) -> Suspect:
+    """The deepest suspect; of equally deep ones that came first where lines or clocks tell, however little apart."""
+    ordered = sorted(left, key=_rank)
+    best = ordered[0]
+    for suspect in ordered[1:]:
+        if suspect.nature.depth == best.nature.depth and first(suspect.first, best.first) is True:
+            best = suspect
+    return best
+
+
+def _why(root: Suspect, explained: Sequence[tuple[Suspect, str]], rivals: Sequence[Suspect]) -> str:
+    """By what a root was chosen, as far as it is true: being the earliest line is said only where it is."""
+    others = [s for s, _ in explained] + list(rivals)
+    if not others:
+        return "no other line of this failure names a cause"
+    if all(precedes(root, s) for s in others):
+        return "it is the earliest line that shows the root cause"
+    unordered = [r for r in rivals if precedes(root, r) is None]
+    if any(r.nature.depth >= root.nature.depth for r in unordered):
+        return "it is one of several faults that nothing orders; another of them may be the first"
+    if unordered:
+        return "it is nearer to the root than the faults that nothing orders before or after it"
+    return "the other errors follow from it, or came later"
 
 
 def _after_the_hang(suspect: Suspect, hang: Hang | None) -> bool:
@@ -105,11 +164,37 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
     if mentioned(cause.first) and not mentioned(effect.first) and effect.first.exception is not None:
         return None
     if order is True:
-        return "the job had already failed before it"
-    if order is None and cause.nature.depth > effect.nature.depth:
-        same = set(cause.everyone) & set(effect.everyone)
-        return "it is nearer to the surface of the same failure" if same or _near(cause, effect) else None
+        return _later(cause, effect)
+    if order is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
+        return "it is nearer to the surface of the same failure"
     return None
+
+
+def _later(cause: Suspect, effect: Suspect) -> str:
+    """What is true of a suspect that came clearly later: of the same rank or host, or merely later."""
+    if set(cause.everyone) & set(effect.everyone):
+        return "it came later, on a rank that had failed already"
+    if set(cause.hosts) & set(effect.hosts):
+        return "it came later, on a host that had failed already"
+    return "it came later; nothing else ties it to the first fault"
+
+
+def _one_failure(case: Case, cause: Suspect, effect: Suspect) -> bool:
+    """Whether two suspects that nothing orders tell of one failure, so that the deeper one is nearer to its root.
+
+    A common rank, or neighbouring lines of which not both are known to be of different ranks. Who only says that a peer
+    went away is no origin for an error that a program raised by itself: it may be that peer's.
+    """
+    if set(cause.everyone) & set(effect.everyone):
+        return True
+    if not _near(cause, effect) or (cause.everyone and effect.everyone):
+        return False
+    return not (speaks_of_peer(case, cause) and effect.first.exception is not None and effect.everyone)
+
+
+def speaks_of_peer(case: Case, suspect: Suspect) -> bool:
+    """Whether the lines of a suspect say that a peer stopped answering: the speaker is a victim of what became of it."""
+    return case.has(suspect.first, Mark.PEER_LOST) or any(e.fields.get("peer_host") for e in suspect.events)
 
 
 def precedes(a: Suspect, b: Suspect) -> bool | None:
@@ -143,23 +228,36 @@ def _plain(suspect: Suspect) -> str:
     return suspect.nature.key.split("#", 1)[0].split(":", 1)[0]
 
 
+def _doubts(root: Suspect, rival: Suspect) -> bool:
+    """Whether a rival is too near to the root, or too sure itself, for the root to be more than a possibility."""
+    if rival.nature.depth >= root.nature.depth:
+        return True
+    if rival.nature.category is root.nature.category:
+        return False
+    return rival.nature.strength.level >= Strength.SUPPORTED.level or root.nature.depth < rival.nature.depth + DEEPER
+
+
 def strength_of(case: Case, choice: Choice, *, fatal: bool) -> Strength:
-    """How sure the category of the root is, with rivals weighed in."""
+    """How sure the category of the root is, with rivals weighed in.
+
+    Errors of one failure speak for the same category together, whichever came first. Of two faults that nothing orders
+    either may be the first: of one category they are as sure as the weaker; of different ones, only a root that lies far
+    deeper is more than a possibility.
+    """
     root = choice.root
-    # Errors of one kind of fault in one blow speak for the same category, whichever of them came first.
-    others = (*(s for s, _ in choice.explained), *choice.rivals)
-    same = [s for s in others if s.nature.category is root.nature.category and precedes(root, s) is None]
     strength = root.nature.strength
-    for suspect in same:
-        if suspect.nature.strength.level > strength.level:
+    for suspect in (s for s, _ in choice.explained):
+        told = suspect.nature.category is root.nature.category and precedes(root, suspect) is None
+        if told and suspect.nature.strength.level > strength.level:
             strength = suspect.nature.strength.at_most(Strength.SUPPORTED)
     if not fatal:
         strength = strength.at_most(Strength.SUPPORTED)
-    different = [r for r in choice.rivals if r.nature.category is not choice.root.nature.category]
-    if any(r.nature.strength.level >= Strength.SUPPORTED.level for r in different):
-        strength = strength.at_most(Strength.POSSIBLE)
-    elif different:
-        strength = strength.at_most(Strength.SUPPORTED)
+    for rival in choice.rivals:
+        if rival.nature.category is root.nature.category:
+            if rival.nature.depth >= root.nature.depth:
+                strength = strength.at_most(rival.nature.strength)
+        else:
+            strength = strength.at_most(Strength.POSSIBLE if _doubts(root, rival) else Strength.SUPPORTED)
     if choice.root.nature.category in {None, Category.UNKNOWN}:
         return Strength.UNKNOWN
     if case.has(choice.root.first, Mark.RETRY) or stranger(choice.root.first):

@@ -11,6 +11,7 @@ from firstfault.analysis.agreement import with_dumps
 from firstfault.analysis.answer import Answer
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
+from firstfault.analysis.contradiction import contradicted
 from firstfault.analysis.naive import Naive, naive_readings
 from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, mismatch, nan_end, silence
 from firstfault.analysis.questions.stacks import with_stacks
@@ -74,8 +75,9 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
 
 
 def ask(scene: Scene) -> Answer:
-    """Asks the logs, then weighs what flight-recorder dumps and stacks say against their answer."""
-    return with_stacks(scene, with_dumps(scene, _ask_logs(scene)))
+    """Asks the logs, weighs what flight-recorder dumps and stacks say, and says what speaks against it from outside."""
+    answer = with_stacks(scene, with_dumps(scene, _ask_logs(scene)))
+    return contradicted(scene, answer) if scene.outcome.against else answer
 
 
 def _ask_logs(scene: Scene) -> Answer:

@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import GlobalRank
 
 MOST = 0.6
-"""Share of the known ranks from which on a fault is one that all ranks run alike."""
+"""Share of the known ranks from which on a fault is one that all ranks run alike, where not every line carries a rank.
+
+More than half and a bit, so that a fault of one of two nodes is not taken for it; and not all, since those that were about to meet
+it are often ended by the others before they can say so. Lines without a rank count: one that is known among seven that
+are not is no origin.
+"""
+FEW = 16
+"""One rank in so many may fail together with others by a fault of its own: see `_few`."""
 
 
 def all_alike(suspect: Suspect, complete: Completeness) -> bool:
@@ -28,8 +35,15 @@ def all_alike(suspect: Suspect, complete: Completeness) -> bool:
 
 
 def _few(complete: Completeness) -> int:
-    """Ranks up to which a common fault is still each rank's own: one, or one in sixteen of a large job."""
-    return max(1, (complete.expected or complete.at_least) // 16)
+    """Ranks up to which a common fault is still each rank's own: one, or one in sixteen of a large job.
+
+    The contract names a rank for a fault in its own data, process or GPU, and nobody for a setting or code that all run
+    alike. Two ranks that meet the same error in one blow hardly do so for two reasons: they share one, and then the
+    origin is what they share. Four of eight ranks out of memory met the limit that the batch size sets and the other
+    four were about to meet. In a large job few ranks may share what is theirs alone, such as the sample that the ranks of
+    one model-parallel group read. Who is not named here still stands in `first_failed`.
+    """
+    return max(1, (complete.expected or complete.at_least) // FEW)
 
 
 def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completeness) -> Named:

@@ -23,12 +23,18 @@ FAILED_STATES = frozenset(
 )  # fmt: skip
 
 
+TOP = frozenset({"<module>", "_run_module_as_main"})
+"""Functions of the outermost frame of a traceback that nobody caught."""
+
+
 class Outcome(Struct, frozen=True, kw_only=True):
     """How the attempt ended, and by which line."""
 
     ended: Literal["failed", "completed", "stopped", "unknown"]
     event: Event | None = None
     why: str = ""
+    against: tuple[Event, ...] = ()
+    """What the logs hold against a good word of the scheduler (or an exit code 0): errors that nothing else excuses."""
 
 
 class Traces(Struct, frozen=True, kw_only=True):
@@ -51,28 +57,61 @@ def ends_it(event: Event, end: Event) -> bool:
 def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     """How the attempt ended.
 
-    The scheduler's word counts most; then errors after the last end marker; then the end marker; then progress to the
-    planned number of steps.
+    Errors after the last end marker count most; then the end marker; then the scheduler's word; then progress to the
+    planned number of steps. A good word of the scheduler is that of its script, which may go on after a failed command or
+    hide its status in a pipe: where a process is shown to have died, it is outvoted, and the contradiction is kept.
     """
-    state = (case.seen.job_state or "").upper().split()[:1]
-    if state and state[0].rstrip("+") in COMPLETED_STATES and case.seen.exit_code in {None, 0}:
-        return Outcome(ended="completed", why="the scheduler says so")
-    told = bool(state and state[0].rstrip("+") in FAILED_STATES) or case.seen.exit_code not in {None, 0}
-    end = max(traces.ends, key=sort_key, default=None)
+    told = _bad_word(case)
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
-    if end is not None and not told:
-        after = [e for e in bad if first(e, end) is False]
-        unplaced = [e for e in bad if first(e, end) is None]
-        killed = [e for e in (*after, *unplaced) if e in traces.deaths or e in traces.hangs]
-        killed += [s.first for s in traces.suspects if not any(ends_it(s.first, other) for other in traces.ends)]
-        if not after and not killed:
-            planned = case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
-            return Outcome(ended="stopped" if planned else "completed", event=end, why="the run says so")
+    end = None if told else _good_end(traces, bad)
+    if end is not None:
+        planned = case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
+        return Outcome(ended="stopped" if planned else "completed", event=end, why="the run says so")
+    against = tuple(sorted(bad, key=sort_key)) if _good_word(case) or (case.seen.exit_code == 0 and not told) else ()
+    if _good_word(case) and not traces.failures and not any(e in traces.deaths or _uncaught(e) for e in bad):
+        return Outcome(ended="completed", why="the scheduler says so", against=against)
     if bad or traces.failures or told:
-        return Outcome(ended="failed", event=min(bad, key=sort_key, default=None))
+        return Outcome(ended="failed", event=min(bad, key=sort_key, default=None), against=against)
     if _reached(case) and not _stopped(case, events):
         return Outcome(ended="completed", why="progress reached the planned number of steps")
     return Outcome(ended="unknown")
+
+
+def _state(case: Case) -> str:
+    state = (case.seen.job_state or "").upper().split()[:1]
+    return state[0].rstrip("+") if state else ""
+
+
+def _good_word(case: Case) -> bool:
+    return _state(case) in COMPLETED_STATES and case.seen.exit_code in {None, 0}
+
+
+def _bad_word(case: Case) -> bool:
+    return _state(case) in FAILED_STATES or case.seen.exit_code not in {None, 0}
+
+
+def _uncaught(event: Event) -> bool:
+    """Whether an exception reached the top of its program: it ended that process, whatever its script made of it."""
+    exception = event.exception
+    return exception is not None and bool(exception.frames) and exception.frames[0].function in TOP
+
+
+def _good_end(traces: Traces, bad: Sequence[Event]) -> Event | None:
+    """The last end marker, where everything bad came before an end marker; None where there is none or not everything did.
+
+    Times of several clocks are not mixed: an error counts as excused by any end marker that lines or clocks put behind it.
+    """
+    if not traces.ends:
+        return None
+    for event in bad:
+        order = [first(event, end) for end in traces.ends]
+        if False in order and True not in order:
+            return None
+        if True not in order and (event in traces.deaths or event in traces.hangs):
+            return None
+    if any(not any(ends_it(s.first, end) for end in traces.ends) for s in traces.suspects):
+        return None
+    return max(traces.ends, key=sort_key)
 
 
 def _reached(case: Case) -> bool:

@@ -15,7 +15,17 @@ from firstfault.analysis.state.completeness import Completeness, completeness, w
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
 from firstfault.analysis.state.ranks import Roster
-from firstfault.analysis.suspects import Suspect, group, harmless, nature_of, quiet, recovered_retry, stranger, went_on
+from firstfault.analysis.suspects import (
+    Suspect,
+    another_program,
+    group,
+    harmless,
+    nature_of,
+    quiet,
+    recovered_retry,
+    stranger,
+    went_on,
+)
 from firstfault.model.evidence import Event, Failure
 from firstfault.model.words import Mark, Role
 
@@ -74,7 +84,9 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     facts = job_facts(case, events)
     roster = Roster(case, events, failures, world_size(facts))
-    ends = tuple(e for e in events if case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP))
+    ends = tuple(
+        e for e in events if (case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP)) and not went_on(case, e)
+    )
     guilty, weak, innocent, effects, teardown = _sort(case, events)
     deaths = tuple(e for e in events if case.has(e, Mark.DEATH) and not _good_exit(e) and not went_on(case, e))
     hang = find_hang(case, roster, (e for e in events if not went_on(case, e)))
@@ -129,7 +141,7 @@ def _sort(
         elif nature.role is Role.CAUSE:
             if harmless(event) or quiet(event) or recovered_retry(case, event) or went_on(case, event):
                 innocent.append(event)
-            elif nature.fatal and not stranger(event):
+            elif nature.fatal and not stranger(event) and not another_program(event):
                 guilty.append(event)
             else:
                 weak.append(event)

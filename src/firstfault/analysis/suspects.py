@@ -39,7 +39,19 @@ BURST = 30.0
 """Seconds: events of one kind within this of the first are one blow that hit several ranks at once."""
 MACHINES = frozenset({"kernel", "slurm", "kubernetes", "container", "network", "launcher"})
 """Rooms of signatures whose lines speak of machines and schedulers: these do not deal with errors of programs."""
-OWN_WORD = MACHINES | {"nccl", "gloo", "torch", "process", "python", "ray", "aistore", "numerics"}
+OWN_WORD = MACHINES | {
+    "nccl",
+    "gloo",
+    "torch",
+    "process",
+    "python",
+    "ray",
+    "aistore",
+    "numerics",
+    "jax",
+    "paddle",
+    "tensorflow",
+}
 """Rooms whose plain lines are the word of a runtime or a machine, not of a program's own logger."""
 DEVICE_WORD = (
     "gpu.device_assert",
@@ -269,6 +281,21 @@ def stranger(event: Event) -> bool:
     """Whether the kernel killed a process that by its name is no part of a training job."""
     name = event.fields.get("name", "")
     return event.signature.startswith("kernel.oom_kill") and bool(name) and _OURS.search(name) is None
+
+
+_ELSEWHERE_WRITTEN = lazy(r"^(?:<string>|.*/tmp/tmp[a-z0-9_]{8}(?:/.*|\.py))$")
+"""Files of no project: text handed to `exec` or `python -c`, and programs written into Python's temporary files."""
+
+
+def another_program(event: Event) -> bool:
+    """Whether an exception is of a program that the job runs as its data (a benchmark of generated code, a check).
+
+    All its frames are in text or temporary files: no frame is of the job's own code or of a library under it.
+    """
+    exception = event.exception
+    if exception is None or not exception.frames:
+        return False
+    return all(_ELSEWHERE_WRITTEN.match(f.file) for f in exception.frames)
 
 
 _OURS = lazy(

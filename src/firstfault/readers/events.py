@@ -8,6 +8,7 @@ from msgspec import structs
 
 from firstfault.model.evidence import Event, PythonException, Span, When, Who
 from firstfault.model.words import Mark, Role
+from firstfault.readers.aftermath import survived
 from firstfault.readers.clock import past_midnight
 from firstfault.readers.frames import HEAD, read_last
 from firstfault.readers.identity import locate
@@ -133,7 +134,16 @@ class _Builder:
             if block is not None:
                 blocks.append(block)
                 known |= block.lines
-        return sorted(blocks, key=lambda b: (b.raised.span, b.first_line))
+        return sorted(map(self._heeded, blocks), key=lambda b: (b.raised.span, b.first_line))
+
+    def _heeded(self, block: Block) -> Block:
+        """A block, with the mark that it ended nothing where its speaker says so right behind it."""
+        exception = block.raised.exception
+        if exception.ignored or block.reprinted or not survived(self.store, self.source, block, self.profile):
+            return block
+        raised = structs.replace(block.raised, exception=structs.replace(exception, ignored=True))
+        earlier = tuple(structs.replace(r, exception=structs.replace(r.exception, ignored=True)) for r in block.earlier)
+        return structs.replace(block, raised=raised, earlier=earlier)
 
     def _is_last(self, hit: Hit) -> bool:
         """Whether a hit stands in a line that can be the last of a traceback."""

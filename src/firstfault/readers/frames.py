@@ -41,7 +41,7 @@ _CAUGHT_TEXT = lazy(
 _SWALLOWED = lazy(
     r"^\s*(?:Exception ignored (?:in|on|while)|--- Logging error ---|Error in atexit\._run_exitfuncs|Error in sys\.excepthook)",
 )
-_QUIET_LEVELS = frozenset({"DEBUG", "TRACE", "INFO", "NOTICE", "WARNING", "WARN", "SUCCESS"})
+QUIET_LEVELS = frozenset({"DEBUG", "TRACE", "INFO", "NOTICE", "WARNING", "WARN", "SUCCESS"})
 _TOP = frozenset({"<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "spawn_main"})
 _GONE = frozenset({"BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "EOFError"})
 
@@ -95,6 +95,11 @@ def is_traceback_part(text: str) -> bool:
     return not text or text[0] in " \t│|╰╭+^~❱"
 
 
+def uncaught(frames: Sequence[Frame]) -> bool:
+    """Whether a traceback begins at the top of its program (or of a process or thread): nobody caught the exception."""
+    return bool(frames) and frames[0].function in _TOP
+
+
 def worker_of(message: str) -> tuple[bool, int | None]:
     """Whether a message says that the exception comes from a DataLoader worker, and from which one."""
     found = _WORKER.match(message)
@@ -120,9 +125,9 @@ def was_caught(before: str, level: str | None, frames: Sequence[Frame]) -> bool:
     """
     if _SWALLOWED.match(before):
         return True
-    if frames and frames[0].function in _TOP:
+    if uncaught(frames):
         return False
-    return level in _QUIET_LEVELS and _CAUGHT_TEXT.search(before) is not None
+    return level in QUIET_LEVELS and _CAUGHT_TEXT.search(before) is not None
 
 
 def ended_nothing(kind: str, frames: Sequence[Frame]) -> bool:

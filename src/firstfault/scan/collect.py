@@ -108,7 +108,7 @@ class Collector:
         found: dict[int, Sequence[Confirmed]] = {}
         for signature in sorted(signatures):
             confirmer = plan.confirmer(signature)
-            if starts is None and confirmer.anchored:
+            if starts is None and confirmer.placed:
                 starts = body_starts(part, self._profile)
                 starts = starts if head else tuple(s for s in starts if s != 0)
             matches = [m for m in confirmer.find(part, starts or ()) if m.start < until]

@@ -31,7 +31,7 @@ class Confirmer(Protocol):
     """The truth about one signature, which every engine must agree with."""
 
     @property
-    def anchored(self) -> bool:
+    def placed(self) -> bool:
         """Whether it matters where messages start in a segment."""
 
     def find(self, segment: bytes, starts: Sequence[int] = ...) -> Sequence[Confirmed]:

@@ -9,8 +9,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from firstfault.model.lazy import lazy
 from firstfault.model.words import Role
+from firstfault.signatures.quoted import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,24 +51,21 @@ def _compile(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode("utf-8"))
 
 
-QUOTING = lazy(
-    rb"\b(?:Future|Deprecation|User|Runtime|PendingDeprecation|Resource|Syntax|Import|Experimental|Possible)Warning: "
-)
-"""Head of a Python warning: what stands behind it in a line is quoted, however much it sounds like an error."""
 _SPOKEN = frozenset({Role.CAUSE, Role.EFFECT, Role.TEARDOWN})
 
 
 class Matcher:
     """The compiled form of one signature."""
 
-    __slots__ = ("_anchored", "_extract", "_free", "_quotable", "_unless")
+    __slots__ = ("_anchored", "_extract", "_free", "_in_warnings", "_quotable", "_unless")
 
     def __init__(self, spec: SignatureFile) -> None:
         self._anchored = [_compile(p[1:]) for p in spec.patterns if p.startswith("^")]
         self._free = [_compile(p) for p in spec.patterns if not p.startswith("^")]
         self._unless = [_compile(p) for p in spec.unless]
         self._extract = [_compile(p) for p in spec.extract]
-        self._quotable = spec.role in _SPOKEN and not spec.in_warnings
+        self._quotable = spec.role in _SPOKEN
+        self._in_warnings = spec.in_warnings
 
     def find(self, segment: bytes, starts: Sequence[int] = (0,)) -> list[Match]:
         """Finds this signature in one segment (a line without its end, or one part of a bar redrawn by carriage returns).
@@ -85,11 +82,9 @@ class Matcher:
         if not spans or any(u.search(segment) for u in self._unless):
             return []
         if self._quotable:
-            warning = QUOTING.search(segment)
-            if warning is not None:
-                spans = [m for m in spans if m.start() < warning.start()]
-                if not spans:
-                    return []
+            spans = [m for m in spans if not quoted(segment, m.start(), m.end(), starts, in_warnings=self._in_warnings)]
+            if not spans:
+                return []
         if len(spans) == 1:
             return [Match(spans[0], self._extract, len(segment))]
         spans.sort(key=lambda m: (m.start(), -m.end()))
@@ -104,9 +99,9 @@ class Matcher:
         return kept
 
     @property
-    def anchored(self) -> bool:
+    def placed(self) -> bool:
         """Whether it matters where messages start."""
-        return bool(self._anchored)
+        return self._quotable or bool(self._anchored)
 
     def _spans(self, segment: bytes, starts: Sequence[int]) -> list[re.Match[bytes]]:
         spans: list[re.Match[bytes]] = []

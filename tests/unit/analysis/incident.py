@@ -40,6 +40,7 @@ LIBRARY = Library(
         signature("run.end", Role.CONTEXT, marks=[Mark.END]),
         signature("run.planned", Role.CONTEXT, marks=[Mark.PLANNED_STOP]),
         signature("run.start", Role.CONTEXT, marks=[Mark.START]),
+        signature("run.saved", Role.CONTEXT, marks=[Mark.CHECKPOINT_END]),
         signature("run.restart", Role.CONTEXT, marks=[Mark.ATTEMPT]),
         signature("run.who", Role.CONTEXT, marks=[Mark.IDENTITY]),
         signature("run.world", Role.CONTEXT, facts={"world_size": "world", "framework": "=plain", "node_list": "nodes"}),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from msgspec.structs import replace
 
 from firstfault.analysis.case import Case, Observations
-from firstfault.analysis.causes import choose
+from firstfault.analysis.causes import choose, strength_of
+from firstfault.analysis.conclude import ask
 from firstfault.analysis.scene import build_scene
 from firstfault.analysis.state.attempts import Attempts
-from firstfault.model.evidence import Event, ProgressSample, Source, Span, When, Who
+from firstfault.analysis.suspects import another_program
+from firstfault.model.evidence import Event, Frame, ProgressSample, PythonException, Source, Span, When, Who
 from firstfault.model.patterns import Example, Reference, Signature, SignatureFile
 from firstfault.model.words import Blame, Category, Mark, Role, SourceKind, Strength, Tier
 from firstfault.signatures.library import Library
@@ -40,6 +43,9 @@ LIBRARY = Library(
         signature("nccl.timeout", Role.EFFECT, depth=10, marks=[Mark.HANG]),
         signature("io.retry", depth=60, fatal=False, marks=[Mark.RETRY], category=Category.STORAGE_IO),
         signature("kernel.link_down", depth=90, fatal=False, category=Category.NETWORK, blame=Blame.HOST),
+        signature("code.odd", depth=62, strength=Strength.SUPPORTED, blame=Blame.RANK),
+        signature("code.doubtful", depth=62, strength=Strength.POSSIBLE, blame=Blame.RANK),
+        signature("nccl.retry", depth=66, category=Category.NETWORK),
         signature("run.end", Role.CONTEXT, marks=[Mark.END]),
         signature("run.start", Role.CONTEXT, marks=[Mark.START]),
         signature("launcher.exit", Role.EFFECT, depth=30, marks=[Mark.DEATH]),
@@ -58,6 +64,11 @@ def event(name, line, *, source=0, rank=None, at=None, host=None, fields=None, l
         when=when,
         fields=fields or {},
     )
+
+
+def raised(name, line, **more):
+    frames = (Frame(file="/app/train.py", line=3, function="step"),)
+    return replace(event(name, line, **more), exception=PythonException(kind="ValueError", message="x", frames=frames))
 
 
 def scene(*events, progress=(), sources=2):
@@ -183,3 +194,76 @@ def test_files_of_one_job_are_one_attempt():
     )
     case = Case(Observations(sources=sources, events=()), LIBRARY)
     assert Attempts(case).total == 1
+
+
+def chosen(*events):
+    s = scene(*events)
+    choice = choose(s.case, s.suspects, s.hang)
+    assert choice is not None
+    return s, choice
+
+
+def test_two_faults_of_different_ranks_without_an_order_are_a_possibility_and_nobodys():
+    events = [raised("gpu.oom", 1, rank=2), raised("code.odd", 1, source=1, rank=5)]
+    for order in itertools.permutations(events):
+        s, choice = chosen(*order)
+        assert strength_of(s.case, choice, fatal=True) is Strength.POSSIBLE
+        answer = ask(s)
+        assert answer.strength is Strength.POSSIBLE
+        assert not answer.culprits.anybody
+        assert answer.first_failed.ranks == ()
+
+
+def test_of_two_faults_of_one_category_the_weaker_word_counts():
+    s, choice = chosen(event("code.odd", 1, rank=2), event("code.doubtful", 1, source=1, rank=5))
+    assert choice.contested
+    assert strength_of(s.case, choice, fatal=True) is Strength.POSSIBLE
+
+
+def test_two_lines_of_one_rank_speak_for_the_same_fault():
+    s, choice = chosen(event("code.odd", 1, rank=2), event("code.doubtful", 3, rank=2))
+    assert choice.rivals == ()
+    assert strength_of(s.case, choice, fatal=True) is Strength.SUPPORTED
+
+
+def test_a_lost_peer_is_not_the_origin_of_another_ranks_own_error():
+    peer = event("nccl.retry", 1, host="n1", fields={"peer_host": "10.0.0.9"})
+    s, choice = chosen(peer, raised("code.odd", 4, rank=9))
+    assert [r.nature.key for r in (choice.root, *choice.rivals)] == ["nccl.retry", "code.odd"]
+    assert strength_of(s.case, choice, fatal=True) is Strength.POSSIBLE
+
+
+def test_the_reason_of_the_choice_is_the_true_one():
+    early, late = event("gpu.oom", 9, rank=2, at=100.0), event("disk.full", 1, source=1, rank=5, at=160.0)
+    _, by_time = chosen(early, late)
+    assert by_time.why == "it is the earliest line that shows the root cause"
+    assert [why for _, why in by_time.explained] == ["it came later; nothing else ties it to the first fault"]
+    _, by_depth = chosen(event("gpu.oom", 1, rank=2), event("disk.full", 1, source=1, rank=5))
+    assert "nothing orders" in by_depth.why
+    _, alone = chosen(event("gpu.oom", 1, rank=2))
+    assert alone.why == "no other line of this failure names a cause"
+
+
+def test_a_later_fault_of_the_same_rank_is_said_to_be_that():
+    _, choice = chosen(event("gpu.oom", 9, rank=2, at=100.0), event("disk.full", 20, rank=2, at=160.0))
+    assert [why for _, why in choice.explained] == ["it came later, on a rank that had failed already"]
+
+
+def test_the_same_answer_whatever_the_files_are_called():
+    named, other = raised("gpu.oom", 1, rank=2), raised("code.odd", 1, source=1, rank=5)
+    swapped = (raised("gpu.oom", 1, source=1, rank=2), raised("code.odd", 1, rank=5))
+    first, second = ask(scene(named, other)), ask(scene(*swapped))
+    assert (first.category, first.strength, first.culprits) == (second.category, second.strength, second.culprits)
+
+
+def test_a_traceback_of_text_that_was_run_is_of_another_program():
+    def run(*files):
+        frames = tuple(Frame(file=f, line=1, function="<module>") for f in files)
+        return replace(event("gpu.oom", 1), exception=PythonException(kind="E", message="", frames=frames))
+
+    assert another_program(run("<string>"))
+    assert another_program(run("/tmp/tmpab12_x9z/solution.py", "<string>"))
+    assert not another_program(run("<string>", "/app/train.py"))
+    assert not another_program(run())
+    assert scene(run("<string>")).suspects == ()
+    assert len(scene(run("/app/train.py")).suspects) == 1

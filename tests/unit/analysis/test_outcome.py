@@ -6,6 +6,11 @@ import itertools
 
 import pytest
 from incident import event, failure, sample, scene_of
+from msgspec.structs import replace
+
+from firstfault.analysis.conclude import ask
+from firstfault.model.evidence import Frame, PythonException
+from firstfault.model.words import Category, Strength
 
 END = event("run.end", 50)
 
@@ -83,3 +88,54 @@ def test_one_rank_that_finished_does_not_speak_for_one_that_did_not():
 
 def test_progress_to_the_end_does_not_excuse_an_order_to_stop():
     assert ended(event("launcher.stop", 200), progress=steps(0, 100, 100)) == "unknown"
+
+
+def raised(function, **more):
+    frames = (Frame(file="/app/train.py", line=3, function=function),)
+    return replace(event("gpu.oom", **more), exception=PythonException(kind="KeyError", message="1", frames=frames))
+
+
+def test_an_end_marker_after_which_steps_follow_ended_only_a_part():
+    assert ended(END, progress=steps(0, 20, 100)) == "completed"
+    later = tuple(sample(0, 60 + n, n, 100) for n in range(1, 6))
+    assert ended(END, progress=later) == "unknown"
+
+
+def test_the_schedulers_good_word_does_not_count_more_than_a_process_that_is_shown_to_have_died():
+    for bad in (raised("<module>"), event("launcher.exit")):
+        found = scene_of(bad, job_state="COMPLETED").outcome
+        assert found.ended == "failed"
+        assert found.against == (replace(bad, attempt=1),)
+    assert ended(raised("step"), job_state="COMPLETED") == "completed"
+
+
+def test_an_error_before_the_runs_own_end_is_no_contradiction():
+    assert scene_of(raised("<module>"), END, job_state="COMPLETED").outcome.against == ()
+    answer = ask(scene_of(event("gpu.oom"), END, job_state="COMPLETED"))
+    assert (answer.category, answer.strength) == (Category.NONE, Strength.ESTABLISHED)
+
+
+def test_the_schedulers_good_word_and_an_error_contradict_each_other_and_neither_is_claimed():
+    good = ask(scene_of(event("gpu.oom"), job_state="COMPLETED"))
+    assert (good.failed, good.category, good.strength) == (False, Category.NONE, Strength.POSSIBLE)
+    assert "contradict" in good.summary
+    assert [r.category for r in good.rivals] == [Category.GPU_CUDA]
+    bad = ask(scene_of(raised("<module>", rank=0), job_state="COMPLETED"))
+    assert (bad.failed, bad.category, bad.strength) == (True, Category.GPU_CUDA, Strength.POSSIBLE)
+    assert bad.culprits.strength is Strength.POSSIBLE
+    assert "COMPLETED" in bad.summary
+    assert [r.category for r in bad.rivals] == [Category.NONE]
+
+
+def test_an_exit_code_of_zero_against_an_error_is_said():
+    answer = ask(scene_of(raised("step"), exit_code=0))
+    assert (answer.failed, answer.strength) == (True, Strength.POSSIBLE)
+    assert "exit code is 0" in answer.summary
+
+
+def test_the_last_planned_step_alone_makes_a_good_end_possible_and_a_checkpoint_behind_it_more():
+    done = steps(0, 100, 100)
+    assert ask(scene_of(progress=done)).strength is Strength.POSSIBLE
+    assert ask(scene_of(event("run.saved", 300), progress=done)).strength is Strength.SUPPORTED
+    assert ask(scene_of(event("run.saved", 5), progress=done)).strength is Strength.POSSIBLE
+    assert ask(scene_of(job_state="COMPLETED")).strength is Strength.SUPPORTED

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Named
-from firstfault.analysis.causes import Choice, choose, strength_of
+from firstfault.analysis.causes import Choice, choose, precedes, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.suspects import mentioned
-from firstfault.analysis.wording import sentence, who_text
+from firstfault.analysis.wording import sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
 from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Phase, Strength
@@ -190,6 +190,11 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # A machine on which no rank is known to have run.
         strength = strength.at_most(Strength.POSSIBLE)
     named = culprits(scene.case, scene.roster, root, scene.complete)
+    if choice.contested:
+        # Of several faults that nothing orders, it is not known whose was the first.
+        named = Named()
+    elif choice.rivals:
+        named = replace(named, strength=named.strength.at_most(strength))
     if root is not choice.root:
         # Who it was follows from the launcher's list, not from the lines themselves.
         named = replace(named, strength=named.strength.at_most(Strength.SUPPORTED))
@@ -198,7 +203,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     if category is Category.UNKNOWN:
         strength = Strength.UNKNOWN
     victims = tuple(s for s, _ in choice.explained)
-    failed_first = first_failed(scene.roster, root, victims, named.ranks)
+    failed_first = Named() if choice.contested else first_failed(scene.roster, root, victims, named.ranks)
     kind, exclude, steps = _action(root, named)
     trigger = trigger_of(scene, root)
     return Answer(
@@ -206,7 +211,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         failed=True,
         category=category,
         strength=strength,
-        summary=sentence(root, named, failed_first, scene),
+        summary=sentence(root, named, failed_first, scene) + _or_else(choice),
         trigger=trigger,
         proof=(trigger, root.first, *(s.first for s, _ in choice.explained[:2])),
         culprits=named,
@@ -217,6 +222,8 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         steps=steps,
         collect=nature.collect,
         rivals=tuple(_rival(r, root) for r in choice.rivals),
+        why=choice.why,
+        follows=tuple((s.first, reason) for s, reason in choice.explained),
     )
 
 
@@ -275,6 +282,15 @@ def _action(root: Suspect, named: Named) -> tuple[ActionKind, tuple[str, ...], t
     return kind, exclude, nature.advice
 
 
+def _or_else(choice: Choice) -> str:
+    """A sentence on the fault that may as well have been the first; empty where none may."""
+    rivals = [r for r in choice.doubts if r.nature.fatal and precedes(choice.root, r) is None]
+    if not rivals:
+        return ""
+    other = rivals[0]
+    return f" {what_text(other)}{who_text(other.ranks, other.hosts)} may have come before it: nothing orders the two."
+
+
 def _rival(suspect: Suspect, root: Suspect) -> Rival:
     return Rival(
         category=suspect.nature.category or Category.UNKNOWN,
@@ -282,6 +298,9 @@ def _rival(suspect: Suspect, root: Suspect) -> Rival:
         supports=(
             f"{suspect.nature.title}{who_text(suspect.ranks, suspect.hosts)}: {suspect.first.text.strip()[:160]}",
         ),
-        against=(f"nothing orders it before {root.nature.title}, and it is not nearer to the root",),
+        against=(
+            f"nothing orders it before {root.nature.title}"
+            + (", and it is not nearer to the root" if suspect.nature.depth < root.nature.depth else ""),
+        ),
         settled_by=suspect.nature.collect or ("time stamps on both lines, or both ranks' complete logs",),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Answer
-from firstfault.model.words import ActionKind, Category, Strength
+from firstfault.model.words import ActionKind, Category, Mark, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
@@ -19,13 +19,30 @@ def ask(scene: Scene) -> Answer | None:
     noise = sum(len(s.events) for s in scene.acquitted)
     what = "The run stopped early as planned" if ended.ended == "stopped" else "No failure: the run completed"
     lines = "line" if noise == 1 else "lines"
-    tail = f"; {noise} error {lines} before that ended nothing" if noise else ""
+    tail = f"; {noise} error {lines} before that ended nothing" if noise and not ended.against else ""
     return Answer(
         question="good_end",
         failed=False,
         category=Category.NONE,
-        strength=Strength.ESTABLISHED if ended.event is not None else Strength.SUPPORTED,
+        strength=_strength(scene),
         summary=f"{what} ({ended.why}){tail}.",
         proof=() if ended.event is None else (ended.event,),
         action=ActionKind.NONE,
     )
+
+
+def _strength(scene: Scene) -> Strength:
+    """How sure a good end is: by the run's own line, by the scheduler, or only by the last step that was planned.
+
+    After the last step a run still evaluates and saves; only a checkpoint written behind it shows that it came through.
+    """
+    ended = scene.outcome
+    if ended.event is not None:
+        return Strength.ESTABLISHED
+    if scene.case.seen.job_state is not None:
+        return Strength.SUPPORTED
+    saved = scene.marked(Mark.CHECKPOINT_END)
+    tracks = scene.case.tracks
+    if any(e.span.source in tracks and e.span.offset > tracks[e.span.source].last.offset for e in saved):
+        return Strength.SUPPORTED
+    return Strength.POSSIBLE

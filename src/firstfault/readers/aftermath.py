@@ -1,0 +1,53 @@
+"""What a program's logger says right behind a traceback that the program printed: that it does something else instead.
+
+Looks at the next line of the same speaker only (plain text there may be more of the message, and says nothing), and never
+behind a traceback that ended its program by its form.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.model.lazy import lazy
+from firstfault.readers.frames import QUIET_LEVELS, clean, uncaught
+from firstfault.readers.identity import locate
+from firstfault.readers.lines import lines_from
+
+if TYPE_CHECKING:
+    from firstfault.model.evidence import SourceId
+    from firstfault.readers.identity import SourceProfile
+    from firstfault.readers.lines import TextStore
+    from firstfault.readers.raised import Block
+
+MOST_LINES = 80
+"""Lines looked at behind the last one of a traceback: its message may go on, and other speakers stand between."""
+MOST_BYTES = 16 * 1024
+_INSTEAD = lazy(
+    r"(?i)\bfall(?:s|ing)?[ -]?back|\bre-?try(?:ing)?\b|\bre-?(?:build|creat|generat|comput|calculat|index|download|load|connect|tokeniz)\w*"
+    r"|\bskip(?:s|ped|ping)\b|\bignor(?:ed|ing)\b|\bcontinu(?:e|es|ing)\b(?! from)|\binstead\b|\bnot cached\b|\bcache miss\b|\bfrom scratch\b"
+    r"|\b(?:build|creat|generat|comput|download|prepar)(?:ing|es)\b|\bwill (?:be )?(?:build|built|create|created|use|used|retry|skip|skipped|download|fall)\b|\busing (?:the )?default"
+)
+"""Words for what is done in place of what failed."""
+
+
+def survived(store: TextStore, source: SourceId, block: Block, profile: SourceProfile) -> bool:
+    """Whether the next words of a traceback's speaker say what is done instead, so that the program went on.
+
+    A traceback that reaches the top of its program was caught by nobody, whatever follows it: others go on speaking.
+    """
+    raised = block.raised
+    if uncaught(raised.exception.frames) or not raised.exception.kind:
+        return False
+    start = raised.span.offset - (raised.span.column - 1)
+    behind = max(block.lines)
+    for line in lines_from(store, source, start, raised.span.line, MOST_BYTES):
+        if line.number > raised.span.line + MOST_LINES:
+            return False
+        if line.number <= behind or not line.text.strip():
+            continue
+        found = locate(line.text, 0, profile)
+        if found.key and block.key and found.key != block.key:
+            continue
+        text = clean(line.text[found.body : found.body + 400])
+        return found.level in QUIET_LEVELS and _INSTEAD.search(text) is not None
+    return False
