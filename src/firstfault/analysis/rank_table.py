@@ -15,8 +15,9 @@ from firstfault.analysis.classes import phase_of_exception
 from firstfault.analysis.hang_words import rank_notes
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.exits import TOLD, integer
-from firstfault.analysis.state.groups import Cell, Group, Part, hang_state
+from firstfault.analysis.state.groups import Cell, Group, hang_state
 from firstfault.analysis.state.nodes import hosts_of
+from firstfault.analysis.state.parts import Part
 from firstfault.analysis.suspects import nature_of
 from firstfault.model.evidence import Event, GlobalRank, LocalRank, NodeRank, ProgressSample, Who
 from firstfault.model.words import Mark, Phase, Role, Word

@@ -109,7 +109,7 @@ class Roster:
     def _learn_process(self, rank: GlobalRank, host: str | None, pid: int | None) -> None:
         """Notes the process of a rank; a process id alone counts only inside one machine."""
         if host is not None and pid is not None:
-            self._by_pid.setdefault((_short(host), pid), set()).add(rank)
+            self._by_pid.setdefault((short_host(host), pid), set()).add(rank)
 
     def _learn_tasks(self, event: Event) -> None:
         """A scheduler's line about the exit of tasks says on which host they ran."""
