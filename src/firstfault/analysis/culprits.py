@@ -62,7 +62,7 @@ def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completenes
                 strength = strength.at_most(Strength.POSSIBLE)
             return Named(ranks=suspect.ranks, hosts=tuple(sorted(hosts)), strength=strength)
         case Blame.HOST:
-            return _host_blame(case, roster, suspect, strength)
+            return _host_blame(case, roster, suspect, strength, alike=all_alike(suspect, complete))
         case Blame.STORE:
             nodes = {v for e in suspect.events for k in ("target", "storage_node") if (v := e.fields.get(k))}
             return Named(storage_nodes=tuple(sorted(nodes)), strength=strength if nodes else Strength.UNKNOWN)
@@ -70,7 +70,7 @@ def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completenes
             return Named()
 
 
-def _host_blame(case: Case, roster: Roster, suspect: Suspect, strength: Strength) -> Named:
+def _host_blame(case: Case, roster: Roster, suspect: Suspect, strength: Strength, *, alike: bool) -> Named:
     """The machine, and its rank too where the fault is of a single rank there (its GPU, its killed process)."""
     hosts = set(suspect.hosts)
     peers = {e.fields["peer_host"] for e in suspect.events if e.fields.get("peer_host") and case.has(e, Mark.PEER_LOST)}
@@ -79,7 +79,7 @@ def _host_blame(case: Case, roster: Roster, suspect: Suspect, strength: Strength
         hosts = peers
     ranks: tuple[GlobalRank, ...] = ()
     own = nature_is_of_one_process(suspect)
-    if own and not peers and 0 < len(suspect.ranks) <= 2:
+    if own and not peers and not alike and 0 < len(suspect.ranks) <= 2:
         ranks = suspect.ranks
     hosts |= {h for h in (roster.host_of_rank(r) for r in ranks) if h is not None}
     if not hosts:

@@ -36,7 +36,7 @@ _AXES = frozenset(
     ]
 )
 _HOST = lazy(
-    r"(?<![A-Za-z0-9])(?!(?:kern|kernel|dmesg|syslog|messages|error|err|log|out|journal|slurm|stderr|stdout)-)"
+    r"(?<![A-Za-z0-9])(?!(?:kern|kernel|dmesg|syslog|messages|error|err|log|out|journal|slurm|slurmd|slurmctld|slurmstepd|munged|sshd|dockerd?|containerd|kubelet|describe|pod|stack|dump|smi|stderr|stdout)-)"
     r"((?:[a-z][a-z0-9]*[-.])*?"
     r"(?:node|nid|gpu|dgx|hgx|host|compute|gpunode|cn|gn|srv|server)"
     r"(?:-[a-z]{1,3}-?\d{1,6}|[a-z]{1,2}\d{1,4}|-?0\d{1,5}|-?\d{3,6}|(?<=nid)\d+|-\d{1,2}(?=$|[._]))"
@@ -44,8 +44,8 @@ _HOST = lazy(
 )
 _PLAIN_HOST = lazy(r"(?<![A-Za-z0-9])(node-[a-z])(?![A-Za-z0-9])")
 _HOST_OF_SYSTEM_LOG = lazy(
-    r"(?:^|/)(?:(?:dmesg|kern(?:el)?(?:[._-]log)?|syslog|messages|journal(?:ctl)?)[._-](?P<after>[a-z][a-z0-9-]*\d[a-z0-9-]*)"
-    r"|(?P<before>[a-z][a-z0-9-]*\d[a-z0-9-]*)[._-](?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?))(?:$|[._])"
+    r"(?:^|/)(?:(?:dmesg|kern(?:el)?(?:[._-]log)?|syslog|messages|journal(?:ctl)?|slurmd|munged|kubelet|containerd|dockerd?|sshd)[._-](?P<after>[a-z][a-z0-9-]*\d[a-z0-9-]*)"
+    r"|(?P<before>[a-z][a-z0-9-]*\d[a-z0-9-]*)[._-](?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|slurmd|munged|kubelet|containerd|dockerd?|sshd))(?:$|[._])"
 )
 """A machine's own log named after it: here any name with a number is a host."""
 _POD = lazy(r"(?<![A-Za-z0-9])((?:[a-z0-9]+-)*(?:worker|master|launcher|chief|replica|trainer)-\d{1,5})(?![A-Za-z0-9])")
