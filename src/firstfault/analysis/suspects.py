@@ -38,7 +38,19 @@ BURST = 30.0
 """Seconds: events of one kind within this of the first are one blow that hit several ranks at once."""
 MACHINES = frozenset({"kernel", "slurm", "kubernetes", "container", "network", "launcher"})
 """Rooms of signatures whose lines speak of machines and schedulers: these do not deal with errors of programs."""
-OWN_WORD = MACHINES | {"nccl", "gloo", "torch", "process", "python", "ray", "aistore", "numerics", "jax", "paddle", "tensorflow"}
+OWN_WORD = MACHINES | {
+    "nccl",
+    "gloo",
+    "torch",
+    "process",
+    "python",
+    "ray",
+    "aistore",
+    "numerics",
+    "jax",
+    "paddle",
+    "tensorflow",
+}
 """Rooms whose plain lines are the word of a runtime or a machine, not of a program's own logger."""
 DEVICE_WORD = (
     "gpu.device_assert",
