@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.order import exact
+from firstfault.analysis.order import Clock, clock_of, exact
 from firstfault.analysis.state.progress import Track
 from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample, Source, SourceId, Who
 from firstfault.model.recorder import RankDump
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 
 GENERIC_EXCEPTION = "python.exception"
 BARE_EXCEPTION = "python.exception_line"
-
-
-Clock = tuple[str | None, bool, bool]
-"""Zone, whether dated, whether of a known year: times of one clock compare (see `firstfault.analysis.order`)."""
 
 
 class Observations(Struct, frozen=True, kw_only=True):
@@ -130,7 +126,7 @@ class Case:
         for source, track in self.tracks.items():
             when, until = track.last.when, track.stepped_until
             if until is not None and exact(when):
-                row = best.setdefault((when.zone, when.dated, when.yeared), [])
+                row = best.setdefault(clock_of(when), [])
                 row.append((until, source))
                 row.sort(reverse=True)
                 del row[2:]
@@ -138,8 +134,7 @@ class Case:
 
     def stepped_elsewhere(self, event: Event, after: float) -> bool:
         """Whether another source, on the clock of an event, made more than one step later than a time."""
-        when = event.when
-        row = self._onward.get((when.zone, when.dated, when.yeared), ())
+        row = self._onward.get(clock_of(event.when), ())
         return any(until > after and source != event.span.source for until, source in row)
 
     @cached_property

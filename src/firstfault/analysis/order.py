@@ -16,11 +16,19 @@ def exact(when: When) -> bool:
     return when.earliest is not None and when.latest is not None and when.latest - when.earliest <= EXACT
 
 
+Clock = tuple[str | None, bool, bool]
+"""What times must have in common to be compared: the zone (one for all stated ones, see `clock_of`), date and year."""
+
+
+def clock_of(when: When) -> Clock:
+    """The clock on which an interval lies: with a date and a stated zone it is the one of UTC, whichever zone that is."""
+    zone = "Z" if when.zone is not None and when.dated else when.zone
+    return (zone, when.dated, when.yeared)
+
+
 def comparable(a: When, b: When) -> bool:
     """Whether two intervals lie on one clock: that of UTC where both state zone and date, else by the same statements."""
-    if a.dated != b.dated or a.yeared != b.yeared:
-        return False
-    return a.zone == b.zone or (a.dated and a.zone is not None and b.zone is not None)
+    return clock_of(a) == clock_of(b)
 
 
 def first(a: Event, b: Event) -> bool | None:
@@ -40,6 +48,9 @@ def first(a: Event, b: Event) -> bool | None:
 
 
 def sort_key(event: Event) -> tuple[float, int, int]:
-    """A total order for display: time where known, then place."""
+    """A total order for display: time where known, then place.
+
+    It mixes clocks that nothing joins, and puts what has no time last: it may break a tie, and it proves no order.
+    """
     when = event.when.earliest if event.when.earliest is not None and event.when.dated else float("inf")
     return (when, event.span.source, event.span.offset)

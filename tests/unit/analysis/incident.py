@@ -43,6 +43,7 @@ LIBRARY = Library(
         signature("run.saved", Role.CONTEXT, marks=[Mark.CHECKPOINT_END]),
         signature("run.restart", Role.CONTEXT, marks=[Mark.ATTEMPT]),
         signature("run.who", Role.CONTEXT, marks=[Mark.IDENTITY]),
+        signature("run.member", Role.CONTEXT, marks=[Mark.IDENTITY]),
         signature("run.world", Role.CONTEXT, facts={"world_size": "world", "framework": "=plain", "node_list": "nodes"}),
         signature("run.layout", Role.CONTEXT, facts={"nodes": "nnodes", "ranks_per_node": "nproc"}),
         signature("launcher.exit", Role.EFFECT, depth=30, marks=[Mark.DEATH]),

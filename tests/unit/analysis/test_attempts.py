@@ -99,3 +99,19 @@ def test_the_number_of_an_event_does_not_depend_on_the_order_of_events():
         for order in itertools.permutations(events)
     }
     assert answers == {(1, 1, 2, 2)}
+
+
+def test_a_time_on_another_clock_does_not_tell_the_attempt():
+    events = [event("run.start", 1, at=100.0), event("launcher.exit", 2, at=200.0), event("run.start", 3, at=300.0)]
+    found = attempts(*events, names=("a.log", "b.log"))
+    assert found.at(1, 0, When(150.0, 150.0)) == 1
+    assert found.at(1, 0, When(150.0, 150.0, "Z")) == 2
+
+
+def test_a_kernel_log_beside_the_files_of_several_jobs_is_placed_by_its_times():
+    names = ("dmesg.log", "slurm-4711.out", "slurm-4712.out")
+    events = [event("run.start", 1, source=1, at=100.0), event("run.start", 1, source=2, at=300.0)]
+    found = attempts(*events, names=names)
+    assert found.total == 2
+    assert [found.at(0, 0, When(t, t)) for t in (150.0, 350.0)] == [1, 2]
+    assert found.at(0, 0, When()) == 2

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Named
+from firstfault.analysis.cards import rank_of_card
 from firstfault.analysis.causes import Choice, choose, precedes, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
@@ -178,7 +179,10 @@ def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
 
 def answer(scene: Scene, choice: Choice) -> Answer:
     """The answer for a chosen root."""
+    card = None if choice.root.ranks else rank_of_card(scene, choice.root)
     root = attributed(scene, choice.root)
+    if card is not None:
+        root = replace(choice.root, ranks=(card[0],), hosts=(card[1],), unplaced=0)
     nature = root.nature
     category = nature.category or Category.UNKNOWN
     strength = strength_of(scene.case, choice, fatal=nature.fatal)
@@ -196,7 +200,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     elif choice.rivals:
         named = replace(named, strength=named.strength.at_most(strength))
     if root is not choice.root:
-        # Who it was follows from the launcher's list, not from the lines themselves.
+        # Who it was follows from the launcher's list or the card's address, not from the lines themselves.
         named = replace(named, strength=named.strength.at_most(Strength.SUPPORTED))
     if named.hosts and not named.ranks and nature.blame is Blame.HOST and nature_is_of_one_process(root):
         named = replace(named, ranks=_struck(scene, choice, named.hosts))
@@ -213,7 +217,11 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         strength=strength,
         summary=sentence(root, named, failed_first, scene) + _or_else(choice),
         trigger=trigger,
-        proof=(trigger, root.first, *(s.first for s, _ in choice.explained[:2])),
+        proof=(
+            *(trigger, root.first),
+            *(() if card is None else (card[2],)),
+            *(s.first for s, _ in choice.explained[:2]),
+        ),
         culprits=named,
         first_failed=failed_first,
         classes=classes(scene.case, root, named, scene.complete, scene.hang),

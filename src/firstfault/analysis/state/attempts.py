@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from firstfault.analysis.order import exact
+from firstfault.analysis.order import Clock, clock_of, exact
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
@@ -42,7 +42,8 @@ class Attempts:
         several = sorted({j for j in jobs.values() if j is not None})
         if len(several) > 1:
             # Files of several jobs of one scheduler: each job is an attempt, the higher number the later one.
-            self._folder = {s: several.index(j) if j is not None else len(several) - 1 for s, j in jobs.items()}
+            # A file without a number (a kernel log, a daemon's) is of no job by its name: each line is placed by its time.
+            self._folder = {s: None if j is None else several.index(j) for s, j in jobs.items()}
         numbers = sorted({f for f in self._folder.values() if f is not None})
         # By place among those that are there: a number that is far off (a date, a damaged name) makes no attempts between.
         self._number_of = {f: n for n, f in enumerate(numbers, start=1)}
@@ -51,15 +52,16 @@ class Attempts:
         self.total = max(1, len(longest) + 1, len(numbers))
         self._starts = self._start_times(case)
 
-    def _start_times(self, case: Case) -> dict[int, float]:
-        """The earliest time stated in the sources of each attempt that have a number of their own."""
-        starts: dict[int, float] = {}
+    def _start_times(self, case: Case) -> dict[Clock, dict[int, float]]:
+        """On each clock the earliest time stated in the sources of each attempt that have a number of their own."""
+        starts: dict[Clock, dict[int, float]] = {}
         stated = [(e.span.source, e.span.offset, e.when) for e in case.events]
         stated += [(p.source, p.offset, p.when) for p in case.seen.progress]
         for source, offset, when in stated:
             number = self._place(source, offset)
             if number is not None and when.earliest is not None and when.dated and exact(when):
-                starts[number] = min(starts.get(number, when.earliest), when.earliest)
+                own = starts.setdefault(clock_of(when), {})
+                own[number] = min(own.get(number, when.earliest), when.earliest)
         return starts
 
     def of(self, event: Event) -> int:
@@ -71,9 +73,10 @@ class Attempts:
         place = self._place(source, offset)
         if place is not None:
             return place
-        if when.earliest is None or not when.dated or not self._starts:
+        starts = self._starts.get(clock_of(when))
+        if when.earliest is None or starts is None:
             return self.total
-        before = [n for n, start in self._starts.items() if start <= when.earliest + SLACK]
+        before = [n for n, start in starts.items() if start <= when.earliest + SLACK]
         return max(before, default=1)
 
     def _place(self, source: SourceId, offset: int) -> int | None:
