@@ -12,6 +12,7 @@ from firstfault.analysis.causes import Choice, choose, precedes, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.suspects import mentioned
 from firstfault.analysis.wording import sentence, what_text, who_text
@@ -48,7 +49,7 @@ def ask(scene: Scene) -> Answer | None:
     """The answer where a suspect remains; else None."""
     own = [s for s in scene.suspects if not _elsewhere(scene, s)] or scene.suspects
     pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
-    choice = choose(scene.case, [_placed(scene, s) for s in pool], scene.hang)
+    choice = choose(scene.case, [of_one_machine(scene, _placed(scene, s)) for s in pool], scene.hang)
     if choice is None:
         return None
     if mentioned(choice.root.first) and not _failed(scene):
