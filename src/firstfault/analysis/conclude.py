@@ -13,7 +13,7 @@ from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.contradiction import contradicted
 from firstfault.analysis.naive import Naive, naive_readings
-from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, mismatch, nan_end, silence
+from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, mismatch, nan_end, silence, versions
 from firstfault.analysis.questions.stacks import with_stacks
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
@@ -86,7 +86,14 @@ def _ask_logs(scene: Scene) -> Answer:
         answer = question(scene)
         if answer is not None:
             return answer
-    for fallback in (hang.ask, silence.ask_exits, silence.ask_peers, silence.ask_stopped, silence.ask_effects):
+    for fallback in (
+        versions.ask,
+        hang.ask,
+        silence.ask_exits,
+        silence.ask_peers,
+        silence.ask_stopped,
+        silence.ask_effects,
+    ):
         answer = fallback(scene)
         if answer is not None:
             return answer

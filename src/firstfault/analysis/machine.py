@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from firstfault.model.words import Blame, Category, Domain, Layer, Strength
 
 if TYPE_CHECKING:
-    from firstfault.analysis.suspects import Suspect
     from firstfault.analysis.scene import Scene
+    from firstfault.analysis.suspects import Suspect
 
 OF_PATHS = frozenset({"FileNotFoundError", "NotADirectoryError", "PermissionError", "OSError", "IOError"})
 FEWEST = 2
@@ -55,7 +55,11 @@ def _only_machine(scene: Scene, suspect: Suspect) -> str | None:
     ranks = set(suspect.everyone)
     if len(ranks) < FEWEST:
         return None
-    host_of = {r: h for r in {*scene.complete.seen, *ranks} if (h := scene.roster.host_of_rank(r)) is not None}
+    host_of = {
+        r: h
+        for r in {*scene.complete.seen, *scene.roster.host_of, *ranks}
+        if (h := scene.roster.host_of_rank(r)) is not None
+    }
     hosts = {host_of.get(r) for r in ranks}
     if len(hosts) != 1 or None in hosts:
         return None

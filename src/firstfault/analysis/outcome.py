@@ -116,8 +116,8 @@ def _good_end(traces: Traces, bad: Sequence[Event]) -> Event | None:
 
 def _reached(case: Case) -> bool:
     """Whether progress reached the planned number of steps, and no other source stopped on the way to the same number."""
-    planned = {t.last.total for t in case.tracks.values() if t.complete}
-    return bool(planned) and all(t.complete for t in case.tracks.values() if t.last.total in planned)
+    planned = {t.planned for t in case.tracks.values() if t.complete}
+    return bool(planned) and all(t.complete for t in case.tracks.values() if t.planned in planned)
 
 
 def _stopped(case: Case, events: Sequence[Event]) -> bool:

@@ -53,12 +53,16 @@ _RAY = lazy(
 )
 _PAREN_RANK = lazy(rb"\((?:RANK|[Rr]ank):? ?(?P<rank>\d{1,6})\):? ?")
 _PAREN_FILE = lazy(rb"\([\w.\-]{1,80}\.py:? ?\d{1,6}\):? ?")
-_LEVEL = lazy(rb"(?P<level>" + LEVELS + rb")(?::[\w.\-]{1,120}:|\s{0,6}[:|] ?|\s{1,6}-\s|\s{1,2}(?=[\[(]))")
+_LEVEL = lazy(
+    rb"(?P<level>"
+    + LEVELS
+    + rb")(?::[\w.\-]{1,120}:|\s{0,6}[:|] ?|\s{1,6}-\s|\s{1,2}(?=[\[(]|\d\d-\d\d \d\d:\d\d:\d\d))"
+)
 _LEVEL_BARE = lazy(rb"(?P<level>" + LEVELS + rb")\s{1,6}")
 _COMPOSER = lazy(rb"rank(?P<rank>\d{1,6})\[(?P<pid>\d{1,8})\]\[[\w\- ]{1,60}\]: ")
 _RANK_WORD = lazy(rb"[Rr]ank ?(?P<rank>\d{1,6}) ?(?:: |\| |- |\] )")
 _NAME = lazy(rb"[A-Za-z_][\w.\-]{0,100}(?:: (?=\[" + LEVELS + rb"\])| - | \| |:(?=[\w./]{1,80}:\d{1,6}[: ]))")
-_CALL_SITE = lazy(rb"[\w.<>/\-]{1,120}:(?:[\w<>.]{1,80}:)?\d{1,6}(?: - | \| |: | )")
+_CALL_SITE = lazy(rb"[\w.<>/\-]{1,120}:(?:[\w<>.]{1,80}:)?\d{1,6}(?: - | \| |: |\] | )")
 _SEPARATOR = lazy(rb"(?:-{1,2}|\||>>|:|=>|,|\])(?: |$)")
 _KMSG = lazy(rb"<\d{1,3}>")
 _LABEL = lazy(rb"(?P<label>[A-Za-z0-9][\w.\-]{0,100}): ?")

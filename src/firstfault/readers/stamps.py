@@ -59,6 +59,9 @@ _DAY_FIRST = lazy(
 _SHORT = lazy(rb"(?P<a>\d\d)/(?P<b>\d\d) " + _HMS + _FRACTION)
 """`11/29 14:18:40` inside brackets: a date without a year."""
 
+_MONTH_DAY = lazy(rb"(?P<mo>0[1-9]|1[0-2])-(?P<d>0[1-9]|[12]\d|3[01]) " + _HMS + _FRACTION + rb"(?=[ \]])")
+"""`08-18 19:32:08` of vLLM: a date without a year."""
+
 _LETTERED = lazy(rb"(?P<sev>[IWEF]) " + _HMS + rb"\.(?P<f>\d{6}) ")
 """`I 05:22:19.114502 ` of AIStore: the date stands in an hourly line."""
 
@@ -73,7 +76,7 @@ class Stamp(Struct, frozen=True, kw_only=True):
     """One time stamp; parts that the text does not state are None."""
 
     style: str
-    """iso, slashed, c10, named, day_first, lettered, time or uptime."""
+    """iso, slashed, c10, named, day_first, month_day, lettered, time or uptime."""
     hour: int = 0
     minute: int = 0
     second: int = 0
@@ -102,11 +105,11 @@ _BY_THIRD = {
     b":": ("time",),
     b"/": ("slashed", "short"),
     b".": ("slashed",),
-    b"-": ("slashed", "day_first"),
+    b"-": ("slashed", "day_first", "month_day"),
     b" ": ("day_first",),
 }
 """Styles that are possible by the third byte of a text that begins with a digit."""
-_PATTERNS = {"slashed": _SLASHED, "short": _SHORT, "day_first": _DAY_FIRST, "time": _TIME_ONLY}
+_PATTERNS = {"slashed": _SLASHED, "short": _SHORT, "day_first": _DAY_FIRST, "month_day": _MONTH_DAY, "time": _TIME_ONLY}
 
 
 def _match_digits(segment: bytes, position: int) -> tuple[str, re.Match[bytes]] | None:

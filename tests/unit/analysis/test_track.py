@@ -29,3 +29,21 @@ def test_complete_only_where_the_plan_was_reached():
     assert track(9, 10, total=10).complete
     assert not track(9, total=10).complete
     assert not track(10).complete
+
+
+def _sample(offset: int, step: int | None, total: int | None = None) -> ProgressSample:
+    return ProgressSample(0, offset, offset, step, total)
+
+
+@pytest.mark.parametrize(
+    ("samples", "complete"),
+    [
+        ([(1, 2900, 3000), (2, 3000, 3000), (3, 3000, None)], True),  # a line of metrics behind the full bar
+        ([(1, 2900, 3000), (2, 2950, None)], False),
+        ([(1, 500, 500), (2, 520, None)], False),  # a bar of one epoch, and it went on
+        ([(1, 3000, 3000)], True),
+        ([(1, 5, None)], False),
+    ],
+)
+def test_the_planned_number_is_that_of_the_last_bar(samples, complete) -> None:
+    assert Track(tuple(_sample(*s) for s in samples)).complete is complete

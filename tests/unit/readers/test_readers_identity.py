@@ -240,3 +240,15 @@ def test_the_better_stamp_of_several_is_taken():
     stamp = locate(line, len(line), PLAIN).stamp
     assert stamp is not None
     assert stamp.zone == "Z"
+
+
+def test_vllm_puts_level_and_a_date_without_a_year_before_the_place():
+    profile = SourceProfile()
+    for line in (
+        b"(Worker_TP1 pid=40702) ERROR 08-18 19:32:08 [multiproc_executor.py:871] WorkerProc hit an exception.",
+        b"ERROR 08-18 19:32:08 multiproc_executor.py:871] WorkerProc hit an exception.",
+    ):
+        found = locate(line, len(line), profile)
+        assert line[found.body :] == b"WorkerProc hit an exception."
+        assert found.level == "ERROR"
+        assert (found.stamp.month, found.stamp.day, found.stamp.hour, found.stamp.year) == (8, 18, 19, None)

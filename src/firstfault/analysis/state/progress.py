@@ -72,10 +72,20 @@ class Track:
         return self.samples[at - 1] if at else None
 
     @property
+    def planned(self) -> int | None:
+        """The planned number of steps that was stated last; None where none was."""
+        return next((s.total for s in reversed(self.samples) if s.total is not None), None)
+
+    @property
     def complete(self) -> bool:
-        """Whether the last sample says that the planned number of steps was reached."""
-        last = self.last
-        return last.step is not None and last.total is not None and last.step >= last.total > 1
+        """Whether the last sample says that the planned number of steps was reached.
+
+        A line of metrics behind a full bar states no total; it is taken for the bar's own where it is of its last step.
+        """
+        bar = next((s for s in reversed(self.samples) if s.total is not None), None)
+        if bar is None or bar.total is None or bar.step is None or not bar.step >= bar.total > 1:
+            return False
+        return self.last is bar or self.last.step == bar.total
 
 
 def _time(pair: tuple[float, int | None]) -> float:
