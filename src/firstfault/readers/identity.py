@@ -24,7 +24,7 @@ MOST_EVIDENCE = 4000
 
 _ANSI = lazy(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _TASK = lazy(rb"\s{0,6}(?:P\d+ +)?(\d{1,6}): ")
-_LABEL = lazy(rb"(?!\d{4}-\d\d-\d\d)([A-Za-z0-9][\w.\-]{0,100}): ?")
+_LABEL = lazy(rb"(?!\d{4}-\d\d-\d\d)([A-Za-z0-9][\w.\-]{0,100}):(?!\d{1,8}:\d{1,8} \[) ?")
 _COMPOSE = lazy(rb"([A-Za-z0-9][\w.\-]{0,100}) +\| ")
 _STERN = lazy(rb"([a-z0-9][a-z0-9.]*-[a-z0-9.\-]{2,250}) [a-z0-9][a-z0-9.\-]{0,62} ")
 _DATED_LABEL = lazy(rb"\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ([A-Za-z0-9][\w.\-]{0,100}): ")

@@ -252,3 +252,11 @@ def test_vllm_puts_level_and_a_date_without_a_year_before_the_place():
         assert line[found.body :] == b"WorkerProc hit an exception."
         assert found.level == "ERROR"
         assert (found.stamp.month, found.stamp.day, found.stamp.hour, found.stamp.year) == (8, 18, 19, None)
+
+
+def test_a_file_of_nccl_lines_has_no_host_labels():
+    lines = [b"cn000:%d:%d [%d] NCCL INFO Connected all rings" % (4000 + n, 4100 + n, n) for n in range(8)]
+    profile = profile_source(b"\n".join(lines), "cn000.log")
+    assert profile.style == "none"
+    found = locate(lines[3], len(lines[3]), profile).who
+    assert (found.host, found.pid, found.device) == ("cn000", 4003, 3)
