@@ -117,7 +117,9 @@ _BUCKET = lazy(
     r"(?P<path>(?:/[^\s\"'`,;)\]}]*)?)"
 )
 _BUCKET_HOST = lazy(r"(?<=//)(?P<bucket>[a-z0-9][a-z0-9.-]+?)(?=\.(?:s3|blob|oss|cos|storage)[.-][a-z0-9.-]+)")
-_PATH = lazy(r"(?<![\w./~-])(?P<tilde>~[\w.-]*)?/(?:[^\s/\"'`,:;()\[\]{}<>|=*?\\]+/)*[^\s/\"'`,:;()\[\]{}<>|=*?\\]*")
+_PATH = lazy(
+    r"(?:(?<=file://)|(?<![\w./~-]))(?P<tilde>~[\w.-]*)?/(?:[^\s/\"'`,:;()\[\]{}<>|=*?\\]+/)*[^\s/\"'`,:;()\[\]{}<>|=*?\\]*"
+)
 _DRIVE = lazy(r"(?<![A-Za-z0-9])(?P<drive>[A-Za-z]:)(?P<path>(?:\\{1,2}[^\s\\/:*?\"'<>|,;]+)+)")
 """A path of Windows; quoted text may hold its backslashes twice."""
 _SHARE = lazy(r"(?<=[/\\])(?P<host>[\w.-]+)(?P<path>(?:\\{1,2}[^\s\\/:*?\"'<>|,;]+)+)")
@@ -137,7 +139,75 @@ _GENERIC = lazy(
 )
 """Parts of paths that everybody has; they tell nobody's name."""
 _PACKAGES = frozenset(
-    ["torch", "torchvision", "torchaudio", "torchdata", "torchtitan", "numpy", "transformers", "deepspeed", "megatron", "nemo", "lightning", "pytorch_lightning", "accelerate", "datasets", "transport", "misc", "ray", "apex", "flash_attn", "xformers", "vllm", "sglang", "verl", "trl", "peft", "fairseq", "fairseq2", "aistore", "lhotse", "webdataset", "jax", "jaxlib", "c10", "c10d", "aten", "distributed", "nn", "optim", "autograd", "fsdp", "multiprocessing", "concurrent", "asyncio", "urllib3", "requests", "botocore", "boto3", "fsspec", "s3fs", "gcsfs", "huggingface_hub", "colossalai", "composer", "streaming", "mmengine", "mmdet", "detectron2", "triton", "hydra", "omegaconf", "tensorflow", "tensorboard", "wandb", "mlflow", "slurm", "gloo", "nccl"]
+    [
+        "torch",
+        "torchvision",
+        "torchaudio",
+        "torchdata",
+        "torchtitan",
+        "numpy",
+        "transformers",
+        "deepspeed",
+        "megatron",
+        "nemo",
+        "lightning",
+        "pytorch_lightning",
+        "accelerate",
+        "datasets",
+        "transport",
+        "misc",
+        "ray",
+        "apex",
+        "flash_attn",
+        "xformers",
+        "vllm",
+        "sglang",
+        "verl",
+        "trl",
+        "peft",
+        "fairseq",
+        "fairseq2",
+        "aistore",
+        "lhotse",
+        "webdataset",
+        "jax",
+        "jaxlib",
+        "c10",
+        "c10d",
+        "aten",
+        "distributed",
+        "nn",
+        "optim",
+        "autograd",
+        "fsdp",
+        "multiprocessing",
+        "concurrent",
+        "asyncio",
+        "urllib3",
+        "requests",
+        "botocore",
+        "boto3",
+        "fsspec",
+        "s3fs",
+        "gcsfs",
+        "huggingface_hub",
+        "colossalai",
+        "composer",
+        "streaming",
+        "mmengine",
+        "mmdet",
+        "detectron2",
+        "triton",
+        "hydra",
+        "omegaconf",
+        "tensorflow",
+        "tensorboard",
+        "wandb",
+        "mlflow",
+        "slurm",
+        "gloo",
+        "nccl",
+    ]
 )
 """First parts of paths inside public software."""
 _PUBLIC_ROOTS = (
