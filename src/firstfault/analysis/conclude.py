@@ -12,6 +12,7 @@ from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.naive import Naive, naive_readings
 from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, mismatch, nan_end, silence
+from firstfault.analysis.questions.stacks import with_stacks
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
 
@@ -72,6 +73,11 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
 
 
 def ask(scene: Scene) -> Answer:
+    """Asks the logs, then weighs what stacks say against their answer."""
+    return with_stacks(scene, _ask_logs(scene))
+
+
+def _ask_logs(scene: Scene) -> Answer:
     """Asks the questions in order; the first that has an answer wins."""
     for question in (nan_end.ask, good_end.ask, exit_hang.ask, mismatch.ask, first_fault.ask):
         answer = question(scene)
