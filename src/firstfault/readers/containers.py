@@ -113,7 +113,7 @@ class Container(Struct, frozen=True):
                 yield read_extent(self.descriptor, packed, offset, _STEP)
 
         start = self.spool.end
-        if self.budget.spent:
+        if self.budget.is_spent():
             return Member(name, self.spool.since(start), ALL_TOO_MUCH.format(n=self.limits.ratio))
         reason = ""
         allowed = max(self.limits.ratio_from, packed.size * self.limits.ratio)
@@ -121,7 +121,7 @@ class Container(Struct, frozen=True):
             for part in decompress(parts, kind):
                 self.spool.write(part)
                 self.budget.take(len(part))
-                if self.budget.spent:
+                if self.budget.is_spent():
                     reason = ALL_TOO_MUCH.format(n=self.limits.ratio)
                     break
                 if self.spool.end - start > allowed:

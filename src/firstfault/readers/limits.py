@@ -36,7 +36,6 @@ class Budget:
         """Notes that so many bytes were unpacked."""
         self.left -= number
 
-    @property
-    def spent(self) -> bool:
+    def is_spent(self) -> bool:
         """Whether nothing more may be unpacked."""
         return self.left < 0

@@ -140,7 +140,7 @@ class _Opener:
                 reason = f"more than {self.limits.members:,} members: the rest was not read"
                 self.refuse(item.shown, CoverageState.DAMAGED, reason)
                 return
-            if item.budget.spent and found.extent is not None and found.extent.size == 0:
+            if item.budget.is_spent() and found.extent is not None and found.extent.size == 0:
                 self.refuse(item.shown, CoverageState.DAMAGED, found.reason)
                 return
             name = f"{item.shown}!{_clean(found.name)}" if found.name else item.shown
