@@ -17,9 +17,10 @@ from firstfault.analysis.timeline import ClockKey, Fold, Moment, cut_floods, fol
 from firstfault.model.evidence import Event, Failure
 from firstfault.model.views import Clock, Entry, Timeline
 from firstfault.model.words import Role
-from firstfault.pipelines.cite import Citer, seconds_of_zone, time_of
+from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.diagnose import concluded
 from firstfault.pipelines.ranks import coverage_of
+from firstfault.pipelines.times import seconds_of_zone, time_of
 from firstfault.pipelines.verdict import verdict_of
 
 if TYPE_CHECKING:
