@@ -7,6 +7,7 @@ It must not read a source as a whole (unpacking apart) and knows nothing of what
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import sys
 import tempfile
@@ -275,8 +276,21 @@ def _standard_input(opener: _Opener, stdin: IO[bytes] | None) -> None:
 
 
 def _parts(stream: IO[bytes]) -> Iterator[bytes]:
-    while part := stream.read(1 << 20):
+    read = getattr(stream, "read1", stream.read)
+    _await(stream)
+    while part := read(1 << 20):
         yield part
+        _await(stream)
+
+
+def _await(stream: IO[bytes]) -> None:
+    """Waits for input, awake every second: an order to stop that comes right before a blocking read would not be heard."""
+    try:
+        descriptor = stream.fileno()
+        while not select.select([descriptor], [], [], 1.0)[0]:
+            pass
+    except (AttributeError, OSError, ValueError):
+        return  # not a file of the system: reading it does not block
 
 
 def _sorted(opener: _Opener, spool: Spool) -> Opened:
