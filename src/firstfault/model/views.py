@@ -14,6 +14,7 @@ from firstfault.model.words import Phase, Role
 
 RANKS = "firstfault.ranks/1"
 TIMELINE = "firstfault.timeline/1"
+STACKS = "firstfault.stacks/1"
 
 PartWord = Literal["initiator", "notified", "died", "terminated", "silent"]
 """What a rank did in a hang; without one only whether it died or was ended."""
@@ -147,3 +148,48 @@ class Timeline(View, frozen=True, kw_only=True):
     events: list[Entry] = field(default_factory=list)
     noise: int = 0
     """Events that look like errors and are none, left out where their role was not asked for."""
+
+
+class StackPlace(Struct, frozen=True, kw_only=True):
+    """Processes whose main threads stood at one place."""
+
+    doing: str
+    """`collective`, `rendezvous`, `device`, `data`, `checkpoint`, `lock` or `code`."""
+    call: str
+    """The frame that tells: `all_reduce (distributed_c10d.py:3252)`."""
+    called_from: str | None = None
+    """The frame of the program that made the call; None where none is told from libraries."""
+    ranks: list[int] = []
+    """Global ranks."""
+    others: list[str] = []
+    """Processes of which no rank is known."""
+    hosts: list[str] = []
+    odd: bool = False
+    """Whether few stand here and the most stand elsewhere."""
+    also: list[str] = []
+    """Collectives in which further threads of these processes stand."""
+    evidence: list[Evidence] = []
+
+
+class StackNode(Struct, frozen=True, kw_only=True):
+    """One frame of the merged tree of main threads."""
+
+    depth: int
+    """0 for the outermost frame."""
+    frame: str
+    """`function (file:line)`; without the line where the processes stand at several."""
+    ranks: list[int] = []
+    others: list[str] = []
+
+
+class StackTable(View, frozen=True, kw_only=True):
+    """Where every process stood at its last dump, the odd ones first, and one tree of all main threads."""
+
+    schema: str = STACKS
+    dumps: int = 0
+    """Dumps that were read, those of loaders' workers and earlier ones of a process included."""
+    processes: int = 0
+    expected: int | None = None
+    """Number of ranks of the job; None where no line tells it."""
+    places: list[StackPlace] = field(default_factory=list)
+    tree: list[StackNode] = field(default_factory=list)

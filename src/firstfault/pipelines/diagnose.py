@@ -14,6 +14,7 @@ from firstfault.analysis.conclude import conclude, reconsidered
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
 from firstfault.pipelines.build import Builder
+from firstfault.pipelines.dumps import cited_again
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.last_words import last_words
 from firstfault.pipelines.observe import observe
@@ -112,7 +113,8 @@ def concluded(
         conclusion = reconsidered(conclusion, heeded(conclusion.scene, conclusion.answer))
         if options.attempt == "all":
             conclusion = replace(conclusion, attempts=tuple((s, heeded(s, a)) for s, a in conclusion.attempts))
-        yield Concluded(conclusion, Verifier(opened.store, decode=_decode, count=_newlines))
+        conclusion, same = cited_again(conclusion, opened.store, opened.sources)
+        yield Concluded(conclusion, Verifier(opened.store, decode=_decode, count=_newlines, read_again=same))
 
 
 @contextmanager

@@ -13,11 +13,12 @@ from firstfault.redact import redact
 
 if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis
-    from firstfault.model.views import Proof, RankTable, Timeline
+    from firstfault.model.views import Proof, RankTable, StackTable, Timeline
     from firstfault.redact import Level
 
 Format = Literal["text", "markdown", "json"]
 ViewFormat = Literal["text", "csv", "json"]
+StackFormat = Literal["text", "json"]
 FORMATS: tuple[Format, ...] = ("text", "markdown", "json")
 
 
@@ -120,3 +121,26 @@ def publish_timeline(
     from firstfault.report.timeline import render_timeline, render_timeline_csv
 
     return render_timeline_csv(safe) if form == "csv" else render_timeline(safe, width=width, every=every)
+
+
+def publish_stacks(table: StackTable, form: StackFormat, level: Level, *, width: int = 100, every: bool = False) -> str:
+    """Redacts and renders the stacks.
+
+    Args:
+        table: where every process stood.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether the text format shows frames of Python and of libraries in the tree too.
+
+    Returns:
+        The whole view, ending in a newline.
+    """
+    safe = redact(table, level)
+    if form == "json":
+        from firstfault.report.json import render_json
+
+        return render_json(safe)
+    from firstfault.report.stacks import render_stacks
+
+    return render_stacks(safe, width=width, every=every)
