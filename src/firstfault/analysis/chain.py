@@ -34,7 +34,7 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
             else nature_of(scene.case, answer.trigger).title
             + who_text(answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts)
         )
-        links.append(_link(what, _why_first(scene, answer.trigger), [answer.trigger], used))
+        links.append(_link(what, _why_first(scene, answer, answer.trigger), [answer.trigger], used))
     others = [e for s in scene.suspects for e in s.events[:1] if not _used(e, used)]
     for event in sorted(others, key=sort_key)[:4]:
         nature = nature_of(scene.case, event)
@@ -48,8 +48,10 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     return tuple(links)
 
 
-def _why_first(scene: Scene, trigger: Event) -> str:
+def _why_first(scene: Scene, answer: Answer, trigger: Event) -> str:
     """Why the chain begins where it does: by time or place where these tell, else by what explains what."""
+    if answer.question == "hang" and answer.culprits.ranks:
+        return "it shows where the rank stood for which the others waited"
     others = [s.first for s in scene.suspects if not _same_place(s.first, trigger)]
     if all(first(trigger, other) is True for other in others):
         return "it is the earliest line that shows the root cause"
