@@ -13,7 +13,7 @@ import pytest
 from firstfault.cli.main import COMMANDS, load
 from firstfault.i18n import messages
 from firstfault.i18n.glossary import WORDS
-from firstfault.model import words
+from firstfault.model import views, words
 from firstfault.signatures.library import load_library
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,13 +56,18 @@ def test_every_word_of_a_closed_list_is_explained(name, kind):
     assert all(meaning.endswith(".") for meaning in WORDS[kind].values())
 
 
+def test_every_word_of_the_rank_table_is_explained():
+    assert set(WORDS["part in a hang"]) == set(views.PartWord.__args__)
+    assert set(WORDS["rank state"]) == set(views.StateWord.__args__)
+
+
 def test_every_word_that_a_report_looks_up_is_in_the_catalogue():
     say = messages("en")
     for prefix, closed in (("strength", words.Strength), ("category", words.Category), ("action", words.ActionKind)):
         for word in closed:
             assert f"{prefix}.{word}" in say
     source = "".join(f.read_text(encoding="utf-8") for f in (ROOT / "src/firstfault/report").glob("*.py"))
-    for key in re.findall(r"say\[\"([a-z_.0-9]+)\"\]", source):
+    for key in re.findall(r"say\[\"([a-z_.0-9]+)\"", source):
         assert key in say, key
 
 

@@ -34,7 +34,10 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
             else nature_of(scene.case, answer.trigger).title
             + who_text(answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts)
         )
-        links.append(_link(what, answer.why, [answer.trigger], used))
+        why = answer.why
+        if answer.question in {"hang", "stacks"} and answer.culprits.ranks:
+            why = "it shows where the rank stood for which the others waited"
+        links.append(_link(what, why, [answer.trigger], used))
     follows = answer.follows
     if follows is None:
         follows = tuple((s.first, "what ties it to the first fault is not told") for s in scene.suspects)

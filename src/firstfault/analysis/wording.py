@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.answer import Named
     from firstfault.analysis.scene import Scene
@@ -17,20 +17,17 @@ QUOTED = 140
 """Characters of an exception's message shown in a sentence."""
 
 
-def ranges(numbers: Sequence[int]) -> str:
-    """Numbers as `0-3, 7`."""
-    parts: list[str] = []
-    start = last = None
+def ranges(numbers: Iterable[int], *, most: int = SHOWN) -> str:
+    """Numbers as `0-3, 7`, each once; beyond `most` runs how many more there are."""
+    runs: list[list[int]] = []
     for n in sorted(set(numbers)):
-        if last is not None and n == last + 1:
-            last = n
-            continue
-        if start is not None and last is not None:
-            parts.append(str(start) if start == last else f"{start}-{last}")
-        start = last = n
-    if start is not None and last is not None:
-        parts.append(str(start) if start == last else f"{start}-{last}")
-    return ", ".join(parts[:SHOWN]) + (", …" if len(parts) > SHOWN else "")
+        if runs and n == runs[-1][1] + 1:
+            runs[-1][1] = n
+        else:
+            runs.append([n, n])
+    parts = [str(low) if low == high else f"{low}-{high}" for low, high in runs[:most]]
+    hidden = len(runs) - len(parts)
+    return ", ".join(parts) + (f" … ({hidden} more runs)" if hidden else "")
 
 
 def ranks_text(ranks: Sequence[int]) -> str:

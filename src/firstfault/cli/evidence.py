@@ -117,10 +117,12 @@ def level_of(*, share: bool, raw: bool) -> Level:
 
 
 def page(output: str | None) -> dict[str, Any]:
-    """Columns and colour of where the report goes."""
-    from firstfault.cli.terminal import colored, columns
+    """Columns, rows and colour of where the report goes."""
+    from firstfault.cli.terminal import colored, columns, rows
 
-    return {"width": columns(), "color": colored()} if output is None else {"width": 100, "color": False}
+    if output is not None:
+        return {"width": 100, "height": None, "color": False}
+    return {"width": columns(), "height": rows(), "color": colored()}
 
 
 def deliver(text: str, output: str | None) -> None:

@@ -129,6 +129,7 @@ MESSAGES: dict[str, str] = {
     "column.phase": "phase",
     "column.note": "note",
     "column.line": "line",
+    "timeline.noise": "{n} that only look like errors are left out, `--role noise` shows them",
     "timeline.none": "No event is left to show.",
     "timeline.clock": "Clock {n}, {which}: {events} in {files}",
     "timeline.utc": "zones stated, put on one scale",

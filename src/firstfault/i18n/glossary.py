@@ -111,6 +111,13 @@ WORDS: dict[str, dict[str, str]] = {
         "seen": "The rank wrote lines, none of which says how it ended.",
         "silent": "The rank was expected and nothing of it was seen, or nothing about the failure.",
     },
+    "part in a hang": {
+        "initiator": "The rank's own watchdog fired before it heard of another's. As a rule it waited for somebody else.",
+        "notified": "The rank only heard from another one that the job hangs; by itself that says neither that it waited nor that it did not.",
+        "died": "The rank ended by an error of its own before anybody timed out.",
+        "terminated": "The launcher ended the rank before it said anything about the hang.",
+        "silent": "The rank said nothing about the hang. It may be the one that the others waited for, or its log may not be there.",
+    },
     "exit code": {
         "0": "No failure was found.",
         "1": "A failure was found, its category at least `possible`.",
@@ -135,6 +142,9 @@ WORDS: dict[str, dict[str, str]] = {
         "watchdog": "A thread in every process that ends it when a collective runs longer than its time-out; the order in which watchdogs fire is a race and tells nothing.",
         "flight recorder": "A ring buffer in PyTorch that holds the last collectives of a rank and can be dumped when one times out.",
         "step": "One pass of forward, backward and optimizer.",
+        "outlier": "A rank that failed, said nothing, or stands elsewhere than most.",
+        "clock": "Time stamps that can be compared with one another; those of different clocks are not ordered against each other.",
+        "recurrence": "The same kind of first fault in more than one attempt of a job.",
         "attempt": "One start of a job; a requeue or an elastic restart begins another.",
         "rendezvous": "The meeting at which the ranks of a job find each other and get their numbers.",
         "shard": "A part of a data set, checkpoint or tensor that one rank reads or holds.",

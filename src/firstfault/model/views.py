@@ -146,6 +146,8 @@ class Timeline(View, frozen=True, kw_only=True):
     clocks: list[Clock] = field(default_factory=list)
     """Most events first; entries follow in this order, then those without a time."""
     events: list[Entry] = field(default_factory=list)
+    noise: int = 0
+    """Events that look like errors and are none, left out where their role was not asked for."""
 
 
 class StackPlace(Struct, frozen=True, kw_only=True):

@@ -15,8 +15,9 @@ from firstfault.model.diagnosis import CoverageRow, Culprits, Evidence
 from firstfault.model.evidence import Coverage
 from firstfault.model.flight_recorder import Difference, GroupRow, RecorderVerdict, RecorderView, Side, StuckWork
 from firstfault.model.words import CoverageState, SourceKind
-from firstfault.pipelines.cite import WINDOW, time_of
+from firstfault.pipelines.cite import WINDOW
 from firstfault.pipelines.dumps import cited_again, read_dumps
+from firstfault.pipelines.times import time_of
 from firstfault.readers.open import open_inputs
 from firstfault.redact import redact
 from firstfault.signatures.library import load_library

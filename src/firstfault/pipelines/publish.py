@@ -22,7 +22,15 @@ StackFormat = Literal["text", "json"]
 FORMATS: tuple[Format, ...] = ("text", "markdown", "json")
 
 
-def publish(diagnosis: Diagnosis, form: Format, level: Level, *, width: int = 100, color: bool = False) -> str:
+def publish(
+    diagnosis: Diagnosis,
+    form: Format,
+    level: Level,
+    *,
+    width: int = 100,
+    height: int | None = None,
+    color: bool = False,
+) -> str:
     """Redacts and renders a diagnosis.
 
     Args:
@@ -30,6 +38,7 @@ def publish(diagnosis: Diagnosis, form: Format, level: Level, *, width: int = 10
         form: the format to give.
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
+        height: rows of the terminal, into which the text format fits itself; None where there is none.
         color: whether the text format may use terminal colours.
 
     Returns:
@@ -48,7 +57,7 @@ def publish(diagnosis: Diagnosis, form: Format, level: Level, *, width: int = 10
         case "text":
             from firstfault.report.text import render_text
 
-            return render_text(safe, width=width, color=color)
+            return render_text(safe, width=width, height=height, color=color)
 
 
 def _unquoted(table: RankTable) -> RankTable:

@@ -17,9 +17,10 @@ from firstfault.analysis.timeline import ClockKey, Fold, Moment, cut_floods, fol
 from firstfault.model.evidence import Event, Failure
 from firstfault.model.views import Clock, Entry, Timeline
 from firstfault.model.words import Role
-from firstfault.pipelines.cite import Citer, seconds_of_zone, time_of
+from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.diagnose import concluded
 from firstfault.pipelines.ranks import coverage_of
+from firstfault.pipelines.times import seconds_of_zone, time_of
 from firstfault.pipelines.verdict import verdict_of
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def timeline(
         cite = Citer(verifier, scene.case.paths)
         scenes = [s for s, _ in conclusion.attempts] if every else [scene]
         there = [m for s in scenes for m in moments(s)]
+        noise = 0 if wanted.roles else sum(1 for m in there if m.role is Role.NOISE)
         kept = [m for m in there if _wanted(m, wanted)]
         cut = cut_floods(there)
         clocks: list[Clock] = []
@@ -103,7 +105,8 @@ def timeline(
             verdict=verdict,
             attempt=None if every else scene.number,
             attempts=len(conclusion.attempts),
-            left_out=len(there) - len(kept),
+            left_out=len(there) - len(kept) - noise,
+            noise=noise,
             coverage=coverage_of(scene),
             clocks=clocks,
             events=entries,

@@ -27,6 +27,11 @@ _HOSTS = lazy(
     rf"|\((?P<pair>(?=[\w.-]*[A-Za-z]){_NAME}), \d{{4,5}}\)"
     rf"|\b(?:tcp|https?|grpc|ssh|redis|nats|ws|wss)://(?:[^/@\s]*@)?(?P<url>(?=[\w.-]*[A-Za-z]){_NAME})"
     rf"|^(?:[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d|\d{{4}}-\d\d-\d\dT\S+) (?P<syslog>(?=[\w.-]*[A-Za-z]){_NAME})(?= [\w./()-]+(?:\[\d+\])?:)"
+    rf"|\bnfs: server (?P<nfs>{_NAME})(?= )"
+    rf"|\b(?:mount(?:ing|ed)?|from) (?P<mount>(?=[\w.-]*[A-Za-z]){_NAME})(?=:/)"
+    rf"|(?<![\w./:@-])(?P<export>(?=[\w.-]*[A-Za-z])(?=[\w.-]*\d){_NAME})(?=:/[\w.-])"
+    rf"|(?<![\w./:@-])(?P<exported>(?=[\w.-]*[A-Za-z]){_NAME})(?=:/\S* on /)"
+    rf"|(?<![\w:/])(?://|\\{{2,4}})(?P<unc>(?=[\w.-]*[A-Za-z]){_NAME})(?=[/\\]\w)"
     rf"|\b(?:connect to host|ssh to|hosts?=|Hosts? ) ?(?P<ssh>(?=[\w.-]*\d){_NAME})"
 )
 _FQDN = lazy(
@@ -97,8 +102,11 @@ _MAIL = lazy(r"(?<![\w.+-])[A-Za-z0-9_.+-]+@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}(?![
 _LOGIN = lazy(rf"(?<![\w.+/:-])(?P<user>[a-z_][a-z0-9_.-]{{1,31}})@(?P<host>{_NAME})(?=[:\s]|$)")
 _USER = lazy(
     r"(?:/(?:home|homes|Users|users|u)/|\b(?:USER|LOGNAME|USERNAME|SLURM_JOB_USER|user|username|UserId|owner)[\"']?\s*[=:]\s*[\"']?"
-    r"|\buid=\d+\()(?P<user>[A-Za-z_][A-Za-z0-9_.-]{1,31})"
+    r"|\buid=\d+\(|\bchown (?:-\w+ )*|\b(?:by|for) user |[A-Za-z]:\\{1,2}Users\\{1,2}|\blogin: |\bby (?=\S{2,32} \(?uid\b))"
+    r"(?P<user>[A-Za-z_][A-Za-z0-9_.-]{1,31})"
 )
+_UID = lazy(r"(?<=\buid[ =:])\d{3,}\b")
+"""Number of a user; those of the system itself are smaller and tell nothing."""
 _IPV4 = lazy(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?!\.?\w)")
 _IPV6 = lazy(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])")
 _HARDWARE = lazy(
@@ -109,7 +117,99 @@ _BUCKET = lazy(
     r"(?P<path>(?:/[^\s\"'`,;)\]}]*)?)"
 )
 _BUCKET_HOST = lazy(r"(?<=//)(?P<bucket>[a-z0-9][a-z0-9.-]+?)(?=\.(?:s3|blob|oss|cos|storage)[.-][a-z0-9.-]+)")
-_PATH = lazy(r"(?<![\w./:~-])(?P<tilde>~[\w.-]*)?/(?:[^\s/\"'`,:;()\[\]{}<>|=*?\\]+/)*[^\s/\"'`,:;()\[\]{}<>|=*?\\]*")
+_PATH = lazy(
+    r"(?:(?<=file://)|(?<![\w./~-]))(?P<tilde>~[\w.-]*)?/(?:[^\s/\"'`,:;()\[\]{}<>|=*?\\]+/)*[^\s/\"'`,:;()\[\]{}<>|=*?\\]*"
+)
+_DRIVE = lazy(r"(?<![A-Za-z0-9])(?P<drive>[A-Za-z]:)(?P<path>(?:\\{1,2}[^\s\\/:*?\"'<>|,;]+)+)")
+"""A path of Windows; quoted text may hold its backslashes twice."""
+_SHARE = lazy(r"(?<=[/\\])(?P<host>[\w.-]+)(?P<path>(?:\\{1,2}[^\s\\/:*?\"'<>|,;]+)+)")
+"""A path behind the host of a Windows share."""
+_RELATIVE = lazy(
+    r"(?<![\w./~@:-])(?P<folders>(?:[\w.+@-]+/)+)(?P<last>[\w.+@-]*\.(?:py|log|out|err|ya?ml|jsonl?|txt|sh|sbatch|slurm|csv|tsv|pth?|ckpt|bin|idx"
+    r"|safetensors|tar|t?gz|zst|xz|bz2|zip|np[yz]|parquet|arrow|toml|cfg|ini|conf|md|wav|flac|mp3|m4a|mp4|jpe?g|png|h5|hdf5|cpp|cc|cu|so|pkl))\b"
+)
+"""A path without a root that ends in a file; `1/5` and `tokens/s` are none."""
+_GENERIC = lazy(
+    r"(?i)\.{1,2}|\d+|(?:attempt|rank|node|worker|local_?rank|group_?rank|replica|epoch|step|iter|shard|job|array|task|gpu|host|role|pod)s?[-_]?\d*"
+    r"|(?:logs?|out(?:puts?)?|std(?:out|err)|err(?:ors?)?|torchrun|elastic|src|libs?|bin|include|examples?|scripts?|tools?|utils?|data(?:sets?)?"
+    r"|runs?|exp(?:eriments?)?|checkpoints?|ckpts?|results?|models?|conf(?:igs?)?|train(?:ing|er)?|eval(?:uation)?|tests?|tmp|cache|core|common"
+    r"|workers?|daemons?|proxys?|targets?|kernel|dmesg|slurm|home|users|mnt|scratch|work|opt|share[ds]?|python[\d.]*|conda|venv|env|\.venv"
+    r"|torchrun|srun|sbatch|bash|sh|mpirun|deepspeed|accelerate|ray|nsys|ncu|latest|final|best|last|train(?:ed)?|valid(?:ation)?|wandb|tensorboard)"
+    r"|(?:iter|step|epoch|global_step|checkpoint|ckpt|version|rank|shard|part)[-_=]?\d+"
+)
+"""Parts of paths that everybody has; they tell nobody's name."""
+_PACKAGES = frozenset(
+    [
+        "torch",
+        "torchvision",
+        "torchaudio",
+        "torchdata",
+        "torchtitan",
+        "numpy",
+        "transformers",
+        "deepspeed",
+        "megatron",
+        "nemo",
+        "lightning",
+        "pytorch_lightning",
+        "accelerate",
+        "datasets",
+        "transport",
+        "misc",
+        "ray",
+        "apex",
+        "flash_attn",
+        "xformers",
+        "vllm",
+        "sglang",
+        "verl",
+        "trl",
+        "peft",
+        "fairseq",
+        "fairseq2",
+        "aistore",
+        "lhotse",
+        "webdataset",
+        "jax",
+        "jaxlib",
+        "c10",
+        "c10d",
+        "aten",
+        "distributed",
+        "nn",
+        "optim",
+        "autograd",
+        "fsdp",
+        "multiprocessing",
+        "concurrent",
+        "asyncio",
+        "urllib3",
+        "requests",
+        "botocore",
+        "boto3",
+        "fsspec",
+        "s3fs",
+        "gcsfs",
+        "huggingface_hub",
+        "colossalai",
+        "composer",
+        "streaming",
+        "mmengine",
+        "mmdet",
+        "detectron2",
+        "triton",
+        "hydra",
+        "omegaconf",
+        "tensorflow",
+        "tensorboard",
+        "wandb",
+        "mlflow",
+        "slurm",
+        "gloo",
+        "nccl",
+    ]
+)
+"""First parts of paths inside public software."""
 _PUBLIC_ROOTS = (
     "/dev/",
     "/proc/",
@@ -125,6 +225,7 @@ _PUBLIC_ROOTS = (
     "/run/",
 )
 _PUBLIC_PATHS = frozenset({"/", "/tmp", "/dev/shm", "/dev", "/proc", "/sys", "/etc", "/usr", "/var", "/root", "/home"})  # noqa: S108
+_PSEUDONYM = lazy(r"(?:path|folder|bucket|host|user|addr|mail|uid|device)-(?:\d+|[0-9a-f]{10})")
 _INSTALLED = lazy(r"/(?:site-packages|dist-packages|lib/python\d(?:\.\d+)?)/")
 
 
@@ -188,7 +289,11 @@ class Identities:
         text = _MAIL.sub(lambda m: self._name("mail", m.group()), text)
         text = _BUCKET_HOST.sub(lambda m: self._name("bucket", m["bucket"]), text)
         text = _BUCKET.sub(self._bucket, text)
+        text = _DRIVE.sub(lambda m: m["drive"] + self._backslashed(m["path"]), text)
+        text = _SHARE.sub(lambda m: m["host"] + self._backslashed(m["path"]), text) if "\\" in text else text
         text = _PATH.sub(lambda m: self._path(m.group()), text)
+        text = _RELATIVE.sub(self._relative, text)
+        text = _UID.sub(lambda m: self._name("uid", m.group()), text)
         text = _HARDWARE.sub(lambda m: self._name("device", m.group()), text)
         text = _IPV4.sub(self._address, text)
         text = _IPV6.sub(self._address, text)
@@ -226,7 +331,27 @@ class Identities:
         folder, _, last = path.rstrip("/").rpartition("/")
         if not folder:
             return f"/{self._name('path', path)}" if "." not in last else path
-        return f"/{self._name('path', folder)}/{last}"
+        return f"/{self._name('path', folder)}/{self._part(last) if '.' not in last else last}"
+
+    def _backslashed(self, path: str) -> str:
+        """A path of Windows: its folders as one pseudonym, and its last part where that is a file."""
+        sign = "\\\\" if path.startswith("\\\\") else "\\"
+        folder, _, last = path.rpartition(sign)
+        shown = last if "." in last else self._part(last)
+        return f"{sign}{self._name('path', folder)}{sign}{shown}" if folder else f"{sign}{shown}"
+
+    def _relative(self, match: re.Match[str]) -> str:
+        """A path without a root: each of its folders that is not everybody's becomes a pseudonym."""
+        parts = match["folders"].rstrip("/").split("/")
+        if parts[0] in _PACKAGES:
+            return match.group()
+        return "/".join([*(self._part(p) for p in parts), match["last"]])
+
+    def _part(self, name: str) -> str:
+        """One folder's name; hosts and users among them get their own pseudonyms later."""
+        if name in self._words or name in _PACKAGES or _GENERIC.fullmatch(name) or _PSEUDONYM.fullmatch(name):
+            return name
+        return self._name("folder", name)
 
     def _address(self, match: re.Match[str]) -> str:
         text = match.group()

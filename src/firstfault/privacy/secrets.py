@@ -71,10 +71,34 @@ _COMMAND = lazy(
     r"\bwandb\s+login\s+(?:--\S+\s+)*(?P<wandb>\w{20,})"
     r"|\blogin\s+\S+\s+password\s+(?P<netrc>\S+)"
     r"|\bsshpass\s+-p\s*(?P<sshpass>\S+)"
-    r"|\b(?:mysql|mysqldump|mariadb)\b[^\r\n]*?\s-p(?P<mysql>[^\s-]\S*)"
-    r"|\b(?:docker|podman|helm|oras|enroot|az|ngc)\b[^\r\n]*?\blogin\b[^\r\n]*?\s-p\s+(?P<docker>\S+)"
+    r"|\b(?:mysql\w*|mariadb[\w-]*|mongo\w*|7z[az]?|rar|unrar)\b[^\r\n]*?\s-p\s?(?P<mysql>[^\s-]\S*)"
+    r"|\b(?:zip|unzip|ipmitool|ssh-keygen)\b[^\r\n]*?\s-[PN]\s?(?P<zip>[^\s-]\S*)"
+    r"|\bldap(?:search|modify|add|delete|whoami)\b[^\r\n]*?\s-w\s?(?P<ldap>[^\s-]\S*)"
+    r"|\bredis-cli\b[^\r\n]*?\s-a\s?(?P<redis>[^\s-]\S*)"
+    r"|\bpass(?:in|out)?\s+pass:(?P<openssl>\S+)"
+    r"|\blogin\b[^\r\n]*?\s-p[\s=]\s*(?P<login>[^\s-]\S*)"
+    r"|\s(?:-u|--user(?:name)?)[\s=](?!\S+\.(?:py|sh)\b)[^\s-]\S*\s[^\r\n]*?(?<=\s)-p[\s=]?(?P<flag>(?![\d.:]+(?:/\w+)?(?:\s|$))[^\s-]\S*)"
+    r"|\bsetenv\s+\w*(?:TOKEN|KEY|SECRET|PASS\w*)\s+(?P<setenv>\S+)"
     r"|\bcurl\b[^\r\n]*?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']+:(?P<curl>[^\s\"']+)"
 )
+_SPOKEN = lazy(
+    r"\b(?P<word>pass(?:phrase|word|wd|code))\b(?:\s+for\s+[^\s:]+)?(?P<link>\s*[:=]\s*|\s+(?:is|was)\s+(?:set\s+to\s+)?|\s+)"
+    r"(?P<quote>[\"']?)(?P<value>[^\s\"'<>]+)",
+    re.IGNORECASE,
+)
+"""A password in a sentence: `passphrase x`, `password is x`, `Password for me: x`."""
+_PROSE = lazy(
+    r"(?i)(?:(?:in)?correct|wrong|(?:in)?valid|missing|not|never|empty|expired|changed?|needed|required?|set|protected|the|an?|for|of|prompts?"
+    r"|must|may|can(?:not)?|could|should|will|would|in|on|at|by|to|from|was|is|are|has|have|had|and|or|but|file|fields?|auth\w*|managers?|hash\w*"
+    r"|reset|too|does|did|do|fail(?:ed|ure)|rejected|accepted|hidden|removed|redacted|with\w*|if|when|only|policy|policies|prompting|entered"
+    r"|mismatch|matche?s?|provided|given|found|lookup|check\w*|database|store|entry|length|was|less|based|login|access|again|please|your|this|that"
+    r"|it|its|as|than|stored|read|loaded|argument|option|parameter|variable|string|value|rotation|update[ds]?)[.,:;!?)]*"
+)
+"""Words that follow such a word in a sentence and are none."""
+_UNEXPECTED = lazy(
+    r"(?i)(?:unexpected|invalid|unknown|illegal|bad|next|previous|last|first|current|special|generated|predicted|sampled)\s+\Z"
+)
+"""What stands before a token of a language, not of a login."""
 _PASSWORDS = r"pass(?:word|wd|phrase|wort|code)|(?<=[A-Za-z0-9]_)pass|(?-i:(?<![A-Za-z])pwd)|(?<=[A-Za-z0-9_])_pwd"
 _STRONG = (
     r"secret[_-]?access[_-]?key|(?:api|access|secret|account|private|signing|encryption|service|subscription|master)[_-]?key"
@@ -87,7 +111,7 @@ _STRONG = (
 _NAMED = lazy(
     rf"(?:(?P<password>{_PASSWORDS})|(?P<strong>{_STRONG})|(?P<weak>token|key|auth|sig|signature))\d*(?P<end>)(?![\w-])"
     r"(?:(?P<sep>\\*[\"']?\s{0,4}(?:=>|:=|[:=])\s{0,4})|(?P<flag>\\*[\"']?,?\s{1,4}))"
-    r"(?P<value>b?(?P<quote>\\*[\"'])(?:(?!(?P=quote))[^\r\n]){0,8192}"
+    r"(?P<value>b?(?P<quote>\\*[\"'])(?:(?!(?P=quote))(?:\\{3}[\"']|\\[^\r\n]|[^\r\n])){0,8192}"
     r"|(?:(?![,;&|]\s*\\*[\"']?[\w.-]+\\*[\"']?\s*[=:]|[)\]}]+(?:[\s,;.]|$))[^\s\"'`\\]){1,8192})",
     re.IGNORECASE,
 )
@@ -170,6 +194,7 @@ def _candidates(text: str) -> Iterator[Secret]:
         yield Secret(match.start(), match.end(), "login in address")
     if _may_name(text):
         yield from _named(text)
+        yield from _spoken(text)
     for pattern, kind in ((_WEBHOOK, "webhook"), (_HEADER, "authorization"), (_COMMAND, "password")):
         for match in pattern.finditer(text):
             group = next(n for n, v in match.groupdict().items() if v is not None)
@@ -205,6 +230,18 @@ def _named(text: str) -> Iterator[Secret]:
             yield Secret(start, end, kind)
 
 
+def _spoken(text: str) -> Iterator[Secret]:
+    """Passwords in sentences; a word of prose is none, and behind nothing but a blank only `passphrase` takes any word."""
+    for match in _SPOKEN.finditer(text):
+        value = match["value"]
+        if _PROSE.fullmatch(value) or _TRIVIAL.fullmatch(value):
+            continue
+        bare = not match["link"].strip() and not match["quote"]
+        mixed = len(value) >= 6 and re.search(r"\d", value) and re.search(r"[A-Za-z]", value)
+        if not bare or match["word"].lower() == "passphrase" or mixed:
+            yield Secret(*match.span("value"), "password")
+
+
 def _kind(match: re.Match[str], name: str, value: str) -> str | None:
     if _TRIVIAL.fullmatch(value.strip()) or _MODEL_TOKEN.search(name):
         return None
@@ -227,7 +264,16 @@ def _kind(match: re.Match[str], name: str, value: str) -> str | None:
     ):
         # Not long enough to look random; but who writes `token: abc123` means one.
         return "token"
+    if match["weak"].lower() == "token" and flag is None and _plain_token(match, value):
+        return "token"
     return "secret" if looks_random(value, allow_hex=match["weak"].lower() == "token") else None
+
+
+def _plain_token(match: re.Match[str], value: str) -> bool:
+    """Whether small letters alone behind `token=` may be one: not a piece of text that a parser or a tokenizer names."""
+    if not re.fullmatch(r"[A-Za-z]{8,}", value):
+        return False
+    return _UNEXPECTED.search(match.string, max(0, match.start() - NAME), match.start()) is None
 
 
 def _cut(text: str) -> Iterator[Secret]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.readers.decompress import DamagedError, decompress
-from firstfault.readers.limits import Limits
+from firstfault.readers.limits import Budget, Limits
 from firstfault.readers.spool import Spool, SpoolFullError
 from firstfault.readers.store import Extent, read_extent
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _READ_AT_ONCE = 16 * 1024 * 1024
 """A header of an archive is never larger; one that claims to be is damage."""
 _STEP = 1 << 20
+ALL_TOO_MUCH = "expands, with the archives inside it, more than {n:,} times: stopped there"
 
 
 class Member(Struct, frozen=True):
@@ -86,6 +87,7 @@ class Container(Struct, frozen=True):
     extent: Extent
     spool: Spool
     limits: Limits
+    budget: Budget
 
     def read(self, offset: int, length: int) -> bytes:
         """Bytes of the container; fewer where it ends before.
@@ -111,11 +113,17 @@ class Container(Struct, frozen=True):
                 yield read_extent(self.descriptor, packed, offset, _STEP)
 
         start = self.spool.end
+        if self.budget.is_spent():
+            return Member(name, self.spool.since(start), ALL_TOO_MUCH.format(n=self.limits.ratio))
         reason = ""
         allowed = max(self.limits.ratio_from, packed.size * self.limits.ratio)
         try:
             for part in decompress(parts, kind):
                 self.spool.write(part)
+                self.budget.take(len(part))
+                if self.budget.is_spent():
+                    reason = ALL_TOO_MUCH.format(n=self.limits.ratio)
+                    break
                 if self.spool.end - start > allowed:
                     reason = f"expands more than {self.limits.ratio:,} times: stopped there"
                     break

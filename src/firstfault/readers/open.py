@@ -7,6 +7,7 @@ It must not read a source as a whole (unpacking apart) and knows nothing of what
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from msgspec.structs import replace
 from firstfault.model.evidence import Coverage, Source, SourceId
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.readers.discover import STDIN, Found, Refused, discover, expand, prefixes
-from firstfault.readers.limits import Limits
+from firstfault.readers.limits import Budget, Limits
 from firstfault.readers.sniff import HEAD, TAIL, Sniffed, container_of, sniff
 from firstfault.readers.spool import Spool, SpoolFullError
 from firstfault.readers.store import Extent, Store, read_extent
@@ -69,6 +70,7 @@ class _Item(Struct, frozen=True, kw_only=True):
     """Open file in which the extent lies."""
     modified: float | None = None
     member: tuple[str, ...] = ()
+    budget: Budget
     depth: int = 0
     damage: str = ""
 
@@ -103,7 +105,10 @@ class _Opener:
             return
         try:
             extent = Extent(found.real, 0, os.fstat(descriptor).st_size)
-            self.take(_Item(shown=found.shown, extent=extent, descriptor=descriptor, modified=found.modified))
+            budget = Budget(extent.size, self.limits)
+            self.take(
+                _Item(shown=found.shown, extent=extent, descriptor=descriptor, modified=found.modified, budget=budget)
+            )
         except OSError as error:
             self.refuse(found.shown, CoverageState.SKIPPED, f"unreadable: {error.strerror}")
         finally:
@@ -129,12 +134,15 @@ class _Opener:
         from firstfault.readers.archives import members
         from firstfault.readers.containers import Container
 
-        inside = Container(item.descriptor, item.extent, self.spool, self.limits)
+        inside = Container(item.descriptor, item.extent, self.spool, self.limits, item.budget)
         for found in members(kind, inside):
             self._taken += 1
             if self._taken > self.limits.members:
                 reason = f"more than {self.limits.members:,} members: the rest was not read"
                 self.refuse(item.shown, CoverageState.DAMAGED, reason)
+                return
+            if item.budget.is_spent() and found.extent is not None and found.extent.size == 0:
+                self.refuse(item.shown, CoverageState.DAMAGED, found.reason)
                 return
             name = f"{item.shown}!{_clean(found.name)}" if found.name else item.shown
             if found.extent is None or (found.extent.size == 0 and found.reason):
@@ -150,6 +158,7 @@ class _Opener:
                 descriptor=below,
                 modified=item.modified if found.modified is None else found.modified,
                 member=(*item.member, found.name) if found.name else item.member,
+                budget=item.budget,
                 depth=item.depth + 1,
                 damage="; ".join(r for r in (item.damage, found.reason) if r),
             )
@@ -260,14 +269,28 @@ def _standard_input(opener: _Opener, stdin: IO[bytes] | None) -> None:
         return
     descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        opener.take(_Item(shown="<stdin>", extent=extent, descriptor=descriptor, damage=damage))
+        budget = Budget(extent.size, opener.limits)
+        opener.take(_Item(shown="<stdin>", extent=extent, descriptor=descriptor, damage=damage, budget=budget))
     finally:
         os.close(descriptor)
 
 
 def _parts(stream: IO[bytes]) -> Iterator[bytes]:
-    while part := stream.read(1 << 20):
+    read = getattr(stream, "read1", stream.read)
+    _await(stream)
+    while part := read(1 << 20):
         yield part
+        _await(stream)
+
+
+def _await(stream: IO[bytes]) -> None:
+    """Waits for input, awake every second: an order to stop that comes right before a blocking read would not be heard."""
+    try:
+        descriptor = stream.fileno()
+        while not select.select([descriptor], [], [], 1.0)[0]:
+            pass
+    except (AttributeError, OSError, ValueError):
+        return  # not a file of the system: reading it does not block
 
 
 def _sorted(opener: _Opener, spool: Spool) -> Opened:

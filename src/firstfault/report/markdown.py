@@ -22,13 +22,30 @@ if TYPE_CHECKING:
 
 _MARKUP = lazy(r"[\\`*\[\]<>|~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.|(?<=\w)@(?=\w)|!(?=\[)")
 _AT_START = lazy(r"^(\s*)(?:([#+=-])|(\d+)([.)]))")
+_REFERENCE = lazy(
+    r"(?<![\w@.])@[A-Za-z0-9](?:[\w-]*[\w])?(?:/[\w-]+)?|(?<![\w/.-])(?:[\w.-]+/[\w.-]+|[\w-]+)?#\d+\b|\bGH-\d+\b|(?<![\w!&])!\d+\b"
+)
+"""What forges turn into links or notify people of, wherever it stands: `@name`, `#12`, `owner/name#12`, `GH-12`, `!12`.
+
+A backslash does not help: they look for it in what the text has become.
+"""
 SIDES = ("storage", "client", "training")
 
 
 def escape(text: str) -> str:
-    """Text in which nothing is markup, on one line."""
-    escaped = _MARKUP.sub(lambda m: "\\" + m.group(), neutral(text))
+    """Text in which nothing is markup, on one line; what a forge would make a mention or a reference of is a code span."""
+    parts = []
+    at = 0
+    shown = neutral(text)
+    for match in _REFERENCE.finditer(shown):
+        parts += [_plain(shown[at : match.start()]), code(match.group())]
+        at = match.end()
+    escaped = "".join([*parts, _plain(shown[at:])])
     return _AT_START.sub(lambda m: f"{m[1]}\\{m[2]}" if m[2] else f"{m[1]}{m[3]}\\{m[4]}", escaped)
+
+
+def _plain(text: str) -> str:
+    return _MARKUP.sub(lambda m: "\\" + m.group(), text)
 
 
 def code(text: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from firstfault.analysis.wording import ranges
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 
@@ -20,24 +21,8 @@ _HOSTLIST = lazy(r"[A-Za-z0-9][\w.,\[\]-]*")
 
 
 def runs(numbers: Iterable[int], *, most: int = 12) -> str:
-    """Numbers as runs: `0-6, 8`; with a count instead of runs beyond `most`."""
-    parts: list[str] = []
-    start = last = None
-    for n in sorted(set(numbers)):
-        if last is not None and n == last + 1:
-            last = n
-            continue
-        if start is not None and last is not None:
-            parts.append(_run(start, last))
-        start = last = n
-    if start is not None and last is not None:
-        parts.append(_run(start, last))
-    hidden = len(parts) - most
-    return ", ".join(parts[:most]) + (f" … ({hidden} more runs)" if hidden > 0 else "")
-
-
-def _run(start: int, last: int) -> str:
-    return str(start) if start == last else f"{start}-{last}" if last > start + 1 else f"{start}, {last}"
+    """Numbers as runs: `0-6, 8`, written as the sentences of the analysis write them."""
+    return ranges(numbers, most=most)
 
 
 def names(items: Sequence[str], say: Mapping[str, str], *, most: int = 4) -> str:

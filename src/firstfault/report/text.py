@@ -6,7 +6,7 @@ Must not infer anything, look at the terminal, or print. Everything that came fr
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.i18n import messages
 from firstfault.model.words import ActionKind
@@ -19,35 +19,79 @@ if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis, Evidence
     from firstfault.redact import Redacted
 
-LINKS, LINES, STEPS, RIVALS = 5, 3, 4, 3
 LABEL = 17
 NARROW = 70
 """Below this width a label stands on a line of its own."""
 _COLORS = {"red": "31;1", "green": "32;1", "yellow": "33;1", "bold": "1", "dim": "2"}
 
 
-def render_text(safe: Redacted[Diagnosis], *, width: int = 100, color: bool = False, language: str = "en") -> str:
+class Room(NamedTuple):
+    """How much of each part a page has room for."""
+
+    links: int
+    """Links of the chain."""
+    rows: int
+    """Rows of one link, step or rival."""
+    lines: int
+    """Best lines."""
+    quoted: int
+    """Rows of one quoted line."""
+    steps: int
+    rivals: int
+    """Rivals, and things that would settle it."""
+    naive: int
+    summary: int
+    """Rows of the summary."""
+    gaps: bool = True
+    """Whether blank lines stand between the parts."""
+
+
+ROOMS = (
+    Room(links=5, rows=3, lines=3, quoted=3, steps=4, rivals=3, naive=2, summary=9),
+    Room(links=4, rows=2, lines=3, quoted=2, steps=3, rivals=2, naive=1, summary=4),
+    Room(links=3, rows=2, lines=2, quoted=1, steps=2, rivals=1, naive=1, summary=3),
+    Room(links=3, rows=1, lines=2, quoted=1, steps=2, rivals=1, naive=0, summary=3),
+    Room(links=2, rows=1, lines=1, quoted=1, steps=1, rivals=1, naive=0, summary=2, gaps=False),
+)
+"""From the widest to the tightest; the first that fits the screen is taken."""
+
+
+def render_text(
+    safe: Redacted[Diagnosis],
+    *,
+    width: int = 100,
+    height: int | None = None,
+    color: bool = False,
+    language: str = "en",
+) -> str:
     """The diagnosis on one screen.
 
     Args:
         safe: what went through the door.
         width: columns, at least 40.
+        height: rows of the screen, into which it is fitted as far as that goes; None for a page of any length.
         color: whether terminal colours may be used.
         language: of the fixed words.
 
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    return _Page(safe.content, messages(language), max(width, 40), color=color).text()
+    text = ""
+    for room in ROOMS:
+        text = _Page(safe.content, messages(language), max(width, 40), room, color=color).text()
+        if height is None or text.count("\n") < height:
+            break
+    return text
 
 
 class _Page:
     """One page that is being written."""
 
-    def __init__(self, diagnosis: Diagnosis, say: Mapping[str, str], width: int, *, color: bool) -> None:
+    def __init__(self, diagnosis: Diagnosis, say: Mapping[str, str], width: int, room: Room, *, color: bool) -> None:
         self.d = diagnosis
         self.say = say
         self.width = width
+        self.room = room
         self.color = color
         self.lines: list[str] = []
 
@@ -61,11 +105,17 @@ class _Page:
         self._foot()
         lines = [line.rstrip() for line in self.lines]
         # Parts that have nothing to say leave their blank line: two of them are one.
-        kept = [line for i, line in enumerate(lines) if line or (i and lines[i - 1])]
+        gaps = self.room.gaps
+        kept = [line for i, line in enumerate(lines) if line or (gaps and i and lines[i - 1])]
         return "\n".join(kept) + "\n"
 
     def paint(self, text: str, color: str) -> str:
         return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if self.color and text else text
+
+    def _rows(self, number: int) -> int:
+        """Characters that so many rows beside a label hold; the rest of a row is lost where words break."""
+        beside = self.width - (2 if self.width < NARROW else LABEL)
+        return number * beside - 8 * (number - 1)
 
     def row(self, label: str, paragraphs: Iterable[str], color: str = "") -> None:
         """Writes a label and its paragraphs, wrapped beside it (or below it on a narrow page)."""
@@ -90,10 +140,14 @@ class _Page:
         lines = wrap(f"{head}  {sure}", self.width)
         self.lines.append(self.paint(head, color) + lines[0][len(head) :])
         self.lines += lines[1:]
-        self.lines += [self.paint(line, "bold") for line in wrap(neutral(verdict.summary), self.width)]
+        self.lines += [self.paint(line, "bold") for line in self._cut(verdict.summary)]
         if self.d.redaction == "none":
             self.lines += [self.paint(line, "red") for line in wrap(self.say["redaction.none"], self.width)]
         self.lines.append("")
+
+    def _cut(self, summary: str) -> list[str]:
+        """The summary in as many rows as there is room for."""
+        return wrap(shorten(neutral(summary), self.room.summary * self.width - self.width // 8), self.width)
 
     def _who(self) -> None:
         verdict = self.d.verdict
@@ -123,19 +177,19 @@ class _Page:
             return
         shown = list(enumerate(links, 1))
         hidden = 0
-        if len(links) > LINKS + 1:
-            hidden = len(links) - LINKS
-            shown = [*shown[: LINKS - 1], shown[-1]]
+        if len(links) > self.room.links + 1:
+            hidden = len(links) - self.room.links
+            shown = [*shown[: self.room.links - 1], shown[-1]]
         paragraphs = []
         for number, link in shown:
             if hidden and number == len(links):
                 paragraphs.append(f"   … {self.say['value.steps_between'].format(n=hidden)}")
             proof = f" [{phrases.place(link.evidence[0])}]" if link.evidence else ""
             paragraphs.append(f"{number}. {link.what}{proof}" + (f" ({link.why})" if link.why else ""))
-        self.row(self.say["label.chain"], [shorten(p, 3 * self.width) for p in paragraphs])
+        self.row(self.say["label.chain"], [shorten(p, self._rows(self.room.rows)) for p in paragraphs])
 
     def _evidence(self) -> None:
-        lines = phrases.best_lines(self.d, LINES)
+        lines = phrases.best_lines(self.d, self.room.lines)
         if not lines:
             return
         self.lines.append("")
@@ -149,7 +203,8 @@ class _Page:
             where = "…" + where[max(2, columns(where) - self.width + 3) :]
         self.lines.append("  " + self.paint(where, "dim"))
         room = self.width - 4
-        quoted = wrap(shorten(neutral(line.text).strip(), 2 * room - 2), room)[:3]
+        rows = self.room.quoted
+        quoted = wrap(shorten(neutral(line.text).strip(), max(rows - 1, 1) * room - 2), room)[:rows]
         self.lines += ["    " + part for part in quoted]
 
     def _doubts(self) -> None:
@@ -158,11 +213,14 @@ class _Page:
         self.row(self.say["label.missing"], ["; ".join(gaps) or self.say["value.nothing_missing"]])
         rivals = [
             f"{self.say[f'category.{r.category}']} ({r.strength})" + (f", but: {r.against[0]}" if r.against else "")
-            for r in self.d.rivals[:RIVALS]
+            for r in self.d.rivals[: self.room.rivals]
         ]
         if rivals:
-            self.row(self.say["label.rivals"], [shorten(r, 2 * self.width) for r in rivals])
-        naive = [shorten(f"{n.says.rstrip('.')}: {n.dropped_because}", 2 * self.width) for n in self.d.naive[:2]]
+            self.row(self.say["label.rivals"], [shorten(r, self._rows(min(2, self.room.rows))) for r in rivals])
+        naive = [
+            shorten(f"{n.says.rstrip('.')}: {n.dropped_because}", 2 * self.width)
+            for n in self.d.naive[: self.room.naive]
+        ]
         if naive:
             self.row(self.say["label.naive"], naive)
         if self.d.seen_before:
@@ -172,12 +230,17 @@ class _Page:
         action = self.d.verdict.action
         if action.kind is ActionKind.NONE and not action.steps:
             return
-        steps = [f"{i}. {shorten(s, 3 * self.width)}" for i, s in enumerate(action.steps[:STEPS], 1)]
+        steps = [
+            f"{i}. {shorten(s, self._rows(self.room.rows))}" for i, s in enumerate(action.steps[: self.room.steps], 1)
+        ]
         self.row(self.say["label.todo"], [f"{self.say[f'action.{action.kind}']}:", *steps])
         if action.exclude_hostlist:
             self.row(self.say["label.exclude"], [action.exclude_hostlist, *phrases.drain(action)])
         if self.d.collect_next:
-            self.row(self.say["label.collect"], [shorten(c, 2 * self.width) for c in self.d.collect_next[:RIVALS]])
+            self.row(
+                self.say["label.collect"],
+                [shorten(c, self._rows(min(2, self.room.rows))) for c in self.d.collect_next[: self.room.rivals]],
+            )
 
     def _foot(self) -> None:
         check = self.d.verification

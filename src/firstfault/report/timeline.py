@@ -60,6 +60,8 @@ def render_timeline(safe: Redacted[Timeline], *, width: int = 100, every: bool =
     if len(parts) > 1:
         lines += wrap(say["timeline.apart"], width)
     remarks = [say["view.left_out"].format(n=view.left_out)] if view.left_out else []
+    if view.noise:
+        remarks.append(say["timeline.noise"].format(n=view.noise))
     lines += foot_of(view, say, width, remarks)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 
 from incident import event, failure, sample, scene_of
+from msgspec.structs import replace
 
+from firstfault.analysis.answer import Named
 from firstfault.analysis.chain import LINES, build_chain
 from firstfault.analysis.conclude import ask
 
@@ -76,3 +78,20 @@ def test_the_chain_does_not_depend_on_the_order_of_lines():
         len({tuple(e.span for link in chain(*order) for e in link.events) for order in itertools.permutations(some)})
         == 1
     )
+
+
+def test_the_first_link_says_whether_time_or_depth_chose_it():
+    crash = event("code.crash", 5, rank=1, at=100.0)
+    later = event("gpu.oom", 9, rank=2, at=200.0)
+    unordered = event("gpu.oom", 9, source=1, rank=2)
+    for other, words in ((later, "the earliest line"), (unordered, "the nearest to the root")):
+        scene = scene_of(crash, other, event("launcher.exit", 20, rank=1, at=300.0))
+        answer = replace(ask(scene), trigger=crash)
+        assert words in build_chain(scene, answer)[0].why
+
+
+def test_a_stall_begins_with_the_late_rank_and_claims_no_earliest_line():
+    late = event("nccl.timeout", 40, rank=5, at=800.0)
+    scene = scene_of(*WAITS, late)
+    answer = replace(ask(scene), trigger=late, question="hang", culprits=Named(ranks=(5,)))
+    assert "for which the others waited" in build_chain(scene, answer)[0].why

@@ -1,6 +1,6 @@
 import pytest
 
-from firstfault.analysis.hostlist import compress
+from firstfault.analysis.hostlist import compress, short_host
 
 
 @pytest.mark.parametrize(
@@ -17,3 +17,12 @@ from firstfault.analysis.hostlist import compress
 )
 def test_hostlist(hosts, expected):
     assert compress(hosts) == expected
+
+
+def test_a_name_loses_its_domain_and_an_address_nothing():
+    assert [short_host(h) for h in ("cn-07.hpc.example", "cn-07", "10.1.2.3", "fe80::1")] == [
+        "cn-07",
+        "cn-07",
+        "10.1.2.3",
+        "fe80::1",
+    ]

@@ -334,3 +334,19 @@ def test_our_own_signatures_have_no_complaint():
 
     library = load_library()
     assert check_signatures(list(library.signatures), library) == []
+
+
+def test_an_order_to_stop_leaves_no_temporary_folder(tmp_path):
+    private = tmp_path / "tmp"
+    private.mkdir()
+    env = {**os.environ, "TMPDIR": str(private)}
+    with subprocess.Popen(
+        [sys.executable, "-m", "firstfault", "-"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env
+    ) as running:
+        running.stdin.write(b"step 1\n" * 300_000)
+        running.stdin.flush()
+        while not list(private.glob("firstfault-*/spool")):
+            assert running.poll() is None
+        running.terminate()
+        assert running.wait(60) == 128 + 15
+    assert list(private.iterdir()) == []

@@ -27,7 +27,7 @@ def test_rows_and_tree(tmp_path: Path) -> None:
     assert "all_reduce (distributed_c10d.py:3252)" in out
     assert "load_batch (stacks.py:5)" in out
     assert "pyspy-rank1.txt:5" in out
-    assert "<module> (stacks.py:15)  [0, 1]" in out
+    assert "<module> (stacks.py:15)  [0-1]" in out
 
 
 def test_json(tmp_path: Path) -> None:

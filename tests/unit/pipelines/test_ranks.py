@@ -149,3 +149,13 @@ def test_an_error_without_a_hang_is_a_death_and_the_rest_have_no_part(tmp_path):
 def test_the_published_words_are_those_of_the_analysis():
     assert set(PartWord.__args__) == {str(p) for p in Part}
     assert set(StateWord.__args__) == {str(s) for s in State}
+
+
+def test_the_order_of_files_and_the_engine_change_nothing(job):
+    files = sorted(job.iterdir())
+    pages = {
+        publish_ranks(rank_table(paths, DiagnoseOptions(engine=engine)), "json", "secrets")
+        for paths in (files, files[::-1])
+        for engine in ("inline", "processes")
+    }
+    assert len(pages) == 1

@@ -121,7 +121,7 @@ def test_csv_and_the_door(job):
     rows = list(csv.DictReader(io.StringIO(publish_timeline(view, "csv", "identities"))))
     assert len(rows) == len(view.events)
     assert all("cn-0" not in value for row in rows for value in row.values())
-    assert [r["ranks"] for r in rows if r["signature"] == "nccl.collective_timeout"] == ["0 1 3"]
+    assert [r["ranks"] for r in rows if r["signature"] == "nccl.collective_timeout"] == ["0-1 3"]
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

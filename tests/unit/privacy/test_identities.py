@@ -20,6 +20,20 @@ GONE = [
     ("USER=jdoe jdoe's job", ["jdoe"]),
     ("mac aa:bb:cc:dd:ee:0f and GPU-1b2c3d4e-1111-2222-3333-444455556666", ["aa:bb", "1b2c3d4e"]),
     ("Mar  2 14:05:01 gpuhost9 kernel: NVRM: Xid", ["gpuhost9"]),
+    ("scancel: job 12 cancelled by alice uid 1001", ["alice", "1001"]),
+    ("slurmstepd: error: CANCELLED DUE TO request by uid=20017", ["20017"]),
+    ("chown erinb:grp /scratch/x.log", ["erinb"]),
+    ("C:\\Users\\dave\\runs\\train.py", ["dave"]),
+    ('File "D:\\\\work\\\\acme\\\\train.py", line 3', ["acme"]),
+    ("\\\\fileserver01\\share\\secret-project\\x.txt", ["fileserver01", "secret-project"]),
+    ("nfs: server nas17 not responding, still trying", ["nas17"]),
+    ("mount.nfs: mounting filer:/vol/acme failed", ["filer", "acme"]),
+    ("nfs01:/export/acme on /acme-home type nfs", ["nfs01", "acme"]),
+    ("//smb-host/acme on /mnt type cifs", ["smb-host"]),
+    ("rank 3 runs in /scratch/erinb", ["erinb"]),
+    ("open('runs/acme-secret/llm.yaml')", ["acme-secret"]),
+    ('File "acme_project/train.py", line 7', ["acme_project"]),
+    ("file:///lustre/acme/x.log", ["acme", "lustre"]),
     ("host : gpu-a-17.hpc.uni-x.edu (local_rank: 3)", ["gpu-a-17", "uni-x"]),
 ]
 
@@ -30,6 +44,8 @@ STAYS = [
     "loss 1.2/3.4 and/or 5/10 [00:12<00:30, 3.2it/s]",
     "127.0.0.1:29500 0.0.0.0 ::1",
     "NVRM: Xid (PCI:0000:41:00): 79",
+    "torch/distributed/run.py and transport/net_ib.cc:115 and attempt_0/1/stderr.log and logs/rank-3.out",
+    "a ratio of 3/4 at uid 0, C: is a drive, step 12:/ and 5100/8000",
     "[default0]:07/12/2025 step 3, [rank3]:2025-01-02",
 ]
 

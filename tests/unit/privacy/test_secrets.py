@@ -159,3 +159,47 @@ def test_a_long_line_costs_little():
     start = time.perf_counter()
     SecretFilter().clean("key" * 20000 + "a=" * 20000 + '"' * 5000)
     assert time.perf_counter() - start < 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "mysqldump -u root -p zebrafish db",
+        "7z x -p zebrafish a.7z",
+        "zip -P zebrafish a.zip b",
+        "tool login -p zebrafish",
+        "ssh-keygen -N zebrafish -f k",
+        "openssl enc -pass pass:zebrafish",
+        "redis-cli -a zebrafish ping",
+        "ldapsearch -x -w zebrafish",
+        "psqlwrap -u me -p zebrafish",
+        "setenv HF_TOKEN zebrafish",
+        "passphrase zebrafish",
+        "the passphrase is zebrafish",
+        "Password for me: zebrafish",
+        "password zebrafish9",
+        "token=zebrafish",
+        "token: zebrafish",
+        r'{"password":"a\"zebrafish"}',
+        r"{\"password\":\"a\\\"zebrafish\"}",
+    ],
+)
+def test_secrets_in_commands_sentences_and_escaped_quotes_go(text):
+    assert "zebrafish" not in SecretFilter().clean(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "srun -p gpu -N 4 python -u train.py",
+        "docker run -u 1000 -p 8080:80 image",
+        "mkdir -p /data/x && cp -p a b && ssh -p 2222 host",
+        "the password is required, the passphrase does not match",
+        "rank 3 password changed; wrong password for user",
+        "unexpected token: identifier",
+        "eos_token=something pad_token: something",
+        "primary key=identifier, sort(key=lambda x: x)",
+    ],
+)
+def test_what_only_looks_like_a_password_stays(text):
+    assert SecretFilter().clean(text) == text

@@ -230,3 +230,28 @@ def test_a_tar_header_that_claims_too_much(tmp_path):
     with opened(tmp_path, bytes(data), "t.tar") as result:
         assert result.sources == ()
         assert said(result)["t.tar"][0] is CoverageState.DAMAGED
+
+
+def nested_bomb(layers: int, fan: int, size: int) -> bytes:
+    """Archives within archives, each of which packs equal copies of the next: tiny outside, huge inside."""
+    data = zip_of({"log": b"0" * size})
+    for _ in range(layers):
+        data = zip_of({f"{i}.zip": data for i in range(fan)})
+    return data
+
+
+def test_archives_within_archives_may_not_grow_without_end(tmp_path):
+    bomb = nested_bomb(2, 8, 1 << 20)  # 64 MiB out of some kilobytes
+    with opened(tmp_path, bomb, "bomb.zip", whole_from=4 << 20, ratio=100) as result:
+        unpacked = sum(len(data) for data in contents(result).values())
+        reasons = [reason for state, reason in said(result).values() if state is CoverageState.DAMAGED]
+    assert unpacked < 6 << 20
+    assert any("more than 100 times" in reason for reason in reasons)
+
+
+def test_a_log_that_is_compressed_well_in_two_layers_is_read_whole(tmp_path):
+    text = b"".join(b"[rank3] iteration %d/ 90000 | loss: 2.%d\n" % (i, i % 7) for i in range(90_000))
+    packed = zip_of({"a.log.gz": gzip.compress(text)})
+    with opened(tmp_path, packed, "logs.zip", whole_from=1 << 20) as result:
+        assert contents(result)["logs.zip!a.log.gz"] == text
+        assert {state for state, _ in said(result).values()} == {CoverageState.READ}

@@ -199,3 +199,14 @@ def test_a_nonsense_time_in_an_error_json_is_no_time(stamp):
     found = read_error_json(data, SOURCE, profile_source(b"", "error.json"))
     assert found is not None
     assert not found[0].when.known
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_error_json_is_cited_where_its_message_stands(indent):
+    whole = {"timestamp": 1772435100, "message": {"message": "KeyError: 'caption'", "extraInfo": {"py_callstack": "x"}}}
+    for data in (json.dumps(whole, indent=indent).encode(), json.dumps(whole, indent=indent).encode()[:-6]):
+        read, _ = read_error_json(data, SOURCE, profile_source(b"", "logs/attempt_0/1/error.json"))
+        line = data.split(b"\n")[read.span.line - 1]
+        assert data[read.span.offset :].startswith(b'"message"')
+        assert line[read.span.column - 1 :].startswith(b'"message"')
+        assert read.span.offset + read.span.length <= len(data)

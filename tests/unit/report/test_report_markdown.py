@@ -77,7 +77,22 @@ HOSTILE = [
 def test_escaped_text_is_plain_text(text):
     words, kinds = inline(escape(text))
     assert words == text
-    assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special"}
+    assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special", "code_inline"}
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("ask @alice and @org/team", ["@alice", "@org/team"]),
+        ("as in #12, a/b#3, GH-4 and !5", ["#12", "a/b#3", "GH-4", "!5"]),
+        ("a@b.org on GPU 3 at 50%2, x @ 3", []),
+        ("plain words, *x* and `y`", []),
+    ],
+)
+def test_what_a_forge_would_make_a_reference_of_is_a_code_span(text, spans):
+    tokens = MarkdownIt("commonmark").parseInline(escape(text))[0].children
+    assert [t.content for t in tokens if t.type == "code_inline"] == spans
+    assert "".join(t.content for t in tokens) == text
 
 
 @settings(max_examples=200)
@@ -87,7 +102,7 @@ def test_escaped_text_is_plain_text(text):
 def test_any_escaped_text_is_plain_text(text):
     words, kinds = inline(escape(text))
     assert words == text.strip()
-    assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special"}
+    assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "text_special", "code_inline"}
 
 
 @settings(max_examples=200)

@@ -4,8 +4,9 @@ import unicodedata
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from firstfault.model.diagnosis import Action, ChainLink, CoverageRow, Culprits, Verdict
+from firstfault.model.diagnosis import Action, ChainLink, CoverageRow, Culprits, Ranks, Recurrence, Verdict
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 from firstfault.pipelines.publish import publish
 from firstfault.report.text import columns, wrap
@@ -112,3 +113,60 @@ def test_wrapping_loses_nothing_but_blanks(text, width):
     lines = wrap(text, width)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
     assert all(columns(line) <= width for line in lines)
+
+
+LONG = "a collective that never ended because one rank of the tensor-parallel group was elsewhere " * 3
+
+
+def full(build_diagnosis, words=LONG):
+    """A diagnosis in which every part has more to say than a small screen holds."""
+    base = build_diagnosis()
+    links = [ChainLink(what=f"step {i}: {words}", why=words, evidence=base.chain[0].evidence) for i in range(9)]
+    verdict = replace(
+        base.verdict, summary=words, action=replace(base.verdict.action, steps=[f"{i} {words}" for i in range(6)])
+    )
+    return replace(
+        base, verdict=verdict, chain=links, rivals=base.rivals * 4, naive=base.naive * 3, collect_next=[words] * 5
+    )
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30), (120, 40)])
+def test_on_a_terminal_it_fits_the_screen_and_still_says_what_it_must(build_diagnosis, width, height):
+    diagnosis = full(build_diagnosis)
+    text = publish(diagnosis, "text", "secrets", width=width, height=height)
+    assert len(text.splitlines()) < height
+    assert max(columns(line) for line in text.splitlines()) <= width
+    shown = " ".join(text.split())
+    for needed in (
+        "FAILED",
+        "rank 37 on node-04",
+        "1. step 0",
+        "error-4711-4.out:1893",
+        "127 of 128 ranks",
+        "1. 0 a",
+        "exit code 1",
+    ):
+        assert needed in shown, needed
+
+
+def test_off_a_terminal_the_page_is_as_long_as_it_is(build_diagnosis):
+    diagnosis = full(build_diagnosis)
+    page = publish(diagnosis, "text", "secrets", width=80)
+    assert len(page.splitlines()) > 40
+    assert publish(diagnosis, "text", "secrets", width=80, height=1000) == page
+
+
+def test_parts_without_anything_to_say_leave_no_double_blank_lines(build_diagnosis):
+    text = publish(build_diagnosis(chain=[], rivals=[], naive=[], key_lines=[]), "text", "secrets")
+    assert "\n\n\n" not in text
+
+
+def test_one_rank_is_not_called_ranks(build_diagnosis):
+    alone = Ranks(seen=1)
+    assert "1 rank seen; how many" in publish(build_diagnosis(ranks=alone), "text", "secrets")
+
+
+def test_attempts_that_failed_alike_are_said_to(build_diagnosis):
+    again = [Recurrence(attempts=[1, 2], what="Disk full", hosts=["node-04"])]
+    text = publish(build_diagnosis(recurrence=again), "text", "secrets")
+    assert "attempts 1-2 failed in the same way: Disk full; each time host node-04" in " ".join(text.split())

@@ -1,0 +1,81 @@
+"""The commands `ranks` and `timeline`: exit codes, formats, refusals."""
+
+import json
+
+import hung_job
+import jsonschema
+import pytest
+
+from firstfault.cli.main import run
+from firstfault.report.schema import DOCUMENTS, generate, published
+
+
+@pytest.fixture(scope="module")
+def job(tmp_path_factory):
+    return str(hung_job.write(tmp_path_factory.mktemp("hung") / "logs"))
+
+
+@pytest.mark.parametrize("command", ["ranks", "timeline"])
+def test_a_view_ends_like_the_diagnosis_of_the_same_input(job, tmp_path, capsys, command):
+    assert run([command, job]) == 1
+    assert run([command, job, "--exit-zero"]) == 0
+    (tmp_path / "a.log").write_text("nothing to see\n", encoding="utf-8")
+    assert run([command, str(tmp_path)]) == 3
+    (tmp_path / "a.log").write_bytes(b"")
+    assert run([command, str(tmp_path)]) == 2
+    assert "nothing there could be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["ranks", "timeline"])
+def test_its_json_follows_its_schema(job, capsys, command):
+    run([command, job, "--format", "json"])
+    out = json.loads(capsys.readouterr().out)
+    jsonschema.validate(out, json.loads(published(command)))
+    assert out["schema"] == f"firstfault.{command}/1"
+    assert out["redaction"] == "secrets"
+    assert run(["schema", command]) == 0
+    assert capsys.readouterr().out == published(command)
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_published_schemas_are_those_of_the_model(name):
+    assert published(name) == generate(name)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ranks", "--attempt", "all"], "a table shows one"),
+        (["ranks", "--attempt", "7"], "there is no attempt 7"),
+        (["ranks", "--rank", "3-1"], "is no rank"),
+        (["ranks", "--rank", "x"], "is no rank"),
+        (["ranks", "--part", "guilty"], "guilty"),
+        (["ranks", "--group", "nope"], "`default`"),
+        (["ranks", "--share", "--raw"], "choose one"),
+        (["timeline", "--role", "guilty"], "guilty"),
+        (["timeline", "--since", "2026-13-01"], "is no time"),
+    ],
+)
+def test_wrong_use_is_2_and_says_what_would_be_right(job, capsys, words, said):
+    assert run([words[0], job, *words[1:]]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_filters_reach_the_table(job, capsys):
+    run(["ranks", job, "--rank", "0,2-3", "--host", "cn-08", "--part", "notified", "--format", "csv"])
+    assert [line.split(",")[0] for line in capsys.readouterr().out.splitlines()] == ["rank", "2"]
+    run(["ranks", job, "--outliers", "--evidence"])
+    assert "Received a dump" in capsys.readouterr().out
+
+
+def test_a_view_can_be_written_to_a_file(job, tmp_path, capsys):
+    out = tmp_path / "ranks.csv"
+    assert run(["ranks", job, "--format", "csv", "-o", str(out)]) == 1
+    assert out.read_text(encoding="utf-8").startswith("rank,local_rank,")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("command", ["ranks", "timeline"])
+def test_raw_says_so(job, capsys, command):
+    run([command, job, "--raw"])
+    assert "SECRETS ARE NOT REMOVED" in capsys.readouterr().out
