@@ -20,6 +20,7 @@ def job(folder: Path, failing: set[int], machines: int = 2, each: int = 4) -> Ve
         lines = []
         for local in range(each):
             rank = node * each + local
+            lines.append(f"Initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/{machines * each}")
             lines.append(
                 f"cn{node:03d}:{4000 + local}:{4100 + local} [{local}] NCCL INFO comm 0x55d0 rank {rank} nranks {machines * each} cudaDev {local} nvmlDev {local} busId {local}0 commId 0x1 - Init START"
             )
