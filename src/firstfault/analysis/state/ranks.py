@@ -212,7 +212,10 @@ class Roster:
         if host is not None and host in self._only_of_host:
             return self._only_of_host[host]
         pid = who.pid if who.pid is not None else _integer(fields, "pid")
-        return None if pid is None else self._rank_of_pid(who.host, pid)
+        if pid is None:
+            return None
+        here = None if host is None else _only(self._by_pid.get((_short(host), pid)))
+        return self._rank_of_pid(who.host, pid) if here is None else here
 
     def _rank_of_pid(self, host: str | None, pid: int) -> GlobalRank | None:
         """The rank of a process id; on another host, or with several ranks, the same number is another process."""
