@@ -31,6 +31,11 @@ SHOWN = ("README.md", "README.zh-CN.md", "docs/tutorial.md")
 """Pages that show the output of the demo between `<!-- demo -->` marks."""
 
 
+RUN = re.compile(r"(<!-- run: (.*?) -->\n```text\n).*?(```\n<!-- /run -->)", re.DOTALL)
+RUNS = ("docs/how-to/read-flight-recorder-dumps.md",)
+"""Pages that show the output of the command in their `<!-- run: … -->` marks."""
+
+
 def pages() -> dict[str, str]:
     """Every made file, by path below the root, with its text."""
     made = {
@@ -46,11 +51,19 @@ def pages() -> dict[str, str]:
         for name in SHOWN:
             text = (ROOT / name).read_text(encoding="utf-8")
             made[name] = DEMO.sub(lambda m: m[1] + output + m[2], text)
+        for name in RUNS:
+            text = (ROOT / name).read_text(encoding="utf-8")
+            made[name] = RUN.sub(lambda m: m[1] + shown(m[2].split()) + m[3], text)
     return made
 
 
 def demo() -> str:
-    """What `make demo` prints, 100 columns wide."""
+    """What `make demo` prints."""
+    return shown(["--exit-zero", "examples/incident/logs"])
+
+
+def shown(words: list[str]) -> str:
+    """What a command prints, 100 columns wide."""
     held = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "100"
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
@@ -58,7 +71,7 @@ def demo() -> str:
     try:
         os.chdir(ROOT)
         with contextlib.redirect_stdout(out):
-            run(["--exit-zero", "examples/incident/logs"])
+            run(words)
             out.flush()
     finally:
         os.chdir(here)
