@@ -350,5 +350,6 @@ def _step(number: int, tp: Group | None, pp: Group | None, dp: Group | None) -> 
         works.append(Work(pp.name, "send", (64, 32), peer=before, where="backward_step"))
     if dp is not None:
         works.append(Work(dp.name, "all_reduce", (4096,), where="reduce_gradients"))
+        works.append(Work(dp.name, "_all_gather_base", (512,), (512 * len(dp.members),), where="gather", parts=2))
     works.append(Work("0", "all_reduce", (1,), dtype="Float", where="clip_grad_norm"))
     return works

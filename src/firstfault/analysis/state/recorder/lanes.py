@@ -215,7 +215,7 @@ def _teams(dumps: dict[GlobalRank, RankDump]) -> Iterator[Team]:
     desc: dict[str, str] = {}
     mine: dict[str, dict[tuple[GlobalRank, ...], list[GlobalRank]]] = {}
     with_p2p = {log.group for d in dumps.values() for log in d.logs if log.p2p}
-    active_only = not any(Stage.COMPLETED in log.stage for d in dumps.values() for log in d.logs)
+    active_only = all(d.active_only or not d.entries for d in dumps.values())
     for rank, dump in dumps.items():
         known = {g.name: g for g in dump.groups if g.name and (not g.ranks or rank in g.ranks)}
         whole = next((g.ranks for g in dump.groups if not g.name and rank in g.ranks), ())
@@ -269,7 +269,7 @@ def _lane(rank: GlobalRank, dump: RankDump, group: str, *, use_counters: bool) -
     counters = dump.counters.get(group) if use_counters else None
     if counters is not None and counters.enqueued >= 0:
         high = counters.enqueued if high is None else max(high, counters.enqueued)
-    if high is None and dump.first_record == 0 and dump.entries > 0 and not dump.active_only and not dump.counters:
+    if high is None and _whole_history(dump):
         high = 0  # the whole history is there, and nothing of this group is in it
     begin = None if log is None else first_open(log)
     opened = None if begin is None or log is None else log.seq[begin]
@@ -284,18 +284,17 @@ def _lane(rank: GlobalRank, dump: RankDump, group: str, *, use_counters: bool) -
     return Lane(rank=rank, dump=dump, log=log, high=high, done=done, open=opened, states=states)
 
 
-def first_open(log: GroupLog) -> int | None:
-    """Index of the first unfinished entry; None where there is none.
+def _whole_history(dump: RankDump) -> bool:
+    """Whether everything that a process ever issued is in its dump: nothing overwritten, left out or reset."""
+    if dump.active_only or dump.counters or dump.first_record != 0 or not dump.entries:
+        return False
+    return all(log.seq[0] <= 1 for log in dump.logs)
 
-    The parts of a coalesced call have no state of their own; its closing entry has.
-    """
+
+def first_open(log: GroupLog) -> int | None:
+    """Index of the first unfinished entry; None where there is none."""
     at = log.stage.find(Stage.UNFINISHED)
-    while at >= 0:
-        run = range(bisect_left(log.seq, log.seq[at]), bisect_right(log.seq, log.seq[at]))
-        if log.p2p or _stage_of(log, run) != Stage.COMPLETED:
-            return at
-        at = log.stage.find(Stage.UNFINISHED, run.stop)
-    return None
+    return None if at < 0 else at
 
 
 def _stage_of(log: GroupLog, run: Sequence[int]) -> int:
