@@ -4,8 +4,8 @@ import pytest
 from incident import event, scene_of
 from msgspec.structs import replace
 from recorder.faults import FAULTS, healthy, stopped
+from recorder.reading import dumps_of
 from recorder.simulate import Form
-from recorder.test_recorder import dumps_of
 
 from firstfault.analysis.agreement import with_dumps
 from firstfault.analysis.answer import Answer, Named

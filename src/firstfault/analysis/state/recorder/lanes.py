@@ -172,25 +172,34 @@ def align(dumps: Iterable[RankDump]) -> Recorded:
 
 
 def _overrun(dumps: dict[GlobalRank, RankDump]) -> Iterator[GlobalRank]:
-    """Ranks whose ring is full and begins with unfinished work, unless their counters say that nothing older is open.
+    """Ranks of which unfinished work may be missing: by their counters, else where a full ring begins with such work.
 
     All rings of a job are of one size, so the largest number of entries is that of a full one, if any is full.
     """
     full = max((d.entries for d in dumps.values()), default=0)
     for rank, dump in dumps.items():
-        records = sorted(n for log in dump.logs for n in log.record)
-        if not records or records[0] == 0 or len(records) < full or records[-1] - records[0] >= len(records):
+        if dump.counters and dump.logs and all(log.stage[-1] != Stage.RETIRED for log in dump.logs):
+            if not all(_visible(dump, group) for group in dump.counters):
+                yield rank
             continue
-        first = next(log for log in dump.logs if log.record[0] == records[0])
-        if first.stage[0] != Stage.UNFINISHED:
+        first = min(dump.logs, key=lambda log: log.record[0], default=None)
+        if first is None or first.record[0] == 0 or dump.entries < full or first.stage[0] != Stage.UNFINISHED:
             continue
-        fits = [
-            dump.counters[log.group].completed + 1 >= log.seq[0]
-            for log in dump.logs
-            if log.group in dump.counters and not log.p2p
-        ]
-        if not fits or not all(fits):
+        last = max(log.record[-1] for log in dump.logs)
+        if last - first.record[0] < dump.entries:
             yield rank
+
+
+def _visible(dump: RankDump, group: str) -> bool:
+    """Whether the first work of a group that is not completed, by its counters, is among the entries.
+
+    Counters of a group with both collectives and messages mix two numberings and say nothing here.
+    """
+    row = dump.counters[group]
+    logs = [log for log in dump.logs if log.group == group]
+    if row.enqueued <= row.completed or len(logs) > 1:
+        return True
+    return bool(logs) and logs[0].seq[0] <= row.completed + 1
 
 
 def _number(name: str) -> int:
