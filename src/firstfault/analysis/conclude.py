@@ -13,6 +13,7 @@ from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.naive import Naive, naive_readings
 from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, mismatch, nan_end, silence
+from firstfault.analysis.questions.stacks import with_stacks
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
 
@@ -73,8 +74,8 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
 
 
 def ask(scene: Scene) -> Answer:
-    """Asks the logs, then weighs what flight-recorder dumps say against their answer."""
-    return with_dumps(scene, _ask_logs(scene))
+    """Asks the logs, then weighs what flight-recorder dumps and stacks say against their answer."""
+    return with_stacks(scene, with_dumps(scene, _ask_logs(scene)))
 
 
 def _ask_logs(scene: Scene) -> Answer:

@@ -24,6 +24,7 @@ from firstfault.readers.progress import (
     progress_after,
     progress_before,
 )
+from firstfault.readers.stacks import read_stacks
 from firstfault.readers.zones import in_zone
 from firstfault.scan.executors import processors
 from firstfault.scan.run import MUCH, scanned
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.model.evidence import Event, Failure, ProgressSample, Source, SourceId
+    from firstfault.model.stacks import StackDump
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.open import Opened
@@ -47,6 +49,11 @@ NEIGHBOURHOODS = 48
 NEXT_STEPS = 4
 """Signs of progress read after each such place."""
 JSON_BYTES = 1 << 20
+STACK = "python.stack_of_thread"
+"""Signature of the line that begins a thread in a dump of stacks."""
+STACK_BYTES = 64 << 20
+BEHIND_LAST = 64 << 10
+"""Bytes behind the head of the last thread that may still be of its stack."""
 MOST_SHARED = 50_000
 """Hits beyond which one process reads on alone: handing events back would cost as much memory again."""
 UNREAD = {
@@ -83,11 +90,13 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         clocks[source.id].forget()
         return seen
 
+    stacks: list[StackDump] = []
     for seen in shared(piece, len(read), _workers(read, options)):
         events.extend(seen.events)
         failures.extend(seen.failures)
         samples.extend(seen.samples)
         nans.extend(seen.nans)
+        stacks.extend(seen.stacks)
     recorded = read_dumps(store, opened.sources, inline=options.engine == "inline")
     missing = missing_names(s.path for s in opened.sources)
     observations = Observations(
@@ -102,6 +111,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         missing_files=missing,
         job_state=options.job_state,
         exit_code=options.exit_code,
+        stacks=tuple(stacks),
         dumps=recorded.dumps,
     )
     return Observed(observations, profiles, clocks)
@@ -125,6 +135,7 @@ class _Read(NamedTuple):
     failures: list[Failure]
     samples: list[ProgressSample]
     nans: list[Event]
+    stacks: list[StackDump]
 
 
 def _of_source(  # noqa: PLR0917
@@ -138,7 +149,23 @@ def _of_source(  # noqa: PLR0917
         failures.extend(_error_json(store, source, profile))
     nan = nan_from(store, source.id, found.lines, clock)
     samples = _progress(store, found, profile, clock, _telling(own, library))
-    return _Read(own, failures, samples, [] if nan is None else [nan])
+    stacks = _stacks(store, source, profile, own)
+    return _Read(own, failures, samples, [] if nan is None else [nan], stacks)
+
+
+def _stacks(store: Store, source: Source, profile: SourceProfile, events: Iterable[Event]) -> list[StackDump]:
+    """Stack dumps: a file of them as a whole, in a log the stretch that holds some."""
+    if source.kind is SourceKind.STACKS:
+        return read_stacks(store.read(source.id, 0, STACK_BYTES), source.id, profile, path=source.path)
+    heads = [e.span for e in events if e.signature == STACK]
+    if not heads:
+        return []
+    first = min(heads, key=lambda s: s.offset)
+    start = first.offset - first.column + 1
+    end = min(max(s.offset for s in heads) + BEHIND_LAST, start + STACK_BYTES)
+    return read_stacks(
+        store.read(source.id, start, end - start), source.id, profile, path=source.path, offset=start, line=first.line
+    )
 
 
 def _telling(events: Iterable[Event], library: Library) -> list[Event]:
