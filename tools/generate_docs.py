@@ -40,6 +40,11 @@ VIEWS = """`firstfault schema` prints the schema from which this page is made; `
 timeline` print those of [RankTable](#ranktable) and [Timeline](#timeline), which the commands of these names print."""
 
 
+RUN = re.compile(r"(<!-- run: (.*?) -->\n```text\n).*?(```\n<!-- /run -->)", re.DOTALL)
+RUNS = ("docs/how-to/read-flight-recorder-dumps.md",)
+"""Pages that show the output of the whole command in their `<!-- run: … -->` marks."""
+
+
 def pages() -> dict[str, str]:
     """Every made file, by path below the root, with its text."""
     made = {
@@ -54,12 +59,20 @@ def pages() -> dict[str, str]:
         for name in SHOWN:
             text = (ROOT / name).read_text(encoding="utf-8")
             made[name] = DEMO.sub(lambda m: m[1] + demo(tuple(m["words"].split())) + m[3], text)
+        for name in RUNS:
+            text = (ROOT / name).read_text(encoding="utf-8")
+            made[name] = RUN.sub(lambda m: m[1] + shown(m[2].split()) + m[3], text)
     return made
 
 
 @cache
 def demo(words: tuple[str, ...] = ()) -> str:
     """What `make demo` prints, 100 columns wide, or what another command says of the same incident."""
+    return shown([*words, "--exit-zero", "examples/incident/logs"])
+
+
+def shown(words: list[str]) -> str:
+    """What a command prints, 100 columns wide."""
     held = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "100"
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
@@ -67,7 +80,7 @@ def demo(words: tuple[str, ...] = ()) -> str:
     try:
         os.chdir(ROOT)
         with contextlib.redirect_stdout(out):
-            run([*words, "--exit-zero", "examples/incident/logs"])
+            run(words)
             out.flush()
     finally:
         os.chdir(here)

@@ -54,7 +54,7 @@ def stacks() -> list[list[dict[str, Any]]]:
     ]
 
 
-def entry(
+def entry(  # noqa: PLR0917
     number: int, group: tuple[str, str], pg_id: int, seq: int, places: list[list[dict[str, Any]]], shift: int
 ) -> dict[str, Any]:
     """One completed collective."""

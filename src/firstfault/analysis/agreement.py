@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Named
-from firstfault.analysis.questions.flight_recorder import Reading, ask, read
+from firstfault.analysis.questions.flight_recorder import ask
 from firstfault.analysis.recorder_words import some_ranks
+from firstfault.analysis.state.recorder.reading import Reading, read
 from firstfault.model.words import Category, Phase, Strength
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from firstfault.analysis.case import Observations
 from firstfault.analysis.conclude import Conclusion, conclude
-from firstfault.analysis.questions.flight_recorder import Reading, read
 from firstfault.analysis.recorder_words import place_text
+from firstfault.analysis.state.recorder.reading import Reading, read
 from firstfault.model.diagnosis import CoverageRow, Culprits, Evidence
 from firstfault.model.evidence import Coverage
 from firstfault.model.flight_recorder import Difference, GroupRow, RecorderVerdict, RecorderView, Side, StuckWork

@@ -18,6 +18,7 @@ import msgspec
 from firstfault.model.evidence import Frame, GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.recorder import Call, Counters, GroupLog, Membership, RankDump, Stage
+from firstfault.readers.batches import settled
 from firstfault.readers.unpickle import UnreadablePickleError, load, load_fast
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ def read_dump(raw: bytes, source: SourceId, name: str, *, fast: bool = False) ->
     if doubt:
         notes.append(doubt)
     logs = columns.logs()
+    active_only = bool(logs) and not any(s != Stage.UNFINISHED for log in logs for s in log.stage)
+    logs = tuple(settled(log, columns.calls, active_only=active_only) for log in logs)
     return RankDump(
         source=source,
         rank=own,
@@ -119,7 +122,7 @@ def read_dump(raw: bytes, source: SourceId, name: str, *, fast: bool = False) ->
         frames=tuple(columns.frames),
         entries=min(len(entries), MOST_ENTRIES),
         first_record=min((log.record[0] for log in logs), default=0),
-        active_only=bool(logs) and not any(s != Stage.UNFINISHED for log in logs for s in log.stage),
+        active_only=active_only,
         latest_ns=max((max(log.created) for log in logs), default=0),
         notes=tuple(notes),
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 MS = 1_000_000
@@ -126,55 +126,50 @@ class Room:
     def _finish(self) -> bool:
         moved = False
         heads = {r.number: r.queue[0] for r in self.ranks if r.queue}
-        for rank in self.ranks:
-            head = heads.get(rank.number)
-            if head is None or not rank.queue or rank.queue[0] is not head:
+        looked: set[tuple[str, int, int | None]] = set()
+        for number, head in heads.items():
+            key = (head.work.group, head.seq if head.work.peer is None else number, head.work.peer)
+            if key in looked or not self.ranks[number].queue or self.ranks[number].queue[0] is not head:
                 continue
-            others = list(self._others(rank.number, head, heads))
-            if not others:
-                continue
-            together = {rank.number: head, **{o: heads[o] for o in others if o != rank.number}}
-            end = max(e.created - self.ranks[n].clock for n, e in together.items()) + MS
-            if end - min(e.created - self.ranks[n].clock for n, e in together.items()) > self.timeout:
-                continue  # somebody has given up
-            for number, entry in together.items():
-                member = self.ranks[number]
-                entry.started = end - MS + member.clock
-                if self.stuck(head.work, head.seq):
-                    continue
-                member.queue.popleft()
-                member.now = max(member.now, end - START)
-                if member.blind_from is None or entry.record < member.blind_from:
-                    entry.done = end + member.clock
-                moved = True
+            looked.add(key)
+            members = self._sides(number, head)
+            together = {m: heads[m] for m in members if m in heads}
+            if len(together) == len(members) and self._fit(number, head, together):
+                moved = self._end(head, together) or moved
         return moved
 
-    def _others(self, number: int, head: Entry, heads: dict[int, Entry]) -> Iterator[int]:
-        """Ranks at whose head the other sides of a work stand; none where not all are there."""
+    def _sides(self, number: int, head: Entry) -> tuple[int, ...]:
+        """Ranks that take part in a work."""
+        return self.groups[head.work.group].members if head.work.peer is None else (number, head.work.peer)
+
+    def _fit(self, number: int, head: Entry, together: dict[int, Entry]) -> bool:
+        """Whether the other sides are at the same work."""
         work = head.work
         if work.peer is not None:
-            other = heads.get(work.peer)
+            other = together[work.peer].work
             wanted = "recv" if work.op == "send" else "send"
-            if (
-                other is not None
-                and other.work.op == wanted
-                and other.work.peer == number
-                and other.work.group == work.group
-            ):
-                yield work.peer
-            return
-        members = self.groups[work.group].members
-        for member in members:
-            other = heads.get(member)
-            if (
-                other is None
-                or other.work.peer is not None
-                or other.work.group != work.group
-                or other.seq != head.seq
-                or (other.work.op, other.work.size, other.work.dtype) != (work.op, work.size, work.dtype)
-            ):
-                return
-        yield from members
+            return (other.op, other.peer, other.group) == (wanted, number, work.group)
+        same = (None, work.group, head.seq, work.op, work.size, work.dtype)
+        return all(
+            (e.work.peer, e.work.group, e.seq, e.work.op, e.work.size, e.work.dtype) == same for e in together.values()
+        )
+
+    def _end(self, head: Entry, together: dict[int, Entry]) -> bool:
+        """Ends a work on all its ranks, unless somebody has given up or it is stuck."""
+        begun = [e.created - self.ranks[n].clock for n, e in together.items()]
+        end = max(begun) + MS
+        if end - min(begun) > self.timeout:
+            return False
+        for number, entry in together.items():
+            member = self.ranks[number]
+            entry.started = end - MS + member.clock
+            if self.stuck(head.work, head.seq):
+                continue
+            member.queue.popleft()
+            member.now = max(member.now, end - START)
+            if member.blind_from is None or entry.record < member.blind_from:
+                entry.done = end + member.clock
+        return not self.stuck(head.work, head.seq)
 
 
 @dataclass(frozen=True)
@@ -350,5 +345,6 @@ def _step(number: int, tp: Group | None, pp: Group | None, dp: Group | None) -> 
         works.append(Work(pp.name, "send", (64, 32), peer=before, where="backward_step"))
     if dp is not None:
         works.append(Work(dp.name, "all_reduce", (4096,), where="reduce_gradients"))
+        works.append(Work(dp.name, "_all_gather_base", (512,), (512 * len(dp.members),), where="gather", parts=2))
     works.append(Work("0", "all_reduce", (1,), dtype="Float", where="clip_grad_norm"))
     return works

@@ -267,3 +267,22 @@ def test_a_dump_cut_anywhere_is_refused_or_whole(data):
     cut = raw[: data.draw(st.integers(0, len(raw) - 1))]
     with pytest.raises(UnreadableDumpError):
         read_dump(cut, 0, "rank_0")
+
+
+def test_parts_of_a_batch_end_with_the_entry_that_closes_it():
+    part = entry(0, 5, "_all_gather_base")
+    close = entry(2, 5, "coalesced", state="completed", input_sizes=[], output_sizes=[])
+    ended = read(whole(part, part | {"record_id": 1}, close, entry(3, 6)))
+    assert list(ended.logs[0].stage) == [2, 2, 2, 0]
+    open_one = read(
+        whole(entry(-1, 4, state="completed"), part, part | {"record_id": 1}, close | {"state": "scheduled"})
+    )
+    assert list(open_one.logs[0].stage) == [2, 0, 0, 0]
+
+
+def test_parts_without_their_closing_entry_have_ended_where_completed_entries_are_left_out():
+    # The closing entry was completed and therefore left out; the parts are never seen to end.
+    part = entry(0, 5, "send 3->2", is_p2p=True, p2p_seq_id=4)
+    dump = read(whole(part, part | {"record_id": 1, "profiling_name": "nccl:recv 3<-2"}, entry(9, 7)))
+    p2p = next(log for log in dump.logs if log.p2p)
+    assert (dump.active_only, list(p2p.stage)) == (True, [Stage.COMPLETED, Stage.COMPLETED])

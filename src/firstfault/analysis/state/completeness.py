@@ -74,17 +74,29 @@ def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Compl
     if world is not None and world < highest:
         world = None
     silent: tuple[GlobalRank, ...] = ()
-    if world is not None and roster.seen:
-        silent = tuple(r for r in map(GlobalRank, range(world)) if r not in roster.seen)
+    seen = set(roster.seen)
+    if not seen and case.seen.dumps:
+        # Without a line of any rank the dumps alone tell who is there, and of how many.
+        seen, world = _recorded(case)
+        at_least = max((int(r) + 1 for r in seen), default=0)
+    if world is not None and seen:
+        silent = tuple(r for r in map(GlobalRank, range(world)) if r not in seen)
     hosts = sorted({h for hs in roster.source_hosts.values() for h in hs} | set(roster.host_of.values()))
     witnesses = tuple(f for f in (stated, nodes, per_node) if f is not None)
     return Completeness(
         expected=world,
         at_least=at_least,
-        seen=tuple(sorted(roster.seen)),
+        seen=tuple(sorted(seen)),
         silent=silent,
         expected_nodes=int(nodes.value) if nodes is not None and isinstance(nodes.value, int) else None,
         hosts=tuple(hosts),
         missing_files=case.seen.missing_files,
         witnesses=witnesses,
     )
+
+
+def _recorded(case: Case) -> tuple[set[GlobalRank], int | None]:
+    """Ranks that left a flight-recorder dump, and the size of the default group where a dump tells its members."""
+    dumps = [d for d in case.seen.dumps if d.rank is not None]
+    sizes = [len(g.ranks) for d in dumps for g in d.groups if g.ranks and (g.desc == "default_pg" or not g.name)]
+    return {d.rank for d in dumps if d.rank is not None}, max(sizes, default=None)

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import GlobalRank
 
 IN_AND_OUT = frozenset({"all_reduce", "allreduce", "broadcast", "reduce", "_all_gather_base", "_reduce_scatter_base"})
-IN_AND_OUT_LONG = frozenset({"all_gather_into_tensor", "reduce_scatter_tensor"})
+IN_AND_OUT_LONG = frozenset(
+    {"all_gather_into_tensor", "reduce_scatter_tensor", "all_gather_single", "reduce_scatter_single"}
+)
 OUT_ONLY = frozenset({"all_gather", "allgather"})
 IN_ONLY = frozenset({"reduce_scatter"})
 """Gathers and scatters of unequal parts are legal: the whole is equal, the parts are not."""
-EXCHANGES = frozenset({"all_to_all", "alltoall", "all_to_all_single", "alltoall_base"})
+EXCHANGES = frozenset({"all_to_all", "alltoall", "all_to_all_single", "all_to_all_v_single", "alltoall_base"})
 LATE = 0.8
 """Share of the time-out by which a rank must be later than the others to be the one that was waited for."""
 WITHOUT_TIMEOUT = 60.0

@@ -172,25 +172,34 @@ def align(dumps: Iterable[RankDump]) -> Recorded:
 
 
 def _overrun(dumps: dict[GlobalRank, RankDump]) -> Iterator[GlobalRank]:
-    """Ranks whose ring is full and begins with unfinished work, unless their counters say that nothing older is open.
+    """Ranks of which unfinished work may be missing: by their counters, else where a full ring begins with such work.
 
     All rings of a job are of one size, so the largest number of entries is that of a full one, if any is full.
     """
     full = max((d.entries for d in dumps.values()), default=0)
     for rank, dump in dumps.items():
-        records = sorted(n for log in dump.logs for n in log.record)
-        if not records or records[0] == 0 or len(records) < full or records[-1] - records[0] >= len(records):
+        if dump.counters and dump.logs and all(log.stage[-1] != Stage.RETIRED for log in dump.logs):
+            if not all(_visible(dump, group) for group in dump.counters):
+                yield rank
             continue
-        first = next(log for log in dump.logs if log.record[0] == records[0])
-        if first.stage[0] != Stage.UNFINISHED:
+        first = min(dump.logs, key=lambda log: log.record[0], default=None)
+        if first is None or first.record[0] == 0 or dump.entries < full or first.stage[0] != Stage.UNFINISHED:
             continue
-        fits = [
-            dump.counters[log.group].completed + 1 >= log.seq[0]
-            for log in dump.logs
-            if log.group in dump.counters and not log.p2p
-        ]
-        if not fits or not all(fits):
+        last = max(log.record[-1] for log in dump.logs)
+        if last - first.record[0] < dump.entries:
             yield rank
+
+
+def _visible(dump: RankDump, group: str) -> bool:
+    """Whether the first work of a group that is not completed, by its counters, is among the entries.
+
+    Counters of a group with both collectives and messages mix two numberings and say nothing here.
+    """
+    row = dump.counters[group]
+    logs = [log for log in dump.logs if log.group == group]
+    if row.enqueued <= row.completed or len(logs) > 1:
+        return True
+    return bool(logs) and logs[0].seq[0] <= row.completed + 1
 
 
 def _number(name: str) -> int:
@@ -215,7 +224,7 @@ def _teams(dumps: dict[GlobalRank, RankDump]) -> Iterator[Team]:
     desc: dict[str, str] = {}
     mine: dict[str, dict[tuple[GlobalRank, ...], list[GlobalRank]]] = {}
     with_p2p = {log.group for d in dumps.values() for log in d.logs if log.p2p}
-    active_only = not any(Stage.COMPLETED in log.stage for d in dumps.values() for log in d.logs)
+    active_only = all(d.active_only or not d.entries for d in dumps.values())
     for rank, dump in dumps.items():
         known = {g.name: g for g in dump.groups if g.name and (not g.ranks or rank in g.ranks)}
         whole = next((g.ranks for g in dump.groups if not g.name and rank in g.ranks), ())
@@ -269,7 +278,7 @@ def _lane(rank: GlobalRank, dump: RankDump, group: str, *, use_counters: bool) -
     counters = dump.counters.get(group) if use_counters else None
     if counters is not None and counters.enqueued >= 0:
         high = counters.enqueued if high is None else max(high, counters.enqueued)
-    if high is None and dump.first_record == 0 and dump.entries > 0 and not dump.active_only and not dump.counters:
+    if high is None and _whole_history(dump):
         high = 0  # the whole history is there, and nothing of this group is in it
     begin = None if log is None else first_open(log)
     opened = None if begin is None or log is None else log.seq[begin]
@@ -284,18 +293,17 @@ def _lane(rank: GlobalRank, dump: RankDump, group: str, *, use_counters: bool) -
     return Lane(rank=rank, dump=dump, log=log, high=high, done=done, open=opened, states=states)
 
 
-def first_open(log: GroupLog) -> int | None:
-    """Index of the first unfinished entry; None where there is none.
+def _whole_history(dump: RankDump) -> bool:
+    """Whether everything that a process ever issued is in its dump: nothing overwritten, left out or reset."""
+    if dump.active_only or dump.counters or dump.first_record != 0 or not dump.entries:
+        return False
+    return all(log.seq[0] <= 1 for log in dump.logs)
 
-    The parts of a coalesced call have no state of their own; its closing entry has.
-    """
+
+def first_open(log: GroupLog) -> int | None:
+    """Index of the first unfinished entry; None where there is none."""
     at = log.stage.find(Stage.UNFINISHED)
-    while at >= 0:
-        run = range(bisect_left(log.seq, log.seq[at]), bisect_right(log.seq, log.seq[at]))
-        if log.p2p or _stage_of(log, run) != Stage.COMPLETED:
-            return at
-        at = log.stage.find(Stage.UNFINISHED, run.stop)
-    return None
+    return None if at < 0 else at
 
 
 def _stage_of(log: GroupLog, run: Sequence[int]) -> int:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from firstfault.analysis.state.recorder.lanes import Recorded, Spot, Team
 from firstfault.model.evidence import GlobalRank
-from firstfault.model.recorder import GroupLog, Stage
+from firstfault.model.recorder import Stage
 from firstfault.model.words import Word
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def matches(team: Team, recorded: Recorded) -> Iterator[Half]:
         log = recorded.messages(rank, team)
         if log is None:
             continue
-        for at in _open(log):
+        for at in (i for i, stage in enumerate(log.stage) if stage == Stage.UNFINISHED):
             spot = Spot(recorded.dumps[rank], log, at)
             if spot.call.peer is not None and spot.call.peer < len(team.members) and spot.call.op in OTHER:
                 opened.setdefault((rank, team.members[spot.call.peer], spot.call.op), []).append(spot)
@@ -81,15 +81,3 @@ def _may_have_ended(team: Team, recorded: Recorded, lone: Spot, rank: GlobalRank
             # The last one that ended: issued after the open one, it may well be its other half.
             return log.created[at] >= lone.created
     return False
-
-
-def _open(log: GroupLog) -> Iterator[int]:
-    """Indexes of unfinished sends and receives; parts of a batch are as finished as the entry that closes it."""
-    at = log.stage.find(Stage.UNFINISHED)
-    while at >= 0:
-        closed = at
-        while closed + 1 < len(log.seq) and log.seq[closed + 1] == log.seq[at]:
-            closed += 1
-        if log.stage[closed] != Stage.COMPLETED:
-            yield from range(at, closed + 1)
-        at = log.stage.find(Stage.UNFINISHED, closed + 1)
