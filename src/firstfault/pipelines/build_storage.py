@@ -9,6 +9,7 @@ from firstfault.analysis.state.storage import changes, flags, stats_event
 from firstfault.analysis.state.storage_faults import Kind, troubles
 from firstfault.model.diagnosis import Storage, StorageClock, StorageCounter, StorageDaemon, StorageEvent
 from firstfault.model.evidence import When
+from firstfault.model.lazy import lazy
 from firstfault.pipelines.times import time_of
 
 if TYPE_CHECKING:
@@ -26,8 +27,10 @@ COUNTERS = 200
 """Rows of counters at most; failures first."""
 BEFORE, AFTER = 1800.0, 300.0
 """Seconds around the moment at which the job stood still for which counters are compared."""
-WANTED = ("getbatch.", "get.n", "lru.evict.n", "stream.")
-"""Beginnings of counters that are shown beside those of failures."""
+WANTED = lazy(
+    r"(?:err\..*|get(?:batch)?(?:\.obj|\.file)?\.n|getbatch\.\w+\.ns|lru\.evict\.n|stream\.\w+\.n|(?:aws|gcp|azure|oci|ht)\.get\.n)$"
+)
+"""Counters that are shown: failures, reads, waits, evictions, streams, reads from the backend."""
 
 
 def storage_section(conclusion: Conclusion, cite: Callable[[Event], Evidence | None]) -> Storage | None:
@@ -123,10 +126,8 @@ def _counters(state: StorageState, cite: Callable[[Event], Evidence | None]) -> 
         return []
     rows = []
     for number, daemon in enumerate(state.daemons):
-        for change in changes(daemon, state.stop - BEFORE, state.stop + AFTER):
-            failing = change.name.startswith("err.")
-            if failing or change.name.startswith(WANTED):
-                rows.append((not failing, number, change))
+        found_here = changes(daemon, state.stop - BEFORE, state.stop + AFTER)
+        rows.extend((not c.name.startswith("err."), number, c) for c in found_here if WANTED.match(c.name))
     rows.sort(key=lambda row: (row[0], row[1], row[2].name))
     found = []
     for _, number, change in sorted(rows[:COUNTERS], key=lambda row: (row[1], row[0], row[2].name)):
