@@ -1,12 +1,12 @@
 """Which daemon was the origin: faults before load, named before loud, and nobody where nothing tells."""
 
 import pytest
-
-from firstfault.analysis.questions.storage_chain import origin, _active
-from firstfault.analysis.state.storage_faults import Kind, troubles
-from firstfault.model.storage import DaemonRole, DiskLine
-from firstfault.model.evidence import Span
 from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state, stats
+
+from firstfault.analysis.questions.storage_chain import _active, origin
+from firstfault.analysis.state.storage_faults import Kind, troubles
+from firstfault.model.evidence import Span
+from firstfault.model.storage import DaemonRole, DiskLine
 
 RELAY = "W moss:749 x-get-batch[k7Qm2xWpL]-s3://asr: remote target abort [t[nodet1]: x-get-batch[k7Qm2xWpL] out-of-bounds index 3]"
 NEWER = 'I moss:311 x-get-batch[k7] aborting: remote target aborted xaction: get-batch[k7] [t[nodet1]: "x-get-batch[k7] out-of-bounds"]'

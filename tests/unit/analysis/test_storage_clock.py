@@ -1,9 +1,9 @@
 """The offset between the daemons' clock and the job's: stated, found by counters, or said to be unknown."""
 
 import pytest
+from tests.unit.analysis.storage_logs import STOP, daemon, piece, reads
 
 from firstfault.analysis.state.storage_clock import JobTimes, join_clocks
-from tests.unit.analysis.storage_logs import STOP, daemon, piece, reads
 
 HOUR = 3600.0
 

@@ -1,7 +1,8 @@
 """Counters, health, restarts and holes of storage daemons."""
 
-from firstfault.analysis.state.storage import changes, counts_up, flags, health
 from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state, stats
+
+from firstfault.analysis.state.storage import changes, counts_up, flags, health
 
 
 def one(*lines, **more):

@@ -9,9 +9,9 @@ from firstfault.model.storage import DaemonRole, Opening
 from firstfault.model.words import SourceKind
 from firstfault.readers import aistore
 from firstfault.readers.aistore import begins, ends, index_source, read_piece
+from firstfault.readers.open import open_inputs
 from firstfault.scan.records import RecordSearch
 from firstfault.signatures.library import load_library
-from firstfault.readers.open import open_inputs
 
 DAY = 86400
 JAN_15 = 1768435200.0  # 2026-01-15T00:00:00Z
