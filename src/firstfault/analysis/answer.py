@@ -46,6 +46,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     steps: tuple[str, ...] = ()
     collect: tuple[str, ...] = ()
     chain: tuple[Link, ...] = ()
+    upstream: tuple[Link, ...] = ()
+    """Links that come before the job's own lines: what happened on the storage side."""
     rivals: tuple[Rival, ...] = ()
     why: str = "it is the earliest line that shows the root cause"
     """By what the trigger was chosen."""

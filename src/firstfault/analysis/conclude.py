@@ -13,10 +13,21 @@ from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.contradiction import contradicted
 from firstfault.analysis.naive import Naive, naive_readings
-from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, mismatch, nan_end, silence, versions
+from firstfault.analysis.questions import (
+    exit_hang,
+    first_fault,
+    good_end,
+    hang,
+    mismatch,
+    nan_end,
+    silence,
+    storage_chain,
+    versions,
+)
 from firstfault.analysis.questions.stacks import with_stacks
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
+from firstfault.analysis.state.storage import StorageState
 
 if TYPE_CHECKING:
     from firstfault.signatures.library import Library
@@ -30,6 +41,8 @@ class Conclusion(Struct, frozen=True, kw_only=True):
     attempts: tuple[tuple[Scene, Answer], ...]
     """All attempts in order, with their answers."""
     naive: tuple[Naive, ...]
+    storage: StorageState | None = None
+    """What the storage daemons' logs tell; None where none were given."""
 
 
 def conclude(seen: Observations, library: Library, attempt: int | Literal["last"] = "last") -> Conclusion:
@@ -72,6 +85,14 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
         return conclusion
     answer = replace(answer, chain=build_chain(conclusion.scene, answer))
     return replace(conclusion, answer=answer, naive=naive_readings(conclusion.scene, answer))
+
+
+def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusion:
+    """The conclusion with the storage side weighed, or asked for where none of its logs were given."""
+    if state is None:
+        return reconsidered(conclusion, storage_chain.without_logs(conclusion.scene, conclusion.answer))
+    judged = reconsidered(conclusion, storage_chain.judge(conclusion.scene, conclusion.answer, state))
+    return replace(judged, storage=state)
 
 
 def ask(scene: Scene) -> Answer:

@@ -36,6 +36,14 @@ _OPTIONS = (
         help="Write the report to FILE instead of stdout.",
     ),
     click.option(
+        "--storage",
+        "storage",
+        multiple=True,
+        type=click.Path(exists=True),
+        metavar="DIR",
+        help="Logs of the storage daemons, where they do not lie inside a PATH; may be given more than once.",
+    ),
+    click.option(
         "--job-state", metavar="STATE", help="How the scheduler says the job ended, such as TIMEOUT or COMPLETED."
     ),
     click.option(
@@ -79,7 +87,7 @@ _OPTIONS = (
         "--lang", type=LanguageValue(), metavar="en", default="en", show_default=True, help="Language of the report."
     ),
 )
-ASKED = ("attempt", "job_state", "exit_code", "assume_zone", "signatures", "engine")
+ASKED = ("attempt", "storage", "job_state", "exit_code", "assume_zone", "signatures", "engine")
 """Options that go to the pipeline."""
 
 

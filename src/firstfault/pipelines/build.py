@@ -29,6 +29,7 @@ from firstfault.model.diagnosis import (
 )
 from firstfault.model.evidence import SourceId
 from firstfault.model.words import Mark, Role, Strength
+from firstfault.pipelines.build_storage import storage_section
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.verdict import verdict_of
 
@@ -97,6 +98,7 @@ class Builder:
             collect_next=_unique((*answer.collect, *self._gaps()))
             if verdict.strength is not Strength.ESTABLISHED
             else [],
+            storage=storage_section(self.conclusion, self.cite.event),
             recommendations=_recommendations(answer),
             verification=self.cite.verification(),
         )

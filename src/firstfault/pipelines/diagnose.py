@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from firstfault.analysis.conclude import conclude, reconsidered
+from firstfault.analysis.conclude import conclude, reconsidered, with_storage
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
 from firstfault.pipelines.build import Builder
@@ -19,6 +19,7 @@ from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.last_words import last_words
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
+from firstfault.pipelines.storage import read_storage, with_storage_paths
 from firstfault.readers.open import open_inputs
 from firstfault.scan.newlines import count_newlines
 from firstfault.scan.progress import progress_bar
@@ -92,7 +93,7 @@ def concluded(
         PipelineError: the attempt asked for is not there.
     """
     library = load_library(options.signatures)
-    with open_inputs(paths, stdin=stdin) as opened:
+    with open_inputs(with_storage_paths(paths, options.storage), stdin=stdin) as opened:
         with _told(opened, options, progress) as tell:
             result = scan(opened, library, executor=options.engine, progress=tell)
         observed = observe(opened, result, library, options)
@@ -113,6 +114,7 @@ def concluded(
         conclusion = reconsidered(conclusion, heeded(conclusion.scene, conclusion.answer))
         if options.attempt == "all":
             conclusion = replace(conclusion, attempts=tuple((s, heeded(s, a)) for s, a in conclusion.attempts))
+        conclusion = with_storage(conclusion, read_storage(opened, conclusion.scene, library, options))
         conclusion, same = cited_again(conclusion, opened.store, opened.sources)
         yield Concluded(conclusion, Verifier(opened.store, decode=_decode, count=_newlines, read_again=same))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.i18n import messages
 from firstfault.model.words import ActionKind
-from firstfault.report import phrases
+from firstfault.report import phrases, storage
 from firstfault.report.neutral import neutral, shorten
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ class _Page:
         self._who()
         self._chain()
         self._evidence()
+        self._store()
         self._doubts()
         self._todo()
         self._foot()
@@ -206,6 +207,12 @@ class _Page:
         rows = self.room.quoted
         quoted = wrap(shorten(neutral(line.text).strip(), max(rows - 1, 1) * room - 2), room)[:rows]
         self.lines += ["    " + part for part in quoted]
+
+    def _store(self) -> None:
+        held = self.d.storage
+        if held is not None and self.d.verdict.failed:
+            self.lines.append("")
+            self.row(self.say["label.store"], [storage.clock(held, self.say)])
 
     def _doubts(self) -> None:
         self.lines.append("")

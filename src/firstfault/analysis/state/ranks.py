@@ -156,7 +156,7 @@ class Roster:
         A launcher gives the processes of one machine consecutive ranks, in the order of their local ranks.
         """
         parts = folder.split("/")
-        hosts = {_short(p) for p in parts[:-2]}
+        hosts = {short_host(p) for p in parts[:-2]}
         offsets = {int(r) - int(local) for (h, local), rs in self._by_local.items() if h in hosts for r in rs}
         return GlobalRank(next(iter(offsets)) + int(parts[-1])) if len(offsets) == 1 else None
 
@@ -219,7 +219,7 @@ class Roster:
         pid = who.pid if who.pid is not None else _integer(fields, "pid")
         if pid is None:
             return None
-        here = None if host is None else _only(self._by_pid.get((_short(host), pid)))
+        here = None if host is None else _only(self._by_pid.get((short_host(host), pid)))
         return self._rank_of_pid(who.host, pid) if here is None else here
 
     def _rank_of_pid(self, host: str | None, pid: int) -> GlobalRank | None:
