@@ -1,0 +1,90 @@
+"""Holds the diagnosis of a simulated storage incident against its truth.
+
+The rules are those of `judge.py`; added are the names of one daemon (host, id) and what only storage incidents can be
+asked. It neither simulates nor decides what is right.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
+
+import checks
+from firstfault.pipelines.diagnose import diagnose
+from firstfault.pipelines.options import DiagnoseOptions
+from judge import Judgement, judge, read_expected
+
+from .scenario import GUILTY, build
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.model.diagnosis import Diagnosis, Evidence
+
+    from .scenario import Spec
+
+
+class Held(NamedTuple):
+    """One incident with its truth and what was said about it."""
+
+    spec: Spec
+    truth: dict[str, Any]
+    diagnosis: Diagnosis
+    judgement: Judgement
+
+    def problems(self) -> dict[str, str]:
+        """What is wrong, by check; empty where all is right."""
+        found = {name: check(self.judgement) for name, check in checks.CHECKS.items()}
+        found["daemon_line"] = self._daemon_line()
+        found["asks"] = self._asks()
+        return {name: problem for name, problem in found.items() if problem}
+
+    def _daemon_line(self) -> str:
+        """Whether a line of the daemons that belongs to the fault is shown as such."""
+        lines = [step["line"] for step in self.truth["chain"]]
+        if self.spec.kind not in GUILTY or not lines:
+            return ""
+        shown = [evidence for link in self.diagnosis.chain for evidence in link.evidence]
+        if self.diagnosis.verdict.trigger is not None:
+            shown.append(self.diagnosis.verdict.trigger)
+        if any(_same(line, evidence) for line in lines for evidence in shown):
+            return ""
+        return "no line of the daemons that belongs to the fault stands in the chain"
+
+    def _asks(self) -> str:
+        """Whether the daemons' logs are asked for where they are missing."""
+        if self.spec.kind not in ("no_daemon_logs", "origin_missing"):
+            return ""
+        steps = " ".join([*self.diagnosis.verdict.action.steps, *self.diagnosis.collect_next])
+        return "" if re.search(r"ais log|AIStore", steps) else "nobody is asked for the logs of the daemons"
+
+
+def _same(line: dict[str, Any], evidence: Evidence) -> bool:
+    name = line.get("member", line["file"]).rsplit("/", 1)[-1]
+    return line["must_contain"] in evidence.text or (name in evidence.file and evidence.line == line["line"])
+
+
+def hold(spec: Spec, folder: Path) -> Held:
+    """Simulate, diagnose and judge one incident in an empty folder."""
+    truth = build(spec, folder)
+    storage = (str(folder / "storage"),) if (folder / "storage").is_dir() else ()
+    diagnosis = diagnose([folder / "logs"], DiagnoseOptions(storage=storage))
+    called = _called(diagnosis, truth)
+    return Held(spec, truth, diagnosis, judge(called, read_expected(truth)))
+
+
+def _called(diagnosis: Diagnosis, truth: dict[str, Any]) -> Diagnosis:
+    """The diagnosis with every daemon under the name that the truth has for it: host and id are one daemon."""
+    names = {alias: name for name, aliases in truth["aliases"].items() for alias in aliases}
+    culprits = diagnosis.verdict.culprits
+    renamed = replace(
+        culprits, storage_nodes=_renamed(culprits.storage_nodes, names), hosts=_renamed(culprits.hosts, names)
+    )
+    return replace(diagnosis, verdict=replace(diagnosis.verdict, culprits=renamed))
+
+
+def _renamed(values: Iterable[str], names: dict[str, str]) -> list[str]:
+    return sorted({names.get(value, value) for value in values})
