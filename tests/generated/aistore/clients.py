@@ -58,6 +58,19 @@ def idle_reset(sdk: str, path: str) -> str:
     )
 
 
+def _with_traceback(line: str, error: str) -> str:
+    """A resumed read of the clients 1.15 to 1.23, which show the error although it is not fatal."""
+    return "\n".join(
+        (
+            line,
+            "Traceback (most recent call last):",
+            f'  File "{SITE}/aistore/sdk/obj/obj_file/object_file.py", line 133, in read',
+            "    chunk = next(self._iterable)",
+            f"requests.exceptions.ConnectionError: {error}",
+        )
+    )
+
+
 def short_batch(rng: random.Random, *, fallback: bool, host: str) -> Said:
     """A batch that ends early: a crash of the loader, or from the spring of 2026 on a fallback that fails as well."""
     if not fallback:
@@ -137,7 +150,7 @@ def broken_read(sdk: str, rng: random.Random, *, host: str, timeout: bool) -> Sa
         elif version < (1, 15):
             text = f"{{time}} WARNING: Chunked encoding error ({why}), retrying {number}/5"
         else:
-            text = f"{{time}} WARNING: Error while reading '{path}', retrying {number}/5"
+            text = _with_traceback(f"{{time}} WARNING: Error while reading '{path}', retrying {number}/5", why)
         before.append((-7.0 + number, text))
     before.append((-0.2, f"{{time}} ERROR: Error while reading object at '{path}': {last}. Closing file."))
     cause = (

@@ -139,7 +139,7 @@ class Node:
             hot = self._hot(at, now)
             if at - marker > 3600:
                 marker = at
-                moment = self.zone.local(at)
+                moment = self.zone.local(at + self.journal.skew)
                 self.say(
                     at - 0.0004, "I", self.dialect.marker, f"{moment:%d %b %y %H:%M} {self.zone.name} ============="
                 )

@@ -455,7 +455,7 @@ FAULTS: dict[str, Callable[[Cluster, Node, float, random.Random], Fault]] = {
     "proxy_lost": proxy_lost,
 }
 
-EFFECTS = frozenset({"joined", "ready", "lost0", "elected", "disabled"})
+EFFECTS = frozenset({"joined", "ready", "elected", "disabled"})
 """Marks of lines that follow from the fault and are no evidence of where it began."""
 
 SINCE = {"late_abort": (3, 31), "slow_sender": (4, 1), "rejected": (4, 1), "rebalanced": (4, 7)}

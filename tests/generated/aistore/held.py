@@ -6,8 +6,8 @@ asked. It neither simulates nor decides what is right.
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from .scenario import GUILTY, build
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from firstfault.model.diagnosis import Diagnosis, Evidence
 
@@ -38,9 +39,16 @@ class Held(NamedTuple):
     def problems(self) -> dict[str, str]:
         """What is wrong, by check; empty where all is right."""
         found = {name: check(self.judgement) for name, check in checks.CHECKS.items()}
+        found["first_failed"] = self._first_failed()
         found["daemon_line"] = self._daemon_line()
         found["asks"] = self._asks()
         return {name: problem for name, problem in found.items() if problem}
+
+    def _first_failed(self) -> str:
+        if self.judgement.first_failed is not False:
+            return ""
+        got, wanted = sorted(self.diagnosis.verdict.first_failed.ranks), self.truth["first_failed_ranks"]
+        return f"ranks {got} are said to have failed first, it was {wanted}"
 
     def _daemon_line(self) -> str:
         """Whether a line of the daemons that belongs to the fault is shown as such."""
@@ -72,18 +80,29 @@ def hold(spec: Spec, folder: Path) -> Held:
     truth = build(spec, folder)
     storage = (str(folder / "storage"),) if (folder / "storage").is_dir() else ()
     diagnosis = diagnose([folder / "logs"], DiagnoseOptions(storage=storage))
-    called = _called(diagnosis, truth)
-    return Held(spec, truth, diagnosis, judge(called, read_expected(truth)))
+    expected = read_expected(truth)
+    lines = tuple(dataclasses.replace(line, file=_shown(line.file)) for line in expected.trigger)
+    judgement = judge(_called(diagnosis, truth), dataclasses.replace(expected, trigger=lines))
+    return Held(spec, truth, diagnosis, judgement)
+
+
+def _shown(file: str) -> str:
+    """A file of the truth as a diagnosis of the folder `logs` shows it."""
+    return file.removeprefix("logs/")
 
 
 def _called(diagnosis: Diagnosis, truth: dict[str, Any]) -> Diagnosis:
     """The diagnosis with every daemon under the name that the truth has for it: host and id are one daemon."""
     names = {alias: name for name, aliases in truth["aliases"].items() for alias in aliases}
     culprits = diagnosis.verdict.culprits
+    trigger = diagnosis.verdict.trigger
+    if trigger is not None:
+        # With the store's logs apart, both folders stand in front of the names.
+        trigger = replace(trigger, file=_shown(trigger.file))
     renamed = replace(
         culprits, storage_nodes=_renamed(culprits.storage_nodes, names), hosts=_renamed(culprits.hosts, names)
     )
-    return replace(diagnosis, verdict=replace(diagnosis.verdict, culprits=renamed))
+    return replace(diagnosis, verdict=replace(diagnosis.verdict, culprits=renamed, trigger=trigger))
 
 
 def _renamed(values: Iterable[str], names: dict[str, str]) -> list[str]:

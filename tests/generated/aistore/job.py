@@ -60,6 +60,8 @@ class Job:
     start: float
     rng: random.Random
     sdk: str
+    by_host: bool = False
+    """Whether files are called by host, not by the number of the node."""
     timed: bool = True
     """Whether any line but those of the watchdog tells the time."""
     entries: dict[int, list[Entry]] = field(default_factory=dict)
@@ -116,9 +118,9 @@ class Job:
 
     def raises(self, rank: int, at: float, said: Said, *, loader: bool, mark: str = "client") -> None:
         """One rank meets an error and ends with a traceback."""
-        for after, text in said.before:
+        for number, (after, text) in enumerate(said.before):
             line = text.replace("{time}", self.clock(at + after))
-            self.put(self.node(rank), at + after, line)
+            self.put(self.node(rank), at + after, line, f"{mark}{number}")
         head = ["Traceback (most recent call last):", *BEFORE_ERROR]
         name = said.error.split(":", 1)[0]
         short = name.rsplit(".", 1)[-1]
@@ -226,7 +228,7 @@ class Job:
         """The files and where the marked lines stand."""
         files, marks = {}, {}
         for node in range(len(self.hosts)):
-            name, number, texts = f"error-{self.id}-{node}.out", 0, []
+            name, number, texts = f"error-{self.id}-{self.hosts[node] if self.by_host else node}.out", 0, []
             for entry in sorted(self.entries.get(node, ()), key=lambda item: item.at):
                 lines = entry.text.split("\n")
                 if entry.mark:

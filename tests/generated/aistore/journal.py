@@ -71,6 +71,8 @@ class Journal:
     title: str
     """Second line of a rotated file."""
     go: str
+    skew: float = 0.0
+    """Seconds by which this daemon's clock is ahead."""
     records: list[Record] = field(default_factory=list)
     lives: list[Life] = field(default_factory=list)
     raw: list[tuple[float, str, str]] = field(default_factory=list)
@@ -95,7 +97,7 @@ class Journal:
         return sorted(mine, key=lambda record: record.at)
 
     def line(self, record: Record) -> str:
-        stamp = self.zone.local(record.at).strftime("%H:%M:%S.%f")
+        stamp = self.zone.local(record.at + self.skew).strftime("%H:%M:%S.%f")
         place = f"{record.place} " if record.place else ""
         return f"{record.severity} {stamp} {place}{record.text}\n"
 
@@ -134,7 +136,7 @@ class Journal:
         out.files[name] = "".join(pieces).encode()
 
     def _new(self, at: float, severity: str, *, started: bool) -> tuple[str, str]:
-        local = self.zone.local(at)
+        local = self.zone.local(at + self.skew)
         name = f"{self.role}.{self.short_host}.{severity}.{local:%m%d-%H%M%S}.{self.pid}"
         word = "Started up" if started else "Rotated"
         head = f"{word} at {local:%Y/%m/%d %H:%M:%S}, host {self.short_host}, {self.go} for linux/amd64\n"

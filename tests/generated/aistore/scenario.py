@@ -9,7 +9,7 @@ import calendar
 import json
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import clients, daemons, faults, layouts
 from .job import Job
@@ -17,8 +17,10 @@ from .journal import Zone
 from .versions import ALL, CALENDAR, SDK, Dialect, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
+
+T = TypeVar("T")
 
 GUILTY = tuple(faults.FAULTS)
 INNOCENT = ("busy_far_oom", "busy_near_oom", "restart_before_oom", "busy_keyerror", "busy_fabric", "healthy")
@@ -60,12 +62,17 @@ class Spec:
     seed: int = 1
     apart: bool = False
     """Whether the store's logs stand outside the folder of the job."""
+    tenant: bool = False
+    """Whether others use the store too, before and after: its counters do not stop with the job."""
+    skewed: bool = False
+    """Whether the daemons' clocks differ by seconds."""
 
     @property
     def name(self) -> str:
         worker, store = self.zones
         version = f"{self.version[0]}.{self.version[1]}"
-        tail = "".join(f"-{word}" for word in (self.midnight, "apart" if self.apart else "") if word)
+        flags = (self.midnight, *(word for word in ("apart", "tenant", "skewed") if getattr(self, word)))
+        tail = "".join(f"-{word}" for word in flags if word)
         return f"{self.kind}-{version}-{worker:+d}{store:+d}-{self.layout}-{self.after}{tail}-{self.seed}"
 
     @property
@@ -125,12 +132,14 @@ def plan(spec: Spec) -> Incident:
         start=hit - rng.uniform(2700, 4500),
         rng=rng,
         sdk=SDK[spec.version],
+        by_host=rng.random() < 0.5,
         timed=spec.kind != "no_clock",
     )
     since = job.start - rng.uniform(3300, 4500)
     for node in cluster.nodes:
         node.starts = [since - rng.uniform(86_400, 800_000)]
         node.kept = since + rng.uniform(0, 1500)
+        node.journal.skew = rng.uniform(-3, 3) if spec.skewed else 0.0
     by_batch = spec.kind in ("late_abort", "slow_sender", "rejected", "rebalanced", *INNOCENT, *UNDECIDED)
     return Incident(
         spec=spec,
@@ -174,10 +183,12 @@ def play(incident: Incident) -> None:
     job.run(incident.stops, resets=0 if incident.spec.version < (3, 31) else incident.rng.randint(2, 9))
     for node in incident.cluster.nodes:
         node.settle()
+    others = 0.4 if incident.spec.tenant else 0.0
     for node in incident.cluster.nodes:
 
         def busy(at: float, node: daemons.Node = node) -> float:
-            return 1.0 if job.start + 45 <= at < incident.stops and node.alive(at) else 0.0
+            own = 1.0 if job.start + 45 <= at < incident.stops else 0.0
+            return own + others if node.alive(at) else 0.0
 
         node.run(incident.until, busy, incident.batches)
 
@@ -290,23 +301,37 @@ def build(spec: Spec, folder: Path) -> dict[str, Any]:
 
 
 def matrix(*, large: bool) -> Iterable[Spec]:
-    """The incidents to judge: kinds and versions crossed, the rest drawn; `large` crosses all of them, six times."""
+    """The incidents to judge: kinds and versions crossed, the rest dealt out evenly; `large` crosses all, six times."""
+    zones, layout = _deal("zones", ZONES), _deal("layout", layouts.ALL)
+    pods = _deal("pods", [name for name in layouts.ALL if name.startswith("pods")])
+    after, midnight = _deal("after", ("hang", "kill")), _deal("midnight", ("", "store", "workers"))
+    apart, tenant = (_deal(word, (False, False, False, True)) for word in ("apart", "tenant"))
+    skewed = _deal("skewed", (False, False, True))
     for version in ALL:
         for kind in KINDS:
             for seed in range(1, 7 if large else 2):
-                draw = random.Random(f"{version} {kind} {seed}").choice
-                spec = Spec(
+                spec = Spec(kind=kind, version=version, layout="pods_time")
+                if not spec.possible or not (large or _chosen(version, kind)):
+                    continue
+                yield Spec(
                     kind=kind,
                     version=version,
-                    zones=draw(ZONES),
-                    layout=draw([name for name in layouts.ALL if kind != "panic" or name.startswith("pods")]),
-                    after=draw(("hang", "kill")) if kind not in ("no_clock", "busy_fabric") else "hang",
-                    midnight=draw(("", "store", "workers")),
+                    zones=next(zones),
+                    layout=next(pods if kind == "panic" else layout),
+                    after="hang" if kind in ("no_clock", "busy_fabric") else next(after),
+                    midnight=next(midnight),
                     seed=seed,
-                    apart=draw((False, False, False, True)),
+                    apart=next(apart),
+                    tenant=next(tenant),
+                    skewed=next(skewed),
                 )
-                if spec.possible and (large or _chosen(version, kind)):
-                    yield spec
+
+
+def _deal(name: str, values: Sequence[T]) -> Iterator[T]:
+    """The values in an order without pattern, each as often as any other."""
+    rng = random.Random(name)
+    while True:
+        yield from rng.sample(values, len(values))
 
 
 def _chosen(version: Version, kind: str) -> bool:

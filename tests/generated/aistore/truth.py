@@ -131,7 +131,11 @@ def _canonical(node: Node, incident: Incident) -> str:
 
 def _worker_line(marks: dict[str, Found]) -> list[dict[str, Any]]:
     return [
-        {"file": f"logs/{found.file}", "line": found.line, "must_contain": found.text[:120].split("{", 1)[0].strip()}
+        {
+            "file": f"logs/{found.file}",
+            "line": found.line,
+            "must_contain": found.text.split("]: ", 1)[-1][:100].split("{", 1)[0].strip(),
+        }
         for found in marks.values()
     ]
 
