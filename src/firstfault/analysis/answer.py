@@ -53,4 +53,6 @@ class Answer(Struct, frozen=True, kw_only=True):
     steps: tuple[str, ...] = ()
     collect: tuple[str, ...] = ()
     chain: tuple[Link, ...] = ()
+    upstream: tuple[Link, ...] = ()
+    """Links that come before the job's own lines: what happened on the storage side."""
     rivals: tuple[Rival, ...] = ()

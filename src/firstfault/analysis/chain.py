@@ -27,7 +27,10 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
         return ()
     links: list[Link] = []
     used: set[tuple[int, int]] = set()
-    if answer.trigger is not None:
+    for link in answer.upstream:
+        links.append(link)
+        used.update((e.span.source, e.span.line) for e in link.events)
+    if answer.trigger is not None and not answer.upstream:
         what = (
             answer.summary
             if answer.question in {"hang", "nan_end"}

@@ -11,11 +11,12 @@ from firstfault.analysis.answer import Answer
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.naive import Naive, naive_readings
-from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, mismatch, nan_end, silence
+from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, mismatch, nan_end, silence, storage_chain
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
 
 if TYPE_CHECKING:
+    from firstfault.analysis.state.storage import StorageState
     from firstfault.signatures.library import Library
 
 
@@ -27,6 +28,8 @@ class Conclusion(Struct, frozen=True, kw_only=True):
     attempts: tuple[tuple[Scene, Answer], ...]
     """All attempts in order, with their answers."""
     naive: tuple[Naive, ...]
+    storage: StorageState | None = None
+    """What the storage daemons' logs tell; None where none were given."""
 
 
 def conclude(seen: Observations, library: Library, attempt: int | Literal["last"] = "last") -> Conclusion:
@@ -69,6 +72,12 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
         return conclusion
     answer = replace(answer, chain=build_chain(conclusion.scene, answer))
     return replace(conclusion, answer=answer, naive=naive_readings(conclusion.scene, answer))
+
+
+def with_storage(conclusion: Conclusion, state: StorageState) -> Conclusion:
+    """The conclusion with the storage side weighed."""
+    judged = reconsidered(conclusion, storage_chain.judge(conclusion.scene, conclusion.answer, state))
+    return replace(judged, storage=state)
 
 
 def ask(scene: Scene) -> Answer:

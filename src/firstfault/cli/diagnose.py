@@ -45,6 +45,14 @@ readable, 3 not decidable from what was given.""",
     help="Write the report to FILE instead of stdout.",
 )
 @click.option(
+    "--storage",
+    "storage",
+    multiple=True,
+    type=click.Path(exists=True),
+    metavar="DIR",
+    help="Logs of the storage daemons, where they do not lie inside a PATH; may be given more than once.",
+)
+@click.option(
     "--attempt",
     type=AttemptValue(),
     metavar="N|last|all",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
-from firstfault.analysis.conclude import conclude, reconsidered
+from firstfault.analysis.conclude import conclude, reconsidered, with_storage
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
 from firstfault.pipelines.build import Builder
@@ -16,6 +16,7 @@ from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.last_words import last_words
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
+from firstfault.pipelines.storage import read_storage, with_storage_paths
 from firstfault.readers.open import open_inputs
 from firstfault.scan.newlines import count_newlines
 from firstfault.scan.progress import progress_bar
@@ -55,7 +56,7 @@ def diagnose(
     """
     options = options or DiagnoseOptions()
     library = load_library(options.signatures)
-    with open_inputs(paths, stdin=stdin) as opened:
+    with open_inputs(with_storage_paths(paths, options.storage), stdin=stdin) as opened:
         with _told(opened, options, progress) as tell:
             result = scan(opened, library, executor=options.engine, progress=tell)
         observed = observe(opened, result, library, options)
@@ -70,6 +71,9 @@ def diagnose(
         if ranks:
             said = last_words(conclusion.scene, ranks, opened.store, observed.profiles, observed.clocks)
             conclusion = reconsidered(conclusion, heed(conclusion.answer, said))
+        store = read_storage(opened, conclusion.scene, library, options)
+        if store is not None:
+            conclusion = with_storage(conclusion, store)
         verifier = Verifier(opened.store, decode=_decode, count=_newlines)
         return Builder(conclusion, verifier).build()
 

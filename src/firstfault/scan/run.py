@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 MUCH = 48 << 20
 """Bytes from which on several processes are worth their start."""
 _UNSCANNED = {
+    SourceKind.AISTORE,
     SourceKind.BINARY,
     SourceKind.CONFIG,
     SourceKind.EMPTY,

@@ -1,0 +1,238 @@
+"""Did the store bring about what the job suffered, and which daemon was the origin?
+
+Asked after the job's own lines have been judged: only where they show a read that failed or stood still can the store be the
+cause. A busy store beside any other fault stays innocent, however loud it is. Daemons are ordered by time, on one clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from firstfault.analysis import storage_words as words
+from firstfault.analysis.answer import Answer, Named
+from firstfault.analysis.questions.storage_symptom import Symptom, symptom
+from firstfault.analysis.state.storage import changes
+from firstfault.analysis.state.storage_faults import ONCE, Kind, Trouble, abort_origin, peers_of, troubles
+from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.analysis.scene import Scene
+    from firstfault.analysis.state.storage import StorageState
+
+BATCH_BEFORE = 1200.0
+"""Seconds before the job stood still in which a failed batch can be its reason: clients repeat for up to eleven minutes."""
+BATCH_AFTER = 90.0
+FAULT_BEFORE = 900.0
+"""The same for a daemon that died, restarted or was removed."""
+LASTING = 1800.0
+"""The same for a disk that fails or a file system that is full: they go on."""
+LOAD_BEFORE = 600.0
+"""Seconds within which load must still have been reported."""
+CHRONIC = 5400.0
+"""Seconds: load that had lasted longer than this before anything failed is the daemon's habit as much as the reason."""
+ERRORS = ("err.getbatch.n", "err.soft.getbatch.n", "err.gfn.getbatch.n", "err.io.get.n", "err.io.n", "err.fshc.n")
+"""Counters of failures that come from the store's own side."""
+
+
+class Origin(NamedTuple):
+    """Where on the store's side it began."""
+
+    trouble: Trouble
+    """The earliest trouble of the origin: the root."""
+    batch: Trouble | None
+    """The failed batch in which it came to light."""
+    named: bool
+    """Whether lines of other daemons, or the daemon's own failed batch, name it."""
+    alone: bool
+    """Whether no other daemon had a trouble of that kind."""
+
+
+def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
+    """The answer with the store's part in it; the same answer where it has none."""
+    seen = symptom(scene, answer)
+    if seen is None:
+        return answer
+    if state.stop is None:
+        return replace(answer, collect=(*answer.collect, *words.ask_for_zone(state)))
+    active = _active(state, troubles(state), state.stop)
+    found = origin(state, active)
+    if found is None:
+        return _nothing(scene, answer, state, seen)
+    if seen is not Symptom.READ and not _enough(found, seen):
+        return replace(answer, rivals=(*answer.rivals, words.rival(found.trouble)))
+    return _answer(scene, answer, state, found, active, seen)
+
+
+def _active(state: StorageState, listed: Sequence[Trouble], stop: float) -> list[Trouble]:
+    """Troubles that were there when the job stood still, cut off at that moment."""
+    batches = [b for t in listed if t.kind is Kind.BATCH and (b := _within(t, stop - BATCH_BEFORE, stop + BATCH_AFTER))]
+    # A batch that failed fixes the moment better than the job, which may stand still only minutes later.
+    moment = min((b.first.at for b in batches), default=stop)
+    kept = list(batches)
+    for trouble in listed:
+        if trouble.kind is Kind.ECHO:
+            near = _within(trouble, moment - BATCH_BEFORE, stop + BATCH_AFTER)
+            if near is not None:
+                kept.append(near)
+        elif trouble.kind in {Kind.FAULT, Kind.LOAD}:
+            before = trouble.until(moment + 1.0 if batches else stop + BATCH_AFTER)
+            if before is not None and before.last.at >= moment - _reach(before):
+                kept.append(before)
+    return sorted(kept, key=lambda t: (t.first.at, t.signature, t.node))
+
+
+def _within(trouble: Trouble, low: float, high: float) -> Trouble | None:
+    kept = tuple(m for m in trouble.moments if low <= m.at <= high)
+    return trouble._replace(moments=kept) if kept else None
+
+
+def _reach(trouble: Trouble) -> float:
+    if trouble.kind is Kind.LOAD:
+        return LOAD_BEFORE
+    return FAULT_BEFORE if trouble.signature in ONCE else LASTING
+
+
+def origin(state: StorageState, active: Sequence[Trouble]) -> Origin | None:
+    """The daemon at which it began; None where the store shows nothing, or nothing that one daemon has alone."""
+    batches = [t for t in active if t.kind is Kind.BATCH]
+    blamed = _blamed(batches)
+    faults = [t for t in active if t.kind is Kind.FAULT]
+    loads = [t for t in active if t.kind is Kind.LOAD]
+    fault = _first_fault(faults, blamed)
+    if fault is not None:
+        root = _earliest_of(fault.node, [*faults, *loads])
+        return Origin(root, _batch_of(batches, blamed), named=fault.node == blamed, alone=len({f.node for f in faults}) == 1)
+    if blamed is not None:
+        own = [t for t in loads if t.node == blamed]
+        batch = _batch_of(batches, blamed)
+        waits = batch is not None and batch.signature == "aistore.batch_entry_missing"
+        others = {t.node for t in loads}
+        if not own and waits and len(others) == 1:
+            # It waited for entries of others, and one of them alone was at its limit.
+            root = _earliest_of(next(iter(others)), loads)
+            return Origin(root, batch, named=False, alone=True)
+        if own:
+            return Origin(_earliest_of(blamed, loads), batch, named=True, alone=others == {blamed})
+        if batch is not None:
+            return Origin(batch, batch, named=True, alone=True)
+    if loads and len({t.node for t in loads}) == 1:
+        return Origin(_earliest_of(loads[0].node, loads), batches[0] if batches else None, named=False, alone=True)
+    return None
+
+
+def _blamed(batches: Sequence[Trouble]) -> str | None:
+    """The target at which batches failed: as relayed aborts name it, else as senders are complained of, else its own lines."""
+    relayed = Counter(name for t in batches if (name := abort_origin(t)) is not None)
+    if relayed:
+        top = max(relayed.values())
+        names = sorted(n for n, v in relayed.items() if v == top)
+        if len(names) == 1:
+            return names[0]
+        # Two aborts: the one that was relayed first.
+        first = min((t for t in batches if abort_origin(t) in names), key=lambda t: t.first.at)
+        return abort_origin(first)
+    own = [t for t in batches if t.signature in {"aistore.out_of_bounds", "aistore.batch_aborted"}]
+    if own:
+        return min(own, key=lambda t: (t.first.at, t.node)).node
+    senders = Counter(n for t in batches for n in peers_of(t))
+    if senders:
+        name, votes = max(senders.items(), key=lambda pair: (pair[1], pair[0]))
+        return name if votes * 2 > sum(senders.values()) else None
+    nodes = sorted({t.node for t in batches})
+    return nodes[0] if len(nodes) == 1 else None
+
+
+def _first_fault(faults: Sequence[Trouble], blamed: str | None) -> Trouble | None:
+    """The fault that came first; one at the target that is blamed comes before those elsewhere."""
+    own = [t for t in faults if t.node == blamed]
+    return min(own or faults, key=lambda t: (t.first.at, t.node), default=None)
+
+
+def _earliest_of(node: str, listed: Sequence[Trouble]) -> Trouble:
+    return min((t for t in listed if t.node == node), key=lambda t: (t.first.at, t.signature))
+
+
+def _batch_of(batches: Sequence[Trouble], blamed: str | None) -> Trouble | None:
+    """The failed batch to show: the blamed target's own line, else the first that names it."""
+    own = [t for t in batches if t.node == blamed]
+    return min(own or batches, key=lambda t: (t.first.at, t.signature), default=None)
+
+
+def _enough(found: Origin, seen: Symptom) -> bool:
+    """Whether the store's lines suffice where the job itself shows no read that failed."""
+    if seen is Symptom.READING:
+        return found.trouble.kind is Kind.FAULT or found.batch is not None
+    return found.batch is not None and found.named
+
+
+def _strength(found: Origin, state: StorageState, seen: Symptom) -> tuple[Strength, Strength]:
+    """How sure the category is, and how sure the daemon."""
+    if seen is Symptom.WAIT:
+        return Strength.POSSIBLE, Strength.POSSIBLE
+    here = found.trouble.daemon is not None
+    if found.batch is not None and found.named:
+        who = Strength.SUPPORTED if here else Strength.POSSIBLE
+        return (Strength.ESTABLISHED if seen is Symptom.READ else Strength.SUPPORTED), who
+    if found.trouble.kind is Kind.FAULT and found.alone:
+        return Strength.SUPPORTED, Strength.SUPPORTED if here else Strength.POSSIBLE
+    return Strength.SUPPORTED, Strength.POSSIBLE
+
+
+def _answer(
+    scene: Scene, answer: Answer, state: StorageState, found: Origin, active: Sequence[Trouble], seen: Symptom
+) -> Answer:
+    strength, who = _strength(found, state, seen)
+    if scene.complete.missing_files and strength is Strength.ESTABLISHED:
+        strength = Strength.SUPPORTED
+    root = found.trouble
+    victims = answer.first_failed if answer.first_failed.ranks else answer.culprits
+    trigger = root.first.event if root.daemon is not None or answer.trigger is None else answer.trigger
+    batch = () if found.batch is None else (found.batch.first.event,)
+    spec = scene.case.library.by_id.get(root.signature)
+    return replace(
+        answer,
+        question="storage_chain",
+        category=Category.STORAGE_IO,
+        strength=strength,
+        summary=words.summary(scene, answer, state, found),
+        trigger=trigger,
+        proof=(root.first.event, *batch, *answer.proof),
+        culprits=Named(storage_nodes=(root.shown,), strength=who),
+        first_failed=replace(victims, strength=victims.strength.at_most(Strength.SUPPORTED)) if victims.ranks else Named(),
+        classes=replace(
+            answer.classes,
+            domain=Domain.HARDWARE if root.signature == "aistore.disk_fault" else Domain.DATA,
+            layer=Layer.STORAGE,
+            scope=Scope.EXTERNAL,
+        ),
+        action=ActionKind.COLLECT_MORE if who is Strength.POSSIBLE else ActionKind.FIX_AND_RERUN,
+        exclude_hosts=(),
+        steps=words.steps(found, () if spec is None else tuple(spec.advice), answer),
+        collect=(*words.missing_daemons(state, found), *answer.collect),
+        upstream=words.links(state, found, active),
+        rivals=tuple(r for r in answer.rivals if r.category is not Category.STORAGE_IO),
+    )
+
+
+def _nothing(scene: Scene, answer: Answer, state: StorageState, seen: Symptom) -> Answer:
+    """The job shows a failed read and the daemons that were given show no reason."""
+    if seen is not Symptom.READ:
+        return answer
+    moved = _failures(state)
+    return replace(answer, collect=(*words.silent_store(state, moved), *answer.collect))
+
+
+def _failures(state: StorageState) -> dict[str, int]:
+    """Daemons whose counters of failures rose when the job stood still."""
+    assert state.stop is not None
+    found = {}
+    for daemon in state.daemons:
+        rose = sum(c.delta for c in changes(daemon, state.stop - 600, state.stop + 300) if c.name in ERRORS)
+        if rose:
+            found[daemon.daemon.shown] = rose
+    return found

@@ -1,0 +1,85 @@
+"""Does what the job itself shows look like a read that failed or stood still? Only then can the object store be the cause."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from firstfault.model.words import Category
+
+if TYPE_CHECKING:
+    from firstfault.analysis.answer import Answer
+    from firstfault.analysis.scene import Scene
+    from firstfault.analysis.suspects import Suspect
+
+CLIENT = frozenset(
+    {
+        "aistore.batch_loader",
+        "aistore.batch_archive",
+        "aistore.read_failed",
+        "aistore.rejected",
+        "aistore.status",
+        "data.worker_storage_exception",
+        "storage.http_failed",
+    }
+)
+"""Lines by which a client of the store, or the loader around it, gives up."""
+MAYBE = frozenset(
+    {
+        "data.archive_damaged",
+        "data.generator_stop",
+        "data.loader_timeout",
+        "data.webdataset_pipe",
+        "data.audio_decode",
+        "data.worker_exception",
+        "storage.s3_unreachable",
+        "storage.s3_client_error",
+        "storage.s3_throttled",
+    }
+)
+"""Lines that a store can bring about, and much else too."""
+REFUSALS = frozenset({"400", "401", "403", "404"})
+"""HTTP answers that say that the request was wrong, not that the store was ill."""
+
+
+class Symptom(Enum):
+    """How the job shows that it depends on the store."""
+
+    READ = "read"
+    """A client of the store gave up."""
+    READING = "reading"
+    """A rank was late while it read, or its loader raised something that a cut answer can bring about."""
+    WAIT = "wait"
+    """Ranks waited and nothing says for what."""
+
+
+def symptom(scene: Scene, answer: Answer) -> Symptom | None:
+    """How the store could come into it; None where the job's own first fault is another."""
+    if answer.failed is not True:
+        return None
+    if answer.question == "first_fault":
+        root = _root(scene, answer)
+        if root is None:
+            return None
+        if root.nature.key.split("#")[0] in CLIENT:
+            return None if root.first.fields.get("status") in REFUSALS else Symptom.READ
+        if root.nature.key in MAYBE:
+            return Symptom.READING
+        inside = root.first.exception is not None and root.first.exception.in_worker
+        return Symptom.READING if inside and answer.category in {Category.DATA, Category.STORAGE_IO} else None
+    if answer.category is Category.DATA_LOADING_STALL:
+        return Symptom.READING
+    if answer.question in {"hang", "exits", "peers", "effects"} and answer.category is Category.UNKNOWN:
+        return Symptom.WAIT
+    return None
+
+
+def _root(scene: Scene, answer: Answer) -> Suspect | None:
+    """The suspect on which an answer rests."""
+    proof = {(e.span, e.signature) for e in answer.proof}
+    named = [s for s in (*scene.suspects, *scene.weak) if (s.first.span, s.first.signature) in proof]
+    trigger = answer.trigger
+    if trigger is None:
+        return named[0] if named else None
+    own = [s for s in named if (s.first.span, s.first.signature) == (trigger.span, trigger.signature)]
+    return (own or named or [None])[0]

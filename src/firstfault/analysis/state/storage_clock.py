@@ -1,0 +1,272 @@
+"""How the clock of the storage daemons lies to that of the job: stated by lines, else by where the counters stop, else unknown.
+
+A pure fold over counters and the job's own times. An offset is a multiple of a quarter of an hour, since zones are; what is
+less is resolution and skew. Two candidates that fit alike leave it unknown: a wrong hour would place every fault wrongly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from msgspec import Struct
+
+from firstfault.analysis.order import exact
+from firstfault.model.storage import DaemonRole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event, When
+    from firstfault.model.storage import LogPiece, StatsLine
+
+QUARTER = 900
+BATCHES = ("getbatch.n", "getbatch.obj.n", "getbatch.file.n")
+"""Counters that move where a job reads by get-batch, which plain reads do not count."""
+READS = ("get.n",)
+BUSY = 0.1
+"""Share of the usual rate from which on a daemon is at work for the job."""
+FALLING = 0.6
+"""Share of the usual rate below which the last line of a log, after which nothing tells, shows that the work ended in it."""
+QUIET = 1200.0
+"""Seconds of rest that make the end of work, and not a pause."""
+SLACK = 120.0
+"""Seconds between the moment at which a job stands still and the last read of its loaders, either way."""
+WEST, EAST = -12 * 3600, 14 * 3600
+"""The zones of the world, in seconds east of UTC."""
+
+
+class JobTimes(Struct, frozen=True, kw_only=True):
+    """When the job ran, on its own clock."""
+
+    utc: bool
+    """Whether its stamps state their zone: then times are seconds of UTC."""
+    zone: str | None = None
+    """The zone that they state."""
+    start: float | None = None
+    stop: float | None = None
+    """When it stood still: the start of the stuck collective, else the first failure, else the last sign of life."""
+    stop_event: Event | None = None
+    """The line by which that is known."""
+    end: float | None = None
+    """The last time of its logs."""
+
+
+class ClockJoin(Struct, frozen=True, kw_only=True):
+    """The offset between the two clocks, with its proof."""
+
+    offset: float | None
+    """Seconds to add to a moment on the store's clock to have it on the job's; None where unknown."""
+    how: Literal["stated", "counters", "unknown"]
+    utc: bool = False
+    """Whether the store's clock is known to be that of UTC."""
+    counter: str = ""
+    stops: tuple[tuple[str, StatsLine], ...] = ()
+    """Daemon and the last line of counters that still moved."""
+    daemons: int = 0
+    """Daemons whose counters moved at all."""
+    why: str = ""
+    """Why it is unknown."""
+
+
+def job_times(scene: Scene) -> JobTimes:
+    """When an attempt ran and stood still, on the clock on which most of its lines are."""
+    whens = [e.when for e in scene.events] + [p.when for p in scene.case.seen.progress]
+    whens = [w for w in whens if w.known and w.dated and w.yeared]
+    stated = sum(1 for w in whens if w.zone is not None)
+    utc = stated * 2 > len(whens)
+    on = [w for w in whens if (w.zone is not None) == utc and exact(w)]
+    if not on:
+        return JobTimes(utc=utc)
+    zones = Counter(w.zone for w in on)
+    stop, event = _stop(scene, utc=utc)
+    ends = [w.latest for w in on if w.latest is not None]
+    return JobTimes(
+        utc=utc,
+        zone=max(zones, key=lambda z: (zones[z], str(z))),
+        start=min(w.earliest for w in on if w.earliest is not None),
+        stop=stop if stop is not None else max(ends),
+        stop_event=event,
+        end=max(ends),
+    )
+
+
+def _on(when: When, *, utc: bool) -> bool:
+    return when.known and when.dated and when.yeared and (when.zone is not None) == utc
+
+
+def _stop(scene: Scene, *, utc: bool) -> tuple[float | None, Event | None]:
+    hang = scene.hang
+    if hang is not None and hang.began is not None and _on(hang.first.when, utc=utc):
+        return hang.began, hang.first
+    failed = [s.first for s in scene.suspects] + list(scene.deaths)
+    timed = [e for e in failed if _on(e.when, utc=utc) and exact(e.when)]
+    if timed:
+        event = min(timed, key=lambda e: (e.when.earliest or 0.0, e.span))
+        return event.when.earliest, event
+    if hang is not None and hang.detected is not None and _on(hang.first.when, utc=utc):
+        return hang.detected, hang.first
+    last = [p.when.latest for p in scene.case.seen.progress if _on(p.when, utc=utc) and exact(p.when)]
+    ended = [e for e in (*scene.effects, *scene.teardown) if _on(e.when, utc=utc) and exact(e.when)]
+    if ended:
+        event = min(ended, key=lambda e: (e.when.earliest or 0.0, e.span))
+        return event.when.earliest, event
+    return max((w for w in last if w is not None), default=None), None
+
+
+def store_zone(pieces: Iterable[LogPiece]) -> int | None:
+    """Seconds east of UTC that the daemons' clocks show, where lines state it for some and none states another."""
+    zones = {p.zone for p in pieces if p.zone is not None}
+    return zones.pop() if len(zones) == 1 else None
+
+
+def on_store_clock(piece: LogPiece, at: float, common: int | None) -> float:
+    """A moment of a daemon's wall clock on the clock of the store: that of UTC where the zone is known."""
+    zone = piece.zone if piece.zone is not None else common
+    return at if zone is None else at - zone
+
+
+def join_clocks(pieces: Sequence[LogPiece], job: JobTimes) -> ClockJoin:
+    """The offset from the store's clock to the job's.
+
+    Args:
+        pieces: what was read of the daemons, with counters of as long a time as zones can differ by.
+        job: when the job ran.
+    """
+    common = store_zone(pieces)
+    known = common is not None or bool(pieces) and all(p.zone is not None for p in pieces)
+    if known and job.utc:
+        return ClockJoin(offset=0.0, how="stated", utc=True)
+    if job.stop is None:
+        return ClockJoin(offset=None, how="unknown", utc=known, why="no line of the job has a full time stamp")
+    named = () if known else _named(pieces)
+    series = _series(pieces, common)
+    keys = _moving(series)
+    if keys is None:
+        why = "no counter of the daemons moved in the time that was read"
+        return ClockJoin(offset=None, how="unknown", utc=known, why=why)
+    stops = {name: found for name, lines in series.items() if (found := _stops(lines, keys))}
+    return _vote(stops, job, keys[0], known=known, named=named, active=len(_active(series, keys)))
+
+
+def _named(pieces: Sequence[LogPiece]) -> tuple[int, ...]:
+    """The zones that an ambiguous abbreviation leaves, common to all."""
+    sets = [set(p.zones) for p in pieces if p.zones]
+    return tuple(sorted(set.intersection(*sets))) if sets else ()
+
+
+_Series = dict[str, list[tuple[float, "StatsLine"]]]
+
+
+def _series(pieces: Sequence[LogPiece], common: int | None) -> _Series:
+    by_daemon: dict[str, dict[tuple[float, str], tuple[float, StatsLine]]] = {}
+    for piece in pieces:
+        if piece.daemon.role is DaemonRole.PROXY:
+            continue
+        own = by_daemon.setdefault(piece.daemon.node or piece.daemon.name, {})
+        for line in piece.stats:
+            at = on_store_clock(piece, line.at, common)
+            own.setdefault((at, repr(sorted(line.counters.items()))), (at, line))
+    return {name: [own[k] for k in sorted(own)] for name, own in sorted(by_daemon.items())}
+
+
+def _moving(series: _Series) -> tuple[str, ...] | None:
+    for keys in (BATCHES, READS):
+        if _active(series, keys):
+            return keys
+    return None
+
+
+def _active(series: _Series, keys: tuple[str, ...]) -> list[str]:
+    return [name for name, lines in series.items() if any(r > 0 for _, _, r, _ in _rates(lines, keys))]
+
+
+def _rates(
+    lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...]
+) -> list[tuple[float, float, float, StatsLine]]:
+    """Start, end, moves in a second, and the later line, for each two lines that follow one another."""
+    found = []
+    for (a, before), (b, after) in pairwise(lines):
+        if b <= a:
+            continue
+        moved = max(after.counters.get(k, 0) - before.counters.get(k, 0) for k in keys)
+        if moved < 0:
+            # Counters begin at zero again after a restart or a reset.
+            moved = max(after.counters.get(k, 0) for k in keys)
+        found.append((a, b, moved / (b - a), after))
+    return found
+
+
+class _Stop(NamedTuple):
+    """The end of a time of work."""
+
+    low: float
+    high: float
+    line: StatsLine
+
+
+def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...]) -> list[_Stop]:
+    rates = _rates(lines, keys)
+    moving = [r for _, _, r, _ in rates if r > 0]
+    if not moving:
+        return []
+    usual = median(moving)
+    found = []
+    for i, (start, end, rate, line) in enumerate(rates):
+        if rate < BUSY * usual:
+            continue
+        later = [(a, b, r) for a, b, r, _ in rates[i + 1 :] if a < end + QUIET]
+        if any(r >= BUSY * usual and b - a <= QUIET for a, b, r in later):
+            continue
+        if not later and rate >= FALLING * usual:
+            # Nothing comes after: the logs may simply have been fetched then.
+            continue
+        wide = end - start > QUIET
+        # After a pause in which nothing was printed, the work lies in the end of the interval.
+        found.append(_Stop(end - QUIET if wide else start, end + 0.15 * min(end - start, QUIET), line))
+    return found
+
+
+def _vote(
+    stops: dict[str, list[_Stop]],
+    job: JobTimes,
+    counter: str,
+    *,
+    known: bool,
+    named: tuple[int, ...],
+    active: int,
+) -> ClockJoin:
+    """The offset at which the work of most daemons ended when the job stood still."""
+    assert job.stop is not None
+    reach = (WEST, EAST) if known or job.utc else (WEST - EAST, EAST - WEST)
+    votes: dict[int, dict[str, _Stop]] = {}
+    for name, found in stops.items():
+        for stop in found:
+            first = job.stop - stop.high - SLACK
+            last = job.stop - stop.low + SLACK
+            steps = range(int(-(-first // QUARTER)), int(last // QUARTER) + 1)
+            for step in steps:
+                offset = step * QUARTER
+                inside = reach[0] <= (-offset if job.utc and not known else offset) <= reach[1]
+                if inside and (not named or not job.utc or -offset in named):
+                    votes.setdefault(offset, {}).setdefault(name, stop)
+    unknown = ClockJoin(offset=None, how="unknown", utc=known, counter=counter, daemons=active)
+    if not votes:
+        return ClockJoin(**{**_fields(unknown), "why": "the counters of no daemon stop when the job did, in any zone"})
+    order = sorted(votes, key=lambda o: (-len(votes[o]), abs(o), o))
+    best = order[0]
+    second = len(votes[order[1]]) if len(order) > 1 else 0
+    if len(votes[best]) * 2 < active or second * 2 > len(votes[best]):
+        why = "several zones fit alike" if second * 2 > len(votes[best]) else "most daemons do not stop when the job did"
+        return ClockJoin(**{**_fields(unknown), "why": why})
+    proof = tuple((name, stop.line) for name, stop in sorted(votes[best].items()))
+    return ClockJoin(
+        offset=float(best), how="counters", utc=known, counter=counter, stops=proof, daemons=active
+    )
+
+
+def _fields(join: ClockJoin) -> dict[str, object]:
+    return {name: getattr(join, name) for name in join.__struct_fields__}

@@ -1,0 +1,195 @@
+"""Troubles of the storage daemons as runs of lines: what each daemon suffered, from when to when, and how lines name others.
+
+It sorts lines by what they can be (a fault, load, a failed batch, an echo of one) and draws no conclusion about the job.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from firstfault.analysis.state.storage import Moment, health, stats_event
+from firstfault.model.lazy import lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from firstfault.analysis.state.storage import DaemonState, StorageState
+
+
+class Kind(Enum):
+    """What a trouble can be in a chain."""
+
+    FAULT = "fault"
+    """A process, disk, file system or membership failed."""
+    LOAD = "load"
+    """A resource is at its limit."""
+    BATCH = "batch"
+    """A batch failed or was refused here."""
+    ECHO = "echo"
+    """It follows from a failed batch, or from a client that went away."""
+
+
+KINDS: dict[str, Kind] = {
+    "aistore.panic": Kind.FAULT,
+    "aistore.daemon_fatal": Kind.FAULT,
+    "aistore.started": Kind.FAULT,
+    "aistore.stopping": Kind.FAULT,
+    "aistore.member_removed": Kind.FAULT,
+    "aistore.disk_fault": Kind.FAULT,
+    "aistore.out_of_space": Kind.FAULT,
+    "aistore.memory_critical": Kind.LOAD,
+    "aistore.disk_critical": Kind.LOAD,
+    "aistore.cpu_critical": Kind.LOAD,
+    "aistore.out_of_bounds": Kind.BATCH,
+    "aistore.batch_aborted": Kind.BATCH,
+    "aistore.batch_entry_missing": Kind.BATCH,
+    "aistore.batch_failed": Kind.BATCH,
+    "aistore.rejected": Kind.BATCH,
+    "aistore.stream_ended": Kind.ECHO,
+    "aistore.not_found": Kind.ECHO,
+    "aistore.client_gone": Kind.ECHO,
+}
+GAP = 1800.0
+"""Seconds without a line after which a trouble that goes on is a new one."""
+ONCE = frozenset({"aistore.panic", "aistore.daemon_fatal", "aistore.started", "aistore.stopping", "aistore.member_removed"})
+"""Troubles of one moment."""
+_FLAG_FAULTS = {
+    "disk fault": "aistore.disk_fault", "out of space": "aistore.out_of_space",
+    "a disk out of space": "aistore.out_of_space", "out of memory": "aistore.memory_critical",
+}  # fmt: skip
+_FROM = lazy(r"failed to receive \S+ from t\[(\w+)\]|shared-dm\[(\w+)(?:<=|=>)(\w+)\]")
+_OUTER = lazy(r"remote target abort \[t\[(\w+)\]")
+
+
+class Trouble(NamedTuple):
+    """One run of lines of one kind at one daemon."""
+
+    daemon: DaemonState | None
+    """The daemon that has the trouble; None where none of its logs are here."""
+    node: str
+    """Its node id or name."""
+    signature: str
+    kind: Kind
+    moments: tuple[Moment, ...]
+
+    @property
+    def first(self) -> Moment:
+        """The earliest line."""
+        return self.moments[0]
+
+    @property
+    def last(self) -> Moment:
+        """The latest line."""
+        return self.moments[-1]
+
+    @property
+    def shown(self) -> str:
+        """The daemon's name, else its node id."""
+        return f"t[{self.node}]" if self.daemon is None else self.daemon.daemon.shown
+
+    @property
+    def full(self) -> str:
+        """Name and node id."""
+        return f"t[{self.node}]" if self.daemon is None else self.daemon.daemon.full
+
+    def until(self, moment: float) -> Trouble | None:
+        """The part of a run up to a moment; None where it begins later."""
+        kept = tuple(m for m in self.moments if m.at <= moment)
+        return self._replace(moments=kept) if kept else None
+
+
+def troubles(state: StorageState) -> list[Trouble]:
+    """All troubles in the time that was read, by their first line."""
+    found: list[Trouble] = []
+    for daemon in state.daemons:
+        runs: dict[str, list[Moment]] = {}
+        for moment in daemon.lines:
+            signature = moment.event.signature
+            if signature == "aistore.member_removed":
+                found.append(_removed(state, daemon, moment))
+            elif signature in KINDS and signature != "aistore.started":
+                runs.setdefault(signature, []).append(moment)
+        for moment, signature in _flagged(state, daemon):
+            runs.setdefault(signature, []).append(moment)
+        for signature, moments in runs.items():
+            found.extend(_runs(daemon, signature, sorted(moments, key=lambda m: m.at)))
+        found.extend(_restarted(state, daemon))
+    return sorted(found, key=lambda t: (t.first.at, t.signature, t.node))
+
+
+def _runs(daemon: DaemonState, signature: str, moments: Sequence[Moment]) -> Iterable[Trouble]:
+    run: list[Moment] = []
+    for moment in moments:
+        if run and moment.at - run[-1].at > GAP:
+            yield _trouble(daemon, signature, run)
+            run = []
+        run.append(moment)
+    if run:
+        yield _trouble(daemon, signature, run)
+
+
+def _trouble(daemon: DaemonState, signature: str, moments: Iterable[Moment]) -> Trouble:
+    return Trouble(daemon, name_of(daemon), signature, KINDS[signature], tuple(moments))
+
+
+def name_of(daemon: DaemonState) -> str:
+    """Node id of a daemon, else its name."""
+    return daemon.daemon.node or daemon.daemon.name
+
+
+def _removed(state: StorageState, by: DaemonState, moment: Moment) -> Trouble:
+    """A node that was taken out of the map: the trouble is its own, whoever says it."""
+    node = moment.event.fields.get("name", "")
+    of = state.named(node) if node else by
+    return Trouble(of, node or name_of(by), "aistore.member_removed", Kind.FAULT, (moment,))
+
+
+def _restarted(state: StorageState, daemon: DaemonState) -> Iterable[Trouble]:
+    if state.window is None:
+        return
+    low, high = state.window
+    starts = [(r.at, r.event, r.last_seen) for r in daemon.restarts]
+    # Where no file begins with it, as in a pod's output, the start-up lines tell.
+    starts += [(m.at, m.event, None) for m in daemon.lines if m.event.signature == "aistore.started"]
+    seen: list[float] = []
+    for at, event, last in sorted(starts, key=lambda s: (s[0], s[1].span)):
+        if not low <= at <= high or any(abs(at - other) < 60 for other in seen):
+            continue
+        seen.append(at)
+        # It was gone from its last word on; the new process only shows it.
+        gone = last if last is not None and at - last < GAP else at
+        yield Trouble(daemon, name_of(daemon), "aistore.started", Kind.FAULT, (Moment(min(gone, at), event),))
+
+
+def _flagged(state: StorageState, daemon: DaemonState) -> Iterable[tuple[Moment, str]]:
+    """Alerts that only the node's state flags show."""
+    if state.window is None:
+        return
+    for at, line, names in health(daemon, *state.window):
+        for name in names:
+            signature = _FLAG_FAULTS.get(name)
+            if signature is not None:
+                event = replace(stats_event(daemon, at, line, "state.flags"), signature=signature, fields={"reason": name})
+                yield Moment(at, event), signature
+
+
+def abort_origin(trouble: Trouble) -> str | None:
+    """The target at which an abort that is relayed here began; None where the line names none."""
+    for moment in trouble.moments:
+        found = _OUTER.search(moment.event.text)
+        if found is not None:
+            return found[1]
+    return None
+
+
+def peers_of(trouble: Trouble) -> list[str]:
+    """Node ids of the senders that lines of a daemon complain of."""
+    own = trouble.node
+    named = []
+    for moment in trouble.moments:
+        for found in _FROM.finditer(moment.event.text):
+            named += [n for n in found.groups() if n and n != own]
+    return named

@@ -1,0 +1,221 @@
+"""Sentences, links and steps about the storage side, with every time on both clocks; decides nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.state.storage import disk_event
+from firstfault.analysis.state.storage_faults import Kind, Trouble
+from firstfault.analysis.wording import duration, ranks_text
+from firstfault.model.findings import Link, Rival
+from firstfault.model.storage import DaemonRole
+from firstfault.model.words import Category, Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from firstfault.analysis.answer import Answer
+    from firstfault.analysis.questions.storage_chain import Origin
+    from firstfault.analysis.scene import Scene
+    from firstfault.analysis.state.storage import StorageState
+    from firstfault.model.evidence import Event
+
+SAID = {
+    "aistore.panic": "its process crashed",
+    "aistore.daemon_fatal": "its process gave up",
+    "aistore.started": "its process ended and was started anew",
+    "aistore.stopping": "it was told to stop",
+    "aistore.member_removed": "it did not answer and was taken out of the cluster map",
+    "aistore.disk_fault": "a disk of it failed",
+    "aistore.out_of_space": "it ran out of space",
+    "aistore.memory_critical": "it ran short of memory",
+    "aistore.disk_critical": "its disks were saturated",
+    "aistore.cpu_critical": "its processors were saturated",
+    "aistore.out_of_bounds": "an entry came for a batch that it had given up, and the get-batch job was aborted",
+    "aistore.batch_aborted": "its get-batch job was aborted",
+    "aistore.batch_entry_missing": "entries of a batch did not come in time",
+    "aistore.batch_failed": "a batch failed",
+    "aistore.rejected": "it refused batches",
+    "aistore.stream_ended": "streams between targets broke",
+    "aistore.not_found": "data came for a get-batch job that was gone",
+    "aistore.client_gone": "clients closed their connections",
+}
+"""What befell a daemon, as a clause."""
+SHOWN = 3
+
+
+def clock(moment: float, zone: int | None) -> str:
+    """A time of day with its zone: `05:31:01 UTC`, `11:01:01 +05:30`, `05:31:01` where the zone is unknown."""
+    local = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=moment + (zone or 0))
+    text = local.strftime("%H:%M:%S")
+    if zone is None:
+        return text
+    if zone == 0:
+        return f"{text} UTC"
+    minutes = abs(zone) // 60
+    return f"{text} {'-' if zone < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def both_clocks(state: StorageState, at: float, zone: int | None) -> str:
+    """A moment of the store on the daemon's clock and on the job's."""
+    when = state.job_time(at)
+    if when.earliest is None:
+        return clock(at, zone)
+    return f"{clock(at, zone)} ({_job(state, when.earliest)} on the job's clock)"
+
+
+def _job(state: StorageState, moment: float) -> str:
+    zone = state.job.zone
+    if not state.job.utc or zone is None:
+        return clock(moment, None)
+    if zone == "Z":
+        return clock(moment, 0)
+    sign = -1 if zone[0] == "-" else 1
+    return clock(moment, sign * (int(zone[1:3]) * 3600 + int(zone[4:6]) * 60))
+
+
+def _zone(state: StorageState, trouble: Trouble) -> int | None:
+    if trouble.daemon is not None:
+        return trouble.daemon.zone
+    return 0 if state.clock.utc else None
+
+
+def _side(trouble: Trouble) -> str:
+    if trouble.daemon is not None and trouble.daemon.daemon.role is DaemonRole.PROXY:
+        return "Storage proxy"
+    return "Storage target"
+
+
+def what(state: StorageState, trouble: Trouble) -> str:
+    """One trouble as a sentence without its full stop."""
+    reason = trouble.first.event.fields.get("path", "")
+    detail = f" ({reason})" if reason and trouble.signature == "aistore.disk_fault" else ""
+    return (
+        f"{_side(trouble)} {trouble.full}: {SAID[trouble.signature]}{detail}, "
+        f"{'from' if len(trouble.moments) > 1 and trouble.kind is Kind.LOAD else 'at'} "
+        f"{both_clocks(state, trouble.first.at, _zone(state, trouble))}"
+    )
+
+
+def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) -> str:
+    """The verdict in a few sentences."""
+    parts = [f"{what(state, found.trouble)}."]
+    if found.batch is not None and found.batch.first.event is not found.trouble.first.event:
+        where = "There" if found.batch.node == found.trouble.node else f"At {found.batch.shown}"
+        said = SAID[found.batch.signature]
+        parts.append(f"{where} {said} at {clock(found.batch.first.at, _zone(state, found.batch))}.")
+    failed = answer.first_failed.ranks or answer.culprits.ranks
+    if failed:
+        parts.append(f"{ranks_text(failed).capitalize()} got {'its' if len(failed) == 1 else 'their'} data short or not at all.")
+    hang = scene.hang
+    if hang is not None and hang.waiters:
+        others = [r for r in hang.waiters if r not in set(failed)]
+        if others:
+            wait = f" for {duration(hang.waited_ms)}" if hang.waited_ms is not None else ""
+            parts.append(f"{ranks_text(others).capitalize()} only waited{wait}.")
+    return " ".join(parts)
+
+
+def links(state: StorageState, found: Origin, active: Sequence[Trouble]) -> tuple[Link, ...]:
+    """What happened on the storage side, by time: the root first, then what followed from it."""
+    root = found.trouble
+    shown = [Link(what=what(state, root), why="it is the earliest trouble at the origin", **_lines(_of(root)))]
+    busy = _disks(state, root)
+    if busy:
+        shown.append(Link(what=f"Its disks were busy: {', '.join(sorted({e.text.split()[2].rstrip(':') for e in busy}))}", why="the disk lines show it", **_lines(busy)))
+    for trouble in sorted(active, key=lambda t: (t.first.at, t.node, t.signature)):
+        if trouble.first.event is root.first.event or trouble.last.at < root.first.at:
+            continue
+        if trouble.kind is Kind.LOAD and trouble.node != root.node:
+            continue
+        shown.append(Link(what=what(state, trouble), why=_why(trouble, found), **_lines(_of(trouble))))
+    return tuple(_merged(shown))
+
+
+def _merged(listed: Sequence[Link]) -> Iterable[Link]:
+    """At most eight links: many targets tell the same of one abort."""
+    if len(listed) <= 8:
+        return listed
+    return [*listed[:6], *listed[-2:]]
+
+
+def _why(trouble: Trouble, found: Origin) -> str:
+    if trouble.kind is Kind.BATCH:
+        if trouble.node == found.trouble.node:
+            return "a target in trouble is late with its batches"
+        return "an abort at one target ends the job on all of them"
+    if trouble.kind is Kind.ECHO:
+        return "it follows from the abort or from the client's going, whichever came before it"
+    return "it came after the first trouble"
+
+
+def _of(trouble: Trouble) -> list[Event]:
+    events = [m.event for m in trouble.moments]
+    return events if len(events) <= SHOWN else [*events[: SHOWN - 1], events[-1]]
+
+
+def _lines(events: Sequence[Event]) -> dict[str, object]:
+    return {"events": tuple(events), "spans": tuple(e.span for e in events)}
+
+
+def _disks(state: StorageState, root: Trouble) -> list[Event]:
+    """The busiest disks of the origin before the job stood still."""
+    if root.daemon is None or root.signature not in {"aistore.disk_critical", "aistore.disk_fault"} or state.stop is None:
+        return []
+    near = [(at, d) for at, d in root.daemon.disks if root.first.at - 300 <= at <= state.stop]
+    best: dict[str, tuple[float, object]] = {}
+    for at, disk in near:
+        known = best.get(disk.disk)
+        if known is None or disk.util > known[1].util:  # type: ignore[attr-defined]
+            best[disk.disk] = (at, disk)
+    return [disk_event(root.daemon, at, d) for at, d in list(best.values())[:SHOWN]]  # type: ignore[arg-type]
+
+
+def rival(trouble: Trouble) -> Rival:
+    """The store as another explanation."""
+    return Rival(
+        category=Category.STORAGE_IO,
+        strength=Strength.POSSIBLE,
+        supports=(f"{_side(trouble)} {trouble.full}: {SAID[trouble.signature]} about that time",),
+        against=("no line of the job shows a read that failed",),
+        settled_by=("stacks of the late ranks (py-spy dump): whether they stood in a read",),
+    )
+
+
+def steps(found: Origin, advice: tuple[str, ...], answer: Answer) -> tuple[str, ...]:
+    """What to do, the origin first."""
+    first = f"On {found.trouble.full}: " + (advice[0][:1].lower() + advice[0][1:] if advice else "read its log around that time.")
+    return tuple(dict.fromkeys((first, *advice[1:], *answer.steps)))
+
+
+def missing_daemons(state: StorageState, found: Origin) -> tuple[str, ...]:
+    """Logs that are not there and would tell more."""
+    asked = []
+    if found.trouble.daemon is None:
+        asked.append(f"the logs of storage node {found.trouble.shown}, which the others name: ais log get {found.trouble.node} DIR --all")
+    if state.targets is not None and state.targets > state.target_count:
+        asked.append(f"the logs of the other {state.targets - state.target_count} of {state.targets} targets: ais log get cluster DIR")
+    return tuple(asked)
+
+
+def silent_store(state: StorageState, moved: Mapping[str, int]) -> tuple[str, ...]:
+    """What to say where the daemons that were given show no reason."""
+    asked = []
+    if state.targets is not None and state.targets > state.target_count:
+        asked.append(f"the logs of the other {state.targets - state.target_count} of {state.targets} targets: those given show no fault at that time")
+    uncovered = [d.daemon.shown for d in state.daemons if not d.covers]
+    if uncovered:
+        asked.append(f"logs that reach over the failure, of {', '.join(uncovered[:6])}: ais log get NODE DIR --all")
+    if moved:
+        named = ", ".join(f"{n} ({v})" for n, v in sorted(moved.items()))
+        asked.append(f"a higher log level on the targets whose error counters rose then: {named}")
+    if not asked:
+        asked.append("the client's side of the failed read (network, timeouts): the daemons show no fault at that time")
+    return tuple(asked)
+
+
+def ask_for_zone(state: StorageState) -> tuple[str, ...]:
+    """How to place the daemons' lines on the job's clock."""
+    why = f" ({state.clock.why})" if state.clock.why else ""
+    return (f"the time zone of the job's logs, as --assume-zone ZONE: how the daemons' clock lies to the job's is not known{why}",)

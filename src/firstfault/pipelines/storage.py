@@ -1,0 +1,161 @@
+"""Reads the storage daemons' logs around a failure: indexes every source, joins the clocks, then reads the time that counts.
+
+It wires readers, scan and the fold of the store; it does not judge.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.state.storage import StorageState, fold
+from firstfault.analysis.state.storage_clock import EAST, WEST, ClockJoin, JobTimes, job_times, join_clocks
+from firstfault.model.storage import DaemonRole, LogPiece, StorageLogs
+from firstfault.model.words import SourceKind
+from firstfault.pipelines.share import shared
+from firstfault.readers.aistore import Index, index_source, read_piece
+from firstfault.readers.discover import STDIN
+from firstfault.scan.executors import processors
+from firstfault.scan.newlines import count_newlines
+from firstfault.scan.records import RecordSearch
+from firstfault.scan.run import MUCH
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Source
+    from firstfault.pipelines.options import DiagnoseOptions
+    from firstfault.readers.open import Opened
+    from firstfault.signatures.library import Library
+
+BEFORE = 3 * 3600.0
+"""Seconds before the job stood still in which causes are looked for."""
+AFTER = 600.0
+"""Seconds after its last line."""
+SAMPLED = 8
+"""Daemons whose counters are read over a day to join the clocks."""
+SAMPLED_BYTES = 256 << 20
+
+
+def with_storage_paths(
+    paths: Sequence[str | os.PathLike[str]], storage: Sequence[str]
+) -> list[str | os.PathLike[str]]:
+    """The paths of a command with those of the storage logs; what lies inside one of the others is not read twice."""
+    roots = [os.path.realpath(os.fspath(p)) for p in paths if os.fspath(p) != STDIN]
+    new = [s for s in storage if not any(_inside(os.path.realpath(s), root) for root in roots)]
+    return [*paths, *new]
+
+
+def _inside(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def daemon_sources(sources: Sequence[Source]) -> list[Source]:
+    """The sources that storage daemons wrote."""
+    return [s for s in sources if s.kind is SourceKind.AISTORE]
+
+
+def read_storage(opened: Opened, scene: Scene, library: Library, options: DiagnoseOptions) -> StorageState | None:
+    """What the storage daemons' logs tell about the time of a failure; None where there are none."""
+    sources = daemon_sources(opened.sources)
+    if not sources:
+        return None
+    store = opened.store
+    job = job_times(scene)
+    assumed = job.stop if job.stop is not None else 0.0
+    workers = _workers(opened, sources, options)
+
+    def index(number: int) -> Index | None:
+        try:
+            return index_source(store, sources[number], _newlines, assumed)
+        except OSError:
+            return None
+
+    indexes = [i for i in shared(index, len(sources), workers) if i is not None]
+    clock = _join(opened, indexes, job, assumed)
+    window = _window(job, clock)
+    search = RecordSearch(library.plan, _wanted)
+
+    def piece(number: int) -> list[LogPiece]:
+        found = indexes[number]
+        try:
+            return read_piece(store, found, _local(found, window, indexes), search, assumed)
+        except OSError:
+            return []
+
+    pieces = [p for part in shared(piece, len(indexes), workers) for p in part]
+    targets = [i.targets for i in indexes if i.targets is not None]
+    logs = StorageLogs(pieces=tuple(pieces), targets=max(targets, default=None))
+    return fold(logs, clock, job, window)
+
+
+def _newlines(data: bytes) -> int:
+    return count_newlines(data, 0, len(data))
+
+
+def _wanted(signature: str) -> bool:
+    return signature.startswith("aistore.")
+
+
+def _workers(opened: Opened, sources: Sequence[Source], options: DiagnoseOptions) -> int:
+    much = sum(opened.store.size(s.id) for s in sources) >= MUCH
+    return processors() if much and options.engine != "inline" else 1
+
+
+def _zone(indexes: Sequence[Index]) -> int | None:
+    """The zone that the daemons' clocks show, where some state one and none another."""
+    zones = {i.zones[0] for i in indexes if len(i.zones) == 1}
+    return zones.pop() if len(zones) == 1 else None
+
+
+def _window(job: JobTimes, clock: ClockJoin) -> tuple[float, float] | None:
+    """The time to read, on the store's clock."""
+    if clock.offset is None or job.stop is None:
+        return None
+    last = job.end if job.end is not None else job.stop
+    return job.stop - clock.offset - BEFORE, max(last, job.stop) - clock.offset + AFTER
+
+
+def _local(index: Index, window: tuple[float, float] | None, indexes: Sequence[Index]) -> tuple[float, float] | None:
+    """A time of the store's clock on the wall clock of one daemon."""
+    if window is None:
+        return None
+    zone = index.zones[0] if len(index.zones) == 1 else _zone(indexes)
+    shift = 0 if zone is None else zone
+    return window[0] + shift, window[1] + shift
+
+
+def _join(opened: Opened, indexes: Sequence[Index], job: JobTimes, assumed: float) -> ClockJoin:
+    """Joins the clocks by the counters of some targets over as long a time as zones can differ by."""
+    if job.stop is None:
+        return join_clocks([], job)
+    known = _zone(indexes) is not None
+    reach = (EAST, -WEST) if known or job.utc else (EAST - WEST, EAST - WEST)
+    if known and job.utc:
+        reach = (0, 0)
+    wide = (job.stop - reach[0] - BEFORE, (job.end or job.stop) + reach[1] + AFTER)
+    pieces: list[LogPiece] = []
+    read = 0
+    for found in _sample(indexes):
+        if read > SAMPLED_BYTES:
+            break
+        within = wide if not (known and not job.utc) else _local(found, wide, indexes)
+        try:
+            pieces += read_piece(opened.store, found, within, None, assumed)
+        except OSError:
+            continue
+        read += min(found.size, SAMPLED_BYTES)
+    return join_clocks(pieces, job)
+
+
+def _sample(indexes: Sequence[Index]) -> list[Index]:
+    """All sources of a few targets, evenly chosen."""
+    by_node: dict[str, list[Index]] = {}
+    for found in indexes:
+        if found.identity.daemon.role is not DaemonRole.PROXY and not found.identity.errors_only:
+            daemon = found.identity.daemon
+            by_node.setdefault(daemon.node or daemon.name or found.source.path, []).append(found)
+    names = sorted(by_node)
+    step = max(1, len(names) // SAMPLED)
+    return [i for name in names[::step][:SAMPLED] for i in by_node[name]]

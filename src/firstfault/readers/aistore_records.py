@@ -1,0 +1,338 @@
+"""Records of one stretch of a storage daemon's log with their times: rebuilds dates, splits speakers, picks counters.
+
+It reads bytes that are handed in and opens nothing. Dates come from first lines, hourly marks and the container
+runtime's stamps; a time of day that falls by more than half a day is the next day.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from firstfault.model.evidence import Event, SourceId, Span, When, Who
+from firstfault.model.storage import DaemonLine, DiskLine, StatsLine
+from firstfault.readers.aistore_lines import (
+    DAY,
+    QUARTER,
+    RECORD,
+    Prefix,
+    busy_disks,
+    counters,
+    heads,
+    marks,
+    offsets_of,
+    read_prefix,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from firstfault.model.storage import Daemon
+    from firstfault.readers.aistore_lines import Head, Mark
+
+MOST_TEXT = 4096
+SPAN = 400
+FLOOD = 400
+"""Lines of one signature that are kept from each end of a stretch."""
+
+
+class Known(NamedTuple):
+    """A record of a known meaning."""
+
+    start: int
+    end: int
+    signature: str
+    fields: dict[str, str]
+
+
+class Stretch(NamedTuple):
+    """Some bytes of a source, from the start of a line."""
+
+    source: SourceId
+    data: bytes
+    base: int
+    """Offset of the first byte in the source."""
+    line: int
+    """Newlines before it."""
+    anchor: float | None
+    """A moment on the daemon's wall clock at or before the first record; None where none is known."""
+
+
+class Timed(NamedTuple):
+    """The records of one speaker in one stretch."""
+
+    label: str
+    starts: list[int]
+    times: list[float]
+    zone: int | None
+    """Seconds east of UTC, by the container runtime's stamps."""
+    dated: bool
+
+
+def timed_records(stretch: Stretch, assumed: float) -> list[Timed]:
+    """Records with their times, by speaker.
+
+    Args:
+        stretch: the bytes.
+        assumed: a moment whose day is taken where nothing states one.
+    """
+    data = stretch.data
+    speakers: dict[str, _Speaker] = {}
+    current = _Speaker("", None)
+    first_marks = {m.offset: m for m in marks(data)}
+    pending: list[Head] = heads(data)
+    pending.reverse()
+    for found in RECORD.finditer(data):
+        start = found.start()
+        prefix = _prefix_at(data, start)
+        if prefix is not None and (prefix.label != current.label or not speakers):
+            known = speakers.get(prefix.label)
+            if known is None:
+                known = speakers[prefix.label] = _Speaker(prefix.label, None if speakers else stretch.anchor)
+            current = known
+        elif not speakers:
+            speakers[""] = current = _Speaker("", stretch.anchor)
+        while pending and pending[-1].offset <= start:
+            current.settle(pending.pop().at)
+        tod = int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3]) + int(found[4]) / 1e6
+        current.add(start, tod, None if prefix is None else prefix.utc)
+        mark = _mark_in(first_marks, data, found.end()) if first_marks else None
+        if mark is not None:
+            current.settle_last(mark.at)
+    return [s.done(assumed) for s in speakers.values() if s.starts]
+
+
+def _prefix_at(data: bytes, start: int) -> Prefix | None:
+    """What stands before a record; None for a record that is glued to another."""
+    if start == 0 or data[start - 1] == 0x0A:
+        return Prefix("", None)
+    line = data.rfind(b"\n", 0, start) + 1
+    return read_prefix(data[line:start])
+
+
+def _mark_in(known: dict[int, Mark], data: bytes, at: int) -> Mark | None:
+    """The date mark that a record is, whether or not the name of a Go file stands before it."""
+    if at in known:
+        return known[at]
+    blank = data.find(b" ", at, at + 40)
+    return known.get(blank + 1) if blank >= 0 else None
+
+
+class _Speaker:
+    """Records of one speaker while they are gone through; dates are settled at the end."""
+
+    def __init__(self, label: str, anchor: float | None) -> None:
+        self.label = label
+        self.starts: list[int] = []
+        self.tods: list[float] = []
+        self.days: list[float | None] = []
+        """Day (seconds at its midnight) of each record; None before the first statement."""
+        self._last = anchor
+        self._zones: Counter[int] = Counter()
+
+    def settle(self, at: float) -> None:
+        """A first line states the moment: the next record is not before it."""
+        self._last = at
+
+    def add(self, start: int, tod: float, utc: float | None) -> None:
+        day: float | None = None
+        if utc is not None:
+            shift = round((tod - utc % DAY) / QUARTER) * QUARTER
+            shift = (shift + 12 * 3600) % DAY - 12 * 3600
+            self._zones[shift] += 1
+            day = utc + shift - (utc + shift) % DAY
+        elif self._last is not None:
+            day = self._last - self._last % DAY
+            if day + tod < self._last - DAY / 2:
+                day += DAY
+            elif day + tod > self._last + DAY / 2 and self.starts:
+                # A step back over midnight: the clock was set, or two records were written in the wrong order.
+                day -= DAY
+        self.starts.append(start)
+        self.tods.append(tod)
+        self.days.append(day)
+        if day is not None:
+            self._last = day + tod
+
+    def settle_last(self, at: float) -> None:
+        """The last record states its own date."""
+        tod = self.tods[-1]
+        day = at - at % DAY
+        if day + tod < at - DAY / 2:
+            day += DAY
+        elif day + tod > at + DAY / 2:
+            day -= DAY
+        self.days[-1] = day
+        self._last = day + tod
+
+    def done(self, assumed: float) -> Timed:
+        dated = any(d is not None for d in self.days)
+        if not dated:
+            self._roll(assumed)
+        self._fill_back()
+        times = [(d or 0.0) + t for d, t in zip(self.days, self.tods, strict=True)]
+        zone = max(self._zones, key=lambda z: (self._zones[z], z), default=None)
+        return Timed(self.label, self.starts, times, zone, dated)
+
+    def _roll(self, assumed: float) -> None:
+        """Days from an assumed one for the last record."""
+        self.days[-1] = assumed - assumed % DAY
+
+    def _fill_back(self) -> None:
+        """Days of the records before the first statement, backwards from it."""
+        first = next((i for i, d in enumerate(self.days) if d is not None), None)
+        if first is None:
+            return
+        day = self.days[first] or 0.0
+        for i in range(first - 1, -1, -1):
+            if self.tods[i] > self.tods[i + 1] + DAY / 2:
+                day -= DAY
+            self.days[i] = day
+
+
+class Picked(NamedTuple):
+    """What was taken from one speaker's records."""
+
+    lines: list[DaemonLine]
+    stats: list[StatsLine]
+    disks: list[DiskLine]
+
+
+def pick(
+    stretch: Stretch,
+    timed: Timed,
+    within: tuple[float, float],
+    search: Callable[[bytes], Iterable[Known]] | None,
+    daemon: Daemon,
+    zone: int | None,
+) -> Picked:
+    """Known lines, counters and busy disks of one speaker within a time.
+
+    Args:
+        stretch: the bytes.
+        timed: their records.
+        within: first and last moment, on the daemon's wall clock.
+        search: finds records of a known meaning; None where only counters are wanted.
+        daemon: who speaks.
+        zone: of its clock, where known.
+    """
+    place = _Places(stretch)
+    data, low, high = stretch.data, *within
+    stats = []
+    first = _first_at(timed.times, low)
+    for i in range(first, len(timed.starts)):
+        if not low <= timed.times[i] <= high:
+            continue
+        at = timed.starts[i] + 18
+        if data[at : at + 1] == b"{":
+            read = counters(data, at)
+            if read is not None:
+                span = place.span(timed.starts[i], read[1])
+                text = data[timed.starts[i] : read[1]].decode("ascii", "backslashreplace")
+                stats.append(StatsLine(timed.times[i], read[0], span, text))
+    if search is None:
+        return Picked([], stats, [])
+    disks = []
+    own = set(timed.starts) if timed.label else None
+    for start, end, disk, util in busy_disks(data):
+        moment = timed.times[max(0, bisect_right(timed.starts, start) - 1)]
+        if low <= moment <= high and (own is None or start in own):
+            text = data[start:end].decode("ascii", "backslashreplace")
+            disks.append(DiskLine(moment, disk, util, place.span(start, end), text))
+    lines = _known(place, timed, within, search(data), daemon, zone)
+    return Picked(lines, stats, disks)
+
+
+def _first_at(times: Sequence[float], low: float) -> int:
+    """Where to begin: records are in order of time but for clock steps, so a little before the first that is late enough."""
+    return max(0, bisect_right(times, low) - 200) if times and times[0] <= times[-1] else 0
+
+
+def _known(
+    place: _Places,
+    timed: Timed,
+    within: tuple[float, float],
+    found: Iterable[Known],
+    daemon: Daemon,
+    zone: int | None,
+) -> list[DaemonLine]:
+    own = set(timed.starts) if timed.label else None
+    front: dict[str, list[tuple[Known, float]]] = {}
+    back: dict[str, deque[tuple[Known, float]]] = {}
+    total: Counter[str] = Counter()
+    for known in found:
+        index = bisect_right(timed.starts, known.start) - 1
+        if RECORD.match(place.data, known.start) is None:
+            # A line without a time of its own, as a crash prints: it belongs to the record before.
+            begin = RECORD.search(place.data, known.start, known.end)
+            index = bisect_right(timed.starts, known.start if begin is None else begin.start()) - 1
+        if own is not None and (index < 0 or timed.starts[index] < known.start - MOST_TEXT):
+            continue
+        at = timed.times[max(index, 0)]
+        if not within[0] <= at <= within[1]:
+            continue
+        total[known.signature] += 1
+        kept = front.setdefault(known.signature, [])
+        if len(kept) < FLOOD:
+            kept.append((known, at))
+        else:
+            back.setdefault(known.signature, deque(maxlen=FLOOD)).append((known, at))
+    both = [pair for part in (*front.values(), *back.values()) for pair in part]
+    both.sort(key=lambda pair: (pair[0].start, pair[0].signature))
+    return [DaemonLine(at, place.event(k, at, daemon, zone, timed.dated, total[k.signature])) for k, at in both]
+
+
+class _Places:
+    """Turns positions of one stretch into spans; positions are asked for in rising order as a rule."""
+
+    def __init__(self, stretch: Stretch) -> None:
+        self.data = stretch.data
+        self._stretch = stretch
+        self._counted = 0
+        self._lines = stretch.line
+
+    def span(self, start: int, end: int) -> Span:
+        if start < self._counted:
+            self._counted, self._lines = 0, self._stretch.line
+        self._lines += self.data.count(b"\n", self._counted, start)
+        self._counted = start
+        line_start = self.data.rfind(b"\n", 0, start) + 1
+        s = self._stretch
+        return Span(s.source, s.base + start, max(1, min(end - start, SPAN)), self._lines + 1, start - line_start + 1)
+
+    def event(self, known: Known, at: float, daemon: Daemon, zone: int | None, dated: bool, count: int) -> Event:
+        raw = self.data[known.start : min(known.end, known.start + MOST_TEXT)]
+        return Event(
+            signature=known.signature,
+            span=self.span(known.start, known.end),
+            text=raw.decode("utf-8", "backslashreplace").rstrip("\r\n"),
+            who=Who(host=daemon.name or None, label=daemon.full),
+            when=daemon_time(at, zone, dated=dated),
+            count=count,
+            fields=known.fields,
+        )
+
+
+def daemon_time(at: float, zone: int | None, *, dated: bool) -> When:
+    """A moment of a daemon's wall clock as an interval on its clock, or on that of UTC where its zone is known."""
+    if zone is None or not dated:
+        return When(at, at + 1e-6, None, dated, dated)
+    return When(at - zone, at - zone + 1e-6, zone_name(zone), dated, dated)
+
+
+def zone_name(seconds: int) -> str:
+    """`Z` or an offset such as `+05:30`."""
+    if seconds == 0:
+        return "Z"
+    minutes = abs(seconds) // 60
+    return f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+
+
+def zones_of(found: Iterable[Mark]) -> tuple[tuple[int, ...], str]:
+    """The zones that date marks can mean, and the abbreviation; empty where they say none."""
+    texts = Counter(m.zone for m in found)
+    if not texts:
+        return (), ""
+    text = max(texts, key=lambda t: (texts[t], t))
+    return offsets_of(text), text
