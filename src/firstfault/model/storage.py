@@ -44,16 +44,14 @@ class Daemon(Struct, frozen=True, order=True):
     @property
     def shown(self) -> str:
         """The name by which people know it: its host or pod, else its node id."""
-        if self.name:
-            return self.name
-        letter = "p" if self.role is DaemonRole.PROXY else "t"
-        return f"{letter}[{self.node}]" if self.node else "an unnamed daemon"
+        return self.name or self.node or "an unnamed daemon"
 
     @property
     def full(self) -> str:
         """Name and node id together: `ais-target-3 (t[kWQt8081])`."""
         letter = "p" if self.role is DaemonRole.PROXY else "t"
-        return f"{self.name} ({letter}[{self.node}])" if self.name and self.node else self.shown
+        own = f"{letter}[{self.node}]"
+        return f"{self.name} ({own})" if self.name and self.node else own if self.node else self.shown
 
 
 class Beginning(Struct, frozen=True):

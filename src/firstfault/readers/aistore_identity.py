@@ -24,7 +24,7 @@ _SELF = lazy(
 _ALERT = lazy(rb"\b([\w-]{4,40})\.(?:gmm|smm)\b")
 _ARCHIVE = lazy(r"(?:^|[/!])(?:ais)?(target|proxy)-([\w-]+?)(?:\.tar\.gz|\.tgz|\.tar|\.tar\.zst)?(?=[/!])")
 _FILE = lazy(r"^ais(target|proxy|node)\.(?P<host>.+?)\.(?P<sev>INFO|ERROR|WARNING)\.(?P<when>\d{4}-\d{6})\.\d+")
-_POD_FILE = lazy(r"((?:[\w]+-)*ais-(target|proxy)-\d+)")
+_POD_FILE = lazy(r"((?:[a-z0-9]+-)*(?:target|proxy)-\d+)(?![\w-]*\.(?:tar|tgz))")
 _TARGETS = lazy(rb"Smap v\d+\[[^\]\n]*\][^\]\n]*, t=(\d+)")
 SAMPLE = 64 * 1024
 
@@ -52,9 +52,12 @@ def identify(path: str, head: bytes, label: str = "") -> Identity:
     node = _NODE.search(head)
     version = _VERSION.search(head)
     role, node_id = _self(path, head, node)
-    host = label or _host(name, head, None if file is None else file["host"])
+    host = label or _host(path, head, None if file is None else file["host"])
+    if node_id and not any(c.isdigit() for c in host):
+        # A long host name was cut to its first two parts, which all nodes share.
+        host = ""
     if role is DaemonRole.UNKNOWN:
-        role = _role_of_name(label or name)
+        role = _role_of_name(label or host or name)
     return Identity(
         daemon=Daemon(role, node_id, host),
         version=(node[3] if node else version[1] if version else b"").decode("ascii"),
@@ -94,7 +97,7 @@ def _role_of_name(name: str) -> DaemonRole:
     return DaemonRole.PROXY if "proxy" in name else DaemonRole.UNKNOWN
 
 
-def _host(name: str, head: bytes, in_file: str | None) -> str:
+def _host(path: str, head: bytes, in_file: str | None) -> str:
     pod = _POD.search(head)
     if pod is not None:
         return pod[1].decode("ascii")
@@ -103,8 +106,8 @@ def _host(name: str, head: bytes, in_file: str | None) -> str:
         return first[0].host
     if in_file is not None:
         return in_file
-    named = _POD_FILE.search(name)
-    return "" if named is None else named[1]
+    named = _POD_FILE.findall(path)
+    return named[-1] if named else ""
 
 
 def targets_of(data: bytes) -> int | None:

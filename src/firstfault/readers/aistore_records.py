@@ -14,6 +14,7 @@ from firstfault.model.evidence import Event, SourceId, Span, When, Who
 from firstfault.model.storage import DaemonLine, DiskLine, StatsLine
 from firstfault.readers.aistore_lines import (
     DAY,
+    MOST_PREFIX,
     QUARTER,
     RECORD,
     Prefix,
@@ -257,17 +258,13 @@ def _known(
     daemon: Daemon,
     zone: int | None,
 ) -> list[DaemonLine]:
-    own = set(timed.starts) if timed.label else None
+    own = frozenset(timed.starts) if timed.label else None
     front: dict[str, list[tuple[Known, float]]] = {}
     back: dict[str, deque[tuple[Known, float]]] = {}
     total: Counter[str] = Counter()
     for known in found:
         index = bisect_right(timed.starts, known.start) - 1
-        if RECORD.match(place.data, known.start) is None:
-            # A line without a time of its own, as a crash prints: it belongs to the record before.
-            begin = RECORD.search(place.data, known.start, known.end)
-            index = bisect_right(timed.starts, known.start if begin is None else begin.start()) - 1
-        if own is not None and (index < 0 or timed.starts[index] < known.start - MOST_TEXT):
+        if own is not None and not _says(timed.label, own, place.data, known):
             continue
         at = timed.times[max(index, 0)]
         if not within[0] <= at <= within[1]:
@@ -281,6 +278,13 @@ def _known(
     both = [pair for part in (*front.values(), *back.values()) for pair in part]
     both.sort(key=lambda pair: (pair[0].start, pair[0].signature))
     return [DaemonLine(at, place.event(k, at, daemon, zone, timed.dated, total[k.signature])) for k, at in both]
+
+
+def _says(label: str, own: frozenset[int], data: bytes, known: Known) -> bool:
+    """Whether a known record is one of a speaker; lines without a time, as a crash prints, carry the speaker's name too."""
+    if RECORD.match(data, known.start) is not None:
+        return known.start in own
+    return label.encode() in data[known.start : min(known.end, known.start + MOST_PREFIX)]
 
 
 class _Places:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind
+from firstfault.readers.aistore_lines import read_prefix
 from firstfault.readers.magic import compression_of
 
 HEAD = 64 * 1024
@@ -67,8 +68,12 @@ _CONTROL = bytes(b for b in range(32) if b not in b"\t\n\r\x1b\x08\x0c\x07") + b
 _KERNEL = lazy(rb"(?m)^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |.{0,60}\bkernel: )")
 _DMESG_T = lazy(rb"(?m)^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ")
 _GLOG = lazy(rb"(?m)^[IWE] ?\d\d:\d\d:\d\d\.\d+ ")
-_AISTORE = lazy(rb"\bais(?:node|target|proxy)?\b|\bstats:|\[[tp]\[\w+\]|\b[tp]\[[A-Za-z0-9]+\]")
+_AISTORE = lazy(rb"\bais(?:node|target|proxy)?\b|\bstats:|\[[tp]\[\w+\]|\b[tp]\[[A-Za-z0-9]+\]"
+    rb"|\bkalive\.ns:\d|\bstate\.flags:\d|\b(?:lcache|moss):\d+ |\d\d [A-Z][a-z]{2} \d\d \d\d:\d\d \S+ ={13}")
 _AIS_START = lazy(rb"(?:Started up|Rotated) at \d{4}/\d\d/\d\d ")
+_POD_RECORD = lazy(rb"(?m)^[^\n]{1,200}?[IWE] (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6} ")
+"""A storage daemon's record behind what a container runtime puts before it."""
+_AIS_CRASH = lazy(rb"(?m)^(?:[^\n]{0,120} )?goroutine \d+ \[[^\n]*\]:?")
 _STACK = lazy(
     rb"(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Python v\d|Traceback for thread|"
     rb'    \S.* \(\S+:\d+\)|  File "[^"\n]+", line \d+(?:,)? in |    \(Python\) File |    \(C\) File |    Arguments:|    Locals:|        )'
@@ -162,6 +167,8 @@ def _pickle(head: bytes, tail: bytes) -> Sniffed | None:
 
 def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
+    if start[:1] in {b"{", b"["} and _daemon(head, max(1, head.count(b"\n"))):
+        return Sniffed(SourceKind.AISTORE)
     if start[:1] in {b"{", b"["}:
         found = _json(start, tail, name)
         if found is not None:
@@ -170,7 +177,7 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     lines = max(1, head.count(b"\n"))
     if len(_KERNEL.findall(head)) + len(_DMESG_T.findall(head)) > lines * 0.5:
         return Sniffed(SourceKind.KERNEL)
-    if _AIS_START.match(start) or (len(_GLOG.findall(head)) > lines * 0.5 and _AISTORE.search(head)):
+    if _AIS_START.match(start) or _daemon(head, lines):
         return Sniffed(SourceKind.AISTORE)
     if _SCHEDULER.match(start):
         return Sniffed(SourceKind.SCHEDULER)
@@ -183,6 +190,21 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     if _table(start):
         return Sniffed(SourceKind.METRICS)
     return Sniffed(SourceKind.LOG)
+
+
+def _daemon(head: bytes, lines: int) -> bool:
+    """Whether most lines are records of a storage daemon, bare or as a container runtime gives them."""
+    if not _AISTORE.search(head):
+        return False
+    bare = len(_GLOG.findall(head))
+    if bare > lines * 0.5:
+        return True
+    found = [
+        m for m in _POD_RECORD.findall(head) if read_prefix(m[: -len(b"I 00:00:00.000000 ")]) is not None
+    ]
+    records = bare + len(found)
+    # A crash prints a stack that is longer than what came before it.
+    return records > lines * 0.5 or (records > 2 and _AIS_CRASH.search(head) is not None and b"/aistore/" in head)
 
 
 def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.readers.aistore_lines import RECORD
+from firstfault.readers.aistore_lines import PREFIX, RECORD
 from firstfault.readers.aistore_records import Known
 from firstfault.scan.engines import SHIFT, make_engine
 
@@ -48,7 +48,11 @@ class RecordSearch:
     def _confirmed(self, data: bytes, left: int, right: int, signatures: set[int]) -> Iterator[Known]:
         record = data[left:right]
         stamp = RECORD.match(record)
-        starts = (0,) if stamp is None else (0, stamp.end())
+        if stamp is None:
+            prefix = PREFIX.match(record)
+            starts = (0,) if prefix is None else (0, prefix.end())
+        else:
+            starts = (0, stamp.end())
         matches = {s: m[0] for s in sorted(signatures) if (m := self._plan.confirmer(s).find(record, starts))}
         dropped = {general for s in matches for general in self._plan.drops[s]}
         for signature, match in matches.items():

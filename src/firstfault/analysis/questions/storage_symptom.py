@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Category
 
 if TYPE_CHECKING:
@@ -14,11 +15,6 @@ if TYPE_CHECKING:
 
 CLIENT = frozenset(
     {
-        "aistore.batch_loader",
-        "aistore.batch_archive",
-        "aistore.read_failed",
-        "aistore.rejected",
-        "aistore.status",
         "data.worker_storage_exception",
         "storage.http_failed",
     }
@@ -38,6 +34,7 @@ MAYBE = frozenset(
     }
 )
 """Lines that a store can bring about, and much else too."""
+_ANSWER = lazy(r"STATUS:[45]\d\d, MESSAGE:|/v1/(?:objects|ml|buckets)/")
 REFUSALS = frozenset({"400", "401", "403", "404"})
 """HTTP answers that say that the request was wrong, not that the store was ill."""
 
@@ -61,7 +58,7 @@ def symptom(scene: Scene, answer: Answer) -> Symptom | None:
         root = _root(scene, answer)
         if root is None:
             return None
-        if root.nature.key.split("#")[0] in CLIENT:
+        if root.nature.key.split("#")[0] in CLIENT or _of_client(root):
             return None if root.first.fields.get("status") in REFUSALS else Symptom.READ
         if root.nature.key in MAYBE:
             return Symptom.READING
@@ -72,6 +69,14 @@ def symptom(scene: Scene, answer: Answer) -> Symptom | None:
     if answer.question in {"hang", "exits", "peers", "effects"} and answer.category is Category.UNKNOWN:
         return Symptom.WAIT
     return None
+
+
+def _of_client(root: Suspect) -> bool:
+    """Whether the error is the word of the store's own client, whatever of its text was recognised."""
+    exception = root.first.exception
+    if root.nature.key.startswith("aistore.") or _ANSWER.search(root.first.text) is not None:
+        return True
+    return exception is not None and (exception.kind.startswith(("aistore.", "lhotse.ais.")) or "AIS" in exception.kind)
 
 
 def _root(scene: Scene, answer: Answer) -> Suspect | None:

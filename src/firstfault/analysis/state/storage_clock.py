@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from firstfault.model.storage import LogPiece, StatsLine
 
 QUARTER = 900
+DAY = 86400
 BATCHES = ("getbatch.n", "getbatch.obj.n", "getbatch.file.n")
 """Counters that move where a job reads by get-batch, which plain reads do not count."""
 READS = ("get.n",)
@@ -148,7 +149,8 @@ def join_clocks(pieces: Sequence[LogPiece], job: JobTimes) -> ClockJoin:
     if keys is None:
         why = "no counter of the daemons moved in the time that was read"
         return ClockJoin(offset=None, how="unknown", utc=known, why=why)
-    stops = {name: found for name, lines in series.items() if (found := _stops(lines, keys))}
+    last = _last_words(pieces, common)
+    stops = {name: found for name, lines in series.items() if (found := _stops(lines, keys, last.get(name)))}
     return _vote(stops, job, keys[0], known=known, named=named, active=len(_active(series, keys)))
 
 
@@ -171,6 +173,16 @@ def _series(pieces: Sequence[LogPiece], common: int | None) -> _Series:
             at = on_store_clock(piece, line.at, common)
             own.setdefault((at, repr(sorted(line.counters.items()))), (at, line))
     return {name: [own[k] for k in sorted(own)] for name, own in sorted(by_daemon.items())}
+
+
+def _last_words(pieces: Sequence[LogPiece], common: int | None) -> dict[str, float]:
+    """The last moment of each daemon's logs."""
+    found: dict[str, float] = {}
+    for piece in pieces:
+        if piece.ends is not None:
+            name = piece.daemon.node or piece.daemon.name
+            found[name] = max(found.get(name, piece.ends - DAY), on_store_clock(piece, piece.ends, common))
+    return found
 
 
 def _moving(series: _Series) -> tuple[str, ...] | None:
@@ -208,7 +220,9 @@ class _Stop(NamedTuple):
     line: StatsLine
 
 
-def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...]) -> list[_Stop]:
+def _stops(
+    lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last_word: float | None
+) -> list[_Stop]:
     rates = _rates(lines, keys)
     moving = [r for _, _, r, _ in rates if r > 0]
     if not moving:
@@ -221,8 +235,10 @@ def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...]) -> l
         later = [(a, b, r) for a, b, r, _ in rates[i + 1 :] if a < end + QUIET]
         if any(r >= BUSY * usual and b - a <= QUIET for a, b, r in later):
             continue
-        if not later and rate >= FALLING * usual:
-            # Nothing comes after: the logs may simply have been fetched then.
+        told = last_word is not None and last_word >= end + QUIET
+        if not later and not told and rate >= FALLING * usual:
+            # Nothing at all comes after: the logs may simply have been fetched then. A daemon that is idle prints no
+            # counters, but it prints the hour.
             continue
         wide = end - start > QUIET
         # After a pause in which nothing was printed, the work lies in the end of the interval.

@@ -88,7 +88,7 @@ class Trouble(NamedTuple):
     @property
     def shown(self) -> str:
         """The daemon's name, else its node id."""
-        return f"t[{self.node}]" if self.daemon is None else self.daemon.daemon.shown
+        return self.node if self.daemon is None else self.daemon.daemon.shown
 
     @property
     def full(self) -> str:
