@@ -101,7 +101,7 @@ def _print_scores(rows: Sequence[Row]) -> None:
         groups: dict[str, list[Row]] = defaultdict(list)
         for row in rows:
             groups[key(row.spec)].append(row)
-        print(f"\n{title:20} right  category    who   1st  trigger   line  wrong")
+        print(f"\n{title:20} right  category    who   1st  trigger   line clocks  wrong")
         for name in order or sorted(groups):
             if name in groups:
                 _print_group(name, groups[name])
@@ -117,7 +117,7 @@ def _print_group(name: str, rows: Sequence[Row]) -> None:
     perfect = sum(not row.problems for row in rows)
     print(
         f"{name:20} {perfect}/{len(rows):<4} {right('category'):>8} {right('culprits'):>6} {right('first_failed'):>5} "
-        f"{right('trigger'):>8} {right('daemon_line'):>6} {wrong or '-':>5}"
+        f"{right('trigger'):>8} {right('daemon_line'):>6} {right('clocks'):>6} {wrong or '-':>5}"
     )
 
 

@@ -42,6 +42,7 @@ class Held(NamedTuple):
         found["first_failed"] = self._first_failed()
         found["daemon_line"] = self._daemon_line()
         found["asks"] = self._asks()
+        found["clocks"] = self._clocks()
         return {name: problem for name, problem in found.items() if problem}
 
     def _first_failed(self) -> str:
@@ -62,12 +63,33 @@ class Held(NamedTuple):
             return ""
         return "no line of the daemons that belongs to the fault stands in the chain"
 
+    def _clocks(self) -> str:
+        """Whether every moment that is told on both clocks lies right, and none is where nothing tells."""
+        told = [self.diagnosis.verdict.summary, *(link.what for link in self.diagnosis.chain)]
+        pairs = [match.groups() for text in told for match in BOTH_CLOCKS.finditer(text)]
+        if pairs and not self.truth["decidable_offset"]:
+            return "moments are told on the job's clock although no line joins the clocks"
+        wanted = round(self.truth["timezone_offset_hours"] * 3600)
+        for pair in pairs:
+            apart = _seconds(*pair[3:]) - _seconds(*pair[:3]) - wanted
+            # Skewed daemons are some seconds off, and only the time of day is told.
+            if (apart + 43_200) % 86_400 - 43_200 not in range(-8, 9):
+                return f"{':'.join(pair[:3])} is not {':'.join(pair[3:])} on the job's clock"
+        return ""
+
     def _asks(self) -> str:
         """Whether the daemons' logs are asked for where they are missing."""
         if self.spec.kind not in ("no_daemon_logs", "origin_missing"):
             return ""
         steps = " ".join([*self.diagnosis.verdict.action.steps, *self.diagnosis.collect_next])
         return "" if re.search(r"ais log|AIStore", steps) else "nobody is asked for the logs of the daemons"
+
+
+BOTH_CLOCKS = re.compile(r"(\d\d):(\d\d):(\d\d)[^()]{0,12} \((?:[\d-]+[ T])?(\d\d):(\d\d):(\d\d) on the job's clock\)")
+
+
+def _seconds(hours: str, minutes: str, seconds: str) -> int:
+    return int(hours) * 3600 + int(minutes) * 60 + int(seconds)
 
 
 def _same(line: dict[str, Any], evidence: Evidence) -> bool:
