@@ -32,6 +32,13 @@ IN_LOADER = (
     f'  File "{SITE}/torch/_utils.py", line 733, in reraise',
     "    raise exception",
 )
+NOISE = (
+    "WARNING:root:[Suppressed AudioLoadingError] Error message: Reading audio from 'shards/audio_{number}.tar' failed. Details:",
+    "WARNING:urllib3.connectionpool:Connection pool is full, discarding connection: ais-proxy-1. Connection pool size: 10",
+    ("/opt/venv/lib/python3.12/site-packages/torch/utils/checkpoint.py:1399: FutureWarning: `torch.cpu.amp.autocast(args...)` is deprecated. "
+    "Please use `torch.amp.autocast('cpu', args...)` instead."),
+)
+"""What is printed in good times as well."""
 PLACES = {"2.1": (474, 0, 488, 494, 915), "2.6": (629, 2168, 681, 695, 1895), "2.8": (683, 2241, 744, 758, 2068)}
 """Lines of the watchdog's source: caught, state, some operations, taking down, terminated."""
 
@@ -107,6 +114,13 @@ class Job:
             )
             at += 42
         self.put(0, until - 0.5, "\r".join(bar))
+        for _ in range(self.rng.randint(0, 5)):
+            moment = self.rng.uniform(self.start + 60, until - 60)
+            self.put(
+                self.rng.randrange(len(self.hosts)),
+                moment,
+                self.rng.choice(NOISE).format(number=self.rng.randint(1000, 4999)),
+            )
         for _ in range(resets if self.timed else 0):
             moment = self.rng.uniform(self.start + 60, until - 60)
             path = f"s3://asr-train/shards/audio_{self.rng.randint(1000, 4999)}.tar"
