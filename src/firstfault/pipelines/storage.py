@@ -153,7 +153,8 @@ def _sample(indexes: Sequence[Index]) -> list[Index]:
     """All sources of a few targets, evenly chosen."""
     by_node: dict[str, list[Index]] = {}
     for found in indexes:
-        if found.identity.daemon.role is not DaemonRole.PROXY and not found.identity.errors_only:
+        several = len(found.labels) > 1
+        if several or (found.identity.daemon.role is not DaemonRole.PROXY and not found.identity.errors_only):
             daemon = found.identity.daemon
             by_node.setdefault(daemon.node or daemon.name or found.source.path, []).append(found)
     names = sorted(by_node)

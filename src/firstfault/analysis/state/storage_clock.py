@@ -29,9 +29,17 @@ BATCHES = ("getbatch.n", "getbatch.obj.n", "getbatch.file.n")
 """Counters that move where a job reads by get-batch, which plain reads do not count."""
 READS = ("get.n",)
 BUSY = 0.1
-"""Share of the usual rate from which on a daemon is at work for the job."""
+"""Share of the highest rate from which on a daemon is at work."""
 FALLING = 0.6
-"""Share of the usual rate below which the last line of a log, after which nothing tells, shows that the work ended in it."""
+"""Share of the level before below which an interval is no longer one of full work."""
+HALF = 0.5
+"""Share of the level before to which the end of a job lets a rate fall at least."""
+FULL = 0.85
+"""Share of the level before below which the next interval shows that work ended in it."""
+LEVEL = 5
+"""Intervals of which the median is the level."""
+EDGE = 30.0
+"""Seconds by which the end of work may lie outside the interval that shows it."""
 QUIET = 1200.0
 """Seconds of rest that make the end of work, and not a pause."""
 SLACK = 120.0
@@ -223,26 +231,31 @@ class _Stop(NamedTuple):
 def _stops(
     lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last_word: float | None
 ) -> list[_Stop]:
+    """The ends of work: where the rate falls to less than half and stays there; others may use the store all the time."""
     rates = _rates(lines, keys)
     moving = [r for _, _, r, _ in rates if r > 0]
     if not moving:
         return []
-    usual = median(moving)
+    most = max(moving)
     found = []
     for i, (start, end, rate, line) in enumerate(rates):
-        if rate < BUSY * usual:
+        before = median([r for a, b, r, _ in rates[max(0, i - LEVEL + 1) : i + 1] if b - a <= QUIET] or [0.0])
+        if rate < BUSY * most or rate < FALLING * before or end - start > QUIET:
             continue
-        later = [(a, b, r) for a, b, r, _ in rates[i + 1 :] if a < end + QUIET]
-        if any(r >= BUSY * usual and b - a <= QUIET for a, b, r in later):
-            continue
-        told = last_word is not None and last_word >= end + QUIET
-        if not later and not told and rate >= FALLING * usual:
-            # Nothing at all comes after: the logs may simply have been fetched then. A daemon that is idle prints no
-            # counters, but it prints the hour.
-            continue
-        wide = end - start > QUIET
-        # After a pause in which nothing was printed, the work lies in the end of the interval.
-        found.append(_Stop(end - QUIET if wide else start, end + 0.15 * min(end - start, QUIET), line))
+        later = [(a, b, r) for a, b, r, _ in rates[i + 1 : i + 2 + LEVEL] if b - a <= QUIET and a < end + QUIET]
+        if later:
+            # The interval in which the work ended holds a part of it; the level after it is what counts.
+            after = median([r for _, _, r in later[1:]] or [later[0][2]])
+            if after <= HALF * before and later[0][2] < before * FULL:
+                found.append(_Stop(end - EDGE, later[0][1] + EDGE, line))
+        elif last_word is not None and last_word >= end + QUIET:
+            # A daemon that is idle prints no counters, but it prints the hour: it was there, and nothing moved.
+            found.append(_Stop(end - EDGE, end + EDGE, line))
+    last = rates[-1]
+    usual = median(moving)
+    if BUSY * usual <= last[2] < FALLING * usual and last[1] - last[0] <= QUIET:
+        # Nothing comes after the last line, but the work already ended in its interval.
+        found.append(_Stop(last[0] - EDGE, last[1] + EDGE, last[3]))
     return found
 
 
