@@ -213,8 +213,8 @@ def panic(cluster: Cluster, origin: Node, hit: float, rng: random.Random) -> Fau
             "\t/go/src/aistore/ais/tgtobj.go:661 +0x9f",
         )
     ):
-        origin.journal.raw.append((hit - 0.2 + step * 0.00001, text, "panic" if not step else ""))
-    chain = [("panic", f"{origin.host}: the process dies of a panic")]
+        origin.journal.raw.append((hit - 0.2 + step * 0.00001, text, f"panic{step}" if text else ""))
+    chain = [(f"panic{step}", f"{origin.host}: the process dies of a panic") for step in range(8)]
     chain += gone(cluster, origin, hit, rng, lost=rng.uniform(1, 20), down=rng.uniform(20, 60))
     return Fault(origin, hit - 0.2, hit, "reset", chain, dt=origin)
 

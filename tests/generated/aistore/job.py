@@ -35,8 +35,10 @@ IN_LOADER = (
 NOISE = (
     "WARNING:root:[Suppressed AudioLoadingError] Error message: Reading audio from 'shards/audio_{number}.tar' failed. Details:",
     "WARNING:urllib3.connectionpool:Connection pool is full, discarding connection: ais-proxy-1. Connection pool size: 10",
-    ("/opt/venv/lib/python3.12/site-packages/torch/utils/checkpoint.py:1399: FutureWarning: `torch.cpu.amp.autocast(args...)` is deprecated. "
-    "Please use `torch.amp.autocast('cpu', args...)` instead."),
+    (
+        "/opt/venv/lib/python3.12/site-packages/torch/utils/checkpoint.py:1399: FutureWarning: `torch.cpu.amp.autocast(args...)` is deprecated. "
+        "Please use `torch.amp.autocast('cpu', args...)` instead."
+    ),
 )
 """What is printed in good times as well."""
 PLACES = {"2.1": (474, 0, 488, 494, 915), "2.6": (629, 2168, 681, 695, 1895), "2.8": (683, 2241, 744, 758, 2068)}

@@ -146,10 +146,11 @@ def _events(incident: Incident, brought: Sequence[Node], places: Places) -> list
     if fault is None:
         return []
     found = []
-    order = sorted(brought, key=lambda node: node is not fault.origin)
-    steps = [*fault.chain, ("started", "the process starts again")] if fault.origin in brought else fault.chain
-    for mark, what in steps:
-        where = order[:1] if mark == "started" else order
+    # A node that joins is not to blame, but its start is where it began.
+    began = [node for node in brought if node is fault.origin or node in fault.suspects]
+    order = sorted(brought, key=lambda node: node not in began)
+    for mark, what in [*fault.chain, ("started", "the process starts")]:
+        where = began if mark == "started" else order
         place = next((places[node.id, mark] for node in where if (node.id, mark) in places), None)
         if place is not None:
             line = {"file": place.file, "line": place.line, "must_contain": place.text[:100].split("\n", 1)[0]}
