@@ -116,7 +116,7 @@ class Node:
             (0.801377, "k8s:58", f"Pod info: name {self.host} ,namespace ais ,node 10.0.41.{self.rng.randint(2, 99)}"),
             (0.913001, "daemon:268", f"Node {self.name}, {title}"),
         ):
-            self.say(start + after, "I", place, text)
+            self.say(start + after, "I", place, text, "started" if place.startswith("daemon:325") else "")
 
     def _ticks(
         self, start: float, since: float, end: float, busy: Callable[[float], float], batches: bool, *, fresh: bool
