@@ -54,7 +54,7 @@ class Held(NamedTuple):
     def _daemon_line(self) -> str:
         """Whether a line of the daemons that belongs to the fault is shown as such."""
         lines = [step["line"] for step in self.truth["chain"]]
-        if self.spec.kind not in GUILTY or not lines:
+        if self.spec.kind not in GUILTY or not lines or self.spec.layout == "archives_error":
             return ""
         shown = [evidence for link in self.diagnosis.chain for evidence in link.evidence]
         if self.diagnosis.verdict.trigger is not None:
@@ -79,7 +79,7 @@ class Held(NamedTuple):
 
     def _asks(self) -> str:
         """Whether the daemons' logs are asked for where they are missing."""
-        if self.spec.kind not in ("no_daemon_logs", "origin_missing"):
+        if self.spec.kind not in ("no_daemon_logs", "origin_missing", "wrong_window"):
             return ""
         steps = " ".join([*self.diagnosis.verdict.action.steps, *self.diagnosis.collect_next])
         return "" if re.search(r"ais log|AIStore", steps) else "nobody is asked for the logs of the daemons"

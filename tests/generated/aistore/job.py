@@ -49,8 +49,8 @@ class Entry(NamedTuple):
     at: float
     text: str
     mark: str = ""
-    needle: str = ""
-    """Part of the marked line of a block."""
+    needles: tuple[str, ...] = ("",)
+    """Parts of the lines of a block that are marked: its first line with the first, and so on."""
 
 
 class Found(NamedTuple):
@@ -88,8 +88,8 @@ class Job:
     def clock(self, at: float) -> str:
         return self.zone.local(at).strftime("%Y-%m-%d %H:%M:%S,%f")[:-3]
 
-    def put(self, node: int, at: float, text: str, mark: str = "", needle: str = "") -> None:
-        self.entries.setdefault(node, []).append(Entry(at, text, mark, needle))
+    def put(self, node: int, at: float, text: str, mark: str = "", needles: tuple[str, ...] = ("",)) -> None:
+        self.entries.setdefault(node, []).append(Entry(at, text, mark, needles))
 
     # -- before the fault --------------------------------------------------------------------------------------------
 
@@ -168,7 +168,8 @@ class Job:
             lines = [*inner, *head, said.error]
         prefix = "" if self.torch == "2.1" else f"[rank{rank}]: "
         block = "\n".join(f"{prefix}{line}" if line else "" for line in lines)
-        self.put(self.node(rank), at, block, mark, said.needle)
+        needles = (said.needle, f"Caught {short} in") if loader else (said.needle,)
+        self.put(self.node(rank), at, block, mark, needles)
 
     def exits(self, rank: int, at: float) -> None:
         self.put(self.node(rank), at, f"srun: error: {self.host(rank)}: task {rank}: Exited with exit code 1")
@@ -247,9 +248,9 @@ class Job:
             name, number, texts = f"error-{self.id}-{self.hosts[node] if self.by_host else node}.out", 0, []
             for entry in sorted(self.entries.get(node, ()), key=lambda item: item.at):
                 lines = entry.text.split("\n")
-                if entry.mark:
-                    at = next(index for index, line in enumerate(lines) if entry.needle in line)
-                    marks[entry.mark] = Found(name, number + at + 1, lines[at])
+                for step, needle in enumerate(entry.needles if entry.mark else ()):
+                    at = next(index for index, line in enumerate(lines) if needle in line)
+                    marks[f"{entry.mark}.{step}"] = Found(name, number + at + 1, lines[at])
                 number += len(lines)
                 texts.append(entry.text + "\n")
             files[name] = "".join(texts).encode()

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from .daemons import Node
     from .journal import Rendered
 
-ALL = ("folder", "archives", "pods_time", "pods_prefix", "pods_cri", "mixed")
+ALL = ("folder", "archives", "archives_error", "pods_time", "pods_prefix", "pods_cri", "mixed")
+"""`archives_error` is what is packed where only errors are asked for: no counters, no hourly marker."""
 
 
 class Place(NamedTuple):
@@ -41,8 +42,8 @@ def write(layout: str, nodes: Sequence[Node], root: Path, max_size: int) -> Plac
     for number, node in enumerate(nodes):
         if layout == "folder":
             places |= _folder(node, root, "", max_size)
-        elif layout == "archives":
-            places |= _archive(node, root, max_size)
+        elif layout.startswith("archives"):
+            places |= _archive(node, root, max_size, "ERROR" if layout == "archives_error" else "INFO")
         elif layout in ("pods_time", "pods_cri"):
             places |= _pod(node, root, cri=layout == "pods_cri")
         elif layout == "mixed":
@@ -84,8 +85,8 @@ def _folder(node: Node, root: Path, below: str, max_size: int, *, zipped: bool =
     return {key: place._replace(file=f"{place.file}.gz") for key, place in places.items()} if zipped else places
 
 
-def _archive(node: Node, root: Path, max_size: int) -> Places:
-    rendered = node.journal.render(max_size, node.kept)
+def _archive(node: Node, root: Path, max_size: int, severity: str = "INFO") -> Places:
+    rendered = node.journal.render(max_size, node.kept, (severity,))
     name = f"ais{node.role}-{node.id}.tar.gz"
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as archive:

@@ -32,7 +32,7 @@ INNOCENT = (
     "busy_fabric",
     "healthy",
 )
-UNDECIDED = ("no_clock", "origin_missing", "no_daemon_logs")
+UNDECIDED = ("no_clock", "origin_missing", "wrong_window", "no_daemon_logs")
 KINDS = (*GUILTY, *INNOCENT, *UNDECIDED)
 
 NAMES = {0: "UTC", -420: "MST", 330: "IST", 480: "+08"}
@@ -87,7 +87,7 @@ class Spec:
     def possible(self) -> bool:
         """Whether this can happen in that version."""
         since = faults.SINCE.get(self.kind, (3, 22))
-        if self.kind in ("origin_missing", "no_daemon_logs"):
+        if self.kind in ("origin_missing", "wrong_window", "no_daemon_logs"):
             since = (3, 31)
         return self.version >= since and (self.kind != "panic" or self.layout.startswith("pods"))
 
@@ -110,6 +110,8 @@ class Incident:
     """When the job no longer uses the store."""
     end: float = 0.0
     fault: faults.Fault | None = None
+    second: int | None = None
+    """Another rank that met the same."""
     missing: list[daemons.Node] = field(default_factory=list)
     """Daemons whose logs nobody brought."""
 
@@ -182,7 +184,7 @@ def play(incident: Incident) -> None:
     kind = incident.spec.kind
     incident.stops = incident.hit
     job = incident.job
-    if kind in GUILTY or kind in ("origin_missing", "no_daemon_logs"):
+    if kind in GUILTY or kind in ("origin_missing", "wrong_window", "no_daemon_logs"):
         _guilty(incident)
     elif kind == "no_clock":
         _no_clock(incident)
@@ -191,7 +193,7 @@ def play(incident: Incident) -> None:
     job.run(incident.stops, resets=0 if incident.spec.version < (3, 31) else incident.rng.randint(2, 9))
     for node in incident.cluster.nodes:
         node.settle()
-    others = 0.4 if incident.spec.tenant else 0.0
+    others = 0.4 if incident.spec.tenant or kind == "wrong_window" else 0.0
     for node in incident.cluster.nodes:
 
         def busy(at: float, node: daemons.Node = node) -> float:
@@ -211,14 +213,30 @@ def _guilty(incident: Incident) -> None:
         origin.starts = [fault.first - 1.5]
     if spec.kind == "origin_missing":
         incident.missing = [origin]
+    elif spec.kind == "wrong_window":
+        _too_late(incident)
     elif spec.kind == "no_daemon_logs":
         incident.missing = incident.cluster.nodes
     hidden = spec.kind in UNDECIDED
     said = _client(incident, fault, hidden=hidden)
     # The client notices a little later than the server; its own waiting is part of what it prints.
     raised = incident.hit + max((-after for after, _ in said.before), default=0.0) + rng.uniform(0.2, 1.5)
-    incident.job.raises(incident.victim, raised, said, loader=fault.answer in ("short", "reset", "timeout", "io"))
+    loader = fault.answer in ("short", "reset", "timeout", "io")
+    incident.job.raises(incident.victim, raised, said, loader=loader)
+    if fault.answer in ("reset", "timeout", "refused") and spec.after == "hang" and rng.random() < 0.5:
+        # A daemon that is gone fails more than one of its readers.
+        incident.second = rng.choice([rank for rank in range(incident.job.world) if rank != incident.victim])
+        incident.job.raises(incident.second, raised + rng.uniform(0.3, 4), said, loader=loader, mark="other_client")
     _aftermath(incident, raised)
+
+
+def _too_late(incident: Incident) -> None:
+    """What the daemons wrote until the failure is deleted; of the time after it there is other trouble."""
+    rng = incident.rng
+    for node in incident.cluster.nodes:
+        node.kept = incident.hit + rng.uniform(300, 900)
+    other = rng.choice([node for node in incident.cluster.targets if node is not incident.origin])
+    faults.saturate(incident.cluster, other, incident.hit + 1200, incident.hit + 2000, rng)
 
 
 def _client(incident: Incident, fault: faults.Fault, *, hidden: bool) -> clients.Said:
@@ -251,7 +269,10 @@ def _aftermath(incident: Incident, failed_at: float) -> None:
     job, victim = incident.job, incident.victim
     job.exits(victim, failed_at + 1.5)
     if incident.spec.after == "hang":
-        incident.end = job.hang(failed_at + incident.rng.uniform(0.5, 3), {victim})
+        gone = {victim} if incident.second is None else {victim, incident.second}
+        if incident.second is not None:
+            job.exits(incident.second, failed_at + 6)
+        incident.end = job.hang(failed_at + incident.rng.uniform(4.5, 6), gone)
     else:
         incident.end = job.stopped(failed_at + 2, victim)
 

@@ -52,7 +52,7 @@ def of(incident: Incident, brought: Sequence[Node], places: Places, marks: dict[
         if incident.fault is None
         else [job.zone.local(at).isoformat(timespec="seconds") for at in (incident.fault.first, incident.end)],
         "aliases": {_canonical(node, incident): _names(node) for node in incident.cluster.nodes},
-        "decidable_offset": bool(brought) and spec.kind != "no_clock",
+        "decidable_offset": bool(brought) and spec.kind not in ("no_clock", "wrong_window"),
     }
 
 
@@ -65,7 +65,8 @@ def _verdict(incident: Incident, brought: Sequence[Node]) -> dict[str, Any]:
         "strength_at_most": None,
         "culprit_ranks": [],
         "culprit_hosts": [],
-        "first_failed_ranks": [victim],
+        # With two of them it is not judged who was first.
+        "first_failed_ranks": [victim] if incident.second is None else None,
         "suspects": [],
     }
     fault = incident.fault
@@ -73,6 +74,11 @@ def _verdict(incident: Incident, brought: Sequence[Node]) -> dict[str, Any]:
         assert fault is not None
         told["culprit_hosts"] = [] if fault.origin is None else [_canonical(fault.origin, incident)]
         told["suspects"] = [name for node in fault.suspects for name in _names(node)]
+        if fault.origin is not None and _loosely_joined(incident):
+            told["suspects"] += _names(fault.origin)
+            told["culprit_hosts"] = []
+    elif kind == "origin_missing" and _loosely_joined(incident):
+        told["suspects"] = _names(incident.origin)
     elif kind == "origin_missing":
         # Its peers name it by id from 4.0 on; before, only an address stands there.
         named = incident.origin.dialect.relays
@@ -111,6 +117,11 @@ def _verdict(incident: Incident, brought: Sequence[Node]) -> dict[str, Any]:
     elif kind == "healthy":
         told |= {"category": "none", "acceptable_categories": ["none"], "first_failed_ranks": []}
     return told
+
+
+def _loosely_joined(incident: Incident) -> bool:
+    """Whether only lines of trouble are left, so that nobody has to dare a name: the true one is right, none is too."""
+    return incident.spec.layout == "archives_error"
 
 
 def _names(node: Node) -> list[str]:
