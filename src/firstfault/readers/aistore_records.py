@@ -15,6 +15,7 @@ from firstfault.model.storage import DaemonLine, DiskLine, StatsLine
 from firstfault.readers.aistore_lines import (
     DAY,
     MOST_PREFIX,
+    PREFIX,
     QUARTER,
     RECORD,
     Prefix,
@@ -267,6 +268,8 @@ def _known(
         if own is not None and not _says(timed.label, own, place.data, known):
             continue
         at = timed.times[max(index, 0)]
+        if RECORD.match(place.data, known.start) is None:
+            at = _runtime_time(place.data, known, timed, at)
         if not within[0] <= at <= within[1]:
             continue
         total[known.signature] += 1
@@ -278,6 +281,13 @@ def _known(
     both = [pair for part in (*front.values(), *back.values()) for pair in part]
     both.sort(key=lambda pair: (pair[0].start, pair[0].signature))
     return [DaemonLine(at, place.event(k, at, daemon, zone, timed.dated, total[k.signature])) for k, at in both]
+
+
+def _runtime_time(data: bytes, known: Known, timed: Timed, at: float) -> float:
+    """The time of a line without one of its own: the container runtime's, else that of the record before."""
+    found = PREFIX.match(data, known.start, known.end)
+    prefix = None if found is None else read_prefix(found[0])
+    return at if prefix is None or prefix.utc is None else prefix.utc + (timed.zone or 0)
 
 
 def _says(label: str, own: frozenset[int], data: bytes, known: Known) -> bool:

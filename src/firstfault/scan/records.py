@@ -48,9 +48,12 @@ class RecordSearch:
     def _confirmed(self, data: bytes, left: int, right: int, signatures: set[int]) -> Iterator[Known]:
         record = data[left:right]
         stamp = RECORD.match(record)
+        starts: tuple[int, ...]
         if stamp is None:
+            # A message without a time of its own, as a crash prints: it begins behind a stamp or a pod's name.
             prefix = PREFIX.match(record)
-            starts = (0,) if prefix is None else (0, prefix.end())
+            end = 0 if prefix is None else prefix.end()
+            starts = (0, *(i + 1 for i in range(end) if record[i] == 0x20))
         else:
             starts = (0, stamp.end())
         matches = {s: m[0] for s in sorted(signatures) if (m := self._plan.confirmer(s).find(record, starts))}

@@ -15,7 +15,7 @@ from firstfault.analysis import storage_words as words
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.questions.storage_symptom import Symptom, symptom
 from firstfault.analysis.state.storage import changes
-from firstfault.analysis.state.storage_faults import ONCE, Kind, Trouble, abort_origin, peers_of, troubles
+from firstfault.analysis.state.storage_faults import ONCE, Kind, Trouble, abort_origin, peers_of, still, troubles
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ LASTING = 1800.0
 """The same for a disk that fails or a file system that is full: they go on."""
 LOAD_BEFORE = 600.0
 """Seconds within which load must still have been reported."""
-CHRONIC = 5400.0
-"""Seconds: load that had lasted longer than this before anything failed is the daemon's habit as much as the reason."""
+LOAD_REPORT = 2400.0
+"""The same where no line since says that it is over: housekeeping reports it only now and then."""
 ERRORS = ("err.getbatch.n", "err.soft.getbatch.n", "err.gfn.getbatch.n", "err.io.get.n", "err.io.n", "err.fshc.n")
 """Counters of failures that come from the store's own side."""
 
@@ -81,7 +81,7 @@ def _active(state: StorageState, listed: Sequence[Trouble], stop: float) -> list
                 kept.append(near)
         elif trouble.kind in {Kind.FAULT, Kind.LOAD}:
             before = trouble.until(moment + 1.0 if batches else stop + BATCH_AFTER)
-            if before is not None and before.last.at >= moment - _reach(before):
+            if before is not None and _lasts(before, moment):
                 kept.append(before)
     return sorted(kept, key=lambda t: (t.first.at, t.signature, t.node))
 
@@ -91,10 +91,12 @@ def _within(trouble: Trouble, low: float, high: float) -> Trouble | None:
     return trouble._replace(moments=kept) if kept else None
 
 
-def _reach(trouble: Trouble) -> float:
+def _lasts(trouble: Trouble, moment: float) -> bool:
+    """Whether a trouble was still there, or had come about so shortly before, that it can be the reason."""
+    ago = moment - trouble.last.at
     if trouble.kind is Kind.LOAD:
-        return LOAD_BEFORE
-    return FAULT_BEFORE if trouble.signature in ONCE else LASTING
+        return ago <= LOAD_BEFORE or (ago <= LOAD_REPORT and still(trouble, moment))
+    return ago <= (FAULT_BEFORE if trouble.signature in ONCE else LASTING)
 
 
 def origin(state: StorageState, active: Sequence[Trouble]) -> Origin | None:
@@ -119,6 +121,9 @@ def origin(state: StorageState, active: Sequence[Trouble]) -> Origin | None:
         if own:
             return Origin(_earliest_of(blamed, loads), batch, named=True, alone=others == {blamed})
         if batch is not None:
+            if state.named(blamed) is None:
+                # None of its logs are here: all that is known of it is what the others say.
+                batch = batch._replace(daemon=None, node=blamed)
             return Origin(batch, batch, named=True, alone=True)
     if loads and len({t.node for t in loads}) == 1:
         return Origin(_earliest_of(loads[0].node, loads), batches[0] if batches else None, named=False, alone=True)
@@ -177,7 +182,7 @@ def _strength(found: Origin, state: StorageState, seen: Symptom) -> tuple[Streng
     here = found.trouble.daemon is not None
     if found.batch is not None and found.named:
         who = Strength.SUPPORTED if here else Strength.POSSIBLE
-        return (Strength.ESTABLISHED if seen is Symptom.READ else Strength.SUPPORTED), who
+        return (Strength.ESTABLISHED if seen is Symptom.READ and here else Strength.SUPPORTED), who
     if found.trouble.kind is Kind.FAULT and found.alone:
         return Strength.SUPPORTED, Strength.SUPPORTED if here else Strength.POSSIBLE
     return Strength.SUPPORTED, Strength.POSSIBLE

@@ -237,7 +237,8 @@ def _stops(
     if not moving:
         return []
     most = max(moving)
-    found = []
+    usual = median([b - a for a, b, _, _ in rates])
+    found: list[_Stop] = []
     for i, (start, end, rate, line) in enumerate(rates):
         before = median([r for a, b, r, _ in rates[max(0, i - LEVEL + 1) : i + 1] if b - a <= QUIET] or [0.0])
         if rate < BUSY * most or rate < FALLING * before or end - start > QUIET:
@@ -249,11 +250,12 @@ def _stops(
             if after <= HALF * before and later[0][2] < before * FULL:
                 found.append(_Stop(end - EDGE, later[0][1] + EDGE, line))
         elif last_word is not None and last_word >= end + QUIET:
-            # A daemon that is idle prints no counters, but it prints the hour: it was there, and nothing moved.
-            found.append(_Stop(end - EDGE, end + EDGE, line))
+            # A daemon that is idle prints no counters, but it prints the hour: it was there, and nothing moved. What moved
+            # before the next line was due is printed no more either.
+            found.append(_Stop(end - EDGE, end + min(usual, QUIET) + EDGE, line))
     last = rates[-1]
-    usual = median(moving)
-    if BUSY * usual <= last[2] < FALLING * usual and last[1] - last[0] <= QUIET:
+    level = median(moving)
+    if BUSY * level <= last[2] < FALLING * level and last[1] - last[0] <= QUIET:
         # Nothing comes after the last line, but the work already ended in its interval.
         found.append(_Stop(last[0] - EDGE, last[1] + EDGE, last[3]))
     return found

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from firstfault.analysis.state.storage import Moment, health, stats_event
+from firstfault.analysis.state.storage import Moment, disk_event, health, stats_event
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.state.storage import DaemonState, StorageState
+    from firstfault.model.storage import DiskLine
 
 
 class Kind(Enum):
@@ -54,6 +55,9 @@ KINDS: dict[str, Kind] = {
 }
 GAP = 1800.0
 """Seconds without a line after which a trouble that goes on is a new one."""
+BUSY = "aistore.disk_busy"
+SATURATED, SUSTAINED, PAUSE = 95, 6, 120.0
+"""Per cent, number of lines and seconds between them from which on a busy disk is one at its limit."""
 ONCE = frozenset({"aistore.panic", "aistore.daemon_fatal", "aistore.started", "aistore.stopping", "aistore.member_removed"})
 """Troubles of one moment."""
 _FLAG_FAULTS = {
@@ -61,7 +65,7 @@ _FLAG_FAULTS = {
     "a disk out of space": "aistore.out_of_space", "out of memory": "aistore.memory_critical",
 }  # fmt: skip
 _FROM = lazy(r"failed to receive \S+ from t\[(\w+)\]|shared-dm\[(\w+)(?:<=|=>)(\w+)\]")
-_OUTER = lazy(r"remote target abort \[t\[(\w+)\]")
+_OUTER = lazy(r"remote target abort[^\n]{0,120}?\[t\[(\w+)\]: ")
 
 
 class Trouble(NamedTuple):
@@ -77,8 +81,8 @@ class Trouble(NamedTuple):
 
     @property
     def first(self) -> Moment:
-        """The earliest line."""
-        return self.moments[0]
+        """The earliest line; one that speaks of the trouble itself before one of a busy disk."""
+        return next((m for m in self.moments if m.event.signature != BUSY), self.moments[0])
 
     @property
     def last(self) -> Moment:
@@ -114,6 +118,9 @@ def troubles(state: StorageState) -> list[Trouble]:
                 runs.setdefault(signature, []).append(moment)
         for moment, signature in _flagged(state, daemon):
             runs.setdefault(signature, []).append(moment)
+        busy = _saturated(daemon)
+        if busy:
+            runs.setdefault("aistore.disk_critical", []).extend(busy)
         for signature, moments in runs.items():
             found.extend(_runs(daemon, signature, sorted(moments, key=lambda m: m.at)))
         found.extend(_restarted(state, daemon))
@@ -145,6 +152,29 @@ def _removed(state: StorageState, by: DaemonState, moment: Moment) -> Trouble:
     node = moment.event.fields.get("name", "")
     of = state.named(node) if node else by
     return Trouble(of, node or name_of(by), "aistore.member_removed", Kind.FAULT, (moment,))
+
+
+def _saturated(daemon: DaemonState) -> list[Moment]:
+    """First and last lines of the times in which a disk was at its limit without a break."""
+    by_disk: dict[str, list[list[tuple[float, DiskLine]]]] = {}
+    for at, disk in daemon.disks:
+        if disk.util < SATURATED:
+            continue
+        runs = by_disk.setdefault(disk.disk, [])
+        if not runs or at - runs[-1][-1][0] > PAUSE:
+            runs.append([])
+        runs[-1].append((at, disk))
+    ends = [pair for runs in by_disk.values() for run in runs if len(run) >= SUSTAINED for pair in (run[0], run[-1])]
+    return [Moment(at, disk_event(daemon, at, disk)) for at, disk in sorted(ends, key=lambda pair: pair[0])]
+
+
+def still(trouble: Trouble, moment: float) -> bool:
+    """Whether nothing between the last line of a load and a moment says that it had ended."""
+    if trouble.daemon is None:
+        return False
+    return not any(
+        trouble.last.at < m.at <= moment and "hk: [" in m.event.text for m in trouble.daemon.of("aistore.pressure")
+    )
 
 
 def _restarted(state: StorageState, daemon: DaemonState) -> Iterable[Trouble]:
