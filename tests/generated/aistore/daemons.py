@@ -246,12 +246,8 @@ class Node:
         for index, util in enumerate(hot):
             if util >= self.dialect.disk_line_from:
                 read = f"{util * 16}MiB/s"
-                self.say(
-                    at + 0.0001,
-                    "I",
-                    "",
-                    f"{self.disks[index]}: {read}, {self.rng.randint(117, 123)}KiB, 0B/s, 0B, {util}%",
-                )
+                text = f"{self.disks[index]}: {read}, {self.rng.randint(117, 123)}KiB, 0B/s, 0B, {util}%"
+                self.say(at + 0.0001, "I", "", text, "disk" if util >= 95 else "")
 
     def _capacity(self, at: float, tag: str) -> None:
         for index, disk in enumerate(self.disks):

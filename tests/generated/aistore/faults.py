@@ -68,7 +68,11 @@ def saturate(
         if node.dialect.admission
         else []
     )
-    return [*steps, ("busy_hk", f"{node.host}: housekeeping sees the disk at its limit")]
+    return [
+        ("disk", f"{node.host}: a disk is at its limit"),
+        *steps,
+        ("busy_hk", f"{node.host}: housekeeping sees the disk at its limit"),
+    ]
 
 
 def late_abort(cluster: Cluster, origin: Node, hit: float, rng: random.Random) -> Fault:
@@ -138,7 +142,8 @@ def slow_sender(cluster: Cluster, origin: Node, hit: float, rng: random.Random) 
     if counted:
         dt.bump(hit, "getbatch.rxwait.ns", 31_000_000_000)
     chain = [
-        ("busy_hk", f"{origin.host}: a disk is at its limit"),
+        ("disk", f"{origin.host}: a disk is at its limit"),
+        ("busy_hk", f"{origin.host}: housekeeping sees the disk at its limit"),
         ("missing", f"{dt.host}: an entry of a peer did not come in time"),
     ]
     return Fault(origin, first, hit, "short", chain, dt=dt)

@@ -69,12 +69,13 @@ class Held(NamedTuple):
         pairs = [match.groups() for text in told for match in BOTH_CLOCKS.finditer(text)]
         if pairs and not self.truth["decidable_offset"]:
             return "moments are told on the job's clock although no line joins the clocks"
-        wanted = round(self.truth["timezone_offset_hours"] * 3600)
+        worker, store = self.spec.zones
         for pair in pairs:
-            apart = _seconds(*pair[3:]) - _seconds(*pair[:3]) - wanted
+            shown = store if pair[3] is None else _offset(pair[3])
+            apart = _seconds(*pair[4:]) - _seconds(*pair[:3]) - (worker - shown) * 60
             # Skewed daemons are some seconds off, and only the time of day is told.
             if (apart + 43_200) % 86_400 - 43_200 not in range(-8, 9):
-                return f"{':'.join(pair[:3])} is not {':'.join(pair[3:])} on the job's clock"
+                return f"{':'.join(pair[:3])} {pair[3] or ''} is not {':'.join(pair[4:])} on the job's clock"
         return ""
 
     def _asks(self) -> str:
@@ -85,11 +86,21 @@ class Held(NamedTuple):
         return "" if re.search(r"ais log|AIStore", steps) else "nobody is asked for the logs of the daemons"
 
 
-BOTH_CLOCKS = re.compile(r"(\d\d):(\d\d):(\d\d)[^()]{0,12} \((?:[\d-]+[ T])?(\d\d):(\d\d):(\d\d) on the job's clock\)")
+BOTH_CLOCKS = re.compile(
+    r"(\d\d):(\d\d):(\d\d)(?: (UTC|[+-]\d\d:\d\d))? \((?:[\d-]+[ T])?(\d\d):(\d\d):(\d\d) on the job's clock\)"
+)
 
 
 def _seconds(hours: str, minutes: str, seconds: str) -> int:
     return int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+
+
+def _offset(zone: str) -> int:
+    """Minutes east of Greenwich."""
+    if zone == "UTC":
+        return 0
+    minutes = int(zone[1:3]) * 60 + int(zone[4:6])
+    return -minutes if zone[0] == "-" else minutes
 
 
 def _same(line: dict[str, Any], evidence: Evidence) -> bool:
