@@ -78,7 +78,8 @@ def _job(state: StorageState, moment: float) -> str:
 def _zone(state: StorageState, trouble: Trouble) -> int | None:
     if trouble.daemon is not None:
         return trouble.daemon.zone
-    return 0 if state.clock.utc else None
+    # None of its own logs are here: the line is one of another daemon.
+    return next((d.zone for d in state.daemons if d.zone is not None), None)
 
 
 def _side(trouble: Trouble) -> str:

@@ -290,7 +290,7 @@ def _joined(
     """A piece with what was taken from one more stretch; a pod whose lines say who it is gets its node id."""
     daemon = known.daemon
     if timed.label and not daemon.node:
-        own = b"\n".join(data[s : s + 300].split(b"\n", 1)[0] for s in timed.starts[:4000])
+        own = b"\n".join(data[s : s + 300].split(b"\n", 1)[0] for s in timed.starts if data[s + 18 : s + 19] != b"{")
         found = identify(timed.label, own, timed.label)
         daemon = Daemon(found.daemon.role, found.daemon.node, daemon.name)
     first, last = min(timed.times), max(timed.times)

@@ -24,6 +24,8 @@ _SELF = lazy(
 _ALERT = lazy(rb"\b([\w-]{4,40})\.(?:gmm|smm)\b")
 _STREAM = lazy(rb"\bshared-dm\[([\w-]{4,40})=>|\bshared-dm\[[\w-]{4,40}<=([\w-]{4,40})\]")
 """A stream's label: `[me=>peer]` where it sends, `[peer<=me]` where it receives."""
+_OWN_ABORT = lazy(rb"aborting: x-get-batch\[[^\n\]]*\]\S* t\[([\w-]{4,40})\] ")
+"""An abort that began here; one that was relayed says so."""
 _ARCHIVE = lazy(r"(?:^|[/!])(?:ais)?(target|proxy)-([\w-]+?)(?:\.tar\.gz|\.tgz|\.tar|\.tar\.zst)?(?=[/!])")
 _FILE = lazy(r"^ais(target|proxy|node)\.(?P<host>.+?)\.(?P<sev>INFO|ERROR|WARNING)\.(?P<when>\d{4}-\d{6})\.\d+")
 _POD_FILE = lazy(r"((?:[a-z0-9]+-)*(?:target|proxy)-\d+)(?![\w-]*\.(?:tar|tgz))")
@@ -80,6 +82,8 @@ def _self(path: str, head: bytes, node: object) -> tuple[DaemonRole, str]:
     for found in _SELF.finditer(head):
         letter = found[1] or found[3] or found[5]
         votes[letter, found[2] or found[4] or found[6]] += 1
+    for found in _OWN_ABORT.finditer(head):
+        votes[b"t", found[1]] += 100
     for found in _STREAM.finditer(head):
         votes[b"t", found[1] or found[2]] += 1
     alert = _ALERT.search(head)
