@@ -71,7 +71,7 @@ def _with_traceback(line: str, error: str) -> str:
     )
 
 
-def short_batch(rng: random.Random, *, fallback: bool, host: str) -> Said:
+def short_batch(rng: random.Random, *, fallback: bool, host: str, bucket: str) -> Said:
     """A batch that ends early: a crash of the loader, or from the spring of 2026 on a fallback that fails as well."""
     if not fallback:
         return Said(
@@ -95,7 +95,7 @@ def short_batch(rng: random.Random, *, fallback: bool, host: str) -> Said:
                 -75.0,
                 f"WARNING:root:Batch stream truncated at index {index}/128. Falling back to direct AIStore API calls for remaining objects.",
             ),
-            (-0.5, f"ERROR:root:Failed to fetch object {name} from bucket s3://asr-train: {timeout}"),
+            (-0.5, f"ERROR:root:Failed to fetch object {name} from bucket {bucket}: {timeout}"),
         ),
         f"lhotse.ais.batch_loader.AISBatchLoaderError: Direct API fallback failed for {name}",
         (
@@ -126,10 +126,10 @@ def refused_by_server(status: int, message: str, *, node: str, host: str, path: 
     return Said((), error, (), f"STATUS:{status}, MESSAGE")
 
 
-def broken_read(sdk: str, rng: random.Random, *, host: str, timeout: bool) -> Said:
+def broken_read(sdk: str, rng: random.Random, *, host: str, bucket: str, timeout: bool) -> Said:
     """A read from a target that is gone: resumed, resumed, given up."""
-    path = f"s3://asr-train/shards/audio_{rng.randint(1000, 4999)}.tar"
-    url = "/v1/objects/asr-train/shards/audio.tar?provider=aws"
+    path = f"{bucket}/shards/audio_{rng.randint(1000, 4999)}.tar"
+    url = f"/v1/objects/{path.split('://')[1]}?provider=aws"
     if timeout:
         last = (
             f"HTTPConnectionPool(host='{host}', port=51081): Max retries exceeded with url: {url} (Caused by "
@@ -171,10 +171,10 @@ def broken_read(sdk: str, rng: random.Random, *, host: str, timeout: bool) -> Sa
     )
 
 
-def proxy_refused(rng: random.Random, host: str) -> Said:
+def proxy_refused(rng: random.Random, *, host: str, bucket: str) -> Said:
     """Nobody listens at the gateway; the request is tried seven times."""
     last = (
-        f"HTTPConnectionPool(host='{host}', port=51080): Max retries exceeded with url: /v1/objects/asr-train/shards/audio_{rng.randint(1000, 4999)}.tar"
+        f"HTTPConnectionPool(host='{host}', port=51080): Max retries exceeded with url: /v1/objects/{bucket.split('://')[1]}/shards/audio_{rng.randint(1000, 4999)}.tar"
         "?provider=aws (Caused by NewConnectionError('<urllib3.connection.HTTPConnection object at 0x7f61b04e2f10>: Failed to establish a new "
         "connection: [Errno 111] Connection refused'))"
     )

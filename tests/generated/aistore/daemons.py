@@ -7,6 +7,7 @@ methods here. It knows nothing of training jobs and writes no files.
 from __future__ import annotations
 
 import random
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -45,6 +46,8 @@ class Node:
     zone: Zone
     rng: random.Random
     stats_time: float
+    pid: int = 1
+    """1 in a container."""
     disks: list[str] = field(default_factory=list)
     starts: list[float] = field(default_factory=list)
     ends: list[tuple[float, float]] = field(default_factory=list)
@@ -63,10 +66,15 @@ class Node:
             role=f"ais{self.role}",
             host=self.host,
             zone=self.zone,
-            pid=1,
-            title=f"Node {self.name}, {self.dialect.title}",
+            pid=self.pid,
+            title=f"Node {self.name}, {self.version_line}",
             go=self.dialect.go,
         )
+
+    @property
+    def version_line(self) -> str:
+        title = self.dialect.title
+        return title if self.pid == 1 else title.rsplit(", container", 1)[0]
 
     @property
     def name(self) -> str:
@@ -74,6 +82,10 @@ class Node:
         return f"{'t' if self.role == 'target' else 'p'}[{self.id}]"
 
     def say(self, at: float, severity: str, place: str, text: str, mark: str = "") -> None:
+        """Write a record; lines of the source move from version to version, but for the hourly marker's."""
+        file, _, line = place.partition(":")
+        if line and place != self.dialect.marker:
+            place = f"{file}:{int(line) + zlib.crc32(f'{self.dialect} {place}'.encode()) % 60}"
         self.journal.add(at, severity, place, text, mark)
 
     def bump(self, at: float, name: str, count: int = 1) -> None:
@@ -103,7 +115,7 @@ class Node:
                 self._ticks(life.start, max(since, life.start), end, busy, batches, fresh=number > 0)
 
     def _boot(self, start: float) -> None:
-        title = self.dialect.title
+        title = self.version_line
         backends = "[aws]" if self.role == "target" else "[]"
         for after, place, text in (
             (0.774518, "config:2840", 'log.dir: "/var/log/ais"; l4.proto: tcp; pub port: 51081; verbosity: 3'),
@@ -116,7 +128,7 @@ class Node:
             (0.801377, "k8s:58", f"Pod info: name {self.host} ,namespace ais ,node 10.0.41.{self.rng.randint(2, 99)}"),
             (0.913001, "daemon:268", f"Node {self.name}, {title}"),
         ):
-            self.say(start + after, "I", place, text, "started" if place.startswith("daemon:325") else "")
+            self.say(start + after, "I", place, text, "started" if place == "daemon:325" else "")
 
     def _ticks(
         self, start: float, since: float, end: float, busy: Callable[[float], float], batches: bool, *, fresh: bool
@@ -275,6 +287,7 @@ class Cluster:
     uuid: str
     xid: str
     bucket: str
+    default_bucket: bool
     smap: int = 41
 
     @property
@@ -287,7 +300,21 @@ class Cluster:
 
     @property
     def xact(self) -> str:
-        return f"x-get-batch[{self.xid}]-{self.bucket}"
+        """The job that serves batches; its name holds a bucket only where the client gave a default one."""
+        return f"x-get-batch[{self.xid}]" + (f"-{self.bucket}" if self.default_bucket else "")
+
+    @property
+    def bucket_name(self) -> str:
+        return self.bucket.split("://")[1]
+
+    @property
+    def provider(self) -> str:
+        """The backend as directories of the store are called."""
+        return {"s3": "aws", "gs": "gcp", "ais": "ais"}[self.bucket.split("://")[0]]
+
+    def wid(self, rng: random.Random) -> str:
+        """The name of one client request."""
+        return "".join(rng.choice(ALPHABET + "0123456789") for _ in range(10))
 
     def map(self, version: int, targets: int | None = None) -> str:
         count = len(self.targets) if targets is None else targets
@@ -303,6 +330,8 @@ def make(
         return "".join(rng.choice(ALPHABET) for _ in range(length))
 
     grown = rng.random() < 0.5
+    disk = rng.choice(("nvme{}n1", "nvme{}n1", "sd{}", "dm-{}"))
+    bare = rng.random() < 0.25
 
     def node(role: str, number: int) -> Node:
         port = 8080 + number + (role == "target")
@@ -315,7 +344,10 @@ def make(
             zone=zone,
             rng=random.Random(rng.random()),
             stats_time=stats_time,
-            disks=[f"nvme{index}n1" for index in range(disks)] if role == "target" else [],
+            pid=rng.randint(2000, 90_000) if bare else 1,
+            disks=[disk.format("abcdefghijklmnop"[n] if "sd" in disk else n) for n in range(disks)]
+            if role == "target"
+            else [],
         )
 
     return Cluster(
@@ -323,5 +355,6 @@ def make(
         targets=[node("target", number) for number in range(targets)],
         uuid=word(9),
         xid=word(9),
-        bucket="s3://asr-train",
+        bucket=rng.choice(("s3://asr-train", "ais://speech", "gs://corpus-v2")),
+        default_bucket=rng.random() < 0.7,
     )

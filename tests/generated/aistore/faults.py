@@ -80,7 +80,7 @@ def late_abort(cluster: Cluster, origin: Node, hit: float, rng: random.Random) -
     first = hit - rng.uniform(900, 2200)
     chain = saturate(cluster, origin, first, hit + 30, rng)
     dialect, xact = origin.dialect, cluster.xact
-    wid = f"Zx{rng.randint(100, 999)}wErTy"
+    wid = cluster.wid(rng)
     cause = dialect.out_of_bounds(xact, origin.name, rng.randint(20, 120), wid)
     origin.say(
         hit - rng.uniform(0.3, 2.0),
@@ -127,13 +127,13 @@ def slow_sender(cluster: Cluster, origin: Node, hit: float, rng: random.Random) 
         origin.say(soon + step * 0.0001, severity, place, text, "busy_hk" if not step else "")
     others = [node for node in cluster.targets if node is not origin]
     dt = rng.choice(others)
-    wid = f"q7{rng.randint(100, 999)}W02vTs"
+    wid = cluster.wid(rng)
     timed_out = dt.dialect.entry_timeout(cluster.xact, dt.name, rng.randint(8, 100), wid)
     if dt.dialect.version >= (4, 5):
         work = f'[ work:wid="{wid}" objs:[128 23.00MiB] age:41s ] streaming: true'
         dt.say(hit, "W", "moss:684", f"get-batch[{cluster.xid}] err: {timed_out} {work}", "missing")
     else:
-        path = "GET /v1/ml/moss/asr-train"
+        path = f"GET /v1/ml/moss/{cluster.bucket_name}"
         dt.say(hit, "E", "", f"{timed_out}: {path} (stack: [moss.go:1250 <- moss.go:1188 <- ml.go:302])", "missing")
     counted = dt.dialect.getbatch_counters
     for number in range(6):
@@ -164,7 +164,7 @@ def rejected(cluster: Cluster, origin: Node, hit: float, rng: random.Random) -> 
     while at < hit + 60:
         origin.bump(at, "err.getbatch.n", rng.randint(2, 20))
         at += 30
-    said = dialect.rejected(cluster.xact, f"Qk{rng.randint(100, 999)}yRtUw", mem, disk, 12)
+    said = dialect.rejected(cluster.xact, cluster.wid(rng), mem, disk, 12)
     return Fault(origin, first, hit, "rejected", chain, message=said, status=429, dt=origin)
 
 
@@ -280,7 +280,7 @@ def disk_fault(cluster: Cluster, origin: Node, hit: float, rng: random.Random) -
     """A disk gives input/output errors; the health checker takes it out."""
     disk = origin.disks[0]
     path = f"mp[/ais/{disk}, {disk}, nvme]"
-    file = f"/ais/{disk}/@aws/asr-train/%ob/shards/audio_{rng.randint(1000, 4999)}.tar"
+    file = f"/ais/{disk}/@{cluster.provider}/{cluster.bucket_name}/%ob/shards/audio_{rng.randint(1000, 4999)}.tar"
     error = f"read {file}: input/output error"
     first = hit - rng.uniform(2, 40)
     origin.say(first, "E", "tgtobj:1391", f"{origin.name}: waking up FSHC to check {path}, err: {error}", "io_error")

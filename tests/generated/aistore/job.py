@@ -69,6 +69,7 @@ class Job:
     start: float
     rng: random.Random
     sdk: str
+    bucket: str
     by_host: bool = False
     """Whether files are called by host, not by the number of the node."""
     timed: bool = True
@@ -125,7 +126,7 @@ class Job:
             )
         for _ in range(resets if self.timed else 0):
             moment = self.rng.uniform(self.start + 60, until - 60)
-            path = f"s3://asr-train/shards/audio_{self.rng.randint(1000, 4999)}.tar"
+            path = f"{self.bucket}/shards/audio_{self.rng.randint(1000, 4999)}.tar"
             self.put(
                 self.rng.randrange(len(self.hosts)), moment, idle_reset(self.sdk, path).format(time=self.clock(moment))
             )

@@ -142,6 +142,7 @@ def plan(spec: Spec) -> Incident:
         start=hit - rng.uniform(2700, 4500),
         rng=rng,
         sdk=SDK[spec.version],
+        bucket=cluster.bucket,
         by_host=rng.random() < 0.5,
         timed=spec.kind != "no_clock",
     )
@@ -241,26 +242,30 @@ def _too_late(incident: Incident) -> None:
 
 def _client(incident: Incident, fault: faults.Fault, *, hidden: bool) -> clients.Said:
     """What the victim prints; `hidden` where no word of the client may name a daemon."""
-    rng, sdk = incident.rng, incident.job.sdk
+    rng, sdk, bucket = incident.rng, incident.job.sdk, incident.cluster.bucket
     node = fault.dt or fault.origin
     assert node is not None
     host = node.address if rng.random() < 0.4 else f"{node.host}.ais-{node.role}.ais.svc.cluster.local"
     match fault.answer:
         case "short":
-            return clients.short_batch(rng, fallback=incident.spec.version >= (4, 5) and not hidden, host=host)
+            fallback = incident.spec.version >= (4, 5) and not hidden
+            return clients.short_batch(rng, fallback=fallback, host=host, bucket=bucket)
         case "reset" | "timeout":
-            return clients.broken_read(sdk, rng, host=host, timeout=fault.answer == "timeout")
+            return clients.broken_read(sdk, rng, host=host, bucket=bucket, timeout=fault.answer == "timeout")
         case "refused":
-            return clients.proxy_refused(rng, host)
+            return clients.proxy_refused(rng, host=host, bucket=bucket)
         case _:
-            path = {"capacity": "/v1/objects/ckpt/step.ckpt", "io": "/v1/objects/asr-train/shards/audio_2311.tar"}
+            path = {
+                "capacity": "/v1/objects/ckpt/step.ckpt",
+                "io": f"/v1/objects/{incident.cluster.bucket_name}/shards/audio_2311.tar",
+            }
             code = {"rejected": "ErrTooManyRequests", "capacity": "ErrCapExceeded"}
             return clients.refused_by_server(
                 fault.status,
                 fault.message,
                 node=node.name,
                 host=host,
-                path=path.get(fault.answer, "/v1/ml/moss/asr-train"),
+                path=path.get(fault.answer, f"/v1/ml/moss/{incident.cluster.bucket_name}"),
                 tcode=code.get(fault.answer, ""),
             )
 
