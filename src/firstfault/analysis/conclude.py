@@ -11,12 +11,21 @@ from firstfault.analysis.answer import Answer
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.naive import Naive, naive_readings
-from firstfault.analysis.questions import exit_hang, first_fault, good_end, hang, mismatch, nan_end, silence, storage_chain
+from firstfault.analysis.questions import (
+    exit_hang,
+    first_fault,
+    good_end,
+    hang,
+    mismatch,
+    nan_end,
+    silence,
+    storage_chain,
+)
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
+from firstfault.analysis.state.storage import StorageState
 
 if TYPE_CHECKING:
-    from firstfault.analysis.state.storage import StorageState
     from firstfault.signatures.library import Library
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.storage import StorageState
     from firstfault.model.evidence import Event
+    from firstfault.model.storage import DiskLine
 
 SAID = {
     "aistore.panic": "its process crashed",
@@ -53,8 +54,13 @@ def clock(moment: float, zone: int | None) -> str:
         return text
     if zone == 0:
         return f"{text} UTC"
+    return f"{text} {zone_text(zone)}"
+
+
+def zone_text(zone: int) -> str:
+    """Seconds east of UTC as `Z` or `+05:30`."""
     minutes = abs(zone) // 60
-    return f"{text} {'-' if zone < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+    return "Z" if zone == 0 else f"{'-' if zone < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 def both_clocks(state: StorageState, at: float, zone: int | None) -> str:
@@ -108,7 +114,9 @@ def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) ->
         parts.append(f"{where} {said} at {clock(found.batch.first.at, _zone(state, found.batch))}.")
     failed = answer.first_failed.ranks or answer.culprits.ranks
     if failed:
-        parts.append(f"{ranks_text(failed).capitalize()} got {'its' if len(failed) == 1 else 'their'} data short or not at all.")
+        parts.append(
+            f"{ranks_text(failed).capitalize()} got {'its' if len(failed) == 1 else 'their'} data short or not at all."
+        )
     hang = scene.hang
     if hang is not None and hang.waiters:
         others = [r for r in hang.waiters if r not in set(failed)]
@@ -121,16 +129,17 @@ def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) ->
 def links(state: StorageState, found: Origin, active: Sequence[Trouble]) -> tuple[Link, ...]:
     """What happened on the storage side, by time: the root first, then what followed from it."""
     root = found.trouble
-    shown = [Link(what=what(state, root), why="it is the earliest trouble at the origin", **_lines(_of(root)))]
+    shown = [_link(what(state, root), "it is the earliest trouble at the origin", _of(root))]
     busy = _disks(state, root)
     if busy:
-        shown.append(Link(what=f"Its disks were busy: {', '.join(sorted({e.text.split()[2].rstrip(':') for e in busy}))}", why="the disk lines show it", **_lines(busy)))
+        disks = ", ".join(sorted({e.fields["disk"] for e in busy}))
+        shown.append(_link(f"Its busy disks: {disks}", "the daemon's own disk lines show it", busy))
     for trouble in sorted(active, key=lambda t: (t.first.at, t.node, t.signature)):
         if trouble.first.event is root.first.event or trouble.last.at < root.first.at:
             continue
         if trouble.kind is Kind.LOAD and trouble.node != root.node:
             continue
-        shown.append(Link(what=what(state, trouble), why=_why(trouble, found), **_lines(_of(trouble))))
+        shown.append(_link(what(state, trouble), _why(trouble, found), _of(trouble)))
     return tuple(_merged(shown))
 
 
@@ -156,21 +165,20 @@ def _of(trouble: Trouble) -> list[Event]:
     return events if len(events) <= SHOWN else [*events[: SHOWN - 1], events[-1]]
 
 
-def _lines(events: Sequence[Event]) -> dict[str, object]:
-    return {"events": tuple(events), "spans": tuple(e.span for e in events)}
+def _link(said: str, why: str, events: Sequence[Event]) -> Link:
+    return Link(what=said, why=why, events=tuple(events), spans=tuple(e.span for e in events))
 
 
 def _disks(state: StorageState, root: Trouble) -> list[Event]:
-    """The busiest disks of the origin before the job stood still."""
-    if root.daemon is None or root.signature not in {"aistore.disk_critical", "aistore.disk_fault"} or state.stop is None:
+    """The busiest line of each disk of the origin before the job stood still."""
+    daemon, stop = root.daemon, state.stop
+    if daemon is None or stop is None or root.signature not in {"aistore.disk_critical", "aistore.disk_fault"}:
         return []
-    near = [(at, d) for at, d in root.daemon.disks if root.first.at - 300 <= at <= state.stop]
-    best: dict[str, tuple[float, object]] = {}
-    for at, disk in near:
-        known = best.get(disk.disk)
-        if known is None or disk.util > known[1].util:  # type: ignore[attr-defined]
+    best: dict[str, tuple[float, DiskLine]] = {}
+    for at, disk in daemon.disks:
+        if root.first.at - 300 <= at <= stop and (disk.disk not in best or disk.util > best[disk.disk][1].util):
             best[disk.disk] = (at, disk)
-    return [disk_event(root.daemon, at, d) for at, d in list(best.values())[:SHOWN]]  # type: ignore[arg-type]
+    return [disk_event(daemon, at, disk) for at, disk in list(best.values())[:SHOWN]]
 
 
 def rival(trouble: Trouble) -> Rival:
@@ -186,7 +194,9 @@ def rival(trouble: Trouble) -> Rival:
 
 def steps(found: Origin, advice: tuple[str, ...], answer: Answer) -> tuple[str, ...]:
     """What to do, the origin first."""
-    first = f"On {found.trouble.full}: " + (advice[0][:1].lower() + advice[0][1:] if advice else "read its log around that time.")
+    first = f"On {found.trouble.full}: " + (
+        advice[0][:1].lower() + advice[0][1:] if advice else "read its log around that time."
+    )
     return tuple(dict.fromkeys((first, *advice[1:], *answer.steps)))
 
 
@@ -194,9 +204,13 @@ def missing_daemons(state: StorageState, found: Origin) -> tuple[str, ...]:
     """Logs that are not there and would tell more."""
     asked = []
     if found.trouble.daemon is None:
-        asked.append(f"the logs of storage node {found.trouble.shown}, which the others name: ais log get {found.trouble.node} DIR --all")
+        asked.append(
+            f"the logs of storage node {found.trouble.shown}, which the others name: ais log get {found.trouble.node} DIR --all"
+        )
     if state.targets is not None and state.targets > state.target_count:
-        asked.append(f"the logs of the other {state.targets - state.target_count} of {state.targets} targets: ais log get cluster DIR")
+        asked.append(
+            f"the logs of the other {state.targets - state.target_count} of {state.targets} targets: ais log get cluster DIR"
+        )
     return tuple(asked)
 
 
@@ -204,7 +218,9 @@ def silent_store(state: StorageState, moved: Mapping[str, int]) -> tuple[str, ..
     """What to say where the daemons that were given show no reason."""
     asked = []
     if state.targets is not None and state.targets > state.target_count:
-        asked.append(f"the logs of the other {state.targets - state.target_count} of {state.targets} targets: those given show no fault at that time")
+        asked.append(
+            f"the logs of the other {state.targets - state.target_count} of {state.targets} targets: those given show no fault at that time"
+        )
     uncovered = [d.daemon.shown for d in state.daemons if not d.covers]
     if uncovered:
         asked.append(f"logs that reach over the failure, of {', '.join(uncovered[:6])}: ais log get NODE DIR --all")
@@ -219,4 +235,6 @@ def silent_store(state: StorageState, moved: Mapping[str, int]) -> tuple[str, ..
 def ask_for_zone(state: StorageState) -> tuple[str, ...]:
     """How to place the daemons' lines on the job's clock."""
     why = f" ({state.clock.why})" if state.clock.why else ""
-    return (f"the time zone of the job's logs, as --assume-zone ZONE: how the daemons' clock lies to the job's is not known{why}",)
+    return (
+        f"the time zone of the job's logs, as --assume-zone ZONE: how the daemons' clock lies to the job's is not known{why}",
+    )

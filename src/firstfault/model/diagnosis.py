@@ -213,6 +213,79 @@ class Count(Struct, frozen=True, kw_only=True):
     ranks: dict[str, int] = {}
 
 
+class StorageClock(Struct, frozen=True, kw_only=True):
+    """How the clock of the storage daemons lies to that of the job."""
+
+    offset_seconds: float | None = None
+    """To add to a daemon's time (in UTC where its zone is known) to have it on the job's clock; null where unknown."""
+    how: Literal["stated", "counters", "unknown"] = "unknown"
+    """By zones that both sides state; by the moment at which the counters of reads stopped; or not at all."""
+    why: str = ""
+    evidence: list[Evidence] = []
+
+
+class StorageDaemon(Struct, frozen=True, kw_only=True):
+    """One storage daemon and what its logs cover."""
+
+    name: str
+    node: str = ""
+    """Its id in the cluster."""
+    role: str = "unknown"
+    """target, proxy or unknown."""
+    version: str = ""
+    begins: Time | None = None
+    ends: Time | None = None
+    covers_failure: bool = False
+    """Whether its logs reach over the moment at which the job stood still."""
+    restarts: list[Evidence] = []
+    holes: list[str] = []
+    """Times of which its logs tell nothing, with the reason."""
+    alerts: list[str] = []
+    """What its state flags said around the failure, beyond a healthy node's."""
+
+
+class StorageEvent(Struct, frozen=True, kw_only=True):
+    """One thing that befell a storage daemon around the failure."""
+
+    daemon: str
+    what: str
+    evidence: Evidence
+    """The line, with its time on the daemon's clock."""
+    job_time: Time | None = None
+    """The same moment on the job's clock."""
+    count: int = 1
+    """Lines of this kind in a row."""
+
+
+class StorageCounter(Struct, frozen=True, kw_only=True):
+    """What one counter of a storage daemon did around the failure."""
+
+    daemon: str
+    counter: str
+    before: int
+    after: int
+    delta: int
+    """Moves in between; a reset to zero is counted from there."""
+    per_second: float
+    reset: bool = False
+    evidence: list[Evidence] = []
+    """The first and the last line."""
+
+
+class Storage(Struct, frozen=True, kw_only=True):
+    """The storage side: only where logs of its daemons were given."""
+
+    clock: StorageClock
+    begins: Time | None = None
+    """First moment that was looked at, on the job's clock."""
+    ends: Time | None = None
+    daemons: list[StorageDaemon] = []
+    targets: int | None = None
+    """Targets of the cluster as its map has it; null where no line tells."""
+    events: list[StorageEvent] = []
+    counters: list[StorageCounter] = []
+
+
 class Diagnosis(Struct, frozen=True, kw_only=True):
     """Everything that a renderer may say about one incident."""
 
@@ -233,5 +306,6 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     verification: Verification = field(default_factory=Verification)
     seen_before: list[str] = field(default_factory=list)
     collect_next: list[str] = field(default_factory=list)
+    storage: Storage | None = None
     recommendations: dict[str, list[str]] = field(default_factory=dict)
     """Section (storage, client, training) -> steps."""

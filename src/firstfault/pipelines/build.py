@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.hostlist import compress
@@ -24,7 +23,6 @@ from firstfault.model.diagnosis import (
     RankRow,
     Ranks,
     RivalSummary,
-    Time,
     TimelineEntry,
     Verdict,
     Verification,
@@ -32,6 +30,8 @@ from firstfault.model.diagnosis import (
 )
 from firstfault.model.evidence import SourceId
 from firstfault.model.words import Mark, Role, Strength
+from firstfault.pipelines.build_storage import storage_section
+from firstfault.pipelines.times import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.facts import JobFact
     from firstfault.analysis.verify import Verifier
-    from firstfault.model.evidence import Event, Failure, GlobalRank, When
+    from firstfault.model.evidence import Event, Failure, GlobalRank
 
 WINDOW = 400
 TIMELINE = 60
@@ -107,6 +107,7 @@ class Builder:
             collect_next=_unique((*answer.collect, *self._gaps()))
             if verdict.strength is not Strength.ESTABLISHED
             else [],
+            storage=storage_section(self.conclusion, self.cite),
             recommendations=_recommendations(answer),
             verification=Verification(
                 claims=self.verifier.claims, reread=self.verifier.reread, withdrawn=list(self.withdrawn.values())
@@ -273,36 +274,6 @@ class Builder:
 def window(event: Event) -> str:
     """Up to 400 characters of a line, from where the evidence starts."""
     return event.text[:WINDOW]
-
-
-def time_of(when: When) -> Time | None:
-    """An interval as ISO text; None where nothing is known."""
-    if when.earliest is None and when.latest is None:
-        return None
-    return Time(earliest=_iso(when.earliest, when), latest=_iso(when.latest, when), zone=when.zone, dated=when.dated)
-
-
-def _iso(seconds: float | None, when: When) -> str | None:
-    if seconds is None:
-        return None
-    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=round(seconds * 1e6))
-    if when.zone is not None and when.zone != "Z":
-        moment = moment.astimezone(timezone(_offset(when.zone)))
-    text = moment.strftime("%H:%M:%S") if not when.dated else moment.strftime("%Y-%m-%dT%H:%M:%S")
-    if not when.yeared and when.dated:
-        text = moment.strftime("--%m-%dT%H:%M:%S")
-    if moment.microsecond:
-        text += f".{moment.microsecond // 1000:03d}"
-    if when.zone is None:
-        return text
-    return text + ("Z" if when.zone == "Z" else when.zone)
-
-
-def _offset(zone: str) -> timedelta:
-    sign = -1 if zone.startswith("-") else 1
-    digits = zone.lstrip("+-").replace(":", "")
-    hours, minutes = int(digits[:2] or "0"), int(digits[2:4] or "0")
-    return sign * timedelta(hours=hours, minutes=minutes)
 
 
 def _distinct(events: Sequence[Event]) -> list[Event]:

@@ -38,9 +38,7 @@ SAMPLED = 8
 SAMPLED_BYTES = 256 << 20
 
 
-def with_storage_paths(
-    paths: Sequence[str | os.PathLike[str]], storage: Sequence[str]
-) -> list[str | os.PathLike[str]]:
+def with_storage_paths(paths: Sequence[str | os.PathLike[str]], storage: Sequence[str]) -> list[str | os.PathLike[str]]:
     """The paths of a command with those of the storage logs; what lies inside one of the others is not read twice."""
     roots = [os.path.realpath(os.fspath(p)) for p in paths if os.fspath(p) != STDIN]
     new = [s for s in storage if not any(_inside(os.path.realpath(s), root) for root in roots)]

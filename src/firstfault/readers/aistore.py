@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import calendar
 from bisect import bisect_right
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -195,7 +196,7 @@ def _segments(index: Index, low: float, high: float) -> list[tuple[int, int]]:
         return [(max(0, index.size - MOST), index.size)]
     edges: list[tuple[int, float | None]] = [(0, None), *known, (index.size, ends(index))]
     chosen: list[tuple[int, int]] = []
-    for (start, a), (end, b) in zip(edges, edges[1:], strict=False):
+    for (start, a), (end, b) in pairwise(edges):
         # A moment that falls is another pod's, or another file's, part: nothing is known of its time.
         outside = (b is not None and b < low) or (a is not None and a - 60 > high)
         if start < end and (not outside or (a is not None and b is not None and b < a)):
@@ -236,8 +237,8 @@ def read_piece(
         for timed in timed_records(stretch, assumed):
             known = pieces.get(timed.label) or _bare(index, timed.label, zone)
             own = timed.zone if timed.zone is not None else known.zone
-            picked = pick(stretch, timed, within, search, known.daemon, own)
-            pieces[timed.label] = _joined(known, timed, picked, own, within, data)
+            picked = pick(stretch, timed, within, search, daemon=known.daemon, zone=own)
+            pieces[timed.label] = _joined(known, timed, picked, own, within, data=data)
     return [pieces[label] for label in sorted(pieces)] or [_bare(index, "", zone)]
 
 
@@ -285,7 +286,7 @@ def _bare(index: Index, label: str, zone: int | None) -> LogPiece:
 
 
 def _joined(
-    known: LogPiece, timed: Timed, picked: Picked, zone: int | None, within: tuple[float, float], data: bytes
+    known: LogPiece, timed: Timed, picked: Picked, zone: int | None, within: tuple[float, float], *, data: bytes
 ) -> LogPiece:
     """A piece with what was taken from one more stretch; a pod whose lines say who it is gets its node id."""
     daemon = known.daemon

@@ -120,7 +120,5 @@ def _host(path: str, head: bytes, in_file: str | None) -> str:
 
 def targets_of(data: bytes) -> int | None:
     """Number of targets in the last cluster map that some bytes print; None where they print none."""
-    last = None
-    for last in _TARGETS.finditer(data):
-        pass
-    return None if last is None else int(last[1])
+    found = _TARGETS.findall(data)
+    return int(found[-1]) if found else None

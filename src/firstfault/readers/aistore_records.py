@@ -206,6 +206,7 @@ def pick(
     timed: Timed,
     within: tuple[float, float],
     search: Callable[[bytes], Iterable[Known]] | None,
+    *,
     daemon: Daemon,
     zone: int | None,
 ) -> Picked:
@@ -242,7 +243,7 @@ def pick(
         if low <= moment <= high and (own is None or start in own):
             text = data[start:end].decode("ascii", "backslashreplace")
             disks.append(DiskLine(moment, disk, util, place.span(start, end), text))
-    lines = _known(place, timed, within, search(data), daemon, zone)
+    lines = _known(place, timed, within, search(data), daemon=daemon, zone=zone)
     return Picked(lines, stats, disks)
 
 
@@ -256,6 +257,7 @@ def _known(
     timed: Timed,
     within: tuple[float, float],
     found: Iterable[Known],
+    *,
     daemon: Daemon,
     zone: int | None,
 ) -> list[DaemonLine]:
@@ -280,7 +282,11 @@ def _known(
             back.setdefault(known.signature, deque(maxlen=FLOOD)).append((known, at))
     both = [pair for part in (*front.values(), *back.values()) for pair in part]
     both.sort(key=lambda pair: (pair[0].start, pair[0].signature))
-    return [DaemonLine(at, place.event(k, at, daemon, zone, timed.dated, total[k.signature])) for k, at in both]
+    lines = []
+    for one, at in both:
+        when = daemon_time(at, zone, dated=timed.dated)
+        lines.append(DaemonLine(at, place.event(one, daemon, when, total[one.signature])))
+    return lines
 
 
 def _runtime_time(data: bytes, known: Known, timed: Timed, at: float) -> float:
@@ -315,14 +321,14 @@ class _Places:
         s = self._stretch
         return Span(s.source, s.base + start, max(1, min(end - start, SPAN)), self._lines + 1, start - line_start + 1)
 
-    def event(self, known: Known, at: float, daemon: Daemon, zone: int | None, dated: bool, count: int) -> Event:
+    def event(self, known: Known, daemon: Daemon, when: When, count: int) -> Event:
         raw = self.data[known.start : min(known.end, known.start + MOST_TEXT)]
         return Event(
             signature=known.signature,
             span=self.span(known.start, known.end),
             text=raw.decode("utf-8", "backslashreplace").rstrip("\r\n"),
             who=Who(host=daemon.name or None, label=daemon.full),
-            when=daemon_time(at, zone, dated=dated),
+            when=when,
             count=count,
             fields=known.fields,
         )

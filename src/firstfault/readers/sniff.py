@@ -68,8 +68,10 @@ _CONTROL = bytes(b for b in range(32) if b not in b"\t\n\r\x1b\x08\x0c\x07") + b
 _KERNEL = lazy(rb"(?m)^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |.{0,60}\bkernel: )")
 _DMESG_T = lazy(rb"(?m)^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ")
 _GLOG = lazy(rb"(?m)^[IWE] ?\d\d:\d\d:\d\d\.\d+ ")
-_AISTORE = lazy(rb"\bais(?:node|target|proxy)?\b|\bstats:|\[[tp]\[\w+\]|\b[tp]\[[A-Za-z0-9]+\]"
-    rb"|\bkalive\.ns:\d|\bstate\.flags:\d|\b(?:lcache|moss):\d+ |\d\d [A-Z][a-z]{2} \d\d \d\d:\d\d \S+ ={13}")
+_AISTORE = lazy(
+    rb"\bais(?:node|target|proxy)?\b|\bstats:|\[[tp]\[\w+\]|\b[tp]\[[A-Za-z0-9]+\]"
+    rb"|\bkalive\.ns:\d|\bstate\.flags:\d|\b(?:lcache|moss):\d+ |\d\d [A-Z][a-z]{2} \d\d \d\d:\d\d \S+ ={13}"
+)
 _AIS_START = lazy(rb"(?:Started up|Rotated) at \d{4}/\d\d/\d\d ")
 _POD_RECORD = lazy(rb"(?m)^[^\n]{1,200}?[IWE] (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6} ")
 """A storage daemon's record behind what a container runtime puts before it."""
@@ -199,9 +201,7 @@ def _daemon(head: bytes, lines: int) -> bool:
     bare = len(_GLOG.findall(head))
     if bare > lines * 0.5:
         return True
-    found = [
-        m for m in _POD_RECORD.findall(head) if read_prefix(m[: -len(b"I 00:00:00.000000 ")]) is not None
-    ]
+    found = [m for m in _POD_RECORD.findall(head) if read_prefix(m[: -len(b"I 00:00:00.000000 ")]) is not None]
     records = bare + len(found)
     # A crash prints a stack that is longer than what came before it.
     return records > lines * 0.5 or (records > 2 and _AIS_CRASH.search(head) is not None and b"/aistore/" in head)

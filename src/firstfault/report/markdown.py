@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
-from firstfault.report import phrases
+from firstfault.report import phrases, storage
 from firstfault.report.neutral import neutral, shorten
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class _Report:
         ):
             self.parts.append(f"## {number}. {self.say[f'section.{name}']}")
             write()
+        self._store()
         self.parts.append(f"## {self.say['section.checks']}")
         self._checks()
         self.parts.append(f"## {self.say['section.rivals']}")
@@ -180,6 +181,26 @@ class _Report:
         if self.d.collect_next:
             self.parts.append(f"### {say['label.collect']}")
             self.bullets(map(escape, self.d.collect_next))
+
+    def _store(self) -> None:
+        held, say = self.d.storage, self.say
+        if held is None:
+            return
+        self.parts.append(f"## {say['section.store']}")
+        proof = "".join(f"\n- {self.quote(line)}" for line in held.clock.evidence)
+        self.parts.append(escape(storage.clock(held, say)) + (f"\n{proof}" if proof else ""))
+        self.table(
+            [say[f"table.{k}"] for k in ("daemon", "kind", "covers", "notes")],
+            (
+                [cell(d.name), escape(f"{d.role} {d.version}".strip()), escape(storage.coverage(d, say)),
+                 escape(storage.state(d, say))]
+                for d in held.daemons
+            ),
+        )  # fmt: skip
+        self.bullets(f"{escape(storage.event(e, say))} {code(phrases.place(e.evidence))}" for e in held.events)
+        if held.counters:
+            head = [say[f"table.{k}"] for k in ("daemon", "counter", "before", "after", "delta", "per_second")]
+            self.table(head, ([escape(c) for c in storage.counter(row)] for row in held.counters))
 
     def _checks(self) -> None:
         say, check = self.say, self.d.verification

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
 from firstfault.model.words import ActionKind
-from firstfault.report import phrases
+from firstfault.report import phrases, storage
 from firstfault.report.neutral import neutral, shorten
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class _Page:
         self._who()
         self._chain()
         self._evidence()
+        self._store()
         self._doubts()
         self._todo()
         self._foot()
@@ -143,6 +144,12 @@ class _Page:
         room = self.width - 4
         quoted = wrap(shorten(neutral(line.text).strip(), 2 * room - 2), room)[:3]
         self.lines += ["    " + part for part in quoted]
+
+    def _store(self) -> None:
+        held = self.d.storage
+        if held is not None and self.d.verdict.failed:
+            self.lines.append("")
+            self.row(self.say["label.store"], [storage.clock(held, self.say)])
 
     def _doubts(self) -> None:
         self.lines.append("")

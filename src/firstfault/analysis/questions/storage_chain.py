@@ -15,7 +15,17 @@ from firstfault.analysis import storage_words as words
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.questions.storage_symptom import Symptom, symptom
 from firstfault.analysis.state.storage import changes
-from firstfault.analysis.state.storage_faults import ONCE, Kind, Trouble, abort_origin, peers_of, still, troubles
+from firstfault.analysis.state.storage_faults import (
+    ONCE,
+    Kind,
+    Trouble,
+    abort_origin,
+    name_of,
+    peers_of,
+    still,
+    troubles,
+)
+from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
 if TYPE_CHECKING:
@@ -39,6 +49,11 @@ ERRORS = ("err.getbatch.n", "err.soft.getbatch.n", "err.gfn.getbatch.n", "err.io
 """Counters of failures that come from the store's own side."""
 
 
+_NAMED = lazy(
+    r"""["']node["']:\s*["'][tp]\[([\w-]+)\]|host=['"]([A-Za-z][\w-]*)|(?:REQ_URL:|with url: )https?://([A-Za-z][\w-]*)"""
+)
+
+
 class Origin(NamedTuple):
     """Where on the store's side it began."""
 
@@ -52,6 +67,16 @@ class Origin(NamedTuple):
     """Whether no other daemon had a trouble of that kind."""
 
 
+class Weighed(NamedTuple):
+    """An origin with how sure it is."""
+
+    found: Origin
+    active: list[Trouble]
+    """All troubles that were there when the job stood still."""
+    category: Strength
+    who: Strength
+
+
 def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     """The answer with the store's part in it; the same answer where it has none."""
     seen = symptom(scene, answer)
@@ -59,16 +84,29 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
         return answer
     if state.stop is None:
         return replace(answer, collect=(*answer.collect, *words.ask_for_zone(state)))
-    active = _active(state, troubles(state), state.stop)
-    found = origin(state, active)
+    active = _active(troubles(state), state.stop)
+    found = origin(state, active, told(answer, state))
     if found is None:
-        return _nothing(scene, answer, state, seen)
+        return _nothing(answer, state, seen)
     if seen is not Symptom.READ and not _enough(found, seen):
         return replace(answer, rivals=(*answer.rivals, words.rival(found.trouble)))
-    return _answer(scene, answer, state, found, active, seen)
+    sure, who = _strength(found, seen)
+    if scene.complete.missing_files:
+        sure = sure.at_most(Strength.SUPPORTED)
+    return _answer(scene, answer, state, Weighed(found, active, sure, who))
 
 
-def _active(state: StorageState, listed: Sequence[Trouble], stop: float) -> list[Trouble]:
+def told(answer: Answer, state: StorageState) -> str | None:
+    """The daemon that the client's own error names, by its answer or by the address it asked; None where it names none."""
+    names: list[str] = [*answer.culprits.storage_nodes]
+    for event in answer.proof[:2]:
+        text = event.text if event.exception is None else f"{event.text}\n{event.exception.message}"
+        names += [n for found in _NAMED.finditer(text) for n in found.groups() if n]
+    known = [d for n in names if (d := state.named(n)) is not None]
+    return name_of(known[0]) if known else None
+
+
+def _active(listed: Sequence[Trouble], stop: float) -> list[Trouble]:
     """Troubles that were there when the job stood still, cut off at that moment."""
     batches = [b for t in listed if t.kind is Kind.BATCH and (b := _within(t, stop - BATCH_BEFORE, stop + BATCH_AFTER))]
     # A batch that failed fixes the moment better than the job, which may stand still only minutes later.
@@ -99,16 +137,26 @@ def _lasts(trouble: Trouble, moment: float) -> bool:
     return ago <= (FAULT_BEFORE if trouble.signature in ONCE else LASTING)
 
 
-def origin(state: StorageState, active: Sequence[Trouble]) -> Origin | None:
-    """The daemon at which it began; None where the store shows nothing, or nothing that one daemon has alone."""
+def origin(state: StorageState, active: Sequence[Trouble], asked: str | None = None) -> Origin | None:
+    """The daemon at which it began; None where the store shows nothing, or nothing that one daemon has alone.
+
+    Args:
+        state: the store.
+        active: what was there when the job stood still.
+        asked: the daemon that the client's own error names.
+    """
     batches = [t for t in active if t.kind is Kind.BATCH]
     blamed = _blamed(batches)
+    if blamed is None and any(t.node == asked for t in active if t.kind in {Kind.FAULT, Kind.LOAD}):
+        blamed = asked
     faults = [t for t in active if t.kind is Kind.FAULT]
     loads = [t for t in active if t.kind is Kind.LOAD]
     fault = _first_fault(faults, blamed)
     if fault is not None:
         root = _earliest_of(fault.node, [*faults, *loads])
-        return Origin(root, _batch_of(batches, blamed), named=fault.node == blamed, alone=len({f.node for f in faults}) == 1)
+        return Origin(
+            root, _batch_of(batches, blamed), named=fault.node == blamed, alone=len({f.node for f in faults}) == 1
+        )
     if blamed is not None:
         own = [t for t in loads if t.node == blamed]
         batch = _batch_of(batches, blamed)
@@ -175,7 +223,7 @@ def _enough(found: Origin, seen: Symptom) -> bool:
     return found.batch is not None and found.named
 
 
-def _strength(found: Origin, state: StorageState, seen: Symptom) -> tuple[Strength, Strength]:
+def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
     """How sure the category is, and how sure the daemon."""
     if seen is Symptom.WAIT:
         return Strength.POSSIBLE, Strength.POSSIBLE
@@ -183,17 +231,13 @@ def _strength(found: Origin, state: StorageState, seen: Symptom) -> tuple[Streng
     if found.batch is not None and found.named:
         who = Strength.SUPPORTED if here else Strength.POSSIBLE
         return (Strength.ESTABLISHED if seen is Symptom.READ and here else Strength.SUPPORTED), who
-    if found.trouble.kind is Kind.FAULT and found.alone:
+    if found.named or (found.trouble.kind is Kind.FAULT and found.alone):
         return Strength.SUPPORTED, Strength.SUPPORTED if here else Strength.POSSIBLE
     return Strength.SUPPORTED, Strength.POSSIBLE
 
 
-def _answer(
-    scene: Scene, answer: Answer, state: StorageState, found: Origin, active: Sequence[Trouble], seen: Symptom
-) -> Answer:
-    strength, who = _strength(found, state, seen)
-    if scene.complete.missing_files and strength is Strength.ESTABLISHED:
-        strength = Strength.SUPPORTED
+def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed) -> Answer:
+    found, active, strength, who = weighed
     root = found.trouble
     victims = answer.first_failed if answer.first_failed.ranks else answer.culprits
     trigger = root.first.event if root.daemon is not None or answer.trigger is None else answer.trigger
@@ -208,7 +252,9 @@ def _answer(
         trigger=trigger,
         proof=(root.first.event, *batch, *answer.proof),
         culprits=Named(storage_nodes=(root.shown,), strength=who),
-        first_failed=replace(victims, strength=victims.strength.at_most(Strength.SUPPORTED)) if victims.ranks else Named(),
+        first_failed=replace(victims, strength=victims.strength.at_most(Strength.SUPPORTED))
+        if victims.ranks
+        else Named(),
         classes=replace(
             answer.classes,
             domain=Domain.HARDWARE if root.signature == "aistore.disk_fault" else Domain.DATA,
@@ -224,7 +270,7 @@ def _answer(
     )
 
 
-def _nothing(scene: Scene, answer: Answer, state: StorageState, seen: Symptom) -> Answer:
+def _nothing(answer: Answer, state: StorageState, seen: Symptom) -> Answer:
     """The job shows a failed read and the daemons that were given show no reason."""
     if seen is not Symptom.READ:
         return answer

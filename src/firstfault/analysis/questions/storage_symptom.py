@@ -87,4 +87,4 @@ def _root(scene: Scene, answer: Answer) -> Suspect | None:
     if trigger is None:
         return named[0] if named else None
     own = [s for s in named if (s.first.span, s.first.signature) == (trigger.span, trigger.signature)]
-    return (own or named or [None])[0]
+    return next(iter(own or named), None)

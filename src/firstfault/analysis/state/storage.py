@@ -5,6 +5,7 @@ A pure fold of what was read: the same for any order of sources. Times are on th
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
@@ -12,12 +13,12 @@ from msgspec.structs import replace
 
 from firstfault.analysis.state.storage_clock import ClockJoin, JobTimes, on_store_clock, store_zone
 from firstfault.model.evidence import Event, When, Who
-from firstfault.model.storage import Daemon, DaemonRole, Opening
+from firstfault.model.storage import Beginning, Daemon, DaemonRole, DiskLine, LogPiece, Opening, StatsLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from firstfault.model.storage import Beginning, DiskLine, LogPiece, StatsLine, StorageLogs
+    from firstfault.model.storage import StorageLogs
 
 HOLE = 15.0
 """Seconds between the last line of a process and the first of the next from which on it is a hole worth saying."""
@@ -142,9 +143,7 @@ def fold(logs: StorageLogs, clock: ClockJoin, job: JobTimes, window: tuple[float
     stop = None if clock.offset is None or job.stop is None else job.stop - clock.offset
     daemons = [_daemon(pieces, common, stop) for pieces in _by_daemon(logs.pieces)]
     daemons.sort(key=lambda d: (d.daemon.role is DaemonRole.PROXY, d.daemon.name, d.daemon.node))
-    return StorageState(
-        daemons=tuple(daemons), clock=clock, job=job, window=window, stop=stop, targets=logs.targets
-    )
+    return StorageState(daemons=tuple(daemons), clock=clock, job=job, window=window, stop=stop, targets=logs.targets)
 
 
 def _by_daemon(pieces: Iterable[LogPiece]) -> list[list[LogPiece]]:
@@ -231,15 +230,11 @@ def _restarts(
             for p in pieces
             if p.ends is not None and p is not start.piece and (end := on_store_clock(p, p.ends, common)) <= at + 1
         ]
-        last, piece = max(before, key=lambda pair: pair[0], default=(None, None))
-        restarts.append(
-            Restart(at, _first_line(daemon, start), last, told=piece is not None and piece.stopped)
-        )
+        last, told = max(((end, p.stopped) for end, p in before), key=lambda pair: pair[0], default=(None, False))
+        restarts.append(Restart(at, _first_line(daemon, start), last, told=told))
         if last is not None and at - last > HOLE:
-            why = "stopped as told" if piece is not None and piece.stopped else (
-                "the process ended without a word; up to a minute of its last lines was never written"
-            )
-            holes.append(Hole(last, at, why))
+            silent = "the process ended without a word; up to a minute of its last lines was never written"
+            holes.append(Hole(last, at, "it stopped as told" if told else silent))
     return tuple(restarts), tuple(holes)
 
 
@@ -264,7 +259,9 @@ def _zone_name(seconds: int) -> str:
 
 def stats_event(state: DaemonState, at: float, line: StatsLine, counter: str = "") -> Event:
     """A line of counters as evidence, from one of its counters on where that is asked for."""
-    found = max(0, line.text.find(f"{counter}:")) if counter else 0
+    found = 0
+    if counter:
+        found = max(line.text.find(f"{{{counter}:"), line.text.find(f",{counter}:")) + 1
     return Event(
         signature="aistore.counters",
         span=replace(line.span, offset=line.span.offset + found, column=line.span.column + found,
@@ -281,6 +278,7 @@ def disk_event(state: DaemonState, at: float, line: DiskLine) -> Event:
         signature="aistore.disk_busy",
         span=line.span,
         text=line.text,
+        fields={"disk": line.disk},
         who=Who(host=state.daemon.name or None, label=state.daemon.full),
         when=_when(state, line.at, at),
     )
@@ -315,7 +313,7 @@ def changes(state: DaemonState, begins: float, ends: float) -> list[Change]:
     for name in names:
         values = [line.counters.get(name, 0) for _, line in lines]
         moved, reset = 0, False
-        for a, b in zip(values, values[1:], strict=False):
+        for a, b in pairwise(values):
             reset = reset or b < a
             moved += b - a if b >= a else b
         if moved:

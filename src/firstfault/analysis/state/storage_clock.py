@@ -12,16 +12,18 @@ from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from firstfault.analysis.order import exact
-from firstfault.model.storage import DaemonRole
+from firstfault.model.evidence import Event
+from firstfault.model.storage import DaemonRole, StatsLine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import Event, When
-    from firstfault.model.storage import LogPiece, StatsLine
+    from firstfault.model.evidence import When
+    from firstfault.model.storage import LogPiece
 
 QUARTER = 900
 DAY = 86400
@@ -146,7 +148,7 @@ def join_clocks(pieces: Sequence[LogPiece], job: JobTimes) -> ClockJoin:
         job: when the job ran.
     """
     common = store_zone(pieces)
-    known = common is not None or bool(pieces) and all(p.zone is not None for p in pieces)
+    known = common is not None or (bool(pieces) and all(p.zone is not None for p in pieces))
     if known and job.utc:
         return ClockJoin(offset=0.0, how="stated", utc=True)
     if job.stop is None:
@@ -168,7 +170,8 @@ def _named(pieces: Sequence[LogPiece]) -> tuple[int, ...]:
     return tuple(sorted(set.intersection(*sets))) if sets else ()
 
 
-_Series = dict[str, list[tuple[float, "StatsLine"]]]
+if TYPE_CHECKING:
+    _Series = dict[str, list[tuple[float, StatsLine]]]
 
 
 def _series(pieces: Sequence[LogPiece], common: int | None) -> _Series:
@@ -228,9 +231,7 @@ class _Stop(NamedTuple):
     line: StatsLine
 
 
-def _stops(
-    lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last_word: float | None
-) -> list[_Stop]:
+def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last_word: float | None) -> list[_Stop]:
     """The ends of work: where the rate falls to less than half and stays there; others may use the store all the time."""
     rates = _rates(lines, keys)
     moving = [r for _, _, r, _ in rates if r > 0]
@@ -286,18 +287,14 @@ def _vote(
                     votes.setdefault(offset, {}).setdefault(name, stop)
     unknown = ClockJoin(offset=None, how="unknown", utc=known, counter=counter, daemons=active)
     if not votes:
-        return ClockJoin(**{**_fields(unknown), "why": "the counters of no daemon stop when the job did, in any zone"})
+        return replace(unknown, why="the counters of no daemon stop when the job did, in any zone")
     order = sorted(votes, key=lambda o: (-len(votes[o]), abs(o), o))
     best = order[0]
     second = len(votes[order[1]]) if len(order) > 1 else 0
     if len(votes[best]) * 2 < active or second * 2 > len(votes[best]):
-        why = "several zones fit alike" if second * 2 > len(votes[best]) else "most daemons do not stop when the job did"
-        return ClockJoin(**{**_fields(unknown), "why": why})
+        why = (
+            "several zones fit alike" if second * 2 > len(votes[best]) else "most daemons do not stop when the job did"
+        )
+        return replace(unknown, why=why)
     proof = tuple((name, stop.line) for name, stop in sorted(votes[best].items()))
-    return ClockJoin(
-        offset=float(best), how="counters", utc=known, counter=counter, stops=proof, daemons=active
-    )
-
-
-def _fields(join: ClockJoin) -> dict[str, object]:
-    return {name: getattr(join, name) for name in join.__struct_fields__}
+    return ClockJoin(offset=float(best), how="counters", utc=known, counter=counter, stops=proof, daemons=active)

@@ -58,7 +58,9 @@ GAP = 1800.0
 BUSY = "aistore.disk_busy"
 SATURATED, SUSTAINED, PAUSE = 95, 6, 120.0
 """Per cent, number of lines and seconds between them from which on a busy disk is one at its limit."""
-ONCE = frozenset({"aistore.panic", "aistore.daemon_fatal", "aistore.started", "aistore.stopping", "aistore.member_removed"})
+ONCE = frozenset(
+    {"aistore.panic", "aistore.daemon_fatal", "aistore.started", "aistore.stopping", "aistore.member_removed"}
+)
 """Troubles of one moment."""
 _FLAG_FAULTS = {
     "disk fault": "aistore.disk_fault", "out of space": "aistore.out_of_space",
@@ -202,7 +204,9 @@ def _flagged(state: StorageState, daemon: DaemonState) -> Iterable[tuple[Moment,
         for name in names:
             signature = _FLAG_FAULTS.get(name)
             if signature is not None:
-                event = replace(stats_event(daemon, at, line, "state.flags"), signature=signature, fields={"reason": name})
+                event = replace(
+                    stats_event(daemon, at, line, "state.flags"), signature=signature, fields={"reason": name}
+                )
                 yield Moment(at, event), signature
 
 
