@@ -35,6 +35,9 @@ INNOCENT = (
 UNDECIDED = ("no_clock", "origin_missing", "wrong_window", "no_daemon_logs")
 KINDS = (*GUILTY, *INNOCENT, *UNDECIDED)
 
+BESIDE_A_DECOY = ("late_abort", "killed", "panic", "disk_fault", "full", "removed", "proxy_lost")
+"""Faults that tell who they are even where another target is in trouble of its own."""
+
 NAMES = {0: "UTC", -420: "MST", 330: "IST", 480: "+08"}
 ZONES = ((-420, 0), (330, 0), (480, 0), (0, -420), (0, 330), (0, 480), (0, 0))
 """Minutes east of Greenwich of the workers' and the daemons' clocks."""
@@ -74,12 +77,14 @@ class Spec:
     """Whether others use the store too, before and after: its counters do not stop with the job."""
     skewed: bool = False
     """Whether the daemons' clocks differ by seconds."""
+    decoy: bool = False
+    """Whether an innocent target is short of a disk at the same time."""
 
     @property
     def name(self) -> str:
         worker, store = self.zones
         version = f"{self.version[0]}.{self.version[1]}"
-        flags = (self.midnight, *(word for word in ("apart", "tenant", "skewed") if getattr(self, word)))
+        flags = (self.midnight, *(word for word in ("apart", "tenant", "skewed", "decoy") if getattr(self, word)))
         tail = "".join(f"-{word}" for word in flags if word)
         return f"{self.kind}-{version}-{worker:+d}{store:+d}-{self.layout}-{self.after}{tail}-{self.seed}"
 
@@ -210,6 +215,10 @@ def _guilty(incident: Incident) -> None:
     origin = incident.cluster.primary if kind == "proxy_lost" else incident.origin
     fault = faults.FAULTS[kind](incident.cluster, origin, incident.hit, rng)
     incident.fault = fault
+    if spec.decoy:
+        idle = [node for node in incident.cluster.targets if node is not incident.origin]
+        start = incident.hit - rng.uniform(500, 1500)
+        faults.saturate(incident.cluster, rng.choice(idle), start, incident.hit + 100, rng)
     if kind == "rebalanced":
         origin.starts = [fault.first - 1.5]
     if spec.kind == "origin_missing":
@@ -343,7 +352,7 @@ def matrix(*, large: bool) -> Iterable[Spec]:
     pods = _deal("pods", [name for name in layouts.ALL if name.startswith("pods")])
     after, midnight = _deal("after", ("hang", "kill")), _deal("midnight", ("", "store", "workers"))
     apart, tenant = (_deal(word, (False, False, False, True)) for word in ("apart", "tenant"))
-    skewed = _deal("skewed", (False, False, True))
+    skewed, decoy = _deal("skewed", (False, False, True)), _deal("decoy", (False, True))
     for version in ALL:
         for kind in KINDS:
             for seed in range(1, 7 if large else 2):
@@ -361,6 +370,7 @@ def matrix(*, large: bool) -> Iterable[Spec]:
                     apart=next(apart),
                     tenant=next(tenant),
                     skewed=next(skewed),
+                    decoy=kind in BESIDE_A_DECOY and next(decoy),
                 )
 
 
