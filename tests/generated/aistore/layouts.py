@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from .daemons import Node
     from .journal import Rendered
 
-ALL = ("folder", "archives", "archives_error", "pods_time", "pods_prefix", "pods_cri", "mixed")
-"""`archives_error` is what is packed where only errors are asked for: no counters, no hourly marker."""
+ALL = ("folder", "copied", "archives", "archives_error", "renamed", "pods_time", "pods_prefix", "pods_cri", "mixed")
+"""`copied` holds the newest files twice, as copies that follow links do; `archives_error` is what is packed where only
+errors are asked for: no counters, no hourly marker; `renamed` holds each daemon's current file under a name of no meaning.
+"""
 
 
 class Place(NamedTuple):
@@ -42,6 +44,10 @@ def write(layout: str, nodes: Sequence[Node], root: Path, max_size: int) -> Plac
     for number, node in enumerate(nodes):
         if layout == "folder":
             places |= _folder(node, root, "", max_size)
+        elif layout == "copied":
+            places |= _copied(node, root, max_size)
+        elif layout == "renamed":
+            places |= _renamed(number, node, root)
         elif layout.startswith("archives"):
             places |= _archive(node, root, max_size, "ERROR" if layout == "archives_error" else "INFO")
         elif layout in ("pods_time", "pods_cri"):
@@ -83,6 +89,28 @@ def _folder(node: Node, root: Path, below: str, max_size: int, *, zipped: bool =
             file.write_bytes(content)
     places = _named(node, rendered, below, member=False)
     return {key: place._replace(file=f"{place.file}.gz") for key, place in places.items()} if zipped else places
+
+
+def _copied(node: Node, root: Path, max_size: int) -> Places:
+    below = f"{node.host}/log/"
+    places = _folder(node, root, below, max_size)
+    for severity in ("INFO", "ERROR"):
+        # The daemon's link to its newest file.
+        newest = list(node.journal.render(max_size, node.kept, (severity,)).files.values())[-1]
+        (root / below / f"ais{node.role}.{severity}").write_bytes(newest)
+    return places
+
+
+def _renamed(number: int, node: Node, root: Path) -> Places:
+    rendered = node.journal.render(1 << 30, node.kept)
+    current = list(rendered.files)[-1]
+    name = f"download-{number * 7 % 10}.txt"
+    (root / name).write_bytes(rendered.files[current])
+    return {
+        (node.id, mark): Place(name, None, found.line, found.text)
+        for mark, found in rendered.marks.items()
+        if found.file == current
+    }
 
 
 def _archive(node: Node, root: Path, max_size: int, severity: str = "INFO") -> Places:
