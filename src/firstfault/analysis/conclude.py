@@ -83,8 +83,10 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
     return replace(conclusion, answer=answer, naive=naive_readings(conclusion.scene, answer))
 
 
-def with_storage(conclusion: Conclusion, state: StorageState) -> Conclusion:
-    """The conclusion with the storage side weighed."""
+def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusion:
+    """The conclusion with the storage side weighed, or asked for where none of its logs were given."""
+    if state is None:
+        return reconsidered(conclusion, storage_chain.without_logs(conclusion.scene, conclusion.answer))
     judged = reconsidered(conclusion, storage_chain.judge(conclusion.scene, conclusion.answer, state))
     return replace(judged, storage=state)
 

@@ -9,6 +9,7 @@ from firstfault.analysis.state.storage import disk_event
 from firstfault.analysis.state.storage_faults import Kind, Trouble
 from firstfault.analysis.wording import duration, ranks_text
 from firstfault.model.findings import Link, Rival
+from firstfault.model.lazy import lazy
 from firstfault.model.storage import DaemonRole
 from firstfault.model.words import Category, Strength
 
@@ -44,6 +45,9 @@ SAID = {
 }
 """What befell a daemon, as a clause."""
 SHOWN = 3
+_ADDRESS = lazy(
+    r"(?P<scheme>https?)://(?P<host>[\w.-]+(?::\d+)?)/v1/|(?P<pool>HTTPS?)ConnectionPool\(host='(?P<name>[\w.-]+)'"
+)
 
 
 def clock(moment: float, zone: int | None) -> str:
@@ -230,6 +234,32 @@ def silent_store(state: StorageState, moved: Mapping[str, int]) -> tuple[str, ..
     if not asked:
         asked.append("the client's side of the failed read (network, timeouts): the daemons show no fault at that time")
     return tuple(asked)
+
+
+def get_logs(scene: Scene) -> tuple[str, ...]:
+    """The exact steps to get the daemons' logs, with what the job's lines tell of the cluster's address."""
+    texts = [e.text for e in scene.events if e.signature.startswith(("aistore.", "storage.", "data."))]
+    found = [m for text in texts for m in _ADDRESS.finditer(text)]
+    secure = any((m["scheme"] or m["pool"] or "").lower().startswith("https") for m in found)
+    proxies = sorted({m["host"] or m["name"] for m in found if "proxy" in (m["host"] or m["name"])})
+    scheme = "https" if secure else "http"
+    endpoint = f"{scheme}://{proxies[0] if proxies else 'PROXY:51080'}"
+    if proxies and ":" not in proxies[0]:
+        endpoint += ":51080"
+    tls = (
+        "; for its TLS AIS_CLIENT_CA=CA.pem, and AIS_CRT and AIS_CRT_KEY where clients need a certificate"
+        if secure
+        else ""
+    )
+    by_command = (
+        f"Get the storage daemons' logs before they rotate: export AIS_ENDPOINT={endpoint} (any proxy); where "
+        f"authentication is on AIS_AUTHN_TOKEN_FILE=TOKEN{tls}; then: ais log get cluster ais_logs/"
+    )
+    by_hand = (
+        "Or by hand, for every pod of ais-target and ais-proxy: kubectl -n ais logs POD --timestamps, the same with "
+        "--previous, and kubectl -n ais cp POD:/var/log/ais ais_logs/POD/"
+    )
+    return (by_command, by_hand, "Then: firstfault diagnose LOGS --storage ais_logs/")
 
 
 def ask_for_zone(state: StorageState) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis import storage_words as words
-from firstfault.analysis.state.storage import changes, flags, stats_event
+from firstfault.analysis.state.storage import Change, changes, flags, stats_event
 from firstfault.analysis.state.storage_faults import Kind, troubles
 from firstfault.model.diagnosis import Storage, StorageClock, StorageCounter, StorageDaemon, StorageEvent
 from firstfault.model.evidence import When
@@ -124,7 +124,7 @@ def _event(state: StorageState, trouble: Trouble, evidence: Evidence) -> Storage
 def _counters(state: StorageState, cite: Callable[[Event], Evidence | None]) -> list[StorageCounter]:
     if state.stop is None:
         return []
-    rows = []
+    rows: list[tuple[bool, int, Change]] = []
     for number, daemon in enumerate(state.daemons):
         found_here = changes(daemon, state.stop - BEFORE, state.stop + AFTER)
         rows.extend((not c.name.startswith("err."), number, c) for c in found_here if WANTED.match(c.name))

@@ -71,9 +71,7 @@ def diagnose(
         if ranks:
             said = last_words(conclusion.scene, ranks, opened.store, observed.profiles, observed.clocks)
             conclusion = reconsidered(conclusion, heed(conclusion.answer, said))
-        store = read_storage(opened, conclusion.scene, library, options)
-        if store is not None:
-            conclusion = with_storage(conclusion, store)
+        conclusion = with_storage(conclusion, read_storage(opened, conclusion.scene, library, options))
         verifier = Verifier(opened.store, decode=_decode, count=_newlines)
         return Builder(conclusion, verifier).build()
 

@@ -88,7 +88,8 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         failures.extend(seen.failures)
         samples.extend(seen.samples)
         nans.extend(seen.nans)
-    missing = missing_names(s.path for s in opened.sources)
+    # A daemon's logs may lie as a file here and as an archive there: their names are not the job's numbering.
+    missing = missing_names(s.path for s in opened.sources if s.kind is not SourceKind.AISTORE)
     observations = Observations(
         sources=opened.sources,
         events=tuple(in_zone(events, options.assume_zone)),

@@ -96,6 +96,15 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     return _answer(scene, answer, state, Weighed(found, active, sure, who))
 
 
+def without_logs(scene: Scene, answer: Answer) -> Answer:
+    """The answer where no daemon's logs were given: it asks for them where a client of the store gave up."""
+    if symptom(scene, answer) is not Symptom.READ or not any(e.signature.startswith("aistore.") for e in scene.events):
+        return answer
+    rest = tuple(c for c in answer.collect if not c.startswith("ais log get"))
+    asked = "the storage daemons' logs around that time: ais log get cluster ais_logs/"
+    return replace(answer, collect=(asked, *rest), steps=(*words.get_logs(scene), *answer.steps))
+
+
 def told(answer: Answer, state: StorageState) -> str | None:
     """The daemon that the client's own error names, by its answer or by the address it asked; None where it names none."""
     names: list[str] = [*answer.culprits.storage_nodes]
