@@ -68,9 +68,17 @@ def _host_blame(case: Case, roster: Roster, suspect: Suspect, strength: Strength
     if own and not peers and 0 < len(suspect.ranks) <= 2:
         ranks = suspect.ranks
     hosts |= {h for h in (roster.host_of_rank(r) for r in ranks) if h is not None}
-    if not hosts:
+    if not hosts or _shared_store(roster, suspect, hosts):
         return Named()
     return Named(ranks=ranks, hosts=tuple(sorted(hosts)), strength=strength)
+
+
+def _shared_store(roster: Roster, suspect: Suspect, hosts: set[str]) -> bool:
+    """Whether a file system fails on most machines of the job: then it is what they share, and no machine's own fault."""
+    if suspect.nature.category is not Category.STORAGE_IO or len(hosts) < 2:
+        return False
+    known = {*roster.host_of.values(), *hosts}
+    return len(hosts) >= MOST * len(known)
 
 
 def nature_is_of_one_process(suspect: Suspect) -> bool:

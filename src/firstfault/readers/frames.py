@@ -108,6 +108,9 @@ def user_frame(frames: Sequence[Frame]) -> Frame | None:
     return next((f for f in reversed(frames) if not _LIBRARY.search(f.file)), None)
 
 
+_ATTEMPT_OF = lazy(r"\b(\d{1,3})/(\d{1,3})[\])]?\s*$")
+
+
 def was_caught(before: str, level: str | None, frames: Sequence[Frame]) -> bool:
     """Whether the line before a traceback shows that somebody caught the exception and went on.
 
@@ -121,6 +124,10 @@ def was_caught(before: str, level: str | None, frames: Sequence[Frame]) -> bool:
     if _SWALLOWED.match(before):
         return True
     if frames and frames[0].function in _TOP:
+        return False
+    attempt = _ATTEMPT_OF.search(before)
+    if attempt is not None and attempt[1] == attempt[2]:
+        # The last of its attempts: nobody repeats it once more.
         return False
     return level in _QUIET_LEVELS and _CAUGHT_TEXT.search(before) is not None
 

@@ -255,7 +255,7 @@ def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last
             # before the next line was due is printed no more either.
             found.append(_Stop(end - EDGE, end + min(usual, QUIET) + EDGE, line))
     last = rates[-1]
-    level = median(moving)
+    level = median([r for _, _, r, _ in rates[-LEVEL - 1 : -1]] or [0.0])
     if BUSY * level <= last[2] < FALLING * level and last[1] - last[0] <= QUIET:
         # Nothing comes after the last line, but the work already ended in its interval.
         found.append(_Stop(last[0] - EDGE, last[1] + EDGE, last[3]))

@@ -1,0 +1,109 @@
+"""Which daemon was the origin: faults before load, named before loud, and nobody where nothing tells."""
+
+import pytest
+from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state, stats
+
+from firstfault.analysis.questions.storage_chain import _active, origin
+from firstfault.analysis.state.storage_faults import Kind, troubles
+from firstfault.model.evidence import Span
+from firstfault.model.storage import DaemonRole, DiskLine
+
+RELAY = "W moss:749 x-get-batch[k7Qm2xWpL]-s3://asr: remote target abort [t[nodet1]: x-get-batch[k7Qm2xWpL] out-of-bounds index 3]"
+NEWER = 'I moss:311 x-get-batch[k7] aborting: remote target aborted xaction: get-batch[k7] [t[nodet1]: "x-get-batch[k7] out-of-bounds"]'
+
+
+def found(*pieces, asked=None):
+    held = state(*pieces)
+    return origin(held, _active(troubles(held), STOP), asked)
+
+
+@pytest.mark.parametrize("text", [RELAY, NEWER])
+def test_a_relayed_abort_names_the_target_at_which_it_began(text):
+    root = found(
+        piece(daemon(1), lines=[said(STOP - 200, "aistore.disk_critical"), said(STOP - 5, "aistore.out_of_bounds")]),
+        piece(daemon(2), source=1, lines=[said(STOP - 4.9, "aistore.batch_aborted", text, source=1)]),
+    )
+    assert (root.trouble.shown, root.trouble.signature, root.named) == ("ais-target-1", "aistore.disk_critical", True)
+    assert root.batch.signature == "aistore.out_of_bounds"
+
+
+def test_a_target_whose_logs_are_missing_is_named_by_its_id():
+    root = found(piece(daemon(2), lines=[said(STOP - 4.9, "aistore.batch_aborted", RELAY)]))
+    assert (root.trouble.shown, root.trouble.daemon) == ("nodet1", None)
+
+
+def test_broken_streams_before_an_abort_in_one_file_are_no_origin():
+    root = found(
+        piece(
+            daemon(2),
+            lines=[said(STOP - 5.1, "aistore.stream_ended"), said(STOP - 4.9, "aistore.batch_aborted", RELAY)],
+        ),
+        piece(daemon(1), source=1, lines=[said(STOP - 5, "aistore.out_of_bounds", source=1)]),
+    )
+    assert root.trouble.shown == "ais-target-1"
+
+
+def test_a_target_that_waits_for_a_saturated_one_is_not_the_origin():
+    root = found(
+        piece(daemon(1), lines=[said(STOP - 60, "aistore.batch_entry_missing")]),
+        piece(daemon(2), source=1, lines=[said(STOP - 300, "aistore.disk_critical", source=1)]),
+    )
+    assert (root.trouble.shown, root.trouble.signature) == ("ais-target-2", "aistore.disk_critical")
+
+
+def test_a_removed_node_is_the_origin_whoever_says_it():
+    root = found(
+        piece(daemon(1, DaemonRole.PROXY), lines=[said(STOP - 60, "aistore.member_removed", name="nodet2")]),
+        piece(daemon(2), source=1),
+    )
+    assert (root.trouble.shown, root.trouble.kind) == ("ais-target-2", Kind.FAULT)
+
+
+def test_memory_before_a_restart_is_the_root_of_it():
+    dying = piece(daemon(1), lines=[said(STOP - 120, "aistore.memory_critical")], ends=STOP - 60)
+    anew = piece(daemon(1), source=1, begins=STOP - 20, started=[STOP - 20.0])
+    root = found(dying, anew, piece(daemon(2), source=2))
+    assert (root.trouble.shown, root.trouble.signature) == ("ais-target-1", "aistore.memory_critical")
+
+
+def test_a_restart_long_before_is_no_reason():
+    assert found(piece(daemon(1), ends=STOP - 7300), piece(daemon(1), source=1, started=[STOP - 7200.0])) is None
+
+
+def test_load_that_all_targets_share_is_nobody_s():
+    lines = [[said(STOP - 60, "aistore.disk_critical", source=n)] for n in range(3)]
+    assert found(*(piece(daemon(n), source=n, lines=lines[n]) for n in range(3))) is None
+
+
+def test_load_that_was_over_is_no_reason():
+    calm = said(STOP - 1200, "aistore.pressure", "I lcache:251 hk: [ mem/cpu/disk: low low low ]")
+    assert found(piece(daemon(1), lines=[said(STOP - 1800, "aistore.disk_critical"), calm])) is None
+    assert found(piece(daemon(1), lines=[said(STOP - 1800, "aistore.disk_critical")])) is not None
+
+
+def test_a_disk_at_its_limit_without_a_break_is_load():
+    disks = tuple(DiskLine(STOP - 600 + 10 * i, "nvme3n1", 99, Span(0, i, 5, i + 1, 1), "x") for i in range(50))
+    root = found(piece(daemon(1), disks=disks), piece(daemon(2), source=1))
+    assert (root.trouble.shown, root.trouble.signature) == ("ais-target-1", "aistore.disk_critical")
+    assert found(piece(daemon(1), disks=disks[::20])) is None
+
+
+def test_a_state_flag_alone_shows_a_faulted_disk():
+    root = found(piece(daemon(1), counters=[stats(STOP - 900, state__flags=6), stats(STOP - 60, state__flags=8198)]))
+    assert (root.trouble.shown, root.trouble.signature) == ("ais-target-1", "aistore.disk_fault")
+
+
+def test_the_daemon_that_the_client_names_comes_before_the_others():
+    root = found(
+        piece(daemon(1), lines=[said(STOP - 60, "aistore.disk_critical")]),
+        piece(daemon(2), source=1, lines=[said(STOP - 90, "aistore.disk_critical", source=1)]),
+        asked="nodet1",
+    )
+    assert (root.trouble.shown, root.named) == ("ais-target-1", True)
+
+
+def test_keep_alives_that_are_repeated_are_noise():
+    assert (
+        found(piece(daemon(1, DaemonRole.PROXY), lines=[said(STOP - 60, "aistore.keepalive_retry", name="nodet2")]))
+        is None
+    )
