@@ -73,8 +73,10 @@ def _named(node: Node, rendered: Rendered, file: str, *, member: bool) -> Places
     """`file` is the prefix of paths, or the archive that holds the files as members."""
     places: Places = {}
     for mark, found in rendered.marks.items():
-        where = (file, found.file) if member else (file + found.file, None)
-        places[node.id, mark] = Place(*where, found.line, found.text)
+        if member:
+            places[node.id, mark] = Place(file, found.file, found.line, found.text)
+        else:
+            places[node.id, mark] = Place(file + found.file, None, found.line, found.text)
     return places
 
 

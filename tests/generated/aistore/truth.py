@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from .faults import EFFECTS
-from .scenario import CATEGORIES, GUILTY
+from .scenario import CATEGORIES, GUILTY, UNDECIDED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,39 +84,45 @@ def _verdict(incident: Incident, brought: Sequence[Node]) -> dict[str, Any]:
         named = incident.origin.dialect.relays
         told["culprit_hosts"] = [_canonical(incident.origin, incident)] if named else []
         told["suspects"] = [] if named else _names(incident.origin)
-    elif kind == "no_clock":
-        told |= {
+    elif kind not in UNDECIDED or kind == "no_clock":
+        told |= _no_fault_of_the_store(kind, victim, job.host(victim))
+    return told
+
+
+def _no_fault_of_the_store(kind: str, victim: int, host: str) -> dict[str, Any]:
+    """What is told where another fault, or none, is the truth."""
+    if kind == "no_clock":
+        return {
             "category": "data_loading_stall",
             "acceptable_categories": ["data_loading_stall", "storage_io"],
             "strength_at_most": "possible",
             "culprit_ranks": [victim],
-            "culprit_hosts": [job.host(victim)],
+            "culprit_hosts": [host],
             "first_failed_ranks": None,
         }
-    elif kind.endswith("_oom"):
-        told |= {
+    if kind.endswith("_oom"):
+        return {
             "category": "gpu_cuda",
             "acceptable_categories": ["gpu_cuda", "software"],
             "culprit_ranks": [victim],
-            "culprit_hosts": [job.host(victim)],
+            "culprit_hosts": [host],
         }
-    elif kind == "busy_keyerror":
-        told |= {
+    if kind == "busy_keyerror":
+        return {
             "category": "software",
             "acceptable_categories": ["software", "data"],
             "culprit_ranks": None,
             "culprit_hosts": None,
         }
-    elif kind == "busy_fabric":
-        told |= {
+    if kind == "busy_fabric":
+        return {
             "category": "network",
             "acceptable_categories": ["network"],
             "strength_at_most": "possible",
             "first_failed_ranks": None,
         }
-    elif kind == "healthy":
-        told |= {"category": "none", "acceptable_categories": ["none"], "first_failed_ranks": []}
-    return told
+    assert kind == "healthy", kind
+    return {"category": "none", "acceptable_categories": ["none"], "first_failed_ranks": []}
 
 
 def _loosely_joined(incident: Incident) -> bool:
