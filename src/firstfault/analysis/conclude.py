@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstfault.analysis.agreement import with_dumps
 from firstfault.analysis.answer import Answer
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
@@ -21,6 +22,7 @@ from firstfault.analysis.questions import (
     silence,
     storage_chain,
 )
+from firstfault.analysis.questions.stacks import with_stacks
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
 from firstfault.analysis.state.storage import StorageState
@@ -92,6 +94,11 @@ def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusi
 
 
 def ask(scene: Scene) -> Answer:
+    """Asks the logs, then weighs what flight-recorder dumps and stacks say against their answer."""
+    return with_stacks(scene, with_dumps(scene, _ask_logs(scene)))
+
+
+def _ask_logs(scene: Scene) -> Answer:
     """Asks the questions in order; the first that has an answer wins."""
     for question in (nan_end.ask, good_end.ask, exit_hang.ask, mismatch.ask, first_fault.ask):
         answer = question(scene)

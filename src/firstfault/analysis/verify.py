@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from firstfault.analysis.recorder_words import ENTRY, STATUS
 from firstfault.model.evidence import Event
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ class Checked(Struct, frozen=True):
     why: str = ""
 
 
+NO_LINES = frozenset({ENTRY, STATUS})
+Cited = tuple[int, int, int, str]
+"""Source, offset, line and text of an event."""
 CHUNK = 1 << 20
 COUNTED = 64 << 20
 """Bytes up to which the line number of a citation is counted again from the start of its source."""
@@ -37,16 +41,32 @@ COUNTED_IN_ALL = 128 << 20
 """Bytes that are counted again over all sources: a job of a thousand large files must not be read twice."""
 
 
+def cited(event: Event) -> Cited:
+    """What an event claims to stand where."""
+    return (int(event.span.source), event.span.offset, event.span.line, event.text)
+
+
 class Verifier:
     """Re-reads cited lines; each place is read once."""
 
-    def __init__(self, reader: Reader, *, decode: Decoder, count: Counter | None = None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        decode: Decoder,
+        count: Counter | None = None,
+        read_again: frozenset[Cited] = frozenset(),
+    ) -> None:
         self._reader = reader
         self._decode = decode
         self._count = _newlines if count is None else count
         self._done: dict[tuple[int, int, int], tuple[bool, str]] = {}
         self._lines: dict[int, list[int]] = {}
+        self._near: dict[int, tuple[int, int]] = {}
+        """Per source the offset up to which newlines were counted last, and how many there were."""
         self._counted = 0
+        self._read_again = read_again
+        """Entries of dumps, which are no lines: the pipeline has read them again from their bytes."""
 
     @property
     def claims(self) -> int:
@@ -62,7 +82,10 @@ class Verifier:
         """Whether an event's line reads back, and why not."""
         span = event.span
         key = (int(span.source), span.offset, span.line)
-        if key not in self._done:
+        if event.signature in NO_LINES:
+            same = cited(event) in self._read_again
+            self._done[key] = (same, "" if same else "the dump does not hold this entry now")
+        elif key not in self._done:
             self._done[key] = self._read_back(span, event.text)
         return self._done[key]
 
@@ -113,10 +136,31 @@ class Verifier:
         while len(counts) <= whole:
             at = (len(counts) - 1) * CHUNK
             counts.append(counts[-1] + self._count(self._reader.read(span.source, at, CHUNK)))
-        rest = (
-            self._reader.read(span.source, whole * CHUNK, span.offset - whole * CHUNK) if span.offset % CHUNK else b""
-        )
-        return counts[whole] + self._count(rest) + 1
+        # Citations in the order of their places are counted on from one another: one pass, however many there are.
+        start, before = self._near.get(int(span.source), (0, 0))
+        if not whole * CHUNK <= start <= span.offset:
+            start, before = whole * CHUNK, counts[whole]
+        rest = self._reader.read(span.source, start, span.offset - start) if span.offset > start else b""
+        before += self._count(rest)
+        self._near[int(span.source)] = (span.offset, before)
+        return before + 1
+
+    def column(self, source: SourceId, offset: int) -> int:
+        """1-based byte in its line of an offset; 1 where the line begins too far before it to be looked for.
+
+        Raises:
+            OSError: the source can no longer be read.
+        """
+        reach = 1 << 12
+        while True:
+            start = max(0, offset - reach)
+            before = self._reader.read(source, start, offset - start)
+            cut = before.rfind(b"\n")
+            if cut >= 0 or start == 0:
+                return len(before) - cut
+            if reach >= CHUNK:
+                return 1
+            reach *= 16
 
 
 class Decoder(Protocol):

@@ -10,7 +10,7 @@ from firstfault.analysis.state.storage_faults import Kind, troubles
 from firstfault.model.diagnosis import Storage, StorageClock, StorageCounter, StorageDaemon, StorageEvent
 from firstfault.model.evidence import When
 from firstfault.model.lazy import lazy
-from firstfault.pipelines.times import time_of
+from firstfault.pipelines.cite import time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

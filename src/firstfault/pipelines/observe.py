@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from firstfault.analysis.case import Observations
 from firstfault.model.evidence import Coverage
 from firstfault.model.words import CoverageState, Role, SourceKind
+from firstfault.pipelines.dumps import read_dumps
 from firstfault.pipelines.share import shared
 from firstfault.readers.banners import failure_of_event, read_banners, read_error_json
 from firstfault.readers.clock import SourceClock, settle_clocks
@@ -23,15 +24,17 @@ from firstfault.readers.progress import (
     progress_after,
     progress_before,
 )
+from firstfault.readers.stacks import read_stacks
 from firstfault.readers.zones import in_zone
 from firstfault.scan.executors import processors
 from firstfault.scan.run import MUCH, scanned
 from firstfault.scan.stretch import SAMPLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.model.evidence import Event, Failure, ProgressSample, Source, SourceId
+    from firstfault.model.stacks import StackDump
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.open import Opened
@@ -46,10 +49,14 @@ NEIGHBOURHOODS = 48
 NEXT_STEPS = 4
 """Signs of progress read after each such place."""
 JSON_BYTES = 1 << 20
+STACK = "python.stack_of_thread"
+"""Signature of the line that begins a thread in a dump of stacks."""
+STACK_BYTES = 64 << 20
+BEHIND_LAST = 64 << 10
+"""Bytes behind the head of the last thread that may still be of its stack."""
 MOST_SHARED = 50_000
 """Hits beyond which one process reads on alone: handing events back would cost as much memory again."""
 UNREAD = {
-    SourceKind.FLIGHT_RECORDER: "a flight-recorder dump, which is not read yet",
     SourceKind.MEMORY_SNAPSHOT: "a memory snapshot, which is not read yet",
     SourceKind.METRICS: "metrics, which are not read yet",
     SourceKind.CONFIG: "source code, settings or a document, not a log",
@@ -83,11 +90,14 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         clocks[source.id].forget()
         return seen
 
+    stacks: list[StackDump] = []
     for seen in shared(piece, len(read), _workers(read, options)):
         events.extend(seen.events)
         failures.extend(seen.failures)
         samples.extend(seen.samples)
         nans.extend(seen.nans)
+        stacks.extend(seen.stacks)
+    recorded = read_dumps(store, opened.sources, inline=options.engine == "inline")
     # A daemon's logs may lie as a file here and as an archive there: their names are not the job's numbering.
     missing = missing_names(s.path for s in opened.sources if s.kind is not SourceKind.AISTORE)
     observations = Observations(
@@ -96,12 +106,14 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         failures=tuple(in_zone(failures, options.assume_zone)),
         progress=tuple(in_zone(samples, options.assume_zone)),
         nan_from=tuple(in_zone(nans, options.assume_zone)),
-        coverage=_coverage(opened, result, missing),
+        coverage=_coverage(opened, result, missing, recorded.coverage),
         place={i: p.who for i, p in profiles.items()},
         task_files={i: p.number for i, p in profiles.items() if p.number is not None},
         missing_files=missing,
         job_state=options.job_state,
         exit_code=options.exit_code,
+        stacks=tuple(stacks),
+        dumps=recorded.dumps,
     )
     return Observed(observations, profiles, clocks)
 
@@ -124,6 +136,7 @@ class _Read(NamedTuple):
     failures: list[Failure]
     samples: list[ProgressSample]
     nans: list[Event]
+    stacks: list[StackDump]
 
 
 def _of_source(  # noqa: PLR0917
@@ -137,7 +150,23 @@ def _of_source(  # noqa: PLR0917
         failures.extend(_error_json(store, source, profile))
     nan = nan_from(store, source.id, found.lines, clock)
     samples = _progress(store, found, profile, clock, _telling(own, library))
-    return _Read(own, failures, samples, [] if nan is None else [nan])
+    stacks = _stacks(store, source, profile, own)
+    return _Read(own, failures, samples, [] if nan is None else [nan], stacks)
+
+
+def _stacks(store: Store, source: Source, profile: SourceProfile, events: Iterable[Event]) -> list[StackDump]:
+    """Stack dumps: a file of them as a whole, in a log the stretch that holds some."""
+    if source.kind is SourceKind.STACKS:
+        return read_stacks(store.read(source.id, 0, STACK_BYTES), source.id, profile, path=source.path)
+    heads = [e.span for e in events if e.signature == STACK]
+    if not heads:
+        return []
+    first = min(heads, key=lambda s: s.offset)
+    start = first.offset - first.column + 1
+    end = min(max(s.offset for s in heads) + BEHIND_LAST, start + STACK_BYTES)
+    return read_stacks(
+        store.read(source.id, start, end - start), source.id, profile, path=source.path, offset=start, line=first.line
+    )
 
 
 def _telling(events: Iterable[Event], library: Library) -> list[Event]:
@@ -176,13 +205,18 @@ def _error_json(store: Store, source: Source, profile: SourceProfile) -> list[Fa
     return [] if read is None else [read[0]]
 
 
-def _coverage(opened: Opened, result: ScanResult, missing: Iterable[str]) -> tuple[Coverage, ...]:
+def _coverage(
+    opened: Opened, result: ScanResult, missing: Iterable[str], dumps: Mapping[str, Coverage]
+) -> tuple[Coverage, ...]:
     """Coverage of opening, with what no reader knows, what the scan found damaged and what the numbering misses."""
     rows = {c.file: c for c in opened.coverage}
     for source in opened.sources:
         row = rows.get(source.path)
         if row is not None and row.state is CoverageState.READ and source.kind in UNREAD:
             rows[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=UNREAD[source.kind])
+    for path, told in dumps.items():
+        if rows[path].state is CoverageState.READ:
+            rows[path] = told
     paths: dict[SourceId, str] = {s.id: s.path for s in opened.sources}
     for found in result.sources:
         if found.damage:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.readers.containers import Container, ExtentFile, Member
 from firstfault.readers.decompress import DamagedError
+from firstfault.readers.sections import section_members
 from firstfault.readers.zips import zip_members
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def members(kind: str, container: Container) -> Iterator[Member]:
         yield from _tar(container)
     elif kind == "zip":
         yield from zip_members(container)
+    elif kind == "sections":
+        yield from section_members(container)
     else:
         yield container.unpack("", kind, container.extent)
 

@@ -11,9 +11,11 @@ from msgspec import Struct
 
 from firstfault.model.evidence import GlobalRank, GroupRank, LocalRank, Who
 from firstfault.model.lazy import lazy
-from firstfault.readers.prefixes import BAR_END, MOST_SEARCHED, Chain, inner_parts, read_chain
+from firstfault.readers.inner import BAR_END, MOST_SEARCHED, inner_parts
+from firstfault.readers.prefixes import Chain, first_prefix, read_chain
 from firstfault.readers.sourcename import read_name
 from firstfault.readers.stamps import Stamp, better, build_stamp
+from firstfault.readers.wrapping import Wrapping, find_wrapping
 
 MOST_STARTS = 24
 FIRST_LINES = 120
@@ -22,7 +24,7 @@ MOST_EVIDENCE = 4000
 
 _ANSI = lazy(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _TASK = lazy(rb"\s{0,6}(?:P\d+ +)?(\d{1,6}): ")
-_LABEL = lazy(rb"([A-Za-z0-9][\w.\-]{0,100}): ?")
+_LABEL = lazy(rb"(?!\d{4}-\d\d-\d\d)([A-Za-z0-9][\w.\-]{0,100}): ?")
 _COMPOSE = lazy(rb"([A-Za-z0-9][\w.\-]{0,100}) +\| ")
 _STERN = lazy(rb"([a-z0-9][a-z0-9.]*-[a-z0-9.\-]{2,250}) [a-z0-9][a-z0-9.\-]{0,62} ")
 _DATED_LABEL = lazy(rb"\[?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?\]? ([A-Za-z0-9][\w.\-]{0,100}): ")
@@ -49,6 +51,8 @@ class SourceProfile(Struct, frozen=True):
 
     style: str = "none"
     """Name of the prefix that nearly all lines carry: srun_label, host_label, dated_host, compose, stern; `none`."""
+    inner: str = "none"
+    """The same for what follows the first prefix of all lines, as where a collector wraps the output of `srun --label`."""
     who: Who = Who()
     """What the place of the file tells (`attempt_0/3/stderr.log` is local rank 3)."""
     attempt: int | None = None
@@ -63,6 +67,10 @@ class SourceProfile(Struct, frozen=True):
     """Labels that are host names, where the style has such."""
     roles: frozenset[str] = frozenset({"default"})
     """Names of launcher roles that label lines, as in `[trainer3]:`."""
+    unit: int | None = None
+    """The one process that the system's journal names on all lines: a unit's, not that of the rank that speaks."""
+    wrapping: Wrapping | None = None
+    """What stands before every line because the log was quoted, numbered or pasted."""
 
     @property
     def dated_host(self) -> bool:
@@ -86,11 +94,20 @@ class Located(Struct, frozen=True):
 def profile_source(sample: bytes, path: str) -> SourceProfile:
     """Profile of a source from its first bytes (up to 256 KiB) and its shown path."""
     facts = read_name(path)
-    lines = _sample_lines(sample)
+    lines, wrapping = _sample_lines(sample)
     style, hosts = _style(lines)
-    ranks = style == "srun_label" and _tasks_are_ranks([_ANSI.sub(b"", x) for x in sample.split(b"\n")[:MOST_EVIDENCE]])
+    plain = SourceProfile(style=style, hosts=frozenset(hosts), wrapping=wrapping)
+    inner, more = ("none", set[str]()) if style in {"srun_label", "host_label"} else _inner_style(lines, plain)
+    hosts |= more
+    ranks = False
+    if "srun_label" in {style, inner}:
+        first = [_ANSI.sub(b"", x) for x in sample.split(b"\n")[:MOST_EVIDENCE]]
+        first = [x if wrapping is None else x[wrapping.end(x) :] for x in first]
+        ranks = _tasks_are_ranks(first if style == "srun_label" else [_behind_first(x, plain) for x in first])
     return SourceProfile(
         style=style,
+        inner=inner,
+        unit=_unit(lines, plain),
         who=facts.who,
         attempt=facts.attempt,
         number=facts.number,
@@ -98,16 +115,24 @@ def profile_source(sample: bytes, path: str) -> SourceProfile:
         tee_rank=_is_tee(lines),
         hosts=frozenset(hosts),
         roles=frozenset({"default", *_roles(lines)}),
+        wrapping=wrapping,
     )
 
 
-def _sample_lines(sample: bytes) -> list[bytes]:
-    """The first lines and some from all over the sample, without colours and empty ones; the scheduler's own are left out."""
+def _sample_lines(sample: bytes) -> tuple[list[bytes], Wrapping | None]:
+    """The first lines and some from all over the sample, and what is wrapped around them all.
+
+    Without the wrapping, colours and empty lines; the scheduler's own are left out.
+    """
     whole = sample.split(b"\n")
     picked = whole[:FIRST_LINES]
     rest = whole[FIRST_LINES:-1]
     picked += rest[:: max(1, len(rest) // SPREAD_LINES)]
-    return [x for x in (_ANSI.sub(b"", y[:400]) for y in picked) if x.strip(b"\r \t") and not x.startswith(_SCHEDULER)]
+    plain = [x for x in (_ANSI.sub(b"", y[:400]) for y in picked) if x.strip(b"\r \t")]
+    wrapping = find_wrapping(plain)
+    if wrapping is not None:
+        plain = [x for x in (y[wrapping.end(y) :] for y in plain) if x.strip(b"\r \t")]
+    return [x for x in plain if not x.startswith(_SCHEDULER)], wrapping
 
 
 def _style(lines: list[bytes]) -> tuple[str, set[str]]:
@@ -135,6 +160,27 @@ def _style(lines: list[bytes]) -> tuple[str, set[str]]:
         if sum(labels[x] for x in good) >= 0.9 * (len(lines) - start) and len(good) <= max(2, len(lines) // 4):
             return style, {x.decode("ascii", "replace") for x in good}
     return "none", set()
+
+
+def _inner_style(lines: list[bytes], profile: SourceProfile) -> tuple[str, set[str]]:
+    """The label behind the first prefix of nearly all lines, where a collector put that prefix there."""
+    behind = [_behind_first(x, profile) for x in lines]
+    if sum(a is not b for a, b in zip(lines, behind, strict=True)) < 0.9 * len(lines):
+        return "none", set()
+    style, hosts = _style([x for x in behind if x.strip() and not x.startswith(_SCHEDULER)])
+    return (style, hosts) if style in {"srun_label", "host_label"} else ("none", set())
+
+
+def _behind_first(line: bytes, profile: SourceProfile) -> bytes:
+    """A line without its first prefix; the same object where it has none."""
+    end, _ = first_prefix(line, profile)
+    return line[end:] if end else line
+
+
+def _unit(lines: list[bytes], profile: SourceProfile) -> int | None:
+    """The process before every line, where it is always the same one."""
+    pids = {pid for _, pid in (first_prefix(x, profile) for x in lines)}
+    return next(iter(pids)) if len(pids) == 1 else None
 
 
 def _small_numbers(labels: Counter[bytes]) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from firstfault.readers.prefixes import inner_parts, read_chain
+from firstfault.readers.inner import inner_parts
+from firstfault.readers.prefixes import read_chain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

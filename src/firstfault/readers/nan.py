@@ -24,6 +24,11 @@ TAIL = 32 << 10
 """Bytes before the end that are looked at first."""
 LONGEST = 700
 _METRIC = lazy(rb"(?i)(?:loss|grad[_ ]?norm)['\"]?\s{0,3}[:=]?\s{0,3}\(?['\"]?[-+]?(?:\d|nan|inf)")
+_ROW = lazy(
+    rb"(?m)^.{0,80}?(\|[ \t]{1,8}(?:[\w/]{1,30}/)?(?:train_)?(?:total_)?loss[ \t]{0,40}\|[ \t]{0,8}([-+\w.]{1,20})[ \t]{0,20}\|)"
+)
+"""A row such as `| loss          | 0.0507   |`."""
+_NAN_CELL = lazy(rb"(?i)[-+]?nan$")
 _NAN = lazy(rb"(?i)(?:loss|grad[_ ]?norm)['\"]?\s{0,3}[:=]?\s{0,3}\(?['\"]?nan\b")
 
 
@@ -45,9 +50,10 @@ def nan_from(store: TextStore, source: SourceId, lines: int, clock: SourceClock)
     # As a rule the very last metrics tell that all is well: nothing before them need be read.
     if tail and (signs := list(_metrics(data[tail:], source))) and not signs[-1][1]:
         return None
+    signs = list(_metrics(data, source)) or list(_table(data))
     first: int | None = None
     length = 0
-    for at, is_nan in _metrics(data, source):
+    for at, is_nan in signs:
         if not is_nan:
             first, length = None, 0
             continue
@@ -60,13 +66,13 @@ def nan_from(store: TextStore, source: SourceId, lines: int, clock: SourceClock)
     begin = data.rfind(b"\n", 0, first) + 1
     segment = _segment(data, first)
     whole = data[begin : first + len(segment)]
-    sign = find_progress(whole, source, base=Anchor(start + begin, line), profile=clock.profile, clock=clock)[-1]
+    found = find_progress(whole, source, base=Anchor(start + begin, line), profile=clock.profile, clock=clock)
     return Event(
         signature="numerics.nan_to_the_end",
         span=Span(source, start + first, len(segment), line, first - begin + 1),
         text=segment.decode("utf-8", "backslashreplace"),
         who=locate(segment, len(segment), clock.profile).who,
-        when=sign.sample.when,
+        when=found[-1].sample.when if found else clock.event_time(None, start + begin, line),
     )
 
 
@@ -78,6 +84,12 @@ def _metrics(data: bytes, source: SourceId) -> Iterator[tuple[int, bool]]:
         segment = _segment(data, sign.sample.offset)
         if _METRIC.search(segment) is not None:
             yield sign.sample.offset, _NAN.search(segment) is not None
+
+
+def _table(data: bytes) -> Iterator[tuple[int, bool]]:
+    """The same for loggers that print a table of metrics for every so many steps: its row of the loss."""
+    for found in _ROW.finditer(data):
+        yield found.start(1), _NAN_CELL.match(found[2]) is not None
 
 
 def _segment(data: bytes, begin: int) -> bytes:

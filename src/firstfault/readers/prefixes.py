@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from firstfault.readers.identity import SourceProfile
+    from firstfault.readers.wrapping import Wrapping
 
 MOST_TOKENS = 16
 LEVELS = rb"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS|ALWAYS)"
@@ -107,6 +108,15 @@ class Chain:
         self.stamps: list[tuple[str, re.Match[bytes]]] = []
 
 
+def first_prefix(line: bytes, profile: SourceProfile) -> tuple[int, int | None]:
+    """Where the first prefix of an unwrapped line ends, with a blank behind it (0 where it has none), and the process it names."""
+    chain = Chain(0)
+    end = _token(line, 0, chain, profile)
+    if end is None:
+        return 0, None
+    return end + (line[end : end + 1] == b" "), chain.pid
+
+
 _BLANK = frozenset((b" ", b"\t", b"\x00", b"\x1b"))
 _last: tuple[bytes, SourceProfile, Chain] | None = None
 
@@ -130,6 +140,8 @@ def read_chain(segment: bytes, position: int, profile: SourceProfile) -> Chain:
 
 def _read_chain(segment: bytes, position: int, profile: SourceProfile) -> Chain:
     chain = Chain(position)
+    if profile.wrapping is not None and position == 0:
+        _unwrap(segment, chain, profile.wrapping)
     for _ in range(MOST_TOKENS):
         here = chain.position
         skipped = _SKIP.match(segment, here) if segment[here : here + 1] in _BLANK else None
@@ -145,12 +157,21 @@ def _read_chain(segment: bytes, position: int, profile: SourceProfile) -> Chain:
     return chain
 
 
+def _unwrap(segment: bytes, chain: Chain, wrapping: Wrapping) -> None:
+    end = wrapping.end(segment)
+    if end:
+        chain.position = end
+        chain.starts.append(end)
+        chain.label = wrapping.file(segment)
+
+
 def _token(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
     byte = segment[at : at + 1]
     if not byte:
         return None
-    if chain.tokens == 0 and profile.style in _STYLED:
-        end = _STYLED[profile.style](segment, at, chain, profile)
+    style = profile.style if chain.tokens == 0 else profile.inner if chain.tokens == 1 else "none"
+    if style in _STYLED:
+        end = _STYLED[style](segment, at, chain, profile)
         if end is not None:
             return end
     reader = _BY_BYTE.get(byte)
@@ -283,7 +304,8 @@ def _after_stamp(
         if found is not None:
             if pattern is _HOST_PROCESS:
                 chain.host = found["host"].decode()
-                chain.pid = chain.pid if found["pid"] is None else int(found["pid"])
+                pid = None if found["pid"] is None else int(found["pid"])
+                chain.pid = chain.pid if pid is None or pid == profile.unit else pid
             return found.end()
     if profile.dated_host and after == b" ":
         found = _LABEL.match(segment, end + 1)
@@ -459,35 +481,3 @@ _BY_BYTE: dict[bytes, Callable[[bytes, int, Chain, SourceProfile], int | None]] 
     b"{": _json,
     b"<": _kmsg,
 }
-
-_OPENED = lazy(
-    rb"[\[(](?:rank\d{1,6}\]:|default\d{1,4}\]:|\d{1,6},\d{1,6}\]<std\w{2,4}>:"
-    rb"|[IWEFV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{9})? {1,2}?[^\s\]]{1,300}?:\d{1,6}\]"
-    rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] |NeMo [DIWEC] \d{4}-|(?:DEBUG|INFO|WARNING|ERROR)\|"
-    rb"|(?:[A-Za-z_][^()\n=]{0,80}?,? )?(?:rank=\d{1,6}, ?)?pid=\d{1,8}(?:, ip=[\w.:]{3,45})?\))",
-)
-_GLOG = lazy(rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,7}\d{1,20} \S{1,300}?:\d{1,6}\]")
-_NCCL_INSIDE = lazy(rb"(?<![\w.\-])[A-Za-z0-9][\w.\-]{0,100}:\d{1,8}:\d{1,8} \[-?\d{1,3}\] (?=\S{1,200} NCCL|NCCL)")
-MOST_SEARCHED = 16 * 1024
-
-
-def inner_parts(segment: bytes, begin: int, end: int) -> list[int]:
-    """Positions from `begin` to `end` at which a prefix stands in the middle of a segment, ascending.
-
-    Behind a bar or another rank's text, such a prefix belongs to what follows it.
-    """
-    end = min(end, begin + MOST_SEARCHED)
-    found: list[int] = []
-    if segment.find(b"[", begin, end) >= 0 or segment.find(b"(", begin, end) >= 0:
-        found = [m.start() for m in _OPENED.finditer(segment, begin, end)]
-    if b":" not in segment:
-        return found
-    if segment.find(b".py:", begin, end) >= 0:
-        found += [m.start() for m in _GLOG.finditer(segment, begin, end)]
-    if segment.find(b" NCCL ", begin, end) >= 0:
-        found += [m.start() for m in _NCCL_INSIDE.finditer(segment, begin, end)]
-    return sorted(found)
-
-
-BAR_END = lazy(rb"\[(?:\d+ days?, )?\d{1,4}:\d\d(?::\d\d)?[<,][^\]\n]{0,300}\]")
-"""End of a tqdm bar, behind which other text may be glued."""

@@ -86,6 +86,11 @@ _SCHEDULER = lazy(
 )
 _JSON_LINE = lazy(rb'^\s*\{.*"(?:message|msg|log|text|event)"\s*:')
 _METRIC_LINE = lazy(rb'^\s*\{[^{}\n]*"(?:\w*step\w*|\w*iter\w*|\w*loss\w*|epoch)"\s*:\s*[-\d.]')
+_NAME = rb"(?P<%b>(?:[\w.\-@+=,%%~ ]{0,200}/){0,30}[\w.\-@+=,%%~]{1,200}\.(?:log|out|err|txt|stderr|stdout|\d{1,6})|[\w.\-@+=,%%~/]{0,300}/[\w.\-@+=,%%~]{1,200})"
+SECTION_HEADER = lazy(
+    rb"(?m)^(?:==> " + _NAME % b"tail" + rb" <==|:{14}\r?\n" + _NAME % b"more" + rb"\r?\n:{14})\r?(?:\n|\Z)",
+)
+"""What `tail`, `head` and `more` write between files that they glue into one."""
 
 
 class Sniffed(Struct, frozen=True):
@@ -213,8 +218,12 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
         for word in (b'"pg_config"', b'"collective_seq_id"', b'"pg_status"', b'"nccl_version"')
     ):
         return Sniffed(SourceKind.FLIGHT_RECORDER)
+    if b'"pg_config"' in start and b'"pg_status"' in start and b'"version"' in start:
+        return Sniffed(SourceKind.FLIGHT_RECORDER)  # without entries the list is left out
     if b'"device_traces"' in start[:4096] and b'"segments"' in start:
         return Sniffed(SourceKind.MEMORY_SNAPSHOT)
+    if b'"os_thread_id"' in start and b'"frames"' in start:
+        return Sniffed(SourceKind.STACKS)
     named = PurePosixPath(name).name == "error.json"
     if start.startswith(b'{"message"') and (named or b'"extraInfo"' in start or b'"py_callstack"' in start):
         return Sniffed(SourceKind.ERROR_JSON)
@@ -237,6 +246,8 @@ def _table(start: bytes) -> bool:
         width = rows[0].count(separator)
         if width == 0 or any(row.count(separator) != width for row in rows[1:]):
             continue
+        if any(re.fullmatch(rb"\s*[\d.]+\s*", name) for name in rows[0].split(separator)):
+            continue  # no header: `cat -n` puts a number and a tab before every line of a log
         cells = b"\n".join(rows[1:]).replace(separator, b"\n").split(b"\n")
         numbers = sum(1 for cell in cells if re.fullmatch(rb'\s*"?[-+\d.eE:%/ ]*"?\s*', cell))
         return numbers > len(cells) * 0.6
@@ -252,7 +263,13 @@ def container_of(head: bytes, name: str) -> str | None:
         return None if name.lower().endswith(_PACKAGES) else "zip"
     if head[257:262] == b"ustar" or _old_tar(head):
         return "tar"
-    return None
+    return "sections" if _is_sections(head) else None
+
+
+def _is_sections(head: bytes) -> bool:
+    """Whether a file begins with the header of a section."""
+    text = head.lstrip(b"\r\n")
+    return text.startswith((b"==> ", b"::::::::::::::")) and SECTION_HEADER.match(text) is not None
 
 
 def _old_tar(head: bytes) -> bool:

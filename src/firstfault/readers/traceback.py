@@ -5,15 +5,13 @@ Where the text of several processes is mixed without prefixes it says so (`compl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from firstfault.model.evidence import Frame, PythonException, Span, Who
+from firstfault.model.evidence import Frame, PythonException, Span
 from firstfault.model.lazy import lazy
 from firstfault.readers.frames import (
     CHAINED,
     HEAD,
-    LEADING_COLOUR,
-    clean,
     ended_nothing,
     is_traceback_part,
     read_frame,
@@ -23,16 +21,15 @@ from firstfault.readers.frames import (
     was_caught,
     worker_of,
 )
-from firstfault.readers.identity import SourceProfile, locate
-from firstfault.readers.lines import CHUNK, Line, Piece, TextStore, lines_back, lines_from, pieces_of
-from firstfault.readers.prefixes import read_chain
-from firstfault.readers.raised import Block, Raised, as_cut, json_text, one_line, with_worker
+from firstfault.readers.identity import SourceProfile
+from firstfault.readers.lines import CHUNK, Line, TextStore, lines_back, lines_from
+from firstfault.readers.raised import Block, Raised, as_cut, one_line, with_worker
+from firstfault.readers.said import Said, said_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from firstfault.model.evidence import SourceId
-    from firstfault.readers.stamps import Stamp
 
 MOST_BYTES = 1024 * 1024
 """How far past its start a traceback is followed."""
@@ -52,27 +49,7 @@ _ENDS_MESSAGE = lazy(
     r"[A-Za-z_/.\w\-]+\.py:\d+: \w*Warning: )|\d+%\|",
 )
 _PLAIN = SourceProfile()
-_NUMBERS = lazy(rb"\d+")
 _REPRINT = lazy(r"^\s*traceback\s*: ")
-
-
-class _Said(NamedTuple):
-    """One piece of a line, with its speaker and without its prefix."""
-
-    line: Line
-    offset: int
-    """Byte offset in the source of `text`."""
-    column: int
-    text: str
-    raw: bytes
-    key: bytes
-    who: Who
-    level: str | None
-    headed: bool
-    """Whether a logger's header stands before the text."""
-    stamp: Stamp | None
-    shape: bytes
-    """Prefix with its numbers left out: a rank's traceback keeps one form of it."""
 
 
 class _Open:
@@ -83,7 +60,7 @@ class _Open:
         "state", "waited", "worker",
     )  # fmt: skip
 
-    def __init__(self, said: _Said, before: _Said | None) -> None:
+    def __init__(self, said: Said, before: Said | None) -> None:
         self.first = said
         self.before = before
         self.chain: list[Raised] = []
@@ -92,7 +69,7 @@ class _Open:
         self.kind = ""
         self.message: list[str] = []
         self.message_lines: list[int] = []
-        self.last: _Said | None = None
+        self.last: Said | None = None
         self.lines = {said.line.number}
         self.mixed = False
         self.near = True
@@ -101,7 +78,7 @@ class _Open:
         self.worker: int | None = None
         self.caught = False
 
-    def headed(self, said: _Said) -> bool:
+    def headed(self, said: Said) -> bool:
         """Whether a line is a logger's own, and not one of a traceback of which a logger heads every line."""
         return said.headed and not (self.first.headed and said.shape == self.first.shape)
 
@@ -124,7 +101,7 @@ class _Reader:
         self.source = source
         self.open: dict[bytes, list[_Open]] = {}
         self.done: list[Block] = []
-        self.before: dict[bytes, _Said] = {}
+        self.before: dict[bytes, Said] = {}
         self.fed = 0
 
     @property
@@ -133,13 +110,13 @@ class _Reader:
 
     def remember(self, line: Line) -> None:
         """Takes in a line that stands before the first head."""
-        for said in self._split(line):
+        for said in said_in(line, self.profile):
             if said.text.strip():
                 self.before[said.key] = said
 
     def feed(self, line: Line) -> None:
         """Takes the next line."""
-        for said in self._split(line):
+        for said in said_in(line, self.profile):
             self._one(said)
             if said.text.strip():
                 self.before[said.key] = said
@@ -154,39 +131,7 @@ class _Reader:
                 self._emit(block)
         self.open.clear()
 
-    def _split(self, line: Line) -> Iterator[_Said]:
-        for piece in pieces_of(line, self.profile):
-            yield self._said(piece)
-
-    def _said(self, piece: Piece) -> _Said:
-        raw = piece.raw
-        head = raw.find(HEAD)
-        found = locate(raw, max(head, 0), self.profile)
-        chain = read_chain(raw, 0, self.profile)
-        at = found.body if head >= found.body > chain.position else min(chain.position, len(raw))
-        colour = LEADING_COLOUR.match(raw, at)
-        at = at if colour is None else colour.end()
-        body = raw[at:]
-        if raw.lstrip()[:1] == b"{" and at:
-            body = json_text(body)
-        headed = (chain.level is not None or chain.c10 or chain.device is not None) and raw[:1] != b"{"
-        start = piece.start + at
-        line = piece.line
-        return _Said(
-            line,
-            line.offset + start,
-            start + 1,
-            clean(body),
-            body,
-            found.key,
-            found.who,
-            found.level,
-            headed,
-            found.stamp,
-            _NUMBERS.sub(b"#", raw[: found.body if head >= 0 else chain.position]).rstrip(),
-        )
-
-    def _one(self, said: _Said) -> None:
+    def _one(self, said: Said) -> None:
         if HEAD.decode() in said.text:
             self._head(said)
             return
@@ -196,7 +141,7 @@ class _Reader:
             if self._offer(block, said):
                 return
 
-    def _head(self, said: _Said) -> None:
+    def _head(self, said: Said) -> None:
         blocks = self.open.setdefault(said.key, [])
         original = "Original Traceback" in said.text
         for block in reversed(blocks):
@@ -220,7 +165,7 @@ class _Reader:
         if "\\n" in said.text:
             self._inline(fresh, said)
 
-    def _remote(self, said: _Said) -> bool:
+    def _remote(self, said: Said) -> bool:
         """`RayTaskError(ValueError): ray::f() …`: the frames of the other process follow without a head."""
         last = read_last(said.text, near=True)
         if last is None or "ray::" not in last[1]:
@@ -231,7 +176,7 @@ class _Reader:
         self.open.setdefault(said.key, []).append(block)
         return True
 
-    def _inline(self, block: _Open, said: _Said) -> None:
+    def _inline(self, block: _Open, said: Said) -> None:
         r"""A whole traceback quoted in one line, with `\n` spelt out."""
         _, _, rest = said.text.partition(HEAD.decode())
         for text in rest.split("\\n")[1:]:
@@ -241,7 +186,7 @@ class _Reader:
         self._emit(block)
         self.open[said.key].remove(block)
 
-    def _offer(self, block: _Open, said: _Said) -> bool:
+    def _offer(self, block: _Open, said: Said) -> bool:
         """Gives a line to a traceback; False where it is not of it."""
         text, rule = strip_margin(said.text)
         if block.reprinted:
@@ -266,7 +211,7 @@ class _Reader:
             self.open[said.key].remove(block)
         return False
 
-    def _unawaited(self, block: _Open, said: _Said, text: str) -> bool:
+    def _unawaited(self, block: _Open, said: Said, text: str) -> bool:
         """A line where a further traceback was announced: its last line where the frames were left out, else the chain ends."""
         if not block.headed(said) and not text[:1].isspace() and read_last(text, near=False) is not None:
             block.state, block.mixed = "frames", True
@@ -277,7 +222,7 @@ class _Reader:
             self.open[said.key].remove(block)
         return False
 
-    def _rule(self, block: _Open, said: _Said) -> bool:
+    def _rule(self, block: _Open, said: Said) -> bool:
         """A rule between the members of an exception group ends one of them."""
         if block.state in {"message", "gap"}:
             self._emit(block)
@@ -285,7 +230,7 @@ class _Reader:
         block.lines.add(said.line.number)
         return True
 
-    def _in_frames(self, block: _Open, said: _Said, text: str) -> bool:
+    def _in_frames(self, block: _Open, said: Said, text: str) -> bool:
         frame = read_frame(text)
         if frame is not None:
             for other in self.open[said.key]:
@@ -318,7 +263,7 @@ class _Reader:
         block.state, block.waited = "message", self.fed
         return True
 
-    def _in_message(self, block: _Open, said: _Said, text: str) -> bool:
+    def _in_message(self, block: _Open, said: Said, text: str) -> bool:
         stripped = text.strip()
         if text.startswith(CHAINED):
             self._turn(block, said)
@@ -356,7 +301,7 @@ class _Reader:
             return False
         return lines <= 40 and _ENDS_MESSAGE.search(text) is None
 
-    def _turn(self, block: _Open, said: _Said) -> None:
+    def _turn(self, block: _Open, said: Said) -> None:
         """Moves the exception that is complete into the chain of the next one."""
         block.lines.add(said.line.number)
         raised = self._raised(block)

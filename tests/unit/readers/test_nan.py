@@ -35,3 +35,16 @@ def test_the_gradient_norm_counts_too():
     assert found is not None
     assert found.span.line == 2
     assert found.text.startswith("{'loss'")
+
+
+TABLE = "-------------------\n| lr       | 1e-4 |\n| loss     | {v}  |\n| step     | {i}00 |\n-------------------\n"
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [(("0.05", "nan", "nan", "nan"), 8), (("nan", "nan", "nan", "0.05"), None), (("0.05", "nan", "nan"), None)],
+)
+def test_a_table_of_metrics_for_every_so_many_steps(values, line):
+    found = first_of(*values, shape=TABLE)
+    assert (None if found is None else found.span.line) == line
+    assert found is None or found.text.startswith("| loss")

@@ -1,0 +1,342 @@
+"""Where did the ranks stand, by their stacks? Says who was not where the others waited, and what the others waited in.
+
+A stack is one moment: it says nothing of a reason and proves no hang by itself. It is asked where the job hung or was
+stopped, or where a process dumped itself after a timer.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.state.stacks import WAITS, Doing, Stood, busy_workers, event_of, stood, threads_in_collectives
+from firstfault.analysis.wording import ranks_text
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event
+    from firstfault.model.stacks import StackFrame
+
+SHOWN = 4
+"""Lines of one place that are cited."""
+_PHASE = {Doing.DATA: Phase.DATA, Doing.CHECKPOINT: Phase.CHECKPOINT}
+_IN = {
+    Doing.DATA: "reading data",
+    Doing.CHECKPOINT: "in a checkpoint",
+    Doing.LOCK: "at a lock or a build",
+    Doing.CODE: "in its own code",
+    Doing.COLLECTIVE: "in a collective",
+    Doing.RENDEZVOUS: "at the rendezvous",
+    Doing.DEVICE: "waiting for the GPU",
+}
+
+
+class _Place(Struct, frozen=True, kw_only=True):
+    """Processes that stood at one place."""
+
+    doing: Doing
+    op: str
+    stands: tuple[Stood, ...]
+
+
+def ask(scene: Scene) -> Answer | None:
+    """The answer of the stacks; None where there are fewer than two processes, or where they tell nothing apart."""
+    stands = stood(scene.case.seen.stacks, scene.roster, scene.complete.expected)
+    if len(stands) < 2:
+        return None
+    waiting = [s for s in stands if s.doing in WAITS]
+    apart = [s for s in stands if s.doing not in WAITS]
+    if waiting and apart and len(apart) <= max(1, len(stands) // 4) and len(waiting) > len(apart) - 1:
+        return _outside(scene, stands, waiting, apart)
+    if len(apart) == len(stands):
+        return _all_apart(apart)
+    if apart:
+        return None
+    both = threads_in_collectives(stands)
+    if both and 2 * len(both) >= len(stands):
+        return _two_threads(scene, stands, both)
+    places = _places(waiting)
+    if len(places) > 1:
+        return _different(scene, stands, places)
+    return _together(scene, stands)
+
+
+def _events(stands: Sequence[Stood], *, places: bool = False) -> tuple[Event, ...]:
+    found: list[Event] = []
+    for one in stands[:SHOWN]:
+        found.append(event_of(one.dump, one.frame))
+        if places and one.place is not None and one.place.span != one.frame.span:
+            found.append(event_of(one.dump, one.place))
+    return tuple(found)
+
+
+def _named(stands: Sequence[Stood], strength: Strength) -> Named:
+    ranks = tuple(sorted(s.rank for s in stands if s.rank is not None))
+    hosts = tuple(sorted({s.host for s in stands if s.host is not None}))
+    if not ranks and not hosts:
+        return Named()
+    return Named(ranks=ranks, hosts=hosts, strength=strength)
+
+
+def _who(stands: Sequence[Stood]) -> str:
+    ranks = [s.rank for s in stands]
+    known = [r for r in ranks if r is not None]
+    if len(known) == len(ranks):
+        return ranks_text(sorted(known))
+    return stands[0].title if len(stands) == 1 else f"{len(stands)} processes"
+
+
+def _at(one: Stood) -> str:
+    return _frame_text(one.place if one.place is not None and one.doing is Doing.CODE else one.frame)
+
+
+def _frame_text(frame: StackFrame) -> str:
+    where = frame.frame
+    return f"{where.function} ({where.file.rsplit('/', 1)[-1]}{f':{where.line}' if where.line else ''})"
+
+
+def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], apart: Sequence[Stood]) -> Answer:
+    """A few ranks are in something of their own while the rest wait for other ranks."""
+    what = Counter(s.doing for s in apart).most_common(1)[0][0]
+    strength = Strength.SUPPORTED if what is Doing.DATA else Strength.POSSIBLE
+    one = apart[0]
+    workers = busy_workers(scene.case.seen.stacks, one) if what is Doing.DATA else ()
+    inner = "" if not workers else f" A worker of its loader is in {_frame_text(workers[0][1])}."
+    text = (
+        f"{_who(apart).capitalize()} {'is' if len(apart) == 1 else 'are'} {_IN[what]}: {_at(one)}; "
+        f"{_who(waiting)} wait{'s' if len(waiting) == 1 else ''} in {_at(waiting[0])}.{inner} {_seen(scene, stands)}"
+    )
+    return Answer(
+        question="stacks",
+        failed=True,
+        category=Category.DATA_LOADING_STALL,
+        strength=strength,
+        summary=text,
+        trigger=_events(apart)[0],
+        proof=(
+            *_events(apart, places=True),
+            *(event_of(dump, frame) for dump, frame in workers[:SHOWN]),
+            *_events(waiting),
+        ),
+        culprits=_named(apart, Strength.SUPPORTED),
+        first_failed=_named(apart, Strength.SUPPORTED),
+        classes=Classes(
+            domain=Domain.DATA if what is Doing.DATA else None,
+            form=Form.HUNG,
+            layer=Layer.CHECKPOINT if what is Doing.CHECKPOINT else Layer.RUNTIME,
+            phase=_PHASE.get(what, Phase.UNKNOWN),
+            scope=Scope.RANK if len(apart) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(f"Find out why {_who(apart)} stays in {_at(one)}: what does it read, whom does it wait for?",),
+        collect=("a second dump of the same ranks a minute later: a frame that did not move is stuck",),
+    )
+
+
+def _all_apart(apart: Sequence[Stood]) -> Answer | None:
+    """Nobody waits for another rank: all stand at one lock, or in one read."""
+    what = {s.doing for s in apart}
+    if len(what) != 1 or len({s.op for s in apart}) != 1:
+        return None
+    doing = next(iter(what))
+    if doing is Doing.CODE:
+        return None
+    category = {
+        Doing.LOCK: Category.SOFTWARE,
+        Doing.DATA: Category.STORAGE_IO,
+        Doing.CHECKPOINT: Category.STORAGE_IO,
+    }[doing]
+    return Answer(
+        question="stacks",
+        failed=True,
+        category=category,
+        strength=Strength.POSSIBLE,
+        summary=f"All {len(apart)} processes whose stacks are here stand {_IN[doing]}, in {_at(apart[0])}: none of them waits for another rank.",
+        trigger=_events(apart)[0],
+        proof=_events(apart, places=True),
+        classes=Classes(form=Form.HUNG, phase=_PHASE.get(doing, Phase.UNKNOWN), scope=Scope.ALL),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            "Look for a lock that an earlier run left behind, and for who holds it."
+            if doing is Doing.LOCK
+            else "Look at the file system from one of these hosts: does a read of the same path return?",
+        ),
+    )
+
+
+def _two_threads(scene: Scene, stands: Sequence[Stood], both: Sequence[Stood]) -> Answer:
+    """Two threads of a process are in collectives: their order is not the same on all ranks."""
+    one = both[0]
+    other = one.others[0].frame
+    return Answer(
+        question="stacks",
+        failed=True,
+        category=Category.SOFTWARE,
+        strength=Strength.POSSIBLE,
+        summary=(
+            f"On {_who(both)} two threads are in collectives at once: the main thread in {_at(one)}, another one in "
+            f"{other.function} ({other.file.rsplit('/', 1)[-1]}). On one group their order differs from rank to rank, and all wait for ever. {_seen(scene, stands)}"
+        ),
+        trigger=_events(both)[0],
+        proof=(
+            *_events(both, places=True),
+            *(event_of(s.dump, f) for s in both[:SHOWN] for f in s.others[:1]),
+        ),
+        classes=Classes(domain=Domain.COMMUNICATION, form=Form.HUNG, layer=Layer.COLLECTIVE, scope=Scope.ALL),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=("Give the background thread a process group of its own, or wait for it before the next collective.",),
+    )
+
+
+def _places(waiting: Sequence[Stood]) -> list[_Place]:
+    """Processes by the place at which they wait, the most frequent one first."""
+    found: dict[tuple[object, ...], list[Stood]] = {}
+    for one in waiting:
+        found.setdefault((one.path,), []).append(one)
+    rows = [_Place(doing=v[0].doing, op=v[0].op, stands=tuple(v)) for v in found.values()]
+    return sorted(rows, key=lambda p: (-len(p.stands), p.stands[0].title))
+
+
+def _different(scene: Scene, stands: Sequence[Stood], places: Sequence[_Place]) -> Answer:
+    """All wait, but not at one place: their code went different ways."""
+    most = places[0].stands
+    rest = [s for p in places[1:] for s in p.stands]
+    odd = rest if len(rest) <= max(1, len(stands) // 4) and len(most) >= 2 * len(rest) else []
+    named = _named(odd, Strength.POSSIBLE) if odd else Named()
+    first = odd or list(places[1].stands)
+    return Answer(
+        question="stacks",
+        failed=True,
+        category=Category.COLLECTIVE_MISMATCH,
+        strength=Strength.POSSIBLE,
+        summary=(
+            f"The ranks wait at different places: {_who(most)} in {_from(most[0])}, {_who(first)} in {_from(first[0])}. "
+            f"Each side waits for a call that the other does not make. {_seen(scene, stands)}"
+        ),
+        trigger=_events(first)[0],
+        proof=(*_events(first, places=True), *_events(most, places=True)),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.COMMUNICATION,
+            form=Form.HUNG,
+            layer=Layer.COLLECTIVE,
+            scope=Scope.RANK if len(odd) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=("Find the condition that sends ranks different ways there: it must not depend on a rank's own data.",),
+        collect=(
+            "the layout of the process groups: ranks of different pipeline stages may wait at different places and be right",
+        ),
+    )
+
+
+def _from(one: Stood) -> str:
+    """The call that is waited in, with the place in the program that made it."""
+    if one.place is None or one.place.span == one.frame.span:
+        return _at(one)
+    where = one.place.frame
+    return f"{one.op}, called from {where.function} ({where.file.rsplit('/', 1)[-1]}:{where.line})"
+
+
+def _together(scene: Scene, stands: Sequence[Stood]) -> Answer:
+    """All stand in the same call: nobody is told apart."""
+    return Answer(
+        question="stacks",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"All {len(stands)} processes whose stacks are here wait in the same call, {_from(stands[0])}: the stacks tell nobody apart. {_seen(scene, stands)}",
+        proof=_events(stands, places=True),
+        classes=Classes(form=Form.HUNG, layer=Layer.COLLECTIVE),
+        action=ActionKind.COLLECT_MORE,
+        steps=("Compare the numbers of the collectives over the ranks: the one that is behind has not come.",),
+        collect=("the stacks of the ranks that are missing here", "the flight-recorder dumps of all ranks"),
+    )
+
+
+def _seen(scene: Scene, stands: Sequence[Stood]) -> str:
+    world = scene.complete.expected
+    number = len(stands)
+    return (
+        f"Stacks of {number} of {world} ranks are here."
+        if world is not None
+        else f"Stacks of {number} processes are here."
+    )
+
+
+def with_stacks(scene: Scene, said: Answer) -> Answer:
+    """The answer of everything else, with what the stacks add.
+
+    An error of its own stays the first fault. Where the rest knows only that the job hung, was stopped or went silent,
+    the stacks say where it stood; a job that may be well is not called failed because somebody looked at it.
+    """
+    if not scene.case.seen.stacks or said.failed is False or said.question in _OWN_ERROR:
+        return said
+    own = ask(scene)
+    if own is None:
+        return said
+    if said.failed is None and not any(d.cause is not None for d in scene.case.seen.stacks):
+        strength = own.strength.at_most(Strength.POSSIBLE)
+        own = replace(own, strength=strength, culprits=_weaker(own.culprits), first_failed=_weaker(own.first_failed))
+    blamed, seen = set(said.culprits.ranks), set(own.culprits.ranks)
+    if blamed and seen:
+        return _both(said, own, agree=blamed == seen)
+    if said.category is not Category.UNKNOWN and said.question not in _STOPPED:
+        return replace(said, proof=(*said.proof, *own.proof[:SHOWN]))
+    if own.category is Category.UNKNOWN:
+        return replace(said, summary=f"{said.summary} {own.summary}", proof=(*said.proof, *own.proof[:SHOWN]))
+    kept = own if seen or not blamed else replace(own, culprits=said.culprits, first_failed=said.first_failed)
+    return replace(kept, proof=(*own.proof, *said.proof[:2]), rivals=said.rivals, collect=(*own.collect, *said.collect))
+
+
+_OWN_ERROR = frozenset({"first_fault", "exit_hang", "nan_end", "good_end"})
+_STOPPED = frozenset({"stopped", "effects", "exits", "peers", "nothing"})
+
+
+def _weaker(named: Named) -> Named:
+    return replace(named, strength=named.strength.at_most(Strength.POSSIBLE))
+
+
+def _both(said: Answer, own: Answer, *, agree: bool) -> Answer:
+    """Two witnesses that name ranks."""
+    if not agree:
+        return replace(
+            said,
+            summary=f"{said.summary} The stacks disagree: {own.summary[:1].lower()}{own.summary[1:]}",
+            strength=said.strength.at_most(Strength.POSSIBLE),
+            culprits=_weaker(said.culprits),
+            proof=(*said.proof, *own.proof[:SHOWN]),
+        )
+    category = own.category if said.category is Category.UNKNOWN else said.category
+    strength = max(
+        own.strength if own.category is category else Strength.UNKNOWN,
+        said.strength if said.category is category else Strength.UNKNOWN,
+        key=lambda s: s.level,
+    )
+    level = max(said.culprits.strength, own.culprits.strength, key=lambda s: s.level)
+    named = replace(
+        said.culprits,
+        hosts=said.culprits.hosts or own.culprits.hosts,
+        strength=level if level.level >= Strength.SUPPORTED.level else Strength.SUPPORTED,
+    )
+    phase = own.classes.phase if own.classes.phase is not Phase.UNKNOWN else said.classes.phase
+    return replace(
+        said,
+        category=category,
+        strength=strength,
+        summary=f"{said.summary} The stacks agree: {own.summary[:1].lower()}{own.summary[1:]}",
+        trigger=own.trigger or said.trigger,
+        proof=(*own.proof, *said.proof),
+        culprits=named,
+        first_failed=named,
+        classes=replace(said.classes, phase=phase, domain=said.classes.domain or own.classes.domain),
+        steps=(*own.steps, *said.steps),
+    )

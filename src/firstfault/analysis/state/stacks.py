@@ -1,0 +1,235 @@
+"""Where each rank stood when its stack was taken: in a collective, in data, in a checkpoint, at a lock, or in its own code.
+
+A pure fold over stack dumps. It says what a thread was in, not why, and not for how long.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.lazy import lazy
+from firstfault.model.stacks import StackDump, StackFrame
+from firstfault.model.words import Word
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Iterable, Sequence
+
+    from firstfault.analysis.state.ranks import Roster
+
+FRAME = "python.stack_of_thread"
+"""Signature of the events that cite a line of a dump."""
+
+
+class Doing(Word):
+    """What a thread was in, by its innermost telling frame."""
+
+    COLLECTIVE = "collective"
+    """A collective or point-to-point call, or the wait for one."""
+    RENDEZVOUS = "rendezvous"
+    """The store or the set-up of a process group: a wait for other processes too."""
+    DEVICE = "device"
+    """A wait for the GPU, which itself may wait for a collective."""
+    DATA = "data"
+    CHECKPOINT = "checkpoint"
+    LOCK = "lock"
+    """A lock that other processes hold: a file, a build."""
+    CODE = "code"
+    """Its own code, or a library that waits for nobody."""
+
+
+WAITS = frozenset({Doing.COLLECTIVE, Doing.RENDEZVOUS, Doing.DEVICE})
+"""Waits for other ranks, as far as a stack can tell."""
+
+_OPS = (
+    r"all_reduce|allreduce\w*|all_gather\w*|_all_gather_base|reduce_scatter\w*|_reduce_scatter_base|broadcast\w*|barrier|monitored_barrier|"
+    r"all_to_all\w*|gather\w*|scatter\w*|reduce|send|recv|isend|irecv|batch_isend_irecv|new_group|_new_group_with_tag|split_group|"
+    r"_verify_\w+|_sync_\w+|synchronize|wait|wait_tensor|_dist_allgather_fn|_communicate|_p2p_ops|recv_forward|recv_backward|send_forward\w*"
+)
+_TABLE: tuple[tuple[Doing, re.Pattern[str]], ...] = (
+    (Doing.RENDEZVOUS, lazy(r"distributed/rendezvous\.py |_store_based_barrier|init_process_group|TCPStore|elastic/rendezvous/|jax/_src/distributed")),
+    (Doing.COLLECTIVE, lazy(
+        rf"(?:distributed_c10d|_functional_collectives|deepspeed/comm/\w+|horovod/\S*mpi_ops|p2p_communication|nn/functional)\.py (?:{_OPS})$"
+        r"|^\S*libnccl\S* |^\S*librccl\S* |c10d::\w*(?:Work|ProcessGroup)\w*::|partition_parameters\.py (?:wait|all_gather_coalesced)|AllGatherHandle|"
+        r"ncclAll|ncclGroupEnd|mpi4py|gloo::"
+    )),
+    (Doing.DATA, lazy(
+        r"utils/data/(?:dataloader|_utils/\w+|datapipes/\S+)\.py |(?:^|/)datasets/(?:arrow_dataset|iterable_dataset|builder|load)\.py |"
+        r"webdataset/|(?:^|/)lhotse/|streaming/base/|decord/|(?:^|/)av/|PIL/|torchdata/|petastorm|tf_data|grain/"
+        r"|\S+ (?:load_batch|get_batch|next_batch|__getitem__|collate\w*|tokenize\w*|_?read_(?:shard|sample|batch|record|image|audio)\w*|load_(?:data|shard|sample)\w*)$"
+    )),
+    (Doing.CHECKPOINT, lazy(
+        r"torch/serialization\.py |distributed/checkpoint/|safetensors|checkpointing\.py |dist_checkpointing/|checkpoint_engine/"
+        r"|\S+ (?:_?save_(?:checkpoint|model|pretrained|state)\w*|_?load_(?:checkpoint|state_dict)\w*|save_to_disk)$"
+    )),
+    (Doing.LOCK, lazy(r"file_baton\.py wait|filelock/|fasteners/|portalocker|\S+ (?:flock|lockf)$|cpp_extension\.py |_inductor/|triton/(?:runtime|compiler)/")),
+    (Doing.DEVICE, lazy(
+        r"cuda/(?:__init__|streams)\.py (?:synchronize|wait\w*|query)|autograd/(?:graph|__init__)\.py |clip_grad\.py |grad_scaler\.py |cudaStreamSynchronize|"
+        r"cudaDeviceSynchronize|cudaEventSynchronize|cuStreamSynchronize|\S+ (?:item|_local_scalar_dense|_parse_losses)$"
+    )),
+)  # fmt: skip
+_STANDARD = lazy(
+    r"(?:^|/)(?:threading|queue|selectors|socket|ssl|contextlib|functools|runpy|asyncio/\w+|multiprocessing/\w+|concurrent/futures/\w+|importlib/\S+|<\S+>)\.py$|^<"
+)
+_TORCH = lazy(r"(?:^|/)torch/(?!hub/)")
+_FRAMEWORK = lazy(
+    r"[/\\](?:site|dist)-packages[/\\]|(?:^|/)(?:deepspeed|mmcv|mmengine|transformers|accelerate|lightning|pytorch_lightning|megatron|nemo|torchvision|"
+    r"torchaudio|apex|trl|peft|fairseq|fairscale|composer|ray|horovod|colossalai|detectron2|timm|diffusers|datasets|tqdm|click|hydra|fire)/"
+)
+_INSTALLED = lazy(r"[/\\](?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d")
+
+
+class Stood(Struct, frozen=True, kw_only=True):
+    """One process at the moment of its last dump."""
+
+    rank: GlobalRank | None
+    host: str | None
+    title: str
+    """The rank, or what else tells the process apart."""
+    doing: Doing
+    frame: StackFrame
+    """The frame that tells what it did."""
+    place: StackFrame | None
+    """The innermost frame of the program itself; where none is told from libraries, the innermost outside Python and torch."""
+    path: tuple[str, ...]
+    """Functions of the program and frameworks from the outermost on: two processes at one place have equal ones."""
+    others: tuple[StackFrame, ...]
+    """Frames in which further threads of it stand in a collective, one a thread."""
+    dump: StackDump
+
+    @property
+    def op(self) -> str:
+        """The function of the telling frame."""
+        return self.frame.frame.function.rsplit(".", 1)[-1]
+
+
+def stood(dumps: Iterable[StackDump], roster: Roster, world: int | None) -> tuple[Stood, ...]:
+    """Where every process stood at its last dump; loaders' workers are left out, and so is who cannot be told apart.
+
+    Args:
+        dumps: all of one attempt, in order.
+        roster: tells ranks by local rank and host, or by process id.
+        world: the stated number of ranks.
+    """
+    last: dict[tuple[object, ...], StackDump] = {}
+    for dump in dumps:
+        if dump.who.worker is not None or dump.main is None:
+            continue
+        source = dump.threads[0].span.source
+        who = dump.who
+        known = (who.rank, who.local_rank, who.host, who.pid)
+        nobody = known == (None, None, None, None)
+        key = (source, dump.number) if nobody else (known, None if who.rank is not None else source)
+        last[key] = dump
+    found = [_stood(dump, roster) for dump in last.values()]
+    if _one_machine(found, roster, world):
+        found = [_with_rank(s, roster) for s in found]
+    return tuple(sorted(found, key=lambda s: (s.rank is None, s.rank or 0, s.title)))
+
+
+def _one_machine(found: Sequence[Stood], roster: Roster, world: int | None) -> bool:
+    """Whether local ranks are global ones: all of 0 to n-1 are here, nothing else is stated, and one machine at most is named."""
+    local = sorted(int(s.dump.who.local_rank) for s in found if s.dump.who.local_rank is not None)
+    if any(s.rank is not None for s in found) or local != list(range(len(found))) or len(found) < 2:
+        return False
+    hosts = {h for hs in roster.source_hosts.values() for h in hs}
+    return len(hosts) <= 1 and world in {None, len(found)}
+
+
+def _with_rank(one: Stood, roster: Roster) -> Stood:
+    local = one.dump.who.local_rank
+    if local is None:
+        return one
+    rank = GlobalRank(int(local))
+    return replace(one, rank=rank, title=f"rank {rank}", host=one.host or roster.only_host())
+
+
+def _stood(dump: StackDump, roster: Roster) -> Stood:
+    main = dump.main
+    assert main is not None
+    event = event_of(dump, main.frames[0])
+    rank, host = roster.rank(event), roster.host(event)
+    doing, frame = doing_of(main.frames)
+    title = f"rank {rank}" if rank is not None else _title(dump, host)
+    others = [doing_of(t.frames) for t in dump.threads if not t.main]
+    own = [f for f in main.frames if not f.native and not _foreign(f)]
+    return Stood(
+        rank=rank,
+        host=host,
+        title=title,
+        doing=doing,
+        frame=frame,
+        place=next((f for f in own if not _FRAMEWORK.search(f.frame.file)), own[0] if own else None),
+        path=tuple(f"{f.frame.file.rsplit('/', 1)[-1]}:{f.frame.function.rsplit('.', 1)[-1]}" for f in reversed(own)),
+        others=tuple(f for what, f in others if what is Doing.COLLECTIVE),
+        dump=dump,
+    )
+
+
+def _title(dump: StackDump, host: str | None) -> str:
+    who = dump.who
+    what = (
+        f"local rank {who.local_rank}"
+        if who.local_rank is not None
+        else ""
+        if who.pid is None
+        else f"process {who.pid}"
+    )
+    if not what:
+        what = f"the process of the dump at line {dump.threads[0].span.line}" if host is None else "the process"
+    return what if host is None else f"{what} on {host}"
+
+
+def doing_of(frames: Sequence[StackFrame]) -> tuple[Doing, StackFrame]:
+    """What a thread was in, and the frame that tells it.
+
+    Args:
+        frames: innermost first.
+    """
+    for frame in frames:
+        text = f"{frame.frame.file} {frame.frame.function}"
+        for doing, pattern in _TABLE:
+            if pattern.search(text):
+                return doing, frame
+    python = [f for f in frames if not f.native]
+    own = [f for f in python if not _foreign(f)]
+    return Doing.CODE, (own or python or list(frames))[0]
+
+
+def _foreign(frame: StackFrame) -> bool:
+    """Whether a frame is of Python itself or of torch, and so tells no place in the program."""
+    file = frame.frame.file
+    return bool(_STANDARD.search(file) or _TORCH.search(file) or (_INSTALLED.search(file) and "/torch/" in file))
+
+
+def event_of(dump: StackDump, frame: StackFrame) -> Event:
+    """A frame's line as evidence."""
+    return Event(signature=FRAME, span=frame.span, text=frame.text, who=dump.who)
+
+
+def threads_in_collectives(stands: Iterable[Stood]) -> tuple[Stood, ...]:
+    """Processes of which the main thread and another one stand in collectives at once."""
+    return tuple(s for s in stands if s.doing is Doing.COLLECTIVE and s.others)
+
+
+def busy_workers(dumps: Iterable[StackDump], one: Stood) -> tuple[tuple[StackDump, StackFrame], ...]:
+    """Workers of a process's data loader that are in the middle of a sample, with the frame that they are in.
+
+    Args:
+        dumps: all of one attempt.
+        one: the process; its workers are those whose dumps stand in the same source.
+    """
+    source = one.dump.threads[0].span.source
+    found = []
+    for dump in dumps:
+        main = dump.main
+        if dump.who.worker is None or main is None or dump.threads[0].span.source != source:
+            continue
+        own = [f for f in main.frames if not f.native and not _foreign(f)]
+        if own:
+            found.append((dump, own[0]))
+    return tuple(found)
