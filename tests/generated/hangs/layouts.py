@@ -1,0 +1,110 @@
+"""Where lines end up, and what is lost: one log, a file a machine, a folder a rank, or `srun --label`; and damage.
+
+The result is files of lines, each line with what a reader of that file may know of who said it. Nothing here changes a fact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import random
+
+    from .lines import Line, Voice
+
+LAYOUTS = ("one", "node", "rank", "label")
+DAMAGES = ("none", "lines", "file", "glued")
+
+
+@dataclass
+class Written:
+    """One line as it stands in a file; `known`: whether its rank is plain from a prefix, a label or the file."""
+
+    text: str
+    lines: tuple[Line, ...]
+    known: bool
+
+
+Files = dict[str, list[Written]]
+
+
+def arrange(voice: Voice, lines: list[Line], layout: str, job: str) -> Files:
+    """The files of a layout, by name."""
+    shape = voice.job.shape
+    files: Files = {}
+    for line in lines:
+        if layout == "one":
+            name, text, known = f"slurm-{job}.out", line.text, line.named
+        elif layout == "label":
+            name = f"slurm-{job}.out"
+            text, known = _labelled(voice, line)
+        elif layout == "node":
+            name = f"slurm-{job}.out" if line.node is None else f"log-{job}-{shape.hosts[line.node]}.out"
+            text, known = line.text, line.named
+        else:
+            name, known = _folder(voice, line, job)
+            text = line.text
+        files.setdefault(name, []).append(Written(text, (line,), known))
+    return files
+
+
+def _labelled(voice: Voice, line: Line) -> tuple[str, bool]:
+    """`srun --label`: the task's number in front; a task is a rank, or the launcher of a node."""
+    if line.node is None:
+        return line.text, line.named
+    shape = voice.job.shape
+    task = line.node if voice.agents else line.rank
+    assert task is not None
+    width = len(str((shape.nodes if voice.agents else shape.world) - 1))
+    return f"{task:{width}d}: {line.text}", line.named or not voice.agents
+
+
+def _folder(voice: Voice, line: Line, job: str) -> tuple[str, bool]:
+    """torchrun's folders with `--redirects 3`, and the console of each node; without torchrun, a file a rank."""
+    shape = voice.job.shape
+    if line.node is None:
+        return f"slurm-{job}.out", line.named
+    host = shape.hosts[line.node]
+    if line.rank is None:
+        return f"{host}/console.log", line.named
+    if not voice.agents:
+        return f"rank_{line.rank}.log", True
+    stream = "stdout.log" if line.stream == "out" else "stderr.log"
+    # The folder gives the local rank; the global one is known where a line of the rank says it (all say it at the start).
+    return f"{host}/none_k3x9/attempt_0/{shape.local(line.rank)}/{stream}", True
+
+
+def damage(files: Files, how: str, rng: random.Random, spared: frozenset[str]) -> Files:
+    """What is left: `lines`: 5 % of them lost; `file`: one file lost (not of `spared`); `glued`: some ends of lines lost."""
+    if how == "lines":
+        return {name: [entry for entry in entries if rng.random() >= 0.05] for name, entries in files.items()}
+    if how == "file":
+        choice = sorted(name for name in files if name not in spared)
+        lost = rng.choice(choice) if len(choice) > 1 else None
+        return {name: entries for name, entries in files.items() if name != lost}
+    if how == "glued":
+        return {name: _glue(entries, rng) for name, entries in files.items()}
+    return files
+
+
+def _glue(entries: list[Written], rng: random.Random) -> list[Written]:
+    """Two processes write at once: one line in twenty loses its end of line, or is cut into by the next one."""
+    found: list[Written] = []
+    entries = list(entries)
+    while entries:
+        first = entries.pop(0)
+        if not entries or rng.random() >= 0.05 or not first.text:
+            found.append(first)
+            continue
+        second = entries.pop(0)
+        if rng.random() < 0.5:
+            # What stands behind the seam is no longer at the start of a line; it can still be read.
+            found.append(Written(first.text + second.text, first.lines + second.lines, first.known and second.known))
+            continue
+        cut = rng.randrange(1, len(first.text)) if len(first.text) > 1 else 1
+        # A reader may or may not be able to put the halves together; nothing is taken for granted.
+        broken = replace(first.lines[0], facts=())
+        found.append(Written(first.text[:cut] + second.text, (broken, *second.lines), second.known))
+        found.append(Written(first.text[cut:], (broken,), known=False))
+    return found

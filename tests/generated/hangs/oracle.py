@@ -1,0 +1,300 @@
+"""What an expert could know from the lines that are left: the truth to judge by, from the facts that survived.
+
+It knows what was really done and asks of each part (who, what kind) whether the lines hold it. It never sees a diagnosis.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .kinds import Injected
+    from .layouts import Files
+    from .topology import Shape
+
+Works = dict[tuple[str, int], dict[int, tuple[Any, ...]]]
+
+
+@dataclass
+class Left:
+    """The facts that survived, by what they say; only those whose rank a reader can know."""
+
+    world: bool = False
+    finished: bool = False
+    seen: set[int] = field(default_factory=set)
+    """Ranks of which any line is left."""
+    told: set[int] = field(default_factory=set)
+    """Ranks whose host some line states."""
+    works: Works = field(default_factory=lambda: defaultdict(dict))
+    """(guid, seq) -> rank -> signature, collectives only."""
+    waiting: set[int] = field(default_factory=set)
+    """Ranks that said themselves that they wait."""
+    states: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+    why: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    nameless: dict[str, int] = field(default_factory=Counter)
+    """Lines of a kind whose rank cannot be told."""
+    exits: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a diagnosis of these lines is judged by, in the terms of `truth.json`."""
+
+    category: str
+    acceptable: tuple[str, ...]
+    at_most: str | None
+    ranks: tuple[int, ...] | None
+    hosts: tuple[str, ...] | None
+    first_failed: tuple[int, ...] | None
+    suspects: tuple[int | str, ...]
+    must_not_categories: tuple[str, ...]
+    must_not_ranks: tuple[int, ...]
+    held: bool
+    """Whether the lines hold who did it (or that nobody did)."""
+    why: str
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "category": self.category,
+            "acceptable_categories": list(self.acceptable),
+            "strength_at_most": self.at_most,
+            "culprit_ranks": None if self.ranks is None else list(self.ranks),
+            "culprit_hosts": None if self.hosts is None else list(self.hosts),
+            "first_failed_ranks": None if self.first_failed is None else list(self.first_failed),
+            "suspects": list(self.suspects),
+            "trigger": None,
+            "trigger_alternatives": [],
+            "must_not": {"category": list(self.must_not_categories), "ranks": list(self.must_not_ranks), "hosts": []},
+            "log_suffices": self.held,
+            "reasoning": self.why,
+        }
+
+
+def read(files: Files) -> Left:
+    """The facts of what is left."""
+    left = Left()
+    for entries in files.values():
+        for entry in entries:
+            for line in entry.lines:
+                if line.rank is not None and entry.known:
+                    left.seen.add(line.rank)
+                for fact in line.facts:
+                    _take(left, fact.what, fact.rank, fact.value, entry.known)
+    return left
+
+
+def _take(left: Left, what: str, rank: int | None, value: Any, known: bool) -> None:
+    if what == "world":
+        left.world = True
+    elif what == "finished":
+        left.finished = True
+    elif rank is None:
+        raise ValueError(f"a fact of {what} is of a rank")
+    elif not known:
+        left.nameless[value if what == "why" else what] += 1
+    elif what == "work":
+        guid, seq, signature, point_to_point = value
+        left.waiting.add(rank)
+        if not point_to_point:
+            left.works[guid, seq][rank] = signature
+    elif what == "state":
+        guid, enqueued, completed = value
+        left.states[guid, rank] = (enqueued, completed)
+    elif what == "why":
+        left.why[value].add(rank)
+    elif what == "exit":
+        left.exits[rank] = value
+    elif what == "host":
+        left.told.add(rank)
+    else:
+        left.why[what].add(rank)
+
+
+def judge(injected: Injected, shape: Shape, files: Files) -> Truth:
+    """The truth about what is left."""
+    left = read(files)
+    return SORTS[injected.sort](injected, shape, left)
+
+
+def _open(injected: Injected, shape: Shape, left: Left, why: str) -> Truth:
+    """The lines do not hold who it was: nobody need be named, and of those that are unaccounted for anybody may be."""
+    suspects = _unaccounted(shape, left) | set(injected.culprits)
+    return Truth(
+        "unknown", tuple(dict.fromkeys(("unknown", *injected.acceptable, "data_loading_stall"))), "possible", (), None, None,
+        tuple(sorted(suspects)), (), (), False, why,
+    )  # fmt: skip
+
+
+def _held(injected: Injected, shape: Shape, left: Left, why: str, at_most: str | None = None) -> Truth:
+    """The culprits are certain."""
+    innocent = tuple(sorted(left.waiting - set(injected.culprits) - set(injected.suspects)))[:64]
+    return Truth(
+        injected.category, injected.acceptable, at_most, injected.culprits, _hosts(injected, shape, left), None,
+        injected.suspects, injected.must_not, innocent, True, why,
+    )  # fmt: skip
+
+
+def _hosts(injected: Injected, shape: Shape, left: Left) -> tuple[str, ...] | None:
+    if set(injected.culprits) <= left.told or (shape.nodes == 1 and left.told):
+        return tuple(sorted({shape.host(rank) for rank in injected.culprits}))
+    return None
+
+
+def _unaccounted(shape: Shape, left: Left) -> set[int]:
+    return set(range(shape.world)) - left.waiting
+
+
+def _stall(injected: Injected, shape: Shape, left: Left) -> Truth:
+    culprits = set(injected.culprits)
+    missing = _unaccounted(shape, left)
+    if left.world and missing == culprits:
+        if culprits <= left.seen:
+            return _held(injected, shape, left, "everybody else waits, and the culprits have lines of their own")
+        return _held(injected, shape, left, "everybody else waits; of the culprits no line is left", "possible")
+    if left.world and missing >= culprits and all(_behind(rank, left) for rank in culprits):
+        others = missing - culprits
+        if all(_with_the_rest(rank, left) for rank in others):
+            return _held(injected, shape, left, "the counters of the culprits stand behind those of the rest")
+    return _open(injected, shape, left, f"{len(missing)} ranks are unaccounted for")
+
+
+def _behind(rank: int, left: Left) -> bool:
+    """Whether the rank's own counter of some group stands before a collective in which another waits."""
+    return any(
+        state[0] < seq
+        for (guid, of), state in left.states.items()
+        if of == rank
+        for (group, seq), members in left.works.items()
+        if group == guid and members
+    )
+
+
+def _with_the_rest(rank: int, left: Left) -> bool:
+    """Whether the rank's own counters show it in the collective in which the others wait."""
+    return any(
+        state[0] >= seq
+        for (guid, of), state in left.states.items()
+        if of == rank
+        for (group, seq), members in left.works.items()
+        if group == guid and members
+    )
+
+
+def _fabric(injected: Injected, shape: Shape, left: Left) -> Truth:
+    missing = _unaccounted(shape, left)
+    if left.world and not missing:
+        return _held(injected, shape, left, "all ranks say that they wait", "possible")
+    return _open(injected, shape, left, f"{len(missing)} ranks are unaccounted for")
+
+
+def _transport(injected: Injected, shape: Shape, left: Left) -> Truth:
+    if not (left.why["transport"] or left.nameless["transport"]):
+        return _fabric(injected, shape, left)
+    suspects = (*injected.suspects, *injected.hosts)
+    return Truth(
+        "network", ("network",), None, (), None, None, suspects, injected.must_not, (), True, "a transport error is named"
+    )
+
+
+def _mismatch(injected: Injected, shape: Shape, left: Left) -> Truth:
+    culprit = injected.culprits[0]
+    group = shape.by_rank[culprit][injected.group]
+    for (guid, _), members in sorted(left.works.items()):
+        if guid != group.guid or culprit not in members or len(set(members.values())) < 2:
+            continue
+        alike = Counter(members.values())
+        majority = max(alike, key=lambda signature: alike[signature])
+        if alike[members[culprit]] == 1 and alike[majority] * 2 > group.size:
+            return _held(injected, shape, left, "the culprit's own line differs from those of the majority")
+        everybody = tuple(group.members)
+        return Truth(
+            injected.category, injected.acceptable, None, None, None, None, everybody, injected.must_not, (), False,
+            "two sides differ, and neither is clearly the odd one",
+        )  # fmt: skip
+    if culprit not in left.waiting:
+        stalled = _stall(injected, shape, left)
+        acceptable = tuple(dict.fromkeys((*injected.acceptable, "data_loading_stall", "unknown")))
+        limit = None if stalled.held and stalled.at_most is None else "possible"
+        return Truth(
+            stalled.category, acceptable, limit, stalled.ranks, stalled.hosts, None, stalled.suspects,
+            stalled.must_not_categories, stalled.must_not_ranks, stalled.held, f"no line of the culprit's own; {stalled.why}",
+        )  # fmt: skip
+    return _alike(injected, shape, left)
+
+
+def _alike(injected: Injected, shape: Shape, left: Left) -> Truth:
+    """All that is seen looks alike, the difference is not in the lines."""
+    acceptable = tuple(dict.fromkeys(("unknown", "network", *injected.acceptable)))
+    suspects = tuple(sorted(_unaccounted(shape, left) | set(injected.culprits)))
+    why = "the lines do not show a difference"
+    return Truth("unknown", acceptable, "possible", (), None, None, suspects, (), (), False, why)
+
+
+def _crash(injected: Injected, shape: Shape, left: Left) -> Truth:
+    culprit = injected.culprits[0]
+    known = culprit in left.why["crash"]
+    said = known or bool(left.nameless["crash"])
+    if said and (known or left.exits.get(culprit) == 1):
+        return _held(injected, shape, left, "the exception and its rank are in the lines")
+    if left.exits.get(culprit) == 1:
+        acceptable = tuple(dict.fromkeys((*injected.acceptable, "software", "unknown", "infrastructure")))
+        return Truth(
+            "unknown", acceptable, "possible", (culprit,), _hosts(injected, shape, left), None, (), (), (), True,
+            "the exit of the culprit is there, its exception is not",
+        )  # fmt: skip
+    if said:
+        return Truth(
+            injected.category, injected.acceptable, None, (), None, None, injected.culprits, injected.must_not, (), True,
+            "the exception is there, whose it is, is not",
+        )  # fmt: skip
+    stalled = _stall(injected, shape, left)
+    acceptable = tuple(dict.fromkeys((*stalled.acceptable, "data_loading_stall", "unknown", "infrastructure", "software")))
+    return Truth(
+        stalled.category, acceptable, "possible", stalled.ranks, stalled.hosts, None, stalled.suspects, (), (), stalled.held,
+        f"no exception is left; {stalled.why}",
+    )  # fmt: skip
+
+
+def _killed(injected: Injected, shape: Shape, left: Left) -> Truth:
+    culprit = injected.culprits[0]
+    if left.exits.get(culprit) == -9:
+        return _held(injected, shape, left, "the exit by SIGKILL is reported", injected.at_most)
+    return _crash(injected, shape, left)
+
+
+def _heartbeat(injected: Injected, shape: Shape, left: Left) -> Truth:
+    if left.why["heartbeat"] & set(injected.culprits):
+        return _held(injected, shape, left, "its heartbeat monitor says that its watchdog is stuck", injected.at_most)
+    return _stall(injected, shape, left)
+
+
+def _machine(injected: Injected, shape: Shape, left: Left) -> Truth:
+    missing = _unaccounted(shape, left)
+    if left.world and missing == set(injected.suspects):
+        hosts = injected.hosts if missing & left.told else None
+        return Truth(
+            injected.category, injected.acceptable, "possible", (), hosts, None, injected.suspects, injected.must_not, (), True,
+            "exactly the ranks of one machine are missing",
+        )  # fmt: skip
+    return _open(injected, shape, left, f"{len(missing)} ranks are unaccounted for")
+
+
+def _none(injected: Injected, shape: Shape, left: Left) -> Truth:
+    if left.finished:
+        return Truth("none", ("none",), None, (), (), None, (), (), (), True, "the run says that it is finished")
+    return Truth("unknown", ("none", "unknown"), "possible", (), (), None, (), (), (), False, "no end is left")
+
+
+SORTS = {
+    "stall": _stall,
+    "fabric": _fabric,
+    "transport": _transport,
+    "mismatch": _mismatch,
+    "crash": _crash,
+    "killed": _killed,
+    "heartbeat": _heartbeat,
+    "machine": _machine,
+    "none": _none,
+}
