@@ -40,11 +40,28 @@ def _start(voice: Voice, record: Record) -> Iterator[Said]:
             yield "err", "distributed_backend=nccl", (), False
             words = f"All distributed processes registered. Starting with {shape.world} processes"
             yield "err", words, (("world", None, shape.world),), False
-    words = f"rank {rank} of {shape.world}: host {shape.host(rank)}, local rank {shape.local(rank)}, pid {voice.pid(rank)}"
-    facts = (*here, ("host", rank, None), ("world", None, shape.world))
-    yield "out", _log(voice, record, words), facts, True
+    words = f"rank={rank} local_rank={shape.local(rank)} world_size={shape.world} local_world_size={shape.per_node}"
+    yield "out", _log(voice, record, words), (*here, ("world", None, shape.world)), True
     if voice.job.style == "megatron" and rank == 0:
         yield from _layout(voice)
+
+
+def _communicator(voice: Voice, record: Record) -> Iterator[Said]:
+    """The line with which NCCL builds the communicator of all ranks, where NCCL_DEBUG=INFO is set."""
+    if not voice.nccl_info:
+        return
+    shape, rank, version = voice.job.shape, record.rank, voice.version.number
+    assert rank is not None
+    pid, local = voice.pid(rank), shape.local(rank)
+    comm = f"comm 0x{0x55D000000000 + rank * 78928:x} rank {rank} nranks {shape.world} cudaDev {local}"
+    bus = f"busId {('1b', '43', '52', '61', '9d', 'c3', 'd1', 'df')[local % 8]}000"
+    if version < (2, 0):
+        words = f"{comm} {bus} - Init COMPLETE"
+    else:
+        function = "" if version < (2, 4) else "ncclCommInitRank " if version < (2, 8) else "ncclCommInitRankConfig "
+        words = f"{function}{comm} nvmlDev {local} {bus} commId 0x{voice.job.seed:08x}57f0a1c4 - Init START"
+    facts = (("here", rank, None), ("host", rank, None), ("world", None, shape.world))
+    yield "out", f"{shape.host(rank)}:{pid}:{pid + 214} [{local}] NCCL INFO {words}", facts, True
 
 
 def _layout(voice: Voice) -> Iterator[Said]:
@@ -159,12 +176,13 @@ def _finished(voice: Voice, record: Record) -> Iterator[Said]:
     elif voice.job.style == "nemo":
         yield "err", f"`Trainer.fit` stopped: `max_steps={step}` reached.", (("finished", None, None),), False
     else:
-        words = f"Training completed: {step} steps, final checkpoint written"
+        words = f"training finished after {step} of {voice.job.total_steps} steps"
         yield "out", _log(voice, record, words), (("finished", None, None),), True
 
 
 TEXTS: dict[str, Callable[[Voice, Record], Iterator[Said]]] = {
     "start": _start,
+    "communicator": _communicator,
     "step": _step,
     "saving": _saving,
     "reading": _words("step {step}: reading shard-{shard:05d}.tar"),

@@ -58,6 +58,8 @@ class Stuck:
     frozen: bool = False
     watchdog: bool = False
     """Whether the watchdog thread is stuck as well, so that the heartbeat monitor will see it."""
+    lock: bool = False
+    """Whether it holds the interpreter's lock."""
 
 
 @dataclass(frozen=True)
@@ -344,7 +346,9 @@ class Engine:
 
     def _give_up(self, process: Process) -> None:
         if process.alive:
-            self.note("terminating", process.rank)
+            if process.stuck is not None and process.stuck.lock:
+                self.note("gil", process.rank)
+            self.note("terminating", process.rank, after=0.001)
             self._end(process, -6)
 
     def _abort(self, process: Process, work: Work, ran: int) -> None:

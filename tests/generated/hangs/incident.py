@@ -87,12 +87,14 @@ def make(spec: Spec) -> Incident:
     recorder = version.number >= (2, 4) and rng.random() < 0.6
     rules = _rules(plan, version.timeout, version.tick, agents, recorder, rng)
     first = {kind: rng.choice((0, rng.randrange(300, 90_000))) for kind in (*shape.by_kind, "p2p")}
+    if injected.sort == "none":
+        job.total_steps = job.first_step + plan.steps - 1
     engine = Engine(shape, rules, rng, lambda rank: program(job, plan, rank), first)
     records = engine.run()
     start = dt.datetime(2025, rng.randrange(1, 13), rng.randrange(1, 28), rng.randrange(24), rng.randrange(60), 7)
     clocks = [Clock(start, rng.uniform(-1.5, 1.5)) for _ in range(shape.nodes)]
     stacks = recorder and rng.random() < 0.5
-    voice = Voice(job, version, clocks, agents, recorder, stacks, rng.random() < 0.5, spec.frames)
+    voice = Voice(job, version, clocks, agents, recorder, stacks, rng.random() < 0.5, spec.frames, rng.random() < 0.5)
     lines = render(voice, records)
     number = str(4_000_000 + job.seed % 999_983)
     whole = layouts.arrange(voice, lines, spec.layout, number)

@@ -144,6 +144,7 @@ def stall_evaluation(job: Job, rng: random.Random) -> Built:
 def stall_gil(job: Job, rng: random.Random) -> Built:
     """A thread of one rank holds the interpreter's lock for ever, between two collectives of a step."""
     plan, truth = _stall(job, (_somebody(job, rng),), "middle")
+    plan.act = _at(truth.culprits, _bad_step(job), "middle", Stuck(lock=True))
     return plan, replace(truth, category="software")
 
 

@@ -94,6 +94,7 @@ class Voice:
     """Whether the flight recorder's stack follows a time-out (2.6 and later)."""
     shapes: bool
     frames: int
+    nccl_info: bool = False
     script: str = "pretrain.py"
 
     def pid(self, rank: int) -> int:
@@ -289,6 +290,13 @@ def _terminating(voice: Voice, record: Record) -> Iterator[Line]:
         yield writer.watchdog(voice.version.dumping - 126, writer.prefix() + words, level="F")
 
 
+@text("gil")
+def _gil(voice: Voice, record: Record) -> Iterator[Line]:
+    words = "Could not acquire GIL within 300 ms on exit, possible GIL induced hang"
+    writer = Writer(voice, record)
+    yield writer.watchdog(voice.version.dumping + 88, writer.prefix() + words, Fact("doing", writer.rank))
+
+
 @text("heartbeat")
 def _heartbeat(voice: Voice, record: Record) -> Iterator[Line]:
     writer, version = Writer(voice, record), voice.version
@@ -397,5 +405,5 @@ def _end(voice: Voice, record: Record) -> Iterator[Line]:
     words = {-6: "Aborted (core dumped)", -9: "Killed", -15: "Terminated"}.get(code, f"Exited with exit code {code}")
     assert rank is not None
     host = voice.job.shape.host(rank)
-    facts = (Fact("exit", rank, code), Fact("host", rank))
+    facts = (Fact("task", rank, code),)
     yield Line(record.time + 0.3, None, None, "sched", f"srun: error: {host}: task {rank}: {words}", facts, named=True)

@@ -36,6 +36,8 @@ class Left:
     nameless: dict[str, int] = field(default_factory=Counter)
     """Lines of a kind whose rank cannot be told."""
     exits: dict[int, int] = field(default_factory=dict)
+    tasks: dict[int, int] = field(default_factory=dict)
+    """What srun says of a task: most likely the rank of that number, but no line says so."""
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,8 @@ def _take(left: Left, what: str, rank: int | None, value: Any, known: bool) -> N
         left.why[value].add(rank)
     elif what == "exit":
         left.exits[rank] = value
+    elif what == "task":
+        left.tasks[rank] = value
     elif what == "host":
         left.told.add(rank)
     else:
@@ -150,6 +154,8 @@ def _stall(injected: Injected, shape: Shape, left: Left) -> Truth:
     culprits = set(injected.culprits)
     missing = _unaccounted(shape, left)
     if left.world and missing == culprits:
+        if _many(culprits, shape):
+            return _open(injected, shape, left, "half of the ranks or more are silent, which may have another reason")
         if culprits <= left.seen:
             return _held(injected, shape, left, "everybody else waits, and the culprits have lines of their own")
         return _held(injected, shape, left, "everybody else waits; of the culprits no line is left", "possible")
@@ -158,6 +164,11 @@ def _stall(injected: Injected, shape: Shape, left: Left) -> Truth:
         if all(_with_the_rest(rank, left) for rank in others):
             return _held(injected, shape, left, "the counters of the culprits stand behind those of the rest")
     return _open(injected, shape, left, f"{len(missing)} ranks are unaccounted for")
+
+
+def _many(ranks: set[int], shape: Shape) -> bool:
+    """Whether so many are silent that the silence may be of the log and not of the ranks; one of two is not many."""
+    return len(ranks) > 1 and len(ranks) * 2 >= shape.world
 
 
 def _behind(rank: int, left: Left) -> bool:
@@ -236,6 +247,11 @@ def _crash(injected: Injected, shape: Shape, left: Left) -> Truth:
     culprit = injected.culprits[0]
     known = culprit in left.why["crash"]
     said = known or bool(left.nameless["crash"])
+    if said and not known and left.exits.get(culprit) is None:
+        return Truth(
+            injected.category, injected.acceptable, None, (), None, None, (culprit, shape.host(culprit)),
+            injected.must_not, (), True, "the exception is there, whose it is, is not",
+        )  # fmt: skip
     if said and (known or left.exits.get(culprit) == 1):
         return _held(injected, shape, left, "the exception and its rank are in the lines")
     if left.exits.get(culprit) == 1:
@@ -243,11 +259,6 @@ def _crash(injected: Injected, shape: Shape, left: Left) -> Truth:
         return Truth(
             "unknown", acceptable, "possible", (culprit,), _hosts(injected, shape, left), None, (), (), (), True,
             "the exit of the culprit is there, its exception is not",
-        )  # fmt: skip
-    if said:
-        return Truth(
-            injected.category, injected.acceptable, None, (), None, None, injected.culprits, injected.must_not, (), True,
-            "the exception is there, whose it is, is not",
         )  # fmt: skip
     stalled = _stall(injected, shape, left)
     acceptable = tuple(dict.fromkeys((*stalled.acceptable, "data_loading_stall", "unknown", "infrastructure", "software")))
@@ -261,6 +272,11 @@ def _killed(injected: Injected, shape: Shape, left: Left) -> Truth:
     culprit = injected.culprits[0]
     if left.exits.get(culprit) == -9:
         return _held(injected, shape, left, "the exit by SIGKILL is reported", injected.at_most)
+    if left.tasks.get(culprit) == -9:
+        return Truth(
+            injected.category, injected.acceptable, injected.at_most, (), None, None, (culprit, shape.host(culprit)),
+            injected.must_not, (), True, "srun reports the end of a task",
+        )  # fmt: skip
     return _crash(injected, shape, left)
 
 
@@ -273,7 +289,7 @@ def _heartbeat(injected: Injected, shape: Shape, left: Left) -> Truth:
 def _machine(injected: Injected, shape: Shape, left: Left) -> Truth:
     missing = _unaccounted(shape, left)
     if left.world and missing == set(injected.suspects):
-        hosts = injected.hosts if missing & left.told else None
+        hosts = injected.hosts if missing & left.told and not _many(missing, shape) else None
         return Truth(
             injected.category, injected.acceptable, "possible", (), hosts, None, injected.suspects, injected.must_not, (), True,
             "exactly the ranks of one machine are missing",

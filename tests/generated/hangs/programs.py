@@ -69,6 +69,7 @@ def program(job: Job, plan: Plan, rank: int) -> Generator[Action, None, None]:
     yield Say("start")
     yield from plan.act(rank, job.first_step, "start")
     yield Compute(rng.uniform(8, 14))
+    yield Say("communicator")
     body = _megatron_step if job.style == "megatron" else _plain_step
     for step in range(job.first_step, job.first_step + plan.steps):
         yield from plan.act(rank, step, "data")
