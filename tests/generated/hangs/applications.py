@@ -96,7 +96,12 @@ def _step(voice: Voice, record: Record) -> Iterator[Said]:
         )
         yield "out", words, (("step", record.rank, step),), False
         return
-    yield "out", _log(voice, record, f"step {step}/{job.total_steps} loss {loss:.4f} lr 1.5e-04"), (("step", record.rank, step),), True
+    yield (
+        "out",
+        _log(voice, record, f"step {step}/{job.total_steps} loss {loss:.4f} lr 1.5e-04"),
+        (("step", record.rank, step),),
+        True,
+    )
 
 
 def _saving(voice: Voice, record: Record) -> Iterator[Said]:
@@ -105,7 +110,12 @@ def _saving(voice: Voice, record: Record) -> Iterator[Said]:
     if voice.job.style == "megatron":
         assert record.node is not None
         stamp = voice.clocks[record.node].iso(record.time, "%Y-%m-%d %H:%M:%S.%f")
-        yield "out", f"[{stamp}] saving checkpoint at iteration {step:7d} to /ckpt/run7 in torch_dist format", facts, False
+        yield (
+            "out",
+            f"[{stamp}] saving checkpoint at iteration {step:7d} to /ckpt/run7 in torch_dist format",
+            facts,
+            False,
+        )
     else:
         yield "out", _log(voice, record, f"saving checkpoint to /ckpt/run7/step-{step}"), facts, True
 
@@ -147,7 +157,9 @@ def _ib_error(voice: Voice, record: Record) -> Iterator[Said]:
     pid = voice.pid(rank)
     address = f"10.{11 + peer // 250}.7.{peer % 250 + 2}"
     if voice.version.number < (2, 3):
-        words = f"NET/IB : Got completion from peer {address}<51402> with error 12, opcode 0, len 0, vendor err 129 (Send)"
+        words = (
+            f"NET/IB : Got completion from peer {address}<51402> with error 12, opcode 0, len 0, vendor err 129 (Send)"
+        )
     else:
         words = (
             f"NET/IB : Got completion from peer {address}<51402> with status=12 opcode=0 len=0 vendor err 129 (Send) "

@@ -236,8 +236,9 @@ class Engine:
             process.point_to_point += 1
             seq = self.first["p2p"] + process.point_to_point
             pair = (group.guid, *sorted((process.rank, action.peer)))
-            count = self.pairs.get((process.rank, *pair), 0)
-            self.pairs[process.rank, *pair] = count + 1
+            side = (process.rank, *pair)
+            count = self.pairs.get(side, 0)
+            self.pairs[side] = count + 1
             key = (*pair, count)
             process.enqueued[group.guid] = seq
         work = Work(group, seq, action.op, (action.numel_in, action.numel_out), key, self.now)

@@ -91,7 +91,8 @@ def make(spec: Spec) -> Incident:
         job.total_steps = job.first_step + plan.steps - 1
     engine = Engine(shape, rules, rng, lambda rank: program(job, plan, rank), first)
     records = engine.run()
-    start = dt.datetime(2025, rng.randrange(1, 13), rng.randrange(1, 28), rng.randrange(24), rng.randrange(60), 7)
+    day = dt.datetime(2025, 1, 1, 0, 0, 7, tzinfo=dt.timezone.utc)
+    start = day + dt.timedelta(days=rng.randrange(360), minutes=rng.randrange(24 * 60))
     clocks = [Clock(start, rng.uniform(-1.5, 1.5)) for _ in range(shape.nodes)]
     stacks = recorder and rng.random() < 0.5
     voice = Voice(job, version, clocks, agents, recorder, stacks, rng.random() < 0.5, spec.frames, rng.random() < 0.5)

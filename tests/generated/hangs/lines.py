@@ -116,7 +116,9 @@ def render(voice: Voice, records: list[Record]) -> list[Line]:
             assert record.rank is not None
             for stream, text, facts, named in applications.TEXTS[record.what](voice, record):
                 found.append(
-                    Line(record.time, record.rank, record.node, stream, text, tuple(Fact(*fact) for fact in facts), named)
+                    Line(
+                        record.time, record.rank, record.node, stream, text, tuple(Fact(*fact) for fact in facts), named
+                    )
                 )
     found.sort(key=lambda line: line.time)
     return found
@@ -196,7 +198,9 @@ def _stack(writer: Writer, work: Work) -> Iterator[Line]:
         yield writer.watchdog(version.no_stack, NO_STACK)
         return
     yield writer.watchdog(version.stack, "Stack trace of the failed collective: ")
-    function = {"ALLREDUCE": "all_reduce", "BROADCAST": "broadcast", "SEND": "send", "RECV": "recv"}.get(work.op, "all_gather")
+    function = {"ALLREDUCE": "all_reduce", "BROADCAST": "broadcast", "SEND": "send", "RECV": "recv"}.get(
+        work.op, "all_gather"
+    )
     where = "/opt/venv/lib/python3.11/site-packages/torch/distributed"
     yield writer.plain(f"#0 {function} from {where}/distributed_c10d.py:2730")
     yield writer.plain(f"#1 wrapper from {where}/c10d_logger.py:81")
@@ -304,7 +308,9 @@ def _heartbeat(voice: Voice, record: Record) -> Iterator[Line]:
     if version.number >= (2, 5):
         yield writer.watchdog(version.dumping + 27, writer.prefix() + STUCK.format(**record.fields), fact)
     else:
-        words = "Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()="
+        words = (
+            "Heartbeat monitor timed out! Process will be terminated after dumping debug info. workMetaList_.size()="
+        )
         yield writer.watchdog(1174, f"{writer.prefix()}{words}{record.fields['works']}", fact)
 
 
@@ -325,7 +331,9 @@ def _heartbeat_fatal(voice: Voice, record: Record) -> Iterator[Line]:
 
 @text("agent_signal")
 def _agent_signal(voice: Voice, record: Record) -> Iterator[Line]:
-    yield _agent(voice, record, f"Sending process {voice.pid(record.fields['of'])} closing signal SIGTERM", warning=True)
+    yield _agent(
+        voice, record, f"Sending process {voice.pid(record.fields['of'])} closing signal SIGTERM", warning=True
+    )
 
 
 @text("agent_failed")

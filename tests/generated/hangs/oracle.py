@@ -6,7 +6,7 @@ It knows what was really done and asks of each part (who, what kind) whether the
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,22 +40,24 @@ class Left:
     """What srun says of a task: most likely the rank of that number, but no line says so."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Truth:
-    """What a diagnosis of these lines is judged by, in the terms of `truth.json`."""
+    """What a diagnosis of these lines is judged by, in the terms of `truth.json`; None is not judged."""
 
+    why: str
+    """Why it can be known, or cannot."""
     category: str
     acceptable: tuple[str, ...]
-    at_most: str | None
-    ranks: tuple[int, ...] | None
-    hosts: tuple[str, ...] | None
-    first_failed: tuple[int, ...] | None
-    suspects: tuple[int | str, ...]
-    must_not_categories: tuple[str, ...]
-    must_not_ranks: tuple[int, ...]
-    held: bool
+    at_most: str | None = None
+    ranks: tuple[int, ...] | None = ()
+    hosts: tuple[str, ...] | None = None
+    suspects: tuple[int | str, ...] = ()
+    never: tuple[str, ...] = ()
+    """Categories that must not be named."""
+    innocent: tuple[int, ...] = ()
+    """Ranks that must not be named."""
+    held: bool = True
     """Whether the lines hold who did it (or that nobody did)."""
-    why: str
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -64,11 +66,11 @@ class Truth:
             "strength_at_most": self.at_most,
             "culprit_ranks": None if self.ranks is None else list(self.ranks),
             "culprit_hosts": None if self.hosts is None else list(self.hosts),
-            "first_failed_ranks": None if self.first_failed is None else list(self.first_failed),
+            "first_failed_ranks": None,
             "suspects": list(self.suspects),
             "trigger": None,
             "trigger_alternatives": [],
-            "must_not": {"category": list(self.must_not_categories), "ranks": list(self.must_not_ranks), "hosts": []},
+            "must_not": {"category": list(self.never), "ranks": list(self.innocent), "hosts": []},
             "log_suffices": self.held,
             "reasoning": self.why,
         }
@@ -126,18 +128,45 @@ def _open(injected: Injected, shape: Shape, left: Left, why: str) -> Truth:
     """The lines do not hold who it was: nobody need be named, and of those that are unaccounted for anybody may be."""
     suspects = _unaccounted(shape, left) | set(injected.culprits)
     return Truth(
-        "unknown", tuple(dict.fromkeys(("unknown", *injected.acceptable, "data_loading_stall"))), "possible", (), None, None,
-        tuple(sorted(suspects)), (), (), False, why,
-    )  # fmt: skip
+        why=why,
+        category="unknown",
+        acceptable=_either("unknown", *injected.acceptable, "data_loading_stall"),
+        at_most="possible",
+        suspects=tuple(sorted(suspects)),
+        held=False,
+    )
 
 
 def _held(injected: Injected, shape: Shape, left: Left, why: str, at_most: str | None = None) -> Truth:
     """The culprits are certain."""
-    innocent = tuple(sorted(left.waiting - set(injected.culprits) - set(injected.suspects)))[:64]
     return Truth(
-        injected.category, injected.acceptable, at_most, injected.culprits, _hosts(injected, shape, left), None,
-        injected.suspects, injected.must_not, innocent, True, why,
-    )  # fmt: skip
+        why=why,
+        category=injected.category,
+        acceptable=injected.acceptable,
+        at_most=at_most,
+        ranks=injected.culprits,
+        hosts=_hosts(injected, shape, left),
+        suspects=injected.suspects,
+        never=injected.must_not,
+        innocent=tuple(sorted(left.waiting - set(injected.culprits) - set(injected.suspects)))[:64],
+    )
+
+
+def _nameless(injected: Injected, shape: Shape, why: str, at_most: str | None = None) -> Truth:
+    """What happened is certain, to whom is not: nobody need be named, the right one may be."""
+    suspects = (*injected.culprits, *(shape.host(rank) for rank in injected.culprits))
+    return Truth(
+        why=why,
+        category=injected.category,
+        acceptable=injected.acceptable,
+        at_most=at_most,
+        suspects=suspects,
+        never=injected.must_not,
+    )
+
+
+def _either(*categories: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(categories))
 
 
 def _hosts(injected: Injected, shape: Shape, left: Left) -> tuple[str, ...] | None:
@@ -203,9 +232,12 @@ def _fabric(injected: Injected, shape: Shape, left: Left) -> Truth:
 def _transport(injected: Injected, shape: Shape, left: Left) -> Truth:
     if not (left.why["transport"] or left.nameless["transport"]):
         return _fabric(injected, shape, left)
-    suspects = (*injected.suspects, *injected.hosts)
     return Truth(
-        "network", ("network",), None, (), None, None, suspects, injected.must_not, (), True, "a transport error is named"
+        why="a transport error is named",
+        category="network",
+        acceptable=("network",),
+        suspects=(*injected.suspects, *injected.hosts),
+        never=injected.must_not,
     )
 
 
@@ -219,53 +251,54 @@ def _mismatch(injected: Injected, shape: Shape, left: Left) -> Truth:
         majority = max(alike, key=lambda signature: alike[signature])
         if alike[members[culprit]] == 1 and alike[majority] * 2 > group.size:
             return _held(injected, shape, left, "the culprit's own line differs from those of the majority")
-        everybody = tuple(group.members)
         return Truth(
-            injected.category, injected.acceptable, None, None, None, None, everybody, injected.must_not, (), False,
-            "two sides differ, and neither is clearly the odd one",
-        )  # fmt: skip
+            why="two sides differ, and neither is clearly the odd one",
+            category=injected.category,
+            acceptable=injected.acceptable,
+            ranks=None,
+            suspects=group.members,
+            never=injected.must_not,
+            held=False,
+        )
     if culprit not in left.waiting:
-        stalled = _stall(injected, shape, left)
-        acceptable = tuple(dict.fromkeys((*injected.acceptable, "data_loading_stall", "unknown")))
-        limit = None if stalled.held and stalled.at_most is None else "possible"
-        return Truth(
-            stalled.category, acceptable, limit, stalled.ranks, stalled.hosts, None, stalled.suspects,
-            stalled.must_not_categories, stalled.must_not_ranks, stalled.held, f"no line of the culprit's own; {stalled.why}",
-        )  # fmt: skip
-    return _alike(injected, shape, left)
+        return _mismatch_unseen(injected, shape, left)
+    return Truth(
+        why="the lines do not show a difference",
+        category="unknown",
+        acceptable=_either("unknown", "network", *injected.acceptable),
+        at_most="possible",
+        suspects=tuple(sorted(_unaccounted(shape, left) | set(injected.culprits))),
+        held=False,
+    )
 
 
-def _alike(injected: Injected, shape: Shape, left: Left) -> Truth:
-    """All that is seen looks alike, the difference is not in the lines."""
-    acceptable = tuple(dict.fromkeys(("unknown", "network", *injected.acceptable)))
-    suspects = tuple(sorted(_unaccounted(shape, left) | set(injected.culprits)))
-    why = "the lines do not show a difference"
-    return Truth("unknown", acceptable, "possible", (), None, None, suspects, (), (), False, why)
+def _mismatch_unseen(injected: Injected, shape: Shape, left: Left) -> Truth:
+    """Of the rank that issued something else no line is left: it looks as if it never came."""
+    stalled = _stall(injected, shape, left)
+    return replace(
+        stalled,
+        acceptable=_either(*injected.acceptable, "data_loading_stall", "unknown"),
+        at_most=None if stalled.held and stalled.at_most is None else "possible",
+        why=f"no line of the culprit's own; {stalled.why}",
+    )
 
 
 def _crash(injected: Injected, shape: Shape, left: Left) -> Truth:
     culprit = injected.culprits[0]
     known = culprit in left.why["crash"]
     said = known or bool(left.nameless["crash"])
-    if said and not known and left.exits.get(culprit) is None:
-        return Truth(
-            injected.category, injected.acceptable, None, (), None, None, (culprit, shape.host(culprit)),
-            injected.must_not, (), True, "the exception is there, whose it is, is not",
-        )  # fmt: skip
     if said and (known or left.exits.get(culprit) == 1):
         return _held(injected, shape, left, "the exception and its rank are in the lines")
+    if said:
+        return _nameless(injected, shape, "the exception is there, whose it is, is not")
     if left.exits.get(culprit) == 1:
-        acceptable = tuple(dict.fromkeys((*injected.acceptable, "software", "unknown", "infrastructure")))
-        return Truth(
-            "unknown", acceptable, "possible", (culprit,), _hosts(injected, shape, left), None, (), (), (), True,
-            "the exit of the culprit is there, its exception is not",
-        )  # fmt: skip
+        truth = _held(injected, shape, left, "the exit of the culprit is there, its exception is not", "possible")
+        acceptable = _either(*injected.acceptable, "software", "unknown", "infrastructure")
+        return replace(truth, category="unknown", acceptable=acceptable, never=())
     stalled = _stall(injected, shape, left)
-    acceptable = tuple(dict.fromkeys((*stalled.acceptable, "data_loading_stall", "unknown", "infrastructure", "software")))
-    return Truth(
-        stalled.category, acceptable, "possible", stalled.ranks, stalled.hosts, None, stalled.suspects, (), (), stalled.held,
-        f"no exception is left; {stalled.why}",
-    )  # fmt: skip
+    acceptable = _either(*stalled.acceptable, "data_loading_stall", "unknown", "infrastructure", "software")
+    why = f"no exception is left; {stalled.why}"
+    return replace(stalled, acceptable=acceptable, at_most="possible", never=(), innocent=(), why=why)
 
 
 def _killed(injected: Injected, shape: Shape, left: Left) -> Truth:
@@ -273,10 +306,7 @@ def _killed(injected: Injected, shape: Shape, left: Left) -> Truth:
     if left.exits.get(culprit) == -9:
         return _held(injected, shape, left, "the exit by SIGKILL is reported", injected.at_most)
     if left.tasks.get(culprit) == -9:
-        return Truth(
-            injected.category, injected.acceptable, injected.at_most, (), None, None, (culprit, shape.host(culprit)),
-            injected.must_not, (), True, "srun reports the end of a task",
-        )  # fmt: skip
+        return _nameless(injected, shape, "srun reports the end of a task", injected.at_most)
     return _crash(injected, shape, left)
 
 
@@ -289,18 +319,25 @@ def _heartbeat(injected: Injected, shape: Shape, left: Left) -> Truth:
 def _machine(injected: Injected, shape: Shape, left: Left) -> Truth:
     missing = _unaccounted(shape, left)
     if left.world and missing == set(injected.suspects):
-        hosts = injected.hosts if missing & left.told and not _many(missing, shape) else None
         return Truth(
-            injected.category, injected.acceptable, "possible", (), hosts, None, injected.suspects, injected.must_not, (), True,
-            "exactly the ranks of one machine are missing",
-        )  # fmt: skip
+            why="exactly the ranks of one machine are missing",
+            category=injected.category,
+            acceptable=injected.acceptable,
+            at_most="possible",
+            hosts=injected.hosts if missing & left.told and not _many(missing, shape) else None,
+            suspects=injected.suspects,
+            never=injected.must_not,
+        )
     return _open(injected, shape, left, f"{len(missing)} ranks are unaccounted for")
 
 
-def _none(injected: Injected, shape: Shape, left: Left) -> Truth:
+def _none(_injected: Injected, _shape: Shape, left: Left) -> Truth:
     if left.finished:
-        return Truth("none", ("none",), None, (), (), None, (), (), (), True, "the run says that it is finished")
-    return Truth("unknown", ("none", "unknown"), "possible", (), (), None, (), (), (), False, "no end is left")
+        return Truth(why="the run says that it is finished", category="none", acceptable=("none",), hosts=())
+    acceptable = ("none", "unknown")
+    return Truth(
+        why="no end is left", category="unknown", acceptable=acceptable, at_most="possible", hosts=(), held=False
+    )
 
 
 SORTS = {

@@ -34,29 +34,38 @@ class Version:
     stack: int
     raised: int
     timeout: float
-    clock: bool
-    rank_prefix: bool
     elastic: str
     """Style of the launcher's lines: plain, bracket, thread or pid."""
     elastic_lines: tuple[int, int]
     """Where the launcher says that it signals a worker, and that one failed."""
     tick: float
+    """Seconds between two looks of the launcher at its workers."""
 
     @property
     def number(self) -> tuple[int, int]:
         major, minor = self.name.split(".")
         return int(major), int(minor)
 
+    @property
+    def clock(self) -> bool:
+        """Whether lines of the C++ logger carry the time."""
+        return self.number >= (2, 4)
+
+    @property
+    def rank_prefix(self) -> bool:
+        """Whether lines begin with the global rank."""
+        return self.number >= (2, 3)
+
 
 VERSIONS = {
     version.name: version
     for version in (
-        Version("1.13", 821, 0, 0, 456, 461, 0, 0, 0, 0, 0, 0, 1800.0, False, False, "plain", (0, 0), 5.0),
-        Version("2.1", 474, 0, 0, 488, 494, 915, 0, 0, 0, 0, 476, 1800.0, False, False, "bracket", (0, 0), 5.0),
-        Version("2.3", 563, 1537, 0, 577, 583, 1414, 0, 0, 0, 0, 565, 600.0, False, True, "thread", (851, 826), 0.1),
-        Version("2.4", 607, 1664, 1709, 621, 627, 1515, 1340, 1376, 0, 0, 609, 600.0, True, True, "thread", (858, 833), 0.1),
-        Version("2.6", 629, 2168, 0, 681, 695, 1895, 1683, 2002, 667, 712, 632, 600.0, True, True, "pid", (897, 869), 0.1),
-        Version("2.8", 683, 2241, 0, 744, 758, 2057, 1802, 2094, 730, 773, 685, 600.0, True, True, "pid", (900, 874), 0.1),
+        Version("1.13", 821, 0, 0, 456, 461, 0, 0, 0, 0, 0, 0, 1800.0, "plain", (0, 0), 5.0),
+        Version("2.1", 474, 0, 0, 488, 494, 915, 0, 0, 0, 0, 476, 1800.0, "bracket", (0, 0), 5.0),
+        Version("2.3", 563, 1537, 0, 577, 583, 1414, 0, 0, 0, 0, 565, 600.0, "thread", (851, 826), 0.1),
+        Version("2.4", 607, 1664, 1709, 621, 627, 1515, 1340, 1376, 0, 0, 609, 600.0, "thread", (858, 833), 0.1),
+        Version("2.6", 629, 2168, 0, 681, 695, 1895, 1683, 2002, 667, 712, 632, 600.0, "pid", (897, 869), 0.1),
+        Version("2.8", 683, 2241, 0, 744, 758, 2057, 1802, 2094, 730, 773, 685, 600.0, "pid", (900, 874), 0.1),
     )
 }  # fmt: skip
 
@@ -102,7 +111,11 @@ def group_prefix(version: Version, shape: Shape, rank: int, group: Group) -> str
     if version.number < (2, 4):
         return f"[PG {group.guid} Rank {place}] "
     if version.number < (2, 5):
-        return f"[PG {group.guid} ({group.description}) Rank {place}] " if described else f"[PG {group.guid} Rank {place}] "
+        return (
+            f"[PG {group.guid} ({group.description}) Rank {place}] "
+            if described
+            else f"[PG {group.guid} Rank {place}] "
+        )
     words = f"({group.description})" if described else ""
     return f"[PG ID {shape.number(rank, group.kind)} PG GUID {group.guid}{words} Rank {place}] "
 
@@ -120,9 +133,7 @@ def work_words(version: Version, work: Work, timeout: int, shapes: bool) -> str:
     if version.number < (2, 1):
         shape = f"TensorShape=[{numel_out}], " if shapes else ""
         return f"WorkNCCL(SeqNum={work.seq}, OpType={work.op}, {shape}Timeout(ms)={timeout})"
-    return (
-        f"WorkNCCL(SeqNum={work.seq}, OpType={work.op}, NumelIn={numel_in}, NumelOut={numel_out}, Timeout(ms)={timeout})"
-    )
+    return f"WorkNCCL(SeqNum={work.seq}, OpType={work.op}, NumelIn={numel_in}, NumelOut={numel_out}, Timeout(ms)={timeout})"
 
 
 def elastic_head(version: Version, clock: Clock, time: float, pid: int, warning: bool) -> str:
@@ -135,4 +146,6 @@ def elastic_head(version: Version, clock: Clock, time: float, pid: int, warning:
         return f"[{moment:%Y-%m-%d %H:%M:%S},{moment.microsecond // 1000:03d}] {where}: [{'WARNING' if warning else 'ERROR'}] "
     who = pid if version.elastic == "pid" else 139_000_000_000_000 + pid * 1024
     line = version.elastic_lines[0 if warning else 1]
-    return f"{clock.python(time, 'W' if warning else 'E')} {who} torch/distributed/elastic/multiprocessing/api.py:{line}] "
+    return (
+        f"{clock.python(time, 'W' if warning else 'E')} {who} torch/distributed/elastic/multiprocessing/api.py:{line}] "
+    )

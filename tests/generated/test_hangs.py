@@ -1,0 +1,82 @@
+"""Simulated hangs: the diagnosis against what the simulation did, as far as the lines that are left hold it.
+
+A small matrix always; `FIRSTFAULT_TEST_PROFILE=large` adds everything that is possible at one seed, and damaged logs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from hangs import matrix  # noqa: E402 - the package lies beside this file
+from hangs.incident import Spec, make  # noqa: E402
+
+import checks  # noqa: E402
+from firstfault.pipelines.diagnose import diagnose  # noqa: E402
+from judge import judge  # noqa: E402
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LARGE = os.environ.get("FIRSTFAULT_TEST_PROFILE") == "large"
+REACHED = checks.read_reached(HERE / "hangs_reached.toml")["incidents"]
+DAMAGED_RIGHT = 0.95
+
+
+def _parameters(specs: Iterable[Spec]) -> list[object]:
+    found = []
+    for spec in specs:
+        reason = REACHED.get(spec.name)
+        marks = () if reason is None else (pytest.mark.xfail(reason=reason, strict=True, raises=AssertionError),)
+        found.append(pytest.param(spec, id=spec.name, marks=marks))
+    return found
+
+
+def problems(spec: Spec, folder: Path) -> tuple[str, str]:
+    """What is claimed wrongly, and what is missed, in words; empty where nothing is."""
+    incident = make(spec)
+    diagnosis = diagnose([incident.write(folder)])
+    judged = judge(diagnosis, incident.truth.as_json())
+    wrong = "; ".join((*judged.confidently_wrong, *judged.must_not))
+    missed = [] if judged.acceptable else [f"{judged.category} ({judged.strength}) is not acceptable"]
+    if judged.culprits_exact is False:
+        named = diagnosis.verdict.culprits
+        missed.append(f"named {named.ranks} {named.hosts}, so is {incident.truth.ranks} {incident.truth.hosts}")
+    about = f"{diagnosis.verdict.summary} [{incident.truth.why}]"
+    return wrong and f"{wrong}: {about}", "; ".join(missed) and f"{'; '.join(missed)}: {about}"
+
+
+@pytest.mark.parametrize("spec", _parameters(matrix.small()))
+def test_hang(spec: Spec, tmp_path: Path) -> None:
+    wrong, missed = problems(spec, tmp_path)
+    assert not wrong, wrong
+    assert not missed, missed
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not LARGE, reason="only with FIRSTFAULT_TEST_PROFILE=large")
+def test_everything_that_is_possible(tmp_path: Path) -> None:
+    results = {spec.name: problems(spec, tmp_path / spec.name) for spec in matrix.full()}
+    assert {name: wrong for name, (wrong, _) in results.items() if wrong} == {}
+    assert {name: missed for name, (_, missed) in results.items() if missed} == {}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not LARGE, reason="only with FIRSTFAULT_TEST_PROFILE=large")
+def test_damaged_logs(tmp_path: Path) -> None:
+    results = {spec.name: problems(spec, tmp_path / spec.name) for spec in matrix.damaged(600)}
+    assert {name: wrong for name, (wrong, _) in results.items() if wrong} == {}
+    missed = [name for name, (_, what) in results.items() if what]
+    assert len(missed) <= (1 - DAMAGED_RIGHT) * len(results), missed
+
+
+def test_what_is_not_reached_is_listed_properly() -> None:
+    assert set(REACHED) <= {spec.name for spec in matrix.small()}
+    assert all(isinstance(reason, str) and reason for reason in REACHED.values())
