@@ -17,8 +17,10 @@ from firstfault.analysis.hang_words import (
     sync_point,
     waited,
 )
+from firstfault.analysis.state.fabric import Pattern, transport_lines
 from firstfault.analysis.state.groups import positions
 from firstfault.analysis.state.nodes import hosts_of
+from firstfault.analysis.state.scopes import ASK, scope_of
 from firstfault.analysis.state.standing import first_line
 from firstfault.analysis.state.window import Doing, Seen
 from firstfault.analysis.wording import ranks_text, who_text
@@ -61,6 +63,7 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
     doing = f" It was last seen {busy.doing}." if busy is not None else ""
     why = "" if category is not Category.UNKNOWN else " Why is not in these logs."
     named = Named(ranks=late, hosts=hosts, strength=strength)
+    scope = scope_of(seen.scene, late, seen.state.world) or Scope.GROUP
     return Answer(
         question="hang",
         failed=True,
@@ -81,10 +84,10 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
             form=Form.HUNG,
             layer=Layer.RUNTIME,
             phase=Phase.START_UP if start and busy is None else _phase(category, busy),
-            scope=Scope.RANK if len(late) == 1 else Scope.GROUP,
+            scope=scope,
         ),
         action=ActionKind.FIX_AND_RERUN if category is Category.DATA_LOADING_STALL else ActionKind.COLLECT_MORE,
-        steps=_steps(late, busy),
+        steps=_steps(late, busy, scope),
         collect=(f"the complete log of {ranks_text(late)} and its stack at the time (py-spy dump)", *COLLECT),
         rivals=(_network_rival(late), *_gpu_rival(late, stated=bool(stated))),
     )
@@ -146,7 +149,7 @@ def _phase(category: Category, busy: Seen | None) -> Phase:
     return Phase.DATA if category is Category.DATA_LOADING_STALL else Phase.UNKNOWN
 
 
-def _steps(late: Sequence[GlobalRank], busy: Seen | None) -> tuple[str, ...]:
+def _steps(late: Sequence[GlobalRank], busy: Seen | None, scope: Scope) -> tuple[str, ...]:
     who = ranks_text(late)
     first: tuple[str, ...] = ()
     if busy is not None and busy.doing is Doing.PREPARING:
@@ -162,6 +165,7 @@ def _steps(late: Sequence[GlobalRank], busy: Seen | None) -> tuple[str, ...]:
     return (
         *first,
         f"Look at what {who} did while the others waited: its data shard, its last sample, its host's storage mounts.",
+        ASK[scope],
         "Take stacks (py-spy dump) of that rank the next time before the job is ended.",
         RECORD,
     )
@@ -228,6 +232,63 @@ def undecided(
         action=ActionKind.COLLECT_MORE,
         steps=(*steps, RECORD),
         collect=collect,
+    )
+
+
+def stuck(seen: Picture, summary: str, scope: Scope, shared: Pattern | None = None) -> Answer:
+    """An answer that says that a collective itself is stuck: every member of it is inside.
+
+    Args:
+        seen: the hang; its nearest group is the stuck one.
+        summary: who is inside.
+        scope: how much of the job it is in.
+        shared: the machine or rail that the stuck groups have in common, where they have one.
+    """
+    opening = first_collective(seen.nearest)
+    told = transport_lines(seen.scene)
+    strength = Strength.SUPPORTED if told or shared is not None else Strength.POSSIBLE
+    start = (
+        "It is the first collective of its group: look at the set-up of network and GPUs first." if opening else None
+    )
+    entry = None if seen.nearest is None else first_line(seen.nearest)
+    lines = () if seen.nearest is None else tuple(e for c in seen.nearest.pending for e in c.events[:1])[:3]
+    where = "A line of the transport or of hardware stands before the time-outs." if told else "No line says where."
+    hosts = () if shared is None else shared.hosts
+    return Answer(
+        question="hang",
+        failed=True,
+        category=Category.NETWORK,
+        strength=strength,
+        summary=join(summary, where, start, *remarks(seen)),
+        trigger=told[0] if told else (entry if opening or shared is not None else None),
+        proof=(*told[:2], *lines),
+        culprits=Named(hosts=hosts, strength=Strength.POSSIBLE) if hosts else Named(),
+        classes=Classes(
+            domain=Domain.COMMUNICATION,
+            form=Form.HUNG,
+            layer=Layer.NETWORK if told else Layer.COLLECTIVE,
+            phase=Phase.START_UP if opening else Phase.UNKNOWN,
+            scope=scope,
+        ),
+        action=ActionKind.COLLECT_MORE,
+        steps=(
+            "Read the kernel logs and fabric counters of all hosts for the minutes before the collective began.",
+            "Run nccl-tests on the same hosts; halve the set to find a bad link.",
+            ASK[scope],
+            RECORD,
+        ),
+        collect=COLLECT,
+        rivals=(_gpu_inside(),),
+    )
+
+
+def _gpu_inside() -> Rival:
+    return Rival(
+        category=Category.GPU_CUDA,
+        strength=Strength.UNKNOWN,
+        supports=("a GPU that hangs inside the collective's kernel looks the same in these counters",),
+        against=("no line speaks of a GPU",),
+        settled_by=("kernel logs of all hosts (Xid), and which rank's kernel did not start",),
     )
 
 

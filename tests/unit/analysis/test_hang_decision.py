@@ -7,8 +7,9 @@ from hang_simulation import COORDINATED, VERSIONS, GroupSim, Job, Member, defaul
 
 from firstfault.analysis.hang_words import rank_notes
 from firstfault.analysis.questions import hang, mismatch
-from firstfault.analysis.state.groups import Part, hang_state
+from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.nodes import expand_hosts
+from firstfault.analysis.state.parts import Part
 from firstfault.analysis.state.picture import few, picture
 from firstfault.model.words import Category, Phase, Scope, Strength
 

@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstfault.analysis.answer import Answer, Classes, Named
-from firstfault.analysis.hang_answers import COLLECT, RECORD, from_hang, join, remarks, stall, undecided, waiters
+from firstfault.analysis.answer import Answer, Named
+from firstfault.analysis.hang_answers import COLLECT, from_hang, stall, stuck, undecided, waiters
 from firstfault.analysis.hang_words import accounted, collective, first_collective, waited
 from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.state.difference import difference
 from firstfault.analysis.state.exits import TOLD, signal_of
+from firstfault.analysis.state.fabric import pattern
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few, narrowed, picture
+from firstfault.analysis.state.scopes import scope_of
 from firstfault.analysis.state.standing import absent_cells, first_line, fits_every_hole, together
+from firstfault.analysis.state.waits import End
 from firstfault.analysis.wording import hosts_text, ranks_text
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
+from firstfault.model.words import Category, Mark, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.hangs import Hang
@@ -178,37 +182,39 @@ def _most_outside(seen: Picture) -> Answer:
 
 def _inside(seen: Picture) -> Answer:
     """Every rank of the job is inside the same collective, and nothing else is found: the collective itself is stuck."""
-    opening = first_collective(seen.nearest)
     total = seen.where.total
-    start = " It is the first collective of its group: look at the set-up of network and GPUs first." if opening else ""
-    lines = () if seen.nearest is None else tuple(e for c in seen.nearest.pending for e in c.events[:1])[:3]
-    return Answer(
-        question="hang",
-        failed=True,
-        category=Category.NETWORK,
-        strength=Strength.POSSIBLE,
-        summary=join(
-            f"All {total} ranks ({total} of {total}) were inside {collective(seen.nearest)}{waited(seen.scene)}: no rank is "
-            f"missing, so the collective itself was stuck. No line says where.{start}",
-            *remarks(seen),
-        ),
-        trigger=first_line(seen.nearest) if opening and seen.nearest is not None else None,
-        proof=lines,
-        classes=Classes(
-            domain=Domain.COMMUNICATION,
-            form=Form.HUNG,
-            layer=Layer.COLLECTIVE,
-            phase=Phase.START_UP if opening else Phase.UNKNOWN,
-            scope=Scope.ALL,
-        ),
-        action=ActionKind.COLLECT_MORE,
-        steps=(
-            "Read the kernel logs and fabric counters of all hosts for the minutes before the collective began.",
-            "Run nccl-tests on the same hosts; halve the set to find a bad link.",
-            RECORD,
-        ),
-        collect=COLLECT,
+    return stuck(
+        seen,
+        f"All {total} ranks ({total} of {total}) were inside {collective(seen.nearest)}{waited(seen.scene)}: no rank is "
+        "missing, so the collective itself was stuck.",
+        Scope.ALL,
     )
+
+
+def _inside_group(seen: Picture) -> Answer:
+    """All members of one or few groups are inside, and all others wait for them: these collectives are stuck."""
+    groups = [g for o in seen.where.graph.of(End.INSIDE) for g in o.groups]
+    ranks = seen.where.graph.ranks(End.INSIDE)
+    shared = pattern(seen.scene, groups, seen.state.world)
+    where = collective(groups[0]) if len(groups) == 1 else f"the collectives of {len(groups)} groups"
+    others = len(seen.where.waiting) - len(ranks)
+    rest = f" The other {others} ranks that waited wait for these." if others > 0 else ""
+    detail = "" if shared is None else f" {shared.text[0].upper()}{shared.text[1:]}."
+    return stuck(
+        replace(seen, nearest=groups[0]),
+        f"All members of {where} ({ranks_text(ranks)}) were inside{waited(seen.scene)}: the collective itself was stuck.{rest}{detail}",
+        shared.scope if shared is not None else (scope_of(seen.scene, ranks, seen.state.world) or Scope.GROUP),
+        shared,
+    )
+
+
+def _inside_group_applies(seen: Picture) -> bool:
+    """Whether waiting ends only at collectives that every member entered with the same op and sizes."""
+    graph = seen.where.graph
+    if not graph.origins or any(o.end is not End.INSIDE for o in graph.origins) or seen.state.unplaced:
+        return False
+    groups = [g for o in graph.origins for g in o.groups]
+    return not any(g.p2p or difference(g) is not None or not together(g) for g in groups)
 
 
 def _unaccounted(seen: Picture) -> Answer:
@@ -299,5 +305,6 @@ ROWS: tuple[Row, ...] = (
     Row("silent", _silent_applies, _silent),
     Row("behind", lambda p: bool(p.behind), _behind),
     Row("inside", lambda p: p.inside, _inside),
+    Row("inside_group", _inside_group_applies, _inside_group),
 )
 """The rows in the order in which they are tried; what none of them covers is not decided."""

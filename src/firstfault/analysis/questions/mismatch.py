@@ -11,11 +11,13 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Answer, Classes, Named
-from firstfault.analysis.hang_words import waited
+from firstfault.analysis.hang_words import collective, waited
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.state.difference import Difference, difference, odd_ones
 from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.nodes import hosts_of
+from firstfault.analysis.state.scopes import scope_of
+from firstfault.analysis.state.waits import End, Origin, waits
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.findings import Rival
 from firstfault.model.lazy import lazy
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from firstfault.analysis.scene import Scene
-    from firstfault.analysis.state.groups import Cell
+    from firstfault.analysis.state.groups import Cell, HangState
     from firstfault.analysis.suspects import Suspect
     from firstfault.model.evidence import Event, GlobalRank
 
@@ -46,7 +48,8 @@ def ask(scene: Scene) -> Answer | None:
     state = hang_state(scene)
     found = [d for g in state.groups if (d := difference(g)) is not None]
     if not found:
-        return None
+        circles = waits(state, state.members).of(End.CIRCLE)
+        return _circle(scene, state, circles[0]) if circles else None
     chosen = min(found, key=lambda d: (d.of_size, len(next(iter(reversed(d.kinds.values())))), d.group.name))
     return _answer(scene, chosen)
 
@@ -64,12 +67,11 @@ def _answer(scene: Scene, found: Difference) -> Answer:
     ranks = tuple(sorted(c.rank for c in odd))
     hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
     where = f" of {found.group.title}"
-    named_group = not found.group.name.startswith("?")
     shown = "; ".join(
         f"{kind} by {ranks_text([int(c.rank) for c in cells])}" for kind, cells in list(found.kinds.items())[:4]
     )
-    strength = Strength.SUPPORTED if named_group or len(found.kinds) > 1 else Strength.POSSIBLE
-    who = Strength.SUPPORTED if odd else Strength.UNKNOWN
+    strength = Strength.POSSIBLE if found.seq is None else Strength.SUPPORTED
+    who = strength if odd else Strength.UNKNOWN
     if found.of_size and len(odd) > 1:
         who = who.at_most(Strength.POSSIBLE)
     blame = (
@@ -78,27 +80,41 @@ def _answer(scene: Scene, found: Difference) -> Answer:
         else " No side is the clear majority, so nobody is named."
     )
     cells = [c for cs in found.kinds.values() for c in cs]
-    trigger = _trigger(odd or cells)
-    named = Named(ranks=ranks, hosts=hosts, strength=who)
+    number = "" if found.seq is None else f" at number {found.seq}"
+    return _told(
+        scene,
+        f"Ranks issued different collectives{number}{where}: {shown}{waited(scene)}.{blame}",
+        strength,
+        Named(ranks=ranks, hosts=hosts, strength=who),
+        proof=_proof(_trigger(odd or cells), found),
+        of_size=found.of_size,
+    )
+
+
+def _told(
+    scene: Scene, summary: str, strength: Strength, named: Named, *, proof: tuple[Event, ...], of_size: bool
+) -> Answer:
+    """An answer about a hang of ranks in different collectives; the first line of the proof is the trigger."""
+    state = hang_state(scene)
     return Answer(
         question="mismatch",
         failed=True,
         category=Category.COLLECTIVE_MISMATCH,
         strength=strength,
-        summary=f"Ranks issued different collectives at number {found.seq}{where}: {shown}{waited(scene)}.{blame}",
-        trigger=trigger,
-        proof=_proof(trigger, found),
+        summary=summary,
+        trigger=proof[0] if proof else None,
+        proof=proof,
         culprits=named,
-        first_failed=named,
+        first_failed=named if named.ranks else Named(),
         classes=Classes(
             domain=Domain.COMMUNICATION,
             form=Form.HUNG,
             layer=Layer.COLLECTIVE,
             phase=Phase.UNKNOWN,
-            scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP,
+            scope=scope_of(scene, named.ranks, state.world) or Scope.GROUP,
         ),
         action=ActionKind.FIX_AND_RERUN,
-        steps=_steps(found.of_size),
+        steps=_steps(of_size),
         collect=("TORCH_DISTRIBUTED_DEBUG=DETAIL on a short run: it stops at the first difference and names it",),
         rivals=(
             Rival(
@@ -109,6 +125,33 @@ def _answer(scene: Scene, found: Difference) -> Answer:
                 settled_by=("the same code with equal collectives on all ranks",),
             ),
         ),
+    )
+
+
+def _circle(scene: Scene, state: HangState, origin: Origin) -> Answer | None:
+    """Ranks that wait for each other in different groups: they took their collectives in different orders.
+
+    A collective may end on one member before the others, so an absence that no counters state is only possible. None
+    where some rank is stated to be outside everything: then the waiting may end there.
+    """
+    sides = [(g, tuple(c for c in g.pending if c.rank in set(origin.ranks))) for g in origin.groups]
+    sides = sorted((s for s in sides if s[1]), key=lambda s: (len(s[1]), s[0].name))
+    if len(sides) < 2 or state.unplaced or any(g.p2p for g, _ in sides):
+        return None
+    small = tuple(c.rank for c in sides[0][1])
+    odd = small if origin.stated and len(small) == 1 and len(origin.ranks) >= 4 else ()
+    hosts = tuple(sorted(set(hosts_of(scene, odd).values())))
+    strength = Strength.SUPPORTED if origin.stated else Strength.POSSIBLE
+    named = Named(ranks=odd, hosts=hosts, strength=Strength.POSSIBLE) if odd else Named()
+    shown = "; ".join(f"{ranks_text([int(c.rank) for c in cells])} in {collective(g)}" for g, cells in sides[:4])
+    return _told(
+        scene,
+        f"Ranks wait for each other in different groups: {shown}{waited(scene)}; none of them can go on, so they "
+        "called their collectives in different orders.",
+        strength,
+        named,
+        proof=tuple(line for _, cells in sides if (line := _trigger(cells)) is not None),
+        of_size=False,
     )
 
 

@@ -14,6 +14,8 @@ from firstfault.analysis.state.groups import Cell, Group, positions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+ROOTED = frozenset({"BROADCAST", "REDUCE", "GATHER", "SCATTER"})
+"""Collectives in which a root, or those around it, may be done before the others: being ahead there is normal."""
 OPEN_OPS = frozenset({"ALLTOALL", "ALLTOALL_BASE", "SCATTER", "GATHER", "UNKNOWN"})
 """Collectives in which sizes may differ between ranks."""
 
@@ -22,7 +24,8 @@ class Difference(Struct, frozen=True, kw_only=True):
     """Different works at one number of one group."""
 
     group: Group
-    seq: int
+    seq: int | None
+    """The number; None where the lines of that version have none, and the ops alone differ."""
     kinds: dict[str, tuple[Cell, ...]]
     """What was issued (op, or op and size), with the cells that issued it; most frequent first."""
     of_size: bool
@@ -45,7 +48,23 @@ def difference(group: Group) -> Difference | None:
         sizes = _kinds([c for c in told if _size(c) is not None], _op_and_size)
         if len(sizes) > 1:
             return Difference(group=group, seq=seq, kinds=sizes, of_size=True)
-    return None
+    return _without_numbers(group)
+
+
+def _without_numbers(group: Group) -> Difference | None:
+    """Different ops where no line has a number (before torch 1.10).
+
+    One rank may rightly be ahead of the receivers of a broadcast, its root; two may not.
+    """
+    told = [c for c in group.pending if c.work is not None and c.work.op is not None and not c.work.p2p]
+    if len(told) < 2 or any(c.at is not None for c in group.pending):
+        return None
+    ops = _kinds(told, _op)
+    rooted = [op for op in ops if op in ROOTED]
+    elsewhere = sum(len(cells) for op, cells in ops.items() if op not in ROOTED)
+    if len(ops) < 2 or (rooted and elsewhere < 2):
+        return None
+    return Difference(group=group, seq=None, kinds=ops, of_size=False)
 
 
 def odd_ones(kinds: dict[str, tuple[Cell, ...]]) -> tuple[Cell, ...]:

@@ -12,10 +12,11 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstfault.analysis.order import first
-from firstfault.analysis.state.works import DEFAULT, DEFAULT_DESC, Signal, Spoken, State, Work, assign_groups, spoken
+from firstfault.analysis.state.members import Members, members_of
+from firstfault.analysis.state.parts import Part, own_lines, parts_of
+from firstfault.analysis.state.works import DEFAULT, DEFAULT_DESC, State, Work, assign_groups, spoken
 from firstfault.model.evidence import Event, GlobalRank
-from firstfault.model.words import Mark, Word
+from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,21 +30,6 @@ FAR = 256
 """Numbers further apart than this are taken for those of two groups where groups are not named."""
 
 
-class Part(Word):
-    """What a rank did in the hang; the order of lines is a race and plays no part."""
-
-    INITIATOR = "initiator"
-    """Its own watchdog fired before it was told of another's."""
-    NOTIFIED = "notified"
-    """It only reacted to another rank's signal first."""
-    DIED = "died"
-    """It ended by an error of its own before anybody timed out."""
-    TERMINATED = "terminated"
-    """Its launcher ended it before it said anything about the hang."""
-    SILENT = "silent"
-    """It said nothing about the hang."""
-
-
 class Cell(Struct, frozen=True, kw_only=True):
     """One rank in one process group."""
 
@@ -55,11 +41,13 @@ class Cell(Struct, frozen=True, kw_only=True):
     """The stuck work; None where none ran out of time."""
     state: Event | None
     """The line from which the counters are taken."""
+    failed: int | None = None
+    """Number of the work that its watchdog gave up, by the line with the counters; None in a mere dump."""
 
     @property
     def pending(self) -> bool:
         """Whether something was in flight."""
-        if self.work is not None:
+        if self.work is not None or self.failed is not None:
             return True
         return self.enqueued is not None and self.completed is not None and self.enqueued > self.completed
 
@@ -73,6 +61,8 @@ class Cell(Struct, frozen=True, kw_only=True):
         """Number of the first collective that this rank had not finished; for an idle rank the one it never entered."""
         if self.work is not None and self.work.seq is not None:
             return self.work.seq
+        if self.failed is not None:
+            return self.failed
         return None if self.completed is None else max(self.completed, 0) + 1
 
     @property
@@ -136,6 +126,8 @@ class HangState(Struct, frozen=True, kw_only=True):
 
     groups: tuple[Group, ...]
     """Sorted by name; numbers first."""
+    members: dict[str, Members]
+    """Global ranks of the members of each group, by its name, as far as they are known."""
     parts: dict[GlobalRank, Part]
     own: dict[GlobalRank, tuple[Event, ...]]
     """Lines of each rank about the hang, in order of place."""
@@ -199,10 +191,11 @@ def _fold(scene: Scene) -> HangState:
     loose = [w for w in works if w.group is None and w.rank is not None]
     world, world_event = _world(scene)
     groups = [*_named_groups(scene, named, states, world, world_event), *_unnamed(loose, scene, world)]
-    own = _own(said, works)
+    own = own_lines(said, works)
     return HangState(
         groups=tuple(sorted(groups, key=lambda g: (not g.name.isdecimal(), len(g.name), g.name))),
-        parts=_parts(scene, said, works, own),
+        members=members_of(scene, groups, world),
+        parts=parts_of(scene, said, works, own),
         own=own,
         unplaced=tuple(w for w in works if w.rank is None),
         assumed=assumed,
@@ -369,24 +362,28 @@ def _named_groups(
 
 
 def _cells(works: Iterable[Work], states: Iterable[State]) -> dict[GlobalRank, Cell]:
-    """Cells of one group; the state at the detection counts before the later dump."""
-    work_of: dict[GlobalRank, Work] = {}
+    """Cells of one group; the state at the detection counts before the later dump, the lowest work that did not end."""
     state_of: dict[GlobalRank, State] = {}
     group_rank: dict[GlobalRank, int] = {}
-    for work in works:
-        if work.rank is None:
-            continue
-        known = work_of.get(work.rank)
-        if known is None or (known.seq is not None and work.seq is not None and work.seq < known.seq):
-            work_of[work.rank] = work
     for state in states:
         if state.rank is None:
             continue
         if state.group_rank is not None:
             group_rank.setdefault(state.rank, state.group_rank)
         kept = state_of.get(state.rank)
-        if kept is None or (kept.dump and not state.dump):
+        if kept is None or (kept.dump and not state.dump) or (kept.dump is state.dump and _further(state, kept)):
             state_of[state.rank] = state
+    work_of: dict[GlobalRank, Work] = {}
+    for work in works:
+        if work.rank is None:
+            continue
+        counters = state_of.get(work.rank)
+        known = work_of.get(work.rank)
+        if counters is not None and _done(work, counters) and known is not None:
+            continue
+        lower = known is not None and known.seq is not None and work.seq is not None and work.seq < known.seq
+        if known is None or lower or (counters is not None and _done(known, counters)):
+            work_of[work.rank] = work
     for rank, work in work_of.items():
         if work.group_rank is not None:
             group_rank.setdefault(rank, work.group_rank)
@@ -400,8 +397,19 @@ def _cells(works: Iterable[Work], states: Iterable[State]) -> dict[GlobalRank, C
             completed=None if counters is None else counters.completed,
             work=work_of.get(rank),
             state=None if counters is None else counters.event,
+            failed=None if counters is None or counters.dump else counters.seq,
         )
     return cells
+
+
+def _further(state: State, kept: State) -> bool:
+    """Whether a state shows more collectives completed than the one kept: what that one waited for then ended."""
+    return state.completed is not None and kept.completed is not None and state.completed > kept.completed
+
+
+def _done(work: Work, counters: State) -> bool:
+    """Whether the counters state that a work ended after all."""
+    return work.seq is not None and counters.completed is not None and work.seq <= counters.completed
 
 
 def _unnamed(works: Sequence[Work], scene: Scene, world: int | None) -> list[Group]:
@@ -446,44 +454,3 @@ def _bundles(works: Sequence[Work]) -> list[list[Work]]:
         else:
             bundles.append([work])
     return bundles
-
-
-def _own(said: Spoken, works: Iterable[Work]) -> dict[GlobalRank, tuple[Event, ...]]:
-    lines: dict[GlobalRank, list[Event]] = {}
-    pairs = [
-        *((w.rank, w.event) for w in works),
-        *((s.rank, s.event) for s in said.states),
-        *((s.rank, s.event) for s in (*said.signals, *said.own_signal)),
-    ]
-    for rank, event in pairs:
-        if rank is not None:
-            lines.setdefault(rank, []).append(event)
-    return {r: tuple(sorted(es, key=lambda e: (e.span.source, e.span.offset))) for r, es in sorted(lines.items())}
-
-
-def _parts(
-    scene: Scene, said: Spoken, works: Iterable[Work], own: Mapping[GlobalRank, tuple[Event, ...]]
-) -> dict[GlobalRank, Part]:
-    """The part of every rank that is expected or was seen."""
-    fired: dict[GlobalRank, Event] = {}
-    for rank, event in [*((w.rank, w.event) for w in works), *((s.rank, s.event) for s in said.own_signal)]:
-        if rank is not None:
-            fired[rank] = event if rank not in fired or first(event, fired[rank]) is True else fired[rank]
-    told: dict[GlobalRank, Signal] = {}
-    for signal in said.signals:
-        if signal.rank is not None:
-            told.setdefault(signal.rank, signal)
-    died = {r for s in scene.suspects for r in s.ranks}
-    stopped = {r for e in scene.marked(Mark.STOP_SIGNAL) if (r := scene.roster.rank(e)) is not None}
-    parts: dict[GlobalRank, Part] = {}
-    known = {*scene.complete.seen, *scene.complete.silent, *own, *died}
-    for rank in sorted(known):
-        if rank in fired and (rank not in told or first(told[rank].event, fired[rank]) is not True):
-            parts[rank] = Part.INITIATOR
-        elif rank in told or rank in own:
-            parts[rank] = Part.NOTIFIED
-        elif rank in died:
-            parts[rank] = Part.DIED
-        else:
-            parts[rank] = Part.TERMINATED if rank in stopped else Part.SILENT
-    return parts

@@ -87,7 +87,7 @@ def gone_nodes(scene: Scene, missing: Iterable[GlobalRank]) -> Gone | None:
     Ranks are laid out in blocks of one machine each, as launchers do; a hole that does not fit such a block is none.
     """
     lost = sorted(set(missing))
-    per = _per_node(scene)
+    per = per_node(scene)
     world = scene.complete.expected
     if not lost or per is None or per < 2 or world is None or world <= per or len(lost) % per:
         return None
@@ -113,8 +113,9 @@ def gone_nodes(scene: Scene, missing: Iterable[GlobalRank]) -> Gone | None:
     )
 
 
-def _per_node(scene: Scene) -> int | None:
-    stated = scene.facts.get("ranks_per_node")
+def per_node(scene: Scene) -> int | None:
+    """Ranks a machine, where stated or where nodes and ranks are; None elsewhere."""
+    stated = scene.facts.get("ranksper_node")
     if stated is not None and isinstance(stated.value, int):
         return stated.value
     nodes, world = scene.complete.expected_nodes, scene.complete.expected

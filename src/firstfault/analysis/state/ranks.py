@@ -84,9 +84,19 @@ class Roster:
                 self._only_of_host[host] = GlobalRank(node)
         if host is not None and host not in LOOPBACK and rank is None and event.who.rank is None:
             self.source_hosts.setdefault(event.span.source, set()).add(host)
+        if rank is None and self.world is not None and _integer(event.fields, "size") == self.world:
+            # A communicator as large as the job: its ranks are the global ones.
+            rank = _integer(event.fields, "group_rank")
+            if rank is not None:
+                self._learn_process(GlobalRank(rank), host, _integer(event.fields, "pid"))
         if rank is not None:
             self.seen.add(GlobalRank(rank))
             self._place_rank(GlobalRank(rank), host)
+
+    def _learn_process(self, rank: GlobalRank, host: str | None, pid: int | None) -> None:
+        """Notes the process of a rank; a process id alone counts only inside one machine."""
+        if host is not None and pid is not None:
+            self._by_pid.setdefault((_short(host), pid), set()).add(rank)
 
     def _learn_tasks(self, event: Event) -> None:
         """A scheduler's line about the exit of tasks says on which host they ran."""

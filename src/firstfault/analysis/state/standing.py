@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.state.difference import difference
-from firstfault.analysis.state.groups import Cell, Group, HangState, Part, positions
+from firstfault.analysis.state.difference import ROOTED, difference
+from firstfault.analysis.state.groups import Cell, Group, HangState, positions
+from firstfault.analysis.state.parts import Part
+from firstfault.analysis.state.waits import End, Waits, waits
 from firstfault.model.evidence import Event, GlobalRank
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-ROOTED = frozenset({"BROADCAST", "REDUCE", "GATHER", "SCATTER"})
-"""Collectives in which a root, or those around it, may be done before the others: being ahead there is normal."""
 
 
 class Standing(Struct, frozen=True, kw_only=True):
@@ -38,6 +37,10 @@ class Standing(Struct, frozen=True, kw_only=True):
     """Whether the number of ranks of the job is witnessed, so that nobody can be missing unnoticed."""
     outside_of: tuple[Group, ...]
     """Groups in which ranks are stated to be outside."""
+    graph: Waits
+    """Who waits for whom over all groups, and where that ends."""
+    beside: tuple[GlobalRank, ...] = ()
+    """Ranks without work in flight for which nobody waits: the members of every group that waits are known."""
 
     @property
     def missing(self) -> tuple[GlobalRank, ...]:
@@ -69,6 +72,9 @@ def standing(state: HangState) -> Standing:
         highest = max((g.at_least for g in state.groups if g.default), default=0)
         known |= {GlobalRank(r) for r in range(highest)}
     rest = known - waiting - outside
+    graph = waits(state, state.members)
+    beside = rest - _may_be_late(graph, rest)
+    rest -= beside
     told = {r for r in rest if state.parts.get(r) in {Part.NOTIFIED, Part.INITIATOR}}
     return Standing(
         waiting=tuple(sorted(waiting)),
@@ -78,7 +84,19 @@ def standing(state: HangState) -> Standing:
         total=len(known),
         witnessed=world is not None,
         outside_of=tuple(outside_of),
+        graph=graph,
+        beside=tuple(sorted(beside)),
     )
+
+
+def _may_be_late(graph: Waits, ranks: set[GlobalRank]) -> set[GlobalRank]:
+    """Those of some ranks for which somebody waits, by the graph, or may wait: all of them where a member is open."""
+    found = ranks & graph.reached
+    for origin in graph.of(End.OPEN):
+        if not origin.ranks:
+            return ranks
+        found |= ranks & set(origin.ranks)
+    return found or ranks
 
 
 def absent_cells(group: Group) -> tuple[Cell, ...]:
@@ -127,8 +145,13 @@ def leaders(group: Group) -> tuple[tuple[Cell, int], ...]:
 
 
 def together(group: Group) -> bool:
-    """Whether all pending cells stand at one number, but for leaders of a rooted collective."""
+    """Whether all pending cells stand at one number, but for leaders of a rooted collective.
+
+    Where the lines of a version have no numbers, one op stands for them.
+    """
     by = positions(group)
+    if not by:
+        return len({c.work.op if c.work is not None else None for c in group.pending}) == 1
     return len(by) == 1 or (len(by) > 1 and bool(leaders(group)) and not laggards(group))
 
 
@@ -147,7 +170,9 @@ def everybody_inside(state: HangState, where: Standing) -> bool:
     for group in groups:
         counts.setdefault(group.desc, set()).add(len(group.pending))
     for group in groups:
-        if not group.comparable or not together(group) or group.holes or difference(group) is not None:
+        if not group.comparable or not positions(group) or not together(group) or group.holes:
+            return False
+        if difference(group) is not None:
             return False
         if len(group.pending) < len(group.cells):
             return False

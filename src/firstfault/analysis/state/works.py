@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstfault.analysis.order import first
+from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.state.exits import integer
+from firstfault.analysis.suspects import went_on
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
@@ -128,7 +129,7 @@ def spoken(scene: Scene) -> Spoken:
         i: s for i, s in scene.case.library.by_id.items() if any(m in s.marks for m in (Mark.HANG, Mark.STATE))
     } | {i: s for i, s in scene.case.library.by_id.items() if i == TERMINATED}
     for event in scene.events:
-        if event.signature not in wanted:
+        if event.signature not in wanted or _over(scene, event):
             continue
         rank = scene.roster.rank(event)
         if DUMP.search(event.text):
@@ -149,6 +150,21 @@ def spoken(scene: Scene) -> Spoken:
     return Spoken(
         works=tuple(works), states=tuple(states), signals=tuple(signals), own_signal=tuple(own), other=tuple(other)
     )
+
+
+def _over(scene: Scene, event: Event) -> bool:
+    """Whether a line speaks of a wait that was over: the job went on, or its ranks began another wait later."""
+    if scene.hang is None:
+        return False
+    if went_on(scene.case, event):
+        return True
+    ended = scene.hang.recovered
+    if not ended:
+        return False
+    last, start = ended[-1], scene.hang.began
+    if exact(event.when) and start is not None and comparable(event.when, scene.hang.first.when):
+        return (event.when.latest or 0.0) < start
+    return event.span.source == last.span.source and event.span.offset <= last.span.offset
 
 
 TERMINATED = "nccl.watchdog_terminated"
