@@ -15,7 +15,7 @@ import pytest
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-from hangs import matrix  # noqa: E402 - the package lies beside this file
+from hangs import matrix, oracle  # noqa: E402 - the package lies beside this file
 from hangs.incident import Spec, make  # noqa: E402
 
 import checks  # noqa: E402
@@ -75,6 +75,32 @@ def test_damaged_logs(tmp_path: Path) -> None:
     assert {name: wrong for name, (wrong, _) in results.items() if wrong} == {}
     missed = [name for name, (_, what) in results.items() if what]
     assert len(missed) <= (1 - DAMAGED_RIGHT) * len(results), missed
+
+
+def test_the_same_specification_gives_the_same_incident() -> None:
+    spec = Spec("stall_two", "2.4", 16, "rank", "glued")
+    first, second = make(spec), make(spec)
+    assert first.truth == second.truth
+    texts = [[entry.text for entry in entries] for entries in first.files.values()]
+    assert texts == [[entry.text for entry in entries] for entries in second.files.values()]
+
+
+@pytest.mark.parametrize("version", ["2.3", "2.6", "2.8"])
+@pytest.mark.parametrize("kind", ["stall_loader", "fabric", "mismatch_size", "crash_memory", "heartbeat"])
+def test_logs_with_global_ranks_hold_the_truth(kind: str, version: str) -> None:
+    truth = make(Spec(kind, version, 16, "node")).truth
+    assert truth.held, truth.why
+
+
+def test_truth_is_weaker_where_lines_of_a_rank_are_lost() -> None:
+    incident = make(Spec("stall_loader", "2.3", 8, "one"))
+    waiting = next(rank for rank in range(8) if rank not in incident.injected.culprits)
+    name, entries = next(iter(incident.files.items()))
+    kept = [entry for entry in entries if all(line.rank != waiting for line in entry.lines)]
+    truth = oracle.judge(incident.injected, incident.shape, {name: kept})
+    assert incident.truth.held
+    assert not truth.held
+    assert {waiting, *incident.injected.culprits} <= set(truth.suspects)
 
 
 def test_what_is_not_reached_is_listed_properly() -> None:

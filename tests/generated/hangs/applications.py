@@ -28,10 +28,32 @@ def _log(voice: Voice, record: Record, words: str, level: str = "INFO") -> str:
     return f"{stamp} - {level} - [rank {record.rank}] {words}"
 
 
+def _noise(voice: Voice, rank: int) -> Iterator[Said]:
+    """What many a job prints at its start, and what means nothing."""
+    if (rank * 7 + voice.job.seed) % 3 == 0:
+        where = "/opt/venv/lib/python3.11/site-packages/torch/cuda/__init__.py:61"
+        yield (
+            "err",
+            f"{where}: FutureWarning: The pynvml package is deprecated. Please install nvidia-ml-py instead.",
+            (),
+            False,
+        )
+        yield "err", "  import pynvml  # type: ignore[import]", (), False
+    if (rank * 5 + voice.job.seed) % 4 == 0:
+        words = f"[c10d] The client socket has failed to connect to [{voice.job.shape.hosts[0]}]:29500 (errno: 111 - Connection refused)."
+        yield (
+            "err",
+            f"[W socket.cpp:663] {words}" if not voice.version.clock else "NCCL version 2.21.5+cuda12.4",
+            (),
+            False,
+        )
+
+
 def _start(voice: Voice, record: Record) -> Iterator[Said]:
     shape, rank = voice.job.shape, record.rank
     assert rank is not None
     here = (("here", rank, None),)
+    yield from _noise(voice, rank)
     if voice.job.style == "nemo":
         facts = (*here, ("world", None, shape.world))
         yield "err", f"Initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {rank + 1}/{shape.world}", facts, True
@@ -179,6 +201,15 @@ def _retry(voice: Voice, record: Record) -> Iterator[Said]:
     yield "out", _log(voice, record, words, "WARNING"), (), True
 
 
+def _flap(voice: Voice, record: Record) -> Iterator[Said]:
+    """A port goes down and comes back within the retries of the transport."""
+    shape, rank = voice.job.shape, record.rank
+    assert rank is not None
+    pid = voice.pid(rank)
+    head = f"{shape.host(rank)}:{pid}:{pid + 231} [{shape.local(rank)}] transport/net_ib.cc:96 NCCL WARN NET/IB : "
+    yield "out", f"{head}mlx5_2:1 Got non-fatal async event: {record.fields['event']}", (), False
+
+
 def _finished(voice: Voice, record: Record) -> Iterator[Said]:
     step = record.fields["step"]
     assert record.node is not None
@@ -204,5 +235,6 @@ TEXTS: dict[str, Callable[[Voice, Record], Iterator[Said]]] = {
     "raise": _raise,
     "ib_error": _ib_error,
     "retry": _retry,
+    "flap": _flap,
     "finished": _finished,
 }

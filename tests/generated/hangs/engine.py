@@ -280,8 +280,20 @@ class Engine:
         process.ended = self.now
         process.code = code
         self.note("end", process.rank, code=code)
+        if process.rank == 0 and not self.rules.agents:
+            self._lose_store()
         if code != 0:
             self._look_after(process)
+
+    def _lose_store(self) -> None:
+        """The store goes with rank 0; the monitors of the others notice that they cannot ask it any more."""
+        for other in self.processes:
+            if other.alive and (other.stuck is None or not other.stuck.frozen):
+                self.at(self.now + self.rng.uniform(0.2, 1.2), self._miss_store, other)
+
+    def _miss_store(self, process: Process) -> None:
+        if process.alive:
+            self.note("store_gone", process.rank)
 
     # Watchdogs, once nothing moves any more
 

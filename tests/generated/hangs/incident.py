@@ -96,10 +96,10 @@ def make(spec: Spec) -> Incident:
     clocks = [Clock(start, rng.uniform(-1.5, 1.5)) for _ in range(shape.nodes)]
     stacks = recorder and rng.random() < 0.5
     voice = Voice(job, version, clocks, agents, recorder, stacks, rng.random() < 0.5, spec.frames, rng.random() < 0.5)
-    lines = render(voice, records)
+    lines = layouts.delayed(render(voice, records), rng)
     number = str(4_000_000 + job.seed % 999_983)
     whole = layouts.arrange(voice, lines, spec.layout, number)
-    left = layouts.damage(whole, spec.damage, random.Random(spec.number + 1), frozenset())
+    left = layouts.damage(whole, spec.damage, random.Random(spec.number + 1), frozenset(injected.culprits))
     return Incident(spec, left, oracle.judge(injected, shape, left), injected, shape)
 
 
@@ -123,6 +123,7 @@ def _job(spec: Spec, shape: Shape, rng: random.Random) -> Job:
     style = "megatron" if shape.split else rng.choice(("plain", "nemo"))
     first = rng.randrange(20, 4000)
     job = Job(shape, spec.number, style, first, first + rng.randrange(500, 9000), rng.random() < 0.4)
+    job.quiet = rng.random() < 0.2
     job.buckets = list(SHARDED if style == "megatron" and rng.random() < 0.5 else BUCKETS)
     return job
 

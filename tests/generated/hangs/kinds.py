@@ -322,6 +322,14 @@ def healthy_retry(job: Job, rng: random.Random) -> Built:
 
 
 @kind()
+def healthy_flap(job: Job, rng: random.Random) -> Built:
+    """A port of the fabric goes down and comes back in time; the run ends well."""
+    culprit = _somebody(job, rng)
+    flap = [Say("flap", {"event": "port error(10)"}), Compute(6.0), Say("flap", {"event": "port active(9)"})]
+    return Plan(act=_at((culprit,), _bad_step(job), "middle", *flap)), Injected("none", "none", ("none",))
+
+
+@kind()
 def healthy_slow(job: Job, rng: random.Random) -> Built:
     """One rank takes minutes for its steps, all wait, and the run ends well."""
     culprit = _somebody(job, rng)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from .lines import Line, Voice
 
 LAYOUTS = ("one", "node", "rank", "label")
-DAMAGES = ("none", "lines", "file", "glued")
+DAMAGES = ("none", "lines", "file", "glued", "culprit")
+"""`lines`: one in twenty is lost; `file`: one file is; `glued`: ends of lines are; `culprit`: the files of the culprits."""
 
 
 @dataclass
@@ -75,17 +76,35 @@ def _folder(voice: Voice, line: Line, job: str) -> tuple[str, bool]:
     return f"{host}/none_k3x9/attempt_0/{shape.local(line.rank)}/{stream}", True
 
 
-def damage(files: Files, how: str, rng: random.Random, spared: frozenset[str]) -> Files:
-    """What is left: `lines`: 5 % of them lost; `file`: one file lost (not of `spared`); `glued`: some ends of lines lost."""
+def delayed(lines: list[Line], rng: random.Random) -> list[Line]:
+    """The lines in the order in which they arrive: each stream of each process has a delay of its own."""
+    delays: dict[tuple[int | None, int | None, str], float] = {}
+    keyed = []
+    for place, line in enumerate(lines):
+        source = (line.node, line.rank, line.stream)
+        if source not in delays:
+            delays[source] = rng.uniform(0, 0.25)
+        keyed.append((line.time + delays[source], place, line))
+    keyed.sort(key=lambda entry: entry[:2])
+    return [line for _, _, line in keyed]
+
+
+def damage(files: Files, how: str, rng: random.Random, culprits: frozenset[int]) -> Files:
+    """What is left of the files."""
     if how == "lines":
         return {name: [entry for entry in entries if rng.random() >= 0.05] for name, entries in files.items()}
     if how == "file":
-        choice = sorted(name for name in files if name not in spared)
-        lost = rng.choice(choice) if len(choice) > 1 else None
+        lost = rng.choice(sorted(files)) if len(files) > 1 else None
         return {name: entries for name, entries in files.items() if name != lost}
+    if how == "culprit":
+        return {name: entries for name, entries in files.items() if not _all_of(entries, culprits)}
     if how == "glued":
         return {name: _glue(entries, rng) for name, entries in files.items()}
     return files
+
+
+def _all_of(entries: list[Written], ranks: frozenset[int]) -> bool:
+    return all(line.rank in ranks for entry in entries for line in entry.lines)
 
 
 def _glue(entries: list[Written], rng: random.Random) -> list[Written]:

@@ -294,6 +294,22 @@ def _terminating(voice: Voice, record: Record) -> Iterator[Line]:
         yield writer.watchdog(voice.version.dumping - 126, writer.prefix() + words, level="F")
 
 
+@text("store_gone")
+def _store_gone(voice: Voice, record: Record) -> Iterator[Line]:
+    """The monitor asks the store once a second whether it should dump (2.4 and later)."""
+    writer, version = Writer(voice, record), voice.version
+    if version.number < (2, 4):
+        return
+    error = "Failed to recv, got 0 bytes. Connection was likely closed. Did the remote server shutdown or crash?"
+    if version.number < (2, 6):
+        error = "Connection reset by peer"
+    words = (
+        'Failed to check the "should dump" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: '
+        f"{error}"
+    )
+    yield writer.watchdog(version.dumping + 37, writer.prefix() + words, level="W")
+
+
 @text("gil")
 def _gil(voice: Voice, record: Record) -> Iterator[Line]:
     words = "Could not acquire GIL within 300 ms on exit, possible GIL induced hang"

@@ -6,10 +6,11 @@ A specification says all; nothing here knows what a diagnosis makes of it.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .incident import Spec
-from .kinds import KINDS, OLDEST, least
+from .kinds import KINDS, NEEDS, OLDEST, least
 from .layouts import DAMAGES, LAYOUTS
 from .versions import VERSIONS
 
@@ -34,6 +35,11 @@ def small() -> list[Spec]:
             spec = Spec(kind, version, world, next(layouts))
             if possible(spec):
                 found.append(spec)
+    for number, kind in enumerate(
+        ("stall_loader", "stall_two", "fabric", "mismatch_op", "mismatch_size", "crash_memory")
+    ):
+        found.append(Spec(kind, ("2.3", "2.4", "2.6", "2.8")[number % 4], 16, next(layouts), split=True))
+    found += [Spec("stall_loader", version, 16, "rank", "culprit") for version in ("1.13", "2.4", "2.8")]
     return found
 
 
@@ -45,11 +51,14 @@ def full(
     damages: Sequence[str] = ("none",),
     seeds: Sequence[int] = (0,),
 ) -> Iterator[Spec]:
-    """Everything of the given choices that is possible."""
+    """Everything of the given choices that is possible, at every second size also with groups in the job."""
     for choice in itertools.product(kinds, versions, sizes, layouts, damages, seeds):
         spec = Spec(*choice)
-        if possible(spec):
-            yield spec
+        if not possible(spec):
+            continue
+        yield spec
+        if spec.kind not in NEEDS and spec.world in SIZES[3::2]:
+            yield replace(spec, split=True)
 
 
 def damaged(count: int) -> list[Spec]:

@@ -55,6 +55,8 @@ class Job:
     total_steps: int
     talkative: bool
     """Whether every rank prints its steps; else one does."""
+    quiet: bool = False
+    """Whether only one rank prints who it is."""
     buckets: list[Op] = field(default_factory=list)
 
     @property
@@ -66,10 +68,12 @@ class Job:
 def program(job: Job, plan: Plan, rank: int) -> Generator[Action, None, None]:
     """All that one rank does, from its start to the end of the run."""
     rng = random.Random(job.seed * 1_000_003 + rank)
-    yield Say("start")
+    if rank == 0 or not job.quiet:
+        yield Say("start")
     yield from plan.act(rank, job.first_step, "start")
     yield Compute(rng.uniform(8, 14))
-    yield Say("communicator")
+    if not job.quiet:
+        yield Say("communicator")
     body = _megatron_step if job.style == "megatron" else _plain_step
     for step in range(job.first_step, job.first_step + plan.steps):
         yield from plan.act(rank, step, "data")
