@@ -22,7 +22,7 @@ sys.path[:0] = [str(TESTS), str(TESTS / "generated")]
 
 from hangs import matrix  # noqa: E402 - found by the path above
 from hangs.incident import Spec, make  # noqa: E402
-from hangs.kinds import KINDS  # noqa: E402
+from hangs.kinds import KINDS, NEEDS  # noqa: E402
 from hangs.layouts import DAMAGES, LAYOUTS  # noqa: E402
 from hangs.versions import VERSIONS  # noqa: E402
 
@@ -82,7 +82,8 @@ def score(spec: Spec, keep: Path | None = None) -> tuple[str, str]:
 
 
 def _specs(options: argparse.Namespace) -> Iterable[Spec]:
-    chosen = options.kind or options.version or options.world or options.layout or options.damage or options.all
+    axes = (options.kind, options.version, options.world, options.layout, options.damage)
+    chosen = any(axes) or options.all or options.groups
     if not chosen:
         return matrix.small()
     specs = list(
@@ -95,6 +96,8 @@ def _specs(options: argparse.Namespace) -> Iterable[Spec]:
             tuple(range(options.seeds)),
         )
     )
+    if options.groups:
+        specs = [spec for spec in specs if spec.split or spec.kind in NEEDS]
     if options.sample and options.sample < len(specs):
         specs = sorted(random.Random(0).sample(specs, options.sample), key=lambda spec: spec.name)
     return specs
@@ -107,6 +110,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--world", action="append", type=int, help="number of ranks")
     parser.add_argument("--layout", action="append", choices=LAYOUTS)
     parser.add_argument("--damage", action="append", choices=DAMAGES)
+    parser.add_argument("--groups", action="store_true", help="only jobs with process groups besides the default one")
     parser.add_argument("--seeds", type=int, default=1, help="how many of each")
     parser.add_argument("--sample", type=int, help="only so many of them, drawn once for all")
     parser.add_argument("--all", action="store_true", help="everything that is possible, undamaged")
