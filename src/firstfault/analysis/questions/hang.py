@@ -100,6 +100,8 @@ def _silent(seen: Picture) -> Answer:
         strength = strength.at_most(Strength.POSSIBLE)
     if len(ranks) > MOST_NAMED:
         return _unaccounted(seen)
+    if not any(g.comparable for g in seen.state.stuck):
+        strength = strength.at_most(Strength.POSSIBLE)
     if _sub_groups(seen) and not fits_every_hole(seen.state, ranks):
         strength = strength.at_most(Strength.POSSIBLE)
     return stall(seen, ranks, strength, (), "is not among those that waited in")
@@ -246,7 +248,10 @@ def _silent_applies(seen: Picture) -> bool:
     missing = seen.where.missing
     if not missing or not _rest_waits(seen):
         return False
-    if not any(together(g) for g in seen.state.stuck if g.comparable and not g.p2p):
+    compared = [g for g in seen.state.stuck if g.comparable and not g.p2p]
+    if not seen.where.witnessed and not compared:
+        return False
+    if compared and not any(together(g) for g in compared):
         return False
     if few(len(missing), seen.where.total) and _enough_wait(seen, len(missing)):
         return True

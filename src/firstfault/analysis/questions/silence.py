@@ -5,6 +5,7 @@ These answers say what is known and what to collect; they claim a category only 
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Answer, Classes, Named
@@ -30,6 +31,9 @@ def ask_exits(scene: Scene) -> Answer | None:
     own = [e for e in scene.exits if e.signal is None or e.signal not in TOLD]
     if not own:
         return None
+    if any(e.signal not in {None, signal.SIGABRT} for e in own):
+        # The watchdog of a rank that waits for a dead one aborts its process: that exit is an effect.
+        own = [e for e in own if e.signal != signal.SIGABRT]
     signals = {e.signal for e in own if e.signal is not None}
     ranks = sorted({e.rank for e in own if e.rank is not None and (e.signal is not None or not signals)})
     trigger = min((e.event for e in own if e.event is not None), key=sort_key, default=None)

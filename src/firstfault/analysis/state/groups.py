@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.state.members import Members, members_of
 from firstfault.analysis.state.parts import Part, own_lines, parts_of
+from firstfault.analysis.state.unnamed import assume, bundles, strangers, sub_groups
 from firstfault.analysis.state.works import DEFAULT, DEFAULT_DESC, State, Work, assign_groups, spoken
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.words import Mark
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 UNNAMED = "?"
 """Name of the group of works whose group is not stated anywhere."""
-FAR = 256
-"""Numbers further apart than this are taken for those of two groups where groups are not named."""
 
 
 class Cell(Struct, frozen=True, kw_only=True):
@@ -182,7 +181,7 @@ def _fold(scene: Scene) -> HangState:
         (s.group, s.group_rank): s.rank for s in states if s.rank is not None and s.group_rank is not None and s.group
     }
     works = [_placed(w, ranks) for w in works]
-    works, assumed = _assume(scene, works, states)
+    works, assumed = assume(scene, works, states)
     only = {g for g in (*(w.group for w in works), *(s.group for s in states)) if g is not None}
     if len(only) == 1:
         name = next(iter(only))
@@ -197,7 +196,7 @@ def _fold(scene: Scene) -> HangState:
         members=members_of(scene, groups, world),
         parts=parts_of(scene, said, works, own),
         own=own,
-        unplaced=tuple(w for w in works if w.rank is None),
+        unplaced=strangers(works),
         assumed=assumed,
         coordinated=bool(said.signals or said.own_signal),
         other=said.other,
@@ -215,50 +214,6 @@ def _placed(work: Work, ranks: Mapping[tuple[str, int], GlobalRank]) -> Work:
 
 def _rename(work: Work, name: str) -> Work:
     return replace(work, group=name)
-
-
-def _assume(scene: Scene, works: Sequence[Work], states: Sequence[State]) -> tuple[list[Work], bool]:
-    """Takes `[Rank n]` for the global rank where lines have no other, and all agree that there is only one group.
-
-    Up to torch 2.1 the number is the rank in the group of the work, and the group is not named. It is the global rank
-    only if that group is the whole job: every number stands for one work, no sub-group is known, the numbers agree with
-    every local rank that is stated, and they are not just a part of a stated world size.
-    """
-    nameless = [w for w in works if w.rank is None and w.group is None]
-    if not nameless or any(w.group_rank is None for w in nameless):
-        return list(works), False
-    if any(s.group not in {None, DEFAULT} for s in states) or _sub_groups(scene):
-        return list(works), False
-    seen: dict[int, set[tuple[int | None, str | None]]] = {}
-    for work in nameless:
-        if work.group_rank is not None:
-            seen.setdefault(work.group_rank, set()).add((work.seq, work.op))
-    if any(len(v) > 1 for v in seen.values()):
-        return list(works), False
-    locals_differ = any(
-        w.event.who.local_rank is not None and int(w.event.who.local_rank) != w.group_rank for w in nameless
-    )
-    failures_differ = any(
-        f.who.rank is not None and f.who.local_rank is not None and int(f.who.rank) != int(f.who.local_rank)
-        for f in scene.failures
-    )
-    world = scene.complete.expected
-    if locals_differ or failures_differ or (world is not None and (max(seen) >= world or 2 * (max(seen) + 1) < world)):
-        return list(works), False
-    if world is None and len(scene.complete.hosts) > 1:
-        return list(works), False
-    return [
-        replace(w, rank=GlobalRank(w.group_rank))
-        if w.rank is None and w.group is None and w.group_rank is not None
-        else w
-        for w in works
-    ], True
-
-
-def _sub_groups(scene: Scene) -> bool:
-    """Whether the job is stated to be split into model-parallel groups."""
-    names = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
-    return any(isinstance(f.value, int) and f.value > 1 for n in names if (f := scene.facts.get(n)) is not None)
 
 
 def _world(scene: Scene) -> tuple[int | None, Event | None]:
@@ -417,9 +372,9 @@ def _unnamed(works: Sequence[Work], scene: Scene, world: int | None) -> list[Gro
 
     They compare only where nothing speaks for sub-groups: then equal timeouts and near numbers are one group.
     """
-    split = not _sub_groups(scene) and all(w.group_rank is None or w.group_rank == w.rank for w in works)
+    split = not sub_groups(scene) and all(w.group_rank is None or w.group_rank == w.rank for w in works)
     found: list[Group] = []
-    for bundle in _bundles(works):
+    for bundle in bundles(works):
         cells = _cells(bundle, ())
         repeated = len({(w.rank, w.seq, w.op) for w in bundle}) > len(cells)
         size, event = _size(scene, UNNAMED, None, bundle, None)
@@ -441,16 +396,3 @@ def _unnamed(works: Sequence[Work], scene: Scene, world: int | None) -> list[Gro
             )
         )
     return found
-
-
-def _bundles(works: Sequence[Work]) -> list[list[Work]]:
-    ordered = sorted(works, key=lambda w: (w.timeout_ms or 0, w.seq or 0, w.rank or 0))
-    bundles: list[list[Work]] = []
-    for work in ordered:
-        last = bundles[-1][-1] if bundles else None
-        near = last is not None and last.timeout_ms == work.timeout_ms and abs((work.seq or 0) - (last.seq or 0)) <= FAR
-        if near:
-            bundles[-1].append(work)
-        else:
-            bundles.append([work])
-    return bundles

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.state.exits import integer, tasks_of
 from firstfault.model.evidence import GlobalRank
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.case import Case
     from firstfault.model.evidence import Event, Failure, LocalRank, SourceId, Who
 
+_PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -35,6 +37,8 @@ class Roster:
         self._conflicts: set[GlobalRank] = set()
         self._forms: dict[str, str] | None = None
         self._only_of_host: dict[str, GlobalRank] = {}
+        self._labelled: set[int] = set()
+        """Tasks by which lines are labelled."""
         kept = tuple(events)
         for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
             self._learn(who, source)
@@ -47,6 +51,7 @@ class Roster:
                 self._learn_fields(event)
             if case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
+        self._folder_rank = self._folder_ranks(kept)
         self.tasks_are_ranks = self._tasks_are_ranks()
         self.single_node = self._is_single_node()
 
@@ -56,6 +61,9 @@ class Roster:
         if who.local_rank is not None:
             self.locals_seen.setdefault(source, set()).add(who.local_rank)
         if who.rank is None:
+            task = self._task(who)
+            if task is not None:
+                self._labelled.add(task)
             return
         self.seen.add(who.rank)
         self._place_rank(who.rank, who.host)
@@ -107,10 +115,31 @@ class Roster:
     def _tasks_are_ranks(self) -> bool:
         """Whether the scheduler's tasks are the ranks: as many as ranks, or several on one host (launchers run once a host)."""
         if not self._host_of_task:
-            return False
+            # `srun --label` puts the task before each line: as many as ranks, counted from 0, they are the ranks.
+            return self.world is not None and self.world > 1 and self._labelled == set(range(self.world))
         if self.world is not None and self.world > 1:
             return max(self._host_of_task) + 1 == self.world
         return len(self._host_of_task) > len(set(self._host_of_task.values()))
+
+    def _folder_ranks(self, events: Iterable[Event]) -> dict[SourceId, GlobalRank]:
+        """The rank of each file in a launcher's folder for one process, where lines of that folder state one rank."""
+        folders: dict[SourceId, str] = {}
+        for source in self.case.seen.sources:
+            found = _PROCESS_FOLDER.search(source.path)
+            if found is not None:
+                folders[source.id] = found.group(1)
+        if not folders:
+            return {}
+        stated: dict[str, set[GlobalRank]] = {}
+        for event in events:
+            if event.span.source in folders and event.who.rank is not None:
+                stated.setdefault(folders[event.span.source], set()).add(event.who.rank)
+        for sample in self.case.seen.progress:
+            if sample.source in folders and sample.rank is not None:
+                stated.setdefault(folders[sample.source], set()).add(sample.rank)
+        only = {f: next(iter(rs)) for f, rs in stated.items() if len(rs) == 1}
+        self.seen |= set(only.values())
+        return {s: only[f] for s, f in folders.items() if f in only}
 
     def _task(self, who: Who) -> int | None:
         found = re.fullmatch(r"task (\d+)", who.label or "")
@@ -152,6 +181,8 @@ class Roster:
         place = self.case.seen.place.get(source)
         if place is not None and place.rank is not None:
             return place.rank
+        if source in self._folder_rank:
+            return self._folder_rank[source]
         number = self.case.seen.task_files.get(source)
         if number is not None and self.tasks_are_ranks and number in self._host_of_task:
             return GlobalRank(number)
