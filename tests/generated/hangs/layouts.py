@@ -25,6 +25,8 @@ class Written:
     text: str
     lines: tuple[Line, ...]
     known: bool
+    folder: tuple[str, int] | None = None
+    """Host and local rank, where the file is in a folder of torchrun's: whose it is, other lines may tell."""
 
 
 Files = dict[str, list[Written]]
@@ -35,6 +37,7 @@ def arrange(voice: Voice, lines: list[Line], layout: str, job: str) -> Files:
     shape = voice.job.shape
     files: Files = {}
     for line in lines:
+        folder = None
         if layout == "one":
             name, text, known = f"slurm-{job}.out", line.text, line.named
         elif layout == "label":
@@ -44,9 +47,9 @@ def arrange(voice: Voice, lines: list[Line], layout: str, job: str) -> Files:
             name = f"slurm-{job}.out" if line.node is None else f"log-{job}-{shape.hosts[line.node]}.out"
             text, known = line.text, line.named
         else:
-            name, known = _folder(voice, line, job)
+            name, known, folder = _folder(voice, line, job)
             text = line.text
-        files.setdefault(name, []).append(Written(text, (line,), known))
+        files.setdefault(name, []).append(Written(text, (line,), known, folder))
     return files
 
 
@@ -61,19 +64,19 @@ def _labelled(voice: Voice, line: Line) -> tuple[str, bool]:
     return f"{task:{width}d}: {line.text}", line.named or not voice.agents
 
 
-def _folder(voice: Voice, line: Line, job: str) -> tuple[str, bool]:
+def _folder(voice: Voice, line: Line, job: str) -> tuple[str, bool, tuple[str, int] | None]:
     """torchrun's folders with `--redirects 3`, and the console of each node; without torchrun, a file a rank."""
     shape = voice.job.shape
     if line.node is None:
-        return f"slurm-{job}.out", line.named
+        return f"slurm-{job}.out", line.named, None
     host = shape.hosts[line.node]
     if line.rank is None:
-        return f"{host}/console.log", line.named
+        return f"{host}/console.log", line.named, None
     if not voice.agents:
-        return f"rank_{line.rank}.log", True
+        return f"rank_{line.rank}.log", True, None
     stream = "stdout.log" if line.stream == "out" else "stderr.log"
-    # The folder gives the local rank; the global one is known where a line of the rank says it (all say it at the start).
-    return f"{host}/none_k3x9/attempt_0/{shape.local(line.rank)}/{stream}", True
+    local = shape.local(line.rank)
+    return f"{host}/none_k3x9/attempt_0/{local}/{stream}", line.named, (host, local)
 
 
 def delayed(lines: list[Line], rng: random.Random) -> list[Line]:
@@ -119,11 +122,12 @@ def _glue(entries: list[Written], rng: random.Random) -> list[Written]:
         second = entries.pop(0)
         if rng.random() < 0.5:
             # What stands behind the seam is no longer at the start of a line; it can still be read.
-            found.append(Written(first.text + second.text, first.lines + second.lines, first.known and second.known))
+            both = first.known and second.known
+            found.append(Written(first.text + second.text, first.lines + second.lines, both, first.folder))
             continue
         cut = rng.randrange(1, len(first.text)) if len(first.text) > 1 else 1
         # A reader may or may not be able to put the halves together; nothing is taken for granted.
         broken = replace(first.lines[0], facts=())
-        found.append(Written(first.text[:cut] + second.text, (broken, *second.lines), second.known))
-        found.append(Written(first.text[cut:], (broken,), known=False))
+        found.append(Written(first.text[:cut] + second.text, (broken, *second.lines), second.known, second.folder))
+        found.append(Written(first.text[cut:], (broken,), known=False, folder=None))
     return found

@@ -79,14 +79,29 @@ class Truth:
 def read(files: Files) -> Left:
     """The facts of what is left."""
     left = Left()
+    owned = _owned(files)
     for entries in files.values():
         for entry in entries:
+            known = entry.known or entry.folder in owned
             for line in entry.lines:
-                if line.rank is not None and entry.known:
+                if line.rank is not None and known:
                     left.seen.add(line.rank)
                 for fact in line.facts:
-                    _take(left, fact.what, fact.rank, fact.value, entry.known)
+                    _take(left, fact.what, fact.rank, fact.value, known)
     return left
+
+
+def _owned(files: Files) -> set[tuple[str, int] | None]:
+    """The folders of which a reader can tell the global rank: by a line in them, or by one of the same machine.
+
+    A machine holds ranks in a row, so one pair of global and local rank tells all of them.
+    """
+    entries = [entry for group in files.values() for entry in group]
+    told = {entry.folder[0] for entry in entries if entry.folder is not None and entry.known}
+    for name, group in files.items():
+        if any(fact.what == "exit" for entry in group for line in entry.lines for fact in line.facts):
+            told.add(name.split("/")[0])
+    return {entry.folder for entry in entries if entry.folder is not None and entry.folder[0] in told}
 
 
 def _take(left: Left, what: str, rank: int | None, value: Any, known: bool) -> None:
