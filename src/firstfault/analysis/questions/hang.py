@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.hang_answers import COLLECT, from_hang, stall, stuck, undecided, waiters
 from firstfault.analysis.hang_words import accounted, collective, first_collective, waited
-from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.state.difference import difference
 from firstfault.analysis.state.exits import TOLD, signal_of
 from firstfault.analysis.state.fabric import pattern
@@ -57,7 +57,16 @@ def ask(scene: Scene) -> Answer | None:
 def _somebody_died(scene: Scene, hang: Hang) -> bool:
     """Whether a process is reported to have ended by itself before anybody timed out: then the wait is its effect."""
     ended = [e for e in scene.deaths if signal_of(e) not in {*TOLD, signal.SIGABRT}]
-    return any(first(e, hang.first) is True for e in ended)
+    if any(first(e, hang.first) is True for e in ended):
+        return True
+    # Without a time on the watchdog's lines, its aborts as the launcher reports them tell when it was.
+    aborts = [e for e in scene.deaths if signal_of(e) == signal.SIGABRT and _timed(e)]
+    crashed = [e for e in ended if signal_of(e) is not None and _timed(e) and scene.roster.rank(e) not in hang.waiters]
+    return bool(aborts) and any(all(first(e, a) is True for a in aborts) for e in crashed)
+
+
+def _timed(event: Event) -> bool:
+    return exact(event.when)
 
 
 def decide(seen: Picture) -> tuple[str, Answer]:
