@@ -22,11 +22,10 @@ sys.path[:0] = [str(TESTS), str(TESTS / "generated")]
 
 from hangs import matrix  # noqa: E402 - found by the path above
 from hangs.incident import Spec, make  # noqa: E402
+from hangs.judging import outcome  # noqa: E402
 from hangs.kinds import KINDS, NEEDS  # noqa: E402
 from hangs.layouts import DAMAGES, LAYOUTS  # noqa: E402
 from hangs.versions import VERSIONS  # noqa: E402
-
-from judge import judge  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,19 +65,8 @@ def score(spec: Spec, keep: Path | None = None) -> tuple[str, str]:
             diagnosis = diagnose([logs])
         except Exception as error:  # noqa: BLE001 - one incident must not hide the others
             return "raised", repr(error)
-    truth = incident.truth
-    judged = judge(diagnosis, truth.as_json())
-    verdict = diagnosis.verdict
-    words = (
-        f"got {verdict.category} ({verdict.strength}) ranks {list(verdict.culprits.ranks)[:9]} hosts {list(verdict.culprits.hosts)[:4]} "
-        f"({verdict.culprits.strength}); so is {truth.category} <={truth.at_most} ranks {truth.ranks} hosts {truth.hosts} "
-        f"[{truth.why}]\n       {verdict.summary}"
-    )
-    if judged.confidently_wrong or judged.must_not:
-        return "wrong", f"{'; '.join((*judged.confidently_wrong, *judged.must_not))}\n       {words}"
-    if not judged.acceptable or judged.culprits_exact is False:
-        return "missed", words
-    return "right", words
+    found = outcome(diagnosis, incident)
+    return found.word, found.wrong or found.missed
 
 
 def _specs(options: argparse.Namespace) -> Iterable[Spec]:

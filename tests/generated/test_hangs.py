@@ -17,10 +17,10 @@ sys.path.insert(0, str(HERE))
 
 from hangs import matrix, oracle  # noqa: E402 - the package lies beside this file
 from hangs.incident import Spec, make  # noqa: E402
+from hangs.judging import Outcome, outcome  # noqa: E402
 
 import checks  # noqa: E402
 from firstfault.pipelines.diagnose import diagnose  # noqa: E402
-from judge import judge  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,41 +39,33 @@ def _parameters(specs: Iterable[Spec]) -> list[object]:
     return found
 
 
-def problems(spec: Spec, folder: Path) -> tuple[str, str]:
-    """What is claimed wrongly, and what is missed, in words; empty where nothing is."""
+def judged(spec: Spec, folder: Path) -> Outcome:
+    """Simulate, diagnose, judge."""
     incident = make(spec)
-    diagnosis = diagnose([incident.write(folder)])
-    judged = judge(diagnosis, incident.truth.as_json())
-    wrong = "; ".join((*judged.confidently_wrong, *judged.must_not))
-    missed = [] if judged.acceptable else [f"{judged.category} ({judged.strength}) is not acceptable"]
-    if judged.culprits_exact is False:
-        named = diagnosis.verdict.culprits
-        missed.append(f"named {named.ranks} {named.hosts}, so is {incident.truth.ranks} {incident.truth.hosts}")
-    about = f"{diagnosis.verdict.summary} [{incident.truth.why}]"
-    return wrong and f"{wrong}: {about}", "; ".join(missed) and f"{'; '.join(missed)}: {about}"
+    return outcome(diagnose([incident.write(folder)]), incident)
 
 
 @pytest.mark.parametrize("spec", _parameters(matrix.small()))
 def test_hang(spec: Spec, tmp_path: Path) -> None:
-    wrong, missed = problems(spec, tmp_path)
-    assert not wrong, wrong
-    assert not missed, missed
+    found = judged(spec, tmp_path)
+    assert not found.wrong, found.wrong
+    assert not found.missed, found.missed
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not LARGE, reason="only with FIRSTFAULT_TEST_PROFILE=large")
 def test_everything_that_is_possible(tmp_path: Path) -> None:
-    results = {spec.name: problems(spec, tmp_path / spec.name) for spec in matrix.full()}
-    assert {name: wrong for name, (wrong, _) in results.items() if wrong} == {}
-    assert {name: missed for name, (_, missed) in results.items() if missed} == {}
+    results = {spec.name: judged(spec, tmp_path / spec.name) for spec in matrix.full()}
+    assert {name: found.wrong for name, found in results.items() if found.wrong} == {}
+    assert {name: found.missed for name, found in results.items() if found.missed} == {}
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not LARGE, reason="only with FIRSTFAULT_TEST_PROFILE=large")
 def test_damaged_logs(tmp_path: Path) -> None:
-    results = {spec.name: problems(spec, tmp_path / spec.name) for spec in matrix.damaged(600)}
-    assert {name: wrong for name, (wrong, _) in results.items() if wrong} == {}
-    missed = [name for name, (_, what) in results.items() if what]
+    results = {spec.name: judged(spec, tmp_path / spec.name) for spec in matrix.damaged(600)}
+    assert {name: found.wrong for name, found in results.items() if found.wrong} == {}
+    missed = [name for name, found in results.items() if found.missed]
     assert len(missed) <= (1 - DAMAGED_RIGHT) * len(results), missed
 
 
@@ -97,7 +89,7 @@ def test_truth_is_weaker_where_lines_of_a_rank_are_lost() -> None:
     waiting = next(rank for rank in range(8) if rank not in incident.injected.culprits)
     name, entries = next(iter(incident.files.items()))
     kept = [entry for entry in entries if all(line.rank != waiting for line in entry.lines)]
-    truth = oracle.judge(incident.injected, incident.shape, {name: kept})
+    (truth,) = oracle.judge(incident.injected, incident.shape, {name: kept})
     assert incident.truth.held
     assert not truth.held
     assert {waiting, *incident.injected.culprits} <= set(truth.suspects)

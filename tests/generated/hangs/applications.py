@@ -108,6 +108,7 @@ def _layout(voice: Voice) -> Iterator[Said]:
 def _step(voice: Voice, record: Record) -> Iterator[Said]:
     job, fields = voice.job, record.fields
     step, loss = fields["step"], fields["loss"]
+    facts = (("step", record.rank, step), *((("finished", None, None),) if step == job.total_steps else ()))
     if job.style == "megatron":
         assert record.node is not None
         stamp = voice.clocks[record.node].iso(record.time, "%Y-%m-%d %H:%M:%S.%f")
@@ -116,14 +117,10 @@ def _step(voice: Voice, record: Record) -> Iterator[Said]:
             f"iteration (ms): 2143.5 | learning rate: 1.500000E-04 | global batch size:   256 | lm loss: {loss:.6E} | "
             "loss scale: 1.0 | grad norm: 0.987 | number of skipped iterations:   0 | number of nan iterations:   0 |"
         )
-        yield "out", words, (("step", record.rank, step),), False
+        yield "out", words, facts, False
         return
-    yield (
-        "out",
-        _log(voice, record, f"step {step}/{job.total_steps} loss {loss:.4f} lr 1.5e-04"),
-        (("step", record.rank, step),),
-        True,
-    )
+    words = f"step {step}/{job.total_steps} loss {loss:.4f} lr 1.5e-04"
+    yield "out", _log(voice, record, words), facts, True
 
 
 def _saving(voice: Voice, record: Record) -> Iterator[Said]:

@@ -60,9 +60,15 @@ class Incident:
 
     spec: Spec
     files: layouts.Files
-    truth: oracle.Truth
+    truths: tuple[oracle.Truth, ...]
+    """The truth; more than one where a fair reader may see it either way."""
     injected: Injected
     shape: Shape
+
+    @property
+    def truth(self) -> oracle.Truth:
+        """The truth for who takes nothing for granted."""
+        return self.truths[0]
 
     def write(self, folder: Path) -> Path:
         """Write `logs/` and `truth.json` into the folder; the folder of the logs."""

@@ -127,7 +127,7 @@ def _glue(entries: list[Written], rng: random.Random) -> list[Written]:
             continue
         cut = rng.randrange(1, len(first.text)) if len(first.text) > 1 else 1
         # A reader may or may not be able to put the halves together; nothing is taken for granted.
-        broken = replace(first.lines[0], facts=())
+        broken = replace(first.lines[0], facts=(), doubtful=first.lines[0].facts)
         found.append(Written(first.text[:cut] + second.text, (broken, *second.lines), second.known, second.folder))
         found.append(Written(first.text[cut:], (broken,), known=False, folder=None))
     return found

@@ -79,6 +79,8 @@ class Line:
     facts: tuple[Fact, ...] = ()
     named: bool = False
     """Whether the text itself gives the global rank of its facts."""
+    doubtful: tuple[Fact, ...] = ()
+    """Facts of a line that is broken in two: a reader may or may not find them."""
 
 
 @dataclass
@@ -380,7 +382,7 @@ def _banner(voice: Voice, record: Record) -> Iterator[Line]:
         yield f"  time      : {voice.clocks[node].iso(ended, '%Y-%m-%d_%H:%M:%S')}", ()
         yield f"  host      : {voice.job.shape.hosts[node]}", (Fact("host", rank),)
         yield f"  rank      : {rank} (local_rank: {voice.job.shape.local(rank)})", (Fact("exit", rank, code),)
-        yield f"  exitcode  : {code} (pid: {voice.pid(rank)}){signal}", ()
+        yield f"  exitcode  : {code} (pid: {voice.pid(rank)}){signal}", (Fact("code", rank, code),)
         yield "  error_file: <N/A>", ()
         see = "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
         yield f"  traceback : {see if words is None else f'{words} received by PID {voice.pid(rank)}'}", ()

@@ -36,6 +36,9 @@ class Left:
     nameless: dict[str, int] = field(default_factory=Counter)
     """Lines of a kind whose rank cannot be told."""
     exits: dict[int, int] = field(default_factory=dict)
+    """Rank -> how the launcher says that it ended, where both its rank and its code are left."""
+    ended: set[int] = field(default_factory=set)
+    """Ranks in the launcher's report of failures."""
     tasks: dict[int, int] = field(default_factory=dict)
     """What srun says of a task: most likely the rank of that number, but no line says so."""
 
@@ -76,8 +79,8 @@ class Truth:
         }
 
 
-def read(files: Files) -> Left:
-    """The facts of what is left."""
+def read(files: Files, *, mended: bool = False) -> Left:
+    """The facts of what is left; `mended`: with those of broken lines."""
     left = Left()
     owned = _owned(files)
     for entries in files.values():
@@ -86,8 +89,9 @@ def read(files: Files) -> Left:
             for line in entry.lines:
                 if line.rank is not None and known:
                     left.seen.add(line.rank)
-                for fact in line.facts:
+                for fact in line.facts + (line.doubtful if mended else ()):
                     _take(left, fact.what, fact.rank, fact.value, known)
+    left.exits = {rank: code for rank, code in left.exits.items() if rank in left.ended}
     return left
 
 
@@ -124,6 +128,8 @@ def _take(left: Left, what: str, rank: int | None, value: Any, known: bool) -> N
     elif what == "why":
         left.why[value].add(rank)
     elif what == "exit":
+        left.ended.add(rank)
+    elif what == "code":
         left.exits[rank] = value
     elif what == "task":
         left.tasks[rank] = value
@@ -133,10 +139,12 @@ def _take(left: Left, what: str, rank: int | None, value: Any, known: bool) -> N
         left.why[what].add(rank)
 
 
-def judge(injected: Injected, shape: Shape, files: Files) -> Truth:
-    """The truth about what is left."""
-    left = read(files)
-    return SORTS[injected.sort](injected, shape, left)
+def judge(injected: Injected, shape: Shape, files: Files) -> tuple[Truth, ...]:
+    """The truth about what is left; two where it hangs on whether a reader puts the halves of broken lines together."""
+    doubtful = any(line.doubtful for entries in files.values() for entry in entries for line in entry.lines)
+    readings = (False, True) if doubtful else (False,)
+    truths = [SORTS[injected.sort](injected, shape, read(files, mended=mended)) for mended in readings]
+    return tuple(dict.fromkeys(truths))
 
 
 def _open(injected: Injected, shape: Shape, left: Left, why: str) -> Truth:
@@ -204,9 +212,12 @@ def _stall(injected: Injected, shape: Shape, left: Left) -> Truth:
             return _held(injected, shape, left, "everybody else waits, and the culprits have lines of their own")
         return _held(injected, shape, left, "everybody else waits; of the culprits no line is left", "possible")
     if left.world and missing >= culprits and all(_behind(rank, left) for rank in culprits):
-        others = missing - culprits
-        if all(_with_the_rest(rank, left) for rank in others):
-            return _held(injected, shape, left, "the counters of the culprits stand behind those of the rest")
+        others = {rank for rank in missing - culprits if not _with_the_rest(rank, left)}
+        why = "the counters of the culprits stand behind those of the rest"
+        if len(others) * 2 < shape.world:
+            truth = _held(injected, shape, left, why)
+            return replace(truth, suspects=(*truth.suspects, *sorted(others)))
+        return replace(_open(injected, shape, left, f"{why}, of most ranks nothing is known"), at_most=None)
     return _open(injected, shape, left, f"{len(missing)} ranks are unaccounted for")
 
 
