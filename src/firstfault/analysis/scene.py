@@ -55,7 +55,9 @@ class Scene(Struct, frozen=True, kw_only=True):
 
 def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     """Folds the events of one attempt."""
-    events = tuple(replace(e, attempt=number) for e in seen.events if attempts.of(e) == number)
+    events = tuple(
+        e if e.attempt == number else replace(e, attempt=number) for e in seen.events if attempts.of(e) == number
+    )
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
     case = Case(replace(seen.seen, events=events, failures=failures, progress=progress), seen.library)

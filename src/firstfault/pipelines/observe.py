@@ -46,8 +46,8 @@ NEIGHBOURHOODS = 48
 NEXT_STEPS = 4
 """Signs of progress read after each such place."""
 JSON_BYTES = 1 << 20
-MOST_SHARED = 50_000
-"""Hits beyond which one process reads on alone: handing events back would cost as much memory again."""
+MOST_SHARED = 100_000
+"""Hits beyond which one process reads on alone: a copy holds what is being read twice for a moment."""
 UNREAD = {
     SourceKind.FLIGHT_RECORDER: "a flight-recorder dump, which is not read yet",
     SourceKind.MEMORY_SNAPSHOT: "a memory snapshot, which is not read yet",

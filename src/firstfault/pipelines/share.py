@@ -44,10 +44,13 @@ def shared(work: Callable[[int], T], pieces: int, workers: int) -> list[T]:
                 worker.start()
             theirs.close()
             others.append((worker, mine))
+        readers = [threading.Thread(target=_receive, args=(pipe, found), daemon=True) for _, pipe in others]
+        for reader in readers:
+            reader.start()
         for piece in range(0, pieces, number):
             found[piece] = work(piece)
-        for _, pipe in others:
-            found.update(_received(pipe))
+        for reader in readers:
+            reader.join()
     finally:
         for worker, pipe in others:
             pipe.close()
@@ -56,20 +59,22 @@ def shared(work: Callable[[int], T], pieces: int, workers: int) -> list[T]:
     return [found[piece] if piece in found else work(piece) for piece in range(pieces)]
 
 
-def _received(pipe: Connection) -> dict[int, Any]:
+def _receive(pipe: Connection, found: dict[int, Any]) -> None:
+    """Takes each result as it comes, so that a copy need not keep what it has done; until the pipe is closed."""
     try:
-        results: dict[int, Any] = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from a copy of this very process
+        while True:
+            piece, result = pickle.loads(pipe.recv_bytes())  # noqa: S301 - from a copy of this very process
+            found[piece] = result
     except (EOFError, OSError):
-        return {}
-    return results
+        return
 
 
 def _serve(pipe: Connection, work: Callable[[int], Any], pieces: range) -> None:
-    """What a copy does; where a piece fails it sends nothing, and the error comes up in the process that asked."""
+    """What a copy does; where a piece fails it sends no more, and the error comes up in the process that asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends the copies
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
-        results = {piece: work(piece) for piece in pieces}
-        pipe.send_bytes(pickle.dumps(results, pickle.HIGHEST_PROTOCOL))
+        for piece in pieces:
+            pipe.send_bytes(pickle.dumps((piece, work(piece)), pickle.HIGHEST_PROTOCOL))
     except Exception:  # noqa: BLE001 - see above
         return

@@ -22,7 +22,17 @@ if TYPE_CHECKING:
     import random
 
 LIBRARY = load_library()
-WANTED = ("nccl.", "framework.horovod", "framework.group_members", "torch.", "gloo.", "launcher.", "lightning.", "storage.retry", "data.preparing")
+WANTED = (
+    "nccl.",
+    "framework.horovod",
+    "framework.group_members",
+    "torch.",
+    "gloo.",
+    "launcher.",
+    "lightning.",
+    "storage.retry",
+    "data.preparing",
+)
 MATCHERS = {
     s.id: Matcher(s.spec)
     for s in LIBRARY.signatures

@@ -228,6 +228,24 @@ def _inside_group_applies(seen: Picture) -> bool:
     return not any(g.p2p or difference(g) is not None or not together(g) for g in groups)
 
 
+def _circle(seen: Picture) -> Answer:
+    """Ranks wait for each other in different groups, but that they are not in each other's collective is not stated."""
+    origin = seen.where.graph.of(End.CIRCLE)[0]
+    parts = "; ".join(f"{ranks_text([int(c.rank) for c in g.pending])} in {collective(g)}" for g in origin.groups[:4])
+    lines = [line for g in origin.groups[:2] if (line := first_line(g)) is not None]
+    return undecided(
+        seen,
+        f"The job hung: ranks wait for each other in different groups: {parts}{waited(seen.scene)}. Either they called their "
+        "collectives in different orders, or one of these collectives is stuck and its other waits were not told.",
+        trigger=None,
+        scope=Scope.GROUP,
+        proof=tuple(lines),
+        steps=(
+            "Compare the order of the collectives of these groups in the stacks or flight-recorder dumps of all ranks.",
+        ),
+    )
+
+
 def _unaccounted(seen: Picture) -> Answer:
     """Nothing decides: members are not accounted for, or no line states where the ranks stood."""
     hang = seen.scene.hang
@@ -320,5 +338,6 @@ ROWS: tuple[Row, ...] = (
     Row("behind", lambda p: bool(p.behind), _behind),
     Row("inside", lambda p: p.inside, _inside),
     Row("inside_group", _inside_group_applies, _inside_group),
+    Row("circle", lambda p: bool(p.where.graph.of(End.CIRCLE)) and not p.where.missing, _circle),
 )
 """The rows in the order in which they are tried; what none of them covers is not decided."""

@@ -48,7 +48,7 @@ def ask(scene: Scene) -> Answer | None:
     state = hang_state(scene)
     found = [d for g in state.groups if (d := difference(g)) is not None]
     if not found:
-        circles = waits(state, state.members).of(End.CIRCLE)
+        circles = [o for o in waits(state).of(End.CIRCLE) if o.stated]
         return _circle(scene, state, circles[0]) if circles else None
     chosen = min(found, key=lambda d: (d.of_size, len(next(iter(reversed(d.kinds.values())))), d.group.name))
     return _answer(scene, chosen)
@@ -131,24 +131,22 @@ def _told(
 def _circle(scene: Scene, state: HangState, origin: Origin) -> Answer | None:
     """Ranks that wait for each other in different groups: they took their collectives in different orders.
 
-    A collective may end on one member before the others, so an absence that no counters state is only possible. None
-    where some rank is stated to be outside everything: then the waiting may end there.
+    Only absences that counters state count: a rank prints the first of its works that ran out, and the others that it
+    had in flight may stay untold. The smaller side is possible at most, where it is one rank against several.
     """
-    sides = [(g, tuple(c for c in g.pending if c.rank in set(origin.ranks))) for g in origin.groups]
-    sides = sorted((s for s in sides if s[1]), key=lambda s: (len(s[1]), s[0].name))
+    sides = sorted(((g, g.pending) for g in origin.groups), key=lambda s: (len(s[1]), s[0].name))
     if len(sides) < 2 or state.unplaced or any(g.p2p for g, _ in sides):
         return None
     small = tuple(c.rank for c in sides[0][1])
-    odd = small if origin.stated and len(small) == 1 and len(origin.ranks) >= 4 else ()
+    odd = small if len(small) == 1 and sum(len(cells) for _, cells in sides) >= 4 else ()
     hosts = tuple(sorted(set(hosts_of(scene, odd).values())))
-    strength = Strength.SUPPORTED if origin.stated else Strength.POSSIBLE
     named = Named(ranks=odd, hosts=hosts, strength=Strength.POSSIBLE) if odd else Named()
     shown = "; ".join(f"{ranks_text([int(c.rank) for c in cells])} in {collective(g)}" for g, cells in sides[:4])
     return _told(
         scene,
         f"Ranks wait for each other in different groups: {shown}{waited(scene)}; none of them can go on, so they "
         "called their collectives in different orders.",
-        strength,
+        Strength.SUPPORTED,
         named,
         proof=tuple(line for _, cells in sides if (line := _trigger(cells)) is not None),
         of_size=False,

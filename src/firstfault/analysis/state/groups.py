@@ -6,6 +6,7 @@ by the prefix of a line, or where all lines agree that there is one group and it
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -14,7 +15,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.state.members import Members, members_of
 from firstfault.analysis.state.parts import Part, own_lines, parts_of
-from firstfault.analysis.state.unnamed import assume, bundles, strangers, sub_groups
+from firstfault.analysis.state.unnamed import assume, bundles, sub_groups, without_copies
 from firstfault.analysis.state.works import DEFAULT, DEFAULT_DESC, State, Work, assign_groups, spoken
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.words import Mark
@@ -120,7 +121,7 @@ class Group(Struct, frozen=True, kw_only=True):
         return tuple(i for i in range(total) if i not in present)
 
 
-class HangState(Struct, frozen=True, kw_only=True):
+class HangState(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """All groups and all ranks at the hang."""
 
     groups: tuple[Group, ...]
@@ -180,7 +181,7 @@ def _fold(scene: Scene) -> HangState:
     ranks = {
         (s.group, s.group_rank): s.rank for s in states if s.rank is not None and s.group_rank is not None and s.group
     }
-    works = [_placed(w, ranks) for w in works]
+    works = [_placed(w, ranks) for w in without_copies(works)]
     works, assumed = assume(scene, works, states)
     only = {g for g in (*(w.group for w in works), *(s.group for s in states)) if g is not None}
     if len(only) == 1:
@@ -196,7 +197,7 @@ def _fold(scene: Scene) -> HangState:
         members=members_of(scene, groups, world),
         parts=parts_of(scene, said, works, own),
         own=own,
-        unplaced=strangers(works),
+        unplaced=tuple(w for w in works if w.rank is None),
         assumed=assumed,
         coordinated=bool(said.signals or said.own_signal),
         other=said.other,
@@ -252,6 +253,11 @@ def _size(
     """Witnessed size of a group: the ratio of a gather or scatter, the stated layout, or the world for the default group."""
     if (group == DEFAULT or desc == DEFAULT_DESC) and world is not None:
         return world, None
+    for name, facts in _LAYOUT:
+        if desc == name:
+            values = [f.value for n in facts if (f := scene.facts.get(n)) is not None and isinstance(f.value, int)]
+            if len(values) == len(facts):
+                return math.prod(values), scene.facts[facts[0]].events[0]
     ratios: set[int] = set()
     event = None
     for work in works:
@@ -259,16 +265,8 @@ def _size(
         if ratio is not None:
             ratios.add(ratio)
             event = work.event
-    if len(ratios) == 1:
+    if len(ratios) == 1 and (world is None or max(ratios) <= world):
         return next(iter(ratios)), event
-    for name, facts in _LAYOUT:
-        if desc == name:
-            values = [f.value for n in facts if (f := scene.facts.get(n)) is not None and isinstance(f.value, int)]
-            if len(values) == len(facts):
-                total = 1
-                for value in values:
-                    total *= value
-                return total, scene.facts[facts[0]].events[0]
     return None, None
 
 

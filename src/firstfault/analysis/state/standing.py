@@ -72,7 +72,7 @@ def standing(state: HangState) -> Standing:
         highest = max((g.at_least for g in state.groups if g.default), default=0)
         known |= {GlobalRank(r) for r in range(highest)}
     rest = known - waiting - outside
-    graph = waits(state, state.members)
+    graph = waits(state)
     beside = rest - _may_be_late(graph, rest)
     rest -= beside
     told = {r for r in rest if state.parts.get(r) in {Part.NOTIFIED, Part.INITIATOR}}

@@ -86,15 +86,15 @@ def _alone(scene: Scene, works: Iterable[Work], highest: int) -> bool:
     return highest < world <= 2 * (highest + 1)
 
 
-def strangers(works: Iterable[Work]) -> tuple[Work, ...]:
-    """Works of which it is not known which rank reports them, without the copies of works that are placed.
+def without_copies(works: Iterable[Work]) -> list[Work]:
+    """Works without those that are copies, without a rank, of works that are told with their rank.
 
     A work is told up to four times by its process, in the text of an exception without the prefix of the rank; the time
     that it ran, in milliseconds, tells it from those of others.
     """
     kept = tuple(works)
     placed = {_identity(w) for w in kept if w.rank is not None and w.ran_ms is not None}
-    return tuple(w for w in kept if w.rank is None and _identity(w) not in placed)
+    return [w for w in kept if w.rank is not None or _identity(w) not in placed]
 
 
 def _identity(work: Work) -> tuple[str | None, int | None, int | None, int | None]:

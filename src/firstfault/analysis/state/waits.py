@@ -9,6 +9,7 @@ Says nothing of the reason, and compares numbers inside one group only.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -73,8 +74,18 @@ class Waits(Struct, frozen=True, kw_only=True):
         return bool(self.origins) and not self.of(End.OPEN)
 
 
-def waits(state: HangState, members: Mapping[str, Members]) -> Waits:
-    """The origins of a hang by the graph of all groups in which somebody is stuck and numbers compare."""
+_DONE: WeakKeyDictionary[HangState, Waits] = WeakKeyDictionary()
+
+
+def waits(state: HangState) -> Waits:
+    """The origins of a hang by the graph of all groups in which somebody is stuck and numbers compare, made once."""
+    done = _DONE.get(state)
+    if done is None:
+        done = _DONE[state] = _waits(state, state.members)
+    return done
+
+
+def _waits(state: HangState, members: Mapping[str, Members]) -> Waits:
     edges: dict[Node, list[Node]] = {}
     groups = {g.name: g for g in state.stuck if g.comparable}
     stages: dict[GlobalRank, int] = {}

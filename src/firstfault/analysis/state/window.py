@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import SourceId
+    from firstfault.model.patterns import SignatureFile
 
 BEFORE = 120.0
 """Seconds before the collective began in which a line still counts: a slow read begins before the others wait."""
@@ -89,9 +90,13 @@ def activity(
 def _doing(scene: Scene, event: Event) -> Doing | None:
     """What a line shows its speaker doing; None for lines that show nothing of the kind."""
     spec = scene.case.spec(event)
-    if spec is None or harmless(event):
-        return None
-    if event.signature == PREPARING:
+    doing = None if spec is None else _means(event.signature, spec)
+    return None if doing is None or harmless(event) else doing
+
+
+def _means(signature: str, spec: SignatureFile) -> Doing | None:
+    """What lines of a signature show their speaker doing."""
+    if signature == PREPARING:
         return Doing.PREPARING
     if Mark.RETRY in spec.marks:
         return Doing.READING
@@ -100,9 +105,7 @@ def _doing(scene: Scene, event: Event) -> Doing | None:
     if Mark.EVALUATION in spec.marks:
         return Doing.EVALUATION
     data = spec.category in {Category.DATA, Category.STORAGE_IO, Category.DATA_LOADING_STALL}
-    if data and (spec.domain is Domain.DATA or spec.phase is Phase.DATA):
-        return Doing.READING
-    return None
+    return Doing.READING if data and (spec.domain is Domain.DATA or spec.phase is Phase.DATA) else None
 
 
 def _serious(events: list[Event], *, direct: bool) -> bool:

@@ -28,6 +28,8 @@ TOLD = lazy(r"from {1,2}rank -?\d|from another rank|another rank via")
 _SHAPE = lazy(r"TensorShape=(\[[\d, ]*\])")
 _WORK = lazy(r"\bWork\w{0,8}\(")
 """A work as ProcessGroupNCCL prints it; gloo names no work, and the late rank may print the same line as the others."""
+_IN_GROUP = lazy(r"\[PG [^\]\n]{0,120}? ?Rank (\d+)\]")
+"""The rank inside the group that the line names; a `[Rank n]` further on may be that of another group (from torch 2.2)."""
 _HAS_ID = lazy(r"PG ID \d")
 ABSENT = 1 << 62
 """Numbers above are (size_t)-1 or memory that was never set."""
@@ -177,7 +179,7 @@ def _work(event: Event, rank: GlobalRank | None) -> Work:
     return Work(
         event=event,
         rank=rank,
-        group_rank=number(event.fields, "group_rank"),
+        group_rank=_group_rank(event, group),
         group=group,
         desc=desc,
         op=event.fields.get("op"),
@@ -188,6 +190,12 @@ def _work(event: Event, rank: GlobalRank | None) -> Work:
         timeout_ms=number(event.fields, "timeout_ms"),
         ran_ms=number(event.fields, "ran_ms"),
     )
+
+
+def _group_rank(event: Event, group: str | None) -> int | None:
+    """Rank inside the group: beside the name of the group where that is stated, else the `[Rank n]` of the line."""
+    beside = None if group is None else _IN_GROUP.search(event.text)
+    return number(event.fields, "group_rank") if beside is None else int(beside.group(1))
 
 
 def _state(event: Event, rank: GlobalRank | None, *, dump: bool) -> State:
