@@ -22,6 +22,14 @@ TESTS = Path(__file__).resolve().parents[2] / "tests"
 sys.path[:0] = [str(TESTS), str(TESTS / "generated")]
 
 
+class Sampled(Memory):
+    """Looks twice a second: over minutes, looking more often would cost more than it tells."""
+
+    def run(self) -> None:
+        while not self.done.wait(0.5):
+            self.peak = max(self.peak, sum(map(self.of, self.tree(self.pid))))
+
+
 def main() -> int:
     options = _options()
     if not (options.folder / "truth.json").is_file():
@@ -56,7 +64,7 @@ def _measure(logs: Path) -> tuple[dict[str, dict[str, list[object]]], str]:
     before = os.times()
     start = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        memory = Memory(process.pid)
+        memory = Sampled(process.pid)
         memory.start()
         output, _ = process.communicate()
         memory.done.set()
