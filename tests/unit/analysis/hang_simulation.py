@@ -40,7 +40,8 @@ MATCHERS = {
 }
 ABOUT_COLLECTIVES = (
     "nccl.collective_timeout", "nccl.watchdog_state", "nccl.dump_signal_own", "nccl.dump_signal_other",
-    "nccl.watchdog_terminated", "nccl.takes_process_down",
+    "nccl.watchdog_terminated", "nccl.takes_process_down", "nccl.heartbeat_lost", "nccl.gil_not_acquired",
+    "nccl.first_to_signal",
 )  # fmt: skip
 """What lines of ProcessGroupNCCL can be; the others are not asked, for speed."""
 VERSIONS = ("1.13", "2.1", "2.3", "2.4", "2.6", "2.8")

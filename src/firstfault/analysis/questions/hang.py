@@ -18,6 +18,7 @@ from firstfault.analysis.hang_answers import COLLECT, from_hang, stall, stuck, u
 from firstfault.analysis.hang_words import accounted, collective, first_collective, waited
 from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.state.difference import difference
+from firstfault.analysis.state.elsewhere import elsewhere
 from firstfault.analysis.state.exits import TOLD, signal_of
 from firstfault.analysis.state.fabric import pattern
 from firstfault.analysis.state.nodes import hosts_of
@@ -26,7 +27,7 @@ from firstfault.analysis.state.scopes import scope_of
 from firstfault.analysis.state.standing import absent_cells, first_line, fits_every_hole, together
 from firstfault.analysis.state.waits import End
 from firstfault.analysis.wording import hosts_text, ranks_text
-from firstfault.model.words import Category, Mark, Scope, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.hangs import Hang
@@ -86,8 +87,37 @@ def _outside(seen: Picture) -> Answer:
     """One or few ranks state that they never entered the collective in which the rest is stuck."""
     where = seen.where
     complete = where.witnessed and where.accounted == where.total and not seen.state.assumed
-    lines = _absent_lines(seen)
-    return stall(seen, where.outside, Strength.ESTABLISHED if complete else Strength.SUPPORTED, lines, "never entered")
+    strength = Strength.ESTABLISHED if complete else Strength.SUPPORTED
+    if len(where.missing) > len(where.outside):
+        # More ranks are not accounted for than are stated to be outside: the origin may be among them.
+        strength = Strength.POSSIBLE
+    answer = stall(seen, where.outside, strength, _absent_lines(seen), "never entered")
+    return _in_another(seen, answer)
+
+
+def _in_another(seen: Picture, answer: Answer) -> Answer:
+    """The answer, or a mismatch where the ranks outside were inside another collective by their own tracebacks."""
+    ranks = seen.where.outside
+    cells = [c for g in seen.where.outside_of for c in g.pending]
+    other = elsewhere(seen.scene, ranks, {c.work.op for c in cells if c.work is not None and c.work.op is not None})
+    if not other or seen.seen(ranks):
+        return answer
+    calls = ", ".join(sorted({o.call for o in other}))
+    shown = [int(o.rank) for o in other]
+    return replace(
+        answer,
+        category=Category.COLLECTIVE_MISMATCH,
+        strength=Strength.SUPPORTED if len(other) == len(ranks) else Strength.POSSIBLE,
+        summary=f"{answer.summary} {ranks_text(shown).capitalize()} {'were' if len(shown) > 1 else 'was'} inside another "
+        f"collective ({calls}) at that time, by the traceback: the ranks did not call the same collectives.",
+        proof=(*answer.proof, *(o.event for o in other[:2])),
+        classes=replace(answer.classes, domain=Domain.COMMUNICATION, layer=Layer.COLLECTIVE, phase=Phase.UNKNOWN),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            "Find the branch in which these ranks call another collective, or a different number of them, and let all decide alike.",
+            *answer.steps,
+        ),
+    )
 
 
 def _outside_many(seen: Picture) -> Answer:

@@ -138,8 +138,22 @@ class Roster:
             if sample.source in folders and sample.rank is not None:
                 stated.setdefault(folders[sample.source], set()).add(sample.rank)
         only = {f: next(iter(rs)) for f, rs in stated.items() if len(rs) == 1}
+        for folder in set(folders.values()) - set(only):
+            rank = self._by_offset(folder)
+            if rank is not None:
+                only[folder] = rank
         self.seen |= set(only.values())
         return {s: only[f] for s, f in folders.items() if f in only}
+
+    def _by_offset(self, folder: str) -> GlobalRank | None:
+        """The rank of a process's folder on a host of which some local ranks and their ranks are stated.
+
+        A launcher gives the processes of one machine consecutive ranks, in the order of their local ranks.
+        """
+        parts = folder.split("/")
+        hosts = {_short(p) for p in parts[:-2]}
+        offsets = {int(r) - int(local) for (h, local), rs in self._by_local.items() if h in hosts for r in rs}
+        return GlobalRank(next(iter(offsets)) + int(parts[-1])) if len(offsets) == 1 else None
 
     def _task(self, who: Who) -> int | None:
         found = re.fullmatch(r"task (\d+)", who.label or "")
@@ -198,7 +212,10 @@ class Roster:
         if host is not None and host in self._only_of_host:
             return self._only_of_host[host]
         pid = who.pid if who.pid is not None else _integer(fields, "pid")
-        return None if pid is None else self._rank_of_pid(who.host, pid)
+        if pid is None:
+            return None
+        here = None if host is None else _only(self._by_pid.get((_short(host), pid)))
+        return self._rank_of_pid(who.host, pid) if here is None else here
 
     def _rank_of_pid(self, host: str | None, pid: int) -> GlobalRank | None:
         """The rank of a process id; on another host, or with several ranks, the same number is another process."""

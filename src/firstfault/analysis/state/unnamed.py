@@ -92,9 +92,21 @@ def without_copies(works: Iterable[Work]) -> list[Work]:
     A work is told up to four times by its process, in the text of an exception without the prefix of the rank; the time
     that it ran, in milliseconds, tells it from those of others.
     """
-    kept = tuple(works)
+    kept = _whole(works)
     placed = {_identity(w) for w in kept if w.rank is not None and w.ran_ms is not None}
     return [w for w in kept if w.rank is not None or _identity(w) not in placed]
+
+
+def _whole(works: Iterable[Work]) -> tuple[Work, ...]:
+    """Works without those of which a part is missing, where others are whole: their lines were cut into by others."""
+    kept = tuple(works)
+    if not any(_entire(w) for w in kept):
+        return kept
+    return tuple(w for w in kept if w.rank is not None or _entire(w))
+
+
+def _entire(work: Work) -> bool:
+    return work.group_rank is not None and work.op is not None and work.ran_ms is not None
 
 
 def _identity(work: Work) -> tuple[str | None, int | None, int | None, int | None]:
