@@ -162,6 +162,8 @@ def _raise(voice: Voice, record: Record) -> Iterator[Said]:
         if voice.version.number < (2, 4):
             error = error.replace("torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError")
         rows += ["    loss = model(batch)", "           ^^^^^^^^^^^^"]
+    elif error.startswith("PIL"):
+        rows += ["    image = Image.open(io.BytesIO(sample))", "            ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^"]
     else:
         rows += ['    ids = sample["input_ids"]', "          ~~~~~~^^^^^^^^^^^^^"]
     for row in rows:

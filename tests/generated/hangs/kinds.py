@@ -28,7 +28,7 @@ class Injected:
     """What was done, and to whom."""
 
     sort: str
-    """How the oracle looks at it: stall, fabric, transport, mismatch, crash, killed, heartbeat, machine or none."""
+    """How the oracle looks at it: stall, fabric, transport, mismatch, crash, error, killed, heartbeat, machine or none."""
     category: str
     acceptable: tuple[str, ...]
     culprits: tuple[int, ...] = ()
@@ -270,8 +270,16 @@ def _crash(job: Job, rng: random.Random, error: str, category: str, *also: str) 
 
 @kind()
 def crash_data(job: Job, rng: random.Random) -> Built:
-    """A rank dies of a bad sample, the others time out or are ended by their launcher."""
-    return _crash(job, rng, "KeyError: 'input_ids'", "data", "software")
+    """A rank dies of a sample that it cannot decode, the others time out or are ended by their launcher."""
+    file = f"/data/train/shard-{rng.randrange(400):05d}/{rng.randrange(10**6):06d}.jpg"
+    return _crash(job, rng, f"PIL.UnidentifiedImageError: cannot identify image file '{file}'", "data")
+
+
+@kind()
+def crash_code(job: Job, rng: random.Random) -> Built:
+    """A rank dies of an exception that may be of its data or of the code that all run: who failed is plain, whose fault is not."""
+    plan, truth = _crash(job, rng, "KeyError: 'input_ids'", "software", "data")
+    return plan, replace(truth, sort="error")
 
 
 @kind()

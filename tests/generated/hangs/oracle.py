@@ -327,6 +327,14 @@ def _crash(injected: Injected, shape: Shape, left: Left) -> Truth:
     return replace(stalled, acceptable=acceptable, at_most="possible", never=(), innocent=(), why=why)
 
 
+def _error(injected: Injected, shape: Shape, left: Left) -> Truth:
+    """As a crash, but the exception does not tell whose fault it is: the rank may be named and need not."""
+    truth = _crash(injected, shape, left)
+    if truth.category != injected.category or not truth.ranks:
+        return truth
+    return replace(truth, ranks=(), hosts=None, suspects=(*truth.ranks, *truth.suspects))
+
+
 def _killed(injected: Injected, shape: Shape, left: Left) -> Truth:
     culprit = injected.culprits[0]
     if left.exits.get(culprit) == -9:
@@ -372,6 +380,7 @@ SORTS = {
     "transport": _transport,
     "mismatch": _mismatch,
     "crash": _crash,
+    "error": _error,
     "killed": _killed,
     "heartbeat": _heartbeat,
     "machine": _machine,
