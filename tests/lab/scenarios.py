@@ -173,6 +173,23 @@ def shard_missing_on_second_node(stage: Stage) -> None:
     assert all(node.wait(timeout=90) != 0 for node in nodes)
 
 
+@scenario(
+    "data",
+    "software",
+    ranks=[1],
+    hosts=[host_name()],
+    first=[1],
+    never=["network", "collective_mismatch"],
+    trigger=["JSONDecodeError"],
+)
+def half_a_record_in_detail(stage: Stage) -> None:
+    """A shard of rank 1 of 3 ends in half a record; the debug level makes the others miss rank 1 in a barrier."""
+    stage.shards(3, 4)
+    stage.shard(1, 3).write_text('{"value": 1.0}\n{"val', encoding="utf-8")
+    command = torchrun("stream.py", stage.config(timeout_s=6), 3)
+    assert stage.run(command, environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}) != 0
+
+
 # A rank's own process
 
 
@@ -263,10 +280,7 @@ def worker_killed_from_outside(stage: Stage) -> None:
 )
 def other_collective_on_one_rank(stage: Stage) -> None:
     """Rank 1 of 3 has an empty part and takes another branch; the debug level names the mismatch."""
-    for part in (1, 2):
-        for rank in range(3):
-            scores = [] if (part, rank) == (2, 1) else [1, 0, 1]
-            (stage.work / "data" / f"part-{part}-{rank}.json").write_text(json.dumps(scores), encoding="utf-8")
+    _empty_part(stage)
     command = torchrun("evaluate.py", stage.config(parts=2, timeout_s=10), 3)
     assert stage.run(command, environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}) != 0
 
@@ -283,10 +297,70 @@ def other_collective_on_one_rank(stage: Stage) -> None:
 def read_that_never_returns(stage: Stage) -> None:
     """A shard of rank 2 of 3 never delivers, the others time out in the collective; one folder a rank."""
     stage.shards(3, 4)
-    stage.shard(2, 3).unlink()
-    os.mkfifo(stage.shard(2, 3))
+    _never_delivers(stage, 2)
     command = torchrun("stream.py", stage.config(timeout_s=4), 3, *folders(stage, "--redirects=3"))
     assert stage.run(command) != 0
+
+
+@scenario(
+    "data_loading_stall",
+    "storage_io",
+    "unknown",
+    ranks=[2],
+    hosts=[host_name()],
+    never=["network", "collective_mismatch"],
+    trigger=["shard-2-003.jsonl", "Ranks 2 failed to pass monitoredBarrier", "Rank 2 failed to pass monitoredBarrier"],
+)
+def read_that_never_returns_in_detail(stage: Stage) -> None:
+    """The same with the debug level that checks every collective: rank 0 names who did not come; one console."""
+    stage.shards(3, 4)
+    _never_delivers(stage, 2)
+    command = torchrun("stream.py", stage.config(timeout_s=4), 3)
+    assert stage.run(command, environment={"TORCH_DISTRIBUTED_DEBUG": "DETAIL"}) != 0
+
+
+@scenario(
+    "data_loading_stall",
+    "storage_io",
+    "unknown",
+    ranks=[3],
+    hosts=None,
+    never=["network", "collective_mismatch"],
+    trigger=["shard-3-003.jsonl"],
+)
+def pair_waits_for_its_second(stage: Stage) -> None:
+    """Rank 3 never gets its shard; rank 2 waits for it in their pair, ranks 0 and 1 for those in their columns; a log each."""
+    _pairs(stage, {})
+
+
+@scenario(
+    "data_loading_stall",
+    "storage_io",
+    "unknown",
+    ranks=[3],
+    hosts=None,
+    never=["network", "collective_mismatch"],
+    trigger=["shard-3-003.jsonl", "Ranks 1 failed to pass monitoredBarrier", "Rank 1 failed to pass monitoredBarrier"],
+)
+def pair_waits_for_its_second_in_detail(stage: Stage) -> None:
+    """The same with the debug level: rank 2 says that rank 1 of its pair, which is rank 3 of the job, did not come."""
+    _pairs(stage, {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"})
+
+
+@scenario(
+    "collective_mismatch",
+    "software",
+    "data",
+    "unknown",
+    ranks=[1],
+    hosts=[host_name()],
+    never=["network"],
+    trigger=["part 2: 0 scores", "dist.broadcast(counts, src=0)", "dist.all_reduce(counts)"],
+)
+def other_collective_without_debug_level(stage: Stage) -> None:
+    """Rank 1 of 3 has an empty part and takes another branch; only the stacks of those that fail show it."""
+    _empty_part(stage)
+    assert stage.run(torchrun("evaluate.py", stage.config(parts=3, timeout_s=6), 3)) != 0
 
 
 @scenario(
@@ -461,6 +535,33 @@ def healthy_with_frightening_lines(stage: Stage) -> None:
     address = f"http://127.0.0.1:{free_port()}/vocabulary.txt"
     config = stage.config(workers=2, amp=True, save_at=4, vocabulary_url=address, vocabulary_file=words)
     assert stage.run(torchrun("train.py", config, 2)) == 0
+
+
+def _never_delivers(stage: Stage, rank: int) -> None:
+    """The third shard of a rank becomes a pipe into which nobody writes."""
+    stage.shard(rank, 3).unlink()
+    os.mkfifo(stage.shard(rank, 3))
+
+
+def _empty_part(stage: Stage) -> None:
+    """Parts 1 to 3 for three ranks; the second of rank 1 is empty."""
+    for part in (1, 2, 3):
+        for rank in range(3):
+            scores = [] if (part, rank) == (2, 1) else [1, 0, 1]
+            (stage.work / "data" / f"part-{part}-{rank}.json").write_text(json.dumps(scores), encoding="utf-8")
+
+
+def _pairs(stage: Stage, environment: dict[str, str]) -> None:
+    """Four plain processes in two pairs, of which rank 3 never gets its third shard; the others end by their time-outs."""
+    stage.shards(4, 4)
+    _never_delivers(stage, 3)
+    config, port = stage.config(timeout_s=4, pairs=True), free_port()
+    jobs = []
+    for rank in range(4):
+        place = {"RANK": str(rank), "WORLD_SIZE": "4", "JOB_MASTER": f"tcp://127.0.0.1:{port}"}
+        jobs.append(stage.start(python("stream.py", config), f"rank_{rank}.log", environment=place | environment))
+    assert all(job.wait(timeout=90) != 0 for job in jobs[:3])
+    stage.kill_tree(jobs[3])
 
 
 def _checkpoint(stage: Stage, shapes: dict[str, tuple[int, ...]]) -> Path:

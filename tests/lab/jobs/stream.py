@@ -32,18 +32,30 @@ def count_steps(folder: Path, rank: int) -> int:
     return len(list(folder.glob(f"shard-{rank}-*.jsonl")))
 
 
+def pair_and_column(rank: int, world: int, timeout: dt.timedelta) -> list[dist.ProcessGroup]:
+    """The group of this rank and its neighbour, then the group of all ranks at the same place of their pairs."""
+    pairs = [[first, first + 1] for first in range(0, world, 2)]
+    columns = [list(range(place, world, 2)) for place in (0, 1)]
+    mine = [members for members in (*pairs, *columns) if rank in members]
+    groups = [dist.new_group(members, timeout=timeout) for members in (*pairs, *columns)]
+    log.info("rank %d: pair %s, column %s", rank, *mine)
+    return [group for group, members in zip(groups, (*pairs, *columns), strict=True) if rank in members]
+
+
 def main() -> None:
     config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s - %(name)s - %(levelname)s - %(message)s")
+    timeout = dt.timedelta(seconds=config["timeout_s"])
     dist.init_process_group(
         "gloo",
         init_method=os.environ.get("JOB_MASTER", "env://"),
         rank=int(os.environ["RANK"]),
         world_size=int(os.environ["WORLD_SIZE"]),
-        timeout=dt.timedelta(seconds=config["timeout_s"]),
+        timeout=timeout,
     )
     rank, world, data = dist.get_rank(), dist.get_world_size(), Path(config["data"])
     log.info("rank %d of %d is up", rank, world)
+    groups = pair_and_column(rank, world, timeout) if config.get("pairs") else [None]
     store = dist.distributed_c10d._get_default_store()
     for step in range(1, count_steps(data, rank) + 1):
         mean = read_shard(data, rank, step).mean()
@@ -54,10 +66,11 @@ def main() -> None:
                 store.wait([f"written/{step}/{rank - 1}"])
             store.set(f"written/{step}/{rank}", "1")
         else:
-            dist.all_reduce(mean)
+            for group in groups:
+                dist.all_reduce(mean, group=group)
         log.info("rank %d: step %d mean %.3f", rank, step, mean.item() / world)
     if config.get("final_check"):
-        dist.monitored_barrier(timeout=dt.timedelta(seconds=config["timeout_s"]))
+        dist.monitored_barrier(timeout=timeout)
     if rank == 0:
         log.info("epoch done")
     dist.destroy_process_group()
