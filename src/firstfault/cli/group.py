@@ -19,6 +19,8 @@ EPILOG = """\b
 A bare path means `diagnose`:
   firstfault logs/              the first fault, on one screen
   firstfault logs/ --format markdown --output report.md
+  firstfault ranks logs/        where every rank stood at the end
+  firstfault timeline logs/     what happened, in order
   firstfault explain xid 79     what a line, code or word means
 
 \b

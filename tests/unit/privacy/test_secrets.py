@@ -156,9 +156,9 @@ def test_looks_random_wants_letters_and_digits():
 def test_a_long_line_costs_little():
     import time
 
-    start = time.perf_counter()
+    start = time.process_time()
     SecretFilter().clean("key" * 20000 + "a=" * 20000 + '"' * 5000)
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(
@@ -203,3 +203,14 @@ def test_secrets_in_commands_sentences_and_escaped_quotes_go(text):
 )
 def test_what_only_looks_like_a_password_stays(text):
     assert SecretFilter().clean(text) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["zip " * 30000, "login " * 20000, " -u a " * 20000, "password " * 20000, "token: " * 20000]
+)
+def test_a_long_line_of_one_word_costs_little(text):
+    import time
+
+    start = time.process_time()
+    SecretFilter().clean(text)
+    assert time.process_time() - start < 5
