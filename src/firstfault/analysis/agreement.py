@@ -131,7 +131,7 @@ def _agreed(said: Answer, own: Answer) -> Answer:
         category=category,
         strength=strength,
         summary=f"{own.summary} The lines of the logs say the same.",
-        trigger=said.trigger if said.trigger is not None else own.trigger,
+        trigger=own.trigger if said.category is Category.UNKNOWN or said.trigger is None else said.trigger,
         proof=(*own.proof, *said.proof[:3]),
         culprits=named,
         first_failed=named,

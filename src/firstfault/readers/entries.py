@@ -23,7 +23,9 @@ def entry_text(dump: RankDump, log: GroupLog, at: int) -> str:
     number = "p2p" if log.p2p else "collective"
     state = "completed" if log.stage[at] == Stage.COMPLETED else "started" if log.started[at] else "scheduled"
     state = "retired" if log.stage[at] == Stage.RETIRED else state
-    sizes = f" {_shape(call.input_sizes)} {' '.join(dict.fromkeys(call.input_dtypes))}".rstrip()
+    sizes = (
+        f" {_shape(call.input_sizes)} {' '.join(dict.fromkeys(call.input_dtypes))}".rstrip() if call.input_sizes else ""
+    )
     peer = f" {call.own}{'->' if call.op == 'send' else '<-'}{call.peer}" if call.peer is not None else ""
     text = f"{_of(dump)}entry {log.entry[at]}: {call.op}{peer}{sizes}, {number} {log.seq[at]} of {_group(log.group, log.desc)}, {state}"
     frame = call_frame(dump, call)

@@ -75,10 +75,13 @@ def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Compl
         world = None
     silent: tuple[GlobalRank, ...] = ()
     seen = set(roster.seen)
-    if not seen and case.seen.dumps:
-        # Without a line of any rank the dumps alone tell who is there, and of how many.
-        seen, world = _recorded(case)
-        at_least = max((int(r) + 1 for r in seen), default=0)
+    if case.seen.dumps and world is None:
+        dumped, told = _recorded(case)
+        if told is not None and told >= highest:
+            world = told
+        if not seen:
+            # Without a line of any rank the dumps alone tell who is there.
+            seen, at_least = dumped, max((int(r) + 1 for r in dumped), default=0)
     if world is not None and seen:
         silent = tuple(r for r in map(GlobalRank, range(world)) if r not in seen)
     hosts = sorted({h for hs in roster.source_hosts.values() for h in hs} | set(roster.host_of.values()))
