@@ -16,7 +16,7 @@ from firstfault.pipelines.share import shared
 from firstfault.readers.aistore import Index, index_source, read_piece
 from firstfault.readers.discover import STDIN
 from firstfault.scan.executors import processors
-from firstfault.scan.newlines import count_newlines
+from firstfault.scan.newlines import count_newlines, want_numpy
 from firstfault.scan.records import RecordSearch
 from firstfault.scan.run import MUCH
 
@@ -60,6 +60,8 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
     if not sources:
         return None
     store = opened.store
+    if sum(store.size(s.id) for s in sources) >= MUCH:
+        want_numpy()
     job = job_times(scene)
     assumed = job.stop if job.stop is not None else 0.0
     workers = _workers(opened, sources, options)

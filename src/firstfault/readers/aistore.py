@@ -17,7 +17,15 @@ from firstfault.model.evidence import Source, Span
 from firstfault.model.storage import Beginning, Daemon, DaemonRole, LogPiece
 from firstfault.readers.aistore_identity import SAMPLE, Identity, identify, targets_of
 from firstfault.readers.aistore_lines import DAY, Head, Mark, heads, marks
-from firstfault.readers.aistore_records import Picked, Stretch, Timed, pick, timed_records, zones_of
+from firstfault.readers.aistore_records import (
+    Picked,
+    Stretch,
+    Timed,
+    anchored_records,
+    pick,
+    timed_records,
+    zones_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -234,12 +242,23 @@ def read_piece(
         begin, line, data = _whole_lines(store, index, start, end)
         anchor = _anchor(index.heads, index.marks, begin, _created_of(index, assumed))
         stretch = Stretch(index.source.id, data, begin, line, anchor)
-        for timed in timed_records(stretch, assumed):
+        known_here = [] if search is None else list(search(data))
+        for timed in _timed(index, stretch, known_here, assumed):
             known = pieces.get(timed.label) or _bare(index, timed.label, zone)
             own = timed.zone if timed.zone is not None else known.zone
-            picked = pick(stretch, timed, within, search, daemon=known.daemon, zone=own)
+            found = None if search is None else known_here
+            picked = pick(stretch, timed, within, found, daemon=known.daemon, zone=own)
             pieces[timed.label] = _joined(known, timed, picked, own, within, data=data)
     return [pieces[label] for label in sorted(pieces)] or [_bare(index, "", zone)]
+
+
+def _timed(index: Index, stretch: Stretch, known: list[Known], assumed: float) -> list[Timed]:
+    """The records of a stretch with their times: those that matter where date marks stand before them, else all."""
+    anchors = sorted([(h.offset, h.at) for h in index.heads] + [(m.offset, m.at) for m in index.marks])
+    bare = index.labels == ("",) and not (index.last is not None and index.last.zone is not None)
+    if len(stretch.data) > WHOLE and bare and anchors and anchors[0][0] <= stretch.base + SAMPLE:
+        return [anchored_records(stretch, known, anchors)]
+    return timed_records(stretch, assumed)
 
 
 def _created_of(index: Index, assumed: float) -> float | None:

@@ -40,8 +40,9 @@ STATS = lazy(rb"\{([a-z][\w.-]*:-?\d+(?:,[a-z][\w.-]*:-?\d+)*)[},]?")
 """`{err.get.n:12,get.n:1006219,state.flags:6}`; a cut line has no closing brace."""
 DISK = lazy(rb"(?P<disk>[\w./-]{1,40}): [\d.]+\w+/s, [\d.]+\w+, [\d.]+\w+/s, [\d.]+\w+, (?P<util>\d{1,3})%")
 """`nvme3n1: 54MiB/s, 119KiB, 25MiB/s, 21KiB, 26%`."""
+_NEARLY_ALL = lazy(rb", (?:9\d|100)%")
 _BUSY = lazy(
-    rb"(?P<rec>[IWE] \d\d:\d\d:\d\d\.\d{6} )(?P<disk>[\w./-]{1,40}): [\d.]+\w+/s, [\d.]+\w+, [\d.]+\w+/s, [\d.]+\w+, (?P<util>9\d|100)%"
+    rb"[IWE] \d\d:\d\d:\d\d\.\d{6} (?P<disk>[\w./-]{1,40}): [\d.]+\w+/s, [\d.]+\w+, [\d.]+\w+/s, [\d.]+\w+, (?P<util>9\d|100)%"
 )
 MARK_WORD = b" ============="
 _MARK = lazy(
@@ -174,5 +175,8 @@ def counters(data: bytes, at: int) -> tuple[dict[str, int], int] | None:
 
 def busy_disks(data: bytes) -> Iterator[tuple[int, int, str, int]]:
     """The lines of disks that were busy at least nine tenths of a tick: start of the record, end, disk, per cent."""
-    for found in _BUSY.finditer(data):
-        yield found.start(), found.end(), found["disk"].decode("ascii"), int(found["util"])
+    for end in _NEARLY_ALL.finditer(data):
+        line = data.rfind(b"\n", max(0, end.start() - 400), end.start()) + 1
+        found = _BUSY.search(data, line, end.end())
+        if found is not None:
+            yield found.start(), found.end(), found["disk"].decode("ascii"), int(found["util"])

@@ -28,13 +28,18 @@ from firstfault.readers.aistore_lines import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from firstfault.model.storage import Daemon
     from firstfault.readers.aistore_lines import Head, Mark
 
 MOST_TEXT = 4096
 SPAN = 400
+STAMP = 18
+"""Bytes of severity, time and the blank behind it."""
+NAME = 40
+"""Bytes of the name of a Go file that can stand before a date mark's text."""
+BACK = 64 * 1024
 FLOOD = 400
 """Lines of one signature that are kept from each end of a stretch."""
 
@@ -103,6 +108,51 @@ def timed_records(stretch: Stretch, assumed: float) -> list[Timed]:
         if mark is not None:
             current.settle_last(mark.at)
     return [s.done(assumed) for s in speakers.values() if s.starts]
+
+
+def anchored_records(stretch: Stretch, known: Iterable[Known], anchors: Sequence[tuple[int, float]]) -> Timed:
+    """Only the records that matter of one speaker's stretch, dated by the nearest date mark before each.
+
+    Nine tenths of a busy daemon's log are lines of its disks; going through all of them costs more than everything else.
+
+    Args:
+        stretch: the bytes.
+        known: records of a known meaning in them.
+        anchors: offsets in the source and moments of its date marks and first lines, the first before the stretch's records.
+    """
+    data = stretch.data
+    wanted = {start for start, _, _, _ in busy_disks(data)}
+    at = data.find(b" {")
+    while at >= 0:
+        wanted.add(at - STAMP + 1)
+        at = data.find(b" {", at + 1)
+    for one in known:
+        wanted.add(one.start if RECORD.match(data, one.start) else _record_before(data, one.start))
+    offsets = [offset for offset, _ in anchors]
+    starts, times = [], []
+    for start in sorted(wanted):
+        found = RECORD.match(data, start) if start >= 0 else None
+        if found is None:
+            continue
+        anchor = anchors[max(0, bisect_right(offsets, stretch.base + start + STAMP + NAME) - 1)][1]
+        tod = int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3]) + int(found[4]) / 1e6
+        day = anchor - anchor % DAY
+        if day + tod < anchor - DAY / 2:
+            day += DAY
+        elif day + tod > anchor + DAY / 2:
+            day -= DAY
+        starts.append(start)
+        times.append(day + tod)
+    return Timed("", starts, times, None, dated=True)
+
+
+def _record_before(data: bytes, start: int) -> int:
+    """Start of the last record before a line that has no time of its own; -1 where there is none near."""
+    low = max(0, start - BACK)
+    last = -1
+    for found in RECORD.finditer(data, low, start):
+        last = found.start()
+    return last
 
 
 def _prefix_at(data: bytes, start: int) -> Prefix | None:
@@ -205,7 +255,7 @@ def pick(
     stretch: Stretch,
     timed: Timed,
     within: tuple[float, float],
-    search: Callable[[bytes], Iterable[Known]] | None,
+    found: Iterable[Known] | None,
     *,
     daemon: Daemon,
     zone: int | None,
@@ -216,7 +266,7 @@ def pick(
         stretch: the bytes.
         timed: their records.
         within: first and last moment, on the daemon's wall clock.
-        search: finds records of a known meaning; None where only counters are wanted.
+        found: records of a known meaning; None where only counters are wanted.
         daemon: who speaks.
         zone: of its clock, where known.
     """
@@ -227,14 +277,14 @@ def pick(
     for i in range(first, len(timed.starts)):
         if not low <= timed.times[i] <= high:
             continue
-        at = timed.starts[i] + 18
+        at = timed.starts[i] + STAMP
         if data[at : at + 1] == b"{":
             read = counters(data, at)
             if read is not None:
                 span = place.span(timed.starts[i], read[1])
                 text = data[timed.starts[i] : read[1]].decode("ascii", "backslashreplace")
                 stats.append(StatsLine(timed.times[i], read[0], span, text))
-    if search is None:
+    if found is None:
         return Picked([], stats, [])
     disks = []
     own = set(timed.starts) if timed.label else None
@@ -243,7 +293,7 @@ def pick(
         if low <= moment <= high and (own is None or start in own):
             text = data[start:end].decode("ascii", "backslashreplace")
             disks.append(DiskLine(moment, disk, util, place.span(start, end), text))
-    lines = _known(place, timed, within, search(data), daemon=daemon, zone=zone)
+    lines = _known(place, timed, within, found, daemon=daemon, zone=zone)
     return Picked(lines, stats, disks)
 
 
