@@ -7,7 +7,7 @@ about the fault and must not be asked to.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
 import msgspec
 
@@ -24,6 +24,7 @@ Level = Literal["none", "secrets", "identities"]
 """What is taken out: nothing (`--raw`), secrets (always else), secrets and identities (`--share`)."""
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 _DOOR = object()
 _SURROGATE = lazy("[\ud800-\udfff]")
 _HOST_FACTS = ("master_addr", "host", "submit_host", "batch_host")
@@ -139,3 +140,30 @@ def _hosts(diagnosis: Diagnosis) -> Iterable[str]:
         fact = diagnosis.job.get(name)
         if fact is not None and isinstance(fact.value, str):
             yield fact.value
+
+
+class RedactedView(Generic[S]):
+    """A view of the evidence that went through `redact_view`; the only thing that its renderer takes."""
+
+    __slots__ = ("content",)
+
+    def __init__(self, content: S, door: object) -> None:
+        if door is not _DOOR:
+            raise TypeError("only firstfault.redact.redact_view makes a RedactedView")
+        self.content = content
+
+
+def redact_view(view: S, level: Level) -> RedactedView[S]:
+    """Takes out of a view what must not leave; see `redact` for the levels."""
+    whole = walk(view, _printable)
+    if level != "none":
+        secrets = SecretFilter()
+        _each(whole, secrets.learn)
+        whole = walk(whole, secrets.clean)
+    if level == "identities":
+        from firstfault.privacy.identities import Identities
+
+        people = Identities()
+        _each(whole, people.learn)
+        whole = walk(whole, people.clean)
+    return RedactedView(msgspec.structs.replace(whole, redaction=level), _DOOR)

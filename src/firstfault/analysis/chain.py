@@ -30,7 +30,7 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     if answer.trigger is not None:
         what = (
             answer.summary
-            if answer.question in {"hang", "nan_end"}
+            if answer.question in {"flight_recorder", "hang", "nan_end"}
             else nature_of(scene.case, answer.trigger).title
             + who_text(answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts)
         )

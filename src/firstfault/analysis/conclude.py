@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstfault.analysis.agreement import with_dumps
 from firstfault.analysis.answer import Answer
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
@@ -73,8 +74,8 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
 
 
 def ask(scene: Scene) -> Answer:
-    """Asks the logs, then weighs what stacks say against their answer."""
-    return with_stacks(scene, _ask_logs(scene))
+    """Asks the logs, then weighs what stacks and flight-recorder dumps say against their answer."""
+    return with_dumps(scene, with_stacks(scene, _ask_logs(scene)))
 
 
 def _ask_logs(scene: Scene) -> Answer:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from firstfault.analysis.recorder_words import ENTRY, STATUS
 from firstfault.model.evidence import Event
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ class Checked(Struct, frozen=True):
     why: str = ""
 
 
+NO_LINES = frozenset({ENTRY, STATUS})
+Cited = tuple[int, int, int, str]
+"""Source, offset, line and text of an event."""
 CHUNK = 1 << 20
 COUNTED = 64 << 20
 """Bytes up to which the line number of a citation is counted again from the start of its source."""
@@ -37,16 +41,30 @@ COUNTED_IN_ALL = 128 << 20
 """Bytes that are counted again over all sources: a job of a thousand large files must not be read twice."""
 
 
+def cited(event: Event) -> Cited:
+    """What an event claims to stand where."""
+    return (int(event.span.source), event.span.offset, event.span.line, event.text)
+
+
 class Verifier:
     """Re-reads cited lines; each place is read once."""
 
-    def __init__(self, reader: Reader, *, decode: Decoder, count: Counter | None = None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        *,
+        decode: Decoder,
+        count: Counter | None = None,
+        read_again: frozenset[Cited] = frozenset(),
+    ) -> None:
         self._reader = reader
         self._decode = decode
         self._count = _newlines if count is None else count
         self._done: dict[tuple[int, int, int], tuple[bool, str]] = {}
         self._lines: dict[int, list[int]] = {}
         self._counted = 0
+        self._read_again = read_again
+        """Entries of dumps, which are no lines: the pipeline has read them again from their bytes."""
 
     @property
     def claims(self) -> int:
@@ -62,7 +80,10 @@ class Verifier:
         """Whether an event's line reads back, and why not."""
         span = event.span
         key = (int(span.source), span.offset, span.line)
-        if key not in self._done:
+        if event.signature in NO_LINES:
+            same = cited(event) in self._read_again
+            self._done[key] = (same, "" if same else "the dump does not hold this entry now")
+        elif key not in self._done:
             self._done[key] = self._read_back(span, event.text)
         return self._done[key]
 

@@ -19,6 +19,10 @@ FOUND_NOTHING, FAILURE, WRONG_USE, UNDECIDED = 0, 1, 2, 3
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("firstfault.cli.diagnose", "Say what the first fault of a job was, on which rank and host."),
+    "flight-recorder": (
+        "firstfault.cli.flight_recorder",
+        "Show where every process group stands by the flight-recorder dumps.",
+    ),
     "explain": (
         "firstfault.cli.explain",
         "Explain a signature, class, Xid, exit code, signal, CUDA or NCCL error, or word.",

@@ -12,6 +12,7 @@ from firstfault.analysis.conclude import conclude, reconsidered
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
 from firstfault.pipelines.build import Builder
+from firstfault.pipelines.dumps import cited_again
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.last_words import last_words
 from firstfault.pipelines.observe import observe
@@ -70,7 +71,8 @@ def diagnose(
         if ranks:
             said = last_words(conclusion.scene, ranks, opened.store, observed.profiles, observed.clocks)
             conclusion = reconsidered(conclusion, heed(conclusion.answer, said))
-        verifier = Verifier(opened.store, decode=_decode, count=_newlines)
+        conclusion, same = cited_again(conclusion, opened.store, opened.sources)
+        verifier = Verifier(opened.store, decode=_decode, count=_newlines, read_again=same)
         return Builder(conclusion, verifier).build()
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from firstfault.analysis.case import Observations
 from firstfault.model.evidence import Coverage
 from firstfault.model.words import CoverageState, Role, SourceKind
+from firstfault.pipelines.dumps import read_dumps
 from firstfault.pipelines.share import shared
 from firstfault.readers.banners import failure_of_event, read_banners, read_error_json
 from firstfault.readers.clock import SourceClock, settle_clocks
@@ -30,7 +31,7 @@ from firstfault.scan.run import MUCH, scanned
 from firstfault.scan.stretch import SAMPLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.model.evidence import Event, Failure, ProgressSample, Source, SourceId
     from firstfault.model.stacks import StackDump
@@ -56,7 +57,6 @@ BEHIND_LAST = 64 << 10
 MOST_SHARED = 50_000
 """Hits beyond which one process reads on alone: handing events back would cost as much memory again."""
 UNREAD = {
-    SourceKind.FLIGHT_RECORDER: "a flight-recorder dump, which is not read yet",
     SourceKind.MEMORY_SNAPSHOT: "a memory snapshot, which is not read yet",
     SourceKind.METRICS: "metrics, which are not read yet",
     SourceKind.CONFIG: "source code, settings or a document, not a log",
@@ -97,6 +97,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         samples.extend(seen.samples)
         nans.extend(seen.nans)
         stacks.extend(seen.stacks)
+    recorded = read_dumps(store, opened.sources, inline=options.engine == "inline")
     missing = missing_names(s.path for s in opened.sources)
     observations = Observations(
         sources=opened.sources,
@@ -104,13 +105,14 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         failures=tuple(in_zone(failures, options.assume_zone)),
         progress=tuple(in_zone(samples, options.assume_zone)),
         nan_from=tuple(in_zone(nans, options.assume_zone)),
-        coverage=_coverage(opened, result, missing),
+        coverage=_coverage(opened, result, missing, recorded.coverage),
         place={i: p.who for i, p in profiles.items()},
         task_files={i: p.number for i, p in profiles.items() if p.number is not None},
         missing_files=missing,
         job_state=options.job_state,
         exit_code=options.exit_code,
         stacks=tuple(stacks),
+        dumps=recorded.dumps,
     )
     return Observed(observations, profiles, clocks)
 
@@ -202,13 +204,18 @@ def _error_json(store: Store, source: Source, profile: SourceProfile) -> list[Fa
     return [] if read is None else [read[0]]
 
 
-def _coverage(opened: Opened, result: ScanResult, missing: Iterable[str]) -> tuple[Coverage, ...]:
+def _coverage(
+    opened: Opened, result: ScanResult, missing: Iterable[str], dumps: Mapping[str, Coverage]
+) -> tuple[Coverage, ...]:
     """Coverage of opening, with what no reader knows, what the scan found damaged and what the numbering misses."""
     rows = {c.file: c for c in opened.coverage}
     for source in opened.sources:
         row = rows.get(source.path)
         if row is not None and row.state is CoverageState.READ and source.kind in UNREAD:
             rows[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=UNREAD[source.kind])
+    for path, told in dumps.items():
+        if rows[path].state is CoverageState.READ:
+            rows[path] = told
     paths: dict[SourceId, str] = {s.id: s.path for s in opened.sources}
     for found in result.sources:
         if found.damage:

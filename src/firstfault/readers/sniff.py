@@ -196,6 +196,8 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
         for word in (b'"pg_config"', b'"collective_seq_id"', b'"pg_status"', b'"nccl_version"')
     ):
         return Sniffed(SourceKind.FLIGHT_RECORDER)
+    if b'"pg_config"' in start and b'"pg_status"' in start and b'"version"' in start:
+        return Sniffed(SourceKind.FLIGHT_RECORDER)  # without entries the list is left out
     if b'"device_traces"' in start[:4096] and b'"segments"' in start:
         return Sniffed(SourceKind.MEMORY_SNAPSHOT)
     if b'"os_thread_id"' in start and b'"frames"' in start:

@@ -1,0 +1,139 @@
+"""Logs and flight-recorder dumps of one attempt together: one verdict, stronger where they agree, weaker where not.
+
+Asks no question itself. An error that a log shows stays the first fault; dumps show how the others came to wait for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from firstfault.analysis.answer import Answer, Named
+from firstfault.analysis.questions.flight_recorder import Reading, ask, read
+from firstfault.analysis.recorder_words import some_ranks
+from firstfault.model.words import Category, Phase, Strength
+
+if TYPE_CHECKING:
+    from firstfault.analysis.scene import Scene
+
+STANDS = frozenset({"first_fault", "exit_hang", "nan_end"})
+"""Questions whose answer rests on an error of its own; dumps only bear it out or speak against it."""
+STRONGER = {
+    Strength.UNKNOWN: Strength.POSSIBLE,
+    Strength.POSSIBLE: Strength.SUPPORTED,
+    Strength.SUPPORTED: Strength.ESTABLISHED,
+    Strength.ESTABLISHED: Strength.ESTABLISHED,
+}
+
+
+def with_dumps(scene: Scene, said: Answer) -> Answer:
+    """The answer of the logs with what the dumps say; unchanged where there are none, or where the job came through.
+
+    Args:
+        scene: the attempt that the dumps are of.
+        said: the answer of the logs.
+    """
+    if not scene.case.seen.dumps or said.failed is False:
+        return said
+    reading = read(scene.case.seen.dumps)
+    own = ask(scene, reading)
+    if own is None:
+        return _quiet(said, reading)
+    sure = said.category is not Category.UNKNOWN and said.strength.level >= Strength.SUPPORTED.level
+    if said.question in STANDS or (said.question == "stopped" and sure):
+        return _beside(said, own)
+    return _joined(said, own)
+
+
+def _quiet(said: Answer, reading: Reading) -> Answer:
+    """The dumps show nothing unfinished: they neither name nor acquit anybody."""
+    number = len(reading.recorded.dumps)
+    if not number:
+        return said
+    text = f"{said.summary} The flight-recorder dumps of {number} rank{'s' if number > 1 else ''} hold no unfinished collective."
+    return replace(said, summary=text)
+
+
+def _beside(said: Answer, own: Answer) -> Answer:
+    """An error of a log with dumps that agree, disagree, or speak of other ranks only as victims."""
+    blamed = set(said.culprits.ranks)
+    seen = set(own.culprits.ranks)
+    if not blamed or not seen:
+        return replace(said, proof=(*said.proof, *own.proof[:2]))
+    if blamed & seen:
+        text = (
+            f"{said.summary} The flight-recorder dumps agree: the others wait for {some_ranks(sorted(blamed & seen))}."
+        )
+        raised = said.culprits.strength
+        if raised.level < Strength.SUPPORTED.level:
+            raised = Strength.SUPPORTED
+        return replace(
+            said,
+            summary=text,
+            proof=(*said.proof, *own.proof[:2]),
+            culprits=replace(said.culprits, strength=raised),
+        )
+    text = f"{said.summary} The flight-recorder dumps disagree: there the others wait for {some_ranks(own.culprits.ranks)}."
+    return replace(
+        said,
+        summary=text,
+        strength=said.strength.at_most(Strength.POSSIBLE),
+        proof=(*said.proof, *own.proof[:2]),
+        culprits=replace(said.culprits, strength=said.culprits.strength.at_most(Strength.POSSIBLE)),
+    )
+
+
+def _joined(said: Answer, own: Answer) -> Answer:
+    """What the dumps say of a hang, with whom the lines of the logs name."""
+    if said.failed is None or said.question not in {"hang", "mismatch"}:
+        return replace(own, proof=(*own.proof, *said.proof[:2]))
+    blamed, seen = set(said.culprits.ranks), set(own.culprits.ranks)
+    proof = (*own.proof, *said.proof[:3])
+    if not blamed or not seen:
+        taken = own if seen or own.category is not Category.UNKNOWN or not blamed else said
+        return replace(taken, proof=proof if taken is own else (*said.proof, *own.proof[:3]))
+    if blamed == seen:
+        return _agreed(said, own)
+    if blamed & seen:
+        return replace(own, proof=proof)
+    return replace(
+        own,
+        summary=f"{own.summary} The lines of the logs point at {some_ranks(said.culprits.ranks)} instead.",
+        strength=own.strength.at_most(Strength.POSSIBLE),
+        culprits=replace(own.culprits, strength=own.culprits.strength.at_most(Strength.POSSIBLE)),
+        proof=proof,
+    )
+
+
+def _agreed(said: Answer, own: Answer) -> Answer:
+    """Lines and dumps name the same ranks: who is surer by one step, and the better known reason is taken."""
+    stronger = max(said.culprits.strength, own.culprits.strength, key=lambda s: s.level)
+    category, strength = own.category, own.strength
+    if said.category is own.category:
+        strength = max(said.strength, own.strength, key=lambda s: s.level)
+        if category is Category.COLLECTIVE_MISMATCH:
+            strength = STRONGER[strength]
+    elif own.category is Category.UNKNOWN or (
+        said.category is not Category.UNKNOWN and said.strength.level > own.strength.level
+    ):
+        category, strength = said.category, said.strength
+    phase = own.classes.phase if own.classes.phase is not Phase.UNKNOWN else said.classes.phase
+    named = Named(
+        ranks=own.culprits.ranks,
+        hosts=own.culprits.hosts or said.culprits.hosts,
+        devices=said.culprits.devices,
+        strength=STRONGER[stronger],
+    )
+    return replace(
+        own,
+        category=category,
+        strength=strength,
+        summary=f"{own.summary} The lines of the logs say the same.",
+        trigger=said.trigger if said.trigger is not None else own.trigger,
+        proof=(*own.proof, *said.proof[:3]),
+        culprits=named,
+        first_failed=named,
+        classes=replace(own.classes, phase=phase, domain=own.classes.domain or said.classes.domain),
+        rivals=said.rivals or own.rivals,
+    )

@@ -1,0 +1,489 @@
+"""What do the flight-recorder dumps say: who held the job up, or which ranks issued different collectives?
+
+Names only ranks that others wait for and that wait for nobody, or the clearly smaller side of a difference. Dumps say
+where each rank stood and rarely why: the reason is claimed only as far as the entries show it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.recorder_words import (
+    call_text,
+    entry_event,
+    last_spot,
+    once,
+    phase_of,
+    place_text,
+    some_ranks,
+    standing_event,
+)
+from firstfault.analysis.state.nodes import hosts_of
+from firstfault.analysis.state.recorder.calls import Kind, Late, Mismatch, Shift, find_late, find_mismatch, not_begun
+from firstfault.analysis.state.recorder.lanes import Recorded, align
+from firstfault.analysis.state.recorder.waits import Inside, Wait, Waits, Why, find_waits
+from firstfault.analysis.wording import duration, who_text
+from firstfault.model.findings import Rival
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event, GlobalRank
+    from firstfault.model.recorder import RankDump
+
+STACKS = "stacks of the named ranks at the time of the hang (py-spy dump)"
+KERNEL = "the kernel logs of the hosts of the named ranks, from ten minutes before the stuck collective began"
+MOST_NAMED = 16
+"""Ranks that are named at most: the fault of more is not that of single ranks."""
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """All that the dumps of one attempt say, folded."""
+
+    recorded: Recorded
+    waits: Waits
+    mismatch: Mismatch | None
+    late: Late | None
+
+
+def read(dumps: Sequence[RankDump]) -> Reading:
+    """Folds the dumps of all ranks."""
+    recorded = align(dumps)
+    waits = find_waits(recorded)
+    return Reading(recorded=recorded, waits=waits, mismatch=find_mismatch(recorded), late=find_late(waits.inside))
+
+
+def ask(scene: Scene, reading: Reading) -> Answer | None:
+    """The answer that the dumps alone give; None where they show nothing unfinished."""
+    if reading.mismatch is not None:
+        return _mismatch(scene, reading, reading.mismatch)
+    waits = reading.waits
+    stuck = _busy_inside(reading)
+    if stuck is not None:
+        return _inside(scene, reading, stuck)
+    if waits.origins:
+        return _origins(scene, reading)
+    if waits.unseen:
+        return _unseen(scene, reading)
+    if waits.circle:
+        return _circle(reading)
+    if reading.late is not None:
+        return _late(scene, reading, reading.late)
+    front = next((i for i in waits.inside if i.front), None)
+    return None if front is None else _inside(scene, reading, front)
+
+
+def _total(reading: Reading) -> int:
+    return len(reading.recorded.expected)
+
+
+def _few(number: int, total: int) -> bool:
+    return 0 < number < total and (number == 1 or 4 * number <= total)
+
+
+def _busy_inside(reading: Reading) -> Inside | None:
+    """The collective in which every origin is stuck together with all its members, where that is what holds all up."""
+    waits = reading.waits
+    origins = set(waits.origins)
+    if not origins or origins & (set(waits.frozen) | reading.recorded.idle):
+        return None
+    for place in waits.inside:
+        if place.front and place.team.states and origins <= set(place.team.members):
+            return place
+    return None
+
+
+def _main_wait(reading: Reading, named: Sequence[GlobalRank]) -> Wait | None:
+    """The wait to tell of: one for as many of the named as possible, in which the oldest work of its waiters is stuck."""
+    wanted, oldest = set(named), reading.waits.oldest
+
+    def front(wait: Wait) -> int:
+        return sum(1 for s in wait.waiting if s.dump.rank in oldest and oldest[s.dump.rank] == s.log.record[s.at])
+
+    return min(
+        (w for w in reading.waits.waits if wanted & set(w.blockers)),
+        key=lambda w: (
+            -len(wanted & set(w.blockers)),
+            w.why is Why.UNPAIRED,
+            -front(w),
+            -len(w.waiters),
+            w.team.name,
+            w.seq,
+        ),
+        default=None,
+    )
+
+
+def _origins(scene: Scene, reading: Reading) -> Answer:
+    """Ranks that left a dump, are waited for and wait for nobody."""
+    recorded, waits, total = reading.recorded, reading.waits, _total(reading)
+    sure = tuple(r for r in waits.origins if r in recorded.idle or r in waits.frozen)
+    named = sure or waits.origins
+    wait = _main_wait(reading, named)
+    if wait is not None and (2 * len(named) > total or len(named) > max(MOST_NAMED, total // 4)):
+        return _most_outside(reading, wait, named)
+    who = Strength.SUPPORTED if _few(len(named), total) else Strength.POSSIBLE
+    if recorded.missing or (not sure and (wait is None or wait.team.states)):
+        who = who.at_most(Strength.POSSIBLE)
+    frozen = tuple(r for r in named if r in waits.frozen)
+    stalled = None if wait is None or frozen else _stalled(reading, wait, named, who)
+    hosts = tuple(sorted(set(hosts_of(scene, named).values())))
+    culprits = Named(ranks=named, hosts=hosts, strength=who)
+    proof = _standing(reading, wait, named)
+    category, sureness, phase, doing = stalled or _halted(reading, frozen, who)
+    return Answer(
+        question="flight_recorder",
+        failed=True,
+        category=category,
+        strength=sureness,
+        summary=f"{who_text(named, hosts).removeprefix(' on ').capitalize()} {_held_up(reading, wait, named, frozen)}. "
+        f"{doing} {_accounted(reading)}",
+        trigger=proof[0] if proof else None,
+        proof=proof,
+        culprits=culprits,
+        first_failed=culprits,
+        classes=Classes(
+            domain=Domain.COMPUTE if frozen else Domain.DATA if category is Category.DATA_LOADING_STALL else None,
+            form=Form.HUNG,
+            layer=Layer.HOST if frozen else Layer.RUNTIME,
+            phase=phase,
+            scope=Scope.RANK if len(named) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.COLLECT_MORE,
+        steps=_steps(named, frozen=bool(frozen)),
+        collect=(STACKS, KERNEL, *_lacking(reading)),
+        rivals=(_network_rival(named),),
+    )
+
+
+def _held_up(reading: Reading, wait: Wait | None, named: Sequence[GlobalRank], frozen: Sequence[GlobalRank]) -> str:
+    """What the named did not do, and who waits for it."""
+    if wait is None:
+        return "stopped completing work"
+    behind = len(reading.waits.waiters - set(wait.waiters))
+    them = "it" if len(named) == 1 else "them"
+    more = (
+        f"; {behind} more rank{'s' if behind > 1 else ''} wait{'s' if behind == 1 else ''} behind {them}"
+        if behind
+        else ""
+    )
+    hold = "holds" if len(named) == 1 else "hold"
+    verb = "never issued the other half of" if wait.why is Why.UNPAIRED else "never issued"
+    if frozen:
+        verb = f"stopped completing work and {hold} up"
+    waiting = f"{some_ranks(wait.waiters)} wait{'s' if len(wait.waiters) == 1 else ''}"
+    return f"{verb} {_where(wait)}, in which {waiting}{more}"
+
+
+def _halted(reading: Reading, frozen: Sequence[GlobalRank], who: Strength) -> tuple[Category, Strength, Phase, str]:
+    """Reason, its strength, phase and what is known of ranks whose completions stopped."""
+    peers = sorted({reading.waits.frozen[r][1] for r in frozen})
+    them = "it" if len(frozen) == 1 else "them"
+    text = (
+        f"{some_ranks(peers).capitalize()} completed later collectives together with {them}: the device, or what watches "
+        "it in the process, stopped."
+    )
+    return Category.GPU_CUDA, Strength.POSSIBLE.at_most(who), Phase.UNKNOWN, text
+
+
+def _where(wait: Wait) -> str:
+    return call_text(wait.waiting[0], wait.team) if wait.waiting else f"collective {wait.seq} of {wait.team.title}"
+
+
+def _stalled(
+    reading: Reading, wait: Wait, named: Sequence[GlobalRank], who: Strength
+) -> tuple[Category, Strength, Phase, str]:
+    """Reason, its strength, phase and what is known of ranks that did not issue a collective."""
+    recorded = reading.recorded
+    last = last_spot(recorded.dumps[named[0]])
+    place = place_text(last)
+    at = (
+        f" {some_ranks(named[:1]).capitalize()}'s last recorded call was {last.call.op} at {place}."
+        if last and place
+        else ""
+    )
+    if wait.team.states and not set(named) <= recorded.idle:
+        text = "Their dumps hold unfinished work of their own, and nothing in the dumps says why it does not end." + at
+        return Category.UNKNOWN, Strength.UNKNOWN, phase_of(last), _one(text, named)
+    first = wait.seq <= 1 or wait.why is Why.UNPAIRED
+    sure = Strength.POSSIBLE if first else Strength.SUPPORTED
+    text = (
+        "Their dumps show nothing unfinished: they were busy or stuck on the CPU side."
+        if wait.team.states
+        else "They left dumps, so their processes lived: they were busy or stuck on the CPU side."
+    )
+    phase = phase_of(last)
+    return Category.DATA_LOADING_STALL, sure.at_most(who), phase, _one(text, named) + at
+
+
+def _one(text: str, ranks: Sequence[GlobalRank]) -> str:
+    """A sentence about several ranks, said of one where it is one."""
+    if len(ranks) > 1:
+        return text
+    for many, single in (
+        ("Their dumps show", "Its dump shows"),
+        ("Their dumps hold", "Its dump holds"),
+        ("of their own", "of its own"),
+        ("They left dumps, so their processes", "It left a dump, so its process"),
+        ("they were", "it was"),
+    ):
+        text = text.replace(many, single)
+    return text
+
+
+def _standing(reading: Reading, wait: Wait | None, named: Sequence[GlobalRank]) -> tuple[Event, ...]:
+    """Entries that show where the named stood, then those of ranks that wait for them."""
+    events: list[Event] = []
+    for rank in named[:4]:
+        if rank in reading.waits.frozen:
+            events.append(entry_event(reading.waits.frozen[rank][0]))
+        elif wait is not None and rank in wait.team.lanes:
+            events.append(standing_event(wait.team.lanes[rank], wait.team))
+        elif (last := last_spot(reading.recorded.dumps[rank])) is not None:
+            events.append(entry_event(last))
+    return once((*events, *(entry_event(s) for s in (() if wait is None else wait.waiting[:3]))))
+
+
+def _accounted(reading: Reading) -> str:
+    recorded = reading.recorded
+    total = f"{len(recorded.expected)}" if recorded.told else f"at least {len(recorded.expected)}"
+    text = f"{len(recorded.dumps)} of {total} ranks left a dump"
+    if recorded.missing:
+        text += f"; none is here of {some_ranks(recorded.missing)}"
+    return text + "."
+
+
+def _lacking(reading: Reading) -> tuple[str, ...]:
+    missing = reading.recorded.missing
+    return (f"the flight-recorder dump of {some_ranks(missing)}, or what became of it",) if missing else ()
+
+
+def _steps(named: Sequence[GlobalRank], *, frozen: bool) -> tuple[str, ...]:
+    who = some_ranks(named)
+    if frozen:
+        return (
+            f"Read the kernel logs of the hosts of {who} for Xid and ECC errors, and check the GPUs before they are used again.",
+            "Take native stacks (py-spy dump --native) of those processes the next time, before the job is ended.",
+        )
+    return (
+        f"Look at what {who} did while the others waited: its data, its storage mounts, locks, code that only it runs.",
+        "Take stacks (py-spy dump) of those processes the next time, before the job is ended.",
+    )
+
+
+def _network_rival(named: Sequence[GlobalRank]) -> Rival:
+    return Rival(
+        category=Category.NETWORK,
+        strength=Strength.UNKNOWN,
+        supports=("collectives did not end",),
+        against=(f"the others wait for {some_ranks(named)}, whatever the network does",),
+        settled_by=("a transport error in the log of one of the ranks",),
+    )
+
+
+def _most_outside(reading: Reading, wait: Wait, outside: Sequence[GlobalRank]) -> Answer:
+    """Most ranks never issued what the few wait in: code that only some ranks run; nobody is named."""
+    return _open(
+        reading,
+        f"{some_ranks(wait.waiters).capitalize()} wait in {_where(wait)}, which "
+        f"{len(outside)} of {_total(reading)} ranks never issued: a collective in code that only some ranks run, "
+        f"uneven numbers of batches, or a fault common to many ranks. {_accounted(reading)}",
+        category=Category.COLLECTIVE_MISMATCH if not reading.recorded.missing else Category.UNKNOWN,
+        proof=_standing(reading, wait, outside),
+        steps=("Look for a collective that only some ranks call: a branch on the rank, or uneven numbers of batches.",),
+    )
+
+
+def _unseen(scene: Scene, reading: Reading) -> Answer:
+    """All that left a dump wait for ranks that left none."""
+    unseen, total = reading.waits.unseen, _total(reading)
+    wait = _main_wait(reading, unseen)
+    few = _few(len(unseen), total) and len(unseen) <= MOST_NAMED
+    hosts = tuple(sorted(set(hosts_of(scene, unseen).values()))) if few else ()
+    named = Named(ranks=unseen, hosts=hosts, strength=Strength.POSSIBLE) if few else Named()
+    where = "a collective" if wait is None else _where(wait)
+    return _open(
+        reading,
+        f"No dump is here of {some_ranks(unseen)}, for which {some_ranks(sorted(reading.waits.waiters))} wait in {where}: "
+        f"dead, too stuck to write one, or its file was not collected. {_accounted(reading)}",
+        culprits=named,
+        proof=once(entry_event(s) for s in (() if wait is None else wait.waiting[:4])),
+        steps=(f"Find out what became of {some_ranks(unseen)}: its log, its exit, its host.",),
+        scope=Scope.RANK if len(unseen) == 1 else Scope.GROUP,
+    )
+
+
+def _circle(reading: Reading) -> Answer:
+    """Ranks wait for each other in a circle: each issued another group's collective, or another peer's message, first."""
+    ranks = reading.waits.circle
+    inside = [w for w in reading.waits.waits if set(w.waiters) & set(ranks) and set(w.blockers) & set(ranks)]
+    places = list(dict.fromkeys(call_text(w.waiting[0], w.team) for w in inside if w.waiting))[:3]
+    return _open(
+        reading,
+        f"{some_ranks(ranks).capitalize()} wait for each other in a circle: {'; '.join(places)}. Works were issued in "
+        f"different orders on different ranks, so nobody's can end. {_accounted(reading)}",
+        category=Category.UNKNOWN if set(ranks) & reading.recorded.overrun else Category.COLLECTIVE_MISMATCH,
+        proof=once(entry_event(w.waiting[0]) for w in inside[:4] if w.waiting),
+        steps=("Issue the works of all process groups in the same order on all ranks.",),
+    )
+
+
+def _mismatch(scene: Scene, reading: Reading, found: Mismatch) -> Answer:
+    """Ranks issued different calls at one number of one group."""
+    odd = found.odd
+    ranks = tuple(sorted(s.dump.rank for s in odd if s.dump.rank is not None))
+    hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
+    sides = "; ".join(
+        f"{what} by {some_ranks(sorted(s.dump.rank for s in spots if s.dump.rank is not None))}"
+        for what, spots in found.sides[:4]
+    )
+    who = Strength.SUPPORTED if odd else Strength.UNKNOWN
+    if len(ranks) > 1 and found.kind is not Kind.OP:
+        who = who.at_most(Strength.POSSIBLE)
+    blame = f" The odd one out is {who_text(ranks, hosts).removeprefix(' on ')}, by majority." if odd else ""
+    if not odd:
+        blame = " No side is the clear majority, so nobody is named."
+    how = {
+        Shift.SKIPPED: " It left out a collective that the others issued.",
+        Shift.EXTRA: " It issued a collective that the others did not.",
+        Shift.SWAPPED: " It issued two collectives in the other order.",
+    }
+    shown = odd or found.sides[0][1]
+    proof = once(entry_event(s) for s in (*shown[:2], *(spots[0] for _, spots in found.sides[:3])))
+    place = place_text(shown[0])
+    named = Named(ranks=ranks, hosts=hosts, strength=who)
+    exchange = found.kind is Kind.TOTAL
+    return Answer(
+        question="flight_recorder",
+        failed=True,
+        category=Category.COLLECTIVE_MISMATCH,
+        strength=Strength.POSSIBLE if exchange else Strength.SUPPORTED,
+        summary=f"Ranks issued different collectives at number {found.seq} of {found.team.title}: {sides}.{blame}"
+        f"{how[found.shift] if found.shift is not None and odd else ''}"
+        f"{f' It was called at {place}.' if place and odd else ''} {_accounted(reading)}",
+        trigger=proof[0],
+        proof=proof,
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.COMMUNICATION,
+            form=Form.HUNG,
+            layer=Layer.COLLECTIVE,
+            phase=phase_of(shown[0]),
+            scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            "Look for a collective under a condition that is not the same on all ranks: a branch on the rank, uneven batches.",
+            "Run once with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names the two calls before they hang.",
+        ),
+        collect=(STACKS,),
+    )
+
+
+def _late(scene: Scene, reading: Reading, found: Late) -> Answer:
+    """One or few ranks entered a collective only when the others had waited their time."""
+    ranks = tuple(sorted(s.dump.rank for s in found.late if s.dump.rank is not None))
+    hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
+    strength = Strength.SUPPORTED if found.own_clock else Strength.POSSIBLE
+    named = Named(ranks=ranks, hosts=hosts, strength=strength)
+    place = place_text(found.late[0])
+    proof = once(entry_event(s) for s in (*found.late[:2], *found.others[:2]))
+    return Answer(
+        question="flight_recorder",
+        failed=True,
+        category=Category.DATA_LOADING_STALL,
+        strength=strength,
+        summary=f"{who_text(ranks, hosts).removeprefix(' on ').capitalize()} entered {call_text(found.late[0], found.team)} "
+        f"{duration(round(found.by_s * 1000))} later than the others, which had already waited their time"
+        f"{f' (at {place})' if place else ''}. {_accounted(reading)}",
+        trigger=proof[0],
+        proof=proof,
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.DATA,
+            form=Form.HUNG,
+            layer=Layer.RUNTIME,
+            phase=phase_of(found.late[0]),
+            scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=_steps(ranks, frozen=False),
+        collect=(STACKS,),
+        rivals=(_network_rival(ranks),),
+    )
+
+
+def _inside(scene: Scene, reading: Reading, place: Inside) -> Answer:
+    """Every member is in the same collective and nothing else is found: the collective itself is stuck."""
+    spots = place.spots
+    still = not_begun(place)
+    proof = once(entry_event(s) for s in spots[:4])
+    size = len(place.team.members)
+    whole = place.team.told or place.team.desc == "default_pg"
+    opening = place.seq <= 1
+    if still:
+        hosts = tuple(sorted(set(hosts_of(scene, still).values())))
+        text = (
+            f"All {size} members of {place.team.title} issued {spots[0].call.op} {place.seq}, and the devices of all but "
+            f"{some_ranks(still)} have begun it: what they ran before does not end. {_accounted(reading)}"
+        )
+        named = Named(ranks=still, hosts=hosts, strength=Strength.POSSIBLE)
+        return _open(reading, text, culprits=named, proof=proof, steps=_steps(still, frozen=True))
+    lost = reading.recorded.overrun & set(place.team.members)
+    known = whole and not reading.recorded.missing and not lost
+    text = (
+        f"All {size} members of {place.team.title} ({size} of {size}) are inside {call_text(spots[0], place.team)}, with the "
+        f"same sizes: no rank is missing, so the collective itself is stuck. No entry says where. {_accounted(reading)}"
+        if not lost
+        else f"The members of {place.team.title} are inside {call_text(spots[0], place.team)}, but older unfinished works of "
+        f"{some_ranks(sorted(lost))} may have been overwritten in the recorder. {_accounted(reading)}"
+    )
+    return _open(
+        reading,
+        text,
+        category=Category.NETWORK if known else Category.UNKNOWN,
+        proof=proof,
+        steps=(
+            "Read the kernel logs and fabric counters of all hosts for the minutes before the collective began.",
+            "Run nccl-tests on the same hosts; halve the set to find a bad link.",
+        ),
+        scope=Scope.ALL if size == _total(reading) else Scope.GROUP,
+        phase=Phase.START_UP if opening else Phase.UNKNOWN,
+    )
+
+
+def _open(
+    reading: Reading,
+    summary: str,
+    *,
+    category: Category = Category.UNKNOWN,
+    proof: tuple[Event, ...] = (),
+    culprits: Named | None = None,
+    steps: tuple[str, ...] = (),
+    scope: Scope = Scope.GROUP,
+    phase: Phase = Phase.UNKNOWN,
+) -> Answer:
+    """An answer that leaves the reason open, or merely possible."""
+    named = culprits if culprits is not None else Named()
+    return Answer(
+        question="flight_recorder",
+        failed=True,
+        category=category,
+        strength=Strength.UNKNOWN if category is Category.UNKNOWN else Strength.POSSIBLE,
+        summary=summary,
+        trigger=proof[0] if proof else None,
+        proof=proof,
+        culprits=named,
+        first_failed=named,
+        classes=Classes(domain=Domain.COMMUNICATION, form=Form.HUNG, layer=Layer.COLLECTIVE, phase=phase, scope=scope),
+        action=ActionKind.COLLECT_MORE,
+        steps=steps,
+        collect=(STACKS, KERNEL, *_lacking(reading)),
+    )

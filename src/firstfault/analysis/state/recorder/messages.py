@@ -1,0 +1,95 @@
+"""Unfinished sends and receives, each with what its other side had done: issued, not issued, or not to be told.
+
+Numbers of messages count alike on both sides only in groups of two; else the open ones of a pair are held against each
+other in their order. Judges nobody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.analysis.state.recorder.lanes import Recorded, Spot, Team
+from firstfault.model.evidence import GlobalRank
+from firstfault.model.recorder import GroupLog, Stage
+from firstfault.model.words import Word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OTHER = {"send": "recv", "recv": "send"}
+
+
+class Match(Word):
+    """What the other side of a message had done."""
+
+    OPEN = "open"
+    """It issued its half, which is unfinished too."""
+    NONE = "none"
+    """It never issued its half."""
+    UNKNOWN = "unknown"
+    """Its half may have ended, or is not visible."""
+
+
+class Half(Struct, frozen=True, kw_only=True):
+    """One unfinished send or receive."""
+
+    rank: GlobalRank
+    peer: GlobalRank
+    spot: Spot
+    match: Match
+    other: Spot | None = None
+    """The other half, where it is open."""
+
+
+def matches(team: Team, recorded: Recorded) -> Iterator[Half]:
+    """For each rank and peer the first unfinished message whose other half is not there, else the first of all."""
+    if not team.told:
+        return
+    opened: dict[tuple[GlobalRank, GlobalRank, str], list[Spot]] = {}
+    for rank in team.members:
+        log = recorded.messages(rank, team)
+        if log is None:
+            continue
+        for at in _open(log):
+            spot = Spot(recorded.dumps[rank], log, at)
+            if spot.call.peer is not None and spot.call.peer < len(team.members) and spot.call.op in OTHER:
+                opened.setdefault((rank, team.members[spot.call.peer], spot.call.op), []).append(spot)
+    for (rank, peer, op), spots in sorted(opened.items()):
+        others = opened.get((peer, rank, OTHER[op]), [])
+        if len(spots) <= len(others):
+            yield Half(rank=rank, peer=peer, spot=spots[0], match=Match.OPEN, other=others[0])
+        else:
+            lone = spots[len(others)]
+            known = peer in recorded.dumps and not _may_have_ended(team, recorded, lone, rank, peer)
+            yield Half(rank=rank, peer=peer, spot=lone, match=Match.NONE if known else Match.UNKNOWN)
+
+
+def _may_have_ended(team: Team, recorded: Recorded, lone: Spot, rank: GlobalRank, peer: GlobalRank) -> bool:
+    """Whether the other half of an open message may have been issued and have ended."""
+    log = recorded.messages(peer, team)
+    if len(team.members) == 2:
+        return log is not None and log.seq[-1] >= lone.log.seq[lone.at]
+    if log is None:
+        return False
+    dump = recorded.dumps[peer]
+    wanted = OTHER[lone.call.op]
+    for at in range(len(log.seq) - 1, -1, -1):
+        call = dump.calls[log.call[at]]
+        if log.stage[at] == Stage.COMPLETED and call.op == wanted and team.members[call.peer or 0] == rank:
+            # The last one that ended: issued after the open one, it may well be its other half.
+            return log.created[at] >= lone.created
+    return False
+
+
+def _open(log: GroupLog) -> Iterator[int]:
+    """Indexes of unfinished sends and receives; parts of a batch are as finished as the entry that closes it."""
+    at = log.stage.find(Stage.UNFINISHED)
+    while at >= 0:
+        closed = at
+        while closed + 1 < len(log.seq) and log.seq[closed + 1] == log.seq[at]:
+            closed += 1
+        if log.stage[closed] != Stage.COMPLETED:
+            yield from range(at, closed + 1)
+        at = log.stage.find(Stage.UNFINISHED, closed + 1)

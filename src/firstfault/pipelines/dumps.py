@@ -1,0 +1,161 @@
+"""Reads the flight-recorder dumps of an input, and reads cited entries again from their bytes; infers nothing.
+
+Dumps come from strangers: they are read in copies of this process where that is possible, else after a look at every
+operation (see `firstfault.readers.unpickle`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from firstfault.analysis.recorder_words import ENTRY, STATUS
+from firstfault.analysis.verify import cited
+from firstfault.model.evidence import Coverage, Span
+from firstfault.model.words import CoverageState, SourceKind
+from firstfault.pipelines.apart import apart, possible
+from firstfault.readers.entries import counters_text, entry_place, entry_text
+from firstfault.readers.flight_recorder import UnreadableDumpError, read_dump
+from firstfault.scan.executors import processors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from firstfault.analysis.conclude import Conclusion
+    from firstfault.analysis.verify import Cited
+    from firstfault.model.evidence import Event, Source, SourceId
+    from firstfault.model.recorder import RankDump
+    from firstfault.readers.store import Store
+
+LARGEST = 512 << 20
+"""Bytes of a dump; a larger file is none."""
+HARMFUL = "not read: loading it took too much time or memory, as a file does that was made to harm"
+
+
+class ReadDumps(NamedTuple):
+    """Dumps, and what became of each file that should be one."""
+
+    dumps: tuple[RankDump, ...]
+    coverage: dict[str, Coverage]
+    """By shown path."""
+
+
+def read_dumps(store: Store, sources: Iterable[Source], *, inline: bool = False) -> ReadDumps:
+    """All flight-recorder dumps of an input.
+
+    Args:
+        store: the bytes.
+        sources: all sources; others than dumps are passed over.
+        inline: keep to one copy at a time.
+    """
+    files = [s for s in sources if s.kind is SourceKind.FLIGHT_RECORDER]
+
+    def piece(number: int) -> RankDump | str:
+        return _read(store, files[number], fast=apart_is_possible)
+
+    apart_is_possible = possible()
+    found = _all(piece, len(files), 1 if inline else processors(), copies=apart_is_possible)
+    dumps: list[RankDump] = []
+    coverage = {}
+    for source, read in zip(files, found, strict=True):
+        if isinstance(read, str) or read is None:
+            reason = f"not read: {read}" if isinstance(read, str) else HARMFUL
+            coverage[source.path] = Coverage(file=source.path, state=CoverageState.DAMAGED, reason=reason)
+            continue
+        dumps.append(read)
+        coverage[source.path] = Coverage(
+            file=source.path, state=CoverageState.READ, reason="; ".join(read.notes), bytes=store.size(source.id)
+        )
+    return ReadDumps(tuple(dumps), coverage)
+
+
+def _all(
+    piece: Callable[[int], RankDump | str], number: int, workers: int, *, copies: bool
+) -> list[RankDump | str | None]:
+    if not copies:
+        return [piece(n) for n in range(number)]
+    return apart(piece, number, workers)
+
+
+def _read(store: Store, source: Source, *, fast: bool) -> RankDump | str:
+    """One dump, or why it cannot be read."""
+    if store.size(source.id) > LARGEST:
+        return f"larger than {LARGEST >> 20} MiB"
+    try:
+        return read_dump(store.read(source.id, 0, LARGEST), source.id, source.path, fast=fast)
+    except (UnreadableDumpError, OSError) as error:
+        return str(error)
+
+
+class _Again(NamedTuple):
+    """What stands in a file now: the place of each cited entry, with its text."""
+
+    texts: dict[str, tuple[Span, str]]
+
+
+def cited_again(conclusion: Conclusion, store: Store, sources: Sequence[Source]) -> tuple[Conclusion, frozenset[Cited]]:
+    """Reads the dumps that a conclusion cites again, and puts the place of each cited entry into its event.
+
+    Returns:
+        The conclusion with places, and what is cited and still there.
+    """
+    answer = conclusion.answer
+    links = [e for link in answer.chain for e in link.events]
+    shown = [e for e in (answer.trigger, *answer.proof, *links) if e is not None and e.signature in {ENTRY, STATUS}]
+    if not shown:
+        return conclusion, frozenset()
+    files = sorted({e.span.source for e in shown})
+    wanted = {s: {_key(e) for e in shown if e.span.source == s} for s in files}
+
+    def piece(number: int) -> _Again:
+        return _texts(store, sources[files[number]], wanted[files[number]], fast=copies)
+
+    copies = possible()
+    read = apart(piece, len(files), 1) if copies else [piece(n) for n in range(len(files))]
+    now = {source: again.texts for source, again in zip(files, read, strict=True) if again is not None}
+    same: set[Cited] = set()
+
+    def place(event: Event) -> Event:
+        if event.signature not in {ENTRY, STATUS}:
+            return event
+        span, text = now.get(event.span.source, {}).get(_key(event), (event.span, ""))
+        placed = replace(event, span=span)
+        if text == event.text:
+            same.add(cited(placed))
+        return placed
+
+    chain = tuple(replace(k, events=tuple(map(place, k.events))) for k in answer.chain)
+    answer = replace(
+        answer,
+        trigger=None if answer.trigger is None else place(answer.trigger),
+        proof=tuple(map(place, answer.proof)),
+        chain=chain,
+    )
+    return replace(conclusion, answer=answer), frozenset(same)
+
+
+def _key(event: Event) -> str:
+    return f"entry {event.fields['entry']}" if event.signature == ENTRY else f"group {event.fields['group']}"
+
+
+def _texts(store: Store, source: Source, wanted: set[str], *, fast: bool) -> _Again:
+    read = _read(store, source, fast=fast)
+    if isinstance(read, str):
+        return _Again({})
+    raw = store.read(source.id, 0, LARGEST)
+    found: dict[str, tuple[Span, str]] = {}
+    for log in read.logs:
+        for at, entry in enumerate(log.entry):
+            if f"entry {entry}" in wanted:
+                found[f"entry {entry}"] = (_span(raw, source.id, read, entry), entry_text(read, log, at))
+    for name in wanted:
+        if name.startswith("group "):
+            found[name] = (_span(raw, source.id, read, None), counters_text(read, name.removeprefix("group ")))
+    return _Again(found)
+
+
+def _span(raw: bytes, source: SourceId, dump: RankDump, entry: int | None) -> Span:
+    offset, length = entry_place(raw, dump, entry)
+    start = raw.rfind(b"\n", 0, offset) + 1
+    return Span(source, offset, length, raw.count(b"\n", 0, offset) + 1, offset - start + 1)

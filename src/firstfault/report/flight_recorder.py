@@ -1,0 +1,129 @@
+"""The view of flight-recorder dumps as text and JSON: a row for each process group that is stuck, and what differs.
+
+Must not infer anything; what came from a dump is made neutral.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from firstfault.report.json import neutral_json
+from firstfault.report.neutral import neutral, shorten
+from firstfault.report.phrases import runs
+from firstfault.report.text import columns, wrap
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.model.flight_recorder import GroupRow, RecorderView
+    from firstfault.redact import RedactedView
+
+HEAD = ("group", "ranks", "issued", "stuck at", "in it", "waits for")
+WIDEST = (40, 5, 15, 28, 14, 18)
+NARROWEST = 12
+"""Columns of the name of a group, at least."""
+ORDER = ("absent", "frozen", "unseen", "unpaired", "busy")
+GROUPS = 40
+"""Rows shown at most."""
+UNREAD = 8
+
+
+def render_recorder_json(safe: RedactedView[RecorderView]) -> str:
+    """The view as JSON of the schema `firstfault.flight_recorder/1`, ending in a newline."""
+    return neutral_json(msgspec.json.encode(safe.content, order="deterministic")) + "\n"
+
+
+def render_recorder(safe: RedactedView[RecorderView], *, width: int = 100) -> str:
+    """The view as text: verdict, table of groups, first difference, missing dumps, entries that show it."""
+    view = safe.content
+    verdict = view.verdict
+    head = {True: "FAILED", False: "NO FAILURE", None: "NOT DECIDABLE"}[verdict.failed]
+    lines = wrap(f"{head}  {str(verdict.category).replace('_', ' ')} ({verdict.strength})", width)
+    lines += wrap(neutral(verdict.summary), width)
+    if verdict.culprits.ranks:
+        lines += wrap(f"Culprit: rank {runs(verdict.culprits.ranks)} ({verdict.culprits.strength})", width)
+    lines += ["", *_table(view.groups, width)]
+    lines += _difference(view, width)
+    lines += _entries(view, width)
+    lines += ["", *_foot(view, width)]
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _table(groups: Sequence[GroupRow], width: int) -> list[str]:
+    shown = [g for g in groups if g.stuck is not None or g.behind or g.without_dump]
+    quiet = len(groups) - len(shown)
+    shown.sort(key=_order)
+    rows = [_row(g) for g in shown[:GROUPS]]
+    lines = []
+    if rows:
+        sizes = [min(most, max(columns(row[i]) for row in (HEAD, *rows))) for i, most in enumerate(WIDEST)]
+        sizes[0] = max(NARROWEST, min(sizes[0], width - sum(sizes[1:]) - 2 * (len(sizes) - 1)))
+        for row in (HEAD, *rows):
+            cells = [shorten(c, s) + " " * (s - columns(shorten(c, s))) for c, s in zip(row, sizes, strict=True)]
+            line = "  ".join(cells).rstrip()
+            lines += [line] if columns(line) <= width else wrap(line, width)
+    rest = []
+    if len(shown) > GROUPS:
+        rest.append(f"{len(shown) - GROUPS} more stuck groups")
+    if quiet:
+        rest.append(f"{quiet} group{'s' if quiet > 1 else ''} with nothing unfinished")
+    if rest:
+        lines.append(f"… and {', '.join(rest)}")
+    return lines or ["no process group is in the dumps"]
+
+
+def _order(group: GroupRow) -> tuple[int, bool]:
+    """Groups in which somebody is waited for come first."""
+    why = None if group.stuck is None else group.stuck.why
+    return (ORDER.index(why) if why in ORDER else len(ORDER), group.stuck is None)
+
+
+def _row(group: GroupRow) -> tuple[str, ...]:
+    name = group.name if not group.description else f"{group.name} {group.description}"
+    issued = "?" if group.issued_least is None else str(group.issued_least)
+    if group.issued_most != group.issued_least:
+        issued += f"-{group.issued_most}"
+    stuck = group.stuck
+    if stuck is None:
+        return neutral(name), str(len(group.members)), issued, "", "", ""
+    awaited = f"{runs(stuck.awaited, most=4)} ({stuck.why})" if stuck.awaited else "nobody"
+    inside = runs(stuck.waiting, most=3)
+    return neutral(name), str(len(group.members)), issued, neutral(f"{stuck.op} {stuck.number}"), inside, awaited
+
+
+def _difference(view: RecorderView, width: int) -> list[str]:
+    found = view.difference
+    if found is None:
+        return []
+    lines = ["", *wrap(neutral(f"First difference: number {found.number} of {found.group}, in {found.kind}"), width)]
+    for side in found.sides:
+        odd = " (odd)" if set(side.ranks) <= set(found.odd) else ""
+        place = f", at {side.place}" if side.place else ""
+        lines += [
+            "  " + line for line in wrap(neutral(f"{side.what} by rank {runs(side.ranks)}{odd}{place}"), width - 2)
+        ]
+    return lines
+
+
+def _entries(view: RecorderView, width: int) -> list[str]:
+    if not view.key_entries:
+        return []
+    lines = ["", "Entries"]
+    for entry in view.key_entries:
+        text = neutral(f"{entry.file}: {entry.text}")
+        lines += ["  " + line for line in wrap(shorten(text, 3 * width), width - 2)]
+    return lines
+
+
+def _foot(view: RecorderView, width: int) -> list[str]:
+    total = len(view.expected) if view.told else f"at least {len(view.expected)}"
+    parts = [f"{len(view.dumps)} of {total} ranks left a dump"]
+    if view.missing:
+        parts.append(f"no dump of rank {runs(view.missing)}")
+    odd = [c for c in view.coverage if c.reason and c.reason != "no flight-recorder dump"]
+    parts += [f"{c.file}: {c.reason}" for c in odd[:UNREAD]]
+    if len(odd) > UNREAD:
+        parts.append(f"and {len(odd) - UNREAD} more files with remarks")
+    return wrap(neutral("; ".join(parts)), width)
