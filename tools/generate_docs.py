@@ -13,6 +13,7 @@ import json
 import os
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +22,28 @@ import click
 from firstfault.cli.main import COMMANDS, load, run
 from firstfault.i18n.glossary import WORDS
 from firstfault.report.markdown import code, escape
-from firstfault.report.schema import generate
+from firstfault.report.schema import DOCUMENTS, file_of, generate
 from firstfault.signatures.library import load_library
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE = "<!-- Made by tools/generate_docs.py; edit the code, then run `make docs`. -->\n"
-DEMO = re.compile(r"(<!-- demo -->\n```text\n).*?(```\n<!-- /demo -->)", re.DOTALL)
-SHOWN = ("README.md", "README.zh-CN.md", "docs/tutorial.md")
-"""Pages that show the output of the demo between `<!-- demo -->` marks."""
+DEMO = re.compile(r"(<!-- demo(?P<words>(?: [^ >]+)*) -->\n```text\n).*?(```\n<!-- /demo -->)", re.DOTALL)
+SHOWN = (
+    "README.md",
+    "README.zh-CN.md",
+    "docs/tutorial.md",
+    "docs/how-to/see-every-rank.md",
+    "docs/how-to/follow-the-order.md",
+)
+"""Pages that show the output of the bundled incident between `<!-- demo -->` marks; the mark may hold a command and options."""
+VIEWS = """`firstfault schema` prints the schema from which this page is made; `firstfault schema ranks` and `firstfault schema
+timeline` print those of [RankTable](#ranktable) and [Timeline](#timeline), which the commands of these names print."""
 
 
 def pages() -> dict[str, str]:
     """Every made file, by path below the root, with its text."""
     made = {
-        "src/firstfault/report/diagnosis.schema.json": generate(),
+        **{f"src/firstfault/report/{file_of(name)}": generate(name) for name in DOCUMENTS},
         "docs/reference/commands.md": commands(),
         "docs/reference/json.md": json_fields(),
         "docs/reference/signatures.md": signatures(),
@@ -42,15 +51,15 @@ def pages() -> dict[str, str]:
         "docs/glossary.md": glossary(),
     }
     if importlib.util.find_spec("firstfault.pipelines.diagnose") is not None:
-        output = demo()
         for name in SHOWN:
             text = (ROOT / name).read_text(encoding="utf-8")
-            made[name] = DEMO.sub(lambda m: m[1] + output + m[2], text)
+            made[name] = DEMO.sub(lambda m: m[1] + demo(tuple(m["words"].split())) + m[3], text)
     return made
 
 
-def demo() -> str:
-    """What `make demo` prints, 100 columns wide."""
+@cache
+def demo(words: tuple[str, ...] = ()) -> str:
+    """What `make demo` prints, 100 columns wide, or what another command says of the same incident."""
     held = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "100"
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
@@ -58,7 +67,7 @@ def demo() -> str:
     try:
         os.chdir(ROOT)
         with contextlib.redirect_stdout(out):
-            run(["--exit-zero", "examples/incident/logs"])
+            run([*words, "--exit-zero", "examples/incident/logs"])
             out.flush()
     finally:
         os.chdir(here)
@@ -107,14 +116,16 @@ def _prose(text: str) -> str:
 
 def json_fields() -> str:
     """The reference of the JSON form."""
-    held: dict[str, Any] = json.loads(generate())
+    held: dict[str, dict[str, Any]] = {name: json.loads(generate(name)) for name in DOCUMENTS}
     parts = [
         MADE,
         "# JSON",
-        escape(held["description"]),
-        "`firstfault schema` prints the schema from which this page is made.",
+        escape(held["diagnosis"]["description"]),
+        VIEWS,
     ]
-    definitions = held["$defs"]
+    definitions: dict[str, Any] = {}
+    for schema in held.values():
+        definitions.update({name: part for name, part in schema["$defs"].items() if name not in definitions})
     ordered = ["Diagnosis", "Verdict", *(n for n in definitions if n not in {"Diagnosis", "Verdict"})]
     for name in ordered:
         part = definitions[name]

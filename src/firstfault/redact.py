@@ -1,4 +1,4 @@
-"""The one door through which anything leaves: takes secrets (and, to share, identities) out of a diagnosis.
+"""The one door through which anything leaves: takes secrets (and, to share, identities) out of a diagnosis or a view.
 
 It gives a type of its own, which every renderer demands, so that forgetting it is a type error. It decides nothing
 about the fault and must not be asked to.
@@ -11,43 +11,45 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
 import msgspec
 
+from firstfault.model.diagnosis import Action, Fact, Published
 from firstfault.model.lazy import lazy
 from firstfault.privacy.secrets import SecretFilter
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterable
-
-    from firstfault.model.diagnosis import Diagnosis
+    from collections.abc import Callable, Iterator
 
 Level = Literal["none", "secrets", "identities"]
 """What is taken out: nothing (`--raw`), secrets (always else), secrets and identities (`--share`)."""
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
+P = TypeVar("P", bound=Published)
+P_co = TypeVar("P_co", bound=Published, covariant=True)
 _DOOR = object()
 _SURROGATE = lazy("[\ud800-\udfff]")
+_HOST_FIELDS = frozenset({"host", "hosts", "exclude_hosts", "storage_nodes"})
 _HOST_FACTS = ("master_addr", "host", "submit_host", "batch_host")
 
 
-class Redacted:
-    """A diagnosis that went through `redact`; the only thing that a renderer takes."""
+class Redacted(Generic[P_co]):
+    """What went through `redact`; the only thing that a renderer takes."""
 
-    __slots__ = ("diagnosis", "removed")
+    __slots__ = ("content", "removed")
 
-    def __init__(self, diagnosis: Diagnosis, removed: dict[str, int], door: object) -> None:
+    def __init__(self, content: P_co, removed: dict[str, int], door: object) -> None:
         if door is not _DOOR:
             raise TypeError("only firstfault.redact.redact makes a Redacted")
-        self.diagnosis = diagnosis
+        self.content = content
         self.removed = removed
         """Kind of secret or identity -> how many were taken out."""
 
 
-def redact(diagnosis: Diagnosis, level: Level, *, key: bytes | None = None) -> Redacted:
+def redact(content: P, level: Level, *, key: bytes | None = None) -> Redacted[P]:
     """Takes out what must not leave.
 
     Args:
-        diagnosis: what was found.
+        content: a diagnosis, or a view of the evidence.
         level: `none` keeps all, `secrets` takes secrets out, `identities` also turns hosts, users, paths, addresses,
             buckets and e-mails into pseudonyms.
         key: makes pseudonyms the same across reports of one owner; without it they are numbered within this one.
@@ -55,7 +57,7 @@ def redact(diagnosis: Diagnosis, level: Level, *, key: bytes | None = None) -> R
     Returns:
         A copy in which every string is free of lone surrogates and, by level, of secrets and identities.
     """
-    whole = walk(diagnosis, _printable)
+    whole = walk(content, _printable)
     removed: dict[str, int] = {}
     if level != "none":
         secrets = SecretFilter()
@@ -68,16 +70,22 @@ def redact(diagnosis: Diagnosis, level: Level, *, key: bytes | None = None) -> R
         people = Identities(key=key)
         people.learn_hosts(_hosts(whole))
         _each(whole, people.learn)
-        whole = _pseudonymous_hostlist(walk(whole, people.clean))
+        whole = _pseudonymous_hostlists(walk(whole, people.clean))
         removed.update(people.removed)
     return Redacted(msgspec.structs.replace(whole, redaction=level), removed, _DOOR)
 
 
-def _pseudonymous_hostlist(diagnosis: Diagnosis) -> Diagnosis:
-    """A bracketed host list would tell the names that its pseudonyms hide; it is written out instead."""
-    action = diagnosis.verdict.action
-    action = msgspec.structs.replace(action, exclude_hostlist=",".join(action.exclude_hosts))
-    return msgspec.structs.replace(diagnosis, verdict=msgspec.structs.replace(diagnosis.verdict, action=action))
+def _pseudonymous_hostlists(value: T) -> T:
+    """A bracketed host list would tell the names that its pseudonyms hide; wherever one stands it is written out instead."""
+    return cast("T", _written_out(value))
+
+
+def _written_out(value: object) -> object:
+    if isinstance(value, Action):
+        return msgspec.structs.replace(value, exclude_hostlist=",".join(value.exclude_hosts))
+    if isinstance(value, msgspec.Struct):
+        return type(value)(**{f: _written_out(getattr(value, f)) for f in value.__struct_fields__})
+    return [_written_out(v) for v in value] if isinstance(value, list) else value
 
 
 def walk(value: T, change: Callable[[str], str]) -> T:
@@ -110,11 +118,16 @@ def _walk_map(value: dict[object, object], change: Callable[[str], str]) -> dict
 
 
 def _each(value: object, see: Callable[[str], None]) -> None:
+    """Shows every different string once, in the order in which they stand."""
+    texts: dict[str, None] = {}
+
     def look(text: str) -> str:
-        see(text)
+        texts[text] = None
         return text
 
     _walk(value, look)
+    for text in texts:
+        see(text)
 
 
 def _printable(text: str) -> str:
@@ -127,19 +140,23 @@ def _spell(match: re.Match[str]) -> str:
     return f"\\x{code - 0xDC00:02x}" if code >= 0xDC80 else f"\\u{code:04x}"
 
 
-def _hosts(diagnosis: Diagnosis) -> Iterable[str]:
-    verdict = diagnosis.verdict
-    yield from verdict.culprits.hosts
-    yield from verdict.culprits.storage_nodes
-    yield from verdict.first_failed.hosts
-    yield from verdict.action.exclude_hosts
-    for row in diagnosis.ranks.table:
-        if row.host is not None:
-            yield row.host
-    for name in _HOST_FACTS:
-        fact = diagnosis.job.get(name)
-        if fact is not None and isinstance(fact.value, str):
-            yield fact.value
+def _hosts(value: object) -> Iterator[str]:
+    """Names that stand where a host belongs, in the order of the document."""
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            held = getattr(value, name)
+            if name in _HOST_FIELDS:
+                yield from [held] if isinstance(held, str) else held or ()
+            else:
+                yield from _hosts(held)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _hosts(item)
+    elif isinstance(value, dict):
+        for name in _HOST_FACTS:
+            fact = value.get(name)
+            if isinstance(fact, Fact) and isinstance(fact.value, str):
+                yield fact.value
 
 
 class RedactedView(Generic[S]):

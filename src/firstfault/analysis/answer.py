@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from firstfault.model.diagnosis import Classes
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.findings import Link, Rival
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
+from firstfault.model.words import ActionKind, Category, Strength
+
+__all__ = ["Answer", "Classes", "Named"]
 
 
 class Named(Struct, frozen=True, kw_only=True):
@@ -22,16 +25,6 @@ class Named(Struct, frozen=True, kw_only=True):
     def anybody(self) -> bool:
         """Whether anybody is named."""
         return bool(self.ranks or self.hosts or self.devices or self.storage_nodes)
-
-
-class Classes(Struct, frozen=True, kw_only=True):
-    """The closed classes; None where the evidence does not say."""
-
-    domain: Domain | None = None
-    form: Form | None = None
-    layer: Layer | None = None
-    phase: Phase = Phase.UNKNOWN
-    scope: Scope | None = None
 
 
 class Answer(Struct, frozen=True, kw_only=True):

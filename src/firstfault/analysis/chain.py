@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.order import sort_key
+from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.suspects import nature_of
 from firstfault.analysis.wording import duration, ranks_text, who_text
 from firstfault.model.findings import Link
@@ -34,7 +34,7 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
             else nature_of(scene.case, answer.trigger).title
             + who_text(answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts)
         )
-        links.append(_link(what, "it is the earliest line that shows the root cause", [answer.trigger], used))
+        links.append(_link(what, _why_first(scene, answer.trigger), [answer.trigger], used))
     others = [e for s in scene.suspects for e in s.events[:1] if not _used(e, used)]
     for event in sorted(others, key=sort_key)[:4]:
         nature = nature_of(scene.case, event)
@@ -46,6 +46,18 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
         if found:
             links.append(_link(_describe(scene, title, found), why, found, used))
     return tuple(links)
+
+
+def _why_first(scene: Scene, trigger: Event) -> str:
+    """Why the chain begins where it does: by time or place where these tell, else by what explains what."""
+    others = [s.first for s in scene.suspects if not _same_place(s.first, trigger)]
+    if all(first(trigger, other) is True for other in others):
+        return "it is the earliest line that shows the root cause"
+    return "of the lines that may have come first it is the nearest to the root cause"
+
+
+def _same_place(a: Event, b: Event) -> bool:
+    return (a.span.source, a.span.line) == (b.span.source, b.span.line)
 
 
 def _used(event: Event, used: set[tuple[int, int]]) -> bool:

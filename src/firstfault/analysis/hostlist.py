@@ -13,14 +13,19 @@ if TYPE_CHECKING:
 _TAIL = lazy(r"^(.*?)(\d+)$")
 
 
+def short_host(host: str) -> str:
+    """A host's name without its domain; an address stays whole, since its parts are no names."""
+    return host if ":" in host or host.replace(".", "").isdecimal() else host.split(".", maxsplit=1)[0]
+
+
 def compress(hosts: Iterable[str]) -> str:
     """The shortest common form of some host names; names without a number stand alone."""
     plain: list[str] = []
     numbered: dict[tuple[str, int], list[int]] = {}
     for host in sorted(set(hosts)):
-        short = host.split(".")[0] if not host.replace(".", "").isdecimal() else host
+        short = short_host(host)
         found = _TAIL.match(short)
-        if found is None or "." in short:
+        if found is None or "." in short or ":" in short:
             plain.append(short)
         else:
             numbered.setdefault((found.group(1), len(found.group(2))), []).append(int(found.group(2)))

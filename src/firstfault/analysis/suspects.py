@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from firstfault.analysis.case import BARE_EXCEPTION, GENERIC_EXCEPTION, Case
 from firstfault.analysis.order import comparable, exact, first, sort_key
@@ -196,7 +197,10 @@ def _exception_nature(case: Case, event: Event) -> Nature:
         advice=("Read the innermost frame of your own code above this line.",),
         meaning="An exception that nobody caught ended the process.",
     )
-    return base if row is None else _refined(base, row)
+    if row is None:
+        return base
+    # The row of an exception is named after its class: said twice it says nothing.
+    return replace(_refined(base, row), title=base.title if row.name in kind else f"{base.title}: {row.name}")
 
 
 _NUMBER = lazy(r"0x[0-9a-fA-F]+|\d+")

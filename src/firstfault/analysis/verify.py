@@ -62,6 +62,8 @@ class Verifier:
         self._count = _newlines if count is None else count
         self._done: dict[tuple[int, int, int], tuple[bool, str]] = {}
         self._lines: dict[int, list[int]] = {}
+        self._near: dict[int, tuple[int, int]] = {}
+        """Per source the offset up to which newlines were counted last, and how many there were."""
         self._counted = 0
         self._read_again = read_again
         """Entries of dumps, which are no lines: the pipeline has read them again from their bytes."""
@@ -134,10 +136,31 @@ class Verifier:
         while len(counts) <= whole:
             at = (len(counts) - 1) * CHUNK
             counts.append(counts[-1] + self._count(self._reader.read(span.source, at, CHUNK)))
-        rest = (
-            self._reader.read(span.source, whole * CHUNK, span.offset - whole * CHUNK) if span.offset % CHUNK else b""
-        )
-        return counts[whole] + self._count(rest) + 1
+        # Citations in the order of their places are counted on from one another: one pass, however many there are.
+        start, before = self._near.get(int(span.source), (0, 0))
+        if not whole * CHUNK <= start <= span.offset:
+            start, before = whole * CHUNK, counts[whole]
+        rest = self._reader.read(span.source, start, span.offset - start) if span.offset > start else b""
+        before += self._count(rest)
+        self._near[int(span.source)] = (span.offset, before)
+        return before + 1
+
+    def column(self, source: SourceId, offset: int) -> int:
+        """1-based byte in its line of an offset; 1 where the line begins too far before it to be looked for.
+
+        Raises:
+            OSError: the source can no longer be read.
+        """
+        reach = 1 << 12
+        while True:
+            start = max(0, offset - reach)
+            before = self._reader.read(source, start, offset - start)
+            cut = before.rfind(b"\n")
+            if cut >= 0 or start == 0:
+                return len(before) - cut
+            if reach >= CHUNK:
+                return 1
+            reach *= 16
 
 
 class Decoder(Protocol):

@@ -40,7 +40,7 @@ def command(words: tuple[str, ...], form: str, site: tuple[Path, ...]) -> int:
     firstfault explain exit 137
     firstfault explain established
     """  # noqa: D301 - click reads the backspace
-    from firstfault.cli.diagnose import write
+    from firstfault.cli.evidence import write
     from firstfault.pipelines.errors import PipelineError
     from firstfault.pipelines.explain import explain
 

@@ -19,6 +19,9 @@ FOUND_NOTHING, FAILURE, WRONG_USE, UNDECIDED = 0, 1, 2, 3
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("firstfault.cli.diagnose", "Say what the first fault of a job was, on which rank and host."),
+    "ranks": ("firstfault.cli.ranks", "Show every rank at the end: host, part in a hang, counters, last step, line."),
+    "timeline": ("firstfault.cli.timeline", "Show the events of all sources in one order, clock by clock."),
+    "stacks": ("firstfault.cli.stacks", "Show where every rank stood when its stack was taken, in one tree."),
     "flight-recorder": (
         "firstfault.cli.flight_recorder",
         "Show where every process group stands by the flight-recorder dumps.",

@@ -1,4 +1,4 @@
-"""`firstfault schema`: prints the published JSON Schema.
+"""`firstfault schema`: prints a published JSON Schema.
 
 Prints the file that lies in the package; it generates nothing.
 """
@@ -9,10 +9,11 @@ import click
 
 
 @click.command(name="schema", short_help="Print the JSON Schema of `--format json`.")
-def command() -> int:
-    """Print the JSON Schema that every `--format json` report follows."""
-    from firstfault.cli.diagnose import write
+@click.argument("name", type=click.Choice(["diagnosis", "ranks", "timeline"]), default="diagnosis", metavar="[COMMAND]")
+def command(name: str) -> int:
+    """Print the JSON Schema that `--format json` of a COMMAND follows: diagnosis (the default), ranks or timeline."""
+    from firstfault.cli.evidence import write
     from firstfault.report.schema import published
 
-    write(published())
+    write(published(name))
     return 0

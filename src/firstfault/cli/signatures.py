@@ -42,7 +42,7 @@ def command() -> None:
 )
 def list_(site: tuple[Path, ...], form: str, text: str | None, **asked: str | None) -> int:
     """List the signatures: id, role, category and title."""
-    from firstfault.cli.diagnose import write
+    from firstfault.cli.evidence import write
     from firstfault.signatures.library import load_library
 
     _known(asked)
@@ -85,7 +85,7 @@ def check(folder: Path) -> int:
 
     Exits with 0 where all is well and 2 where a file is to be corrected.
     """
-    from firstfault.cli.diagnose import write
+    from firstfault.cli.evidence import write
     from firstfault.report.neutral import neutral
     from firstfault.signatures.check import check_folder
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from firstfault.pipelines.timeline import Instant
+
     ParamType = click.ParamType[Any]
 else:
     ParamType = click.ParamType
@@ -29,6 +31,73 @@ class AttemptValue(ParamType):
         if text.isdecimal() and int(text) >= 1:
             return int(text)
         return self.fail(f"{value!r} is not an attempt: give a number from 1, `last` or `all`.", param, ctx)
+
+
+class OneAttemptValue(ParamType):
+    """A number from 1, or `last`."""
+
+    name = "N|last"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        """The number, or the word in small letters."""
+        text = str(value).strip().lower()
+        if text == "last" or (text.isdecimal() and int(text) >= 1):
+            return text if text == "last" else int(text)
+        return self.fail(
+            f"{value!r} is not one attempt: a table shows one, so give its number from 1, or `last`.", param, ctx
+        )
+
+
+class RanksValue(ParamType):
+    """Global ranks and ranges of them."""
+
+    name = "LIST"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[tuple[int, int], ...]:
+        """Ranges with both ends included, in the order given."""
+        spans = []
+        for part in str(value).split(","):
+            found = re.fullmatch(r"\s*(\d{1,9})(?:\s*-\s*(\d{1,9}))?\s*", part)
+            low = -1 if found is None else int(found[1])
+            high = low if found is None or found[2] is None else int(found[2])
+            if found is None or high < low:
+                self.fail(f"{part.strip()!r} is no rank: give numbers and ranges such as `3` or `0-7,12`.", param, ctx)
+            spans.append((low, high))
+        return tuple(spans)
+
+
+class TimeValue(ParamType):
+    """A time of day, or a date and a time, with or without a zone."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Instant:
+        """Seconds since the epoch (naive time read as UTC), or of the day where there is no date."""
+        from datetime import datetime
+
+        from firstfault.pipelines.timeline import Instant
+
+        text = str(value).strip()
+        found = re.fullmatch(
+            r"(?:(\d{4}-\d\d-\d\d)(?:[T ]|$))?(?:(\d\d:\d\d)(?::(\d\d(?:\.\d{1,6})?))?)?(Z|[+-]\d\d:?\d\d)?", text
+        )
+        date, clock, rest, zone = (None, None, None, None) if found is None else found.groups()
+        if (date is None and clock is None) or (date is None and zone is not None):
+            self.fail(
+                f"{value!r} is no time: give `14:05`, `14:05:01` or `2026-03-02T14:05`, the last maybe with `+08:00`.",
+                param,
+                ctx,
+            )
+        seconds = float(rest or 0)
+        try:
+            moment = datetime.fromisoformat(f"{date or '1970-01-01'}T{clock or '00:00'}:00+00:00")
+        except ValueError:
+            self.fail(f"{value!r} is no time of any day.", param, ctx)
+        at = moment.timestamp() + seconds
+        shown = zone if zone is None or zone == "Z" else f"{zone[:3]}:{zone[-2:]}"
+        return Instant(at, date is not None, shown)
 
 
 class ExitCodeValue(ParamType):

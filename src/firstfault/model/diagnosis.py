@@ -24,6 +24,14 @@ from firstfault.model.words import (
 SCHEMA = "firstfault.diagnosis/1"
 
 
+class Published(Struct, frozen=True, kw_only=True):
+    """What every published document begins with."""
+
+    schema: str
+    redaction: Literal["none", "secrets", "identities"] = "none"
+    """What was taken out: nothing, secrets, or secrets and identities."""
+
+
 class Time(Struct, frozen=True, kw_only=True):
     """When, as ISO 8601 text; with offset where known."""
 
@@ -103,6 +111,14 @@ class Fact(Struct, frozen=True, kw_only=True):
     evidence: list[Evidence] = []
 
 
+class ChainLink(Struct, frozen=True, kw_only=True):
+    """One step from the first fault to the last exit."""
+
+    what: str
+    why: str
+    evidence: list[Evidence] = []
+
+
 class AttemptSummary(Struct, frozen=True, kw_only=True):
     """One start of the job."""
 
@@ -111,14 +127,24 @@ class AttemptSummary(Struct, frozen=True, kw_only=True):
     diagnosed: bool
     first_line: Evidence | None = None
     summary: str = ""
+    category: Category = Category.UNKNOWN
+    strength: Strength = Strength.UNKNOWN
+    verdict: Verdict | None = None
+    """Its own whole verdict, where every attempt was asked for."""
+    chain: list[ChainLink] = []
+    """Its own chain, where every attempt was asked for."""
 
 
-class ChainLink(Struct, frozen=True, kw_only=True):
-    """One step from the first fault to the last exit."""
+class Recurrence(Struct, frozen=True, kw_only=True):
+    """Attempts that failed in the same way."""
 
+    attempts: list[int]
     what: str
-    why: str
-    evidence: list[Evidence] = []
+    """The kind of fault, as its signature is titled."""
+    hosts: list[str] = []
+    """Hosts that are named in every one of them."""
+    ranks: list[int] = []
+    """Ranks that are named in every one of them."""
 
 
 class RivalSummary(Struct, frozen=True, kw_only=True):
@@ -213,11 +239,10 @@ class Count(Struct, frozen=True, kw_only=True):
     ranks: dict[str, int] = {}
 
 
-class Diagnosis(Struct, frozen=True, kw_only=True):
+class Diagnosis(Published, frozen=True, kw_only=True):
     """Everything that a renderer may say about one incident."""
 
     schema: str = SCHEMA
-    redaction: Literal["none", "secrets", "identities"] = "none"
     verdict: Verdict
     job: dict[str, Fact] = field(default_factory=dict)
     attempts: list[AttemptSummary] = field(default_factory=list)
@@ -235,3 +260,5 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
     collect_next: list[str] = field(default_factory=list)
     recommendations: dict[str, list[str]] = field(default_factory=dict)
     """Section (storage, client, training) -> steps."""
+    recurrence: list[Recurrence] = field(default_factory=list)
+    """Attempts that failed in the same way, each kind of fault once."""

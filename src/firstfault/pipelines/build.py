@@ -2,89 +2,79 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.hostlist import compress
+from msgspec.structs import replace
+
+from firstfault.analysis.chain import build_chain
+from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import exact, sort_key
+from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
+from firstfault.analysis.recurrence import recurrences
 from firstfault.analysis.suspects import nature_of
 from firstfault.model.diagnosis import (
-    Action,
     AttemptSummary,
     ChainLink,
-    Classes,
     Count,
     CoverageRow,
-    Culprits,
     Diagnosis,
     Evidence,
     Fact,
-    FirstFailed,
     NaiveReading,
     RankRow,
     Ranks,
+    Recurrence,
     RivalSummary,
-    Time,
     TimelineEntry,
-    Verdict,
-    Verification,
-    Withdrawn,
 )
 from firstfault.model.evidence import SourceId
 from firstfault.model.words import Mark, Role, Strength
+from firstfault.pipelines.cite import Citer
+from firstfault.pipelines.verdict import verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.conclude import Conclusion
+    from firstfault.analysis.rank_table import Entry
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.facts import JobFact
     from firstfault.analysis.verify import Verifier
-    from firstfault.model.evidence import Event, Failure, GlobalRank, When
+    from firstfault.model.evidence import Event
 
-WINDOW = 400
 TIMELINE = 60
 """Entries of the timeline at most; the middle is left out first."""
 TABLE = 64
 """Rows of the rank table at most; outliers first."""
+ROW_LINES = 3
+"""Lines cited for one row of it, without that of its last step."""
 
 
 class Builder:
-    """Builds one diagnosis; keeps count of what was re-read and withdrawn."""
+    """Builds one diagnosis."""
 
-    def __init__(self, conclusion: Conclusion, verifier: Verifier) -> None:
+    def __init__(self, conclusion: Conclusion, verifier: Verifier, *, every: bool = False) -> None:
+        """`every`: whether each attempt gets its own verdict and chain, not only the diagnosed one."""
         self.conclusion = conclusion
+        self.every = every
         self.scene: Scene = conclusion.scene
-        self.verifier = verifier
         self.paths = conclusion.scene.case.paths
-        self.withdrawn: dict[tuple[str, int], Withdrawn] = {}
-
-    def cite(self, event: Event) -> Evidence | None:
-        """Evidence for an event, re-read; None (and noted) where its line does not read back."""
-        file = self.paths.get(event.span.source, "?")
-        ok, why = self.verifier.check(event)
-        if not ok:
-            self.withdrawn[(file, event.span.line)] = Withdrawn(file=file, line=event.span.line, why=why)
-            return None
-        return Evidence(
-            file=file, line=event.span.line, column=event.span.column, text=window(event), time=time_of(event.when)
-        )
-
-    def cite_all(self, events: Iterable[Event]) -> list[Evidence]:
-        """Evidence for some events; those that do not read back are left out."""
-        return [e for e in map(self.cite, events) if e is not None]
+        self.cite = Citer(verifier, self.paths)
 
     def build(self) -> Diagnosis:
         """The whole diagnosis."""
         answer = self.conclusion.answer
-        verdict = self._verdict(answer)
-        chain = [ChainLink(what=link.what, why=link.why, evidence=self.cite_all(link.events)) for link in answer.chain]
+        verdict = verdict_of(answer, self.cite)
         return Diagnosis(
             verdict=verdict,
             job={name: self._fact(fact) for name, fact in self.scene.facts.items()},
             attempts=[self._attempt(scene, said) for scene, said in self.conclusion.attempts],
-            chain=[link for link in chain if link.evidence],
+            recurrence=[
+                Recurrence(attempts=list(r.attempts), what=r.what, hosts=list(r.hosts), ranks=[int(x) for x in r.ranks])
+                for r in recurrences(self.conclusion.attempts)
+            ],
+            chain=self._links(answer),
             rivals=[
                 RivalSummary(
                     category=r.category,
@@ -98,7 +88,7 @@ class Builder:
             naive=self._naive(),
             timeline=self._timeline(),
             counts=self._counts(),
-            key_lines=self.cite_all(_distinct(answer.proof)),
+            key_lines=self.cite.events(_distinct(answer.proof)),
             ranks=self._ranks(),
             coverage=[
                 CoverageRow(file=c.file, state=c.state, reason=c.reason, bytes=c.bytes)
@@ -108,82 +98,52 @@ class Builder:
             if verdict.strength is not Strength.ESTABLISHED
             else [],
             recommendations=_recommendations(answer),
-            verification=Verification(
-                claims=self.verifier.claims, reread=self.verifier.reread, withdrawn=list(self.withdrawn.values())
-            ),
-        )
-
-    def _verdict(self, answer: Answer) -> Verdict:
-        trigger = None if answer.trigger is None else self.cite(answer.trigger)
-        strength = answer.strength
-        if answer.trigger is not None and trigger is None:
-            # The line on which the verdict rests is gone: nothing stronger than a possibility is left.
-            strength = strength.at_most(Strength.POSSIBLE)
-        return Verdict(
-            failed=answer.failed,
-            category=answer.category,
-            strength=strength,
-            summary=answer.summary,
-            culprits=Culprits(
-                ranks=[int(r) for r in answer.culprits.ranks],
-                hosts=list(answer.culprits.hosts),
-                devices=list(answer.culprits.devices),
-                storage_nodes=list(answer.culprits.storage_nodes),
-                strength=answer.culprits.strength if answer.culprits.anybody else Strength.UNKNOWN,
-            ),
-            first_failed=FirstFailed(
-                ranks=[int(r) for r in answer.first_failed.ranks], hosts=list(answer.first_failed.hosts)
-            ),
-            trigger=trigger,
-            classes=Classes(
-                domain=answer.classes.domain,
-                form=answer.classes.form,
-                layer=answer.classes.layer,
-                phase=answer.classes.phase,
-                scope=answer.classes.scope,
-            ),
-            action=Action(
-                kind=answer.action,
-                exclude_hosts=list(answer.exclude_hosts),
-                exclude_hostlist=compress(answer.exclude_hosts),
-                steps=list(answer.steps),
-            ),
+            verification=self.cite.verification(),
         )
 
     def _fact(self, fact: JobFact) -> Fact:
-        return Fact(value=fact.value, evidence=self.cite_all(fact.events[:1]))
+        """A fact with its line; without a value where the line does not read back."""
+        lines = self.cite.events(fact.events[:1])
+        return Fact(value=fact.value if lines or not fact.events else None, evidence=lines)
 
     def _attempt(self, scene: Scene, answer: Answer) -> AttemptSummary:
         first = min(scene.events, key=sort_key, default=None)
+        here = scene is self.scene
+        if here:
+            answer = self.conclusion.answer  # it may have been reconsidered
         return AttemptSummary(
             number=scene.number,
             ended=scene.outcome.ended,
-            diagnosed=scene is self.scene,
-            first_line=None if first is None else self.cite(first),
+            diagnosed=here or self.every,
+            first_line=None if first is None else self.cite.event(first),
             summary=answer.summary,
+            category=answer.category,
+            strength=answer.strength,
+            verdict=verdict_of(answer, self.cite) if self.every else None,
+            chain=self._links(replace(answer, chain=build_chain(scene, answer))) if self.every else [],
         )
+
+    def _links(self, answer: Answer) -> list[ChainLink]:
+        links = [
+            ChainLink(what=link.what, why=link.why, evidence=self.cite.events(link.events)) for link in answer.chain
+        ]
+        return [link for link in links if link.evidence]
 
     def _naive(self) -> list[NaiveReading]:
         readings = []
         for naive in self.conclusion.naive:
+            line = None
             if naive.event is not None:
-                evidence = self.cite_all([naive.event])
-            else:
-                evidence = [] if naive.failure is None else self._cite_failure(naive.failure)
-            readings.append(
-                NaiveReading(
-                    reading=naive.reading, says=naive.says, dropped_because=naive.dropped_because, evidence=evidence
+                line = self.cite.event(naive.event)
+            elif naive.failure is not None:
+                line = self.cite.failure(naive.failure)
+            if line is not None:
+                readings.append(
+                    NaiveReading(
+                        reading=naive.reading, says=naive.says, dropped_because=naive.dropped_because, evidence=[line]
+                    )
                 )
-            )
         return readings
-
-    def _cite_failure(self, failure: Failure) -> list[Evidence]:
-        file, span = self.paths.get(failure.span.source, "?"), failure.span
-        text, why = self.verifier.quote(span, WINDOW)
-        if text is None:
-            self.withdrawn[(file, span.line)] = Withdrawn(file=file, line=span.line, why=why)
-            return []
-        return [Evidence(file=file, line=span.line, column=span.column, text=text, time=time_of(failure.when))]
 
     def _timeline(self) -> list[TimelineEntry]:
         case = self.scene.case
@@ -198,10 +158,12 @@ class Builder:
             ordered = [*ordered[: TIMELINE // 2], *ordered[-TIMELINE // 2 :]]
         entries = []
         for event in ordered:
-            evidence = self.cite(event)
+            evidence = self.cite.event(event)
             if evidence is not None:
                 title = nature_of(case, event).title
-                entries.append(TimelineEntry(time=evidence.time, what=title, evidence=evidence, count=event.count))
+                # The kept lines of a flood all carry its count; said once it is enough.
+                count = event.count if event.ordinal == 0 else 1
+                entries.append(TimelineEntry(time=evidence.time, what=title, evidence=evidence, count=count))
         return entries
 
     def _counts(self) -> list[Count]:
@@ -217,8 +179,10 @@ class Builder:
 
     def _ranks(self) -> Ranks:
         complete = self.scene.complete
+        witnesses = [self._fact(w) for w in complete.witnesses]
+        held = not witnesses or any(w.value is not None for w in witnesses)
         return Ranks(
-            expected=complete.expected,
+            expected=complete.expected if held else None,
             seen=len(complete.seen),
             with_nccl_state=len(
                 {r for e in self.scene.marked(Mark.STATE) if (r := self.scene.roster.rank(e)) is not None}
@@ -226,83 +190,41 @@ class Builder:
             silent=[int(r) for r in complete.silent],
             table=self._table(),
             expected_nodes=complete.expected_nodes,
-            seen_nodes=len({h.split(".")[0] for h in complete.hosts}),
+            seen_nodes=len({short_host(h) for h in complete.hosts}),
             missing_files=list(complete.missing_files),
-            witnesses=[self._fact(w) for w in complete.witnesses],
+            witnesses=witnesses,
         )
 
     def _table(self) -> list[RankRow]:
-        answer = self.conclusion.answer
-        failed = {*answer.first_failed.ranks, *answer.culprits.ranks}
-        waited = set(self.scene.hang.waiters) if self.scene.hang is not None else set()
-        lost = self._ranks_with(Mark.PEER_LOST)
-        silent = set(self.scene.complete.silent)
-        rows = []
-        for rank in (*self.scene.complete.seen, *self.scene.complete.silent):
-            state, order = "seen", 3
-            if rank in failed:
-                state, order = "failed", 0
-            elif rank in silent:
-                state, order = "silent", 1
-            elif rank in waited:
-                state, order = "timed_out", 2
-            elif rank in lost:
-                state, order = "lost_peer", 2
-            rows.append((order, rank, state))
+        entries = rank_entries(self.scene, self.conclusion.answer)[:TABLE]
+        notes = notes_of(self.scene, entries)
         return [
             RankRow(
-                rank=int(rank),
-                host=self.scene.roster.host_of_rank(rank),
-                local_rank=self.scene.roster.local_of.get(rank),
-                state=state,
+                rank=int(entry.rank),
+                host=entry.host,
+                local_rank=entry.local_rank,
+                state=entry.state,
+                last_step=None if entry.step is None else entry.step.step,
+                note=notes[entry.rank],
+                evidence=self._lines_of(entry),
             )
-            for _, rank, state in sorted(rows)[:TABLE]
+            for entry in entries
         ]
 
-    def _ranks_with(self, mark: Mark) -> set[GlobalRank]:
-        return {r for e in self.scene.marked(mark) if (r := self.scene.roster.rank(e)) is not None}
+    def _lines_of(self, entry: Entry) -> list[Evidence]:
+        """The lines of one rank: what it did, then its last sign of progress."""
+        lines = self.cite.events(lines_of(entry)[:ROW_LINES])
+        step = None if entry.step is None else self.cite.sample(entry.step)
+        return lines if step is None else [*lines, step]
 
     def _gaps(self) -> list[str]:
         complete = self.scene.complete
         gaps = [f"the log file {name}: its neighbours are here, it is not" for name in complete.missing_files]
         if complete.silent:
-            gaps.append(f"the logs of {len(complete.silent)} ranks of which no line is here")
+            silent = len(complete.silent)
+            whose = "the one rank" if silent == 1 else f"the {silent} ranks"
+            gaps.append(f"the logs of {whose} of which no line is here")
         return gaps
-
-
-def window(event: Event) -> str:
-    """Up to 400 characters of a line, from where the evidence starts."""
-    return event.text[:WINDOW]
-
-
-def time_of(when: When) -> Time | None:
-    """An interval as ISO text; None where nothing is known."""
-    if when.earliest is None and when.latest is None:
-        return None
-    return Time(earliest=_iso(when.earliest, when), latest=_iso(when.latest, when), zone=when.zone, dated=when.dated)
-
-
-def _iso(seconds: float | None, when: When) -> str | None:
-    if seconds is None:
-        return None
-    moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=round(seconds * 1e6))
-    if when.zone is not None and when.zone != "Z":
-        moment = moment.astimezone(timezone(_offset(when.zone)))
-    text = moment.strftime("%H:%M:%S") if not when.dated else moment.strftime("%Y-%m-%dT%H:%M:%S")
-    if not when.yeared and when.dated:
-        text = moment.strftime("--%m-%dT%H:%M:%S")
-    if moment.microsecond:
-        text += f".{moment.microsecond // 1000:03d}"
-    if when.zone is None:
-        return text
-    return text + ("Z" if when.zone == "Z" else when.zone)
-
-
-def _offset(zone: str) -> timedelta:
-    sign = -1 if zone.startswith("-") else 1
-    digits = zone.lstrip("+-").replace(":", "")
-    hours, minutes = int(digits[:2] or "0"), int(digits[2:4] or "0")
-    return sign * timedelta(hours=hours, minutes=minutes)
 
 
 def _distinct(events: Sequence[Event]) -> list[Event]:

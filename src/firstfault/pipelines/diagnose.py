@@ -6,7 +6,9 @@ Result objects only: redacts nothing (see `firstfault.redact`) and prints nothin
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from msgspec.structs import replace
 
 from firstfault.analysis.conclude import conclude, reconsidered
 from firstfault.analysis.last_words import heed, wanted
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import IO
 
+    from firstfault.analysis.answer import Answer
+    from firstfault.analysis.conclude import Conclusion
+    from firstfault.analysis.scene import Scene
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.readers.open import Opened
 
@@ -55,6 +60,37 @@ def diagnose(
         PipelineError: the attempt asked for is not there.
     """
     options = options or DiagnoseOptions()
+    with concluded(paths, options, stdin=stdin, progress=progress) as (conclusion, verifier):
+        return Builder(conclusion, verifier, every=options.attempt == "all").build()
+
+
+class Concluded(NamedTuple):
+    """What the analysis says, and what holds its lines against the raw bytes while the input is open."""
+
+    conclusion: Conclusion
+    verifier: Verifier
+
+
+@contextmanager
+def concluded(
+    paths: Sequence[str | os.PathLike[str]],
+    options: DiagnoseOptions,
+    *,
+    stdin: IO[bytes] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Iterator[Concluded]:
+    """The conclusion about an input, which stays open meanwhile; every view of the evidence begins with it.
+
+    Args:
+        paths: files, folders, archives, globs, or `-` for standard input.
+        options: see `DiagnoseOptions`.
+        stdin: where `-` reads from; the process's own standard input where None.
+        progress: called with numbers of bytes that were scanned.
+
+    Raises:
+        SignatureError: a site signature is wrong.
+        PipelineError: the attempt asked for is not there.
+    """
     library = load_library(options.signatures)
     with open_inputs(paths, stdin=stdin) as opened:
         with _told(opened, options, progress) as tell:
@@ -65,15 +101,20 @@ def diagnose(
             conclusion = conclude(observed.seen, library, _attempt(options))
         except ValueError as error:
             raise PipelineError(
-                str(error), where="--attempt", fix="Give a number that is there, or leave it out"
+                str(error), where="--attempt", fix="Give a number that is there, or leave it out."
             ) from error
-        ranks = wanted(conclusion.answer)
-        if ranks:
-            said = last_words(conclusion.scene, ranks, opened.store, observed.profiles, observed.clocks)
-            conclusion = reconsidered(conclusion, heed(conclusion.answer, said))
+
+        def heeded(scene: Scene, answer: Answer) -> Answer:
+            ranks = wanted(answer)
+            if not ranks:
+                return answer
+            return heed(answer, last_words(scene, ranks, opened.store, observed.profiles, observed.clocks))
+
+        conclusion = reconsidered(conclusion, heeded(conclusion.scene, conclusion.answer))
+        if options.attempt == "all":
+            conclusion = replace(conclusion, attempts=tuple((s, heeded(s, a)) for s, a in conclusion.attempts))
         conclusion, same = cited_again(conclusion, opened.store, opened.sources)
-        verifier = Verifier(opened.store, decode=_decode, count=_newlines, read_again=same)
-        return Builder(conclusion, verifier).build()
+        yield Concluded(conclusion, Verifier(opened.store, decode=_decode, count=_newlines, read_again=same))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from firstfault.model.diagnosis import CoverageRow, Culprits, Evidence
 from firstfault.model.evidence import Coverage
 from firstfault.model.flight_recorder import Difference, GroupRow, RecorderVerdict, RecorderView, Side, StuckWork
 from firstfault.model.words import CoverageState, SourceKind
-from firstfault.pipelines.build import time_of, window
+from firstfault.pipelines.cite import WINDOW, time_of
 from firstfault.pipelines.dumps import cited_again, read_dumps
 from firstfault.readers.open import open_inputs
 from firstfault.redact import redact_view
@@ -54,7 +54,7 @@ def recorder_view(paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] |
                 file=places[e.span.source],
                 line=e.span.line,
                 column=e.span.column,
-                text=window(e),
+                text=e.text[:WINDOW],
                 time=time_of(e.when),
             )
             for e in cited[:KEY_ENTRIES]

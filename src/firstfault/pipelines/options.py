@@ -30,5 +30,3 @@ class DiagnoseOptions(Struct, frozen=True, kw_only=True):
     """Whether a progress bar may be drawn on stderr."""
     storage: tuple[str, ...] = ()
     """Paths that hold the storage system's own logs."""
-    raw: bool = False
-    """Whether evidence is kept as it stands in the logs, secrets included."""

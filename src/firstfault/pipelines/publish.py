@@ -1,19 +1,24 @@
-"""Takes a diagnosis through the one door and into a format.
+"""Takes a diagnosis or a view through the one door and into a format.
 
-Must not change what the diagnosis says.
+Must not change what it says.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from msgspec.structs import replace
+
 from firstfault.redact import redact
 
 if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis
+    from firstfault.model.views import Proof, RankTable, StackTable, Timeline
     from firstfault.redact import Level
 
 Format = Literal["text", "markdown", "json"]
+ViewFormat = Literal["text", "csv", "json"]
+StackFormat = Literal["text", "json"]
 FORMATS: tuple[Format, ...] = ("text", "markdown", "json")
 
 
@@ -44,3 +49,89 @@ def publish(diagnosis: Diagnosis, form: Format, level: Level, *, width: int = 10
             from firstfault.report.text import render_text
 
             return render_text(safe, width=width, color=color)
+
+
+def _unquoted(table: RankTable) -> RankTable:
+    """The table with the places of its lines alone: to look through text that is not shown costs most of a large one."""
+
+    def bare(proof: Proof) -> Proof:
+        return replace(proof, evidence=replace(proof.evidence, text=""))
+
+    return replace(table, ranks=[replace(r, proof=[bare(p) for p in r.proof[:1]]) for r in table.ranks])
+
+
+def publish_ranks(
+    table: RankTable, form: ViewFormat, level: Level, *, width: int = 100, every: bool = False, evidence: bool = False
+) -> str:
+    """Redacts and renders the table of ranks.
+
+    Args:
+        table: what is true of each rank.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether each rank has a row of its own in the text format.
+        evidence: whether the text format quotes the lines behind each row.
+
+    Returns:
+        The whole view, ending in a newline.
+    """
+    quoted = form == "json" or (form == "text" and evidence)
+    safe = redact(table if quoted else _unquoted(table), level)
+    if form == "json":
+        from firstfault.report.json import render_json
+
+        return render_json(safe)
+    from firstfault.report.ranks import render_ranks, render_ranks_csv
+
+    if form == "csv":
+        return render_ranks_csv(safe)
+    return render_ranks(safe, width=width, every=every, evidence=evidence)
+
+
+def publish_timeline(
+    timeline: Timeline, form: ViewFormat, level: Level, *, width: int = 100, every: bool = False
+) -> str:
+    """Redacts and renders the timeline.
+
+    Args:
+        timeline: what happened.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether the text format shows every entry, however many there are.
+
+    Returns:
+        The whole view, ending in a newline.
+    """
+    safe = redact(timeline, level)
+    if form == "json":
+        from firstfault.report.json import render_json
+
+        return render_json(safe)
+    from firstfault.report.timeline import render_timeline, render_timeline_csv
+
+    return render_timeline_csv(safe) if form == "csv" else render_timeline(safe, width=width, every=every)
+
+
+def publish_stacks(table: StackTable, form: StackFormat, level: Level, *, width: int = 100, every: bool = False) -> str:
+    """Redacts and renders the stacks.
+
+    Args:
+        table: where every process stood.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether the text format shows frames of Python and of libraries in the tree too.
+
+    Returns:
+        The whole view, ending in a newline.
+    """
+    safe = redact(table, level)
+    if form == "json":
+        from firstfault.report.json import render_json
+
+        return render_json(safe)
+    from firstfault.report.stacks import render_stacks
+
+    return render_stacks(safe, width=width, every=every)

@@ -92,6 +92,8 @@ _NAMED = lazy(
     re.IGNORECASE,
 )
 """A word that speaks of a secret, at the end of a name, and what stands behind it; the name's front is read backwards."""
+_NAMING = ("key", "token", "secret", "pass", "pwd", "auth", "sig", "credential", "connection")
+"""Each alternative of `_NAMED` holds one of these."""
 _FRONT = lazy(r"[\w.-]*\Z")
 EDGE = 120
 """Characters at the end of a window in which a cut secret is looked for; a longer run costs too much to look through."""
@@ -166,7 +168,8 @@ def _candidates(text: str) -> Iterator[Secret]:
             yield Secret(match.start(), match.end(), "private key")
     for match in _URL_LOGIN.finditer(text):
         yield Secret(match.start(), match.end(), "login in address")
-    yield from _named(text)
+    if _may_name(text):
+        yield from _named(text)
     for pattern, kind in ((_WEBHOOK, "webhook"), (_HEADER, "authorization"), (_COMMAND, "password")):
         for match in pattern.finditer(text):
             group = next(n for n, v in match.groupdict().items() if v is not None)
@@ -174,6 +177,14 @@ def _candidates(text: str) -> Iterator[Secret]:
                 yield Secret(match.start(group), match.end(group), kind)
     if len(text) >= LONG:
         yield from _cut(text)
+
+
+def _may_name(text: str) -> bool:
+    """Whether a text holds any of the words without which `_NAMED` finds nothing; looking for them costs far less."""
+    if not text.isascii():
+        return True  # letters of other scripts that count as small ones of ours need not become them
+    low = text.lower()
+    return any(word in low for word in _NAMING)
 
 
 def _named(text: str) -> Iterator[Secret]:

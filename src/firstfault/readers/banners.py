@@ -312,7 +312,7 @@ def read_error_json(
         return None
     raised = read_text(stack, source)
     failure = Failure(
-        span=Span(source, max(data.find(b'"message"'), 0), min(len(data), 400), 1, max(data.find(b'"message"'), 0) + 1),
+        span=_span(data, source, max(data.find(b'"message"'), 0), 400),
         who=profile.who,
         when=_epoch(stamp),
         exit_code=code if isinstance(code, int) and not isinstance(code, bool) else None,
@@ -329,11 +329,18 @@ def _cut_error_json(
         return None
     text = found[1].decode("utf-8", "backslashreplace")
     return Failure(
-        span=Span(source, found.start(), len(found.group()), 1, found.start() + 1),
+        span=_span(data, source, found.start(), len(found.group())),
         who=profile.who,
         when=When(),
         message=text,
     ), None
+
+
+def _span(data: bytes, source: SourceId, offset: int, length: int) -> Span:
+    """The place of an offset of a file that is at hand as a whole: an error.json may be written over many lines."""
+    line = data.count(b"\n", 0, offset)
+    column = offset - data.rfind(b"\n", 0, offset)
+    return Span(source, offset, min(length, len(data) - offset), line + 1, column)
 
 
 def _epoch(stamp: object) -> When:

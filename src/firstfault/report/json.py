@@ -1,4 +1,4 @@
-"""The JSON format: the published form of a diagnosis, for programs.
+"""The JSON format: the published form of a diagnosis, and of the views, for programs.
 
 Must not add, drop or reword anything: the bytes follow the model, in its order, and are the same for the same diagnosis.
 """
@@ -14,6 +14,7 @@ from firstfault.model.lazy import lazy
 if TYPE_CHECKING:
     import re
 
+    from firstfault.model.diagnosis import Published
     from firstfault.redact import Redacted
 
 _UNSAFE = lazy(
@@ -32,10 +33,10 @@ def neutral_json(encoded: bytes) -> str:
     return _UNSAFE.sub(_escape, msgspec.json.format(encoded, indent=2).decode("utf-8"))
 
 
-def render_json(safe: Redacted) -> str:
-    """The diagnosis as JSON of the schema `firstfault.diagnosis/1`.
+def render_json(safe: Redacted[Published]) -> str:
+    """A diagnosis or a view as JSON of the schema that it names.
 
     Returns:
         UTF-8 text with two blanks of indent, fields in the order of the model, keys of maps sorted, ending in a newline.
     """
-    return neutral_json(msgspec.json.encode(safe.diagnosis, order="deterministic")) + "\n"
+    return neutral_json(msgspec.json.encode(safe.content, order="deterministic")) + "\n"

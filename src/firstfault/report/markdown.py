@@ -17,7 +17,7 @@ from firstfault.report.neutral import neutral, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from firstfault.model.diagnosis import Diagnosis, Evidence
+    from firstfault.model.diagnosis import AttemptSummary, Diagnosis, Evidence
     from firstfault.redact import Redacted
 
 _MARKUP = lazy(r"[\\`*\[\]<>|~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=//)|(?<=www)\.|(?<=\w)@(?=\w)|!(?=\[)")
@@ -46,7 +46,7 @@ def cell(text: str) -> str:
     return code(text).replace("|", "\\|")
 
 
-def render_markdown(safe: Redacted, *, language: str = "en") -> str:
+def render_markdown(safe: Redacted[Diagnosis], *, language: str = "en") -> str:
     """The whole diagnosis as Markdown.
 
     Args:
@@ -56,7 +56,7 @@ def render_markdown(safe: Redacted, *, language: str = "en") -> str:
     Returns:
         Text with a title, five numbered sections in fixed order, the checks and the rivals, ending in a newline.
     """
-    page = _Report(safe.diagnosis, messages(language))
+    page = _Report(safe.content, messages(language))
     return page.text()
 
 
@@ -136,8 +136,27 @@ class _Report:
             mark = f", {self.say['attempt.this']}" if attempt.diagnosed else ""
             said = f": {escape(attempt.summary)}" if attempt.summary else ""
             where = "" if attempt.first_line is None else f" ({code(phrases.place(attempt.first_line))})"
-            items.append(f"attempt {attempt.number}: {self.say[f'attempt.{attempt.ended}']}{mark}{said}{where}")
+            own = "".join(f"\n  - {text}" for text in self._own(attempt))
+            items.append(f"attempt {attempt.number}: {self.say[f'attempt.{attempt.ended}']}{mark}{said}{where}{own}")
+        items += [escape(text) for text in phrases.recurrence(self.d, self.say)]
         self.bullets(items, self.say["none.job"])
+
+    def _own(self, attempt: AttemptSummary) -> list[str]:
+        """Verdict, first line and chain of an attempt, where every one was asked for."""
+        verdict = attempt.verdict
+        if verdict is None:
+            return []
+        say = self.say
+        told = [
+            f"{say['verdict.category']}: {code(verdict.category)}, {say['verdict.strength']}: {code(verdict.strength)}"
+        ]
+        whom = phrases.who(verdict.culprits.ranks, verdict.culprits.hosts, say)
+        if whom:
+            told.append(f"{say['label.culprit']}: {escape(whom)} ({verdict.culprits.strength})")
+        if verdict.trigger is not None:
+            told.append(f"{say['label.trigger']}: {self.quote(verdict.trigger)}")
+        links = [escape(link.what) + f" ({code(phrases.place(link.evidence[0]))})" for link in attempt.chain]
+        return [*told, f"{say['label.chain']}: " + "; ".join(links)] if links else told
 
     def _timeline(self) -> None:
         items = []

@@ -13,7 +13,8 @@ from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from firstfault.model.diagnosis import Action, Diagnosis, Evidence, Time
+    from firstfault.model.diagnosis import Action, AttemptSummary, CoverageRow, Diagnosis, Evidence, Time
+    from firstfault.model.views import View
 
 _HOSTLIST = lazy(r"[A-Za-z0-9][\w.,\[\]-]*")
 
@@ -75,7 +76,7 @@ def has_culprits(diagnosis: Diagnosis) -> bool:
     return bool(found.ranks or found.hosts or found.devices or found.storage_nodes)
 
 
-def headline(diagnosis: Diagnosis, say: Mapping[str, str]) -> str:
+def headline(diagnosis: Diagnosis | View, say: Mapping[str, str]) -> str:
     """The verdict in capitals."""
     verdict = diagnosis.verdict
     if verdict.failed is False:
@@ -85,7 +86,7 @@ def headline(diagnosis: Diagnosis, say: Mapping[str, str]) -> str:
     return say["head.failed_unknown" if verdict.category is Category.UNKNOWN else "head.failed"]
 
 
-def how_sure(diagnosis: Diagnosis, say: Mapping[str, str]) -> str:
+def how_sure(diagnosis: Diagnosis | View, say: Mapping[str, str]) -> str:
     """Category and strength in words."""
     verdict = diagnosis.verdict
     if verdict.category is Category.UNKNOWN:
@@ -94,8 +95,8 @@ def how_sure(diagnosis: Diagnosis, say: Mapping[str, str]) -> str:
     return sure if verdict.category is Category.NONE else f"{say[f'category.{verdict.category}']}, {sure}"
 
 
-def exit_code(diagnosis: Diagnosis) -> Literal[0, 1, 2, 3]:
-    """The exit code of a diagnosis: 0 no failure, 1 a failure with a category, 2 nothing read, 3 not decidable."""
+def exit_code(diagnosis: Diagnosis | View) -> Literal[0, 1, 2, 3]:
+    """The exit code of a diagnosis or of a view: 0 no failure, 1 a failure with a category, 2 nothing read, 3 not decidable."""
     if not any(row.state in {CoverageState.READ, CoverageState.DAMAGED} for row in diagnosis.coverage):
         return 2
     verdict = diagnosis.verdict
@@ -118,24 +119,57 @@ def missing(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     """What is not there: ranks, nodes, files, inputs that could not be read; one phrase each."""
     ranks = diagnosis.ranks
     parts = []
-    if ranks.expected is not None:
-        parts.append(say["missing.ranks"].format(seen=ranks.seen, expected=ranks.expected))
-    elif ranks.seen:
-        parts.append(say["missing.ranks_unknown"].format(seen=ranks.seen))
+    if ranks.expected is not None or ranks.seen:
+        parts.append(seen(ranks.seen, ranks.expected, say))
     if ranks.expected_nodes is not None and ranks.expected_nodes != ranks.seen_nodes:
         parts.append(say["missing.nodes"].format(seen=ranks.seen_nodes, expected=ranks.expected_nodes))
     if ranks.silent:
         parts.append(say["missing.silent"].format(list=who(ranks.silent, [], say)))
     if ranks.missing_files:
         parts.append(say["missing.files"].format(list=names(ranks.missing_files, say)))
+    return [*parts, *unread(diagnosis.coverage, say)]
+
+
+def seen(ranks: int, expected: int | None, say: Mapping[str, str]) -> str:
+    """How many ranks were seen, and of how many where that is known."""
+    if expected is not None:
+        return say["missing.ranks" if expected != 1 else "missing.rank"].format(seen=ranks, expected=expected)
+    return say["missing.ranks_unknown" if ranks != 1 else "missing.rank_unknown"].format(seen=ranks)
+
+
+def unread(coverage: Sequence[CoverageRow], say: Mapping[str, str]) -> list[str]:
+    """Inputs that were not read, or only in part, with the reason; one phrase for each of the two."""
+    parts = []
     for key, states in (
         ("missing.unread", {CoverageState.SKIPPED, CoverageState.MISSING}),
         ("missing.damaged", {CoverageState.DAMAGED}),
     ):
-        rows = [f"{r.file} ({r.reason})" if r.reason else r.file for r in diagnosis.coverage if r.state in states]
+        rows = [f"{r.file} ({r.reason})" if r.reason else r.file for r in coverage if r.state in states]
         if rows:
             parts.append(say[key].format(list=names(rows, say, most=3)))
     return parts
+
+
+def attempt(one: AttemptSummary, say: Mapping[str, str]) -> str:
+    """One attempt with its own verdict: how it ended, what kind of fault, whose, and the line that shows it."""
+    text = f"{one.number} {say[f'attempt.{one.ended}']}"
+    if one.verdict is None:
+        return text
+    verdict = one.verdict
+    if verdict.category not in {Category.UNKNOWN, Category.NONE}:
+        text += f", {say[f'category.{verdict.category}']} ({verdict.strength})"
+    text += f": {verdict.summary}"
+    return text if verdict.trigger is None else f"{text} [{place(verdict.trigger)}]"
+
+
+def recurrence(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
+    """Which attempts failed in the same way, and whom all of them name."""
+    said = []
+    for one in diagnosis.recurrence:
+        text = say["recurrence.alike"].format(list=runs(one.attempts), what=one.what)
+        whom = who(one.ranks, one.hosts, say)
+        said.append(f"{text}; {say['recurrence.same'].format(who=whom)}" if whom else text)
+    return said
 
 
 def drain(action: Action) -> list[str]:

@@ -1,4 +1,4 @@
-"""The published JSON Schema of a diagnosis, generated from the model with the descriptions that stand there.
+"""The published JSON Schemas of the diagnosis and the views, generated from the model with the descriptions that stand there.
 
 Must not know a field by name: what the model says is what is published.
 """
@@ -11,33 +11,44 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firstfault.model import diagnosis, words
+from firstfault.model import diagnosis, views, words
 from firstfault.report.json import neutral_json
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-FILE = "diagnosis.schema.json"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
+    "diagnosis": (diagnosis.Diagnosis, diagnosis.SCHEMA),
+    "ranks": (views.RankTable, views.RANKS),
+    "timeline": (views.Timeline, views.TIMELINE),
+}
+"""Command -> what its `--format json` prints, and the name of its schema."""
 
 
-def published() -> str:
-    """The schema as it lies in the package, ending in a newline."""
-    return resources.files("firstfault.report").joinpath(FILE).read_text(encoding="utf-8")
+def file_of(name: str = "diagnosis") -> str:
+    """Name of the file in the package that holds a schema."""
+    return f"{name}.schema.json"
 
 
-def generate() -> str:
-    """The schema as the model gives it now; the package's file must equal it."""
-    (top,), parts = msgspec.json.schema_components([diagnosis.Diagnosis], ref_template="#/$defs/{name}")
-    described = {**_descriptions(diagnosis), **_descriptions(words)}
-    for name, part in parts.items():
-        for field, text in described.get(name, {}).items():
+def published(name: str = "diagnosis") -> str:
+    """A schema as it lies in the package, ending in a newline."""
+    return resources.files("firstfault.report").joinpath(file_of(name)).read_text(encoding="utf-8")
+
+
+def generate(name: str = "diagnosis") -> str:
+    """A schema as the model gives it now; the package's file must equal it."""
+    document, title = DOCUMENTS[name]
+    (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
+    described = {**_descriptions(diagnosis), **_descriptions(views), **_descriptions(words)}
+    for part_name, part in parts.items():
+        for field, text in described.get(part_name, {}).items():
             if field in part.get("properties", {}):
                 part["properties"][field] = _with(part["properties"][field], text)
     whole: dict[str, Any] = {
         "$schema": DIALECT,
-        "title": diagnosis.SCHEMA,
-        "description": "What `firstfault diagnose --format json` prints. Fields may be added in a later version of this "
+        "title": title,
+        "description": f"What `firstfault {name} --format json` prints. Fields may be added in a later version of this "
         "schema; none of these changes its meaning.",
         **top,
         "$defs": {name: _open(parts[name]) for name in sorted(parts)},
@@ -60,12 +71,13 @@ def _with(field: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def _descriptions(module: ModuleType) -> dict[str, dict[str, str]]:
-    """Class -> field -> the string that stands below the field in the source."""
+    """Class -> field -> the string that stands below the field in the source, also in that of a base in the same file."""
     source = resources.files("firstfault.model").joinpath(f"{module.__name__.rpartition('.')[2]}.py")
     found: dict[str, dict[str, str]] = {}
     for node in ast.parse(source.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
-            found[node.name] = dict(_fields(node))
+            inherited = (found.get(base.id, {}) for base in node.bases if isinstance(base, ast.Name))
+            found[node.name] = {k: v for fields in (*inherited, dict(_fields(node))) for k, v in fields.items()}
     return found
 
 

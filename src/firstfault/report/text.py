@@ -26,7 +26,7 @@ NARROW = 70
 _COLORS = {"red": "31;1", "green": "32;1", "yellow": "33;1", "bold": "1", "dim": "2"}
 
 
-def render_text(safe: Redacted, *, width: int = 100, color: bool = False, language: str = "en") -> str:
+def render_text(safe: Redacted[Diagnosis], *, width: int = 100, color: bool = False, language: str = "en") -> str:
     """The diagnosis on one screen.
 
     Args:
@@ -38,7 +38,7 @@ def render_text(safe: Redacted, *, width: int = 100, color: bool = False, langua
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    return _Page(safe.diagnosis, messages(language), max(width, 40), color=color).text()
+    return _Page(safe.content, messages(language), max(width, 40), color=color).text()
 
 
 class _Page:
@@ -59,7 +59,10 @@ class _Page:
         self._doubts()
         self._todo()
         self._foot()
-        return "\n".join(line.rstrip() for line in self.lines) + "\n"
+        lines = [line.rstrip() for line in self.lines]
+        # Parts that have nothing to say leave their blank line: two of them are one.
+        kept = [line for i, line in enumerate(lines) if line or (i and lines[i - 1])]
+        return "\n".join(kept) + "\n"
 
     def paint(self, text: str, color: str) -> str:
         return f"\x1b[{_COLORS[color]}m{text}\x1b[0m" if self.color and text else text
@@ -100,14 +103,19 @@ class _Page:
         if first:
             self.row(self.say["label.first_failed"], [first])
         if len(self.d.attempts) > 1:
-            self.row(self.say["label.attempts"], [self._attempts()])
+            self.row(self.say["label.attempts"], self._attempts())
+            recurring = [shorten(t, 2 * self.width) for t in phrases.recurrence(self.d, self.say)]
+            self.row(self.say["label.recurrence"], recurring)
 
-    def _attempts(self) -> str:
+    def _attempts(self) -> list[str]:
+        """How each attempt ended: on one line, or with its verdict where every one was asked for."""
+        if all(a.verdict is not None for a in self.d.attempts):
+            return [shorten(phrases.attempt(a, self.say), 3 * self.width) for a in self.d.attempts]
         parts = []
         for attempt in self.d.attempts:
             ended = self.say[f"attempt.{attempt.ended}"]
             parts.append(f"{attempt.number} {ended}" + (f" ({self.say['attempt.this']})" if attempt.diagnosed else ""))
-        return phrases.names(parts, self.say, most=6)
+        return [phrases.names(parts, self.say, most=6)]
 
     def _chain(self) -> None:
         links = self.d.chain

@@ -85,21 +85,17 @@ def test_nothing_readable_is_2_even_with_exit_zero(pipeline, build_diagnosis, ca
     assert "Did you mean the command `explain`?" in capsys.readouterr().err
 
 
-def test_every_option_reaches_the_pipeline(pipeline, tmp_path):
+def test_every_option_reaches_the_pipeline(pipeline, tmp_path, capsys):
     words = ["x", "--attempt", "3", "--job-state", "timeout", "--exit-code", "0:9", "--assume-zone", "+8"]
     assert run([*words, "--signatures", str(tmp_path), "--engine", "inline", "--raw"]) == 1
     asked = pipeline.options
     assert (asked.attempt, asked.job_state, asked.exit_code, asked.assume_zone) == (3, "TIMEOUT", -9, "+08:00")
-    assert (asked.signatures, asked.engine, asked.raw) == ((tmp_path,), "inline", True)
+    assert (asked.signatures, asked.engine) == ((tmp_path,), "inline")
+    assert "SECRETS ARE NOT REMOVED" in capsys.readouterr().out
     assert run(["x"]) == 1
+    assert "SECRETS ARE NOT REMOVED" not in capsys.readouterr().out
     asked = pipeline.options
-    assert (asked.attempt, asked.job_state, asked.exit_code, asked.assume_zone, asked.raw) == (
-        "last",
-        None,
-        None,
-        None,
-        False,
-    )
+    assert (asked.attempt, asked.job_state, asked.exit_code, asked.assume_zone) == ("last", None, None, None)
 
 
 @pytest.mark.parametrize(

@@ -51,17 +51,17 @@ def test_share_names_no_host_user_path_or_address(build_diagnosis, form):
 
 
 def test_the_host_list_is_made_of_pseudonyms(build_diagnosis):
-    action = redact(build_diagnosis(), "identities").diagnosis.verdict.action
+    action = redact(build_diagnosis(), "identities").content.verdict.action
     assert action.exclude_hosts == ["host-1"]
     assert action.exclude_hostlist == "host-1"
 
 
 def test_two_names_that_become_one_add_their_counts(build_diagnosis):
     safe = redact(build_diagnosis(), "secrets")
-    assert safe.diagnosis.counts[0].ranks == {"10": 1, "9": 2}
+    assert safe.content.counts[0].ranks == {"10": 1, "9": 2}
     counted = build_diagnosis().counts[0]
     counted.files.update({f"token={SECRET}": 2, f"token={SECRET}x": 3})
-    files = redact(build_diagnosis(counts=[counted]), "secrets").diagnosis.counts[0].files
+    files = redact(build_diagnosis(counts=[counted]), "secrets").content.counts[0].files
     assert sum(files.values()) == sum(counted.files.values())
 
 

@@ -10,6 +10,7 @@ from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.causes import Choice, choose, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
+from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.suspects import mentioned
 from firstfault.analysis.wording import sentence, who_text
@@ -184,8 +185,8 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
-    job = {h.split(".")[0] for h in scene.roster.host_of.values()}
-    if nature.blame is Blame.HOST and job and root.hosts and not job & {h.split(".")[0] for h in root.hosts}:
+    job = {short_host(h) for h in scene.roster.host_of.values()}
+    if nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}:
         # A machine on which no rank is known to have run.
         strength = strength.at_most(Strength.POSSIBLE)
     named = culprits(scene.case, scene.roster, root, scene.complete)

@@ -171,7 +171,7 @@ def ask_effects(scene: Scene) -> Answer | None:
         strength=Strength.UNKNOWN,
         summary="The job failed; these logs hold only consequences, not the first fault."
         if first is None
-        else f"The job failed; the earliest line is only a consequence ({first.nature.title}).",
+        else f"The job failed; what they hold is only a consequence ({first.nature.title}).",
         trigger=None,
         proof=() if first is None else (first.first,),
         classes=Classes(form=_form(scene)),

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Classes, Named
-from firstfault.analysis.state.stacks import WAITS, Doing, Stood, event_of, stood, threads_in_collectives
+from firstfault.analysis.state.stacks import WAITS, Doing, Stood, busy_workers, event_of, stood, threads_in_collectives
 from firstfault.analysis.wording import ranks_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Event
+    from firstfault.model.stacks import StackFrame
 
 SHOWN = 4
 """Lines of one place that are cited."""
@@ -93,7 +94,10 @@ def _who(stands: Sequence[Stood]) -> str:
 
 
 def _at(one: Stood) -> str:
-    frame = one.place if one.place is not None and one.doing is Doing.CODE else one.frame
+    return _frame_text(one.place if one.place is not None and one.doing is Doing.CODE else one.frame)
+
+
+def _frame_text(frame: StackFrame) -> str:
     where = frame.frame
     return f"{where.function} ({where.file.rsplit('/', 1)[-1]}{f':{where.line}' if where.line else ''})"
 
@@ -103,9 +107,11 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
     what = Counter(s.doing for s in apart).most_common(1)[0][0]
     strength = Strength.SUPPORTED if what is Doing.DATA else Strength.POSSIBLE
     one = apart[0]
+    workers = busy_workers(scene.case.seen.stacks, one) if what is Doing.DATA else ()
+    inner = "" if not workers else f" A worker of its loader is in {_frame_text(workers[0][1])}."
     text = (
         f"{_who(apart).capitalize()} {'is' if len(apart) == 1 else 'are'} {_IN[what]}: {_at(one)}; "
-        f"{_who(waiting)} wait{'s' if len(waiting) == 1 else ''} in {_at(waiting[0])}. {_seen(scene, stands)}"
+        f"{_who(waiting)} wait{'s' if len(waiting) == 1 else ''} in {_at(waiting[0])}.{inner} {_seen(scene, stands)}"
     )
     return Answer(
         question="stacks",
@@ -114,7 +120,11 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
         strength=strength,
         summary=text,
         trigger=_events(apart)[0],
-        proof=(*_events(apart, places=True), *_events(waiting)),
+        proof=(
+            *_events(apart, places=True),
+            *(event_of(dump, frame) for dump, frame in workers[:SHOWN]),
+            *_events(waiting),
+        ),
         culprits=_named(apart, Strength.SUPPORTED),
         first_failed=_named(apart, Strength.SUPPORTED),
         classes=Classes(

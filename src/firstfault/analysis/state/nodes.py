@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.analysis.hostlist import short_host
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
@@ -103,8 +104,8 @@ def gone_nodes(scene: Scene, missing: Iterable[GlobalRank]) -> Gone | None:
     listed = scene.facts.get("node_list")
     names = []
     if listed is not None:
-        seen = {h.split(".")[0] for h in scene.complete.hosts}
-        names = [h for h in expand_hosts(str(listed.value)) if h.split(".")[0] not in seen]
+        seen = {short_host(h) for h in scene.complete.hosts}
+        names = [h for h in expand_hosts(str(listed.value)) if short_host(h) not in seen]
     return Gone(
         hosts=tuple(names) if len(names) == len(blocks) else (),
         count=len(blocks),

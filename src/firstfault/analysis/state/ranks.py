@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.words import Mark
@@ -62,15 +63,19 @@ class Roster:
         if who.local_rank is not None:
             self.local_of.setdefault(who.rank, who.local_rank)
             if who.host is not None:
-                self._by_local.setdefault((_short(who.host), who.local_rank), set()).add(who.rank)
+                self._by_local.setdefault((short_host(who.host), who.local_rank), set()).add(who.rank)
         if who.pid is not None:
             self._by_pid.setdefault((None, who.pid), set()).add(who.rank)
             if who.host is not None:
-                self._by_pid.setdefault((_short(who.host), who.pid), set()).add(who.rank)
+                self._by_pid.setdefault((short_host(who.host), who.pid), set()).add(who.rank)
 
     def _place_rank(self, rank: GlobalRank, host: str | None) -> None:
         """Notes on which host a rank runs; a second host for it is a contradiction."""
-        if host is not None and host not in LOOPBACK and _short(self.host_of.setdefault(rank, host)) != _short(host):
+        if (
+            host is not None
+            and host not in LOOPBACK
+            and short_host(self.host_of.setdefault(rank, host)) != short_host(host)
+        ):
             self._conflicts.add(rank)
 
     def _learn_fields(self, event: Event) -> None:
@@ -109,7 +114,7 @@ class Roster:
     def _is_single_node(self) -> bool:
         """Whether all ranks run on one machine, by a stated world size that one machine's local ranks fill."""
         if self.world is None:
-            hosts = {h.split(".")[0] for hs in self.source_hosts.values() for h in hs}
+            hosts = {short_host(h) for hs in self.source_hosts.values() for h in hs}
             if self.case.marked_spawn and len(hosts) <= 1:
                 return True
             return len(hosts) == 1 and len(self.source_hosts) >= 1 and self._locals_are_globals()
@@ -119,7 +124,7 @@ class Roster:
         return self.world in (most, 1)
 
     def _several_nodes(self) -> bool:
-        hosts = {h.split(".")[0] for hs in self.source_hosts.values() for h in hs}
+        hosts = {short_host(h) for hs in self.source_hosts.values() for h in hs}
         return len(hosts) > 1 or any(int(r) != int(lr) for r, lr in self.local_of.items())
 
     def _locals_are_globals(self) -> bool:
@@ -148,7 +153,7 @@ class Roster:
         local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
         if local is not None:
             host = who.host or self.source_host(source)
-            joined = None if host is None else _only(self._by_local.get((_short(host), local)))
+            joined = None if host is None else _only(self._by_local.get((short_host(host), local)))
             if joined is not None:
                 return joined
             if self.single_node:
@@ -161,11 +166,11 @@ class Roster:
 
     def _rank_of_pid(self, host: str | None, pid: int) -> GlobalRank | None:
         """The rank of a process id; on another host, or with several ranks, the same number is another process."""
-        if host is not None and (_short(host), pid) in self._by_pid:
-            return _only(self._by_pid[(_short(host), pid)])
+        if host is not None and (short_host(host), pid) in self._by_pid:
+            return _only(self._by_pid[(short_host(host), pid)])
         rank = _only(self._by_pid.get((None, pid)))
         known = None if rank is None else self.host_of.get(rank)
-        return None if host is not None and known is not None and _short(known) != _short(host) else rank
+        return None if host is not None and known is not None and short_host(known) != short_host(host) else rank
 
     def source_host(self, source: SourceId) -> str | None:
         """The one host whose lines a source holds; None where there are none or several."""
@@ -183,7 +188,7 @@ class Roster:
         if self._forms is None:
             known = {h for hs in self.source_hosts.values() for h in hs} | set(self.host_of.values())
             self._forms = _by_short_name(known | set(self._host_of_task.values()))
-        return self._forms.get(_short(host), host)
+        return self._forms.get(short_host(host), host)
 
     def _host(self, event: Event) -> str | None:
         if event.who.host is not None and event.who.host not in LOOPBACK:
@@ -221,11 +226,7 @@ def _only(ranks: set[GlobalRank] | None) -> GlobalRank | None:
 
 def _by_short_name(hosts: Iterable[str]) -> dict[str, str]:
     """Hosts by their name without the domain; of several forms of one host the shortest is shown."""
-    return {_short(h): h for h in sorted(hosts, key=lambda h: (-len(h), h))}
-
-
-def _short(host: str) -> str:
-    return host if host.replace(".", "").isdecimal() else host.split(".", maxsplit=1)[0]
+    return {short_host(h): h for h in sorted(hosts, key=lambda h: (-len(h), h))}
 
 
 def _integer(fields: Mapping[str, str], name: str) -> int | None:

@@ -214,3 +214,22 @@ def event_of(dump: StackDump, frame: StackFrame) -> Event:
 def threads_in_collectives(stands: Iterable[Stood]) -> tuple[Stood, ...]:
     """Processes of which the main thread and another one stand in collectives at once."""
     return tuple(s for s in stands if s.doing is Doing.COLLECTIVE and s.others)
+
+
+def busy_workers(dumps: Iterable[StackDump], one: Stood) -> tuple[tuple[StackDump, StackFrame], ...]:
+    """Workers of a process's data loader that are in the middle of a sample, with the frame that they are in.
+
+    Args:
+        dumps: all of one attempt.
+        one: the process; its workers are those whose dumps stand in the same source.
+    """
+    source = one.dump.threads[0].span.source
+    found = []
+    for dump in dumps:
+        main = dump.main
+        if dump.who.worker is None or main is None or dump.threads[0].span.source != source:
+            continue
+        own = [f for f in main.frames if not f.native and not _foreign(f)]
+        if own:
+            found.append((dump, own[0]))
+    return tuple(found)

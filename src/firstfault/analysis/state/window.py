@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.suspects import harmless
 from firstfault.model.evidence import Event, GlobalRank
@@ -61,7 +62,7 @@ def activity(
         hosts: their hosts.
         edge: first line about the hang in each source.
     """
-    late, places = set(ranks), {h.split(".")[0] for h in hosts}
+    late, places = set(ranks), {short_host(h) for h in hosts}
     found: dict[tuple[Doing, bool], list[Event]] = {}
     for event in scene.events:
         doing = _doing(scene, event)
@@ -137,7 +138,7 @@ def _in_window(scene: Scene, event: Event, edge: Mapping[SourceId, Event]) -> bo
 
 def _on(scene: Scene, event: Event, places: set[str]) -> bool:
     host = scene.roster.host(event)
-    return host is not None and host.split(".")[0] in places
+    return host is not None and short_host(host) in places
 
 
 def _closed(scene: Scene, begin: Event) -> bool:

@@ -1,0 +1,161 @@
+"""The options that all commands share that read the evidence of one incident, and how they deliver their report.
+
+Must not hold a command.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from firstfault.cli.values import EngineValue, ExitCodeValue, LanguageValue, ZoneValue
+from firstfault.pipelines.errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from firstfault.model.diagnosis import CoverageRow
+    from firstfault.pipelines.options import DiagnoseOptions
+    from firstfault.redact import Level
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+EXIT_CODES = """\b
+Exit codes: 0 no failure found, 1 a failure, 2 wrong use or nothing
+readable, 3 not decidable from what was given."""
+
+_OPTIONS = (
+    click.option(
+        "--output",
+        "-o",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        help="Write the report to FILE instead of stdout.",
+    ),
+    click.option(
+        "--job-state", metavar="STATE", help="How the scheduler says the job ended, such as TIMEOUT or COMPLETED."
+    ),
+    click.option(
+        "--exit-code",
+        type=ExitCodeValue(),
+        metavar="N",
+        help="The job's exit code as the scheduler gives it: `1`, `-9`, or `0:9` (status:signal).",
+    ),
+    click.option(
+        "--assume-zone",
+        type=ZoneValue(),
+        metavar="ZONE",
+        help="Time zone of stamps that state none: `+08:00`, `UTC` or `Europe/Berlin`.",
+    ),
+    click.option(
+        "--signatures",
+        "signatures",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False, path_type=Path),
+        metavar="DIR",
+        help="A folder of your own signatures; may be given more than once.",
+    ),
+    click.option(
+        "--engine",
+        type=EngineValue(),
+        metavar="auto|inline|processes",
+        default="auto",
+        show_default=True,
+        help="Where to scan: `inline`, `processes` or `auto`; the answer is the same.",
+    ),
+    click.option(
+        "--share",
+        is_flag=True,
+        help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.",
+    ),
+    click.option("--raw", is_flag=True, help="Leave secrets in the quoted lines. Never share such a report."),
+    click.option(
+        "--exit-zero", is_flag=True, help="Exit with 0 where a failure was found or nothing could be decided."
+    ),
+    click.option(
+        "--lang", type=LanguageValue(), metavar="en", default="en", show_default=True, help="Language of the report."
+    ),
+)
+ASKED = ("attempt", "job_state", "exit_code", "assume_zone", "signatures", "engine")
+"""Options that go to the pipeline."""
+
+
+def evidence_options(command: F) -> F:
+    """Adds the options that every reader of evidence takes, behind those of the command itself."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def paths_argument(command: F) -> F:
+    """Adds the PATHs."""
+    return click.argument("paths", nargs=-1, required=True, metavar="PATH...")(command)
+
+
+def options_of(asked: dict[str, Any]) -> DiagnoseOptions:
+    """The pipeline's options out of those of a command."""
+    from firstfault.pipelines.options import DiagnoseOptions
+
+    state = asked.get("job_state")
+    chosen = {name: asked[name] for name in ASKED if name in asked}
+    chosen["job_state"] = None if state is None else state.strip().upper() or None
+    return DiagnoseOptions(progress=sys.stderr.isatty(), **chosen)
+
+
+def level_of(*, share: bool, raw: bool) -> Level:
+    """What is taken out of the report.
+
+    Raises:
+        click.UsageError: both extremes are asked for.
+    """
+    if share and raw:
+        raise click.UsageError("--share takes identities and secrets out, --raw leaves them in: choose one.")
+    return "none" if raw else "identities" if share else "secrets"
+
+
+def page(output: str | None) -> dict[str, Any]:
+    """Columns and colour of where the report goes."""
+    from firstfault.cli.terminal import colored, columns
+
+    return {"width": columns(), "color": colored()} if output is None else {"width": 100, "color": False}
+
+
+def deliver(text: str, output: str | None) -> None:
+    """Writes a report to stdout or to a file, as UTF-8."""
+    if output is None:
+        write(text)
+        return
+    Path(output).write_text(text, encoding="utf-8")
+    sys.stderr.write(f"firstfault: report written to {output}\n")
+
+
+def write(text: str) -> None:
+    """Writes text to stdout as UTF-8, whatever the locale says, so that the bytes are the same everywhere."""
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        sys.stdout.write(text)
+        return
+    sys.stdout.flush()
+    buffer.write(text.encode("utf-8"))
+    buffer.flush()
+
+
+def nothing_readable(coverage: Iterable[CoverageRow], paths: Sequence[str]) -> PipelineError:
+    """The error that tells why no input could be read."""
+    from difflib import get_close_matches
+
+    from firstfault.cli.main import COMMANDS
+
+    reasons = [f"{row.file}: {row.state}" + (f", {row.reason}" if row.reason else "") for row in coverage]
+    near = get_close_matches(paths[0], list(COMMANDS), n=1, cutoff=0.6)
+    return PipelineError(
+        "nothing there could be read",
+        where=", ".join(paths),
+        why="; ".join(reasons[:5]) or "no file was found",
+        fix=f"Did you mean the command `{near[0]}`?"
+        if near
+        else "Give the job's log files, their folder, or an archive of it.",
+    )

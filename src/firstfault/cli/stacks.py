@@ -1,0 +1,74 @@
+"""`firstfault stacks`: where every rank stood when its stack was taken.
+
+Parses, calls the pipeline, prints and sets the exit code; it decides nothing about the dumps.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from firstfault.cli.evidence import (
+    EXIT_CODES,
+    deliver,
+    evidence_options,
+    level_of,
+    nothing_readable,
+    options_of,
+    page,
+    paths_argument,
+)
+from firstfault.cli.values import OneAttemptValue
+
+if TYPE_CHECKING:
+    from firstfault.pipelines.publish import StackFormat
+
+
+@click.command(name="stacks", short_help="Show where every rank stood when its stack was taken.", epilog=EXIT_CODES)
+@paths_argument
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How to show it.",
+)
+@click.option("--all", "every", is_flag=True, help="Show every frame of the tree, also where nobody leaves the way.")
+@click.option(
+    "--attempt",
+    type=OneAttemptValue(),
+    metavar="N|last",
+    default="last",
+    show_default=True,
+    help="Which start of the job: a number from 1, or `last` (the last failing one).",
+)
+@evidence_options
+def command(
+    paths: tuple[str, ...],
+    form: StackFormat,
+    output: str | None,
+    *,
+    every: bool,
+    share: bool,
+    raw: bool,
+    exit_zero: bool,
+    **asked: Any,
+) -> int:
+    """Show where every rank stood when its stack was taken, the odd ones first, and one tree of all main threads.
+
+    Reads dumps of py-spy (text, --native, --locals, --json), faulthandler and pystack, alone in files or inside logs. A
+    stack is one moment: take two of each rank, a minute apart, and compare.
+    """
+    level = level_of(share=share, raw=raw)
+    from firstfault.pipelines.publish import publish_stacks
+    from firstfault.pipelines.stacks import stack_table
+    from firstfault.report.phrases import exit_code
+
+    table = stack_table(list(paths), options_of(asked))
+    code = exit_code(table)
+    if code == 2:
+        raise nothing_readable(table.coverage, paths)
+    deliver(publish_stacks(table, form, level, width=page(output)["width"], every=every), output)
+    return 0 if exit_zero else code

@@ -1,0 +1,193 @@
+"""The views: one table of ranks and one order of events, as published beside the diagnosis.
+
+Field names follow the diagnosis; absent is None or missing, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from firstfault.model.diagnosis import CoverageRow, Evidence, Published, Time, Verdict, Verification
+from firstfault.model.words import Phase, Role
+
+RANKS = "firstfault.ranks/1"
+TIMELINE = "firstfault.timeline/1"
+STACKS = "firstfault.stacks/1"
+
+PartWord = Literal["initiator", "notified", "died", "terminated", "silent"]
+"""What a rank did in a hang; without one only whether it died or was ended."""
+StateWord = Literal["failed", "timed_out", "lost_peer", "stopped", "seen", "silent"]
+"""How a rank ended."""
+
+
+class GroupCell(Struct, frozen=True, kw_only=True):
+    """One rank in one process group in which somebody is stuck."""
+
+    group: str
+    """The group's name, with its description where a line gives one."""
+    last_enqueued: int | None = None
+    last_completed: int | None = None
+    op: str | None = None
+    """Op of the collective that did not end in time."""
+    seq: int | None = None
+    numel_in: int | None = None
+    numel_out: int | None = None
+    timeout_ms: int | None = None
+    ran_ms: int | None = None
+    in_flight: bool = False
+    """Whether anything of this rank was in flight in the group."""
+
+
+class Proof(Struct, frozen=True, kw_only=True):
+    """A line, and the cells of a row that it states."""
+
+    states: list[str]
+    """Names of fields of the row; `groups.0.seq` is a field of its first group."""
+    evidence: Evidence
+
+
+class RankLine(Struct, frozen=True, kw_only=True):
+    """What is true of one rank at the end of the attempt."""
+
+    rank: int
+    """Global rank."""
+    local_rank: int | None = None
+    node_rank: int | None = None
+    host: str | None = None
+    state: StateWord = "seen"
+    part: PartWord | None = None
+    """None where there was no hang and nothing says how the rank ended."""
+    outlier: bool = False
+    """Whether it failed, said nothing, or stands elsewhere than most."""
+    groups: list[GroupCell] = []
+    last_step: int | None = None
+    phase: Phase | None = None
+    """What a line of its own last showed it doing."""
+    note: str = ""
+    proof: list[Proof] = []
+    """The lines behind the row, most telling first; what is not stated by one of them was joined from other lines."""
+
+
+class View(Published, frozen=True, kw_only=True):
+    """What every view holds beside its rows."""
+
+    verdict: Verdict
+    """The verdict of the diagnosis of the same input."""
+    attempt: int | None = None
+    """Number of the attempt that is shown; None for all."""
+    attempts: int = 1
+    """How many there are."""
+    left_out: int = 0
+    """Rows that the filters left out."""
+    coverage: list[CoverageRow] = field(default_factory=list)
+    verification: Verification = Verification()
+
+
+class RankTable(View, frozen=True, kw_only=True):
+    """All ranks at the end of one attempt, outliers first."""
+
+    schema: str = RANKS
+    expected: int | None = None
+    """Number of ranks of the job; None where no line tells it."""
+    seen: int = 0
+    silent: list[int] = field(default_factory=list)
+    """Expected ranks of which no line is there."""
+    ranks: list[RankLine] = field(default_factory=list)
+
+
+class Clock(Struct, frozen=True, kw_only=True):
+    """Stamps that can be compared with one another, and with no others."""
+
+    number: int
+    zone: str | None = None
+    """`UTC` where all lines state a zone; None for local time whose zone no line states."""
+    dated: bool = True
+    """False where only times of day are known."""
+    yeared: bool = True
+    """False where the year is not known."""
+    files: list[str] = []
+    """Sources with events on it."""
+    events: int = 0
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One event, or a flood of equal ones."""
+
+    clock: int | None = None
+    """Number of its clock; None where it has no time: then only its place in its own file orders it."""
+    time: Time | None = None
+    """The interval in which it happened; of a flood, from its first event to its last."""
+    exact: bool = False
+    """Whether the time is that of the line's own stamp."""
+    role: Role = Role.CONTEXT
+    what: str
+    """Title of its signature, or what was derived."""
+    signature: str
+    """Id of the signature; `progress`, `launcher.failure` and `collective.began` are made by firstfault."""
+    attempt: int = 1
+    ranks: list[int] = []
+    """Global ranks, where lines state or join them."""
+    hosts: list[str] = []
+    files: list[str] = []
+    """Sources; of a flood, all of them."""
+    count: int = 1
+    evidence: Evidence
+    """The first line."""
+    last: Evidence | None = None
+    """The last line of a flood."""
+
+
+class Timeline(View, frozen=True, kw_only=True):
+    """Events of all sources, clock by clock; nothing is ordered across clocks."""
+
+    schema: str = TIMELINE
+    clocks: list[Clock] = field(default_factory=list)
+    """Most events first; entries follow in this order, then those without a time."""
+    events: list[Entry] = field(default_factory=list)
+
+
+class StackPlace(Struct, frozen=True, kw_only=True):
+    """Processes whose main threads stood at one place."""
+
+    doing: str
+    """`collective`, `rendezvous`, `device`, `data`, `checkpoint`, `lock` or `code`."""
+    call: str
+    """The frame that tells: `all_reduce (distributed_c10d.py:3252)`."""
+    called_from: str | None = None
+    """The frame of the program that made the call; None where none is told from libraries."""
+    ranks: list[int] = []
+    """Global ranks."""
+    others: list[str] = []
+    """Processes of which no rank is known."""
+    hosts: list[str] = []
+    odd: bool = False
+    """Whether few stand here and the most stand elsewhere."""
+    also: list[str] = []
+    """Collectives in which further threads of these processes stand."""
+    evidence: list[Evidence] = []
+
+
+class StackNode(Struct, frozen=True, kw_only=True):
+    """One frame of the merged tree of main threads."""
+
+    depth: int
+    """0 for the outermost frame."""
+    frame: str
+    """`function (file:line)`; without the line where the processes stand at several."""
+    ranks: list[int] = []
+    others: list[str] = []
+
+
+class StackTable(View, frozen=True, kw_only=True):
+    """Where every process stood at its last dump, the odd ones first, and one tree of all main threads."""
+
+    schema: str = STACKS
+    dumps: int = 0
+    """Dumps that were read, those of loaders' workers and earlier ones of a process included."""
+    processes: int = 0
+    expected: int | None = None
+    """Number of ranks of the job; None where no line tells it."""
+    places: list[StackPlace] = field(default_factory=list)
+    tree: list[StackNode] = field(default_factory=list)

@@ -1,0 +1,144 @@
+"""Where every process stood at its last stack dump: rows by place, and one tree of all main threads.
+
+Must not choose columns or cut lists: that is how a table is shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.state.stacks import WAITS, Stood, event_of, stood
+from firstfault.model.views import StackNode, StackPlace, StackTable
+from firstfault.pipelines.cite import Citer
+from firstfault.pipelines.diagnose import concluded
+from firstfault.pipelines.ranks import coverage_of
+from firstfault.pipelines.verdict import verdict_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+    from typing import IO
+
+    from firstfault.model.evidence import Frame
+    from firstfault.pipelines.options import DiagnoseOptions
+
+CITED = 3
+"""Processes of one place whose lines are cited."""
+
+
+def stack_table(
+    paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions, *, stdin: IO[bytes] | None = None
+) -> StackTable:
+    """Where every process stood, by the stack dumps of an input.
+
+    Args:
+        paths: files, folders, archives, globs, or `-` for standard input.
+        options: as for a diagnosis; one attempt, not all.
+        stdin: where `-` reads from; the process's own standard input where None.
+
+    Returns:
+        The table, not yet redacted: the odd places first.
+
+    Raises:
+        SignatureError: a site signature is wrong.
+        PipelineError: the attempt asked for is not there.
+    """
+    with concluded(paths, options, stdin=stdin) as (conclusion, verifier):
+        scene = conclusion.scene
+        cite = Citer(verifier, scene.case.paths)
+        dumps = scene.case.seen.stacks
+        stands = stood(dumps, scene.roster, scene.complete.expected)
+        verdict = verdict_of(conclusion.answer, cite)
+        places = _places(stands, cite)
+        return StackTable(
+            verdict=verdict,
+            attempt=scene.number,
+            attempts=len(conclusion.attempts),
+            coverage=coverage_of(scene),
+            verification=cite.verification(),
+            dumps=len(dumps),
+            processes=len(stands),
+            expected=scene.complete.expected,
+            places=places,
+            tree=_tree(stands),
+        )
+
+
+def _places(stands: Sequence[Stood], cite: Citer) -> list[StackPlace]:
+    found: dict[tuple[object, ...], list[Stood]] = {}
+    for one in stands:
+        found.setdefault((one.doing, one.op, one.path), []).append(one)
+    most = max(map(len, found.values()), default=0)
+    mixed = len({s.doing in WAITS for s in stands}) > 1
+    rows = []
+    for group in found.values():
+        first = group[0]
+        odd = 2 * len(group) < len(stands) and len(group) < most and (not mixed or first.doing not in WAITS)
+        events = [event_of(s.dump, s.frame) for s in group[:CITED]]
+        if first.place is not None and first.place.span != first.frame.span:
+            events.insert(1, event_of(first.dump, first.place))
+        rows.append(
+            StackPlace(
+                doing=str(first.doing),
+                call=frame_text(first.frame.frame),
+                called_from=None
+                if first.place is None or first.place.span == first.frame.span
+                else frame_text(first.place.frame),
+                ranks=_ranks(group),
+                others=_others(group),
+                hosts=sorted({s.host for s in group if s.host is not None}),
+                odd=odd,
+                also=sorted({frame_text(f.frame) for s in group for f in s.others}),
+                evidence=cite.events(events),
+            )
+        )
+    return sorted(rows, key=lambda r: (not r.odd, len(r.ranks) + len(r.others), r.ranks, r.others))
+
+
+def frame_text(frame: Frame) -> str:
+    """A frame as `function (file:line)`, the file without its folders."""
+    name = frame.file.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{frame.function} ({name}:{frame.line})" if frame.line else f"{frame.function} ({name})"
+
+
+def _ranks(stands: Iterable[Stood]) -> list[int]:
+    return sorted(int(s.rank) for s in stands if s.rank is not None)
+
+
+def _others(stands: Iterable[Stood]) -> list[str]:
+    return sorted(s.title for s in stands if s.rank is None)
+
+
+class _Node:
+    """A frame with those that stand in it."""
+
+    def __init__(self) -> None:
+        self.stands: list[Stood] = []
+        self.frames: set[str] = set()
+        self.below: dict[tuple[str, str], _Node] = {}
+
+
+def _tree(stands: Sequence[Stood]) -> list[StackNode]:
+    """All main threads as one tree; Python frames only, since native ones differ in their addresses."""
+    root = _Node()
+    for one in stands:
+        main = one.dump.main
+        node = root
+        for frame in reversed([] if main is None else [f.frame for f in main.frames if not f.native]):
+            node = node.below.setdefault((frame.function, frame.file.replace("\\", "/").rsplit("/", 1)[-1]), _Node())
+            node.stands.append(one)
+            node.frames.add(frame_text(frame))
+    rows: list[StackNode] = []
+    _walk(root, 0, rows)
+    return rows
+
+
+def _walk(node: _Node, depth: int, rows: list[StackNode]) -> None:
+    # An own stack: a program may recurse as deep as a dump goes.
+    waiting = [(n, k, depth) for k, n in sorted(node.below.items(), key=lambda kn: -len(kn[1].stands))][::-1]
+    while waiting:
+        inner, (function, file), level = waiting.pop()
+        text = next(iter(inner.frames)) if len(inner.frames) == 1 else f"{function} ({file})"
+        rows.append(StackNode(depth=level, frame=text, ranks=_ranks(inner.stands), others=_others(inner.stands)))
+        below = sorted(inner.below.items(), key=lambda kn: len(kn[1].stands))
+        waiting.extend((n, k, level + 1) for k, n in below)

@@ -1,0 +1,103 @@
+"""Stacks of all ranks as text: where they stood, the odd ones first, and one tree of all main threads.
+
+Must not infer anything or order rows anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.i18n import messages
+from firstfault.report import phrases
+from firstfault.report.neutral import neutral, shorten
+from firstfault.report.tabular import aligned
+from firstfault.report.text import wrap
+from firstfault.report.viewed import foot_of, head_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from firstfault.model.views import StackNode, StackPlace, StackTable
+    from firstfault.redact import Redacted
+
+DEEPEST = 40
+"""Columns of indent at most; deeper frames stand no further right."""
+MOST_ROWS = 60
+"""Rows of the tree that are shown unless all are asked for."""
+
+
+def render_stacks(safe: Redacted[StackTable], *, width: int = 100, every: bool = False, language: str = "en") -> str:
+    """The stacks for a terminal or a pipe.
+
+    Args:
+        safe: what went through the door.
+        width: columns, at least 40.
+        every: whether runs of frames that nobody leaves are shown whole.
+        language: of the fixed words.
+
+    Returns:
+        Lines of at most `width` columns, ending in a newline.
+    """
+    table, say, width = safe.content, messages(language), max(width, 40)
+    lines = head_of(table, say, width)
+    if not table.places:
+        lines += ["", *wrap(say["stacks.none"], width), "", *foot_of(table, say, width, ())]
+        return "\n".join(lines) + "\n"
+    seen = "stacks.seen_some" if table.expected is None else "stacks.seen"
+    lines += wrap(say[seen].format(n=table.processes, all=table.expected, dumps=table.dumps), width)
+    lines.append("")
+    head = [say[f"column.{name}"] for name in ("who", "doing", "call", "from", "line")]
+    lines += aligned(head, [_cells(p, say) for p in table.places], width)
+    lines += ["", say["stacks.tree"]]
+    nodes = table.tree if every else _short(table.tree)
+    lines += [_branch(node, width) for node in nodes[: None if every else MOST_ROWS]]
+    if not every and len(nodes) > MOST_ROWS:
+        lines.append(f"  … {len(nodes) - MOST_ROWS} more (`--all`)")
+    lines.append("")
+    lines += foot_of(table, say, width, ())
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _cells(place: StackPlace, say: Mapping[str, str]) -> list[str]:
+    proof = place.evidence[0] if place.evidence else None
+    call = place.call if not place.also else f"{place.call}; {say['stacks.also'].format(list=', '.join(place.also))}"
+    who = _who(place.ranks, place.others)
+    return [
+        f"{who} {say['stacks.odd']}" if place.odd else who,
+        place.doing,
+        call,
+        place.called_from or "",
+        "" if proof is None else f"{proof.file}:{proof.line}",
+    ]
+
+
+def _who(ranks: Sequence[int], others: Sequence[str]) -> str:
+    parts = [phrases.runs(ranks, most=8)] if ranks else []
+    parts += list(others[:3])
+    if len(others) > 3:
+        parts.append(f"+{len(others) - 3}")
+    return ", ".join(parts)
+
+
+def _short(tree: Sequence[StackNode]) -> list[StackNode]:
+    """Without frames in which everybody of the frame above stands too, except the first and the last of such a run."""
+    kept: list[StackNode] = []
+    for number, node in enumerate(tree):
+        above = tree[number - 1] if number else None
+        below = tree[number + 1] if number + 1 < len(tree) else None
+        same_above = above is not None and above.depth == node.depth - 1 and _same(above, node)
+        same_below = below is not None and below.depth == node.depth + 1 and _same(below, node)
+        if not (same_above and same_below):
+            kept.append(node)
+    return kept
+
+
+def _same(one: StackNode, other: StackNode) -> bool:
+    return one.ranks == other.ranks and one.others == other.others
+
+
+def _branch(node: StackNode, width: int) -> str:
+    who = _who(node.ranks, node.others)
+    indent = " " * min(2 + 2 * node.depth, DEEPEST)
+    room = max(12, width - len(indent) - len(who) - 3)
+    return f"{indent}{shorten(neutral(node.frame), room)}  [{neutral(who)}]"

@@ -1,0 +1,74 @@
+"""What the diagnosis lays out beside the verdict, held against small files whose facts are known."""
+
+import hung_job
+import pytest
+
+from firstfault.pipelines.diagnose import diagnose
+from firstfault.pipelines.options import DiagnoseOptions
+
+INLINE = DiagnoseOptions(engine="inline")
+
+
+@pytest.fixture(scope="module")
+def hung(tmp_path_factory):
+    return diagnose([hung_job.write(tmp_path_factory.mktemp("hung") / "logs")], INLINE)
+
+
+def test_every_cited_line_stands_where_it_is_said_to(tmp_path):
+    folder = hung_job.write(tmp_path / "logs")
+    found = diagnose([folder], INLINE)
+    cited = [e for link in found.chain for e in link.evidence] + found.key_lines
+    cited += [e.evidence for e in found.timeline] + [e for row in found.ranks.table for e in row.evidence]
+    assert len(cited) > 10
+    for evidence in cited:
+        raw = (folder / evidence.file).read_text(encoding="utf-8").split("\n")[evidence.line - 1]
+        assert evidence.text in raw
+        assert 1 <= evidence.column <= len(raw)
+    assert found.verification.claims == found.verification.reread
+    assert found.verification.withdrawn == []
+
+
+def test_evidence_far_in_a_long_line_is_in_its_window(tmp_path):
+    error = "OSError: [Errno 28] No space left on device"
+    (tmp_path / "a.log").write_text("[rank0] " + "batch " * 300 + error + "\n", encoding="utf-8")
+    trigger = diagnose([tmp_path], INLINE).verdict.trigger
+    assert len(trigger.text) <= 400
+    assert "No space left on device" in trigger.text
+
+
+def test_counts_are_by_file_and_rank(hung):
+    by = {c.signature: c for c in hung.counts}
+    timeouts = by["nccl.collective_timeout"]
+    assert (timeouts.total, timeouts.ranks) == (3, {"0": 1, "1": 1, "3": 1})
+    assert timeouts.files == {"error-77-0.out": 2, "error-77-1.out": 1}
+
+
+def test_completeness_counts_ranks_and_nodes(hung):
+    ranks = hung.ranks
+    assert (ranks.expected, ranks.seen, ranks.with_nccl_state, ranks.silent) == (4, 4, 4, [])
+    assert ranks.seen_nodes == 2
+
+
+def test_the_table_of_a_large_job_is_cut_behind_its_outliers(tmp_path):
+    table = diagnose([hung_job.write(tmp_path / "big", ranks=128, late=101, per_node=8)], INLINE).ranks.table
+    assert len(table) == 64
+    assert table[0].rank == 101
+
+
+def test_a_flood_is_counted_once_in_the_timeline(tmp_path):
+    lines = [f"2026-03-02 14:{m:02d}:00 [rank0] OSError: [Errno 28] No space left on device" for m in range(60)]
+    (tmp_path / "a.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    counts = [e.count for e in diagnose([tmp_path], INLINE).timeline]
+    assert counts[0] == 60
+    assert set(counts[1:]) == {1}
+
+
+def test_one_silent_rank_is_not_called_ranks(tmp_path):
+    text = (
+        "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2\n"
+        "[rank0]: RuntimeError: CUDA error: an illegal memory access was encountered\n"
+    )
+    (tmp_path / "a.log").write_text(text, encoding="utf-8")
+    found = diagnose([tmp_path], INLINE)
+    assert found.ranks.silent == [1]
+    assert "the logs of the one rank of which no line is here" in found.collect_next
