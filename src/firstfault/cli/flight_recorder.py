@@ -5,13 +5,11 @@ Parses, calls the pipeline, prints and sets the exit code; it decides nothing ab
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
-from firstfault.cli.diagnose import level_of, write
+from firstfault.cli.evidence import deliver, level_of
 from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -54,8 +52,7 @@ def command(
     its ranks issued last, the first work that does not end, who is in it and for whom they wait; then the first
     difference between ranks. Logs are not read; `diagnose` weighs both together.
     """
-    if share and raw:
-        raise click.UsageError("--share takes identities and secrets out, --raw leaves them in: choose one.")
+    level = level_of(share=share, raw=raw)
     from firstfault.cli.terminal import columns
     from firstfault.pipelines.flight_recorder import publish_recorder, recorder_view
 
@@ -63,12 +60,8 @@ def command(
     if not view.dumps:
         raise _no_dump(view, paths)
     width = 100 if output is not None else columns()
-    text = publish_recorder(view, form, level_of(share=share, raw=raw), width=width)
-    if output is None:
-        write(text)
-    else:
-        Path(output).write_text(text, encoding="utf-8")
-        sys.stderr.write(f"firstfault: report written to {output}\n")
+    text = publish_recorder(view, form, level, width=width)
+    deliver(text, output)
     if exit_zero:
         return 0
     if view.verdict.failed is None or str(view.verdict.category) == "unknown":

@@ -12,6 +12,7 @@ from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.questions.memory import explained
 from firstfault.analysis.suspects import mentioned
 from firstfault.analysis.wording import sentence, who_text
 from firstfault.model.evidence import GlobalRank
@@ -201,12 +202,13 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     failed_first = first_failed(scene.roster, root, victims, named.ranks)
     kind, exclude, steps = _action(root, named)
     trigger = trigger_of(scene, root)
+    memory = explained(scene, root)
     return Answer(
         question="first_fault",
         failed=True,
         category=category,
         strength=strength,
-        summary=sentence(root, named, failed_first, scene),
+        summary=" ".join((sentence(root, named, failed_first, scene), *memory.sentences)),
         trigger=trigger,
         proof=(trigger, root.first, *(s.first for s, _ in choice.explained[:2])),
         culprits=named,
@@ -214,8 +216,8 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         classes=classes(scene.case, root, named, scene.complete, scene.hang),
         action=kind,
         exclude_hosts=exclude,
-        steps=steps,
-        collect=nature.collect,
+        steps=(*memory.steps, *steps),
+        collect=() if memory.settled else nature.collect,
         rivals=tuple(_rival(r, root) for r in choice.rivals),
     )
 
