@@ -66,6 +66,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         progress=progress,
         stacks=seen.seen.stacks if last else (),
         dumps=seen.seen.dumps if last else (),
+        snapshots=seen.seen.snapshots if last else (),
     )
     case = Case(seen_alone, seen.library)
     facts = job_facts(case, events)

@@ -34,6 +34,15 @@ class Grown(Struct, frozen=True, kw_only=True):
     """Blocks asked for in each of `PARTS` equal parts of the history, by number of entries."""
 
 
+class Asked(Struct, frozen=True, kw_only=True):
+    """How often and over how much of the history one stack asked, whether it still holds anything or not."""
+
+    frames: tuple[Frame, ...]
+    count: int
+    span: float
+    """From its first to its last request, as a share of the entries before the moment of interest."""
+
+
 class Oom(Struct, frozen=True, kw_only=True):
     """One failed request."""
 
@@ -79,6 +88,8 @@ class DeviceMemory(Struct, frozen=True, kw_only=True):
     """Size and number of blocks held at the dump, those of the most bytes first."""
     grown: tuple[Grown, ...] = ()
     """Largest first."""
+    asked: tuple[Asked, ...] = ()
+    """Of the largest spans."""
     ooms: tuple[Oom, ...] = ()
     """In order; the first few and the last."""
     oom_count: int = 0

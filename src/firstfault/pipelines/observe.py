@@ -9,6 +9,7 @@ from firstfault.model.evidence import Coverage
 from firstfault.model.words import CoverageState, Role, SourceKind
 from firstfault.pipelines.dumps import read_dumps
 from firstfault.pipelines.share import shared
+from firstfault.pipelines.snapshots import read_snapshots
 from firstfault.readers.banners import failure_of_event, read_banners, read_error_json
 from firstfault.readers.clock import SourceClock, settle_clocks
 from firstfault.readers.events import build_events
@@ -57,7 +58,6 @@ BEHIND_LAST = 64 << 10
 MOST_SHARED = 50_000
 """Hits beyond which one process reads on alone: handing events back would cost as much memory again."""
 UNREAD = {
-    SourceKind.MEMORY_SNAPSHOT: "a memory snapshot, which is not read yet",
     SourceKind.METRICS: "metrics, which are not read yet",
     SourceKind.CONFIG: "source code, settings or a document, not a log",
 }
@@ -98,6 +98,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         nans.extend(seen.nans)
         stacks.extend(seen.stacks)
     recorded = read_dumps(store, opened.sources, inline=options.engine == "inline")
+    memory = read_snapshots(store, opened.sources, inline=options.engine == "inline")
     missing = missing_names(s.path for s in opened.sources)
     observations = Observations(
         sources=opened.sources,
@@ -105,7 +106,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         failures=tuple(in_zone(failures, options.assume_zone)),
         progress=tuple(in_zone(samples, options.assume_zone)),
         nan_from=tuple(in_zone(nans, options.assume_zone)),
-        coverage=_coverage(opened, result, missing, recorded.coverage),
+        coverage=_coverage(opened, result, missing, {**recorded.coverage, **memory.coverage}),
         place={i: p.who for i, p in profiles.items()},
         task_files={i: p.number for i, p in profiles.items() if p.number is not None},
         missing_files=missing,
@@ -113,6 +114,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         exit_code=options.exit_code,
         stacks=tuple(stacks),
         dumps=recorded.dumps,
+        snapshots=memory.snapshots,
     )
     return Observed(observations, profiles, clocks)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from firstfault.model.evidence import Frame
-from firstfault.model.memory import PARTS, DeviceMemory, Grown, Held, Oom
+from firstfault.model.memory import PARTS, Asked, DeviceMemory, Grown, Held, Oom
 from firstfault.readers.plain_pickle import GONE
 
 MOST_STACKS = 300_000
@@ -72,6 +72,8 @@ class Trace:
     def __init__(self) -> None:
         self.live: dict[int, tuple[int, int, int]] = {}
         """Address -> size, stack and number of the entry, of blocks asked for in the history and not freed."""
+        self.asked: dict[int, list[int]] = {}
+        """Stack -> requests, first and last entry of one."""
         self.entries = 0
         self.ooms: list[Oom] = []
         self.oom_count = 0
@@ -97,7 +99,14 @@ class Trace:
             return
         if action == "alloc":
             address = _whole(entry.get("addr"))
-            self._change(address, (size, stacks.number(entry.get("frames")), self.entries), 0)
+            stack = stacks.number(entry.get("frames"))
+            self._change(address, (size, stack, self.entries), 0)
+            seen = self.asked.get(stack)
+            if seen is None:
+                self.asked[stack] = [1, self.entries, self.entries]
+            else:
+                seen[0] += 1
+                seen[2] = self.entries
         elif action in _FREES:
             address = _whole(entry.get("addr"))
             if address in self.live:
@@ -272,6 +281,7 @@ class SnapshotFolder:
             held_unknown=unknown,
             sizes=tuple(common),
             grown=self._grown(trace, until),
+            asked=self._asked(trace, until),
             ooms=tuple(trace.ooms),
             oom_count=trace.oom_count,
             entries=trace.entries,
@@ -290,6 +300,18 @@ class SnapshotFolder:
         rows = sorted(sums.items(), key=lambda ks: (-ks[1][PARTS], ks[0]))[:LISTED]
         return tuple(
             Grown(frames=self.stacks.of(stack), size=row[PARTS], parts=tuple(row[:PARTS])) for stack, row in rows
+        )
+
+    def _asked(self, trace: Trace, until: int) -> tuple[Asked, ...]:
+        rows = [
+            (min(last, until) - first, count, stack)
+            for stack, (count, first, last) in trace.asked.items()
+            if first <= until
+        ]
+        rows.sort(reverse=True)
+        return tuple(
+            Asked(frames=self.stacks.of(stack), count=count, span=span / max(until, 1))
+            for span, count, stack in rows[:LISTED]
         )
 
 

@@ -7,8 +7,7 @@ alone, so nothing of a stranger's pickle can be run; it knows nothing of what th
 from __future__ import annotations
 
 import re
-from struct import Struct as Layout
-from struct import error as LayoutError
+import struct
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ DEEPEST = 64
 # Picklers begin a new batch of a list behind 1000 items: a run of fewer is the whole list.
 _RUN = re.compile(rb"(?s)((?:h.|j.{4}){1,999})e")
 _GETS = re.compile(rb"(?s)h(.)|j(.{4})")
-_I4, _U2, _U4, _F8 = Layout("<i"), Layout("<H"), Layout("<I"), Layout(">d")
+_I4, _U2, _U4, _F8 = struct.Struct("<i"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct(">d")
 
 
 class UnreadableStreamError(ValueError):
@@ -122,7 +121,7 @@ def read_stream(blocks: Iterator[bytes], folder: Folder) -> Any:
             continue
         try:
             used, done = _run(machine, buffer, len(buffer) if last else len(buffer) - MARGIN)
-        except (IndexError, KeyError, TypeError, ValueError, OverflowError, LayoutError) as error:
+        except (IndexError, KeyError, TypeError, ValueError, OverflowError, struct.error) as error:
             if isinstance(error, UnreadableStreamError):
                 raise
             why = "it is cut off" if last else f"it is damaged ({type(error).__name__})"
@@ -135,7 +134,7 @@ def read_stream(blocks: Iterator[bytes], folder: Folder) -> Any:
         buffer = buffer[used:]
 
 
-def _run(machine: _Machine, raw: bytes, end: int) -> tuple[int, bool]:  # noqa: C901, PLR0912, PLR0915 - one table of operations, in the order of how often they come
+def _run(machine: _Machine, raw: bytes, end: int) -> tuple[int, bool]:  # noqa: PLR0915 - one table of operations, in the order of how often they come
     """Runs the operations that begin before `end`; how far it came, and whether the pickle ended there."""
     memo, marks, stack = machine.memo, machine.marks, machine.stack
     at = 0
@@ -241,7 +240,7 @@ def _extend(machine: _Machine, found: Any, items: list[Any]) -> None:
     found.extend(kept)
 
 
-def _rarer(machine: _Machine, op: int, raw: bytes, at: int) -> int:  # noqa: C901, PLR0912 - a table of operations
+def _rarer(machine: _Machine, op: int, raw: bytes, at: int) -> int:  # a table of operations
     stack, memo = machine.stack, machine.memo
     if op in {0x8C, 0x58, 0x8D}:  # SHORT_BINUNICODE, BINUNICODE, BINUNICODE8
         width = {0x8C: 1, 0x58: 4, 0x8D: 8}[op]

@@ -127,7 +127,7 @@ class Allocator:
         self._note("free_completed", block.asked, frames, addr=address)
         at = segment.blocks.index(block)
         for near in (at, at - 1):
-            if 0 <= near and near + 1 < len(segment.blocks):
+            if near >= 0 and near + 1 < len(segment.blocks):
                 left, right = segment.blocks[near : near + 2]
                 if left.frames is None and right.frames is None:
                     left.size += right.size
@@ -174,7 +174,9 @@ def _segment(segment: Segment, device: int, *, old: bool) -> dict[str, Any]:
 def _block(block: Block, *, old: bool) -> dict[str, Any]:
     state = "inactive" if block.frames is None else "active_allocated"
     if old:
-        history = [] if not block.frames else [{"addr": block.address, "frames": block.frames, "real_size": block.asked}]
+        history = (
+            [] if not block.frames else [{"addr": block.address, "frames": block.frames, "real_size": block.asked}]
+        )
         return {"size": block.size, "state": state, **({"history": history} if history else {})}
     return {
         "address": block.address,

@@ -6,17 +6,19 @@ import pickle
 import pickletools
 import random
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from allocator import GIB, MIB, SITE, Allocator, OutOfMemory, as_json, pickled, stack
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstfault.model.evidence import SourceId
-from firstfault.model.memory import MemorySnapshot
 from firstfault.readers import plain_pickle
 from firstfault.readers.memory_snapshot import UnreadableSnapshotError, read_snapshot
-from allocator import GIB, MIB, SITE, Allocator, OutOfMemory, as_json, pickled, stack
+
+if TYPE_CHECKING:
+    from firstfault.model.memory import MemorySnapshot
 
 FORWARD = stack((f"{SITE}/nn/functional.py", 2300, "linear"), ("/srv/app/model.py", 41, "forward"), deep=6)
 CACHE = stack(("/srv/app/cache.py", 12, "remember"), deep=3)
@@ -104,7 +106,7 @@ def test_a_leak_spreads_over_the_history_and_a_step_does_not() -> None:
     for _ in range(9):
         device.alloc(50 * MIB, FORWARD)
     grown = {g.frames[-1].file + str(len(g.frames)): g for g in load(pickled(device.snapshot())).devices[0].grown}
-    by_first = {[f for f in g.frames if f.file != "??"][0].function: g for g in grown.values()}
+    by_first = {next(f for f in g.frames if f.file != "??").function: g for g in grown.values()}
     assert min(by_first["remember"].parts) > 0
     assert sum(1 for n in by_first["linear"].parts if n) == 1
     assert by_first["remember"].size == 40 * 30 * MIB
@@ -212,7 +214,9 @@ PLACES = [place for _, _, place in pickletools.genops(WHOLE) if place]
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.integers(0, len(WHOLE)), st.lists(st.tuples(st.integers(0, len(PLACES) - 1), st.integers(0, 255)), max_size=4))
+@given(
+    st.integers(0, len(WHOLE)), st.lists(st.tuples(st.integers(0, len(PLACES) - 1), st.integers(0, 255)), max_size=4)
+)
 def test_no_damage_makes_it_raise_anything_else(cut: int, changes: list[tuple[int, int]]) -> None:
     raw = bytearray(WHOLE)
     for place, byte in changes:
@@ -225,9 +229,40 @@ def test_no_damage_makes_it_raise_anything_else(cut: int, changes: list[tuple[in
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.recursive(st.none() | st.integers() | st.text(max_size=4), lambda s: st.lists(s, max_size=4) | st.dictionaries(st.sampled_from(["action", "size", "blocks", "state", "filename", "name", "total_size", "addr", "frames", "segments", "device_traces", "history"]), s, max_size=5)))
+@given(
+    st.recursive(
+        st.none() | st.integers() | st.text(max_size=4),
+        lambda s: (
+            st.lists(s, max_size=4)
+            | st.dictionaries(
+                st.sampled_from(
+                    [
+                        "action",
+                        "size",
+                        "blocks",
+                        "state",
+                        "filename",
+                        "name",
+                        "total_size",
+                        "addr",
+                        "frames",
+                        "segments",
+                        "device_traces",
+                        "history",
+                    ]
+                ),
+                s,
+                max_size=5,
+            )
+        ),
+    )
+)
 def test_no_value_of_any_shape_makes_it_raise_anything_else(value: Any) -> None:
-    for raw in (pickle.dumps(value), pickle.dumps({"segments": value, "device_traces": [value]}), as_json({"segments": [value], "device_traces": value})):
+    for raw in (
+        pickle.dumps(value),
+        pickle.dumps({"segments": value, "device_traces": [value]}),
+        as_json({"segments": [value], "device_traces": value}),
+    ):
         try:
             load(raw)
         except UnreadableSnapshotError:
