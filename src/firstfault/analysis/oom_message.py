@@ -27,6 +27,8 @@ _RESERVED = lazy(rf"{_SIZE} reserved in total")
 _PROCESS = lazy(rf"Process (\d+) has {_SIZE} memory in use")
 MUCH = 0.1
 """Share of the device from which on memory that is lost to one cause is more than what every process loses."""
+NOTED = 0.02
+"""Share of the device from which on a loss is worth a word beside a real need."""
 LARGE = 0.25
 """Share of the device from which on one request is the thing to look at."""
 CONTEXT = 4 << 30
@@ -156,7 +158,7 @@ def account(known: Figures) -> Account | None:
     if known.limit is not None and known.free is not None and known.free >= known.asked:
         return _limited(known, known.limit)
     slack = {
-        k: size for k, size in all_losses.items() if size >= max(short, 1) and (k not in _NEEDED or size > CONTEXT)
+        k: size for k, size in all_losses.items() if size >= max(short, NOTED * whole) and (k not in _NEEDED or size > CONTEXT)
     }
     return _own(known, whole, slack)
 
@@ -230,8 +232,8 @@ def _own(known: Figures, whole: int, enough: dict[Kind, int]) -> Account:
     else:
         kind = max(enough, key=lambda k: enough[k])
         said += (
-            f": mainly a real need. The {size_text(enough[kind])} {_NAMES[kind]} would have been enough for this one request "
-            "alone."
+            f": mainly a real need, though the {size_text(enough[kind])} {_NAMES[kind]} would have been enough for this one "
+            "request."
         )
     return Account(
         kind=Kind.OWN,
