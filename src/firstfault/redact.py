@@ -23,7 +23,6 @@ Level = Literal["none", "secrets", "identities"]
 """What is taken out: nothing (`--raw`), secrets (always else), secrets and identities (`--share`)."""
 
 T = TypeVar("T")
-S = TypeVar("S", bound=msgspec.Struct)
 P = TypeVar("P", bound=Published)
 P_co = TypeVar("P_co", bound=Published, covariant=True)
 _DOOR = object()
@@ -157,30 +156,3 @@ def _hosts(value: object) -> Iterator[str]:
             fact = value.get(name)
             if isinstance(fact, Fact) and isinstance(fact.value, str):
                 yield fact.value
-
-
-class RedactedView(Generic[S]):
-    """A view of the evidence that went through `redact_view`; the only thing that its renderer takes."""
-
-    __slots__ = ("content",)
-
-    def __init__(self, content: S, door: object) -> None:
-        if door is not _DOOR:
-            raise TypeError("only firstfault.redact.redact_view makes a RedactedView")
-        self.content = content
-
-
-def redact_view(view: S, level: Level) -> RedactedView[S]:
-    """Takes out of a view what must not leave; see `redact` for the levels."""
-    whole = walk(view, _printable)
-    if level != "none":
-        secrets = SecretFilter()
-        _each(whole, secrets.learn)
-        whole = walk(whole, secrets.clean)
-    if level == "identities":
-        from firstfault.privacy.identities import Identities
-
-        people = Identities()
-        _each(whole, people.learn)
-        whole = walk(whole, people.clean)
-    return RedactedView(msgspec.structs.replace(whole, redaction=level), _DOOR)

@@ -74,8 +74,8 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
 
 
 def ask(scene: Scene) -> Answer:
-    """Asks the logs, then weighs what stacks and flight-recorder dumps say against their answer."""
-    return with_dumps(scene, with_stacks(scene, _ask_logs(scene)))
+    """Asks the logs, then weighs what flight-recorder dumps and stacks say against their answer."""
+    return with_stacks(scene, with_dumps(scene, _ask_logs(scene)))
 
 
 def _ask_logs(scene: Scene) -> Answer:

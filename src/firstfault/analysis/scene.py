@@ -59,16 +59,18 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
     last = number == attempts.total
-    seen_alone = replace(
-        seen.seen,
-        events=events,
-        failures=failures,
-        progress=progress,
-        stacks=seen.seen.stacks if last else (),
-        dumps=seen.seen.dumps if last else (),
-        snapshots=seen.seen.snapshots if last else (),
+    case = Case(
+        replace(
+            seen.seen,
+            events=events,
+            failures=failures,
+            progress=progress,
+            stacks=seen.seen.stacks if last else (),
+            dumps=seen.seen.dumps if last else (),
+            snapshots=seen.seen.snapshots if last else (),
+        ),
+        seen.library,
     )
-    case = Case(seen_alone, seen.library)
     facts = job_facts(case, events)
     roster = Roster(case, events, failures, world_size(facts))
     ends = tuple(e for e in events if case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP))

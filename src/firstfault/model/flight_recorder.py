@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from firstfault.model.diagnosis import CoverageRow, Culprits, Evidence
+from firstfault.model.diagnosis import CoverageRow, Culprits, Evidence, Published
 from firstfault.model.words import Category, Strength
 
 SCHEMA = "firstfault.flight_recorder/1"
@@ -75,11 +75,10 @@ class RecorderVerdict(Struct, frozen=True, kw_only=True):
     culprits: Culprits
 
 
-class RecorderView(Struct, frozen=True, kw_only=True):
+class RecorderView(Published, frozen=True, kw_only=True):
     """All dumps of one input."""
 
     schema: str = SCHEMA
-    redaction: str = "none"
     verdict: RecorderVerdict
     expected: list[int]
     """Ranks that the groups name, and those that left a dump."""

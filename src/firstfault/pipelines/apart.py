@@ -58,7 +58,13 @@ class _Copy(Generic[T]):
         self.process.join()
 
 
-def apart(work: Callable[[int], T], pieces: int, workers: int, seconds: float = SECONDS) -> list[T | None]:
+def apart(
+    work: Callable[[int], T],
+    pieces: int,
+    workers: int,
+    seconds: float = SECONDS,
+    keep: Callable[[T], T] = lambda result: result,
+) -> list[T | None]:
     """The results of all pieces, in order; None for a piece whose copy died or took too long.
 
     Args:
@@ -66,6 +72,7 @@ def apart(work: Callable[[int], T], pieces: int, workers: int, seconds: float = 
         pieces: number of pieces.
         workers: number of copies at a time.
         seconds: longest time that one piece may take.
+        keep: makes of a result what is kept of it, as soon as it has come; parts that results share come one by one.
     """
     found: dict[int, T] = {}
     number = max(1, min(workers, pieces))
@@ -76,7 +83,7 @@ def apart(work: Callable[[int], T], pieces: int, workers: int, seconds: float = 
                 [c.pipe for c in copies], timeout=max(0.0, min(c.until for c in copies) - monotonic())
             )
             for copy in list(copies):
-                if copy.pipe in ready and _took(copy, found):
+                if copy.pipe in ready and _took(copy, found, keep):
                     copy.until = monotonic() + seconds
                     if copy.left:
                         continue
@@ -92,12 +99,12 @@ def apart(work: Callable[[int], T], pieces: int, workers: int, seconds: float = 
     return [found.get(piece) for piece in range(pieces)]
 
 
-def _took(copy: _Copy[T], found: dict[int, T]) -> bool:
+def _took(copy: _Copy[T], found: dict[int, T], keep: Callable[[T], T]) -> bool:
     try:
         piece, result = pickle.loads(copy.pipe.recv_bytes())  # noqa: S301 - from a copy of this very process
     except (EOFError, OSError):
         return False
-    found[piece] = result
+    found[piece] = keep(result)
     copy.left.remove(piece)
     return True
 

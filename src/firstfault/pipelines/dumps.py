@@ -6,7 +6,7 @@ operation (see `firstfault.readers.unpickle`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event, Source, SourceId
     from firstfault.model.recorder import RankDump
     from firstfault.readers.store import Store
+
+T = TypeVar("T")
 
 LARGEST = 512 << 20
 """Bytes of a dump; a larger file is none."""
@@ -75,7 +77,21 @@ def _all(
 ) -> list[RankDump | str | None]:
     if not copies:
         return [piece(n) for n in range(number)]
-    return apart(piece, number, workers)
+    known: dict[object, object] = {}
+
+    def keep(read: RankDump | str) -> RankDump | str:
+        """Groups, calls and stacks are the same on most ranks: each is kept once."""
+        if isinstance(read, str):
+            return read
+        parts = {name: _once(getattr(read, name), known) for name in ("groups", "calls", "frames")}
+        return replace(read, **parts)
+
+    return apart(piece, number, workers, keep=keep)
+
+
+def _once(parts: tuple[T, ...], known: dict[object, object]) -> tuple[T, ...]:
+    same = tuple(cast("T", known.setdefault(part, part)) for part in parts)
+    return cast("tuple[T, ...]", known.setdefault(same, same))
 
 
 def _read(store: Store, source: Source, *, fast: bool) -> RankDump | str:

@@ -18,7 +18,7 @@ from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.cite import WINDOW, time_of
 from firstfault.pipelines.dumps import cited_again, read_dumps
 from firstfault.readers.open import open_inputs
-from firstfault.redact import redact_view
+from firstfault.redact import redact
 from firstfault.signatures.library import load_library
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _difference(found: Mismatch) -> Difference:
 
 def publish_recorder(view: RecorderView, form: Literal["text", "json"], level: Level, *, width: int = 100) -> str:
     """Takes the view through the one door and into a format; see `firstfault.pipelines.publish`."""
-    safe = redact_view(view, level)
+    safe = redact(view, level)
     if form == "json":
         from firstfault.report.flight_recorder import render_recorder_json
 

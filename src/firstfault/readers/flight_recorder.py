@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import marshal
 from array import array
+from functools import lru_cache
 from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -270,30 +271,39 @@ class _Rows:
 
     def log(self) -> GroupLog:
         """The finished log, in order of issue."""
-        entry, record, seq, call, created, stage, began = zip(*self._ordered(), strict=True)
+        entry, record, seq, call, created, stage, began = zip(*self.rows, strict=True)
+        numbers, times = _column(record), _column(created)
+        if times is None:
+            times = array("q", map(_time, created))
+        if numbers is None:
+            numbers = array("q", entry)  # without numbers of their own entries stand in the order of the file
+        elif record != tuple(sorted(record)):
+            self.rows.sort(key=_RECORD)
+            return self.log()
         if self.backend in _KEEPS_STATES or (self.backend not in _KEEPS_NONE and any(began)):
             # Retired and not completed: it ran out of time, or was aborted.
-            stage = tuple(0 if s == Stage.RETIRED else s for s in stage)
+            stage = tuple(bytes(stage).replace(b"\x01", b"\x00"))
         return GroupLog(
             group=self.group,
             desc=self.desc,
             p2p=self.p2p,
             entry=array("i", entry),
-            record=array("q", record),
+            record=numbers,
             seq=array("q", seq),
             call=array("i", call),
-            created=array("q", created),
+            created=times,
             stage=bytes(stage),
             started=bytes(began),
         )
 
-    def _ordered(self) -> list[tuple[Any, ...]]:
-        if any(type(r) is not int or not 0 <= r < _LARGEST or type(c) is not int for _, r, _, _, c, _, _ in self.rows):
-            # Without numbers of their own entries stand in the order of the file.
-            self.rows = [(i, i, n, k, _time(c), s, b) for i, _, n, k, c, s, b in self.rows]
-        elif any(not 0 <= c < _LARGEST for _, _, _, _, c, _, _ in self.rows):
-            self.rows = [(i, r, n, k, _time(c), s, b) for i, r, n, k, c, s, b in self.rows]
-        return sorted(self.rows, key=_RECORD)
+
+def _column(values: Sequence[Any]) -> array[int] | None:
+    """Whole numbers as a column; None where one is none, or out of range."""
+    try:
+        column = array("q", values)
+    except (TypeError, OverflowError):
+        return None
+    return column if min(column) >= 0 else None
 
 
 def _time(value: object) -> int:
@@ -353,24 +363,25 @@ def _version(value: object) -> tuple[int, ...]:
 def _memberships(config: object) -> tuple[Membership, ...]:
     if not isinstance(config, dict):
         return ()
-    known: dict[str, tuple[GlobalRank, ...]] = {}
     groups = []
     for name, value in list(config.items())[:MOST_GROUPS]:
         if isinstance(value, dict):
             ranks, own, desc = value.get("ranks"), _text(value.get("name")) or str(name), _text(value.get("desc"))
         else:
             ranks, own, desc = value, str(name), ""
-        text = ranks if isinstance(ranks, str) else ""
-        if text not in known or not text:
-            known[text] = _ranks(ranks)
-        groups.append(Membership(own[:LONGEST], desc, known[text]))
+        listed = _ranks_of_text(ranks) if isinstance(ranks, str) else _ranks(ranks)
+        groups.append(Membership(own[:LONGEST], desc, listed))
     return tuple(groups)
 
 
+@lru_cache(maxsize=4096)
+def _ranks_of_text(text: str) -> tuple[GlobalRank, ...]:
+    """Ranks of a list that is written as text; all dumps of a job repeat the same lists."""
+    return _ranks([int(n) for n in _NUMBER.findall(text)]) if _LIST.match(text) else ()
+
+
 def _ranks(value: object) -> tuple[GlobalRank, ...]:
-    """Ranks of a group, written as a list or as its text; empty where they are not told or cannot be believed."""
-    if isinstance(value, str) and _LIST.match(value):
-        value = [int(n) for n in _NUMBER.findall(value)]
+    """Ranks of a group; empty where they are not told or cannot be believed."""
     if not isinstance(value, list) or len(value) > MOST_RANKS or any(type(n) is not int or n < 0 for n in value):
         return ()
     return tuple(GlobalRank(n) for n in sorted(set(value)))

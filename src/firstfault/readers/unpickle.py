@@ -200,6 +200,8 @@ def _hold(stack: list[_Cell | None], inside: list[_Cell | None]) -> None:
     if holder.depth < 1 or holder.held:
         raise UnreadablePickleError("it puts values into what is no list or map, or is closed")
     for cell in map(_value, inside):
+        if cell is holder:
+            raise UnreadablePickleError("it holds itself")
         holder.weight += cell.weight
         holder.depth = max(holder.depth, abs(cell.depth) + 1)
         if cell is not _LEAF:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from firstfault.model.flight_recorder import GroupRow, RecorderView
-    from firstfault.redact import RedactedView
+    from firstfault.redact import Redacted
 
 HEAD = ("group", "ranks", "issued", "stuck at", "in it", "waits for")
 WIDEST = (40, 5, 15, 28, 14, 18)
@@ -30,12 +30,12 @@ GROUPS = 40
 UNREAD = 8
 
 
-def render_recorder_json(safe: RedactedView[RecorderView]) -> str:
+def render_recorder_json(safe: Redacted[RecorderView]) -> str:
     """The view as JSON of the schema `firstfault.flight_recorder/1`, ending in a newline."""
     return neutral_json(msgspec.json.encode(safe.content, order="deterministic")) + "\n"
 
 
-def render_recorder(safe: RedactedView[RecorderView], *, width: int = 100) -> str:
+def render_recorder(safe: Redacted[RecorderView], *, width: int = 100) -> str:
     """The view as text: verdict, table of groups, first difference, missing dumps, entries that show it."""
     view = safe.content
     verdict = view.verdict
