@@ -10,6 +10,7 @@ from msgspec import Struct
 from firstfault.analysis.order import Clock, clock_of, exact
 from firstfault.analysis.state.progress import Track
 from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample, Source, SourceId, Who
+from firstfault.model.memory import MemorySnapshot
 from firstfault.model.recorder import RankDump
 from firstfault.model.stacks import StackDump
 from firstfault.model.words import Mark, Role
@@ -47,6 +48,8 @@ class Observations(Struct, frozen=True, kw_only=True):
     """Stack dumps; somebody takes them at the end, so they are of the last attempt."""
     dumps: tuple[RankDump, ...] = ()
     """Flight-recorder dumps; a rerun overwrites them, so they are of the last attempt."""
+    snapshots: tuple[MemorySnapshot, ...] = ()
+    """Memory snapshots; nothing inside tells of which attempt, so they are of the last."""
 
 
 class Case:

@@ -79,6 +79,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
             progress=progress,
             stacks=seen.seen.stacks if last else (),
             dumps=seen.seen.dumps if last else (),
+            snapshots=seen.seen.snapshots if last else (),
         ),
         seen.library,
     )

@@ -9,6 +9,7 @@ from firstfault.model.evidence import Coverage
 from firstfault.model.words import CoverageState, Role, SourceKind
 from firstfault.pipelines.dumps import read_dumps
 from firstfault.pipelines.share import shared
+from firstfault.pipelines.snapshots import read_snapshots
 from firstfault.readers.banners import failure_of_event, read_banners, read_error_json
 from firstfault.readers.clock import SourceClock, settle_clocks
 from firstfault.readers.events import build_events
@@ -57,7 +58,6 @@ BEHIND_LAST = 64 << 10
 MOST_SHARED = 100_000
 """Hits beyond which one process reads on alone: a copy holds what is being read twice for a moment."""
 UNREAD = {
-    SourceKind.MEMORY_SNAPSHOT: "a memory snapshot, which is not read yet",
     SourceKind.METRICS: "metrics, which are not read yet",
     SourceKind.CONFIG: "source code, settings or a document, not a log",
 }
@@ -100,13 +100,14 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
     recorded = read_dumps(store, opened.sources, inline=options.engine == "inline")
     # A daemon's logs may lie as a file here and as an archive there: their names are not the job's numbering.
     missing = missing_names(s.path for s in opened.sources if s.kind is not SourceKind.AISTORE)
+    memory = read_snapshots(store, opened.sources, inline=options.engine == "inline")
     observations = Observations(
         sources=opened.sources,
         events=tuple(in_zone(events, options.assume_zone)),
         failures=tuple(in_zone(failures, options.assume_zone)),
         progress=tuple(in_zone(samples, options.assume_zone)),
         nan_from=tuple(in_zone(nans, options.assume_zone)),
-        coverage=_coverage(opened, result, missing, recorded.coverage),
+        coverage=_coverage(opened, result, missing, {**recorded.coverage, **memory.coverage}),
         place={i: p.who for i, p in profiles.items()},
         task_files={i: p.number for i, p in profiles.items() if p.number is not None},
         missing_files=missing,
@@ -114,6 +115,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         exit_code=options.exit_code,
         stacks=tuple(stacks),
         dumps=recorded.dumps,
+        snapshots=memory.snapshots,
     )
     return Observed(observations, profiles, clocks)
 

@@ -11,9 +11,11 @@ def test_a_dump_is_called_read_and_what_no_reader_takes_anything_from_is_not(tmp
     (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps(dump))
     snapshot = {"segments": [], "device_traces": [[]], "allocator_settings": {}}
     (tmp_path / "oom_rank_1.pickle").write_bytes(pickle.dumps(snapshot))
+    (tmp_path / "runs.csv").write_text("step,loss\n" + "".join(f"{n},{9 - n}\n" for n in range(8)), encoding="utf-8")
     (tmp_path / "train.log").write_text("step 1\nstep 2\n", encoding="utf-8")
     rows = {row.file: row for row in diagnose([tmp_path]).coverage}
     assert rows["nccl_trace_rank_0"].state is CoverageState.READ
-    assert rows["oom_rank_1.pickle"].state is CoverageState.SKIPPED
-    assert "memory snapshot" in rows["oom_rank_1.pickle"].reason
+    assert rows["oom_rank_1.pickle"].state is CoverageState.READ
+    assert rows["runs.csv"].state is CoverageState.SKIPPED
+    assert "metrics" in rows["runs.csv"].reason
     assert rows["train.log"].state is CoverageState.READ

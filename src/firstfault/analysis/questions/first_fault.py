@@ -14,6 +14,7 @@ from firstfault.analysis.culprits import all_alike, culprits, first_failed, natu
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.questions.memory import explained
 from firstfault.analysis.suspects import mentioned
 from firstfault.analysis.wording import sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
@@ -211,12 +212,13 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     failed_first = Named() if choice.contested else first_failed(scene.roster, root, victims, named.ranks)
     kind, exclude, steps = _action(root, named)
     trigger = trigger_of(scene, root)
+    memory = explained(scene, root)
     return Answer(
         question="first_fault",
         failed=True,
         category=category,
         strength=strength,
-        summary=sentence(root, named, failed_first, scene) + _or_else(choice),
+        summary=" ".join((sentence(root, named, failed_first, scene) + _or_else(choice), *memory.sentences)),
         trigger=trigger,
         proof=(
             *(trigger, root.first),
@@ -228,8 +230,8 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         classes=classes(scene.case, root, named, scene.complete, scene.hang),
         action=kind,
         exclude_hosts=exclude,
-        steps=steps,
-        collect=nature.collect,
+        steps=(*memory.steps, *steps),
+        collect=() if memory.settled else nature.collect,
         rivals=tuple(_rival(r, root) for r in choice.rivals),
         why=choice.why,
         follows=tuple((s.first, reason) for s, reason in choice.explained),

@@ -1,0 +1,65 @@
+"""What explains an out-of-memory: the figures of its message, and the memory snapshot of that process where one is there.
+
+Adds sentences and steps to an answer that others gave; must not choose the first fault.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.analysis.memory_reading import read_memory
+from firstfault.analysis.oom_message import account, figures
+from firstfault.analysis.state.memory import memory_state
+
+if TYPE_CHECKING:
+    from firstfault.analysis.scene import Scene
+    from firstfault.analysis.suspects import Suspect
+    from firstfault.model.memory import DeviceMemory, MemorySnapshot
+
+MESSAGES = "gpu.out_of_memory"
+"""Signature of the allocators' message that gives figures."""
+
+
+class Explained(Struct, frozen=True, kw_only=True):
+    """What is added to the answer."""
+
+    sentences: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
+    settled: bool = False
+    """Whether a snapshot answers already what would else be asked for."""
+
+
+def explained(scene: Scene, root: Suspect) -> Explained:
+    """What explains the out-of-memory that is the root; nothing where it is something else or nothing tells."""
+    if root.first.signature != MESSAGES:
+        return Explained()
+    known = figures(root.first.text)
+    told = None if known is None else account(known)
+    sentences = [] if told is None else [told.sentence]
+    steps = [] if told is None else [told.step]
+    chosen = _snapshot_of(scene, root)
+    if chosen is None:
+        return Explained(sentences=tuple(sentences), steps=tuple(steps))
+    snapshot, device = chosen
+    reading = read_memory(memory_state(device), None if known is None else known.capacity)
+    sentences.append(f"Its memory snapshot ({snapshot.path}): {' '.join(reading.sentences)}")
+    return Explained(sentences=tuple(sentences), steps=(*reading.steps, *steps), settled=True)
+
+
+def _snapshot_of(scene: Scene, root: Suspect) -> tuple[MemorySnapshot, DeviceMemory] | None:
+    """The snapshot of the process that ran out, and the device on which a request failed; None where it cannot be told.
+
+    By the rank of the first line; a snapshot whose name tells no rank counts only where it is the one with a failed request.
+    """
+    failed = [(s, d) for s in scene.case.seen.snapshots for d in s.devices if d.ooms]
+    rank = root.first.who.rank
+    if rank is None and len(root.ranks) == 1:
+        rank = root.ranks[0]
+    own = [(s, d) for s, d in failed if rank is not None and s.who.rank == rank]
+    if len(own) == 1:
+        return own[0]
+    if len(failed) == 1 and failed[0][0].who.rank is None and len(root.events) == 1:
+        return failed[0]
+    return None
