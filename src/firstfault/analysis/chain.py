@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.hang_words import parts_text
 from firstfault.analysis.order import sort_key
+from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.suspects import nature_of
 from firstfault.analysis.wording import duration, ranks_text, who_text
 from firstfault.model.findings import Link
@@ -41,8 +43,11 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
         rank = scene.roster.rank(event)
         subject = who_text((rank,) if rank is not None else (), ())
         links.append(_link(f"{nature.title}{subject}", "a failing process raises further errors", [event], used))
+    named = set(answer.culprits.ranks)
     for title, why, wanted in _STAGES:
         found = [e for e in scene.events if wanted(scene, e) and not _used(e, used)]
+        if wanted is _other_effects:
+            found = [e for e in found if scene.roster.rank(e) not in named]
         if found:
             links.append(_link(_describe(scene, title, found), why, found, used))
     return tuple(links)
@@ -67,6 +72,7 @@ def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
             text += f", in {scene.hang.op} {scene.hang.seq}"
         if scene.hang.waited_ms is not None:
             text += f", for {duration(scene.hang.waited_ms)}"
+        text += f" ({parts_text(hang_state(scene))})"
     return text
 
 

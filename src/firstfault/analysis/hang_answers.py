@@ -16,6 +16,7 @@ from firstfault.analysis.hang_words import (
     overrun,
     sync_point,
     waited,
+    waiting_there,
 )
 from firstfault.analysis.state.fabric import Pattern, transport_lines
 from firstfault.analysis.state.groups import positions
@@ -71,7 +72,7 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
         strength=sure,
         summary=join(
             f"{_capital(who_text(late, hosts))} {_verb(verb, len(late))} {collective(seen.nearest)}, in which "
-            f"{waiters(seen)} waited{waited(seen.scene)}.{doing}{why}",
+            f"{waiting_there(seen)} waited{waited(seen.scene)}.{doing}{why}",
             f"{accounted(seen).capitalize()}." if seen.state.groups else None,
             *remarks(seen),
         ),
@@ -303,14 +304,6 @@ def remarks(seen: Picture) -> tuple[str | None, ...]:
 def join(*parts: str | None) -> str:
     """Sentences that are there, joined."""
     return " ".join(p for p in parts if p)
-
-
-def waiters(seen: Picture) -> str:
-    """Those who waited: `ranks 0-3`, or their number."""
-    waiting = seen.where.waiting or (() if seen.scene.hang is None else seen.scene.hang.waiters)
-    if not waiting:
-        return "ranks"
-    return ranks_text(waiting) if len(waiting) <= 8 else f"{len(waiting)} ranks"
 
 
 def from_hang(scene: Scene) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.standing import leaders, main_work
 from firstfault.analysis.wording import duration, ranks_text
+from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 
 LONGER = 1.5
 """A work that ran this many times its timeout was not looked at in time."""
+SHOWN = 8
+"""Ranks that are listed; of more only the number is given."""
 STEPS = 50
 """Steps from which on collectives a step can be told from the numbers."""
 
@@ -36,14 +40,13 @@ def waited(scene: Scene) -> str:
 
 
 def sync_point(scene: Scene, work: Work | None) -> str | None:
-    """What a collective of this op and size is usually for; None where it is not told."""
+    """What a collective of this op, size and group is usually for; None where it is not told."""
     if work is None or work.op is None:
         return None
     one = work.numel_in == 1 and work.numel_out == 1
-    framework = scene.facts.get("framework")
-    name = "" if framework is None else str(framework.value).lower()
     if work.op == "BROADCAST" and one:
-        if "nemo" in name:
+        framework = scene.facts.get("framework")
+        if framework is not None and "nemo" in str(framework.value).lower():
             return "a broadcast of one element is NeMo's check for preemption at every step"
         return "a broadcast of one element is a flag that rank 0 gives out, such as a check for preemption"
     if work.op == "ALLREDUCE" and one:
@@ -52,11 +55,35 @@ def sync_point(scene: Scene, work: Work | None) -> str | None:
         return (
             "it is the first collective of the job (DDP compares parameter counts): suspect the set-up of the network"
         )
+    if work.desc in _MODEL_PARALLEL:
+        return _MODEL_PARALLEL[work.desc]
+    if work.op == "BROADCAST" and _saving(scene):
+        return "a checkpoint had begun and not ended: its broadcasts tell the others what was saved"
     if work.op in {"_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"}:
         return "gathers and scatters of shards belong to FSDP or ZeRO, inside a step"
     if work.op == "ALLREDUCE" and (work.numel_in or 0) > 1 << 20:
         return "an all-reduce of that size is a bucket of gradients, in the backward pass"
     return None
+
+
+_TENSOR = "collectives of a tensor-parallel group carry activations, in the forward or backward pass of each layer"
+_PIPELINE = "a pipeline group carries activations from stage to stage"
+_MODEL_PARALLEL = {
+    "TENSOR_MODEL_PARALLEL_GROUP": _TENSOR,
+    "mesh_tp": _TENSOR,
+    "PIPELINE_MODEL_PARALLEL_GROUP": _PIPELINE,
+    "mesh_pp": _PIPELINE,
+    "MODEL_PARALLEL_GROUP": "the model-parallel group agrees on the norm of gradients and on overflows, before the optimizer's step",
+    "EXPERT_MODEL_PARALLEL_GROUP": "an expert group exchanges tokens, in the forward or backward pass of each such layer",
+}
+"""What collectives of a group are for, by the description that Megatron or a device mesh gives the group."""
+
+
+def _saving(scene: Scene) -> bool:
+    """Whether the last line about a checkpoint says that it began."""
+    lines = scene.marked(Mark.CHECKPOINT_BEGIN, Mark.CHECKPOINT_END)
+    last = max(lines, key=sort_key, default=None)
+    return last is not None and scene.case.has(last, Mark.CHECKPOINT_BEGIN)
 
 
 def first_collective(group: Group | None) -> bool:
@@ -117,6 +144,29 @@ def accounted(picture: Picture) -> str:
     where = picture.where
     total = f"{where.total}" if where.witnessed else f"at least {where.total}"
     return f"{where.accounted} of {total} ranks are accounted for"
+
+
+def waiting_there(picture: Picture) -> str:
+    """Who waited in the nearest collective, and how many more waited for these in other groups."""
+    waiting = picture.where.waiting or (() if picture.scene.hang is None else picture.scene.hang.waiters)
+    if not waiting:
+        return "ranks"
+    here = () if picture.nearest is None else tuple(c.rank for c in picture.nearest.pending)
+    shown = here or waiting
+    text = ranks_text(shown) if len(shown) <= SHOWN else f"{len(shown)} ranks"
+    others = len(set(waiting) - set(here)) if here else 0
+    return f"{text} and, in other groups, {others} more" if others else text
+
+
+def parts_text(state: HangState) -> str:
+    """How many ranks played each part, and which where they are few: `14 initiators; notified: ranks 0, 5`."""
+    by: dict[str, list[int]] = {}
+    for rank, part in state.parts.items():
+        by.setdefault(str(part), []).append(int(rank))
+    shown = [
+        f"{word}: {ranks_text(ranks) if len(ranks) <= SHOWN else len(ranks)}" for word, ranks in sorted(by.items())
+    ]
+    return "; ".join(shown)
 
 
 def rank_notes(state: HangState) -> dict[GlobalRank, str]:

@@ -18,28 +18,28 @@ def said(*lines):
 
 WORKS = {
     "1.8 without a number": (
-        "[E ProcessGroupNCCL.cpp:485] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, "
-        "TensorShape=[1024, 8], Timeout(ms)=1800000) ran for 1800114 milliseconds before timing out.",
+        ("[E ProcessGroupNCCL.cpp:485] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, "
+        "TensorShape=[1024, 8], Timeout(ms)=1800000) ran for 1800114 milliseconds before timing out."),
         {"rank": None, "group_rank": 3, "seq": None, "op": "ALLREDUCE", "shape": "[1024, 8]", "timeout_ms": 1800000, "ran_ms": 1800114},
     ),
     "1.9 without number and shape": (
-        "[E ProcessGroupNCCL.cpp:566] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(OpType=BROADCAST, "
-        "Timeout(ms)=1800000) ran for 1801377 milliseconds before timing out.",
+        ("[E ProcessGroupNCCL.cpp:566] [Rank 1] Watchdog caught collective operation timeout: WorkNCCL(OpType=BROADCAST, "
+        "Timeout(ms)=1800000) ran for 1801377 milliseconds before timing out."),
         {"group_rank": 1, "seq": None, "op": "BROADCAST", "shape": None},
     ),
     "1.13 with a number": (
-        "[E ProcessGroupNCCL.cpp:821] [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=96120, "
-        "OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800310 milliseconds before timing out.",
+        ("[E ProcessGroupNCCL.cpp:821] [Rank 4] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=96120, "
+        "OpType=ALLREDUCE, Timeout(ms)=1800000) ran for 1800310 milliseconds before timing out."),
         {"rank": None, "group": None, "group_rank": 4, "seq": 96120, "op": "ALLREDUCE"},
     ),
     "1.8 blocking wait": (
-        "RuntimeError: [Rank 1] Caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, TensorShape=[1], "
-        "Timeout(ms)=1800000) ran for 1800100 milliseconds before timing out.",
+        ("RuntimeError: [Rank 1] Caught collective operation timeout: WorkNCCL(OpType=ALLREDUCE, TensorShape=[1], "
+        "Timeout(ms)=1800000) ran for 1800100 milliseconds before timing out."),
         {"group_rank": 1, "op": "ALLREDUCE", "shape": "[1]"},
     ),
     "2.1 blocking wait": (
-        "RuntimeError: [Rank 3] Work WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=60000) timed "
-        "out in blocking wait (NCCL_BLOCKING_WAIT=1).",
+        ("RuntimeError: [Rank 3] Work WorkNCCL(SeqNum=12, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=60000) timed "
+        "out in blocking wait (NCCL_BLOCKING_WAIT=1)."),
         {"group_rank": 3, "seq": 12, "numel_in": 4, "timeout_ms": 60000, "ran_ms": None},
     ),
     "2.2 with a prefix and without time": (

@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Named
-from firstfault.analysis.hang_answers import COLLECT, from_hang, stall, stuck, undecided, waiters
-from firstfault.analysis.hang_words import accounted, collective, first_collective, waited
+from firstfault.analysis.hang_answers import COLLECT, from_hang, stall, stuck, undecided
+from firstfault.analysis.hang_words import accounted, collective, first_collective, waited, waiting_there
 from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.state.difference import difference
 from firstfault.analysis.state.elsewhere import elsewhere
@@ -193,7 +193,7 @@ def _machines(seen: Picture, strength: Strength) -> Answer:
     trigger = None if seen.nearest is None else first_line(seen.nearest)
     return undecided(
         seen,
-        f"Nothing was heard of {names} ({ranks_text(late)}; {log}) while {waiters(seen)} waited in "
+        f"Nothing was heard of {names} ({ranks_text(late)}; {log}) while {waiting_there(seen)} waited in "
         f"{collective(seen.nearest)}{waited(seen.scene)}. Why is not in these logs.",
         trigger=trigger,
         culprits=Named(hosts=gone.hosts, strength=strength) if gone.hosts else Named(),
@@ -291,7 +291,7 @@ def _unaccounted(seen: Picture) -> Answer:
         )
     return undecided(
         seen,
-        f"The job hung: {waiters(seen)} waited in {stuck}{waited(seen.scene)}{detail}. A time-out alone does not mean a "
+        f"The job hung: {waiting_there(seen)} waited in {stuck}{waited(seen.scene)}{detail}. A time-out alone does not mean a "
         f"network fault.{opening}",
         trigger=None,
         scope=Scope.GROUP,

@@ -9,7 +9,7 @@ from msgspec import Struct
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import GlobalRank
@@ -88,6 +88,8 @@ def gone_nodes(scene: Scene, missing: Iterable[GlobalRank]) -> Gone | None:
     """
     lost = sorted(set(missing))
     per = per_node(scene)
+    if per is None:
+        return _by_hosts(scene, lost)
     world = scene.complete.expected
     if not lost or per is None or per < 2 or world is None or world <= per or len(lost) % per:
         return None
@@ -111,6 +113,23 @@ def gone_nodes(scene: Scene, missing: Iterable[GlobalRank]) -> Gone | None:
         files=scene.complete.missing_files,
         absent=True,
     )
+
+
+def _by_hosts(scene: Scene, lost: Sequence[GlobalRank]) -> Gone | None:
+    """Machines that lines give each missing rank, where these are all that runs there, and others run elsewhere."""
+    known = {r: h for r in lost if (h := scene.roster.host_of_rank(r)) is not None}
+    if len(known) < len(lost) or not lost:
+        return None
+    names = set(known.values())
+    there: dict[str, int] = {}
+    for rank in {*scene.complete.seen, *lost}:
+        host = scene.roster.host_of_rank(rank)
+        if host is not None:
+            there[host] = there.get(host, 0) + 1
+    whole = sum(there[h] for h in names) == len(lost) and all(there[h] > 1 for h in names)
+    if not whole or 2 * len(names) > len(there):
+        return None
+    return Gone(hosts=tuple(sorted(names)), count=len(names), files=(), absent=False)
 
 
 def per_node(scene: Scene) -> int | None:
