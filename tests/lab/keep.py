@@ -14,7 +14,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent.parent / "src")]
 
-from scenarios import ALL, runnable  # noqa: E402
+from register import ALL  # noqa: E402
+from scenarios import runnable  # noqa: E402 - fills the list
 from stage import JOBS, Stage  # noqa: E402
 
 

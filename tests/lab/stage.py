@@ -215,3 +215,8 @@ def torchrun(job: str, config: str, ranks: int, *options: str) -> list[str]:
     launcher = [str(program)] if program.exists() else [sys.executable, "-m", "torch.distributed.run"]
     where = [] if any("nnodes" in option for option in options) else ["--standalone"]
     return [*launcher, *where, f"--nproc-per-node={ranks}", *options, str(JOBS / job), config]
+
+
+def folders(stage: Stage, *options: str) -> list[str]:
+    """Launcher options that leave one folder a rank beside the console."""
+    return [*options, f"--log-dir={stage.logs / 'torchrun'}"]

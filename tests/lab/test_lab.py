@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import register
 import scenarios
 from stage import Stage
 
@@ -44,11 +45,11 @@ class Lab:
         self._pool = ThreadPoolExecutor(max_workers=2)
         self._folder = folder
         self._logs = {
-            wanted.name: self._pool.submit(self._perform, wanted) for wanted in scenarios.ALL if wanted.name in names
+            wanted.name: self._pool.submit(self._perform, wanted) for wanted in register.ALL if wanted.name in names
         }
         self._diagnoses: dict[str, Diagnosis] = {}
 
-    def diagnosis(self, wanted: scenarios.Scenario) -> Diagnosis:
+    def diagnosis(self, wanted: register.Scenario) -> Diagnosis:
         """What firstfault says about the job."""
         if wanted.name not in self._diagnoses:
             self._diagnoses[wanted.name] = diagnose([self._performed(self._logs[wanted.name])])
@@ -58,7 +59,7 @@ class Lab:
         """Wait for running jobs, start no more."""
         self._pool.shutdown(cancel_futures=True)
 
-    def _perform(self, wanted: scenarios.Scenario) -> Path:
+    def _perform(self, wanted: register.Scenario) -> Path:
         with Stage(self._folder / wanted.name) as stage:
             wanted.perform(stage)
             return stage.logs
@@ -80,7 +81,7 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     laboratory.close()
 
 
-def _marks(wanted: scenarios.Scenario, check: str) -> list[pytest.MarkDecorator]:
+def _marks(wanted: register.Scenario, check: str) -> list[pytest.MarkDecorator]:
     marks = []
     if not scenarios.runnable(wanted):
         marks.append(pytest.mark.skip(reason="needs mounts and host names of its own"))
@@ -95,11 +96,11 @@ def _marks(wanted: scenarios.Scenario, check: str) -> list[pytest.MarkDecorator]
     ("wanted", "check"),
     [
         pytest.param(wanted, check, id=f"{wanted.name}-{check}", marks=_marks(wanted, check))
-        for wanted in scenarios.ALL
+        for wanted in register.ALL
         for check in wanted.checks(CHECKS)
     ],
 )
-def test_job(lab: Lab, wanted: scenarios.Scenario, check: str) -> None:
+def test_job(lab: Lab, wanted: register.Scenario, check: str) -> None:
     diagnosis = lab.diagnosis(wanted)
     problem = CHECKS[check](judge(diagnosis, wanted.truth))
     assert not problem, f"{problem}; it says: {diagnosis.verdict.summary}"
@@ -109,16 +110,16 @@ def test_job(lab: Lab, wanted: scenarios.Scenario, check: str) -> None:
     "wanted",
     [
         pytest.param(wanted, id=wanted.name, marks=_marks(wanted, "attempts"))
-        for wanted in scenarios.ALL
+        for wanted in register.ALL
         if wanted.attempts
     ],
 )
-def test_starts_of_the_job(lab: Lab, wanted: scenarios.Scenario) -> None:
+def test_starts_of_the_job(lab: Lab, wanted: register.Scenario) -> None:
     assert tuple(attempt.ended for attempt in lab.diagnosis(wanted).attempts) == wanted.attempts
 
 
 def test_what_is_not_reached_is_listed_properly() -> None:
-    names = {wanted.name: {*wanted.checks(CHECKS), "attempts"} for wanted in scenarios.ALL}
+    names = {wanted.name: {*wanted.checks(CHECKS), "attempts"} for wanted in register.ALL}
     for name, entries in REACHED.items():
         assert name in names, name
         assert set(entries) <= names[name], name

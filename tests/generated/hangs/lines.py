@@ -54,6 +54,8 @@ FRAMES = (
     "frame #6: clone + 0x44 (0x7f{at:x} in /usr/lib/x86_64-linux-gnu/libc.so.6)",
 )
 LIBRARIES = "/opt/venv/lib/python3.11/site-packages/torch/lib"
+UNNAMED = "?"
+"""The group of a work whose group no line names."""
 RULE = "=" * 60
 THIN = "-" * 60
 
@@ -173,7 +175,9 @@ def _caught(writer: Writer, work: Work) -> tuple[str, Fact, bool]:
     signature = (work.op, *work.sizes)
     if voice.version.number < (2, 1):
         signature = (work.op, work.sizes[1]) if voice.shapes else (work.op,)
-    fact = Fact("work", writer.rank, (work.group.guid, work.seq, signature, len(work.key) != 2))
+    # Before 2.3 no line names the group, so with several of them nobody can tell which one a work belongs to.
+    guid = UNNAMED if shape.split and voice.version.number < (2, 3) else work.group.guid
+    fact = Fact("work", writer.rank, (guid, work.seq, signature, len(work.key) != 2))
     sentence = f"[Rank {place}] Watchdog caught collective operation timeout: {words} ran for {fields['ran']} milliseconds before timing out."
     return sentence, fact, not shape.split
 

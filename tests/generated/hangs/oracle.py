@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from .lines import UNNAMED
+
 if TYPE_CHECKING:
     from .kinds import Injected
     from .layouts import Files
@@ -288,6 +290,15 @@ def _mismatch(injected: Injected, shape: Shape, left: Left) -> Truth:
         )
     if culprit not in left.waiting:
         return _mismatch_unseen(injected, shape, left)
+    if any(guid == UNNAMED for guid, _ in left.works):
+        return Truth(
+            why="the lines do not name the group, which a reader may find by what stands side by side",
+            category=injected.category,
+            acceptable=_either(*injected.acceptable, "unknown"),
+            suspects=(culprit, shape.host(culprit)),
+            never=injected.must_not,
+            held=False,
+        )
     return Truth(
         why="the lines do not show a difference",
         category="unknown",
