@@ -38,6 +38,8 @@ WHOLE = 4 << 20
 """Bytes up to which a source is read whole, whatever the time."""
 SPAN = 400
 NEAR = 4096
+FEW = 256 << 10
+"""Bytes up to which all records are gone through."""
 MOST = 256 << 20
 """Bytes of one source that are taken apart at most, the last ones before the end of the wanted time."""
 _STOPPED = (b"Terminated OK", b"Shutting down HTTP", b"Terminated with err", b"FATAL ERROR: ", b"Stopping [")
@@ -256,7 +258,7 @@ def _timed(index: Index, stretch: Stretch, known: list[Known], assumed: float) -
     """The records of a stretch with their times: those that matter where date marks stand before them, else all."""
     anchors = sorted([(h.offset, h.at) for h in index.heads] + [(m.offset, m.at) for m in index.marks])
     bare = index.labels == ("",) and not (index.last is not None and index.last.zone is not None)
-    if len(stretch.data) > WHOLE and bare and anchors and anchors[0][0] <= stretch.base + SAMPLE:
+    if len(stretch.data) > min(WHOLE, FEW) and bare and anchors and anchors[0][0] <= stretch.base + SAMPLE:
         return [anchored_records(stretch, known, anchors)]
     return timed_records(stretch, assumed)
 

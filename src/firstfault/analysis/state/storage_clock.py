@@ -40,6 +40,8 @@ FULL = 0.85
 """Share of the level before below which the next interval shows that work ended in it."""
 LEVEL = 5
 """Intervals of which the median is the level."""
+DUE = 1.5
+"""Intervals after which the next line of counters would have been printed, had anything moved."""
 EDGE = 30.0
 """Seconds by which the end of work may lie outside the interval that shows it."""
 QUIET = 1200.0
@@ -250,7 +252,7 @@ def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last
             after = median([r for _, _, r in later[1:]] or [later[0][2]])
             if after <= HALF * before and later[0][2] < before * FULL:
                 found.append(_Stop(end - EDGE, later[0][1] + EDGE, line))
-        elif last_word is not None and last_word >= end + QUIET:
+        elif last_word is not None and last_word >= end + min(QUIET, DUE * usual + 60.0):
             # A daemon that is idle prints no counters, but it prints the hour: it was there, and nothing moved. What moved
             # before the next line was due is printed no more either.
             found.append(_Stop(end - EDGE, end + min(usual, QUIET) + EDGE, line))
