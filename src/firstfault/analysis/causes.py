@@ -2,8 +2,8 @@
 
 "Explains" is no order of all suspects: it need not hold between two of them in either direction, and it may run in a
 circle. So the root is found in two steps that depend on nothing but the suspects themselves: those that no other explains
-are left (all of them where a circle leaves nobody), and of these the deepest is taken, the first of equally deep ones where
-lines or clocks tell it, else the one that its line proves best. Names and order of files decide nothing.
+are left (all of them where a circle leaves nobody), and of these the deepest is taken, of equally deep ones the best proven,
+of equally proven ones the first where lines or clocks tell it. Names and order of files decide nothing.
 What is left beside the root is a rival; a fatal one makes the answer a possibility (see `strength_of`).
 """
 
@@ -105,11 +105,14 @@ def _rank(suspect: Suspect) -> tuple[int, int, str]:
 
 
 def _foremost(left: Sequence[Suspect]) -> Suspect:
-    """The deepest suspect; of equally deep ones that came first where lines or clocks tell, however little apart."""
+    """The deepest suspect, of these the best proven; of equal ones that came first where lines or clocks tell it at all.
+
+    The best proven stands for the claim, so that a claim without its own lines is never surer than with them.
+    """
     ordered = sorted(left, key=_rank)
     best = ordered[0]
     for suspect in ordered[1:]:
-        if suspect.nature.depth == best.nature.depth and first(suspect.first, best.first) is True:
+        if _rank(suspect)[:2] == _rank(best)[:2] and first(suspect.first, best.first) is True:
             best = suspect
     return best
 
