@@ -54,6 +54,9 @@ def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completenes
         case Blame.RANK:
             if not suspect.ranks or all_alike(suspect, complete) or len(suspect.ranks) > _few(complete):
                 return Named()
+            if case.marked_spawn and not case.tracks and nature.category in {Category.DATA, Category.STORAGE_IO}:
+                # `spawn` reports the first process that fails and ends the rest: at the start all may read the same file.
+                return Named()
             hosts = {h for h in (roster.host_of_rank(r) for r in suspect.ranks) if h is not None}
             if not hosts and len(suspect.ranks) == 1 and len(suspect.hosts) == 1:
                 hosts = set(suspect.hosts)

@@ -33,6 +33,8 @@ class Roster:
         """By short host and process id, and by process id alone over all lines."""
         self._by_local: dict[tuple[str, LocalRank], set[GlobalRank]] = {}
         self.source_hosts: dict[SourceId, set[str]] = {}
+        self._ranks_in: dict[SourceId, set[GlobalRank]] = {}
+        """Ranks that lines of each source state as their speaker."""
         self.seen: set[GlobalRank] = set()
         self.locals_seen: dict[SourceId, set[LocalRank]] = {}
         self._conflicts: set[GlobalRank] = set()
@@ -67,6 +69,7 @@ class Roster:
                 self._labelled.add(task)
             return
         self.seen.add(who.rank)
+        self._ranks_in.setdefault(source, set()).add(who.rank)
         self._place_rank(who.rank, who.host)
         if who.local_rank is not None:
             self.local_of.setdefault(who.rank, who.local_rank)
@@ -104,6 +107,7 @@ class Roster:
                 self._learn_process(GlobalRank(rank), host, _integer(event.fields, "pid"))
         if rank is not None:
             self.seen.add(GlobalRank(rank))
+            self._ranks_in.setdefault(event.span.source, set()).add(GlobalRank(rank))
             self._place_rank(GlobalRank(rank), host)
 
     def _learn_process(self, rank: GlobalRank, host: str | None, pid: int | None) -> None:
@@ -160,6 +164,11 @@ class Roster:
         offsets = {int(r) - int(local) for (h, local), rs in self._by_local.items() if h in hosts for r in rs}
         return GlobalRank(next(iter(offsets)) + int(parts[-1])) if len(offsets) == 1 else None
 
+    def _one_task(self, source: SourceId) -> bool:
+        """Whether a file whose name ends in a number can be one task's: its lines speak of no rank but that one."""
+        number = self.case.seen.task_files.get(source)
+        return all(int(rank) == number for rank in self._ranks_in.get(source, ()))
+
     def _task(self, who: Who) -> int | None:
         found = re.fullmatch(r"task (\d+)", who.label or "")
         return int(found.group(1)) if found else None
@@ -203,7 +212,7 @@ class Roster:
         if source in self._folder_rank:
             return self._folder_rank[source]
         number = self.case.seen.task_files.get(source)
-        if number is not None and self.tasks_are_ranks and number in self._host_of_task:
+        if number is not None and self.tasks_are_ranks and number in self._host_of_task and self._one_task(source):
             return GlobalRank(number)
         local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
         if local is not None:
