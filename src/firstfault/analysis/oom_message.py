@@ -158,7 +158,9 @@ def account(known: Figures) -> Account | None:
     if known.limit is not None and known.free is not None and known.free >= known.asked:
         return _limited(known, known.limit)
     slack = {
-        k: size for k, size in all_losses.items() if size >= max(short, NOTED * whole) and (k not in _NEEDED or size > CONTEXT)
+        k: size
+        for k, size in all_losses.items()
+        if size >= max(short, NOTED * whole) and (k not in _NEEDED or size > CONTEXT)
     }
     return _own(known, whole, slack)
 
