@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "firstfault.cli.flight_recorder",
         "Show where every process group stands by the flight-recorder dumps.",
     ),
+    "memory": ("firstfault.cli.memory", "Show what held the memory of a device, by CUDA memory snapshots."),
     "explain": (
         "firstfault.cli.explain",
         "Explain a signature, class, Xid, exit code, signal, CUDA or NCCL error, or word.",

@@ -15,6 +15,7 @@ from firstfault.model.words import Phase, Role
 RANKS = "firstfault.ranks/1"
 TIMELINE = "firstfault.timeline/1"
 STACKS = "firstfault.stacks/1"
+MEMORY = "firstfault.memory/1"
 
 PartWord = Literal["initiator", "notified", "died", "terminated", "silent"]
 """What a rank did in a hang; without one only whether it died or was ended."""
@@ -193,3 +194,77 @@ class StackTable(View, frozen=True, kw_only=True):
     """Number of ranks of the job; None where no line tells it."""
     places: list[StackPlace] = field(default_factory=list)
     tree: list[StackNode] = field(default_factory=list)
+
+
+class MemoryPlace(Struct, frozen=True, kw_only=True):
+    """What one place of the program had asked for and still held."""
+
+    place: str
+    """`forward (model.py:41)`, or what it is where no frame of the program is there."""
+    part: str = ""
+    """`gradients`, `backward` or `optimizer`, where the stack tells it."""
+    through: str = ""
+    """Innermost function of a library on the way."""
+    line: str = ""
+    """File and line, where there are any."""
+    bytes: int
+    """As asked for, without rounding."""
+    blocks: int
+    kept: int = 0
+    """Of the bytes, those asked for within the recorded history."""
+    steady: bool = False
+    """Whether the history shows that it asked all along and gave nothing back."""
+
+
+class MemorySize(Struct, frozen=True, kw_only=True):
+    """Blocks of one size, held at the dump."""
+
+    bytes: int
+    blocks: int
+
+
+class MemoryRow(Struct, frozen=True, kw_only=True):
+    """One device of one snapshot; all sizes in bytes."""
+
+    file: str
+    rank: int | None = None
+    """Global rank, by the name of the file alone."""
+    host: str | None = None
+    device: int
+    """Ordinal as the process sees it."""
+    use: str | None = None
+    """`growing`, `fragmented`, `pools`, `large` or `own`; None where no request failed."""
+    failed: int | None = None
+    """Size of the last request that failed."""
+    failed_at: str = ""
+    free: int | None = None
+    """Free on the device at that time."""
+    ooms: int = 0
+    at_oom: bool = False
+    """Whether sums by place are those at that time; else those of the dump."""
+    held: int
+    reserved: int
+    inactive: int = 0
+    """Free in pieces of segments, at the dump."""
+    largest_inactive: int = 0
+    pool_reserved: int = 0
+    """Held by private pools."""
+    pool_inactive: int = 0
+    nameless: int = 0
+    """Of what is held, by no known stack."""
+    entries: int = 0
+    """Of the recorded history."""
+    sentences: list[str] = []
+    steps: list[str] = []
+    places: list[MemoryPlace] = []
+    """Largest first."""
+    sizes: list[MemorySize] = []
+    """Those of the most bytes first."""
+
+
+class MemoryTable(View, frozen=True, kw_only=True):
+    """What held the memory in every snapshot of the input: those of failed requests first."""
+
+    schema: str = MEMORY
+    snapshots: int = 0
+    rows: list[MemoryRow] = field(default_factory=list)

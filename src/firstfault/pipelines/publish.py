@@ -13,7 +13,7 @@ from firstfault.redact import redact
 
 if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis
-    from firstfault.model.views import Proof, RankTable, StackTable, Timeline
+    from firstfault.model.views import MemoryTable, Proof, RankTable, StackTable, Timeline
     from firstfault.redact import Level
 
 Format = Literal["text", "markdown", "json"]
@@ -144,3 +144,28 @@ def publish_stacks(table: StackTable, form: StackFormat, level: Level, *, width:
     from firstfault.report.stacks import render_stacks
 
     return render_stacks(safe, width=width, every=every)
+
+
+def publish_memory(
+    table: MemoryTable, form: StackFormat, level: Level, *, width: int = 100, every: bool = False
+) -> str:
+    """Redacts and renders the memory of devices.
+
+    Args:
+        table: what held the memory.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether the text format shows every place, however many there are.
+
+    Returns:
+        The whole view, ending in a newline.
+    """
+    safe = redact(table, level)
+    if form == "json":
+        from firstfault.report.json import render_json
+
+        return render_json(safe)
+    from firstfault.report.memory import render_memory
+
+    return render_memory(safe, width=width, every=every)

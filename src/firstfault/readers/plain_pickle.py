@@ -226,7 +226,7 @@ def _fill(machine: _Machine, found: Any, items: list[Any]) -> None:
     if type(found) is not dict:
         raise UnreadableStreamError("it is damaged: it puts pairs into what is no map")
     keys = items[::2]
-    if not all(type(key) is str or type(key) is int for key in keys):
+    if not _KEYS.issuperset(map(type, keys)):
         raise UnreadableStreamError("a key is neither text nor a number")
     found.update(zip(keys, items[1::2], strict=True))
     machine.finish(found)
@@ -285,6 +285,8 @@ def _rarer(machine: _Machine, op: int, raw: bytes, at: int) -> int:  # a table o
     raise UnreadableStreamError(f"its operation {bytes([op])!r} is refused")
 
 
+_KEYS = frozenset({str, int})
+"""Types of keys: a tuple's hash may cost time without end."""
 _CONSTANTS: dict[int, Any] = {0x4E: None, 0x88: True, 0x89: False, 0x29: ()}
 
 

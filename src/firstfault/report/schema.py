@@ -22,6 +22,7 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "diagnosis": (diagnosis.Diagnosis, diagnosis.SCHEMA),
     "ranks": (views.RankTable, views.RANKS),
     "timeline": (views.Timeline, views.TIMELINE),
+    "memory": (views.MemoryTable, views.MEMORY),
 }
 """Command -> what its `--format json` prints, and the name of its schema."""
 
