@@ -84,14 +84,14 @@ def _json(read: Callable[[int, int], bytes], size: int, folder: SnapshotFolder) 
             f"JSON larger than {LARGEST_JSON >> 20} MiB, which cannot be read in bounded memory: give the pickle"
         )
     try:
-        whole = msgspec.json.decode(read(0, size))
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return _folded(msgspec.json.decode(read(0, size)), None, folder)
+    except RecursionError as error:
+        raise UnreadableSnapshotError("its values are nested too deep") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UnreadableSnapshotError(f"it is damaged or cut off: {str(error)[:120]}") from error
-    return _folded(whole, None, folder)
 
 
 def _folded(value: Any, parent: list[Any] | None, folder: SnapshotFolder) -> Any:
-    # As deep as msgspec decodes, which has a limit of its own.
     from firstfault.readers.plain_pickle import GONE
 
     if type(value) is list:

@@ -185,6 +185,7 @@ class Evil:
         b"{",
         b'{"segments": 1}',
         b"[" * 100_000,
+        b'{"segments": [], "device_traces": ' + b"[" * 600 + b"]" * 600 + b"}",
     ],
 )
 def test_what_is_made_to_harm_is_refused(raw: bytes, capsys: pytest.CaptureFixture[str]) -> None:
