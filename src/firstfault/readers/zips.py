@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 _CODECS = {8: "deflate", 12: "bzip2", 93: "zstd", 95: "xz"}
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
+MOST_PACKED = 4
+"""Times that its members may be as large as an archive: a damaged size leaves the rest, many members of one place do not."""
 _ENCRYPTED = 0x1
 _SIZE_BEHIND = 0x8
 _ERRORS = (zipfile.BadZipFile, DamagedError, ValueError, EOFError, NotImplementedError, struct.error, UnicodeError)
@@ -36,6 +38,7 @@ def zip_members(container: Container) -> Iterator[Member]:
     ):
         yield Member("", None, "a checkpoint or array file, not an archive of logs")
         return
+    packed = 0
     for info in listed:
         if info.is_dir():
             continue
@@ -44,6 +47,8 @@ def zip_members(container: Container) -> Iterator[Member]:
             yield Member(info.filename, None, "a link or device inside an archive")
         elif info.flag_bits & _ENCRYPTED:
             yield Member(info.filename, None, "encrypted")
+        elif (packed := packed + min(info.compress_size, container.extent.size)) > MOST_PACKED * container.extent.size:
+            yield Member(info.filename, None, "damaged: its members take more room than the archive has")
         else:
             yield _member(container, info)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import copy
 import gzip
 import io
 import lzma
@@ -125,6 +126,20 @@ def test_too_deep(tmp_path):
         data = gzip.compress(data)
     with opened(tmp_path, data, depth=3) as result:
         assert said(result) == {"input": (CoverageState.SKIPPED, "archives nested more than 3 deep")}
+
+
+def test_members_that_share_their_bytes_do_not_multiply_them(tmp_path):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("0.log", LOG)
+        for n in range(1, 300):
+            again = copy.copy(archive.filelist[0])
+            again.filename = f"{n}.log"
+            archive.filelist.append(again)
+        archive._didModify = True
+    with opened(tmp_path, out.getvalue(), "x.zip") as result:
+        assert 1 <= len(result.sources) < 10
+        assert said(result)["x.zip!299.log"][0] is CoverageState.DAMAGED
 
 
 def test_names_and_kinds_of_members_cannot_reach_out(tmp_path):
