@@ -9,9 +9,11 @@ import click
 
 
 @click.command(name="schema", short_help="Print the JSON Schema of `--format json`.")
-@click.argument("name", type=click.Choice(["diagnosis", "ranks", "timeline"]), default="diagnosis", metavar="[COMMAND]")
+@click.argument(
+    "name", type=click.Choice(["diagnosis", "ranks", "timeline", "memory"]), default="diagnosis", metavar="[COMMAND]"
+)
 def command(name: str) -> int:
-    """Print the JSON Schema that `--format json` of a COMMAND follows: diagnosis (the default), ranks or timeline."""
+    """Print the JSON Schema that `--format json` of a COMMAND follows: diagnosis (the default), ranks, timeline or memory."""
     from firstfault.cli.evidence import write
     from firstfault.report.schema import published
 

@@ -38,8 +38,10 @@ def test_its_json_follows_its_schema(job, capsys, command):
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_the_published_schemas_are_those_of_the_model(name):
+def test_the_published_schemas_are_those_of_the_model_and_are_printed(name, capsys):
     assert published(name) == generate(name)
+    assert run(["schema", name]) == 0
+    assert capsys.readouterr().out == published(name)
 
 
 @pytest.mark.parametrize(
