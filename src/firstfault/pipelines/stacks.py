@@ -135,10 +135,14 @@ def _tree(stands: Sequence[Stood]) -> list[StackNode]:
 
 def _walk(node: _Node, depth: int, rows: list[StackNode]) -> None:
     # An own stack: a program may recurse as deep as a dump goes.
-    waiting = [(n, k, depth) for k, n in sorted(node.below.items(), key=lambda kn: -len(kn[1].stands))][::-1]
+    waiting = [(n, k, depth) for k, n in _least_first(node)]
     while waiting:
         inner, (function, file), level = waiting.pop()
         text = next(iter(inner.frames)) if len(inner.frames) == 1 else f"{function} ({file})"
         rows.append(StackNode(depth=level, frame=text, ranks=_ranks(inner.stands), others=_others(inner.stands)))
-        below = sorted(inner.below.items(), key=lambda kn: len(kn[1].stands))
-        waiting.extend((n, k, level + 1) for k, n in below)
+        waiting.extend((n, k, level + 1) for k, n in _least_first(inner))
+
+
+def _least_first(node: _Node) -> list[tuple[tuple[str, str], _Node]]:
+    """What stands in a node, by number of processes; of equally many those of the lowest ranks last, as they are shown first."""
+    return sorted(node.below.items(), key=lambda kn: -len(kn[1].stands))[::-1]
