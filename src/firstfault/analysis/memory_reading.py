@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.oom_message import LARGE, MUCH, share_text, size_text
+from firstfault.analysis.oom_message import LARGE, MUCH, share_text
+from firstfault.analysis.wording import size_text
 
 if TYPE_CHECKING:
     from firstfault.analysis.state.memory import Growth, MemoryState, Place

@@ -9,6 +9,7 @@ from enum import Enum
 
 from msgspec import Struct
 
+from firstfault.analysis.wording import size_text
 from firstfault.model.lazy import lazy
 
 _SIZE = r"(-?\d{1,12}(?:\.\d{1,6})?) ?([KMGTP]?i?B|bytes)"
@@ -187,14 +188,6 @@ def _losses(known: Figures) -> dict[Kind, int]:
         rest = known.capacity - known.free - (held if known.own is None else known.own + others)
         lost[Kind.BESIDE] = rest
     return lost
-
-
-def size_text(size: int) -> str:
-    """A number of bytes as the allocator prints it."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor:
-            return f"{size / factor:.2f} {unit}"
-    return f"{size} bytes"
 
 
 def share_text(part: int, whole: int) -> str:

@@ -20,6 +20,7 @@ from firstfault.analysis.recorder_words import (
     standing_event,
 )
 from firstfault.analysis.state.nodes import hosts_of
+from firstfault.analysis.state.picture import few
 from firstfault.analysis.state.recorder.calls import Kind, Late, Mismatch, Shift, not_begun
 from firstfault.analysis.state.recorder.waits import Inside, Wait, Why
 from firstfault.analysis.wording import duration, who_text
@@ -41,10 +42,6 @@ MOST_NAMED = 16
 
 def _total(reading: Reading) -> int:
     return len(reading.recorded.expected)
-
-
-def _few(number: int, total: int) -> bool:
-    return 0 < number < total and (number == 1 or 4 * number <= total)
 
 
 def _main_wait(reading: Reading, named: Sequence[GlobalRank]) -> Wait | None:
@@ -78,7 +75,7 @@ def origins(scene: Scene, reading: Reading) -> Answer:
         return _overwritten(reading, wait)
     if wait is not None and (2 * len(named) > total or len(named) > max(MOST_NAMED, total // 4)):
         return _most_outside(reading, wait, named)
-    who = Strength.SUPPORTED if _few(len(named), total) else Strength.POSSIBLE
+    who = Strength.SUPPORTED if few(len(named), total) else Strength.POSSIBLE
     if recorded.missing or (not sure and (wait is None or wait.team.states)):
         who = who.at_most(Strength.POSSIBLE)
     frozen = tuple(r for r in named if r in waits.frozen)
@@ -269,9 +266,9 @@ def unseen(scene: Scene, reading: Reading) -> Answer:
     """All that left a dump wait for ranks that left none."""
     ranks, total = reading.waits.unseen, _total(reading)
     wait = _main_wait(reading, ranks)
-    few = _few(len(ranks), total) and len(ranks) <= MOST_NAMED
-    hosts = tuple(sorted(set(hosts_of(scene, ranks).values()))) if few else ()
-    named = Named(ranks=ranks, hosts=hosts, strength=Strength.POSSIBLE) if few else Named()
+    single = few(len(ranks), total) and len(ranks) <= MOST_NAMED
+    hosts = tuple(sorted(set(hosts_of(scene, ranks).values()))) if single else ()
+    named = Named(ranks=ranks, hosts=hosts, strength=Strength.POSSIBLE) if single else Named()
     where = "a collective" if wait is None else _where(wait)
     return _open(
         reading,

@@ -94,7 +94,7 @@ def phase_of(spot: Spot | None) -> Phase:
 
 
 def place_text(spot: Spot | None) -> str | None:
-    """` at train.py:12 (step)` of a call; None where no stack is there."""
+    """`train.py:12 (step)` of a call; None where no stack is there."""
     if spot is None:
         return None
     frame = call_frame(spot.dump, spot.call)

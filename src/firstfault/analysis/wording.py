@@ -59,6 +59,14 @@ def duration(ms: int) -> str:
     return f"{seconds // 60} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
 
 
+def size_text(size: int) -> str:
+    """A number of bytes as the allocator prints it."""
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor:
+            return f"{size / factor:.2f} {unit}"
+    return f"{size} bytes"
+
+
 def what_text(root: Suspect) -> str:
     """What happened, with the exception's own words where there is one."""
     exception = root.first.exception

@@ -160,9 +160,9 @@ def publish_recorder(view: RecorderView, form: Literal["text", "json"], level: L
     """Takes the view through the one door and into a format; see `firstfault.pipelines.publish`."""
     safe = redact(view, level)
     if form == "json":
-        from firstfault.report.flight_recorder import render_recorder_json
+        from firstfault.report.json import render_json
 
-        return render_recorder_json(safe)
+        return render_json(safe)
     from firstfault.report.flight_recorder import render_recorder
 
     return render_recorder(safe, width=width)

@@ -1,4 +1,4 @@
-"""The view of flight-recorder dumps as text and JSON: a row for each process group that is stuck, and what differs.
+"""The view of flight-recorder dumps as text: a row for each process group that is stuck, and what differs.
 
 Must not infer anything; what came from a dump is made neutral.
 """
@@ -7,9 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from firstfault.report.json import neutral_json
 from firstfault.report.neutral import neutral, shorten
 from firstfault.report.phrases import runs
 from firstfault.report.text import columns, wrap
@@ -28,11 +25,6 @@ ORDER = ("absent", "frozen", "unseen", "unpaired", "busy")
 GROUPS = 40
 """Rows shown at most."""
 UNREAD = 8
-
-
-def render_recorder_json(safe: Redacted[RecorderView]) -> str:
-    """The view as JSON of the schema `firstfault.flight_recorder/1`, ending in a newline."""
-    return neutral_json(msgspec.json.encode(safe.content, order="deterministic")) + "\n"
 
 
 def render_recorder(safe: Redacted[RecorderView], *, width: int = 100) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.wording import size_text
 from firstfault.i18n import messages
 from firstfault.report.neutral import neutral
 from firstfault.report.tabular import aligned
@@ -82,11 +83,3 @@ def _cells(place: MemoryPlace, row: MemoryRow, say: Mapping[str, str]) -> list[s
     if place.steady:
         text += f"; {say['memory.grows']}"
     return [size_text(place.bytes), f"{100 * place.bytes / max(row.held, 1):.0f} %", f"{place.blocks:,}", text]
-
-
-def size_text(size: int) -> str:
-    """A number of bytes as the allocator prints it."""
-    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if size >= factor:
-            return f"{size / factor:.2f} {unit}"
-    return f"{size} bytes"
