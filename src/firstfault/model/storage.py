@@ -113,9 +113,6 @@ class LogPiece(Struct, frozen=True, kw_only=True):
     begins: float | None = None
     """First moment of the source, read or not."""
     ends: float | None = None
-    last_span: Span | None = None
-    """The last line with a time."""
-    last_text: str = ""
     errors_only: bool = False
     """Whether it is the file of warnings and errors, which the other repeats."""
     read_from: float | None = None

@@ -38,8 +38,6 @@ PREFIX = lazy(
 """What `kubectl logs`, stern, compose, the container runtime's own file or Docker's JSON put before a record."""
 STATS = lazy(rb"\{([a-z][\w.-]*:-?\d+(?:,[a-z][\w.-]*:-?\d+)*)[},]?")
 """`{err.get.n:12,get.n:1006219,state.flags:6}`; a cut line has no closing brace."""
-DISK = lazy(rb"(?P<disk>[\w./-]{1,40}): [\d.]+\w+/s, [\d.]+\w+, [\d.]+\w+/s, [\d.]+\w+, (?P<util>\d{1,3})%")
-"""`nvme3n1: 54MiB/s, 119KiB, 25MiB/s, 21KiB, 26%`."""
 _NEARLY_ALL = lazy(rb", (?:9\d|100)%")
 _BUSY = lazy(
     rb"[IWE] \d\d:\d\d:\d\d\.\d{6} (?P<disk>[\w./-]{1,40}): [\d.]+\w+/s, [\d.]+\w+, [\d.]+\w+/s, [\d.]+\w+, (?P<util>9\d|100)%"

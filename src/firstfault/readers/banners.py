@@ -267,12 +267,6 @@ def failure_of_event(event: Event) -> Failure | None:
     return Failure(span=event.span, who=who, when=event.when, exit_code=code, message=text[-400:])
 
 
-def spawn_index(text: str) -> int | None:
-    """Index of the process that torch's spawn reports; it counts within the node, and is the local rank only by habit."""
-    found = _SPAWN.search(text)
-    return None if found is None else int(found[1])
-
-
 def _signal(name: str) -> int | None:
     if name.isdigit():
         return -int(name)

@@ -30,8 +30,6 @@ START = "python.traceback_start"
 LINE = "python.exception_line"
 EXCEPTION = "python.exception"
 MOST_TEXT = 4096
-MOST_HEADS = 1000
-"""Tracebacks of one source that are read; beyond it, the first and last of each speaker."""
 MOST_LOOK_BACK = 64
 """Bare last lines of tracebacks for which the frames are looked for backwards."""
 MOST_UNLABELLED = 6

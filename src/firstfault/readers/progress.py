@@ -387,14 +387,6 @@ def progress_after(
     return found
 
 
-def progress_around(
-    store: TextStore, source: SourceId, anchor: Anchor, profile: SourceProfile, *, limit: int = MOST_BYTES
-) -> tuple[Progress | None, Progress | None]:
-    """The last training step before a line and the first after it."""
-    after = progress_after(store, source, anchor, profile, limit=limit)
-    return progress_before(store, source, anchor, profile, limit=limit), after[0] if after else None
-
-
 def last_progress(
     store: TextStore,
     source: SourceId,

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _OPEN_FILES = 64
 """Descriptors kept open at a time; a job may leave more files than the limit of open files."""
-_STEP = 64 * 1024
 BLOCK = 1024 * 1024
 
 
@@ -96,65 +95,6 @@ class Store:
         size = self.size(source)
         return self.read(source, max(0, size - n), min(n, size))
 
-    def lines_after(
-        self, source: SourceId, offset: int, max_lines: int, max_bytes: int = BLOCK
-    ) -> list[tuple[int, bytes]]:
-        r"""Lines that start after the line which holds an offset, in order.
-
-        Returns:
-            Pairs of the offset at which the line starts and its bytes without line end (`\n` or `\r\n`). A line that
-            `max_bytes` (counted from `offset`) cuts is left out, unless it is the first, which is given cut.
-        """
-        stop = min(self.size(source), offset + max_bytes)
-        found: list[tuple[int, bytes]] = []
-        start, at, rest = -1, offset, b""
-        while at < stop and len(found) < max_lines:
-            block = self.read(source, at, min(_STEP, stop - at))
-            if not block:
-                break
-            at += len(block)
-            rest += block
-            base = at - len(rest)
-            cut = 0
-            while len(found) < max_lines and (newline := rest.find(b"\n", cut)) >= 0:
-                if start >= 0:
-                    found.append((base + cut, _bare(rest[cut:newline])))
-                cut = newline + 1
-                start = base + cut
-            rest = rest[cut:]
-        ended = at >= self.size(source)
-        if len(found) < max_lines and start >= 0 and rest and (ended or not found):
-            found.append((start, _bare(rest)))
-        return found
-
-    def lines_before(
-        self, source: SourceId, offset: int, max_lines: int, max_bytes: int = BLOCK
-    ) -> list[tuple[int, bytes]]:
-        """Lines that end before the line which holds an offset, in order of the file (the nearest is last).
-
-        Returns:
-            Pairs as `lines_after`. A line whose start lies more than `max_bytes` before `offset` is left out, unless it
-            is the nearest, whose end is given.
-        """
-        floor = max(0, offset - max_bytes)
-        at, rest = min(offset, self.size(source)), b""
-        newlines = 0
-        while at > floor and newlines <= max_lines:
-            step = min(_STEP, at - floor)
-            block = self.read(source, at - step, step)
-            newlines += block.count(b"\n")
-            rest = block + rest
-            at -= step
-        pieces = rest.split(b"\n")
-        found: list[tuple[int, bytes]] = []
-        position = at
-        for index, piece in enumerate(pieces[:-1]):
-            whole = index > 0 or at == 0 or self.read(source, at - 1, 1) == b"\n"
-            if whole or len(pieces) == 2:
-                found.append((position, _bare(piece)))
-            position += len(piece) + 1
-        return found[-max_lines:] if max_lines > 0 else []
-
     def _descriptor(self, path: str) -> int:
         known = self._files.get(path)
         if known is not None:
@@ -186,7 +126,3 @@ def read_extent(descriptor: int, extent: Extent, offset: int, length: int) -> by
         position += len(part)
         wanted -= len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _bare(line: bytes) -> bytes:
-    return line[:-1] if line.endswith(b"\r") else line

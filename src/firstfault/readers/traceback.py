@@ -404,11 +404,6 @@ def read_tracebacks(
     return sorted(done, key=lambda b: (b.first_line, b.raised.span))
 
 
-def read_traceback(store: TextStore, source: SourceId, offset: int, number: int, profile: SourceProfile) -> list[Block]:
-    """Puts together the traceback whose head stands in the line at an offset, and those mixed with it."""
-    return read_tracebacks(store, source, [(number, offset)], profile)
-
-
 def read_traceback_before(
     store: TextStore, source: SourceId, offset: int, number: int, *, key: bytes, profile: SourceProfile
 ) -> Block | None:

@@ -55,12 +55,6 @@ def culprits(diagnosis: Diagnosis, say: Mapping[str, str]) -> str:
     return f"{text} ({found.strength}: {say[f'strength.{found.strength}']})"
 
 
-def has_culprits(diagnosis: Diagnosis) -> bool:
-    """Whether anybody is named as the origin."""
-    found = diagnosis.verdict.culprits
-    return bool(found.ranks or found.hosts or found.devices or found.storage_nodes)
-
-
 def headline(diagnosis: Diagnosis | View, say: Mapping[str, str]) -> str:
     """The verdict in capitals."""
     verdict = diagnosis.verdict

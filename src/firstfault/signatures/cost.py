@@ -5,15 +5,8 @@ How long patterns take on a machine is measured by `bench/scan/cost.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from firstfault.scan.literals import required_literals
 from firstfault.signatures.match import engine_pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from firstfault.model.patterns import Signature
 
 SHORTEST = 5
 """A word of fewer bytes stands in too many lines."""
@@ -37,8 +30,3 @@ def costs_of(pattern: str) -> list[str]:
         if literals.ordinary:
             found.append("its rarest words stand in lines that healthy jobs print by the million")
     return found
-
-
-def dear(signatures: Iterable[Signature]) -> list[tuple[str, str, str]]:
-    """Signature id, pattern and what makes it dear, for every pattern that is."""
-    return [(s.id, p, why) for s in signatures for p in s.spec.patterns for why in costs_of(p)]

@@ -4,7 +4,7 @@ import pytest
 from memory_store import SOURCE, MemoryStore, places
 
 from firstfault.model.evidence import Event, Span, Who
-from firstfault.readers.banners import failure_of_event, read_banners, read_error_json, spawn_index
+from firstfault.readers.banners import failure_of_event, read_banners, read_error_json
 from firstfault.readers.identity import profile_source
 
 BANNER = """torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
@@ -145,8 +145,6 @@ def test_other_lines_are_no_exits():
         signature="launcher.x", span=Span(SOURCE, 0, 1, 1, 1), text="Sending process 1 closing signal SIGTERM"
     )
     assert failure_of_event(event) is None
-    assert spawn_index("-- Process 1 terminated with the following error:") == 1
-    assert spawn_index("nothing") is None
 
 
 def error_json(**extra) -> bytes:
