@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from firstfault.signatures.library import Library
 
 
+class NoAttemptError(ValueError):
+    """There is no attempt of the number that was asked for."""
+
+
 class Conclusion(Struct, frozen=True, kw_only=True):
     """What the analysis says, before its lines are re-read."""
 
@@ -54,7 +58,7 @@ def conclude(seen: Observations, library: Library, attempt: int | Literal["last"
         attempt: number from 1, or `last`.
 
     Raises:
-        ValueError: there is no such attempt.
+        NoAttemptError: there is no such attempt.
     """
     case = Case(seen, library)
     attempts = Attempts(case)
@@ -67,7 +71,7 @@ def conclude(seen: Observations, library: Library, attempt: int | Literal["last"
             chosen = next((i for i in range(len(answers) - 1, -1, -1) if answers[i][1].failed), chosen)
     else:
         if not 1 <= attempt <= len(answers):
-            raise ValueError(f"there is no attempt {attempt}: the logs hold {len(answers)}")
+            raise NoAttemptError(f"there is no attempt {attempt}: the logs hold {len(answers)}")
         chosen = attempt - 1
     scene, answer = answers[chosen]
     answer = replace(answer, chain=build_chain(scene, answer))

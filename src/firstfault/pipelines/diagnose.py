@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from firstfault.analysis.conclude import conclude, reconsidered, with_storage
+from firstfault.analysis.conclude import NoAttemptError, conclude, reconsidered, with_storage
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
 from firstfault.pipelines.build import Builder
@@ -100,7 +100,7 @@ def concluded(
         del result
         try:
             conclusion = conclude(observed.seen, library, _attempt(options))
-        except ValueError as error:
+        except NoAttemptError as error:
             raise PipelineError(
                 str(error), where="--attempt", fix="Give a number that is there, or leave it out."
             ) from error

@@ -327,7 +327,9 @@ def _name(name: str) -> tuple[str, str, int | None, int | None]:
 def _sizes(value: object) -> tuple[tuple[int, ...], ...]:
     if not isinstance(value, list) or len(value) > MOST_TENSORS:
         return ()
-    if not all(type(s) is list and len(s) <= 64 and all(type(n) is int for n in s) for s in value):
+    if not all(
+        type(s) is list and len(s) <= 64 and all(type(n) is int and -_LARGEST < n < _LARGEST for n in s) for s in value
+    ):
         return ()
     return tuple(map(tuple, value))
 
@@ -341,7 +343,7 @@ def _words(value: object) -> tuple[str, ...]:
 def _whole(value: object) -> int | None:
     """A whole number that may be written as text; None for anything else."""
     if type(value) is int:
-        return value
+        return value if -_LARGEST < value < _LARGEST else None
     if isinstance(value, str) and len(value) < 20 and value.removeprefix("-").isdecimal():
         return int(value)
     return None

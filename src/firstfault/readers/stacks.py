@@ -335,6 +335,8 @@ def _of_json(data: bytes, source: SourceId, profile: SourceProfile) -> list[Stac
     by_pid: dict[int, list[ThreadStack]] = {}
     for thread in threads:
         header = next(places, None)
+        if not thread.frames:
+            continue  # it runs no Python
         span, text = header if header is not None else (Span(source, 0, 0, 1, 1), "")
         frames = tuple(
             StackFrame(Frame(f.short_filename or f.filename, f.line, f.name), span, text, _is_native(f.filename))
@@ -354,14 +356,17 @@ def _of_json(data: bytes, source: SourceId, profile: SourceProfile) -> list[Stac
 
 def _places(data: bytes, source: SourceId) -> Iterator[tuple[Span, str]]:
     """The line that begins each thread of a JSON dump, by its `thread_name`."""
-    at = 0
+    at = counted = 0
+    number = 1
     while (at := data.find(b'"thread_name"', at)) >= 0:
         start = data.rfind(b"\n", 0, at) + 1
+        number += data.count(b"\n", counted, start)
+        counted = start
         end = data.find(b"\n", at)
         end = len(data) if end < 0 else end
         line = data[start:end]
         yield (
-            Span(source, start, len(line), data.count(b"\n", 0, start) + 1, 1),
+            Span(source, start, len(line), number, 1),
             line.decode("utf-8", "backslashreplace")[:MOST_TEXT],
         )
         at = max(end, at + 1)

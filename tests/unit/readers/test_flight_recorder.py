@@ -72,6 +72,15 @@ def test_versions_are_numbers(text, numbers):
     assert read(whole(version="2.10")).version > read(whole(version="2.9")).version
 
 
+def test_numbers_of_extreme_length_are_not_taken_over():
+    long = 10**5000
+    frames = [{"name": "f", "filename": "a.py", "line": long}]
+    top = whole(entry(0, 1, input_sizes=[[long]], timeout_ms=long, frames=frames))
+    dump = read_dump(pickle.dumps(top), 5, "nccl_trace_rank_3", fast=True)
+    (call,) = dump.calls
+    assert (call.input_sizes, call.timeout_ms, dump.frames[call.frames][0].line) == ((), None, 0)
+
+
 def test_the_list_of_2023_is_read():
     old = {
         k: v

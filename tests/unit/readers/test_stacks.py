@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,20 @@ def test_the_command_line_and_the_name_state_local_ranks() -> None:
     assert dump.who.local_rank == 5
     (dump,) = dumps("0600-local3.txt", (HERE / "pyspy-rank1.txt").read_bytes())
     assert dump.who.local_rank == 3
+
+
+def test_threads_without_frames_of_python_are_left_out_of_json_too() -> None:
+    frame = {"name": "f", "filename": "/srv/a.py", "line": 3}
+    threads = [
+        {"pid": 7, "thread_name": name, "os_thread_id": number, "frames": frames}
+        for number, (name, frames) in enumerate((("idle", []), ("MainThread", [frame]), ("idle too", [])), start=7)
+    ]
+    raw = json.dumps(threads, indent=1).encode()
+    (dump,) = dumps("pyspy-rank0.json", raw)
+    (thread,) = dump.threads
+    assert thread.text == raw.split(b"\n")[thread.span.line - 1].decode()
+    assert "MainThread" in thread.text
+    assert dumps("pyspy-rank0.json", json.dumps(threads[:1]).encode()) == []
 
 
 @given(st.sampled_from(sorted(p.name for p in HERE.iterdir())), st.data())

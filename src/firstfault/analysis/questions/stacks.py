@@ -53,7 +53,7 @@ def ask(scene: Scene) -> Answer | None:
         return None
     waiting = [s for s in stands if s.doing in WAITS]
     apart = [s for s in stands if s.doing not in WAITS]
-    if waiting and apart and len(apart) <= max(1, len(stands) // 4) and len(waiting) > len(apart) - 1:
+    if waiting and apart and len(apart) <= max(1, len(stands) // 4):
         return _outside(scene, stands, waiting, apart)
     if len(apart) == len(stands):
         return _all_apart(apart)

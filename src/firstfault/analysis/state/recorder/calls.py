@@ -157,9 +157,9 @@ def _op(call: Call) -> str:
 
 
 def _size(call: Call) -> str | None:
-    """The sizes that must be equal on all ranks, as numbers of elements; None where they need not be."""
+    """The sizes that must be equal on all ranks, as numbers of elements; None where they need not be or are not told."""
     ins, outs = _elements(call.input_sizes), _elements(call.output_sizes)
-    if call.op in IN_AND_OUT or call.op in IN_AND_OUT_LONG:
+    if ins is not None and (call.op in IN_AND_OUT or call.op in IN_AND_OUT_LONG):
         return f"{call.op} of {ins}" + (f" into {outs}" if outs != ins and outs is not None else "")
     if call.op in OUT_ONLY and outs is not None:
         return f"{call.op} into {outs}"
