@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from firstfault.model.patterns import SignatureFile
 
+DIGITS = 100
+"""Digits in a row of which no field is made: no number of a job has as many, and Python refuses to read thousands."""
+_ENDLESS = re.compile(rb"\d{%d}" % DIGITS)
 MATCHES_PER_LINE = 8
 """Two ranks glued in one line are both taken; more than this many are one flood."""
 
@@ -41,9 +44,7 @@ class Match:
         for pattern in self._extract:
             found = pattern.search(segment, self.start, self._limit) or pattern.search(segment)
             if found is not None:
-                for name, value in found.groupdict().items():
-                    if value is not None and name not in fields:
-                        fields[name] = value.decode("utf-8", "backslashreplace")
+                fields |= {name: value for name, value in _groups(found).items() if name not in fields}
         return fields
 
 
@@ -116,7 +117,12 @@ class Matcher:
 
 
 def _groups(match: re.Match[bytes]) -> dict[str, str]:
-    return {k: v.decode("utf-8", "backslashreplace") for k, v in match.groupdict().items() if v is not None}
+    """What the groups of a match hold; what Python would not turn into a number is left out."""
+    return {
+        name: value.decode("utf-8", "backslashreplace")
+        for name, value in match.groupdict().items()
+        if value is not None and (len(value) < DIGITS or _ENDLESS.search(value) is None)
+    }
 
 
 @cache
