@@ -42,6 +42,10 @@ def test_an_unchanged_line_reads_back():
     assert checked(LOG) == (True, "")
 
 
+def test_a_line_of_which_only_blanks_are_left_does_not_read_back():
+    assert checked(LOG.replace(TEXT.encode(), b" " * len(TEXT))) == (False, "the bytes at that place are different now")
+
+
 def test_evidence_inside_a_longer_line_reads_back():
     cited = event("[rank3]: RuntimeError: CUDA error", offset=OFFSET + 14, length=4)
     assert checked(LOG, cited) == (True, "")
