@@ -149,7 +149,7 @@ _CUT_PREFIX = lazy(
 def entropy(text: str) -> float:
     """Shannon entropy in bits per character; 0 for an empty text."""
     size = len(text)
-    return -sum(n / size * math.log2(n / size) for n in (text.count(c) for c in set(text)))
+    return -sum(n / size * math.log2(n / size) for n in (text.count(c) for c in sorted(set(text))))
 
 
 def looks_random(value: str, *, allow_hex: bool = False) -> bool:
