@@ -88,7 +88,7 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
     if answer is conclusion.answer:
         return conclusion
     answer = replace(answer, chain=build_chain(conclusion.scene, answer))
-    return replace(conclusion, answer=answer, naive=naive_readings(conclusion.scene, answer))
+    return replace(conclusion, answer=answer, naive=naive_readings(conclusion.scene, answer) if answer.failed else ())
 
 
 def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusion:

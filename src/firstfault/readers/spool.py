@@ -10,12 +10,8 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from firstfault.readers.store import Extent
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class SpoolFullError(Exception):
@@ -35,17 +31,6 @@ class Spool:
     def left(self) -> int:
         """Bytes that may still be written."""
         return self._limit - self._end
-
-    def add(self, parts: Iterable[bytes]) -> Extent:
-        """Writes bytes and says where they lie; what was written before an error of `parts` stays readable by `since`.
-
-        Raises:
-            SpoolFullError: the limit or the disk is reached.
-        """
-        start = self._end
-        for part in parts:
-            self.write(part)
-        return self.since(start)
 
     @property
     def end(self) -> int:
