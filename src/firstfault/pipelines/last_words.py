@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 REACH = 1 << 20
 """Bytes before the wait (or the end) in which a rank's last line is looked for."""
+MOST_SOURCES = 64
+"""Sources in which a rank is looked for, those of its machine first."""
 _SHUTTING_DOWN = (b"ProcessGroupNCCL", b"Traceback (most recent", b"SIGTERM", b"destroy_process_group", b"frame #")
 
 
@@ -33,11 +35,18 @@ def last_words(
 ) -> dict[GlobalRank, Event]:
     """The last line of each rank before anybody timed out; ranks that said nothing are left out."""
     found: dict[GlobalRank, Event] = {}
+    first_wait: dict[SourceId, int] = {}
+    for wait in scene.marked(Mark.HANG):
+        span = wait.span
+        first_wait[span.source] = min(span.offset, first_wait.get(span.source, span.offset))
     for rank in ranks:
         own = {s for s, profile in profiles.items() if scene.roster.rank_of(profile.who, s, {}) == rank}
-        # A rank's own file knows best; a common one may hold no more of it than a warning.
-        for source in sorted(profiles, key=lambda s: (s not in own, s)):
-            event = _last_of(scene, rank, store, clocks[source], own=source in own)
+        home = scene.roster.host_of_rank(rank)
+        there = set() if home is None else {s for s in profiles if scene.roster.source_host(s) == home}
+        # A rank's own file knows best; a common one may hold no more of it than a warning. Of very many the rest is left.
+        for source in sorted(profiles, key=lambda s: (s not in own, s not in there, s))[:MOST_SOURCES]:
+            end = first_wait.get(source, store.size(source))
+            event = _last_of(scene, rank, store, clocks[source], end, own=source in own)
             if event is not None:
                 found[rank] = event
                 break
@@ -49,12 +58,11 @@ def _last_of(
     rank: GlobalRank,
     store: TextStore,
     clock: SourceClock,
+    end: int,
     *,
     own: bool,
 ) -> Event | None:
     source, profile = clock.source.id, clock.profile
-    waits = [e.span.offset for e in scene.events if e.span.source == source and scene.case.has(e, Mark.HANG)]
-    end = min(waits, default=store.size(source))
     last: Event | None = None
     for number, offset, raw in _lines(store, source, max(0, end - REACH), end):
         segment = raw.rsplit(b"\r", 1)[-1]

@@ -21,6 +21,8 @@ MOST_STARTS = 24
 FIRST_LINES = 120
 SPREAD_LINES = 240
 MOST_EVIDENCE = 4000
+PREFIXED_LINES = 60
+"""Lines by which it is told what stands behind the first prefix of all."""
 
 _ANSI = lazy(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _TASK = lazy(rb"\s{0,6}(?:P\d+ +)?(\d{1,6}): ")
@@ -97,7 +99,11 @@ def profile_source(sample: bytes, path: str) -> SourceProfile:
     lines, wrapping = _sample_lines(sample)
     style, hosts = _style(lines)
     plain = SourceProfile(style=style, hosts=frozenset(hosts), wrapping=wrapping)
-    inner, more = ("none", set[str]()) if style in {"srun_label", "host_label"} else _inner_style(lines, plain)
+    few = lines[:PREFIXED_LINES]
+    firsts = [first_prefix(x, plain) for x in few]
+    inner, more = ("none", set[str]())
+    if style not in {"srun_label", "host_label"} and 10 * sum(end > 0 for end, _ in firsts) >= 9 * len(few):
+        inner, more = _inner_style([x[end:] for x, (end, _) in zip(few, firsts, strict=True)])
     hosts |= more
     ranks = False
     if "srun_label" in {style, inner}:
@@ -107,7 +113,7 @@ def profile_source(sample: bytes, path: str) -> SourceProfile:
     return SourceProfile(
         style=style,
         inner=inner,
-        unit=_unit(lines, plain),
+        unit=_unit(firsts),
         who=facts.who,
         attempt=facts.attempt,
         number=facts.number,
@@ -162,11 +168,8 @@ def _style(lines: list[bytes]) -> tuple[str, set[str]]:
     return "none", set()
 
 
-def _inner_style(lines: list[bytes], profile: SourceProfile) -> tuple[str, set[str]]:
+def _inner_style(behind: list[bytes]) -> tuple[str, set[str]]:
     """The label behind the first prefix of nearly all lines, where a collector put that prefix there."""
-    behind = [_behind_first(x, profile) for x in lines]
-    if sum(a is not b for a, b in zip(lines, behind, strict=True)) < 0.9 * len(lines):
-        return "none", set()
     style, hosts = _style([x for x in behind if x.strip() and not x.startswith(_SCHEDULER)])
     return (style, hosts) if style in {"srun_label", "host_label"} else ("none", set())
 
@@ -177,9 +180,9 @@ def _behind_first(line: bytes, profile: SourceProfile) -> bytes:
     return line[end:] if end else line
 
 
-def _unit(lines: list[bytes], profile: SourceProfile) -> int | None:
+def _unit(firsts: list[tuple[int, int | None]]) -> int | None:
     """The process before every line, where it is always the same one."""
-    pids = {pid for _, pid in (first_prefix(x, profile) for x in lines)}
+    pids = {pid for _, pid in firsts}
     return next(iter(pids)) if len(pids) == 1 else None
 
 
