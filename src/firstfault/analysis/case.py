@@ -13,7 +13,7 @@ from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample, 
 from firstfault.model.memory import MemorySnapshot
 from firstfault.model.recorder import RankDump
 from firstfault.model.stacks import StackDump
-from firstfault.model.words import Mark, Role
+from firstfault.model.words import Mark, Role, SourceKind
 
 if TYPE_CHECKING:
     from firstfault.analysis.suspects import Nature
@@ -139,6 +139,19 @@ class Case:
         """Whether another source, on the clock of an event, made more than one step later than a time."""
         row = self._onward.get(clock_of(event.when), ())
         return any(until > after and source != event.span.source for until, source in row)
+
+    @cached_property
+    def kind_of(self) -> dict[SourceId, SourceKind]:
+        """Kind of each source."""
+        return {s.id: s.kind for s in self.seen.sources}
+
+    @cached_property
+    def job_days(self) -> tuple[float, float] | None:
+        """First and last stamp with a whole date in the job's own output, whatever its zone; None where there is none."""
+        whens = [e.when for e in self.events if self.kind_of.get(e.span.source) is SourceKind.LOG]
+        whens += [p.when for p in self.seen.progress]
+        known = [w.earliest for w in whens if w.earliest is not None and w.dated and w.yeared and exact(w)]
+        return (min(known), max(known)) if known else None
 
     @cached_property
     def paths(self) -> dict[SourceId, str]:

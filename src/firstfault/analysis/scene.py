@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.analysis.case import Case
+from firstfault.analysis.far import far_from_job
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
 from firstfault.analysis.outcome import Outcome, Traces, outcome
@@ -84,7 +85,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         seen.library,
     )
     facts = job_facts(case, events)
-    roster = Roster(case, events, failures, world_size(facts))
+    roster = Roster(case, events, failures, world_size(facts), _machines(facts))
     ends = tuple(
         e for e in events if (case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP)) and not went_on(case, e)
     )
@@ -123,6 +124,12 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
 
 
+def _machines(facts: dict[str, JobFact]) -> int | None:
+    """The stated number of machines."""
+    stated = facts.get("nodes")
+    return stated.value if stated is not None and isinstance(stated.value, int) else None
+
+
 def _sort(
     case: Case, events: tuple[Event, ...]
 ) -> tuple[list[Event], list[Event], tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]]:
@@ -140,7 +147,13 @@ def _sort(
         elif nature.role is Role.TEARDOWN:
             teardown.append(event)
         elif nature.role is Role.CAUSE:
-            if harmless(event) or quiet(event) or recovered_retry(case, event) or went_on(case, event):
+            if (
+                far_from_job(case, event)
+                or harmless(event)
+                or quiet(event)
+                or recovered_retry(case, event)
+                or went_on(case, event)
+            ):
                 innocent.append(event)
             elif nature.fatal and not stranger(event) and not another_program(event):
                 guilty.append(event)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.order import Clock, clock_of, exact
+from firstfault.model.evidence import Event, Span
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from firstfault.analysis.case import Case
-    from firstfault.model.evidence import Event, SourceId, When
+    from firstfault.model.evidence import SourceId, When
 
 _FOLDER = lazy(r"(?:^|/)attempt_(\d+)/")
 _NUMBERED = lazy(r"^(slurm|job|error|err|out|output|log|std(?:out|err))[-_.](\d+)(?=[-_.])", re.IGNORECASE)
@@ -27,6 +28,9 @@ _JOB = lazy(r"[1-9]\d{3,8}")
 """A scheduler's job number: never padded, and of at least four digits, unlike the number of a rank or a node."""
 SLACK = 1.0
 """Seconds by which a launcher's line may come before the first line of the attempt that it belongs to."""
+GRACE = 600.0
+"""Seconds after an order to stop from which on a step is one of another attempt; grace times are shorter."""
+STEPS = 2
 _FAILED = frozenset({Mark.DEATH, Mark.STOP_SIGNAL, Mark.ABORT})
 
 
@@ -48,6 +52,10 @@ class Attempts:
         # By place among those that are there: a number that is far off (a date, a damaged name) makes no attempts between.
         self._number_of = {f: n for n, f in enumerate(numbers, start=1)}
         self.cuts = {s: boundaries(case, es) for s, es in by_source.items() if self._folder.get(s) is None}
+        for source, cuts in self.cuts.items():
+            self.cuts[source] = sorted(
+                [*cuts, *resumed(case, by_source[source], cuts)], key=lambda e: (e.span.source, e.span.offset)
+            )
         longest = max((self.cuts[s] for s in sorted(self.cuts)), key=len, default=[])
         self.total = max(1, len(longest) + 1, len(numbers))
         self._starts = self._start_times(case)
@@ -117,6 +125,31 @@ def boundaries(case: Case, events: Sequence[Event]) -> list[Event]:
             started = True
         elif any(m in _FAILED for m in marks):
             failed = True
+    return found
+
+
+def resumed(case: Case, events: Sequence[Event], cuts: Sequence[Event]) -> list[Event]:
+    """First steps of attempts that begin without a start line: long after the scheduler had stopped the job before.
+
+    An order to stop is carried out within a grace time; steps that come much later are those of a requeued job.
+    """
+    track = case.tracks.get(events[0].span.source)
+    found: list[Event] = []
+    if track is None:
+        return found
+    for event in events:
+        if not case.has(event, Mark.STOP_SIGNAL) or not exact(event.when) or event.when.latest is None:
+            continue
+        later = [s for s in track.samples if s.offset > event.span.offset and exact(s.when)]
+        if len(later) < STEPS or clock_of(later[0].when) != clock_of(event.when) or later[0].when.earliest is None:
+            continue
+        if later[0].when.earliest - event.when.latest < GRACE:
+            continue
+        at = later[0].offset
+        if any(event.span.offset < c.span.offset <= at for c in (*cuts, *found)):
+            continue
+        span = Span(events[0].span.source, at, 0, later[0].line, 1)
+        found.append(Event(signature="progress", span=span, text="", when=later[0].when))
     return found
 
 

@@ -24,9 +24,18 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 class Roster:
     """The joins of one attempt."""
 
-    def __init__(self, case: Case, events: Iterable[Event], failures: Iterable[Failure], world: int | None) -> None:
+    def __init__(
+        self,
+        case: Case,
+        events: Iterable[Event],
+        failures: Iterable[Failure],
+        world: int | None,
+        nodes: int | None = None,
+    ) -> None:
         self.case = case
         self.world = world
+        self.nodes = nodes
+        """The stated number of machines."""
         self.host_of: dict[GlobalRank, str] = {}
         self.local_of: dict[GlobalRank, LocalRank] = {}
         self._by_pid: dict[tuple[str | None, int], set[GlobalRank]] = {}
@@ -43,11 +52,18 @@ class Roster:
         self._labelled: set[int] = set()
         """Tasks by which lines are labelled."""
         kept = tuple(events)
+        self._stated: dict[SourceId, set[str]] = {}
+        """Hosts that lines of a source state, other than the one in the name of the file."""
+        for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
+            place = case.seen.place.get(source)
+            name = None if place is None else place.host
+            if name is not None and who.host not in {None, *LOOPBACK} and short_host(str(who.host)) != short_host(name):
+                self._stated.setdefault(source, set()).add(str(who.host))
         for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
             self._learn(who, source)
-        for source, place in case.seen.place.items():
-            if place.host is not None:
-                self.source_hosts.setdefault(source, {place.host})
+        for source, where in case.seen.place.items():
+            if where.host is not None:
+                self.source_hosts.setdefault(source, {where.host})
         self._host_of_task: dict[int, str] = {}
         for event in kept:
             if case.has(event, Mark.IDENTITY):
@@ -58,9 +74,18 @@ class Roster:
         self.tasks_are_ranks = self._tasks_are_ranks()
         self.single_node = self._is_single_node()
 
+    def _host_said(self, who: Who, source: SourceId) -> str | None:
+        """The host of a speaker; where the name of the file tells one and its lines state another, the lines count."""
+        place = self.case.seen.place.get(source)
+        stated = self._stated.get(source)
+        if place is None or not stated or who.host != place.host:
+            return who.host
+        return next(iter(stated)) if len({short_host(h) for h in stated}) == 1 else None
+
     def _learn(self, who: Who, source: SourceId) -> None:
-        if who.host is not None and who.host not in LOOPBACK:
-            self.source_hosts.setdefault(source, set()).add(who.host)
+        said = self._host_said(who, source)
+        if said is not None and said not in LOOPBACK:
+            self.source_hosts.setdefault(source, set()).add(said)
         if who.local_rank is not None:
             self.locals_seen.setdefault(source, set()).add(who.local_rank)
         if who.rank is None:
@@ -70,15 +95,15 @@ class Roster:
             return
         self.seen.add(who.rank)
         self._ranks_in.setdefault(source, set()).add(who.rank)
-        self._place_rank(who.rank, who.host)
+        self._place_rank(who.rank, said)
         if who.local_rank is not None:
             self.local_of.setdefault(who.rank, who.local_rank)
-            if who.host is not None:
-                self._by_local.setdefault((short_host(who.host), who.local_rank), set()).add(who.rank)
+            if said is not None:
+                self._by_local.setdefault((short_host(said), who.local_rank), set()).add(who.rank)
         if who.pid is not None:
             self._by_pid.setdefault((None, who.pid), set()).add(who.rank)
-            if who.host is not None:
-                self._by_pid.setdefault((short_host(who.host), who.pid), set()).add(who.rank)
+            if said is not None:
+                self._by_pid.setdefault((short_host(said), who.pid), set()).add(who.rank)
 
     def _place_rank(self, rank: GlobalRank, host: str | None) -> None:
         """Notes on which host a rank runs; a second host for it is a contradiction."""
@@ -216,20 +241,20 @@ class Roster:
             return GlobalRank(number)
         local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
         if local is not None:
-            host = who.host or self.source_host(source)
+            host = self._host_said(who, source) or self.source_host(source)
             joined = None if host is None else _only(self._by_local.get((short_host(host), local)))
             if joined is not None:
                 return joined
             if self.single_node:
                 return GlobalRank(int(local))
-        host = who.host or self.source_host(source)
+        host = self._host_said(who, source) or self.source_host(source)
         if host is not None and host in self._only_of_host:
             return self._only_of_host[host]
         pid = who.pid if who.pid is not None else _integer(fields, "pid")
         if pid is None:
             return None
         here = None if host is None else _only(self._by_pid.get((short_host(host), pid)))
-        return self._rank_of_pid(who.host, pid) if here is None else here
+        return self._rank_of_pid(self._host_said(who, source), pid) if here is None else here
 
     def _rank_of_pid(self, host: str | None, pid: int) -> GlobalRank | None:
         """The rank of a process id; on another host, or with several ranks, the same number is another process."""
@@ -248,6 +273,15 @@ class Roster:
         """Host that an event is about, by the line, its rank's host, or the only host of its source."""
         return self._shown(self._host(event))
 
+    def _may_be_elsewhere(self, source: SourceId) -> bool:
+        """Whether one output holds what several machines say, and names only one of them: a rank may run on another."""
+        if self.nodes is None or self.nodes < 2:
+            return False
+        hosts = {short_host(h) for hs in self.source_hosts.values() for h in hs}
+        ranks = self._ranks_in.get(source, set())
+        each = None if self.world is None else -(-self.world // self.nodes)
+        return len(hosts) < self.nodes and each is not None and len({int(r) // each for r in ranks}) > 1
+
     def _shown(self, host: str | None) -> str | None:
         """The shortest form in which lines name a host."""
         if host is None:
@@ -258,8 +292,9 @@ class Roster:
         return self._forms.get(short_host(host), host)
 
     def _host(self, event: Event) -> str | None:
-        if event.who.host is not None and event.who.host not in LOOPBACK:
-            return event.who.host
+        said = self._host_said(event.who, event.span.source)
+        if said is not None and said not in LOOPBACK:
+            return said
         stated = event.fields.get("host")
         if stated is not None and stated not in LOOPBACK:
             return stated
@@ -269,6 +304,8 @@ class Roster:
         rank = self.rank(event)
         if rank is not None and rank in self.host_of and rank not in self._conflicts:
             return self.host_of[rank]
+        if rank is not None and self._may_be_elsewhere(event.span.source):
+            return None
         own = self.source_host(event.span.source)
         return self.only_host() if own is None and self.single_node else own
 
