@@ -35,8 +35,9 @@ _HOSTS = lazy(
     rf"|\b(?:connect to host|ssh to|hosts?=|Hosts? ) ?(?P<ssh>(?=[\w.-]*\d){_NAME})"
 )
 _FQDN = lazy(
-    r"(?<![\w.@/-])(?:[A-Za-z0-9][A-Za-z0-9-]*\.){1,8}(?:com|net|org|edu|gov|local|internal|lan|corp|intra|cluster|cn|de|uk|fr|jp|ch|eu"
-    r"|cloud|hpc)(?![\w-]|\.\w)"
+    r"(?<![\w./-])(?<![^\]]@)(?:[A-Za-z0-9][A-Za-z0-9-]*\.){1,8}(?:com|net|org|edu|gov|local|internal|lan|corp|intra|cluster|cn|de|uk|fr|jp|ch|eu"
+    r"|cloud|hpc|example|test|invalid|kr|tw|hk|sg|au|ca|nl|se|pl|ru|br|il|info|arpa|host)(?![\w-]|\.\w)"
+    r"|(?<![\w./-])(?<![^\]]@)(?:[A-Za-z0-9][A-Za-z0-9-]*\.){2,8}(?:io|ai|dev|svc|prod|site)(?![\w-]|\.\w)"
 )
 _PUBLIC = lazy(
     r"(?:^|\.)(?:github\.com|githubusercontent\.com|pytorch\.org|huggingface\.co|nvidia\.com|python\.org|readthedocs\.(?:io|org)"
