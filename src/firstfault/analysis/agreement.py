@@ -92,7 +92,7 @@ def _joined(said: Answer, own: Answer) -> Answer:
     blamed, seen = set(said.culprits.ranks), set(own.culprits.ranks)
     proof = (*own.proof, *said.proof[:3])
     if not blamed or not seen:
-        taken = own if seen or own.category is not Category.UNKNOWN or not blamed else said
+        taken = own if seen or own.category is not Category.UNKNOWN or not said.culprits.anybody else said
         return replace(taken, proof=proof if taken is own else (*said.proof, *own.proof[:3]))
     if blamed == seen:
         return _agreed(said, own)

@@ -96,3 +96,11 @@ def test_dumps_without_unfinished_work_are_mentioned_and_name_nobody():
     answer = weighed(said(ranks=(OTHER,)), healthy((2, 2, 2), 0))
     assert "no unfinished collective" in answer.summary
     assert answer.culprits.ranks == (OTHER,)
+
+
+def test_a_machine_that_the_logs_name_is_kept_where_the_dumps_name_nobody():
+    half = tuple(d for d in dumps_of(INCIDENT, Form()) if d.rank is not None and int(d.rank) // 4 != WHO // 4)
+    named = replace(said(), culprits=Named(hosts=("cn-7",), strength=Strength.POSSIBLE))
+    answer = with_dumps(scene_of(event("nccl.timeout", rank=0), dumps=half), named)
+    assert answer.culprits.hosts == ("cn-7",)
+    assert len(answer.proof) > len(named.proof)
