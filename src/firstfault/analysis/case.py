@@ -147,9 +147,18 @@ class Case:
 
     @cached_property
     def job_days(self) -> tuple[float, float] | None:
-        """First and last stamp with a whole date in the job's own output, whatever its zone; None where there is none."""
-        whens = [e.when for e in self.events if self.kind_of.get(e.span.source) is SourceKind.LOG]
+        """First and last date of the job's steps and failures, whatever their zone; None where none has a whole date.
+
+        Lines of the start are left out: they may be a container's or a copy's, of any day.
+        """
+        told = self.signatures_with(Mark.DEATH, Mark.HANG, Mark.ABORT, Mark.STOP_SIGNAL)
+        whens = [
+            e.when
+            for e in self.events
+            if self.kind_of.get(e.span.source) is SourceKind.LOG and (e.exception is not None or e.signature in told)
+        ]
         whens += [p.when for p in self.seen.progress]
+        whens += [f.when for f in self.seen.failures]
         known = [w.earliest for w in whens if w.earliest is not None and w.dated and w.yeared and exact(w)]
         return (min(known), max(known)) if known else None
 
