@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from firstfault.cli.values import EngineValue, ExitCodeValue, LanguageValue, ZoneValue
+from firstfault.cli.values import EngineValue, ExitCodeValue, LanguageValue, OneAttemptValue, ZoneValue
 from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -96,6 +96,18 @@ def evidence_options(command: F) -> F:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def attempt_option(command: F) -> F:
+    """Adds the choice of one attempt, for views that show one."""
+    return click.option(
+        "--attempt",
+        type=OneAttemptValue(),
+        metavar="N|last",
+        default="last",
+        show_default=True,
+        help="Which start of the job: a number from 1, or `last` (the last failing one).",
+    )(command)
 
 
 def paths_argument(command: F) -> F:

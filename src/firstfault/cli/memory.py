@@ -11,6 +11,7 @@ import click
 
 from firstfault.cli.evidence import (
     EXIT_CODES,
+    attempt_option,
     deliver,
     evidence_options,
     level_of,
@@ -19,7 +20,6 @@ from firstfault.cli.evidence import (
     page,
     paths_argument,
 )
-from firstfault.cli.values import OneAttemptValue
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import StackFormat
@@ -38,14 +38,7 @@ if TYPE_CHECKING:
     help="How to show it.",
 )
 @click.option("--all", "every", is_flag=True, help="Show every place, however many there are.")
-@click.option(
-    "--attempt",
-    type=OneAttemptValue(),
-    metavar="N|last",
-    default="last",
-    show_default=True,
-    help="Which start of the job: a number from 1, or `last` (the last failing one).",
-)
+@attempt_option
 @evidence_options
 def command(
     paths: tuple[str, ...],

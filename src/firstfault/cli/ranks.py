@@ -11,6 +11,7 @@ import click
 
 from firstfault.cli.evidence import (
     EXIT_CODES,
+    attempt_option,
     deliver,
     evidence_options,
     level_of,
@@ -19,7 +20,7 @@ from firstfault.cli.evidence import (
     page,
     paths_argument,
 )
-from firstfault.cli.values import OneAttemptValue, RanksValue
+from firstfault.cli.values import RanksValue
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import ViewFormat
@@ -63,14 +64,7 @@ if TYPE_CHECKING:
 @click.option("--outliers", is_flag=True, help="Only ranks that failed, said nothing, or stand elsewhere than most.")
 @click.option("--all", "every", is_flag=True, help="Give each rank a row of its own, however many there are.")
 @click.option("--evidence", is_flag=True, help="Quote the lines behind each row; text only, json always has them.")
-@click.option(
-    "--attempt",
-    type=OneAttemptValue(),
-    metavar="N|last",
-    default="last",
-    show_default=True,
-    help="Which start of the job: a number from 1, or `last` (the last failing one).",
-)
+@attempt_option
 @evidence_options
 def command(
     paths: tuple[str, ...],
