@@ -1,5 +1,6 @@
 """What a file holds is told by its content; its name helps only where content cannot tell."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_our_own_reports_are_no_evidence(command, columns, capfdbinary, monkeypa
 
 @pytest.mark.parametrize("key", ["log", "message", "line", "MESSAGE", "body", "_raw", "@message", "textPayload"])
 def test_exports_of_log_stores_are_logs_though_they_are_named_json(key):
-    record = '{"timestamp": "1762942200000157000", "%s": "step 3 loss 1.0", "fields": {"pod": "p-0"}}\n' % key
+    record = json.dumps({"timestamp": "1762942200000157000", key: "step 3 loss 1.0", "fields": {"pod": "p-0"}}) + "\n"
     assert kind(record * 3, "export.json") is SourceKind.LOG
 
 
