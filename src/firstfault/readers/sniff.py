@@ -85,6 +85,9 @@ _STACK = lazy(
 _STACK_HEAD = lazy(
     rb'(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Traceback for thread|  File "[^"\n]+", line \d+)'
 )
+_OWN_JSON = lazy(rb'\s*\{\s*"schema"\s*:\s*"firstfault\.')
+_OWN_MARKDOWN = lazy(rb"# [^\n]+\n\n\*\*[^\n]+\*\*\n\n- Category: `[a-z_]+`\n- Strength: `[a-z]+`")
+_OWN_TABLE = (b"rank,local_rank,node_rank,host,state,part,", b"clock,earliest,latest,exact,role,")
 _REPORT = lazy(rb"\d\s+of\s+\d+\s+cited\s+lines\s+re-read[^\n]*(?:\n[^\n]+)?\s*\Z")
 """The last words of the reports that this program prints as text."""
 _PACKAGE = lazy(rb"Metadata-Version: \d\.\d\r?\n(?:Name|Version): ")
@@ -140,6 +143,20 @@ def sniff(head: bytes, tail: bytes, name: str) -> Sniffed:
             return Sniffed(SourceKind.METRICS, "TensorBoard events")
         return Sniffed(SourceKind.BINARY, "not text")
     return _text(head, tail, name)
+
+
+def is_own_report(head: bytes, tail: bytes) -> bool:
+    """Whether a file is a report that this program wrote, in any of its forms.
+
+    Args:
+        head: its first bytes, at least 1,024 or all.
+        tail: its last bytes, at least 512 or all.
+    """
+    if head.startswith(b"{"):
+        return _OWN_JSON.match(head) is not None
+    if head.startswith(b"# "):
+        return _OWN_MARKDOWN.match(head) is not None
+    return head.startswith(_OWN_TABLE) or _REPORT.search(tail[-2048:]) is not None
 
 
 def is_text(sample: bytes) -> bool:
@@ -211,14 +228,14 @@ def _pickle(head: bytes, tail: bytes) -> Sniffed | None:
 
 def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
+    if is_own_report(head, tail):
+        return Sniffed(SourceKind.CONFIG, "a report of firstfault")
     if start[:1] in {b"{", b"["} and _daemon(head, max(1, head.count(b"\n"))):
         return Sniffed(SourceKind.AISTORE)
     if start[:1] in {b"{", b"["}:
         found = _json(start, tail, name)
         if found is not None:
             return found
-    if _REPORT.search(tail[-2048:]) is not None:
-        return Sniffed(SourceKind.CONFIG, "a report of firstfault")
     suffix = PurePosixPath(name).suffix.lower()
     lines = max(1, head.count(b"\n"))
     if len(_KERNEL.findall(head)) + len(_DMESG_T.findall(head)) > lines * 0.5:

@@ -13,7 +13,7 @@ from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.exits import TOLD
 from firstfault.analysis.suspects import group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, SourceKind, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -185,18 +185,25 @@ def ask_effects(scene: Scene) -> Answer | None:
     )
 
 
+_OPEN_END = ": no error, no end marker. It may still run, have been killed, or hang."
+_OF_A_JOB = frozenset({SourceKind.LOG, SourceKind.SCHEDULER, SourceKind.ERROR_JSON, SourceKind.METRICS})
+"""Kinds of files that tell how a job went on and ended; dumps and daemon logs tell of moments and of others."""
+
+
 def nothing(scene: Scene) -> Answer:
     """The answer where the log merely stops: neither an error nor an end marker."""
-    moved = bool(scene.case.tracks)
-    what = (
-        "The log stops in the middle of training" if moved else "The log shows neither progress nor an error nor an end"
-    )
+    if not any(source.kind in _OF_A_JOB for source in scene.case.seen.sources):
+        summary = "No log of the job was read, so nothing can be said about it."
+    elif scene.case.tracks:
+        summary = f"The log stops in the middle of training{_OPEN_END}"
+    else:
+        summary = f"The log shows neither progress nor an error nor an end{_OPEN_END}"
     return Answer(
         question="nothing",
         failed=None,
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
-        summary=f"{what}: no error, no end marker. It may still run, have been killed, or hang.",
+        summary=summary,
         classes=Classes(phase=Phase.UNKNOWN),
         action=ActionKind.COLLECT_MORE,
         steps=("Find out whether the job still runs, and what the scheduler says of it.",),
