@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.suspects import Suspect, mentioned, stranger
 from firstfault.model.words import Blame, Category, Mark, Strength
@@ -156,6 +157,14 @@ def related(a: Suspect, b: Suspect) -> bool:
 def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
     """Why `effect` follows from `cause`; None where it does not, or where that cannot be told."""
     order = precedes(cause, effect)
+    if cause.ordered and not effect.ordered and _ended_a_standstill(case, cause, effect):
+        return None
+    if effect.ordered and not cause.ordered and _ended_a_standstill(case, effect, cause):
+        return "the job had made no step for long when it was told to stop"
+    if _lost_from_afar(case, cause, effect):
+        return None
+    if _lost_from_afar(case, effect, cause):
+        return None if order is False else "a peer that failed looks like this from other machines"
     if case.library.explains(_plain(cause), _plain(effect)) and related(cause, effect):
         if order is not False or not _much_later(cause, effect):
             return f"{cause.nature.title} is a known reason for it"
@@ -193,6 +202,30 @@ def _one_failure(case: Case, cause: Suspect, effect: Suspect) -> bool:
     if not _near(cause, effect) or (cause.everyone and effect.everyone):
         return False
     return not (speaks_of_peer(case, cause) and effect.first.exception is not None and effect.everyone)
+
+
+def _ended_a_standstill(case: Case, order: Suspect, other: Suspect) -> bool:
+    """Whether an order to stop came when no step had been made for long, and a fault was told before it.
+
+    Had the order brought the fault about, steps would have been made until the order.
+    """
+    return other.nature.fatal and first(other.first, order.first) is True and case.stood_still(order.first) is not None
+
+
+def _lost_from_afar(case: Case, loss: Suspect, deep: Suspect) -> bool:
+    """Whether a suspect is the loss of a peer, seen from another machine than the deeper one's, that may be why it was lost.
+
+    Nobody loses a peer before the peer failed: where clocks of two machines say so, they may as well be wrong.
+    """
+    return (
+        loss.nature.depth < deep.nature.depth
+        and deep.nature.fatal
+        and bool(loss.hosts and deep.hosts)
+        and not set(map(short_host, loss.hosts)) & set(map(short_host, deep.hosts))
+        and loss.first.span.source != deep.first.span.source
+        and speaks_of_peer(case, loss)
+        and not speaks_of_peer(case, deep)
+    )
 
 
 def speaks_of_peer(case: Case, suspect: Suspect) -> bool:

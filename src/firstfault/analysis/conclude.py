@@ -27,6 +27,7 @@ from firstfault.analysis.questions import (
 from firstfault.analysis.questions.stacks import with_stacks
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
+from firstfault.analysis.state.clocks import on_one_clock
 from firstfault.analysis.state.storage import StorageState
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def conclude(seen: Observations, library: Library, attempt: int | Literal["last"
     Raises:
         NoAttemptError: there is no such attempt.
     """
-    case = Case(seen, library)
+    case = Case(on_one_clock(seen), library)
     attempts = Attempts(case)
     scenes = [build_scene(case, attempts, n) for n in range(1, attempts.total + 1)]
     answers = [(scene, ask(scene)) for scene in scenes]

@@ -16,7 +16,7 @@ from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.questions.memory import explained
 from firstfault.analysis.suspects import mentioned
-from firstfault.analysis.wording import sentence, what_text, who_text
+from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
 from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Phase, Strength
@@ -195,6 +195,10 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     if nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}:
         # A machine on which no rank is known to have run.
         strength = strength.at_most(Strength.POSSIBLE)
+    still = scene.case.stood_still(root.first) if root.ordered else None
+    if still is not None:
+        # It ended a job that had stopped by itself, for a reason that no line names.
+        strength = strength.at_most(Strength.POSSIBLE)
     named = culprits(scene.case, scene.roster, root, scene.complete)
     if choice.contested:
         # Of several faults that nothing orders, it is not known whose was the first.
@@ -218,7 +222,9 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         failed=True,
         category=category,
         strength=strength,
-        summary=" ".join((sentence(root, named, failed_first, scene) + _or_else(choice), *memory.sentences)),
+        summary=" ".join(
+            (sentence(root, named, failed_first, scene) + _or_else(choice) + _standstill(still), *memory.sentences)
+        ),
         trigger=trigger,
         proof=(
             *(trigger, root.first),
@@ -291,6 +297,13 @@ def _action(root: Suspect, named: Named) -> tuple[ActionKind, tuple[str, ...], t
         exclude = named.hosts
         kind = ActionKind.RESTART_WITHOUT if exclude else ActionKind.COLLECT_MORE
     return kind, exclude, nature.advice
+
+
+def _standstill(seconds: float | None) -> str:
+    """A sentence on the time without a step before an order to stop; empty where steps went on until it."""
+    if seconds is None:
+        return ""
+    return f" No step had been made for {duration(round(seconds * 1000))} before: the job hung first, and no line says why."
 
 
 def _or_else(choice: Choice) -> str:
