@@ -205,7 +205,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # Who it was follows from the launcher's list or the card's address, not from the lines themselves.
         named = replace(named, strength=named.strength.at_most(Strength.SUPPORTED))
     if named.hosts and not named.ranks and nature.blame is Blame.HOST and nature_is_of_one_process(root):
-        named = replace(named, ranks=_struck(scene, choice, named.hosts))
+        named = _with_struck(scene, choice, named)
     if category is Category.UNKNOWN:
         strength = Strength.UNKNOWN
     victims = tuple(s for s, _ in choice.explained)
@@ -271,6 +271,15 @@ def trigger_of(scene: Scene, root: Suspect) -> Event:
         if steps <= STEPS_PER_SIGN * left + 2:
             return event
     return root.first
+
+
+def _with_struck(scene: Scene, choice: Choice, named: Named) -> Named:
+    """A machine at fault with the rank that its fault struck; less sure where no line says that the rank ran there."""
+    ranks = _struck(scene, choice, named.hosts)
+    mapped = all(scene.roster.home(r) is not None for r in ranks)
+    return replace(
+        named, ranks=ranks, strength=named.strength if mapped else named.strength.at_most(Strength.SUPPORTED)
+    )
 
 
 def _struck(scene: Scene, choice: Choice, hosts: tuple[str, ...]) -> tuple[GlobalRank, ...]:
