@@ -10,6 +10,7 @@ from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.cards import rank_of_card
 from firstfault.analysis.causes import Choice, choose, precedes, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
+from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.machine import of_one_machine
@@ -50,7 +51,8 @@ def ask(scene: Scene) -> Answer | None:
     """The answer where a suspect remains; else None."""
     own = [s for s in scene.suspects if not _elsewhere(scene, s)] or scene.suspects
     pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
-    choice = choose(scene.case, [of_one_machine(scene, _placed(scene, s)) for s in pool], scene.hang)
+    clock = None if scene.hang is None else reading(scene.roster, scene.hang.first)
+    choice = choose(scene.case, [of_one_machine(scene, _placed(scene, s)) for s in pool], scene.hang, clock)
     if choice is None:
         return None
     if mentioned(choice.root.first) and not _failed(scene):

@@ -120,7 +120,10 @@ class Homes:
         return self._only
 
     def _one_file_a_machine(self) -> frozenset[SourceId]:
-        """Logs of a job that has one for each machine: several, no rank speaks in two of them, no host is named in two."""
+        """Logs of a job that has one for each machine, or each rank: several, of which no rank speaks in two.
+
+        Logs of one rank each may name the same host, since several ranks run on one; fuller ones may not.
+        """
         stated = self._stated
         logs = [
             s.id
@@ -130,7 +133,8 @@ class Homes:
         ranks = [r for s in logs for r in stated.ranks_in.get(s, ())]
         hosts = [h for s in logs for h in {short_host(h) for h in stated.source_hosts.get(s, ())}]
         named = sum(bool(stated.source_hosts.get(s)) for s in logs)
-        apart = len(set(ranks)) == len(ranks) and len(set(hosts)) == len(hosts) == named
+        each = all(len(stated.ranks_in.get(s, ())) == 1 for s in logs)
+        apart = len(set(ranks)) == len(ranks) and len(hosts) == named and (each or len(set(hosts)) == len(hosts))
         return frozenset(logs) if len(logs) > 1 and apart else frozenset()
 
     def _block_hosts(self) -> dict[int, str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, only_of
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from firstfault.analysis.case import Case
+    from firstfault.analysis.order import Clock
     from firstfault.model.evidence import Event, Failure, LocalRank, SourceId, Who
 
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
@@ -325,6 +328,15 @@ class Roster:
     def source_host(self, source: SourceId) -> str | None:
         """The one host that lines of a source name; None where there are none or several. It may hold others' lines too."""
         return only_of(self.source_hosts.get(source, ()))
+
+    @cached_property
+    def steps(self) -> dict[tuple[str, Clock], dict[int, float]]:
+        """When each machine made which step, by short host and clock."""
+        return steps_of_machines(self)
+
+    def file_host(self, source: SourceId) -> str | None:
+        """The machine whose output a source is; None where it may hold the lines of several, though it names only one."""
+        return self._homes.of_file(source)
 
     def host(self, event: Event) -> str | None:
         """Host that an event is about: by the line, by its task, by the home of its rank, or by the machine of its file."""
