@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.clocks import Reading, elsewhere, order
 from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.suspects import Suspect, mentioned, stranger
 from firstfault.model.words import Blame, Category, Mark, Strength
@@ -56,13 +56,20 @@ class Choice(Struct, frozen=True, kw_only=True):
         return tuple(r for r in self.rivals if _doubts(self.root, r))
 
 
-def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None) -> Choice | None:
+def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, clock: Reading | None = None) -> Choice | None:
     """Chooses the first fault among suspects; None where there are none.
 
     The answer does not depend on the order in which suspects are given.
+
+    Args:
+        case: of the attempt.
+        suspects: all that may be the first fault.
+        hang: the wait of others, where somebody waited too long.
+        clock: by which the first line of the hang is stamped.
     """
+    clock = clock or Reading()
     ordered = sorted(suspects, key=_rank)
-    candidates = [s for s in ordered if not _after_the_hang(s, hang)] or ordered
+    candidates = [s for s in ordered if not _after_the_hang(s, hang, clock)] or ordered
     if not candidates:
         return None
     reasons: dict[str, str] = {}
@@ -86,7 +93,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None) -> Choice
             explained.append((suspect, reasons[suspect.nature.key]))
         elif _same_fault(root, suspect):
             explained.append((suspect, "it tells of the same fault"))
-        elif _after_the_hang(suspect, hang):
+        elif _after_the_hang(suspect, hang, clock):
             explained.append((suspect, "it was said only after the watchdogs had begun to end the job"))
         else:
             rivals.append(suspect)
@@ -113,7 +120,10 @@ def _foremost(left: Sequence[Suspect]) -> Suspect:
     ordered = sorted(left, key=_rank)
     best = ordered[0]
     for suspect in ordered[1:]:
-        if _rank(suspect)[:2] == _rank(best)[:2] and first(suspect.first, best.first) is True:
+        if (
+            _rank(suspect)[:2] == _rank(best)[:2]
+            and order(suspect.first, suspect.clock, best.first, best.clock) is True
+        ):
             best = suspect
     return best
 
@@ -133,11 +143,13 @@ def _why(root: Suspect, explained: Sequence[tuple[Suspect, str]], rivals: Sequen
     return "the other errors follow from it, or came later"
 
 
-def _after_the_hang(suspect: Suspect, hang: Hang | None) -> bool:
+def _after_the_hang(suspect: Suspect, hang: Hang | None, clock: Reading) -> bool:
     """Whether a suspect spoke only after somebody had already waited too long."""
     if hang is None:
         return False
     event = suspect.first
+    if elsewhere(suspect.clock, clock):
+        return order(hang.first, clock, event, suspect.clock) is True
     if exact(event.when) and hang.detected is not None and comparable(event.when, hang.first.when):
         return (event.when.earliest or 0.0) > hang.detected + CLEARLY
     return first(hang.first, event) is True
@@ -156,28 +168,26 @@ def related(a: Suspect, b: Suspect) -> bool:
 
 def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
     """Why `effect` follows from `cause`; None where it does not, or where that cannot be told."""
-    order = precedes(cause, effect)
-    if cause.ordered and not effect.ordered and _ended_a_standstill(case, cause, effect):
-        return None
-    if effect.ordered and not cause.ordered and _ended_a_standstill(case, effect, cause):
-        return "the job had made no step for long when it was told to stop"
-    if _lost_from_afar(case, cause, effect):
-        return None
-    if _lost_from_afar(case, effect, cause):
-        return None if order is False else "a peer that failed looks like this from other machines"
+    before = precedes(cause, effect)
     if case.library.explains(_plain(cause), _plain(effect)) and related(cause, effect):
-        if order is not False or not _much_later(cause, effect):
+        if before is not False or not _much_later(cause, effect):
             return f"{cause.nature.title} is a known reason for it"
         return None
     if case.library.explains(_plain(effect), _plain(cause)) and related(cause, effect):
+        return None
+    if before is not False and _took_the_peer(case, cause, effect):
+        return "a machine or process that fails stops answering its peers"
+    if before is not False and effect.ordered and _stood_still(case, cause, effect):
+        return "the job made no step after it until it was told to stop"
+    if before is not True and cause.ordered and _stood_still(case, effect, cause):
         return None
     if mentioned(effect.first) and not mentioned(cause.first) and cause.first.exception is not None:
         return "its program only mentioned it and went on; this exception ended it"
     if mentioned(cause.first) and not mentioned(effect.first) and effect.first.exception is not None:
         return None
-    if order is True:
+    if before is True:
         return _later(cause, effect)
-    if order is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
+    if before is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
         return "it is nearer to the surface of the same failure"
     return None
 
@@ -204,47 +214,41 @@ def _one_failure(case: Case, cause: Suspect, effect: Suspect) -> bool:
     return not (speaks_of_peer(case, cause) and effect.first.exception is not None and effect.everyone)
 
 
-def _ended_a_standstill(case: Case, order: Suspect, other: Suspect) -> bool:
-    """Whether an order to stop came when no step had been made for long, and a fault was told before it.
-
-    Had the order brought the fault about, steps would have been made until the order.
-    """
-    return other.nature.fatal and first(other.first, order.first) is True and case.stood_still(order.first) is not None
-
-
-def _lost_from_afar(case: Case, loss: Suspect, deep: Suspect) -> bool:
-    """Whether a suspect is the loss of a peer, seen from another machine than the deeper one's, that may be why it was lost.
-
-    Nobody loses a peer before the peer failed: where clocks of two machines say so, they may as well be wrong.
-    """
-    return (
-        loss.nature.depth < deep.nature.depth
-        and deep.nature.fatal
-        and bool(loss.hosts and deep.hosts)
-        and not set(map(short_host, loss.hosts)) & set(map(short_host, deep.hosts))
-        and loss.first.span.source != deep.first.span.source
-        and speaks_of_peer(case, loss)
-        and not speaks_of_peer(case, deep)
-    )
-
-
 def speaks_of_peer(case: Case, suspect: Suspect) -> bool:
     """Whether the lines of a suspect say that a peer stopped answering: the speaker is a victim of what became of it."""
     return case.has(suspect.first, Mark.PEER_LOST) or any(e.fields.get("peer_host") for e in suspect.events)
 
 
+def _took_the_peer(case: Case, cause: Suspect, effect: Suspect) -> bool:
+    """Whether a machine's fault, or a kill, can be what became of the peer of which another machine says that it is silent."""
+    if not speaks_of_peer(case, effect) or speaks_of_peer(case, cause) or cause.nature.depth <= effect.nature.depth:
+        return False
+    machines = cause.nature.category in {Category.GPU_CUDA, Category.INFRASTRUCTURE} and cause.nature.fatal
+    return machines and bool(cause.hosts) and bool(effect.hosts) and not set(cause.hosts) & set(effect.hosts)
+
+
+def _stood_still(case: Case, error: Suspect, stop: Suspect) -> bool:
+    """Whether a fault was told before an order to stop that came when no step had been made for long.
+
+    Had the order brought it about, steps would have been made until the order: the order only ended a wait.
+    """
+    if not error.nature.fatal or error.ordered or first(error.first, stop.first) is False:
+        return False
+    return case.stood_still(stop.first) is not None
+
+
 def precedes(a: Suspect, b: Suspect) -> bool | None:
     """True where the first event of `a` clearly came before that of `b`, False where after, None where not clear."""
-    order = first(a.first, b.first)
-    if order is None:
-        return None
     ea, eb = a.first, b.first
+    came = order(ea, a.clock, eb, b.clock)
+    if came is None or elsewhere(a.clock, b.clock):
+        return came
     if exact(ea.when) and exact(eb.when) and comparable(ea.when, eb.when):
         gap = abs((eb.when.earliest or 0.0) - (ea.when.earliest or 0.0))
-        return order if gap > CLEARLY else None
+        return came if gap > CLEARLY else None
     if ea.span.source == eb.span.source and abs(ea.span.line - eb.span.line) <= NEAR:
         return None
-    return order
+    return came
 
 
 def _near(a: Suspect, b: Suspect) -> bool:
@@ -254,6 +258,8 @@ def _near(a: Suspect, b: Suspect) -> bool:
 
 def _much_later(cause: Suspect, effect: Suspect) -> bool:
     a, b = cause.first.when, effect.first.when
+    if elsewhere(cause.clock, effect.clock):
+        return precedes(cause, effect) is False
     if not comparable(a, b) or a.earliest is None or b.latest is None:
         return first(cause.first, effect.first) is False and not _near(cause, effect)
     return a.earliest > b.latest + CLOCK_SLACK

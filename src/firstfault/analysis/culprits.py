@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.answer import Named
+from msgspec.structs import replace
+
+from firstfault.analysis.answer import Answer, Named
+from firstfault.analysis.wording import ranks_text
 from firstfault.model.words import Blame, Category, Domain, Mark, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.case import Case
+    from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.completeness import Completeness
     from firstfault.analysis.state.ranks import Roster
     from firstfault.analysis.suspects import Suspect
@@ -58,7 +62,7 @@ def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completenes
                 # `spawn` reports the first process that fails and ends the rest: at the start all may read the same file.
                 return Named()
             hosts = {h for h in (roster.host_of_rank(r) for r in suspect.ranks) if h is not None}
-            if not hosts and len(suspect.ranks) == 1 and len(suspect.hosts) == 1:
+            if not hosts and len(suspect.ranks) == 1 and len(suspect.hosts) == 1 and suspect.unplaced == 0:
                 hosts = set(suspect.hosts)
             if nature.category is Category.SOFTWARE:
                 # The process that crashed is known; that the code is not the same on all ranks is not.
@@ -128,3 +132,15 @@ def first_failed(
     return Named(
         ranks=ranks, hosts=tuple(sorted(hosts)), strength=suspect.nature.strength if ranks else Strength.UNKNOWN
     )
+
+
+def with_whereabouts(scene: Scene, answer: Answer) -> Answer:
+    """An answer that says what would tell on which machine its ranks ran, where no mapping states it."""
+    lost = [r for r in answer.culprits.ranks if scene.roster.home(r) is None]
+    if not answer.failed or not lost or scene.roster.single_node:
+        return answer
+    wanted = (
+        f"on which host {ranks_text(lost)} ran: no line maps it; one log a machine, NCCL_DEBUG=INFO (its init lines name "
+        "host and rank) or the launcher's log of each machine tells it"
+    )
+    return replace(answer, collect=(*answer.collect, wanted))

@@ -12,7 +12,7 @@ from firstfault.analysis.far import far_from_job
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
 from firstfault.analysis.outcome import Outcome, Traces, outcome
-from firstfault.analysis.state.completeness import Completeness, completeness, world_size
+from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
 from firstfault.analysis.state.ranks import Roster
@@ -85,7 +85,8 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         seen.library,
     )
     facts = job_facts(case, events)
-    roster = Roster(case, events, failures, world_size(facts), _machines(facts))
+    world = world_size(facts)
+    roster = Roster(case, events, failures, world, nodes=machines(facts), per_node=ranks_per_node(facts, world))
     ends = tuple(
         e for e in events if (case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP)) and not went_on(case, e)
     )
@@ -122,12 +123,6 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         nan_from=tuple(e for e in seen.seen.nan_from if attempts.of(e) == number),
         outcome=ended,
     )
-
-
-def _machines(facts: dict[str, JobFact]) -> int | None:
-    """The stated number of machines."""
-    stated = facts.get("nodes")
-    return stated.value if stated is not None and isinstance(stated.value, int) else None
 
 
 def _sort(

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.analysis.case import BARE_EXCEPTION, GENERIC_EXCEPTION, Case
+from firstfault.analysis.clocks import Reading, reading
 from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.lazy import lazy
@@ -114,6 +115,8 @@ class Suspect(Struct, frozen=True, kw_only=True):
     """Whether it is an order to stop, not an error of a process."""
     unplaced: int = 0
     """Lines of the first burst whose rank is not known."""
+    clock: Reading = Reading()
+    """By which the first event is stamped."""
 
     @property
     def first(self) -> Event:
@@ -361,6 +364,7 @@ def _suspect(roster: Roster, nature: Nature, events: Sequence[Event], *, ordered
         later_ranks=tuple(sorted(later - ranks)),
         hosts=tuple(sorted(hosts)),
         unplaced=len(unplaced),
+        clock=reading(roster, opening),
     )
 
 

@@ -79,8 +79,10 @@ def what_text(root: Suspect) -> str:
 
 def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:
     """The verdict in one or two sentences."""
-    ranks = named.ranks or failed.ranks
-    hosts = named.hosts or failed.hosts
+    # Who failed first may be a victim of a fault that is no rank's: what struck it is not said of it.
+    own = bool(named.ranks) or set(failed.ranks) <= set(root.everyone)
+    ranks = named.ranks or (failed.ranks if own else ())
+    hosts = named.hosts or (failed.hosts if own else ())
     text = f"{what_text(root)}{who_text(ranks, hosts)}."
     if len(root.everyone) > 1 and not named.ranks:
         text = text[:-1] + f"; {len(root.everyone)} ranks report it."

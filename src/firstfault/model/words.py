@@ -193,6 +193,8 @@ class Mark(Word):
     """It states enqueued and completed collectives of a rank."""
     OOM_KILL = "oom_kill"
     """The kernel, a cgroup or the node killed for memory."""
+    CHILD = "child"
+    """A launcher speaks of a process that it started itself, on its own machine (field pid)."""
     ABORT = "abort"
     """The process aborts itself on account of another error already printed."""
 

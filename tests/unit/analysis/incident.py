@@ -48,6 +48,11 @@ LIBRARY = Library(
         signature("run.world", Role.CONTEXT, facts={"world_size": "world", "framework": "=plain", "node_list": "nodes"}),
         signature("run.layout", Role.CONTEXT, facts={"nodes": "nnodes", "ranks_per_node": "nproc"}),
         signature("launcher.exit", Role.EFFECT, depth=30, marks=[Mark.DEATH]),
+        signature(
+            "launcher.limit", depth=90, category=Category.INFRASTRUCTURE, marks=[Mark.STOP_SIGNAL], strength=Strength.ESTABLISHED
+        ),
+        signature("launcher.child", Role.TEARDOWN, marks=[Mark.CHILD, Mark.STOP_SIGNAL]),
+        signature("launcher.lost", Role.EFFECT, marks=[Mark.CHILD]),
         signature("launcher.stop", Role.TEARDOWN, marks=[Mark.STOP_SIGNAL]),
     ],
     {},

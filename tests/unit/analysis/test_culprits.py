@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.conclude import ask
 from firstfault.analysis.culprits import all_alike, culprits, first_failed
-from firstfault.model.evidence import PythonException
+from firstfault.model.evidence import PythonException, Who
 from firstfault.model.words import Strength
 
 
@@ -114,3 +114,15 @@ def test_who_it_was_by_the_launchers_list_alone_is_never_established():
 def test_more_failed_processes_than_lines_leave_the_line_to_nobody():
     exits = (failure(rank=3, code=1), failure(rank=4, code=1))
     assert ask(scene_of(event("gpu.oom", 5), failures=exits)).culprits.ranks == ()
+
+
+def test_a_culprit_whose_machine_no_line_maps_asks_for_what_would_tell_it():
+    fault = event("gpu.oom", 5, rank=6)
+    others = [event("run.start", 1 + r, rank=r) for r in range(4)]
+    report = event("launcher.exit", 9, who=Who(rank=0, local_rank=0, host="n1"))
+    answer = ask(scene_of(fault, *others, report))
+    assert (answer.culprits.ranks, answer.culprits.hosts) == ((6,), ())
+    assert any("on which host rank 6 ran" in line for line in answer.collect)
+    stated = ask(scene_of(event("gpu.oom", 5, rank=6, host="n2"), *others, report))
+    assert stated.culprits.hosts == ("n2",)
+    assert not any("on which host" in line for line in stated.collect)

@@ -3,7 +3,7 @@
 import pytest
 from incident import event, scene_of
 
-from firstfault.analysis.state.nodes import expand_hosts, gone_nodes, hosts_of, one_place
+from firstfault.analysis.state.nodes import expand_hosts, gone_nodes
 
 
 @pytest.mark.parametrize(
@@ -42,19 +42,3 @@ def test_without_a_list_of_nodes_only_their_number_is_known():
 @pytest.mark.parametrize("missing", [[6], [5, 6], [0, 2], [], [0, 1, 2, 3, 4, 5]])
 def test_a_hole_that_fits_no_machine_is_none(missing):
     assert gone_nodes(job(), missing) is None
-
-
-def test_a_host_is_stated_for_the_rank_or_is_the_only_one_of_its_lines():
-    stated = event("code.crash", 1, rank=0, host="cn1")
-    unsaid = event("code.crash", 2, rank=1)
-    assert hosts_of(scene_of(stated, unsaid), [0, 1]) == {0: "cn1", 1: "cn1"}
-    other = event("code.crash", 3, host="cn2")
-    assert hosts_of(scene_of(stated, unsaid, other), [0, 1]) == {0: "cn1"}
-
-
-def test_one_place_takes_one_host_one_source_and_one_node():
-    here = event("code.crash", 1, rank=0, host="cn1")
-    assert one_place(scene_of(here))
-    assert not one_place(scene_of(here, event("code.crash", 2, source=1)))
-    assert not one_place(scene_of(here, event("run.layout", 3, fields={"nnodes": "2", "nproc": "8"})))
-    assert not one_place(scene_of(here, missing_files=("1.log",)))

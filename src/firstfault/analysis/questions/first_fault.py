@@ -10,6 +10,7 @@ from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.cards import rank_of_card
 from firstfault.analysis.causes import Choice, choose, precedes, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
+from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.machine import of_one_machine
@@ -50,7 +51,8 @@ def ask(scene: Scene) -> Answer | None:
     """The answer where a suspect remains; else None."""
     own = [s for s in scene.suspects if not _elsewhere(scene, s)] or scene.suspects
     pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
-    choice = choose(scene.case, [of_one_machine(scene, _placed(scene, s)) for s in pool], scene.hang)
+    clock = None if scene.hang is None else reading(scene.roster, scene.hang.first)
+    choice = choose(scene.case, [of_one_machine(scene, _placed(scene, s)) for s in pool], scene.hang, clock)
     if choice is None:
         return None
     if mentioned(choice.root.first) and not _failed(scene):
@@ -209,7 +211,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # Who it was follows from the launcher's list or the card's address, not from the lines themselves.
         named = replace(named, strength=named.strength.at_most(Strength.SUPPORTED))
     if named.hosts and not named.ranks and nature.blame is Blame.HOST and nature_is_of_one_process(root):
-        named = replace(named, ranks=_struck(scene, choice, named.hosts))
+        named = _with_struck(scene, choice, named)
     if category is Category.UNKNOWN:
         strength = Strength.UNKNOWN
     victims = tuple(s for s, _ in choice.explained)
@@ -277,6 +279,15 @@ def trigger_of(scene: Scene, root: Suspect) -> Event:
         if steps <= STEPS_PER_SIGN * left + 2:
             return event
     return root.first
+
+
+def _with_struck(scene: Scene, choice: Choice, named: Named) -> Named:
+    """A machine at fault with the rank that its fault struck; less sure where no line says that the rank ran there."""
+    ranks = _struck(scene, choice, named.hosts)
+    mapped = all(scene.roster.home(r) is not None for r in ranks)
+    return replace(
+        named, ranks=ranks, strength=named.strength if mapped else named.strength.at_most(Strength.SUPPORTED)
+    )
 
 
 def _struck(scene: Scene, choice: Choice, hosts: tuple[str, ...]) -> tuple[GlobalRank, ...]:

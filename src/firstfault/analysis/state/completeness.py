@@ -59,6 +59,24 @@ def world_size(facts: dict[str, JobFact]) -> int | None:
     return stated.value
 
 
+def machines(facts: dict[str, JobFact]) -> int | None:
+    """The stated number of machines."""
+    return _number(facts, "nodes")
+
+
+def ranks_per_node(facts: dict[str, JobFact], world: int | None) -> int | None:
+    """Ranks a machine: stated, or what the world and the number of machines give; None elsewhere."""
+    stated, nodes = _number(facts, "ranks_per_node"), machines(facts)
+    if stated is not None:
+        return stated
+    return world // nodes if nodes and world and world % nodes == 0 else None
+
+
+def _number(facts: dict[str, JobFact], name: str) -> int | None:
+    stated = facts.get(name)
+    return stated.value if stated is not None and isinstance(stated.value, int) and stated.value > 0 else None
+
+
 def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Completeness:
     """Expected and seen ranks, nodes and files of one attempt."""
     stated = facts.get("world_size")

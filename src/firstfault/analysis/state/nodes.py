@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.state.completeness import ranks_per_node
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
@@ -40,34 +41,8 @@ def expand_hosts(text: str) -> tuple[str, ...]:
 
 
 def hosts_of(scene: Scene, ranks: Iterable[GlobalRank]) -> dict[GlobalRank, str]:
-    """Host of each of some ranks: stated for the rank, or the only host of the source in which its lines stand.
-
-    A rank of which there is no line gets the job's only host, where the job is known to be in one place.
-    """
-    wanted = set(ranks)
-    found = {r: h for r in wanted if (h := scene.roster.host_of_rank(r)) is not None}
-    left = wanted - set(found)
-    if left:
-        votes: dict[GlobalRank, set[str]] = {}
-        for event in scene.events:
-            rank = scene.roster.rank(event)
-            if rank in left and rank is not None:
-                host = event.who.host or scene.roster.source_host(event.span.source)
-                if host is not None:
-                    votes.setdefault(rank, set()).add(host)
-        found.update({r: next(iter(hs)) for r, hs in votes.items() if len(hs) == 1})
-        left -= set(found)
-    only = scene.roster.only_host()
-    if left and only is not None and one_place(scene):
-        found.update(dict.fromkeys(left, only))
-    return dict(sorted(found.items()))
-
-
-def one_place(scene: Scene) -> bool:
-    """Whether nothing speaks for a second machine: no node count, no missing file, one source, one host."""
-    nodes = scene.complete.expected_nodes
-    used = {e.span.source for e in scene.events}
-    return nodes in {None, 1} and not scene.complete.missing_files and len(used) == 1 and len(scene.complete.hosts) <= 1
+    """Host of each of some ranks of which a mapping states it (`firstfault.analysis.state.homes`), in order of rank."""
+    return {r: h for r in sorted(set(ranks)) if (h := scene.roster.host_of_rank(r)) is not None}
 
 
 class Gone(Struct, frozen=True, kw_only=True):
@@ -135,8 +110,4 @@ def _by_hosts(scene: Scene, lost: Sequence[GlobalRank]) -> Gone | None:
 
 def per_node(scene: Scene) -> int | None:
     """Ranks a machine, where stated or where nodes and ranks are; None elsewhere."""
-    stated = scene.facts.get("ranksper_node")
-    if stated is not None and isinstance(stated.value, int):
-        return stated.value
-    nodes, world = scene.complete.expected_nodes, scene.complete.expected
-    return world // nodes if nodes and world and world % nodes == 0 else None
+    return ranks_per_node(scene.facts, scene.complete.expected)

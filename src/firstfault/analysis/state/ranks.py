@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
+from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, only_of
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from firstfault.analysis.case import Case
+    from firstfault.analysis.order import Clock
     from firstfault.model.evidence import Event, Failure, LocalRank, SourceId, Who
 
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
@@ -30,12 +34,16 @@ class Roster:
         events: Iterable[Event],
         failures: Iterable[Failure],
         world: int | None,
+        *,
         nodes: int | None = None,
+        per_node: int | None = None,
     ) -> None:
         self.case = case
         self.world = world
         self.nodes = nodes
         """The stated number of machines."""
+        self.per_node = per_node
+        """The stated number of ranks a machine, or that which world and machines give."""
         self.host_of: dict[GlobalRank, str] = {}
         self.local_of: dict[GlobalRank, LocalRank] = {}
         self._by_pid: dict[tuple[str | None, int], set[GlobalRank]] = {}
@@ -44,6 +52,10 @@ class Roster:
         self.source_hosts: dict[SourceId, set[str]] = {}
         self._ranks_in: dict[SourceId, set[GlobalRank]] = {}
         """Ranks that lines of each source state as their speaker."""
+        self._speakers: dict[SourceId, set[tuple[str, int]]] = {}
+        """Short host and process of lines that name both."""
+        self._named_locals: dict[str, set[LocalRank]] = {}
+        """Local ranks whose own lines name each short host."""
         self.seen: set[GlobalRank] = set()
         self.locals_seen: dict[SourceId, set[LocalRank]] = {}
         self._conflicts: set[GlobalRank] = set()
@@ -61,6 +73,9 @@ class Roster:
                 self._stated.setdefault(source, set()).add(str(who.host))
         for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
             self._learn(who, source)
+        for sample in case.seen.progress:
+            if sample.rank is not None:
+                self._ranks_in.setdefault(sample.source, set()).add(sample.rank)
         for source, where in case.seen.place.items():
             if where.host is not None:
                 self.source_hosts.setdefault(source, {where.host})
@@ -72,7 +87,22 @@ class Roster:
                 self._learn_tasks(event)
         self._folder_rank = self._folder_ranks(kept)
         self.tasks_are_ranks = self._tasks_are_ranks()
+        self._children = children(case, kept)
         self.single_node = self._is_single_node()
+        self._homes = Homes(case, self._stated_homes())
+
+    def _stated_homes(self) -> Stated:
+        return Stated(
+            host_of=self.host_of,
+            conflicts=frozenset(self._conflicts),
+            local_of=self.local_of,
+            host_of_task=self._host_of_task if self.tasks_are_ranks else {},
+            source_hosts=self.source_hosts,
+            ranks_in=self._ranks_in,
+            speakers=self._speakers,
+            one_machine=self.single_node,
+            per_node=self.per_node,
+        )
 
     def _host_said(self, who: Who, source: SourceId) -> str | None:
         """The host of a speaker; where the name of the file tells one and its lines state another, the lines count."""
@@ -86,6 +116,11 @@ class Roster:
         said = self._host_said(who, source)
         if said is not None and said not in LOOPBACK:
             self.source_hosts.setdefault(source, set()).add(said)
+            process = who.pid if who.pid is not None else who.device if who.device is not None else who.local_rank
+            if who.local_rank is not None:
+                self._named_locals.setdefault(short_host(said), set()).add(who.local_rank)
+            if process is not None:
+                self._speakers.setdefault(source, set()).add((short_host(said), process))
         if who.local_rank is not None:
             self.locals_seen.setdefault(source, set()).add(who.local_rank)
         if who.rank is None:
@@ -186,8 +221,14 @@ class Roster:
         """
         parts = folder.split("/")
         hosts = {short_host(p) for p in parts[:-2]}
-        offsets = {int(r) - int(local) for (h, local), rs in self._by_local.items() if h in hosts for r in rs}
-        return GlobalRank(next(iter(offsets)) + int(parts[-1])) if len(offsets) == 1 else None
+        return self._from_offset(hosts, int(parts[-1]))
+
+    def _from_offset(self, hosts: set[str], local: int) -> GlobalRank | None:
+        """The rank of a local rank on a machine of which other local ranks are stated with their ranks."""
+        pairs = {(int(r), int(n)) for (h, n), rs in self._by_local.items() if h in hosts for r in rs}
+        offsets = {rank - number for rank, number in pairs}
+        # Of rank 0 as local rank 0 alone nothing follows: it fits every order.
+        return GlobalRank(next(iter(offsets)) + local) if len(offsets) == 1 and pairs != {(0, 0)} else None
 
     def _one_task(self, source: SourceId) -> bool:
         """Whether a file whose name ends in a number can be one task's: its lines speak of no rank but that one."""
@@ -199,23 +240,39 @@ class Roster:
         return int(found.group(1)) if found else None
 
     def _is_single_node(self) -> bool:
-        """Whether all ranks run on one machine, by a stated world size that one machine's local ranks fill."""
-        if self.world is None:
-            hosts = {short_host(h) for hs in self.source_hosts.values() for h in hs}
-            if self.case.marked_spawn and len(hosts) <= 1:
-                return True
-            return len(hosts) == 1 and len(self.source_hosts) >= 1 and self._locals_are_globals()
-        if self.case.marked_spawn and not self._several_nodes():
+        """Whether all ranks run on one machine, by the stated number of machines or by a world that one machine's ranks fill."""
+        if self.nodes == 1 or (self.case.marked_spawn and not self._several_nodes()):
             return True
+        if self.world is None:
+            # One launcher that started as many processes as there are ranks started them all.
+            alone = 1 < self._children == max((int(r) + 1 for r in self._speaking()), default=0)
+            return len(self._hosts()) == 1 and (alone or self._locals_are_globals())
         most = max((max(ls) + 1 for ls in self.locals_seen.values()), default=0)
-        return self.world in (most, 1)
+        return self.world in (most, 1, self._children)
+
+    def _speaking(self) -> set[GlobalRank]:
+        return self.seen.union(*self._ranks_in.values())
+
+    def _hosts(self) -> set[str]:
+        return {short_host(h) for hs in self.source_hosts.values() for h in hs}
 
     def _several_nodes(self) -> bool:
-        hosts = {short_host(h) for hs in self.source_hosts.values() for h in hs}
-        return len(hosts) > 1 or any(int(r) != int(lr) for r, lr in self.local_of.items())
+        return len(self._hosts()) > 1 or any(int(r) != int(lr) for r, lr in self.local_of.items())
 
     def _locals_are_globals(self) -> bool:
-        return bool(self.local_of) and all(int(r) == int(lr) for r, lr in self.local_of.items())
+        """Whether every rank and local rank of the job is stated with the other, as the same number, and there are several.
+
+        Of one pair alone (rank 0 is local rank 0 on the first machine of any job) nothing follows for the others.
+        """
+        pairs = {int(r): int(local) for r, local in self.local_of.items()}
+        ranks = {int(r) for r in self._speaking()}
+        labels = {int(n) for ns in self.locals_seen.values() for n in ns}
+        named = {int(n) for ns in self._named_locals.values() for n in ns}
+        alike = all(r == local for r, local in pairs.items())
+        # Where each process is told by its local rank, and each names the machine, no process of another one speaks.
+        return alike and (
+            (len(pairs) > 1 and ranks == set(pairs) >= labels) or (not ranks and 1 < len(labels) == len(named))
+        )
 
     def rank(self, event: Event) -> GlobalRank | None:
         """Global rank that an event is about, by the line or a stated join; None where it cannot be told."""
@@ -241,13 +298,17 @@ class Roster:
             return GlobalRank(number)
         local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
         if local is not None:
-            host = self._host_said(who, source) or self.source_host(source)
-            joined = None if host is None else _only(self._by_local.get((short_host(host), local)))
+            host = self._host_said(who, source) or self._homes.of_file(source)
+            known = None if host is None else self._by_local.get((short_host(host), local))
+            joined = _only(known)
             if joined is not None:
                 return joined
             if self.single_node:
                 return GlobalRank(int(local))
-        host = self._host_said(who, source) or self.source_host(source)
+            block = None if host is None or known else self._from_offset({short_host(host)}, int(local))
+            if block is not None:
+                return block
+        host = self._host_said(who, source) or self._homes.of_file(source)
         if host is not None and host in self._only_of_host:
             return self._only_of_host[host]
         pid = who.pid if who.pid is not None else _integer(fields, "pid")
@@ -265,22 +326,21 @@ class Roster:
         return None if host is not None and known is not None and short_host(known) != short_host(host) else rank
 
     def source_host(self, source: SourceId) -> str | None:
-        """The one host whose lines a source holds; None where there are none or several."""
-        hosts = _by_short_name(self.source_hosts.get(source, set()))
-        return next(iter(hosts.values())) if len(hosts) == 1 else None
+        """The one host that lines of a source name; None where there are none or several. It may hold others' lines too."""
+        return only_of(self.source_hosts.get(source, ()))
+
+    @cached_property
+    def steps(self) -> dict[tuple[str, Clock], dict[int, float]]:
+        """When each machine made which step, by short host and clock."""
+        return steps_of_machines(self)
+
+    def file_host(self, source: SourceId) -> str | None:
+        """The machine whose output a source is; None where it may hold the lines of several, though it names only one."""
+        return self._homes.of_file(source)
 
     def host(self, event: Event) -> str | None:
-        """Host that an event is about, by the line, its rank's host, or the only host of its source."""
+        """Host that an event is about: by the line, by its task, by the home of its rank, or by the machine of its file."""
         return self._shown(self._host(event))
-
-    def _may_be_elsewhere(self, source: SourceId) -> bool:
-        """Whether one output holds what several machines say, and names only one of them: a rank may run on another."""
-        if self.nodes is None or self.nodes < 2:
-            return False
-        hosts = {short_host(h) for hs in self.source_hosts.values() for h in hs}
-        ranks = self._ranks_in.get(source, set())
-        each = None if self.world is None else -(-self.world // self.nodes)
-        return len(hosts) < self.nodes and each is not None and len({int(r) // each for r in ranks}) > 1
 
     def _shown(self, host: str | None) -> str | None:
         """The shortest form in which lines name a host."""
@@ -288,7 +348,7 @@ class Roster:
             return None
         if self._forms is None:
             known = {h for hs in self.source_hosts.values() for h in hs} | set(self.host_of.values())
-            self._forms = _by_short_name(known | set(self._host_of_task.values()))
+            self._forms = by_short_name(known | set(self._host_of_task.values()))
         return self._forms.get(short_host(host), host)
 
     def _host(self, event: Event) -> str | None:
@@ -302,35 +362,27 @@ class Roster:
         if task is not None and task in self._host_of_task:
             return self._host_of_task[task]
         rank = self.rank(event)
-        if rank is not None and rank in self.host_of and rank not in self._conflicts:
-            return self.host_of[rank]
-        if rank is not None and self._may_be_elsewhere(event.span.source):
-            return None
-        own = self.source_host(event.span.source)
-        return self.only_host() if own is None and self.single_node else own
+        home = None if rank is None else self._homes.of(rank)
+        return self._homes.of_file(event.span.source) if home is None else home.host
+
+    def home(self, rank: GlobalRank) -> Home | None:
+        """Machine of a global rank with the statement by which it is known; None where no mapping is stated."""
+        found = self._homes.of(rank)
+        return None if found is None else Home(str(self._shown(found.host)), found.by)
 
     def host_of_rank(self, rank: GlobalRank) -> str | None:
-        """Host of a global rank, where stated without contradiction."""
-        if rank in self.host_of and rank not in self._conflicts:
-            return self._shown(self.host_of[rank])
-        if self.tasks_are_ranks and int(rank) in self._host_of_task:
-            return self._shown(self._host_of_task[int(rank)])
-        return self.only_host() if self.single_node else None
+        """Host of a global rank, where a mapping is stated without contradiction (`firstfault.analysis.state.homes`)."""
+        home = self.home(rank)
+        return None if home is None else home.host
 
     def only_host(self) -> str | None:
-        """The only host that any line of the job names; None where there are several or none."""
-        hosts = _by_short_name({h for hs in self.source_hosts.values() for h in hs})
-        return next(iter(hosts.values())) if len(hosts) == 1 else None
+        """The only host that any line of the job names; None where there are several or none. No rank need run there."""
+        return self._homes.only()
 
 
 def _only(ranks: set[GlobalRank] | None) -> GlobalRank | None:
     """The one rank of a join; None where it has none, or several, which contradict each other."""
     return next(iter(ranks)) if ranks is not None and len(ranks) == 1 else None
-
-
-def _by_short_name(hosts: Iterable[str]) -> dict[str, str]:
-    """Hosts by their name without the domain; of several forms of one host the shortest is shown."""
-    return {short_host(h): h for h in sorted(hosts, key=lambda h: (-len(h), h))}
 
 
 def _integer(fields: Mapping[str, str], name: str) -> int | None:

@@ -145,7 +145,7 @@ def _with_rank(one: Stood, roster: Roster) -> Stood:
     if local is None:
         return one
     rank = GlobalRank(int(local))
-    return replace(one, rank=rank, title=f"rank {rank}", host=one.host or roster.only_host())
+    return replace(one, rank=rank, title=f"rank {rank}", host=one.host or roster.host_of_rank(rank))
 
 
 def _stood(dump: StackDump, roster: Roster) -> Stood:

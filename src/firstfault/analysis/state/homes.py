@@ -1,0 +1,186 @@
+"""On which machine a rank runs, and by which statement that is known: the only place that gives a host to a rank.
+
+A host that a log names once is the machine of the process that printed that line, and of nobody else. A rank is given a host
+only by a stated mapping (`Mapped`); where none is stated it has no host, however few machines the logs name.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.analysis.hostlist import short_host
+from firstfault.model.evidence import GlobalRank, LocalRank, SourceId
+from firstfault.model.lazy import lazy
+from firstfault.model.words import Mark, SourceKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.analysis.case import Case
+    from firstfault.model.evidence import Event
+
+_LAUNCHER = lazy(r"\b[IWEF]\d{4} [\d:.]+ (\d+) ")
+"""The stamp of a launcher's line; the number behind it is of its process or thread."""
+SPEAKERS = 2
+"""Processes of one machine that must speak in a file before the file is that machine's: one may be the only one that names itself."""
+
+
+class Mapped(Enum):
+    """By which statement a rank is known to run on a host."""
+
+    LINE = "a line of that rank or of its process names its host"
+    TASK = "the scheduler says on which host the task of that number ran"
+    ONE_MACHINE = "all ranks run on one machine, and the logs name it"
+    BLOCK = "the launcher gives each machine a block of ranks, and another rank of its block is known to run there"
+    FILE = "its lines stand in a file that holds the output of one machine"
+
+
+class Home(Struct, frozen=True):
+    """A rank's machine."""
+
+    host: str
+    by: Mapped
+
+
+class Stated(Struct, frozen=True, kw_only=True):
+    """What the lines of one attempt state, from which machines of ranks follow."""
+
+    host_of: dict[GlobalRank, str]
+    """Host of each rank whose own lines, or whose process, name it."""
+    conflicts: frozenset[GlobalRank]
+    """Ranks of which lines state two hosts."""
+    local_of: dict[GlobalRank, LocalRank]
+    host_of_task: dict[int, str]
+    """By task number; empty where the scheduler's tasks are not the ranks."""
+    source_hosts: dict[SourceId, set[str]]
+    ranks_in: dict[SourceId, set[GlobalRank]]
+    """Ranks that speak in each source."""
+    speakers: dict[SourceId, set[tuple[str, int]]]
+    """Short host and process of the lines of each source that name both."""
+    one_machine: bool
+    """Whether all ranks are stated to run on one machine."""
+    per_node: int | None
+    """Ranks a machine."""
+
+
+class Homes:
+    """The machines of ranks and of files."""
+
+    def __init__(self, case: Case, stated: Stated) -> None:
+        self._case = case
+        self._stated = stated
+        self._only = only_of(h for hs in stated.source_hosts.values() for h in hs)
+        self._split = self._one_file_a_machine()
+        self._blocks = self._block_hosts()
+        self._sources: dict[GlobalRank, list[SourceId]] = {}
+        for source, ranks in stated.ranks_in.items():
+            for rank in ranks:
+                self._sources.setdefault(rank, []).append(source)
+
+    def of(self, rank: GlobalRank) -> Home | None:
+        """Machine of a global rank with the statement by which it is known; None where no mapping is stated."""
+        stated = self._stated
+        if rank in stated.conflicts:
+            return None
+        if rank in stated.host_of:
+            return Home(stated.host_of[rank], Mapped.LINE)
+        if int(rank) in stated.host_of_task:
+            return Home(stated.host_of_task[int(rank)], Mapped.TASK)
+        if stated.one_machine:
+            return None if self._only is None else Home(self._only, Mapped.ONE_MACHINE)
+        block = None if stated.per_node is None else self._blocks.get(int(rank) // stated.per_node)
+        if block is not None:
+            return Home(block, Mapped.BLOCK)
+        files = only_of(h for s in self._sources.get(rank, ()) if (h := self.of_file(s)) is not None)
+        return None if files is None else Home(files, Mapped.FILE)
+
+    def of_file(self, source: SourceId) -> str | None:
+        """The machine whose output a source is; None where it may hold the lines of several, though it names only one."""
+        host = only_of(self._stated.source_hosts.get(source, ()))
+        if host is None:
+            return self._only if self._stated.one_machine and not self._stated.source_hosts.get(source) else None
+        if self._case.kind_of.get(source) not in {SourceKind.LOG, None} or self._stated.one_machine:
+            return host
+        if source in self._split or self._named_after_one(source):
+            return host
+        speaking = {who for who in self._stated.speakers.get(source, ()) if who[0] == short_host(host)}
+        ranks = self._stated.ranks_in.get(source, ())
+        return host if len(speaking) >= max(SPEAKERS, len(ranks)) else None
+
+    def _named_after_one(self, source: SourceId) -> bool:
+        """Whether the name of a file says that it is of one machine: a host, a node's number or a pod."""
+        place = self._case.seen.place.get(source)
+        return place is not None and (place.host, place.node_rank, place.label) != (None, None, None)
+
+    def only(self) -> str | None:
+        """The only host that any line of the job names; None where there are several or none."""
+        return self._only
+
+    def _one_file_a_machine(self) -> frozenset[SourceId]:
+        """Logs of a job that has one for each machine, or each rank: several, of which no rank speaks in two.
+
+        Logs of one rank each may name the same host, since several ranks run on one; fuller ones may not.
+        """
+        stated = self._stated
+        logs = [
+            s.id
+            for s in self._case.seen.sources
+            if s.kind is SourceKind.LOG and (stated.ranks_in.get(s.id) or stated.source_hosts.get(s.id))
+        ]
+        ranks = [r for s in logs for r in stated.ranks_in.get(s, ())]
+        hosts = [h for s in logs for h in {short_host(h) for h in stated.source_hosts.get(s, ())}]
+        named = sum(bool(stated.source_hosts.get(s)) for s in logs)
+        each = all(len(stated.ranks_in.get(s, ())) == 1 for s in logs)
+        apart = len(set(ranks)) == len(ranks) and len(hosts) == named and (each or len(set(hosts)) == len(hosts))
+        return frozenset(logs) if len(logs) > 1 and apart else frozenset()
+
+    def _block_hosts(self) -> dict[int, str]:
+        """Host of each block of consecutive ranks, where local ranks show that machines hold such blocks."""
+        stated = self._stated
+        if stated.per_node is None or stated.per_node < 1:
+            return {}
+        pairs = {int(r): int(local) for r, local in stated.local_of.items()}
+        if any(r % stated.per_node != local for r, local in pairs.items()) or not any(pairs.values()):
+            # Local ranks that are all 0 also fit a launcher that deals ranks out to the machines in turn.
+            return {}
+        found: dict[int, set[str]] = {}
+        for rank, host in stated.host_of.items():
+            if rank not in stated.conflicts and int(rank) in pairs:
+                found.setdefault(int(rank) // stated.per_node, set()).add(host)
+        single = {block: only_of(hosts) for block, hosts in found.items()}
+        return {block: host for block, host in single.items() if host is not None}
+
+
+def children(case: Case, events: Iterable[Event]) -> int:
+    """How many processes one launcher says that it started; 0 where nobody says it, or where several launchers do.
+
+    A launcher is told by the process id in its lines; older ones print none, and then it cannot be told how many speak.
+    """
+    stopped: dict[SourceId, int] = {}
+    failed: set[str] = set()
+    launchers: set[str] = set()
+    for event in events:
+        if not case.has(event, Mark.CHILD) or (pid := event.fields.get("pid")) is None:
+            continue
+        found = _LAUNCHER.search(event.text)
+        launchers.add("" if found is None else found[1])
+        if case.has(event, Mark.STOP_SIGNAL):
+            # Of many such lines only some are kept; each carries their number.
+            stopped[event.span.source] = max(stopped.get(event.span.source, 0), event.count)
+        else:
+            failed.add(pid)
+    return sum(stopped.values()) + len(failed) if len(launchers) == 1 and "" not in launchers else 0
+
+
+def only_of(hosts: Iterable[str]) -> str | None:
+    """The one host of some names, in its shortest form; None where there are none or several."""
+    forms = by_short_name(hosts)
+    return next(iter(forms.values())) if len(forms) == 1 else None
+
+
+def by_short_name(hosts: Iterable[str]) -> dict[str, str]:
+    """Hosts by their name without the domain; of several forms of one host the shortest is shown."""
+    return {short_host(h): h for h in sorted(set(hosts), key=lambda h: (-len(h), h))}
