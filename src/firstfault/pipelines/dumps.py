@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from firstfault.analysis.recorder_words import ENTRY, STATUS
 from firstfault.analysis.verify import cited
 from firstfault.model.evidence import Coverage, Span
+from firstfault.model.recorder import RankDump
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.apart import apart, possible
 from firstfault.readers.entries import counters_text, entry_place, entry_text
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from firstfault.analysis.conclude import Conclusion
     from firstfault.analysis.verify import Cited
     from firstfault.model.evidence import Event, Source, SourceId
-    from firstfault.model.recorder import RankDump
     from firstfault.readers.store import Store
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ def _all(
         parts = {name: _once(getattr(read, name), known) for name in ("groups", "calls", "frames")}
         return replace(read, **parts)
 
-    return apart(piece, number, workers, keep=keep)
+    return apart(piece, number, workers, RankDump | str, keep=keep)
 
 
 def _once(parts: tuple[T, ...], known: dict[object, object]) -> tuple[T, ...]:
@@ -128,7 +128,7 @@ def cited_again(conclusion: Conclusion, store: Store, sources: Sequence[Source])
         return _texts(store, sources[files[number]], wanted[files[number]], fast=copies)
 
     copies = possible()
-    read = apart(piece, len(files), 1) if copies else [piece(n) for n in range(len(files))]
+    read = apart(piece, len(files), 1, _Again) if copies else [piece(n) for n in range(len(files))]
     now = {source: again.texts for source, again in zip(files, read, strict=True) if again is not None}
     same: set[Cited] = set()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import Coverage
+from firstfault.model.memory import MemorySnapshot
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.apart import SECONDS, apart, possible
 from firstfault.readers.memory_snapshot import UnreadableSnapshotError, read_snapshot
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from firstfault.model.evidence import Source
-    from firstfault.model.memory import MemorySnapshot
     from firstfault.readers.store import Store
 
 SLOWEST = 1 << 20
@@ -52,7 +52,7 @@ def read_snapshots(store: Store, sources: Iterable[Source], *, inline: bool = Fa
     found: list[MemorySnapshot | str | None]
     if possible():
         seconds = SECONDS + max(store.size(s.id) for s in files) / SLOWEST
-        found = apart(piece, len(files), 1 if inline else processors(), seconds)
+        found = apart(piece, len(files), 1 if inline else processors(), MemorySnapshot | str, seconds=seconds)
     else:
         found = [piece(n) for n in range(len(files))]
     snapshots: list[MemorySnapshot] = []
