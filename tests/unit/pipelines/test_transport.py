@@ -3,13 +3,13 @@
 from array import array
 
 import pytest
+from recorder.faults import FAULTS
+from recorder.reading import dumps_of
+from recorder.simulate import Form
 
 from firstfault.model.evidence import Event, Span, When, Who
 from firstfault.model.recorder import RankDump
 from firstfault.pipelines.transport import BrokenMessageError, Transport
-from recorder.faults import FAULTS
-from recorder.reading import dumps_of
-from recorder.simulate import Form
 
 
 def test_events_come_back_as_they_went():
