@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.answer import Named
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.suspects import Suspect
+    from firstfault.model.evidence import Frame
 
 SHOWN = 6
 """Ranks or hosts shown before a list is cut."""
@@ -65,6 +66,12 @@ def size_text(size: int) -> str:
         if size >= factor:
             return f"{size / factor:.2f} {unit}"
     return f"{size} bytes"
+
+
+def frame_text(frame: Frame) -> str:
+    """A frame as `function (file:line)`: the file without its folders, no line where none is known."""
+    name = frame.file.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{frame.function} ({name}:{frame.line})" if frame.line else f"{frame.function} ({name})"
 
 
 def what_text(root: Suspect) -> str:

@@ -67,7 +67,8 @@ def read_strangers(
         def kept_of(one: T | str) -> T | str:
             return one if isinstance(one, str) else keep(one)
 
-        found = apart(piece, len(files), workers, kind, seconds=seconds, keep=kept_of)
+        done = apart(piece, len(files), workers, kind, seconds=seconds, keep=kept_of)
+        found = done
     else:
         found = [read(source) for source in files]
     kept: list[T] = []

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Classes, Named
 from firstfault.analysis.state.stacks import WAITS, Doing, Stood, busy_workers, event_of, stood, threads_in_collectives
-from firstfault.analysis.wording import ranks_text
+from firstfault.analysis.wording import frame_text, ranks_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Event
-    from firstfault.model.stacks import StackFrame
 
 SHOWN = 4
 """Lines of one place that are cited."""
@@ -94,12 +93,7 @@ def _who(stands: Sequence[Stood]) -> str:
 
 
 def _at(one: Stood) -> str:
-    return _frame_text(one.place if one.place is not None and one.doing is Doing.CODE else one.frame)
-
-
-def _frame_text(frame: StackFrame) -> str:
-    where = frame.frame
-    return f"{where.function} ({where.file.rsplit('/', 1)[-1]}{f':{where.line}' if where.line else ''})"
+    return frame_text((one.place if one.place is not None and one.doing is Doing.CODE else one.frame).frame)
 
 
 def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], apart: Sequence[Stood]) -> Answer:
@@ -108,7 +102,7 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
     strength = Strength.SUPPORTED if what is Doing.DATA else Strength.POSSIBLE
     one = apart[0]
     workers = busy_workers(scene.case.seen.stacks, one) if what is Doing.DATA else ()
-    inner = "" if not workers else f" A worker of its loader is in {_frame_text(workers[0][1])}."
+    inner = "" if not workers else f" A worker of its loader is in {frame_text(workers[0][1].frame)}."
     text = (
         f"{_who(apart).capitalize()} {'is' if len(apart) == 1 else 'are'} {_IN[what]}: {_at(one)}; "
         f"{_who(waiting)} wait{'s' if len(waiting) == 1 else ''} in {_at(waiting[0])}.{inner} {_seen(scene, stands)}"
@@ -174,7 +168,6 @@ def _all_apart(apart: Sequence[Stood]) -> Answer | None:
 def _two_threads(scene: Scene, stands: Sequence[Stood], both: Sequence[Stood]) -> Answer:
     """Two threads of a process are in collectives: their order is not the same on all ranks."""
     one = both[0]
-    other = one.others[0].frame
     return Answer(
         question="stacks",
         failed=True,
@@ -182,7 +175,7 @@ def _two_threads(scene: Scene, stands: Sequence[Stood], both: Sequence[Stood]) -
         strength=Strength.POSSIBLE,
         summary=(
             f"On {_who(both)} two threads are in collectives at once: the main thread in {_at(one)}, another one in "
-            f"{other.function} ({other.file.rsplit('/', 1)[-1]}). On one group their order differs from rank to rank, and all wait for ever. {_seen(scene, stands)}"
+            f"{frame_text(one.others[0].frame)}. On one group their order differs from rank to rank, and all wait for ever. {_seen(scene, stands)}"
         ),
         trigger=_events(both)[0],
         proof=(
@@ -242,8 +235,7 @@ def _from(one: Stood) -> str:
     """The call that is waited in, with the place in the program that made it."""
     if one.place is None or one.place.span == one.frame.span:
         return _at(one)
-    where = one.place.frame
-    return f"{one.op}, called from {where.function} ({where.file.rsplit('/', 1)[-1]}:{where.line})"
+    return f"{one.op}, called from {frame_text(one.place.frame)}"
 
 
 def _together(scene: Scene, stands: Sequence[Stood]) -> Answer:
