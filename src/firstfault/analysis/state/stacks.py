@@ -119,7 +119,7 @@ def stood(dumps: Iterable[StackDump], roster: Roster, world: int | None) -> tupl
     for dump in dumps:
         if dump.who.worker is not None or dump.main is None:
             continue
-        source = dump.threads[0].span.source
+        source = dump.begin.source
         who = dump.who
         known = (who.rank, who.local_rank, who.host, who.pid)
         nobody = known == (None, None, None, None)
@@ -180,7 +180,7 @@ def _title(dump: StackDump, host: str | None) -> str:
         else f"process {who.pid}"
     )
     if not what:
-        what = f"the process of the dump at line {dump.threads[0].span.line}" if host is None else "the process"
+        what = f"the process of the dump at line {dump.begin.line}" if host is None else "the process"
     return what if host is None else f"{what} on {host}"
 
 
@@ -223,11 +223,11 @@ def busy_workers(dumps: Iterable[StackDump], one: Stood) -> tuple[tuple[StackDum
         dumps: all of one attempt.
         one: the process; its workers are those whose dumps stand in the same source.
     """
-    source = one.dump.threads[0].span.source
+    source = one.dump.begin.source
     found = []
     for dump in dumps:
         main = dump.main
-        if dump.who.worker is None or main is None or dump.threads[0].span.source != source:
+        if dump.who.worker is None or main is None or dump.begin.source != source:
             continue
         own = [f for f in main.frames if not f.native and not _foreign(f)]
         if own:
