@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from firstfault.readers.stacks.forms import Head, Read
 
 MOST_FRAMES = 200
-_OF_A_CHILD = ("_worker_loop", "_bootstrap_worker", "spawn_main", "_pin_memory_loop")
+_OF_A_CHILD = ("_worker_loop", "_bootstrap_worker", "_pin_memory_loop", "_process_worker")
+_SPAWNED = "spawn_main"
+"""The start of a process of multiprocessing: a helper, unless something says whose it is."""
 _OUTERMOST = frozenset({"<module>", "_run_module_as_main", "_run_module_code"})
 _THREAD_STARTS = frozenset(
     {"_bootstrap", "_bootstrap_inner", "Thread._bootstrap", "Thread._bootstrap_inner", "thread_run"}
@@ -109,7 +111,9 @@ class Draft:
             if self.tool not in {PY_SPY, C10} and not started:
                 threads = (*threads[:-1], replace(last, main=True))
         who = self.who
-        if any(f.frame.function.rsplit(".", 1)[-1] in _OF_A_CHILD for t in threads if t.main for f in t.frames):
+        main = {f.frame.function.rsplit(".", 1)[-1] for t in threads if t.main for f in t.frames}
+        nobody = who.rank is None and who.local_rank is None
+        if main.intersection(_OF_A_CHILD) or (_SPAWNED in main and nobody):
             # A loader's worker or another child: it speaks for itself, not for its rank.
             who = replace(who, worker=-1)
         return StackDump(tool=self.tool, who=who, threads=threads, cause=self.cause)

@@ -48,6 +48,9 @@ _HEADED_HOST = lazy(
     r"|https?://([A-Za-z0-9][\w.\-]{0,200}):\d{1,5}/handler/"
 )
 _LOCAL_ARGUMENT = lazy(r"--local[-_]rank[= ](\d{1,4})\b")
+_TITLE = lazy(r"^\S{1,60}_TP(\d{1,4})$")
+"""Title of a process of an inference engine: `sglang::scheduler_TP2`. With a second axis (`_DP0_TP2`) it tells no rank."""
+_OTHER_AXIS = lazy(r"_[DPE]P\d|_PCP\d|_DCP\d")
 _PLACED = lazy(r"(?:^|[^a-z])local[_\-]?(\d{1,4})(?!\d)")
 _REFUSED = lazy(r"Error: \d{3}$|Failed to fetch: status=\d{3}")
 """What the debug server of torch.distributed writes for a rank that gave no stack in time."""
@@ -216,6 +219,8 @@ def read_stacks(
 def _of_command(who: Who, pid: int, command: str) -> Who:
     """Adds the process's number, and the local rank that its command line states."""
     local = _LOCAL_ARGUMENT.search(command)
+    if local is None and _OTHER_AXIS.search(command) is None:
+        local = _TITLE.match(command.strip())
     stated = None if local is None else LocalRank(int(local[1]))
     return replace(who, pid=pid, local_rank=_first(who.local_rank, stated))
 
