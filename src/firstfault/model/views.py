@@ -184,6 +184,21 @@ class StackNode(Struct, frozen=True, kw_only=True):
     others: list[str] = []
 
 
+class StackThreads(Struct, frozen=True, kw_only=True):
+    """Threads other than main ones that stand alike, over all processes."""
+
+    name: str
+    """With `#` for numbers; empty where the tool prints none."""
+    doing: str
+    """As for a place."""
+    call: str
+    """The frame that tells."""
+    threads: int
+    """How many."""
+    ranks: list[int] = []
+    others: list[str] = []
+
+
 class StackTable(View, frozen=True, kw_only=True):
     """Where every process stood at its last dump, the odd ones first, and one tree of all main threads."""
 
@@ -195,6 +210,10 @@ class StackTable(View, frozen=True, kw_only=True):
     """Number of ranks of the job; None where no line tells it."""
     places: list[StackPlace] = field(default_factory=list)
     tree: list[StackNode] = field(default_factory=list)
+    threads: list[StackThreads] = field(default_factory=list)
+    """Threads beside the main ones, equal ones as one; fewest first."""
+    refused: list[int] = field(default_factory=list)
+    """Ranks that gave no stack when they were asked for one."""
 
 
 class MemoryPlace(Struct, frozen=True, kw_only=True):

@@ -211,7 +211,9 @@ def doing_of(frames: Sequence[StackFrame]) -> tuple[Doing, StackFrame]:
     """
     nameless: tuple[Doing, StackFrame] | None = None
     for frame in frames:
-        text = f"{frame.frame.file} {frame.frame.function}"
+        # Python 3.11 names a method with its class.
+        function = frame.frame.function if frame.native else frame.frame.function.rsplit(".", 1)[-1]
+        text = f"{frame.frame.file} {function}"
         doing = next((d for d, pattern in _TABLE if pattern.search(text)), None)
         if nameless is not None and doing is not nameless[0]:
             return nameless
