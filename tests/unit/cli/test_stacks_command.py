@@ -62,7 +62,10 @@ def test_native_stacks_have_a_tree_and_equal_threads_are_one_row(tmp_path: Path)
     found = json.loads(run(str(tmp_path), "--format", "json").output)
     jsonschema.Draft202012Validator(json.loads(schema.published("stacks"))).validate(found)
     calls = {p["ranks"][0]: (p["doing"], p["call"]) for p in found["places"]}
-    assert calls == {0: ("collective", "c10d::Work::wait (libtorch_cpu.so)"), 2: ("code", "__libc_open64 (open64.c:41)")}
+    assert calls == {
+        0: ("collective", "c10d::Work::wait (libtorch_cpu.so)"),
+        2: ("code", "__libc_open64 (open64.c:41)"),
+    }
     assert found["tree"][0]["ranks"] == [0, 2]
     assert sum(row["threads"] for row in found["threads"]) == 24
     pool = [r for r in found["threads"] if r["name"] == "pt_workerserver" and r["ranks"] == [0, 2]]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstfault.analysis.agreement import STRONGER, on_its_machine
 from firstfault.analysis.answer import Answer, Classes, Named
 from firstfault.analysis.state.stacks import (
     WAITS,
@@ -356,8 +357,10 @@ def with_stacks(scene: Scene, said: Answer) -> Answer:
     An error of its own stays the first fault. Where the rest knows only that the job hung, was stopped or went silent,
     the stacks say where it stood; a job that may be well is not called failed because somebody looked at it.
     """
-    if not scene.case.seen.stacks or said.failed is False or said.question in _OWN_ERROR:
+    if not scene.case.seen.stacks or said.failed is False:
         return said
+    if said.question in _OWN_ERROR:
+        return _behind_a_store(scene, said)
     own = ask(scene)
     if own is None:
         return _of_the_named(scene, said)
@@ -373,6 +376,36 @@ def with_stacks(scene: Scene, said: Answer) -> Answer:
         return replace(said, summary=f"{said.summary} {own.summary}", proof=(*said.proof, *own.proof[:SHOWN]))
     kept = own if seen or not blamed else replace(own, culprits=said.culprits, first_failed=said.first_failed)
     return replace(kept, proof=(*own.proof, *said.proof[:2]), rivals=said.rivals, collect=(*own.collect, *said.collect))
+
+
+def _behind_a_store(scene: Scene, said: Answer) -> Answer:
+    """A line about a store or a disk, with stacks that show who was held up by it: on its machine, or elsewhere."""
+    own = ask(scene)
+    if own is None or own.category is not Category.DATA_LOADING_STALL or not own.culprits.ranks:
+        return said
+    reads = own.classes.phase in _PHASE.values()
+    waited_for = set(said.first_failed.ranks)
+    alike = f"{own.summary[:1].lower()}{own.summary[1:]}"
+    proof = (*said.proof, *own.proof[:SHOWN])
+    if reads and on_its_machine(scene, said, own.culprits.ranks):
+        # The machine's own word, the numbers of the collectives and the stack: three that do not know of each other.
+        agreed = waited_for == set(own.culprits.ranks)
+        return replace(
+            said,
+            strength=STRONGER[said.strength] if agreed else said.strength,
+            summary=f"{said.summary} The stacks agree: {alike}",
+            proof=proof,
+            first_failed=own.culprits,
+        )
+    if said.category is Category.STORAGE_IO and waited_for and not waited_for & set(own.culprits.ranks):
+        return replace(
+            said,
+            strength=said.strength.at_most(Strength.POSSIBLE),
+            summary=f"{said.summary} The stacks disagree: {alike}",
+            proof=proof,
+            first_failed=_weaker(said.first_failed),
+        )
+    return said
 
 
 def _of_the_named(scene: Scene, said: Answer) -> Answer:
@@ -435,12 +468,11 @@ def _both(said: Answer, own: Answer, *, agree: bool) -> Answer:
         said.strength if said.category is category else Strength.UNKNOWN,
         key=lambda s: s.level,
     )
-    level = max(said.culprits.strength, own.culprits.strength, key=lambda s: s.level)
-    named = replace(
-        said.culprits,
-        hosts=said.culprits.hosts or own.culprits.hosts,
-        strength=level if level.level >= Strength.SUPPORTED.level else Strength.SUPPORTED,
-    )
+    both = (said.culprits.strength, own.culprits.strength)
+    level = max(*both, Strength.SUPPORTED, key=lambda s: s.level)
+    if all(s.level >= Strength.SUPPORTED.level for s in both):
+        level = STRONGER[level]  # who it is stands on two legs; why is another matter
+    named = replace(said.culprits, hosts=said.culprits.hosts or own.culprits.hosts, strength=level)
     phase = own.classes.phase if own.classes.phase is not Phase.UNKNOWN else said.classes.phase
     return replace(
         said,
