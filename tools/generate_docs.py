@@ -42,7 +42,11 @@ VIEWS = """`firstfault schema` prints the schema from which this page is made; `
 
 
 RUN = re.compile(r"(<!-- run: (.*?) -->\n```text\n).*?(```\n<!-- /run -->)", re.DOTALL)
-RUNS = ("docs/how-to/read-flight-recorder-dumps.md",)
+RUNS = (
+    "docs/how-to/read-flight-recorder-dumps.md",
+    "docs/how-to/read-stacks.md",
+    "docs/explanation/several-witnesses.md",
+)
 """Pages that show the output of the whole command in their `<!-- run: … -->` marks."""
 
 
