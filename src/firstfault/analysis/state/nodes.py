@@ -135,7 +135,7 @@ def _by_hosts(scene: Scene, lost: Sequence[GlobalRank]) -> Gone | None:
 
 def per_node(scene: Scene) -> int | None:
     """Ranks a machine, where stated or where nodes and ranks are; None elsewhere."""
-    stated = scene.facts.get("ranksper_node")
+    stated = scene.facts.get("ranks_per_node")
     if stated is not None and isinstance(stated.value, int):
         return stated.value
     nodes, world = scene.complete.expected_nodes, scene.complete.expected

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
-from firstfault.model.evidence import GlobalRank
+from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
+from firstfault.model.evidence import GlobalRank, LocalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from firstfault.analysis.case import Case
-    from firstfault.model.evidence import Event, Failure, LocalRank, SourceId, Who
+    from firstfault.analysis.state.joins import Pods
+    from firstfault.model.evidence import Event, Failure, SourceId, Who
 
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -31,9 +33,12 @@ class Roster:
         failures: Iterable[Failure],
         world: int | None,
         nodes: int | None = None,
+        pods: Pods | None = None,
     ) -> None:
         self.case = case
         self.world = world
+        self.pods = pods
+        """Where pods run; None where nothing is known of any."""
         self.nodes = nodes
         """The stated number of machines."""
         self.host_of: dict[GlobalRank, str] = {}
@@ -62,12 +67,17 @@ class Roster:
         for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
             self._learn(who, source)
         for source, where in case.seen.place.items():
-            if where.host is not None:
-                self.source_hosts.setdefault(source, {where.host})
+            node = where.host if pods is None else where.host or pods.node(where.label)
+            if node is not None:
+                self.source_hosts.setdefault(source, {node})
         self._host_of_task: dict[int, str] = {}
+        told = [e for e in kept if case.has(e, Mark.IDENTITY)]
+        self._whole = world if world is not None else world_of_groups(told)
+        """Size of the group of all ranks, as stated or as the groups that processes join show it."""
+        for event in told:
+            self._learn_fields(event)
+        self._learn_started(told)
         for event in kept:
-            if case.has(event, Mark.IDENTITY):
-                self._learn_fields(event)
             if case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
         self._folder_rank = self._folder_ranks(kept)
@@ -125,20 +135,38 @@ class Roster:
                 self._only_of_host[host] = GlobalRank(node)
         if host is not None and host not in LOOPBACK and rank is None and event.who.rank is None:
             self.source_hosts.setdefault(event.span.source, set()).add(host)
-        if rank is None and self.world is not None and _integer(event.fields, "size") == self.world:
+        if rank is None and self._whole is not None and size_of_group(event) == self._whole:
             # A communicator as large as the job: its ranks are the global ones.
             rank = _integer(event.fields, "group_rank")
+            pid = _integer(event.fields, "pid")
             if rank is not None:
-                self._learn_process(GlobalRank(rank), host, _integer(event.fields, "pid"))
+                self._learn_process(GlobalRank(rank), host, event.who.pid if pid is None else pid)
         if rank is not None:
             self.seen.add(GlobalRank(rank))
             self._ranks_in.setdefault(event.span.source, set()).add(GlobalRank(rank))
             self._place_rank(GlobalRank(rank), host)
 
     def _learn_process(self, rank: GlobalRank, host: str | None, pid: int | None) -> None:
-        """Notes the process of a rank; a process id alone counts only inside one machine."""
-        if host is not None and pid is not None:
-            self._by_pid.setdefault((short_host(host), pid), set()).add(rank)
+        """Notes the process of a rank; where its host is not stated, as that of a process id anywhere."""
+        if pid is not None:
+            self._by_pid.setdefault((None if host is None else short_host(host), pid), set()).add(rank)
+
+    def _learn_started(self, events: Iterable[Event]) -> None:
+        """Joins the map of ranks that a launcher prints with the processes that it says to have started on each host."""
+        kept = tuple(events)
+        for event in kept:
+            for host, ranks in rank_map(event.fields.get("rank_map", "")).items():
+                for local, rank in enumerate(ranks):
+                    self._place_rank(rank, host)
+                    self._by_local.setdefault((short_host(host), LocalRank(local)), set()).add(rank)
+        for event in kept:
+            started = process_of(event)
+            if started is None or event.who.rank is not None:
+                continue
+            host = self._host_said(event.who, event.span.source) or self.source_host(event.span.source)
+            found = None if host is None else _only(self._by_local.get((short_host(host), started[1])))
+            if found is not None:
+                self._learn_process(found, host, started[0])
 
     def _learn_tasks(self, event: Event) -> None:
         """A scheduler's line about the exit of tasks says on which host they ran."""
@@ -236,6 +264,8 @@ class Roster:
             return place.rank
         if source in self._folder_rank:
             return self._folder_rank[source]
+        if self.pods is not None and place is not None and (rank := self.pods.rank(place.label)) is not None:
+            return rank
         number = self.case.seen.task_files.get(source)
         if number is not None and self.tasks_are_ranks and number in self._host_of_task and self._one_task(source):
             return GlobalRank(number)
@@ -286,6 +316,8 @@ class Roster:
         """The shortest form in which lines name a host."""
         if host is None:
             return None
+        node = None if self.pods is None else self.pods.node(host) or self.pods.node(short_host(host))
+        host = host if node is None else node
         if self._forms is None:
             known = {h for hs in self.source_hosts.values() for h in hs} | set(self.host_of.values())
             self._forms = _by_short_name(known | set(self._host_of_task.values()))
