@@ -12,6 +12,7 @@ from firstfault.analysis.causes import Choice, choose, precedes, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.joins import left_out, of_one_process, only_absent
 from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.questions.memory import explained
@@ -135,6 +136,7 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
         root.first.exception is not None
         or root.first.signature.startswith("process.")
         or scene.case.has(root.first, Mark.ABORT)
+        or of_one_process(scene, root.first)
     )
     if not last_word and not killed:
         # A line that no interpreter printed as its last word may be about anybody.
@@ -173,6 +175,8 @@ def _owners(scene: Scene, root: Suspect, *, killed: bool) -> set[GlobalRank]:
 def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
     """Ranks that did not wait while all others of a known number did: the failed ones, where they are no more than lines."""
     hang, world = scene.hang, scene.complete.expected
+    if world is None and root.nature.fatal and (alone := only_absent(scene)) is not None:
+        return {alone}
     if hang is None or world is None or len(hang.waiters) < world / 2 or not root.nature.fatal:
         return set()
     away = set(map(GlobalRank, range(world))) - set(hang.waiters)
@@ -182,7 +186,7 @@ def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
 def answer(scene: Scene, choice: Choice) -> Answer:
     """The answer for a chosen root."""
     card = None if choice.root.ranks else rank_of_card(scene, choice.root)
-    root = attributed(scene, choice.root)
+    root = left_out(scene, attributed(scene, choice.root))
     if card is not None:
         root = replace(choice.root, ranks=(card[0],), hosts=(card[1],), unplaced=0)
     nature = root.nature
@@ -191,7 +195,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
-    job = {short_host(h) for h in scene.roster.host_of.values()}
+    job = scene.roster.machines
     if nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}:
         # A machine on which no rank is known to have run.
         strength = strength.at_most(Strength.POSSIBLE)

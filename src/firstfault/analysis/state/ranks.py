@@ -57,6 +57,7 @@ class Roster:
         self._labelled: set[int] = set()
         """Tasks by which lines are labelled."""
         kept = tuple(events)
+        self._jax = any(e.signature.startswith("jax.") for e in kept)
         self._stated: dict[SourceId, set[str]] = {}
         """Hosts that lines of a source state, other than the one in the name of the file."""
         for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
@@ -126,6 +127,7 @@ class Roster:
 
     def _learn_fields(self, event: Event) -> None:
         rank = _integer(event.fields, "rank")
+        rank = self._process_index(event.who) if rank is None else rank
         host = event.fields.get("host") or event.who.host
         node, per_node = _integer(event.fields, "node_rank"), _integer(event.fields, "nproc")
         if rank is None and node is not None and per_node == 1:
@@ -226,6 +228,11 @@ class Roster:
         found = re.fullmatch(r"task (\d+)", who.label or "")
         return int(found.group(1)) if found else None
 
+    def _process_index(self, who: Who) -> GlobalRank | None:
+        """The rank of a line labelled `[p8]`, as JAX programs label theirs by the process index."""
+        found = re.fullmatch(r"process (\d+)", who.label or "")
+        return GlobalRank(int(found.group(1))) if found is not None and self._jax else None
+
     def _is_single_node(self) -> bool:
         """Whether all ranks run on one machine, by a stated world size that one machine's local ranks fill."""
         if self.world is None:
@@ -259,6 +266,9 @@ class Roster:
         task = self._task(who)
         if task is not None and self.tasks_are_ranks:
             return GlobalRank(task)
+        index = self._process_index(who)
+        if index is not None:
+            return index
         place = self.case.seen.place.get(source)
         if place is not None and place.rank is not None:
             return place.rank
@@ -348,6 +358,12 @@ class Roster:
         if self.tasks_are_ranks and int(rank) in self._host_of_task:
             return self._shown(self._host_of_task[int(rank)])
         return self.only_host() if self.single_node else None
+
+    @property
+    def machines(self) -> set[str]:
+        """Short names of the machines on which ranks or pods of the job are stated to run."""
+        pods = {} if self.pods is None else self.pods.nodes
+        return {short_host(h) for h in (*self.host_of.values(), *pods.values())}
 
     def only_host(self) -> str | None:
         """The only host that any line of the job names; None where there are several or none."""
