@@ -60,9 +60,7 @@ def named_lost(scene: Scene, events: Iterable[Event]) -> Lost | None:
     hosts = {h for r in ranks if (h := scene.roster.host_of_rank(r)) is not None}
     if not hosts:
         hosts = {h for e in lines if e.signature in REPORTS and (h := scene.roster.host(e)) is not None}
-    return Lost(
-        ranks=ranks, hosts=tuple(sorted(hosts)), event=lines[0], late=all(e.signature == LATE for e in lines)
-    )
+    return Lost(ranks=ranks, hosts=tuple(sorted(hosts)), event=lines[0], late=all(e.signature == LATE for e in lines))
 
 
 def _lost(scene: Scene, event: Event) -> tuple[GlobalRank, ...]:

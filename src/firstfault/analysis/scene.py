@@ -88,7 +88,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         seen.library,
     )
     facts = job_facts(case, events)
-    roster = Roster(case, events, failures, world_size(facts), _machines(facts), pods)
+    roster = Roster(case, events, failures, world_size(facts), _machines(facts), pods=pods)
     ends = tuple(
         e for e in events if (case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP)) and not went_on(case, e)
     )

@@ -167,6 +167,10 @@ class ProgressSample(Struct, frozen=True):
     total: int | None = None
     rank: GlobalRank | None = None
     when: When = When()
+    host: str | None = None
+    """Host that the prefix of the line names."""
+    pid: int | None = None
+    """Process that the prefix of the line names."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Answer, Classes, Named
 from firstfault.analysis.joins import Lost, named_lost, speaks_for_itself
+from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.exits import TOLD
 from firstfault.analysis.suspects import group, nature_of
-from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import SourceId
 
 ACTOR_DIED, ACTOR_REPORT = "ray.actor_died", "ray.actor_report"
+MEMORY_KILL = "ray.memory_kill"
 TASKS_LISTED, TASK_NAMED = frozenset({"jax.heartbeat_lost", "jax.barrier_timeout"}), "jax.task_named"
 UNHANDLED = "python.unhandled_in_process"
 DESCRIBED, ASSIGNED, ROW = "kubernetes.pod_described", "kubernetes.pod_assigned", "kubernetes.pod_row"
@@ -39,6 +40,7 @@ _OBJECT = lazy(r"(?:\bpod/|\bPod:? (?:[a-z0-9-]{1,63}[./])?)([a-z0-9][a-z0-9.-]{
 _CELL = lazy(r"^(?:[a-z0-9-]{1,63} +)?([a-z0-9][a-z0-9.-]{0,252}) +\d{1,3}/\d{1,3} +\S")
 _ACTOR = lazy(r"_0:(\d{1,4})$")
 """Actor of the first placement group, as verl names it: `<prefix>WorkerDict_0:6`; its ranks begin at 0."""
+_ONE_KILLED = lazy(r"\b1 Workers? \(tasks / actors\) killed due to memory pressure")
 _TASK = lazy(r"/task:(\d{1,6})\b")
 _LIST_IN_LINE = lazy(r"(?i)(?:timed out task names|stopped sending heartbeats\)|[Tt]ask (?=/job)):? ?(.*)$")
 _MAP_ENTRY = lazy(r"'([\w.-]{1,253})': \[([\d, ]{1,4000})\]")
@@ -132,6 +134,7 @@ def joined(events: Sequence[Event], place: Mapping[SourceId, Who], pods: Pods) -
         _actors(own, changed)
         _tasks(own, changed)
         _unhandled(own, changed)
+    _killed(events, changed)
     if pods:
         for event in events:
             label = place[event.span.source].label if event.span.source in place else None
@@ -177,6 +180,18 @@ def _actors(events: Sequence[Event], changed: dict[int, Event]) -> None:
                 label=old.label,
             )
             changed[id(about)] = structs.replace(about, who=who, fields={**about.fields, "pid": stated["pid"]})
+
+
+def _killed(events: Sequence[Event], changed: dict[int, Event]) -> None:
+    """Gives a node's line about its one killed worker the process of the only actor that is reported dead on that node."""
+    dead = {(e.who.host, e.who.pid) for e in changed.values() if e.signature == ACTOR_DIED}
+    for event in events:
+        found = _ONE_KILLED.search(event.text) if event.signature == MEMORY_KILL else None
+        if found is None or event.who.pid is not None:
+            continue
+        there = [pid for host, pid in dead if host is not None and host == (event.fields.get("host") or event.who.host)]
+        if len(there) == 1:
+            changed[id(event)] = structs.replace(event, who=structs.replace(event.who, pid=there[0]))
 
 
 def _tasks(events: Sequence[Event], changed: dict[int, Event]) -> None:

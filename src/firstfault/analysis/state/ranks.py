@@ -33,6 +33,7 @@ class Roster:
         failures: Iterable[Failure],
         world: int | None,
         nodes: int | None = None,
+        *,
         pods: Pods | None = None,
     ) -> None:
         self.case = case
@@ -68,9 +69,9 @@ class Roster:
         for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
             self._learn(who, source)
         for source, where in case.seen.place.items():
-            node = where.host if pods is None else where.host or pods.node(where.label)
-            if node is not None:
-                self.source_hosts.setdefault(source, {node})
+            machine = where.host if pods is None else where.host or pods.node(where.label)
+            if machine is not None:
+                self.source_hosts.setdefault(source, {machine})
         self._host_of_task: dict[int, str] = {}
         told = [e for e in kept if case.has(e, Mark.IDENTITY)]
         self._whole = world if world is not None else world_of_groups(told)
@@ -78,6 +79,11 @@ class Roster:
         for event in told:
             self._learn_fields(event)
         self._learn_started(told)
+        for told_by in case.seen.progress:
+            if told_by.rank is not None:
+                # A rank that only trains prints nothing but its steps: they tell its process.
+                self._learn_process(told_by.rank, told_by.host, told_by.pid)
+                self._place_rank(told_by.rank, told_by.host)
         for event in kept:
             if case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
