@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.cards import address
 from firstfault.analysis.hostlist import short_host
-from firstfault.model.evidence import GlobalRank
+from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.words import Blame, Category, Mark
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.suspects import Suspect
-    from firstfault.model.evidence import Event
 
 REPORTS = frozenset({"ray.actor_died", "ray.worker_died"})
 """Signatures by which a supervisor reports the end of a process: the rank and host of such a line are those of the dead."""
+IMAGE_PULL, IMAGE_THERE = "kubernetes.image_pull", "kubernetes.image_there"
 LATE = "jax.barrier_timeout"
 MOST_LOST = 4
 """Ranks that may be named together; of more, what they share is the reason."""
@@ -74,6 +74,21 @@ def _lost(scene: Scene, event: Event) -> tuple[GlobalRank, ...]:
 def speaks_for_itself(event: Event) -> bool:
     """Whether the rank of a line about a lost peer is that of its speaker, and not of the peer."""
     return event.signature not in REPORTS
+
+
+def of_one_node(scene: Scene, suspect: Suspect) -> Suspect:
+    """An image that one node could not get while another node has the same image: it is that node's fault."""
+    if suspect.nature.key != IMAGE_PULL or suspect.nature.blame is Blame.HOST or scene.roster.pods is None:
+        return suspect
+    images = {e.fields["name"] for e in suspect.events if "name" in e.fields}
+    nodes = {n for e in suspect.events if (n := scene.roster.pods.node(e.fields.get("pod"))) is not None}
+    placed = [e for e in scene.events if e.signature == IMAGE_THERE and e.fields.get("name") in images]
+    elsewhere = {n for e in placed if (n := scene.roster.host(e)) is not None}
+    others = {p for e in placed if (p := e.fields.get("pod")) is not None}
+    failed = {p for e in suspect.events if (p := e.fields.get("pod")) is not None}
+    if len(nodes) != 1 or nodes & elsewhere or failed & others or not placed:
+        return suspect
+    return replace(suspect, nature=replace(suspect.nature, blame=Blame.HOST), hosts=tuple(nodes), unplaced=0)
 
 
 def left_out(scene: Scene, root: Suspect) -> Suspect:

@@ -12,7 +12,7 @@ from firstfault.analysis.causes import Choice, choose, precedes, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
-from firstfault.analysis.joins import left_out, of_one_process, only_absent
+from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent
 from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.questions.memory import explained
@@ -51,7 +51,9 @@ def ask(scene: Scene) -> Answer | None:
     """The answer where a suspect remains; else None."""
     own = [s for s in scene.suspects if not _elsewhere(scene, s)] or scene.suspects
     pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
-    choice = choose(scene.case, [of_one_machine(scene, _placed(scene, s)) for s in pool], scene.hang)
+    choice = choose(
+        scene.case, [of_one_node(scene, of_one_machine(scene, _placed(scene, s))) for s in pool], scene.hang
+    )
     if choice is None:
         return None
     if mentioned(choice.root.first) and not _failed(scene):

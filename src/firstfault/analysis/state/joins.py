@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import SourceId
 
 ACTOR_DIED, ACTOR_REPORT = "ray.actor_died", "ray.actor_report"
+INTRODUCED = frozenset({"framework.process_place", "framework.lightning_rank"})
+"""Lines by which each process says who it is when it starts."""
 MEMORY_KILL = "ray.memory_kill"
 TASKS_LISTED, TASK_NAMED = frozenset({"jax.heartbeat_lost", "jax.barrier_timeout"}), "jax.task_named"
 UNHANDLED = "python.unhandled_in_process"
@@ -258,3 +260,19 @@ def process_of(event: Event) -> tuple[int, LocalRank] | None:
     """Process id and local rank of a process that a launcher says to have started."""
     pid, local = event.who.pid, event.who.local_rank
     return None if pid is None or local is None else (pid, local)
+
+
+def own_files(events: Iterable[Event]) -> dict[SourceId, GlobalRank]:
+    """The rank of each file in which one process alone introduces itself, where the job writes a file for each process.
+
+    That is so where several files hold one such process each, no two the same, and none holds several.
+    """
+    found: dict[SourceId, set[int]] = {}
+    for event in events:
+        rank = event.fields.get("rank", "")
+        if event.signature in INTRODUCED and rank.isdecimal():
+            found.setdefault(event.span.source, set()).add(int(rank))
+    if len(found) < 2 or any(len(ranks) != 1 for ranks in found.values()):
+        return {}
+    own = {source: GlobalRank(next(iter(ranks))) for source, ranks in found.items()}
+    return own if len(set(own.values())) == len(own) else {}

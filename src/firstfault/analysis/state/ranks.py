@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
-from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
+from firstfault.analysis.state.joins import own_files, process_of, rank_map, size_of_group, world_of_groups
 from firstfault.model.evidence import GlobalRank, LocalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
@@ -87,7 +87,7 @@ class Roster:
         for event in kept:
             if case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
-        self._folder_rank = self._folder_ranks(kept)
+        self._folder_rank = {**own_files(told), **self._folder_ranks(kept)}
         self.tasks_are_ranks = self._tasks_are_ranks()
         self.single_node = self._is_single_node()
 
@@ -171,10 +171,10 @@ class Roster:
             started = process_of(event)
             if started is None or event.who.rank is not None:
                 continue
-            host = self._host_said(event.who, event.span.source) or self.source_host(event.span.source)
-            found = None if host is None else _only(self._by_local.get((short_host(host), started[1])))
+            where = self._host_said(event.who, event.span.source) or self.source_host(event.span.source)
+            found = None if where is None else _only(self._by_local.get((short_host(where), started[1])))
             if found is not None:
-                self._learn_process(found, host, started[0])
+                self._learn_process(found, where, started[0])
 
     def _learn_tasks(self, event: Event) -> None:
         """A scheduler's line about the exit of tasks says on which host they ran."""
