@@ -8,9 +8,10 @@ from firstfault.analysis.case import Observations
 from firstfault.model.evidence import Coverage
 from firstfault.model.words import CoverageState, Role, SourceKind
 from firstfault.pipelines.dumps import read_dumps
+from firstfault.pipelines.error_files import read_error_file
 from firstfault.pipelines.share import shared
 from firstfault.pipelines.snapshots import read_snapshots
-from firstfault.readers.banners import failure_of_event, read_banners, read_error_json
+from firstfault.readers.banners import failure_of_event, read_banners
 from firstfault.readers.clock import SourceClock, settle_clocks
 from firstfault.readers.events import build_events
 from firstfault.readers.identity import profile_source
@@ -49,7 +50,6 @@ NEIGHBOURHOODS = 48
 """Places in a large source around which progress is looked for."""
 NEXT_STEPS = 4
 """Signs of progress read after each such place."""
-JSON_BYTES = 1 << 20
 STACK = "python.stack_of_thread"
 """Signature of the line that begins a thread in a dump of stacks."""
 STACK_BYTES = 64 << 20
@@ -144,12 +144,13 @@ class _Read(NamedTuple):
 def _of_source(  # noqa: PLR0917
     store: Store, source: Source, found: SourceScan, library: Library, profile: SourceProfile, clock: SourceClock
 ) -> _Read:
+    if source.kind is SourceKind.ERROR_JSON:
+        read = read_error_file(store, source, library, profile)
+        return _Read(read.events, read.failures, [], [], [])
     own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
     places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
     failures = read_banners(store, source.id, places, profile, clock=clock)
     failures.extend(f for f in map(failure_of_event, own) if f is not None)
-    if source.kind is SourceKind.ERROR_JSON:
-        failures.extend(_error_json(store, source, profile))
     nan = nan_from(store, source.id, found.lines, clock)
     samples = _progress(store, found, profile, clock, _telling(own, library))
     stacks = _stacks(store, source, profile, own)
@@ -200,11 +201,6 @@ def _progress(
         for sign in (*([before] if before else []), *progress_after(store, source, anchor, profile, most=NEXT_STEPS)):
             kept[sign.sample.offset] = sign.sample
     return [kept[offset] for offset in sorted(kept)]
-
-
-def _error_json(store: Store, source: Source, profile: SourceProfile) -> list[Failure]:
-    read = read_error_json(store.read(source.id, 0, JSON_BYTES), source.id, profile)
-    return [] if read is None else [read[0]]
 
 
 def _coverage(

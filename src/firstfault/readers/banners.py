@@ -44,6 +44,10 @@ _RANK = lazy(r"(\d{1,6})(?: \(local_rank: (\d{1,4})\))?")
 _EXIT = lazy(r"(-?\d{1,5})(?: \(pid: (\d{1,9})\))?")
 _NO_TRACE = lazy(r"^(?:To enable traceback see|<NONE>|<N/A>|Process failed with exitcode)")
 
+_ENDED = lazy(r"Signal (\d{1,2}) \(SIG\w+\) received by PID (\d{1,9})|Process failed with exitcode (-?\d{1,5})")
+"""What the agent notes where a process left no exception."""
+_TOLD = lazy(rb'"message"\s*:\s*"')
+
 _DEEPSPEED = lazy(r"exits with return code = (-?\d{1,5})")
 _LOCAL_ARGUMENT = lazy(r"--local[_-]rank[= ',]{1,5}(\d{1,4})")
 _AGENT = lazy(r"failed \(exitcode: (-?\d{1,5})\) local_rank: (\d{1,4}) \(pid: (\d{1,9})\)")
@@ -305,11 +309,18 @@ def read_error_json(
     if not isinstance(message, str) or message == "<NONE>":
         return None
     raised = read_text(stack, source)
+    code = code if isinstance(code, int) and not isinstance(code, bool) else None
+    ended = _ENDED.match(message)
+    who = profile.who
+    if ended is not None:
+        code = -int(ended[1]) if ended[1] is not None else int(ended[3])
+        who = who if ended[2] is None else structs.replace(who, pid=int(ended[2]))
+    told = _TOLD.search(data)
     failure = Failure(
-        span=_span(data, source, max(data.find(b'"message"'), 0), 400),
-        who=profile.who,
+        span=_span(data, source, max(data.find(b'"message"'), 0) if told is None else told.start(), 400),
+        who=who,
         when=_epoch(stamp),
-        exit_code=code if isinstance(code, int) and not isinstance(code, bool) else None,
+        exit_code=code,
         message=message[:4096],
     )
     return failure, raised
