@@ -184,3 +184,5 @@ class Failure(Struct, frozen=True, kw_only=True):
     root: bool = False
     """Whether the launcher called it the first observed failure; true only within its own node."""
     message: str = ""
+    error_file: str = ""
+    """Path, on the machine of the process, of the file into which it wrote its error; empty where there is none."""

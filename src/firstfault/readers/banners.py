@@ -70,6 +70,7 @@ class _Entry:
     """One entry of a list of failures, line by line."""
 
     __slots__ = (
+        "error_file",
         "exit_code",
         "host",
         "last",
@@ -93,6 +94,7 @@ class _Entry:
         self.host: str | None = None
         self.exit_code: int | None = None
         self.time = ""
+        self.error_file = ""
         self.message = ""
         self.tracing = False
         self.span: Span | None = None
@@ -194,7 +196,9 @@ def _take(entry: _Entry, part: _Part, text: str, source: SourceId) -> None:
             entry.exit_code = int(numbers[1])
             entry.pid = None if numbers[2] is None else int(numbers[2])
             entry.span = span
-    elif name != "error_file":
+    elif name == "error_file":
+        entry.error_file = "" if value.startswith("<") else value
+    else:
         entry.tracing = HEAD.decode() in value
         entry.message = "" if entry.tracing or _NO_TRACE.match(value.strip('"')) else value.strip('"')
 
@@ -220,6 +224,7 @@ def _finish(entry: _Entry, done: list[Failure], clock: SourceClock | None) -> No
             exit_code=entry.exit_code,
             root=entry.root,
             message=entry.message or entry.last,
+            error_file=entry.error_file,
         ),
     )
 

@@ -17,7 +17,7 @@ from firstfault.model.lazy import lazy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from firstfault.model.evidence import SourceId
+    from firstfault.model.evidence import Failure, SourceId
 
 ACTOR_DIED, ACTOR_REPORT = "ray.actor_died", "ray.actor_report"
 INTRODUCED = frozenset({"framework.process_place", "framework.lightning_rank"})
@@ -38,6 +38,8 @@ HEAD_OF_POD = 12
 """Lines behind the name of a pod in which its description names the node."""
 TRACE = 2_000
 """Lines behind the head of a traceback in which it ends."""
+OF_FOLDER = 2
+"""Parts at the end of two paths that must be equal: the attempt and the local rank."""
 _OBJECT = lazy(r"(?:\bpod/|\bPod:? (?:[a-z0-9-]{1,63}[./])?)([a-z0-9][a-z0-9.-]{0,252})")
 _CELL = lazy(r"^(?:[a-z0-9-]{1,63} +)?([a-z0-9][a-z0-9.-]{0,252}) +\d{1,3}/\d{1,3} +\S")
 _ACTOR = lazy(r"_0:(\d{1,4})$")
@@ -276,3 +278,33 @@ def own_files(events: Iterable[Event]) -> dict[SourceId, GlobalRank]:
         return {}
     own = {source: GlobalRank(next(iter(ranks))) for source, ranks in found.items()}
     return own if len(set(own.values())) == len(own) else {}
+
+
+def listed_process(folder: str, failures: Iterable[Failure]) -> GlobalRank | None:
+    """The rank of a launcher's folder for one process, by the path of the error file that its list of failures states.
+
+    Every node counts its own processes and attempts, so of equal ends of two paths the one of a host in the folder's
+    path counts, and none where no host tells them apart.
+
+    Args:
+        folder: shown path up to `attempt_0/1`.
+        failures: entries of all launchers.
+    """
+    parts = re.split(r"[/!]", folder)
+    best: dict[int, set[tuple[GlobalRank, str | None]]] = {}
+    for failure in failures:
+        if failure.who.rank is None or not failure.error_file:
+            continue
+        there = failure.error_file.split("/")[:-1]
+        same = 0
+        while same < min(len(parts), len(there)) and parts[-1 - same] == there[-1 - same]:
+            same += 1
+        if same >= OF_FOLDER:
+            best.setdefault(same, set()).add((failure.who.rank, failure.who.host))
+    if not best:
+        return None
+    found = best[max(best)]
+    here = {short_host(p) for p in parts}
+    own = {r for r, host in found if host is not None and short_host(host) in here}
+    ranks = own or {r for r, _ in found}
+    return next(iter(ranks)) if len(ranks) == 1 else None

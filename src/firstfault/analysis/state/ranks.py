@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
-from firstfault.analysis.state.joins import own_files, process_of, rank_map, size_of_group, world_of_groups
+from firstfault.analysis.state.joins import (
+    listed_process,
+    own_files,
+    process_of,
+    rank_map,
+    size_of_group,
+    world_of_groups,
+)
 from firstfault.model.evidence import GlobalRank, LocalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
@@ -87,7 +94,7 @@ class Roster:
         for event in kept:
             if case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
-        self._folder_rank = {**own_files(told), **self._folder_ranks(kept)}
+        self._folder_rank = {**own_files(told), **self._folder_ranks(kept, tuple(failures))}
         self.tasks_are_ranks = self._tasks_are_ranks()
         self.single_node = self._is_single_node()
 
@@ -191,7 +198,7 @@ class Roster:
             return max(self._host_of_task) + 1 == self.world
         return len(self._host_of_task) > len(set(self._host_of_task.values()))
 
-    def _folder_ranks(self, events: Iterable[Event]) -> dict[SourceId, GlobalRank]:
+    def _folder_ranks(self, events: Iterable[Event], failures: tuple[Failure, ...]) -> dict[SourceId, GlobalRank]:
         """The rank of each file in a launcher's folder for one process, where lines of that folder state one rank."""
         folders: dict[SourceId, str] = {}
         for source in self.case.seen.sources:
@@ -208,6 +215,10 @@ class Roster:
             if sample.source in folders and sample.rank is not None:
                 stated.setdefault(folders[sample.source], set()).add(sample.rank)
         only = {f: next(iter(rs)) for f, rs in stated.items() if len(rs) == 1}
+        for folder in set(folders.values()) - set(only):
+            named = listed_process(folder, failures)
+            if named is not None:
+                only[folder] = named
         for folder in set(folders.values()) - set(only):
             rank = self._by_offset(folder)
             if rank is not None:
