@@ -169,8 +169,10 @@ class Roster:
     def _learn_started(self, events: Iterable[Event]) -> None:
         """Joins the map of ranks that a launcher prints with the processes that it says to have started on each host."""
         kept = tuple(events)
+        machines: set[str] = set()
         for event in kept:
             for host, ranks in rank_map(event.fields.get("rank_map", "")).items():
+                machines.add(host)
                 for local, rank in enumerate(ranks):
                     self._place_rank(rank, host)
                     self._by_local.setdefault((short_host(host), LocalRank(local)), set()).add(rank)
@@ -178,7 +180,9 @@ class Roster:
             started = process_of(event)
             if started is None or event.who.rank is not None:
                 continue
-            where = self._host_said(event.who, event.span.source) or self.source_host(event.span.source)
+            where = self._host_said(event.who, event.span.source)
+            if where is None and len(machines) <= 1:
+                where = self.source_host(event.span.source)  # of several machines, an unlabelled line may be any one's
             found = None if where is None else _only(self._by_local.get((short_host(where), started[1])))
             if found is not None:
                 self._learn_process(found, where, started[0])
