@@ -12,6 +12,7 @@ from firstfault.analysis.answer import Answer
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.contradiction import contradicted
+from firstfault.analysis.gpu_evidence import with_courses
 from firstfault.analysis.naive import Naive, naive_readings
 from firstfault.analysis.questions import (
     exit_hang,
@@ -101,7 +102,7 @@ def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusi
 
 def ask(scene: Scene) -> Answer:
     """Asks the logs, weighs what flight-recorder dumps and stacks say, and says what speaks against it from outside."""
-    answer = with_stacks(scene, with_dumps(scene, _ask_logs(scene)))
+    answer = with_courses(scene, with_stacks(scene, with_dumps(scene, _ask_logs(scene))))
     return contradicted(scene, answer) if scene.outcome.against else answer
 
 

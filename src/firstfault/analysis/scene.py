@@ -84,6 +84,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
             stacks=seen.seen.stacks if last else (),
             dumps=seen.seen.dumps if last else (),
             snapshots=seen.seen.snapshots if last else (),
+            courses=seen.seen.courses if last else (),
         ),
         seen.library,
     )

@@ -125,8 +125,10 @@ UNHEALTHY = "E0304 10:03:00.123456  100 coordination_service_agent.cc:767] Coord
         (UNHEALTHY, []),
         ("E0304 10:05:00.000000  150 x.cc:1020] Task /job:jax_worker/replica:0/task:2 heartbeat timeout. x\n", [2]),
         (
-            "Barrier timed out. Id: save::0.\n# of tasks that reached the barrier: 3/4.\nThe first task at the barrier: "
-            "/job:w/replica:0/task:3. Some timed out task names:\n/job:w/replica:0/task:1\n",
+            (
+                "Barrier timed out. Id: save::0.\n# of tasks that reached the barrier: 3/4.\nThe first task at the barrier: "
+                "/job:w/replica:0/task:3. Some timed out task names:\n/job:w/replica:0/task:1\n"
+            ),
             [1],
         ),
     ],
