@@ -114,6 +114,7 @@ def _ask_logs(scene: Scene) -> Answer:
             return answer
     for fallback in (
         versions.ask,
+        silence.ask_reported,
         hang.ask,
         silence.ask_exits,
         silence.ask_peers,

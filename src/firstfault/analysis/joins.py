@@ -12,6 +12,8 @@ from msgspec.structs import replace
 
 from firstfault.analysis.cards import address
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.state.joins import down_nodes
+from firstfault.analysis.state.nodes import expand_hosts
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.words import Blame, Category, Mark
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 REPORTS = frozenset({"ray.actor_died", "ray.worker_died"})
 """Signatures by which a supervisor reports the end of a process: the rank and host of such a line are those of the dead."""
+NODE_FAILED = frozenset({"slurm.job_state_node_fail", "slurm.node_failure"})
 IMAGE_PULL, IMAGE_THERE = "kubernetes.image_pull", "kubernetes.image_there"
 LATE = "jax.barrier_timeout"
 MOST_LOST = 4
@@ -67,8 +70,23 @@ def _lost(scene: Scene, event: Event) -> tuple[GlobalRank, ...]:
     told = event.fields.get("lost_ranks")
     if told is not None:
         return tuple(GlobalRank(int(n)) for n in told.split(",") if n.isdecimal())
+    processes = event.fields.get("lost")
+    if processes is not None:
+        return _ranks_of_processes(scene, processes)
     rank = scene.roster.rank(event) if event.signature in REPORTS else None
     return () if rank is None else (rank,)
+
+
+def _ranks_of_processes(scene: Scene, processes: str) -> tuple[GlobalRank, ...]:
+    """Ranks of processes listed as `host/pid`; none where one of them cannot be told."""
+    ranks: set[GlobalRank] = set()
+    for process in processes.split(","):
+        host, _, pid = process.rpartition("/")
+        rank = scene.roster.rank_of_process(host, int(pid)) if pid.isdecimal() else None
+        if rank is None:
+            return ()
+        ranks.add(rank)
+    return tuple(sorted(ranks))
 
 
 def speaks_for_itself(event: Event) -> bool:
@@ -77,6 +95,29 @@ def speaks_for_itself(event: Event) -> bool:
 
 
 def of_one_node(scene: Scene, suspect: Suspect) -> Suspect:
+    """A fault that its lines give to nobody, given to the one node to which other lines tie it."""
+    if suspect.nature.key in NODE_FAILED:
+        return _of_down_node(scene, suspect)
+    return _of_image(scene, suspect)
+
+
+def _of_down_node(scene: Scene, suspect: Suspect) -> Suspect:
+    """A node failure of which the scheduler names no node, where its tools show one node of the job as down."""
+    down = down_nodes(scene.events)
+    listed = {
+        short_host(h)
+        for e in scene.events
+        for name in ("nodes", "node_list")
+        for h in expand_hosts(e.fields.get(name, ""))
+    }
+    known = listed | scene.roster.machines
+    ours = {n for n in down if not known or short_host(n) in known}
+    if len(ours) != 1 or (suspect.nature.blame is Blame.HOST and suspect.hosts):
+        return suspect
+    return replace(suspect, nature=replace(suspect.nature, blame=Blame.HOST), hosts=tuple(ours), unplaced=0)
+
+
+def _of_image(scene: Scene, suspect: Suspect) -> Suspect:
     """An image that one node could not get while another node has the same image: it is that node's fault."""
     if suspect.nature.key != IMAGE_PULL or suspect.nature.blame is Blame.HOST or scene.roster.pods is None:
         return suspect

@@ -15,7 +15,7 @@ from firstfault.analysis.outcome import Outcome, Traces, outcome
 from firstfault.analysis.state.completeness import Completeness, completeness, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
-from firstfault.analysis.state.joins import Pods, joined
+from firstfault.analysis.state.joins import Pods, joined, without_other_jobs
 from firstfault.analysis.state.ranks import Roster
 from firstfault.analysis.suspects import (
     Suspect,
@@ -73,7 +73,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
     pods = Pods(events)
-    events = joined(events, seen.seen.place, pods)
+    events = joined(without_other_jobs(events), seen.seen.place, pods)
     last = number == attempts.total
     case = Case(
         replace(

@@ -13,6 +13,7 @@ from firstfault.analysis.joins import Lost, named_lost, speaks_for_itself
 from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.exits import TOLD, earliest
+from firstfault.analysis.state.joins import RAS_DEAD
 from firstfault.analysis.suspects import group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
@@ -98,6 +99,13 @@ def _by_signal(scene: Scene, signals: set[int]) -> tuple[Category, str, tuple[st
 
 def _form(scene: Scene) -> Form:
     return Form.INTERRUPTED if scene.case.tracks else Form.FAILED_START
+
+
+def ask_reported(scene: Scene) -> Answer | None:
+    """The answer where NCCL itself reports processes of the job as dead and lines tell their ranks; who waits is no matter."""
+    dead = [e for e in scene.effects if e.signature == RAS_DEAD]
+    gone = named_lost(scene, sorted(dead, key=sort_key))
+    return None if gone is None else _gone(scene, gone)
 
 
 def ask_peers(scene: Scene) -> Answer | None:

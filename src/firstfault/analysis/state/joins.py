@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 ACTOR_DIED, ACTOR_REPORT = "ray.actor_died", "ray.actor_report"
 INTRODUCED = frozenset({"framework.process_place", "framework.lightning_rank"})
 """Lines by which each process says who it is when it starts."""
+NODE_LISTED = "slurm.node_listed"
+DOWN = ("DOWN", "FAIL", "NOT_RESPONDING", "POWERED_DOWN")
+"""First words of the states in which a node does not run jobs by its own fault."""
+RAS_DEAD, RAS_MEMBER = "nccl.ras_process_dead", "nccl.ras_member"
+ASCEND_HEAD = "gpu.npu_error_head"
+ASCEND_LINES = frozenset({"gpu.npu_still_taken", "gpu.npu_exception", "nccl.hccl_failed", "nccl.hccl_timeout"})
+ASCEND_BLOCK = 3
+"""Lines behind the head of an Ascend error in which its code stands."""
 MEMORY_KILL = "ray.memory_kill"
 TASKS_LISTED, TASK_NAMED = frozenset({"jax.heartbeat_lost", "jax.barrier_timeout"}), "jax.task_named"
 UNHANDLED = "python.unhandled_in_process"
@@ -138,6 +146,8 @@ def joined(events: Sequence[Event], place: Mapping[SourceId, Who], pods: Pods) -
         _actors(own, changed)
         _tasks(own, changed)
         _unhandled(own, changed)
+        _headed(own, changed)
+        _ras(own, changed)
     _killed(events, changed)
     if pods:
         for event in events:
@@ -159,6 +169,56 @@ def _in_pod(event: Event, key: int, pods: Pods, label: str | None, changed: dict
     rank = pods.rank(pod) if event.signature in OF_THE_PROCESS else None
     who = structs.replace(event.who, host=node, rank=event.who.rank if rank is None else rank)
     changed[key] = structs.replace(event, who=who, fields={**event.fields, "pod": pod})
+
+
+def without_other_jobs(events: Sequence[Event]) -> tuple[Event, ...]:
+    """Events without the rows of an accounting table that are of other jobs than this one, or of nobody knows which.
+
+    A table of one job is this one's. Of several, the job whose number the logs state counts.
+    """
+    rows: dict[SourceId, set[str]] = {}
+    for event in events:
+        if (job := event.fields.get("row_job")) is not None:
+            rows.setdefault(event.span.source, set()).add(job)
+    mixed = {source for source, jobs in rows.items() if len(jobs) > 1}
+    if not mixed:
+        return tuple(events)
+    own = {j for e in events if (j := e.fields.get("job_id")) is not None and "row_job" not in e.fields}
+    only = next(iter(own)) if len(own) == 1 else None
+    return tuple(e for e in events if e.span.source not in mixed or e.fields.get("row_job", only) == only)
+
+
+def down_nodes(events: Iterable[Event]) -> frozenset[str]:
+    """Nodes that the scheduler's tools show as down."""
+    found: set[str] = set()
+    node: dict[SourceId, str] = {}
+    for event in sorted(events, key=lambda e: (e.span.source, e.span.offset)):
+        if event.signature != NODE_LISTED:
+            continue
+        if "node" in event.fields:
+            node[event.span.source] = event.fields["node"]
+        if "down" in event.fields:
+            found.add(event.fields["down"])
+        named = node.get(event.span.source)
+        if named is not None and event.fields.get("node_state", "").startswith(DOWN):
+            found.add(named)
+    return frozenset(found)
+
+
+def _ras(events: Sequence[Event], changed: dict[int, Event]) -> None:
+    """Gives NCCL's line about dead processes those that the list below it names, as `host/pid`."""
+    for i, event in enumerate(events):
+        if event.signature != RAS_DEAD:
+            continue
+        line, named = event.span.line, set[str]()
+        for below in events[i + 1 :]:
+            if below.signature != RAS_MEMBER or below.span.line != line + 1:
+                break
+            line = below.span.line
+            if "pid" in below.fields and "host" in below.fields:
+                named.add(f"{below.fields['host']}/{below.fields['pid']}")
+        if named:
+            changed[id(event)] = structs.replace(event, fields={**event.fields, "lost": ",".join(sorted(named))})
 
 
 def _actors(events: Sequence[Event], changed: dict[int, Event]) -> None:
@@ -230,6 +290,18 @@ def _unhandled(events: Sequence[Event], changed: dict[int, Event]) -> None:
                 who = structs.replace(event.who, pid=int(near[0].fields["pid"]))
                 changed[id(event)] = structs.replace(event, who=who)
             heads = []
+
+
+def _headed(events: Sequence[Event], changed: dict[int, Event]) -> None:
+    """Gives the lines of a block of an Ascend error the rank that its head states."""
+    head: Event | None = None
+    for event in events:
+        if event.signature == ASCEND_HEAD:
+            head = event
+        elif head is not None and event.span.line - head.span.line <= ASCEND_BLOCK:
+            rank = head.who.rank
+            if event.signature in ASCEND_LINES and event.who.rank is None and rank is not None:
+                changed[id(event)] = structs.replace(event, who=structs.replace(event.who, rank=rank))
 
 
 def rank_map(text: str) -> dict[str, tuple[GlobalRank, ...]]:

@@ -62,6 +62,8 @@ class Roster:
         self._conflicts: set[GlobalRank] = set()
         self._forms: dict[str, str] | None = None
         self._only_of_host: dict[str, GlobalRank] = {}
+        self._agreeing: set[int] | None = set()
+        """Tasks by which lines are labelled that state a rank of the same number; None where one states another."""
         self._labelled: set[int] = set()
         """Tasks by which lines are labelled."""
         kept = tuple(events)
@@ -112,11 +114,13 @@ class Roster:
             self.source_hosts.setdefault(source, set()).add(said)
         if who.local_rank is not None:
             self.locals_seen.setdefault(source, set()).add(who.local_rank)
+        task = self._task(who)
         if who.rank is None:
-            task = self._task(who)
             if task is not None:
                 self._labelled.add(task)
             return
+        if task is not None and self._agreeing is not None:
+            self._agreeing = {*self._agreeing, task} if task == who.rank else None
         self.seen.add(who.rank)
         self._ranks_in.setdefault(source, set()).add(who.rank)
         self._place_rank(who.rank, said)
@@ -199,7 +203,8 @@ class Roster:
             # `srun --label` puts the task before each line: as many as ranks, counted from 0, they are the ranks.
             return self.world is not None and self.world > 1 and self._labelled == set(range(self.world))
         if self.world is not None and self.world > 1:
-            return max(self._host_of_task) + 1 == self.world
+            agree = self._agreeing is not None and len(self._agreeing) > 1
+            return agree or max(self._host_of_task) + 1 == self.world
         return len(self._host_of_task) > len(set(self._host_of_task.values()))
 
     def _folder_ranks(self, events: Iterable[Event], failures: tuple[Failure, ...]) -> dict[SourceId, GlobalRank]:
@@ -316,6 +321,10 @@ class Roster:
             return None
         here = None if host is None else _only(self._by_pid.get((short_host(host), pid)))
         return self._rank_of_pid(self._host_said(who, source), pid) if here is None else here
+
+    def rank_of_process(self, host: str, pid: int) -> GlobalRank | None:
+        """The rank of a process on a host, by lines that state both; None where none do, or they differ."""
+        return _only(self._by_pid.get((short_host(host), pid)))
 
     def _rank_of_pid(self, host: str | None, pid: int) -> GlobalRank | None:
         """The rank of a process id; on another host, or with several ranks, the same number is another process."""
