@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.gpu_evidence import QUESTION as GPU_COURSE
 from firstfault.analysis.hang_words import parts_text
+from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.suspects import nature_of
@@ -35,7 +37,7 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     if answer.trigger is not None and not answer.upstream:
         what = (
             answer.summary
-            if answer.question in {"flight_recorder", "hang", "nan_end", "stacks"}
+            if answer.question in {"flight_recorder", "hang", "nan_end", "stacks", GPU_COURSE, MISSED}
             else nature_of(scene.case, answer.trigger).title
             + who_text(answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts)
         )

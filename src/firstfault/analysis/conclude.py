@@ -13,6 +13,7 @@ from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.contradiction import contradicted
 from firstfault.analysis.culprits import with_whereabouts
+from firstfault.analysis.gpu_evidence import with_courses
 from firstfault.analysis.naive import Naive, naive_readings
 from firstfault.analysis.questions import (
     exit_hang,
@@ -103,7 +104,8 @@ def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusi
 
 def ask(scene: Scene) -> Answer:
     """Asks the logs, weighs what flight-recorder dumps and stacks say, and says what speaks against it from outside."""
-    answer = with_whereabouts(scene, with_stacks(scene, with_dumps(scene, _ask_logs(scene))))
+    answer = with_stacks(scene, with_dumps(scene, _ask_logs(scene)))
+    answer = with_courses(scene, with_whereabouts(scene, answer))
     return contradicted(scene, answer) if scene.outcome.against else answer
 
 
@@ -115,6 +117,7 @@ def _ask_logs(scene: Scene) -> Answer:
             return answer
     for fallback in (
         versions.ask,
+        silence.ask_reported,
         hang.ask,
         silence.ask_exits,
         silence.ask_peers,

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from firstfault.analysis.answer import Answer
     from firstfault.model.evidence import Event, GlobalRank
 
+MISSED = "missed_barrier"
+"""Name of the question about processes that did not come to a barrier."""
 MOST = 8
 """Ranks whose last words are asked for; of more, the reason is no rank's own."""
 _WORK: tuple[tuple[Phase, re.Pattern[str]], ...] = (
@@ -41,7 +43,7 @@ def work_of(text: str) -> Phase | None:
 def wanted(answer: Answer) -> tuple[GlobalRank, ...]:
     """Ranks whose last words could say why they stayed away."""
     ranks = answer.culprits.ranks
-    if answer.question != "hang" or answer.category is not Category.UNKNOWN or len(ranks) > MOST:
+    if answer.question not in {"hang", MISSED} or answer.category is not Category.UNKNOWN or len(ranks) > MOST:
         return ()
     return ranks
 

@@ -15,6 +15,7 @@ from firstfault.analysis.outcome import Outcome, Traces, outcome
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
+from firstfault.analysis.state.joins import Pods, joined, without_other_jobs
 from firstfault.analysis.state.ranks import Roster
 from firstfault.analysis.suspects import (
     Suspect,
@@ -71,6 +72,8 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
+    pods = Pods(events)
+    events = joined(without_other_jobs(events), seen.seen.place, pods)
     last = number == attempts.total
     case = Case(
         replace(
@@ -81,12 +84,15 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
             stacks=seen.seen.stacks if last else (),
             dumps=seen.seen.dumps if last else (),
             snapshots=seen.seen.snapshots if last else (),
+            courses=seen.seen.courses if last else (),
         ),
         seen.library,
     )
     facts = job_facts(case, events)
     world = world_size(facts)
-    roster = Roster(case, events, failures, world, nodes=machines(facts), per_node=ranks_per_node(facts, world))
+    roster = Roster(
+        case, events, failures, world, nodes=machines(facts), per_node=ranks_per_node(facts, world), pods=pods
+    )
     ends = tuple(
         e for e in events if (case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP)) and not went_on(case, e)
     )

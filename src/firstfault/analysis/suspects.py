@@ -283,7 +283,9 @@ def quiet(event: Event) -> bool:
 def stranger(event: Event) -> bool:
     """Whether the kernel killed a process that by its name is no part of a training job."""
     name = event.fields.get("name", "")
-    return event.signature.startswith("kernel.oom_kill") and bool(name) and _OURS.search(name) is None
+    return (
+        event.signature.startswith(("kernel.oom_kill", "kernel.segfault")) and bool(name) and _OURS.search(name) is None
+    )
 
 
 _ELSEWHERE_WRITTEN = lazy(r"^(?:<string>|.*/tmp/tmp[a-z0-9_]{8}(?:/.*|\.py))$")

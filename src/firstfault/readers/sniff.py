@@ -292,8 +292,7 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
         return Sniffed(SourceKind.MEMORY_SNAPSHOT)
     if b'"os_thread_id"' in start and b'"frames"' in start:
         return Sniffed(SourceKind.STACKS)
-    named = PurePosixPath(name).name == "error.json"
-    if start.startswith(b'{"message"') and (named or b'"extraInfo"' in start or b'"py_callstack"' in start):
+    if _error_file(start, name):
         return Sniffed(SourceKind.ERROR_JSON)
     first = start.split(b"\n", 1)[0]
     if _JSON_LINE.match(first):
@@ -303,6 +302,20 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
     if PurePosixPath(name).suffix.lower() in {".json", ".jsonl", ".ipynb"}:
         return Sniffed(SourceKind.CONFIG, "JSON of an unknown kind")
     return None
+
+
+_MESSAGE = lazy(rb'^\{\s*"(?:message|timestamp)"\s*:')
+
+
+def _error_file(start: bytes, name: str) -> bool:
+    """Whether one JSON object is what a process leaves for its launcher when it fails."""
+    if _MESSAGE.match(start) is None or b'"message"' not in start:
+        return False
+    named = PurePosixPath(name).name.lower().endswith("error.json")
+    inside = b'"extraInfo"' in start[:4096] or b'"py_callstack"' in start
+    lines = start.split(b"\n", 2)
+    several = len(lines) > 1 and lines[1].lstrip().startswith(b"{")
+    return (named or inside) and not several
 
 
 def _table(start: bytes) -> bool:

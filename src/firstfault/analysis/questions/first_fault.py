@@ -13,6 +13,7 @@ from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent
 from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.questions.memory import explained
@@ -52,7 +53,8 @@ def ask(scene: Scene) -> Answer | None:
     own = [s for s in scene.suspects if not _elsewhere(scene, s)] or scene.suspects
     pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
     clock = None if scene.hang is None else reading(scene.roster, scene.hang.first)
-    choice = choose(scene.case, [of_one_machine(scene, _placed(scene, s)) for s in pool], scene.hang, clock)
+    placed = [of_one_node(scene, of_one_machine(scene, _placed(scene, s))) for s in pool]
+    choice = choose(scene.case, placed, scene.hang, clock)
     if choice is None:
         return None
     if mentioned(choice.root.first) and not _failed(scene):
@@ -137,6 +139,7 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
         root.first.exception is not None
         or root.first.signature.startswith("process.")
         or scene.case.has(root.first, Mark.ABORT)
+        or of_one_process(scene, root.first)
     )
     if not last_word and not killed:
         # A line that no interpreter printed as its last word may be about anybody.
@@ -175,6 +178,8 @@ def _owners(scene: Scene, root: Suspect, *, killed: bool) -> set[GlobalRank]:
 def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
     """Ranks that did not wait while all others of a known number did: the failed ones, where they are no more than lines."""
     hang, world = scene.hang, scene.complete.expected
+    if world is None and root.nature.fatal and (alone := only_absent(scene)) is not None:
+        return {alone}
     if hang is None or world is None or len(hang.waiters) < world / 2 or not root.nature.fatal:
         return set()
     away = set(map(GlobalRank, range(world))) - set(hang.waiters)
@@ -184,7 +189,7 @@ def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
 def answer(scene: Scene, choice: Choice) -> Answer:
     """The answer for a chosen root."""
     card = None if choice.root.ranks else rank_of_card(scene, choice.root)
-    root = attributed(scene, choice.root)
+    root = left_out(scene, attributed(scene, choice.root))
     if card is not None:
         root = replace(choice.root, ranks=(card[0],), hosts=(card[1],), unplaced=0)
     nature = root.nature
@@ -193,7 +198,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
-    job = {short_host(h) for h in scene.roster.host_of.values()}
+    job = scene.roster.machines
     if nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}:
         # A machine on which no rank is known to have run.
         strength = strength.at_most(Strength.POSSIBLE)

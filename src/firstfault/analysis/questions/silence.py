@@ -9,8 +9,11 @@ import signal
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.joins import Lost, named_lost, speaks_for_itself
+from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import sort_key
-from firstfault.analysis.state.exits import TOLD
+from firstfault.analysis.state.exits import TOLD, earliest
+from firstfault.analysis.state.joins import RAS_DEAD
 from firstfault.analysis.suspects import group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, SourceKind, Strength
@@ -34,6 +37,7 @@ def ask_exits(scene: Scene) -> Answer | None:
     if any(e.signal not in {None, signal.SIGABRT} for e in own):
         # The watchdog of a rank that waits for a dead one aborts its process: that exit is an effect.
         own = [e for e in own if e.signal != signal.SIGABRT]
+    own = earliest(own)
     signals = {e.signal for e in own if e.signal is not None}
     ranks = sorted({e.rank for e in own if e.rank is not None and (e.signal is not None or not signals)})
     trigger = min((e.event for e in own if e.event is not None), key=sort_key, default=None)
@@ -97,13 +101,23 @@ def _form(scene: Scene) -> Form:
     return Form.INTERRUPTED if scene.case.tracks else Form.FAILED_START
 
 
+def ask_reported(scene: Scene) -> Answer | None:
+    """The answer where NCCL itself reports processes of the job as dead and lines tell their ranks; who waits is no matter."""
+    dead = [e for e in scene.effects if e.signature == RAS_DEAD]
+    gone = named_lost(scene, sorted(dead, key=sort_key))
+    return None if gone is None else _gone(scene, gone)
+
+
 def ask_peers(scene: Scene) -> Answer | None:
     """The answer where ranks lost a peer and nothing says what became of it."""
     lost = _with(scene, scene.effects, Mark.PEER_LOST)
     if not lost:
         return None
     first = min(lost, key=sort_key)
-    victims = tuple(sorted({r for e in lost if (r := scene.roster.rank(e)) is not None}))
+    gone = named_lost(scene, sorted(lost, key=sort_key))
+    if gone is not None:
+        return _gone(scene, gone)
+    victims = tuple(sorted({r for e in lost if speaks_for_itself(e) and (r := scene.roster.rank(e)) is not None}))
     return Answer(
         question="peers",
         failed=True,
@@ -116,6 +130,28 @@ def ask_peers(scene: Scene) -> Answer | None:
         action=ActionKind.COLLECT_MORE,
         steps=("Find the process at the other end: the address in the line names it; read that rank's own log.",),
         collect=("the log of the peer that the line names", *NEED_ALL),
+    )
+
+
+def _gone(scene: Scene, gone: Lost) -> Answer:
+    """The answer where a supervisor names who is gone or late; why is not known."""
+    named = Named(ranks=gone.ranks, hosts=gone.hosts, strength=Strength.POSSIBLE)
+    whom = who_text(gone.ranks, gone.hosts).removeprefix(" on ")
+    what = "did not come to a barrier" if gone.late else "is reported to have died or to have fallen silent"
+    return Answer(
+        question=MISSED if gone.late else "peers",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"{whom[:1].upper()}{whom[1:]} {what}. Why is not in these logs.",
+        trigger=gone.event,
+        proof=(gone.event,),
+        culprits=named,
+        first_failed=Named() if gone.late else named,
+        classes=Classes(form=Form.HUNG if gone.late else _form(scene), layer=Layer.RUNTIME, scope=Scope.RANK),
+        action=ActionKind.COLLECT_MORE,
+        steps=("Read what that process printed last; the others only report that it is missing.",),
+        collect=("the log of that process to its last line", "the kernel log of its host around that time", *NEED_ALL),
     )
 
 
