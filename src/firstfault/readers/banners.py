@@ -40,6 +40,8 @@ _OTHERS = lazy(r"^(?:Other )?Failures:$")
 _RULE = lazy(r"^[=*-]{20,}$")
 _TELLING = lazy(rb"Root Cause|Failures:|[=*-]{20}|\[\d{1,6}\]:|[\x00\x1b]")
 """What a line holds in which one of the four above can match; colours may stand between their letters."""
+_SIGNS = (b"Root", b"Failures:", b"=====", b"-----", b"*****", b"]:", b"*-", b"-=", b"=-", b"*=", b"\x00", b"\x1b")
+"""Of which one is in every such line: looked for first, because it is cheap."""
 _RANK = lazy(r"(\d{1,6})(?: \(local_rank: (\d{1,4})\))?")
 _EXIT = lazy(r"(-?\d{1,5})(?: \(pid: (\d{1,9})\))?")
 _NO_TRACE = lazy(r"^(?:To enable traceback see|<NONE>|<N/A>|Process failed with exitcode)")
@@ -135,7 +137,7 @@ def _entries(
     current: dict[bytes, _Entry] = {}
     root: dict[bytes, bool] = {}
     for line in lines:
-        if not current and not _TELLING.search(line.text):
+        if not current and not (any(sign in line.text for sign in _SIGNS) and _TELLING.search(line.text)):
             continue  # nothing is open and nothing begins here: who says it does not matter
         part = _part(line, profile)
         text = part.text.strip()

@@ -51,6 +51,9 @@ class Roster:
         self._only_of_host: dict[str, GlobalRank] = {}
         self._labelled: set[int] = set()
         """Tasks by which lines are labelled."""
+        self._told: dict[int, tuple[Event, GlobalRank | None]] = {}
+        """What was told of events, which each question asks about again; the event is kept, so that its id is its own."""
+        self._complete = False
         kept = tuple(events)
         self._stated: dict[SourceId, set[str]] = {}
         """Hosts that lines of a source state, other than the one in the name of the file."""
@@ -73,6 +76,7 @@ class Roster:
         self._folder_rank = self._folder_ranks(kept)
         self.tasks_are_ranks = self._tasks_are_ranks()
         self.single_node = self._is_single_node()
+        self._complete = True
 
     def _host_said(self, who: Who, source: SourceId) -> str | None:
         """The host of a speaker; where the name of the file tells one and its lines state another, the lines count."""
@@ -219,7 +223,13 @@ class Roster:
 
     def rank(self, event: Event) -> GlobalRank | None:
         """Global rank that an event is about, by the line or a stated join; None where it cannot be told."""
-        return self.rank_of(event.who, event.span.source, event.fields)
+        known = self._told.get(id(event))
+        if known is not None and known[0] is event:
+            return known[1]
+        rank = self.rank_of(event.who, event.span.source, event.fields)
+        if self._complete:
+            self._told[id(event)] = (event, rank)
+        return rank
 
     def rank_of(self, who: Who, source: SourceId, fields: Mapping[str, str]) -> GlobalRank | None:
         """Global rank of a speaker; `fields` are the named facts of the line."""
