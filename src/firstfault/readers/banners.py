@@ -54,6 +54,8 @@ _SPAWN = lazy(
 )
 _LIGHTNING = lazy(r"Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})")
 _CALLED = lazy(r"returned non-zero exit status (\d{1,5})|died with <Signals\.(SIG[A-Z0-9]+): (\d{1,3})>")
+_ENDED = ("exits with return code", "failed (exitcode", "erminated with", "returned non-zero", "died with <Signals")
+"""Of which one is in every line of these five: looked for first, because it is cheap."""
 
 
 class _Part(NamedTuple):
@@ -239,6 +241,8 @@ def failure_of_event(event: Event) -> Failure | None:
     Knows DeepSpeed's launcher, torchrun's agent, torch's spawn, Lightning's subprocess launcher and `subprocess`.
     """
     text = event.text
+    if not any(sign in text for sign in _ENDED):
+        return None
     who, code = event.who, None
     if found := _DEEPSPEED.search(text):
         code = int(found[1])

@@ -192,7 +192,7 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
         return Sniffed(SourceKind.AISTORE)
     if _SCHEDULER.match(start):
         return Sniffed(SourceKind.SCHEDULER)
-    if len(_STACK.findall(head)) > lines * 0.6:
+    if _may_be_stacks(head, lines) and len(_STACK.findall(head)) > lines * 0.6:
         return Sniffed(SourceKind.STACKS)
     if suffix in _SOURCE_CODE or start.startswith(b"#!"):
         return Sniffed(SourceKind.CONFIG, "source code or a document")
@@ -201,6 +201,12 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     if _table(start):
         return Sniffed(SourceKind.METRICS)
     return Sniffed(SourceKind.LOG)
+
+
+def _may_be_stacks(head: bytes, lines: int) -> bool:
+    """Whether so many lines begin like those of stacks that it is worth looking closer."""
+    begins = (b"\n  ", b"\nThread ", b"\nCurrent ", b"\nProcess ", b"\nPython ", b"\nTraceback ")
+    return 1 + sum(head.count(begin) for begin in begins) > lines * 0.6
 
 
 def _daemon(head: bytes, lines: int) -> bool:
