@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event, Failure, LocalRank, SourceId, Who
 
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "::ffff:127.0.0.1"})
 
 
 class Roster:
@@ -152,6 +152,16 @@ class Roster:
 
     def _tasks_are_ranks(self) -> bool:
         """Whether the scheduler's tasks are the ranks: as many as ranks, or several on one host (launchers run once a host)."""
+        files = self.case.seen.task_files
+        if (
+            self.world is not None
+            and self.world > 1
+            and self._host_of_task
+            and set(files.values()) >= set(range(self.world))
+        ):
+            stated = [s for s in files if s in self._ranks_in]
+            if len(stated) > 1 and all(self._one_task(s) for s in stated):
+                return True  # a file for each task, and the lines of each speak of the rank with the task's number
         if not self._host_of_task:
             # `srun --label` puts the task before each line: as many as ranks, counted from 0, they are the ranks.
             return self.world is not None and self.world > 1 and self._labelled == set(range(self.world))

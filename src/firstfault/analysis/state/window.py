@@ -129,6 +129,8 @@ def _in_window(scene: Scene, event: Event, edge: Mapping[SourceId, Event]) -> bo
     if hang is not None and hang.began is not None and exact(event.when) and comparable(event.when, hang.first.when):
         at = event.when.earliest or 0.0
         return hang.began - BEFORE <= at <= (hang.detected if hang.detected is not None else at)
+    if _older(scene, event):
+        return False
     mark = edge.get(event.span.source)
     if mark is None:
         return False
@@ -137,6 +139,14 @@ def _in_window(scene: Scene, event: Event, edge: Mapping[SourceId, Event]) -> bo
     track = scene.case.tracks.get(event.span.source)
     last = None if track is None else track.before(mark.span.offset)
     return last is None or last.offset < event.span.offset or mark.span.line - last.line <= 1
+
+
+def _older(scene: Scene, event: Event) -> bool:
+    """Whether a line without a time of its own lies before one that is older than the wait."""
+    hang, until = scene.hang, event.when.latest
+    if hang is None or hang.began is None or until is None or not comparable(event.when, hang.first.when):
+        return False
+    return until < hang.began
 
 
 def _on(scene: Scene, event: Event, places: set[str]) -> bool:
