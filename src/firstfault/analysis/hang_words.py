@@ -139,6 +139,14 @@ def overrun(picture: Picture) -> str | None:
     return None
 
 
+def other_clocks(picture: Picture) -> str | None:
+    """A remark where time-outs are stamped on clocks that nothing joins."""
+    hang = picture.scene.hang
+    if hang is None or not hang.apart:
+        return None
+    return f"{hang.apart} of the time-outs are on another clock and not comparable: when the wait began is told by the others."
+
+
 def accounted(picture: Picture) -> str:
     """`15 of 16 ranks are accounted for`."""
     where = picture.where
