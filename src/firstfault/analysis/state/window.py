@@ -66,7 +66,7 @@ def activity(
     late, places = set(ranks), {short_host(h) for h in hosts}
     found: dict[tuple[Doing, bool], list[Event]] = {}
     for event in scene.events:
-        doing = _doing(scene, event)
+        doing = doing_of(scene, event)
         if doing is None or not _in_window(scene, event, edge):
             continue
         rank = scene.roster.rank(event)
@@ -88,7 +88,7 @@ def activity(
     return tuple(sorted(seen, key=lambda s: (not s.direct, order.index(s.doing))))
 
 
-def _doing(scene: Scene, event: Event) -> Doing | None:
+def doing_of(scene: Scene, event: Event) -> Doing | None:
     """What a line shows its speaker doing; None for lines that show nothing of the kind."""
     spec = scene.case.spec(event)
     doing = None if spec is None else _means(event.signature, spec)
