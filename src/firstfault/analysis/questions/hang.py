@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.hang_answers import COLLECT, from_hang, stall, stuck, undecided
 from firstfault.analysis.hang_words import accounted, collective, first_collective, waited, waiting_there
-from firstfault.analysis.order import exact, first, sort_key
+from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.analysis.questions.open_save import open_save, saving
 from firstfault.analysis.questions.plain_wait import apart, apart_applies, pairs, quiet, quiet_ranks, unbatched
 from firstfault.analysis.state.difference import difference
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.hangs import Hang
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.groups import Group
-    from firstfault.model.evidence import Event, GlobalRank
+    from firstfault.model.evidence import Event, GlobalRank, When
 
 
 MOST_NAMED = 8
@@ -69,7 +69,23 @@ def _somebody_died(scene: Scene, hang: Hang) -> bool:
     # Without a time on the watchdog's lines, its aborts as the launcher reports them tell when it was.
     aborts = [e for e in scene.deaths if signal_of(e) == signal.SIGABRT and _timed(e)]
     crashed = [e for e in ended if signal_of(e) is not None and _timed(e) and scene.roster.rank(e) not in hang.waiters]
-    return bool(aborts) and any(all(first(e, a) is True for a in aborts) for e in crashed)
+    if aborts and any(all(first(e, a) is True for a in aborts) for e in crashed):
+        return True
+    return _listed_before(scene, hang)
+
+
+def _listed_before(scene: Scene, hang: Hang) -> bool:
+    """Whether a launcher's list dates the end of a process by a signal before all aborts that it dates, or before the time-outs."""
+    by: dict[bool, list[When]] = {True: [], False: []}
+    for failure in scene.failures:
+        code = failure.exit_code
+        if code is None or code >= 0 or -code in TOLD or not exact(failure.when):
+            continue
+        waited = scene.roster.rank_of(failure.who, failure.span.source, {}) in hang.waiters
+        if -code == signal.SIGABRT or not waited:
+            by[-code == signal.SIGABRT].append(failure.when)
+    marks = [*by[True], *([hang.first.when] if exact(hang.first.when) else [])]
+    return bool(marks) and any(all(comparable(w, m) and w.before(m) for m in marks) for w in by[False])
 
 
 def _timed(event: Event) -> bool:
