@@ -161,10 +161,14 @@ def test_a_launcher_holds_the_store_itself(job):
 def timeout(rank, clock, op, seq, numel, group, *, ran=600021, out=None):
     guid, desc = group
     return [
-        f"[rank{rank}]:[E302 {clock}.000284243 ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
-        f"OpType={op}, NumelIn={numel}, NumelOut={out or numel}, Timeout(ms)=600000) ran for {ran} milliseconds before timing out.",
-        f"[rank{rank}]:[E302 {clock}.000336331 ProcessGroupNCCL.cpp:2241] [PG ID 0 PG GUID {guid}({desc}) Rank {rank}]  failure detected by watchdog at work "
-        f"sequence id: {seq} PG status: last enqueued work: {seq}, last completed work: {seq - 1}",
+        (
+            f"[rank{rank}]:[E302 {clock}.000284243 ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum={seq}, "
+            f"OpType={op}, NumelIn={numel}, NumelOut={out or numel}, Timeout(ms)=600000) ran for {ran} milliseconds before timing out."
+        ),
+        (
+            f"[rank{rank}]:[E302 {clock}.000336331 ProcessGroupNCCL.cpp:2241] [PG ID 0 PG GUID {guid}({desc}) Rank {rank}]  failure detected by watchdog at work "
+            f"sequence id: {seq} PG status: last enqueued work: {seq}, last completed work: {seq - 1}"
+        ),
     ]
 
 
