@@ -17,6 +17,7 @@ from firstfault.pipelines.build import Builder
 from firstfault.pipelines.dumps import cited_again
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.last_words import last_words
+from firstfault.pipelines.lone import heed_lone
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.pipelines.storage import read_storage, with_storage_paths
@@ -108,7 +109,7 @@ def concluded(
         def heeded(scene: Scene, answer: Answer) -> Answer:
             ranks = wanted(answer)
             if not ranks:
-                return answer
+                return heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
             return heed(answer, last_words(scene, ranks, opened.store, observed.profiles, observed.clocks))
 
         conclusion = reconsidered(conclusion, heeded(conclusion.scene, conclusion.answer))

@@ -89,7 +89,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
     nans: list[Event] = []
     store = opened.store
     read = [(s, r) for s in opened.sources if scanned(s) and (r := result.of(s.id)) is not None]
-    profiles = {s.id: profile_source(store.head(s.id, SAMPLE), s.path) for s, _ in read}
+    profiles = {s.id: r.profile or profile_source(store.head(s.id, SAMPLE), s.path) for s, r in read}
     clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s, _ in read}
     settle_clocks(list(clocks.values()))
 

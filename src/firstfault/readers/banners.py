@@ -40,6 +40,8 @@ _OTHERS = lazy(r"^(?:Other )?Failures:$")
 _RULE = lazy(r"^[=*-]{20,}$")
 _TELLING = lazy(rb"Root Cause|Failures:|[=*-]{20}|\[\d{1,6}\]:|[\x00\x1b]")
 """What a line holds in which one of the four above can match; colours may stand between their letters."""
+_SIGNS = (b"Root", b"Failures:", b"=====", b"-----", b"*****", b"]:", b"*-", b"-=", b"=-", b"*=", b"\x00", b"\x1b")
+"""Of which one is in every such line: looked for first, because it is cheap."""
 _RANK = lazy(r"(\d{1,6})(?: \(local_rank: (\d{1,4})\))?")
 _EXIT = lazy(r"(-?\d{1,5})(?: \(pid: (\d{1,9})\))?")
 _NO_TRACE = lazy(r"^(?:To enable traceback see|<NONE>|<N/A>|Process failed with exitcode)")
@@ -56,6 +58,8 @@ _SPAWN = lazy(
 )
 _LIGHTNING = lazy(r"Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})")
 _CALLED = lazy(r"returned non-zero exit status (\d{1,5})|died with <Signals\.(SIG[A-Z0-9]+): (\d{1,3})>")
+_ENDINGS = ("exits with return code", "failed (exitcode", "erminated with", "returned non-zero", "died with <Signals")
+"""Of which one is in every line of these five: looked for first, because it is cheap."""
 
 
 class _Part(NamedTuple):
@@ -141,7 +145,7 @@ def _entries(
     current: dict[bytes, _Entry] = {}
     root: dict[bytes, bool] = {}
     for line in lines:
-        if not current and not _TELLING.search(line.text):
+        if not current and not (any(sign in line.text for sign in _SIGNS) and _TELLING.search(line.text)):
             continue  # nothing is open and nothing begins here: who says it does not matter
         part = _part(line, profile)
         text = part.text.strip()
@@ -246,6 +250,8 @@ def failure_of_event(event: Event) -> Failure | None:
     Knows DeepSpeed's launcher, torchrun's agent, torch's spawn, Lightning's subprocess launcher and `subprocess`.
     """
     text = event.text
+    if not any(sign in text for sign in _ENDINGS):
+        return None
     who, code = event.who, None
     if found := _DEEPSPEED.search(text):
         code = int(found[1])

@@ -16,6 +16,7 @@ from firstfault.analysis.state.exits import TOLD, earliest
 from firstfault.analysis.state.joins import RAS_DEAD
 from firstfault.analysis.suspects import group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
+from firstfault.model.evidence import GlobalRank
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, SourceKind, Strength
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ def ask_peers(scene: Scene) -> Answer | None:
     if gone is not None:
         return _gone(scene, gone)
     victims = tuple(sorted({r for e in lost if speaks_for_itself(e) and (r := scene.roster.rank(e)) is not None}))
+    if _store_holder_gone(scene, lost, victims):
+        return _store_gone(scene, first, victims)
     return Answer(
         question="peers",
         failed=True,
@@ -152,6 +155,49 @@ def _gone(scene: Scene, gone: Lost) -> Answer:
         action=ActionKind.COLLECT_MORE,
         steps=("Read what that process printed last; the others only report that it is missing.",),
         collect=("the log of that process to its last line", "the kernel log of its host around that time", *NEED_ALL),
+    )
+
+
+STORE_LOST = "torch.store_connection_lost"
+"""Signature of a client of the store whose server went away."""
+_STORE_OWNERS = ("launcher.torchrun", "launcher.rendezvous", "ray.")
+"""Beginnings of signatures of those that hold the store themselves, so that its end is not that of rank 0."""
+
+
+def _store_holder_gone(scene: Scene, lost: Iterable[Event], victims: tuple[GlobalRank, ...]) -> bool:
+    """Whether all that is told is the end of the store that rank 0 holds, where no launcher holds one, and rank 0 says nothing."""
+    if not victims or 0 in victims or any(e.signature != STORE_LOST for e in lost):
+        return False
+    if any(e.signature.startswith(_STORE_OWNERS) for e in scene.events) or scene.failures:
+        return False
+    files = {place.rank for place in scene.case.seen.place.values()}
+    return 0 in scene.complete.seen or 0 in files
+
+
+def _store_gone(scene: Scene, first: Event, victims: tuple[GlobalRank, ...]) -> Answer:
+    host = scene.roster.host_of_rank(GlobalRank(0))
+    named = Named(ranks=(GlobalRank(0),), hosts=() if host is None else (host,), strength=Strength.POSSIBLE)
+    return Answer(
+        question="peers",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"{ranks_text(victims).capitalize()} lost the connection to the store, which rank 0 holds where no launcher does; "
+        "the log of rank 0 ends without a word. It was killed or ended; why is not in these logs.",
+        trigger=first,
+        proof=(first,),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(domain=Domain.COMMUNICATION, form=_form(scene), layer=Layer.RUNTIME, scope=Scope.RANK),
+        action=ActionKind.COLLECT_MORE,
+        steps=(
+            "Find out how the process of rank 0 ended: its exit code, and the kernel log of its host (out of memory, signals).",
+        ),
+        collect=(
+            "the exit code of the process of rank 0",
+            "the kernel log of its host at that time (dmesg -T)",
+            *NEED_ALL,
+        ),
     )
 
 

@@ -73,6 +73,11 @@ def signal_of(event: Event) -> int | None:
     return signal_of_code(event.fields.get("exit_code", ""))
 
 
+def signal_name(number: int) -> str:
+    """`SIGKILL` for 9; `signal 42` for a number without a name here."""
+    return next((name for name, known in SIGNALS.items() if known == number), f"signal {number}")
+
+
 def signal_of_code(code: str) -> int | None:
     """Signal number in an exit code: `-9`, `137`, `0:9`; None where there is none."""
     if ":" in code:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event, Failure, SourceId, Who
 
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "::ffff:127.0.0.1"})
 
 
 class Roster:
@@ -77,6 +77,9 @@ class Roster:
         """Tasks by which lines are labelled that state a rank of the same number; None where one states another."""
         self._labelled: set[int] = set()
         """Tasks by which lines are labelled."""
+        self._told: dict[int, tuple[Event, GlobalRank | None]] = {}
+        """What was told of events, which each question asks about again; the event is kept, so that its id is its own."""
+        self._complete = False
         kept, listed = tuple(events), tuple(failures)
         self._jax = any(e.signature.startswith("jax.") for e in kept)
         self._stated: dict[SourceId, set[str]] = {}
@@ -93,6 +96,7 @@ class Roster:
         self._children = children(case, kept)
         self.single_node = self._is_single_node()
         self._homes = Homes(case, self._stated_homes())
+        self._complete = True
 
     def _hear(self, speakers: Sequence[tuple[Who, SourceId]]) -> None:
         """Takes in what lines and names of files state about their speakers."""
@@ -242,6 +246,16 @@ class Roster:
 
     def _tasks_are_ranks(self) -> bool:
         """Whether the scheduler's tasks are the ranks: as many as ranks, or several on one host (launchers run once a host)."""
+        files = self.case.seen.task_files
+        if (
+            self.world is not None
+            and self.world > 1
+            and self._host_of_task
+            and set(files.values()) >= set(range(self.world))
+        ):
+            stated = [s for s in files if s in self._ranks_in]
+            if len(stated) > 1 and all(self._one_task(s) for s in stated):
+                return True  # a file for each task, and the lines of each speak of the rank with the task's number
         if not self._host_of_task:
             # `srun --label` puts the task before each line: as many as ranks, counted from 0, they are the ranks.
             return self.world is not None and self.world > 1 and self._labelled == set(range(self.world))
@@ -345,7 +359,13 @@ class Roster:
 
     def rank(self, event: Event) -> GlobalRank | None:
         """Global rank that an event is about, by the line or a stated join; None where it cannot be told."""
-        return self.rank_of(event.who, event.span.source, event.fields)
+        known = self._told.get(id(event))
+        if known is not None and known[0] is event:
+            return known[1]
+        rank = self.rank_of(event.who, event.span.source, event.fields)
+        if self._complete:
+            self._told[id(event)] = (event, rank)
+        return rank
 
     def rank_of(self, who: Who, source: SourceId, fields: Mapping[str, str]) -> GlobalRank | None:
         """Global rank of a speaker; `fields` are the named facts of the line."""
