@@ -11,7 +11,7 @@ from firstfault.analysis.case import Case
 from firstfault.analysis.far import far_from_job
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
-from firstfault.analysis.outcome import Outcome, Traces, outcome
+from firstfault.analysis.outcome import Outcome, Traces, outcome, uncaught
 from firstfault.analysis.state.completeness import Completeness, completeness, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
@@ -155,7 +155,8 @@ def _sort(
                 or went_on(case, event)
             ):
                 innocent.append(event)
-            elif nature.fatal and not stranger(event) and not another_program(event):
+            elif (nature.fatal or uncaught(event)) and not stranger(event) and not another_program(event):
+                # What a library often prints and survives ended the program where nobody caught it.
                 guilty.append(event)
             else:
                 weak.append(event)
