@@ -201,6 +201,10 @@ def signatures() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+CLIENTS_TEXT = """What each client of a store and each file system prints when a read or a write is repeated, given up or
+refused, and which signature knows it. A line that says that a request is repeated is never a fault; one that gives up is the
+store's, and a store that all share is nobody's. Lines marked † were read in the client's own source, the others in public
+logs. Every line here is a test (`tests/signatures/clients.toml`)."""
 SAYS = {
     "retried": "repeated: no fault yet",
     "gave_up": "given up",
@@ -216,10 +220,7 @@ def storage_clients() -> str:
     parts = [
         MADE,
         "# Clients of stores",
-        "What each client of a store and each file system prints when a read or a write is repeated, given up or refused, and which "
-        "signature knows it. A line that says that a request is repeated is never a fault; one that gives up is the store's, "
-        "and a store that all share is nobody's. Lines marked † were read in the client's own source, the others in public "
-        "logs. Every line here is a test (`tests/signatures/clients.toml`).",
+        CLIENTS_TEXT,
     ]
     for client in data["client"]:
         parts += [f"## {escape(client['name'])}", "| versions | says | line | signature |\n| --- | --- | --- | --- |"]
@@ -227,7 +228,9 @@ def storage_clients() -> str:
             text = line["text"].split("|")[0]
             shown_text = text if len(text) <= 110 else text[:109] + "…"
             mark = " †" if line.get("read") else ""
-            known = ", ".join(code(name) for name in _known(text)) or "the class of the exception and the frames above it"
+            known = (
+                ", ".join(code(name) for name in _known(text)) or "the class of the exception and the frames above it"
+            )
             parts[-1] += f"\n| {escape(line['versions'])}{mark} | {SAYS[line['says']]} | {code(shown_text)} | {known} |"
     return "\n\n".join(parts) + "\n"
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from checks import tomllib
 
+from checks import tomllib
 from firstfault.model.words import Category, Role
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.signatures.library import load_library
