@@ -14,7 +14,7 @@ from firstfault.model.storage import Opening
 from firstfault.readers.stamps import MONTHS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 DAY = 86400
 QUARTER = 900
@@ -172,6 +172,27 @@ def counters(data: bytes, at: int) -> tuple[dict[str, int], int] | None:
         name, _, number = entry.rpartition(b":")
         values[name.decode("ascii")] = int(number)
     return (values, found.end()) if values else None
+
+
+def newline_counter(data: bytes) -> Callable[[int], int]:
+    """What gives the number of newlines before a position; of much, all are found once, by numpy where it is loaded."""
+    if len(data) >= MUCH and "numpy" in sys.modules:
+        import numpy as np
+
+        places = np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n"))
+        return lambda position: int(places.searchsorted(position))
+    counted = lines = 0
+
+    def count(position: int) -> int:
+        # Positions are asked for in rising order as a rule.
+        nonlocal counted, lines
+        if position < counted:
+            counted = lines = 0
+        lines += data.count(b"\n", counted, position)
+        counted = position
+        return lines
+
+    return count
 
 
 def _nearly_all(data: bytes) -> Iterable[tuple[int, int]]:
