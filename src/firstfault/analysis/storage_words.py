@@ -115,7 +115,7 @@ def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) ->
     if found.batch is not None and found.batch.first.event is not found.trouble.first.event:
         where = "There" if found.batch.node == found.trouble.node else f"At {found.batch.shown}"
         said = SAID[found.batch.signature]
-        parts.append(f"{where} {said} at {clock(found.batch.first.at, _zone(state, found.batch))}.")
+        parts.append(f"{where} {said} at {both_clocks(state, found.batch.first.at, _zone(state, found.batch))}.")
     failed = answer.first_failed.ranks or answer.culprits.ranks
     if failed:
         parts.append(
@@ -136,8 +136,10 @@ def links(state: StorageState, found: Origin, active: Sequence[Trouble]) -> tupl
     shown = [_link(what(state, root), "it is the earliest trouble at the origin", _of(root))]
     busy = _disks(state, root)
     if busy:
-        disks = ", ".join(sorted({e.fields["disk"] for e in busy}))
-        shown.append(_link(f"Its busy disks: {disks}", "the daemon's own disk lines show it", busy))
+        disks = ", ".join(f"{e.fields['disk']} at {both_clocks(state, at, _zone(state, root))}" for at, e in busy)
+        shown.append(
+            _link(f"{_side(root)} {root.full}: its busiest disks were {disks}", "its own disk lines show it", [e for _, e in busy])
+        )
     for trouble in sorted(active, key=lambda t: (t.first.at, t.node, t.signature)):
         if trouble.first.event is root.first.event or trouble.last.at < root.first.at:
             continue
@@ -173,7 +175,7 @@ def _link(said: str, why: str, events: Sequence[Event]) -> Link:
     return Link(what=said, why=why, events=tuple(events), spans=tuple(e.span for e in events))
 
 
-def _disks(state: StorageState, root: Trouble) -> list[Event]:
+def _disks(state: StorageState, root: Trouble) -> list[tuple[float, Event]]:
     """The busiest line of each disk of the origin before the job stood still."""
     daemon, stop = root.daemon, state.stop
     if daemon is None or stop is None or root.signature not in {"aistore.disk_critical", "aistore.disk_fault"}:
@@ -182,15 +184,15 @@ def _disks(state: StorageState, root: Trouble) -> list[Event]:
     for at, disk in daemon.disks:
         if root.first.at - 300 <= at <= stop and (disk.disk not in best or disk.util > best[disk.disk][1].util):
             best[disk.disk] = (at, disk)
-    return [disk_event(daemon, at, disk) for at, disk in list(best.values())[:SHOWN]]
+    return [(at, disk_event(daemon, at, disk)) for at, disk in list(best.values())[:SHOWN]]
 
 
-def rival(trouble: Trouble) -> Rival:
+def rival(state: StorageState, trouble: Trouble) -> Rival:
     """The store as another explanation."""
     return Rival(
         category=Category.STORAGE_IO,
         strength=Strength.POSSIBLE,
-        supports=(f"{_side(trouble)} {trouble.full}: {SAID[trouble.signature]} about that time",),
+        supports=(what(state, trouble),),
         against=("no line of the job shows a read that failed",),
         settled_by=("stacks of the late ranks (py-spy dump): whether they stood in a read",),
     )

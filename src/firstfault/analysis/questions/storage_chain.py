@@ -89,7 +89,7 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     if found is None:
         return _nothing(answer, state, seen)
     if seen is not Symptom.READ and not _enough(found, seen):
-        return replace(answer, rivals=(*answer.rivals, words.rival(found.trouble)))
+        return replace(answer, rivals=(*answer.rivals, words.rival(state, found.trouble)))
     sure, who = _strength(found, seen)
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)
