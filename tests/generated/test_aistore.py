@@ -99,7 +99,9 @@ def test_a_claim_without_place_or_clock_is_found(tmp_path: Path) -> None:
     assert store is not None
     assert store.events
     assert claims.bare(diagnosis) == ""
-    one_clock = replace(diagnosis.verdict, summary="Storage target ais-target-1: its disks were saturated, at 05:31:00 UTC.")
+    one_clock = replace(
+        diagnosis.verdict, summary="Storage target ais-target-1: its disks were saturated, at 05:31:00 UTC."
+    )
     unclocked = replace(store, events=[replace(event, job_time=None) for event in store.events])
     assert "one clock only" in claims.bare(replace(diagnosis, verdict=one_clock))
     assert "job's clock is missing" in claims.bare(replace(diagnosis, storage=unclocked))

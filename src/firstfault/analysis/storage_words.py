@@ -44,6 +44,13 @@ SAID = {
     "aistore.client_gone": "clients closed their connections",
 }
 """What befell a daemon, as a clause."""
+BY_HAND = (
+    "mkdir -p ais_logs; for p in $(kubectl -n ais get pods -o name | grep -E 'ais-(target|proxy)'); do n=${p#pod/}; "
+    "kubectl -n ais logs $n --timestamps > ais_logs/$n.log; "
+    "kubectl -n ais logs $n --timestamps --previous > ais_logs/$n.previous.log; "
+    "kubectl -n ais cp $n:/var/log/ais ais_logs/$n; done"
+)
+"""How to get the logs without the store's own command: what each pod says, said before a restart, and wrote to files."""
 SHOWN = 3
 _ADDRESS = lazy(
     r"(?P<scheme>https?)://(?P<host>[\w.-]+(?::\d+)?)/v1/|(?P<pool>HTTPS?)ConnectionPool\(host='(?P<name>[\w.-]+)'"
@@ -138,7 +145,11 @@ def links(state: StorageState, found: Origin, active: Sequence[Trouble]) -> tupl
     if busy:
         disks = ", ".join(f"{e.fields['disk']} at {both_clocks(state, at, _zone(state, root))}" for at, e in busy)
         shown.append(
-            _link(f"{_side(root)} {root.full}: its busiest disks were {disks}", "its own disk lines show it", [e for _, e in busy])
+            _link(
+                f"{_side(root)} {root.full}: its busiest disks were {disks}",
+                "its own disk lines show it",
+                [e for _, e in busy],
+            )
         )
     for trouble in sorted(active, key=lambda t: (t.first.at, t.node, t.signature)):
         if trouble.first.event is root.first.event or trouble.last.at < root.first.at:
@@ -249,18 +260,16 @@ def get_logs(scene: Scene) -> tuple[str, ...]:
     if proxies and ":" not in proxies[0]:
         endpoint += ":51080"
     tls = (
-        "; for its TLS AIS_CLIENT_CA=CA.pem, and AIS_CRT and AIS_CRT_KEY where clients need a certificate"
+        " For its TLS: export AIS_CLIENT_CA=CA.pem, and AIS_CRT=CERT.pem AIS_CRT_KEY=KEY.pem where clients need a certificate."
         if secure
         else ""
     )
     by_command = (
-        f"Get the storage daemons' logs before they rotate: export AIS_ENDPOINT={endpoint} (any proxy); where "
-        f"authentication is on AIS_AUTHN_TOKEN_FILE=TOKEN{tls}; then: ais log get cluster ais_logs/"
+        f"Get the storage daemons' logs before they rotate, from where the cluster can be reached: export AIS_ENDPOINT={endpoint}; "
+        f"mkdir -p ais_logs; ais log get cluster ais_logs/ (any proxy will do). Where authentication is on: ais auth login USER, or "
+        f"export AIS_AUTHN_TOKEN_FILE=TOKEN.{tls}"
     )
-    by_hand = (
-        "Or by hand, for every pod of ais-target and ais-proxy: kubectl -n ais logs POD --timestamps, the same with "
-        "--previous, and kubectl -n ais cp POD:/var/log/ais ais_logs/POD/"
-    )
+    by_hand = f"Or by hand, all daemons: {BY_HAND}"
     return (by_command, by_hand, "Then: firstfault diagnose LOGS --storage ais_logs/")
 
 
