@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scan"))
 
-from make import background  # noqa: E402
+from make import background
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -63,8 +63,12 @@ def daemon_log(size: int, *, rng: random.Random) -> bytes:
         if number % 18 == 0:
             lines += counters(at, number)
         if number % 360 == 0:
-            lines.append(f"I {clock(at, 785200)} common:502 {time.strftime('%d %b %y %H:%M UTC', time.gmtime(at))} =============")
-    relayed = f"remote target abort [t[B4DB4DB4]: {XACT} t[B4DB4DB4] out-of-bounds index 63 (recv'd len=0, wid=Zx9QwErTy1)]"
+            lines.append(
+                f"I {clock(at, 785200)} common:502 {time.strftime('%d %b %y %H:%M UTC', time.gmtime(at))} ============="
+            )
+    relayed = (
+        f"remote target abort [t[B4DB4DB4]: {XACT} t[B4DB4DB4] out-of-bounds index 63 (recv'd len=0, wid=Zx9QwErTy1)]"
+    )
     lines.append(f"I {clock(FAULT, 122890)} moss:311 {XACT} aborting: {XACT}: {relayed}")
     for hour in range(1, 3):
         at = FAULT + hour * 3600
@@ -76,10 +80,10 @@ def counters(at: int, number: int) -> list[str]:
     """A line of statistics and what goes with it every three minutes."""
     batches = 1000 + number * 56
     return [
-        f"I {clock(at, 785300)} {{err.get.n:12,get.bps:219094016,get.n:{1_006_219 + number},get.ns:4255454,get.ns.total:{3_041_645_043_551 + number * 10**6},"
+        (f"I {clock(at, 785300)} {{err.get.n:12,get.bps:219094016,get.n:{1_006_219 + number},get.ns:4255454,get.ns.total:{3_041_645_043_551 + number * 10**6},"
         f"getbatch.n:{batches},getbatch.obj.n:{batches * 128},getbatch.obj.size:{batches * 24_000_000},getbatch.rxwait.ns:{88_123_400_112 + number * 10**7},"
         f"kalive.ns:1204331,lcache.evicted.n:1211669,lcache.flush.cold.n:491970,lst.n:8824,put.n:286,state.flags:6,"
-        f"stream.in.n:{number * 200},stream.in.size:{number * 35_000_000},stream.out.n:{number * 200},stream.out.size:{number * 35_000_000}}}",
+        f"stream.in.n:{number * 200},stream.in.size:{number * 35_000_000},stream.out.n:{number * 200},stream.out.size:{number * 35_000_000}}}"),
         f"I {clock(at, 785400)} lcache:251 hk: [ mem/cpu/disk: low low low ]",
         f"I {clock(at, 785500)} moss:494 {XACT} ctlmsg ( pending:4 reqs:{batches} files: [53017774 8.44TiB], bewarm:on avg-wait:2.4ms )",
     ]
@@ -170,7 +174,9 @@ def timed(arguments: Sequence[str]) -> tuple[float, float]:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     start = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "firstfault", "diagnose", "--exit-zero", *arguments], check=True, stdout=subprocess.DEVNULL
+        [sys.executable, "-m", "firstfault", "diagnose", "--exit-zero", *arguments],
+        check=True,
+        stdout=subprocess.DEVNULL,
     )
     assert done.returncode == 0
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -204,7 +210,9 @@ def main() -> None:
         make(folder, options.daemons, int(options.mb * 1e6))
     check(folder)
     sizes = {n: sum(f.stat().st_size for f in (folder / n).rglob("*") if f.is_file()) for n in ("ais", "worker")}
-    print(f"{options.daemons} daemons, {sizes['ais'] / 1e6:.0f} MB; worker logs {sizes['worker'] / 1e6:.0f} MB; the target at fault is named")
+    print(
+        f"{options.daemons} daemons, {sizes['ais'] / 1e6:.0f} MB; worker logs {sizes['worker'] / 1e6:.0f} MB; the target at fault is named"
+    )
     ratios = []
     for number in range(options.rounds):
         store = timed([str(folder / "job"), "--storage", str(folder / "ais")])
