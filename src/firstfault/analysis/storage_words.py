@@ -52,6 +52,8 @@ BY_HAND = (
 )
 """How to get the logs without the store's own command: what each pod says, said before a restart, and wrote to files."""
 SHOWN = 3
+APART = 26 * 3600.0
+"""Seconds by which two clocks can differ by their zones alone."""
 _ADDRESS = lazy(
     r"(?P<scheme>https?)://(?P<host>[\w.-]+(?::\d+)?)/v1/|(?P<pool>HTTPS?)ConnectionPool\(host='(?P<name>[\w.-]+)'"
 )
@@ -249,6 +251,10 @@ def silent_store(state: StorageState, moved: Mapping[str, int]) -> tuple[str, ..
     return tuple(asked)
 
 
+def _day(moment: float) -> str:
+    return (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=moment)).strftime("%Y-%m-%d %H:%M")
+
+
 def get_logs(scene: Scene) -> tuple[str, ...]:
     """The exact steps to get the daemons' logs, with what the job's lines tell of the cluster's address."""
     texts = [e.text for e in scene.events if e.signature.startswith(("aistore.", "storage.", "data."))]
@@ -273,8 +279,18 @@ def get_logs(scene: Scene) -> tuple[str, ...]:
     return (by_command, by_hand, "Then: firstfault diagnose LOGS --storage ais_logs/")
 
 
-def ask_for_zone(state: StorageState) -> tuple[str, ...]:
-    """How to place the daemons' lines on the job's clock."""
+def ask_to_place(state: StorageState) -> tuple[str, ...]:
+    """What would place the daemons' lines on the job's clock: other logs where these cannot be of that time, else the zone."""
+    if all(d.daemon.role is DaemonRole.PROXY for d in state.daemons):
+        return ("the logs of the storage targets: those given are of proxies, which no batch passes: ais log get cluster ais_logs/",)
+    reach = [(d.begins, d.ends) for d in state.daemons if d.begins is not None and d.ends is not None]
+    stop = state.job.stop
+    if reach and stop is not None and all(a > stop + APART or b < stop - APART for a, b in reach):
+        first, last = (_day(moment) for moment in (min(a for a, _ in reach), max(b for _, b in reach)))
+        return (
+            f"the storage daemons' logs of the time of the failure ({_day(stop)} on the job's clock): those given are of "
+            f"{first} to {last}: ais log get cluster ais_logs/",
+        )
     why = f" ({state.clock.why})" if state.clock.why else ""
     return (
         f"the time zone of the job's logs, as --assume-zone ZONE: how the daemons' clock lies to the job's is not known{why}",

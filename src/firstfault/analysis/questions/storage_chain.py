@@ -83,7 +83,7 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     if seen is None:
         return answer
     if state.stop is None:
-        return replace(answer, collect=(*answer.collect, *words.ask_for_zone(state)))
+        return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
     active = _active(troubles(state), state.stop)
     found = origin(state, active, told(answer, state))
     if found is None:
