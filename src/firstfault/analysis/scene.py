@@ -155,11 +155,15 @@ def _sort(
                 or went_on(case, event)
             ):
                 innocent.append(event)
-            elif (nature.fatal or uncaught(event)) and not stranger(event) and not another_program(event):
-                # What a library often prints and survives ended the program where nobody caught it.
+            elif nature.fatal and not stranger(event) and not another_program(event):
                 guilty.append(event)
             else:
                 weak.append(event)
+    if not guilty:
+        # What a library often prints and survives ended the program where nobody caught it.
+        ended = {nature_of(case, e).key for e in weak if uncaught(e) and not another_program(e)}
+        guilty = [e for e in weak if nature_of(case, e).key in ended]
+        weak = [e for e in weak if nature_of(case, e).key not in ended]
     return guilty, weak, tuple(innocent), tuple(effects), tuple(teardown)
 
 
