@@ -11,7 +11,7 @@ from firstfault.analysis.case import Case
 from firstfault.analysis.far import far_from_job
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
-from firstfault.analysis.outcome import Outcome, Traces, outcome
+from firstfault.analysis.outcome import Outcome, Traces, outcome, uncaught
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
@@ -160,6 +160,11 @@ def _sort(
                 guilty.append(event)
             else:
                 weak.append(event)
+    if not guilty:
+        # What a library often prints and survives ended the program where nobody caught it.
+        ended = {nature_of(case, e).key for e in weak if uncaught(e) and not another_program(e)}
+        guilty = [e for e in weak if nature_of(case, e).key in ended]
+        weak = [e for e in weak if nature_of(case, e).key not in ended]
     return guilty, weak, tuple(innocent), tuple(effects), tuple(teardown)
 
 

@@ -131,6 +131,7 @@ MESSAGES: dict[str, str] = {
     "table.after": "After",
     "table.delta": "Difference",
     "table.per_second": "Per second",
+    "table.lines": "First and last line",
     "table.covers": "Logs reach",
     "table.notes": "Notes",
     "column.rank": "rank",

@@ -21,6 +21,7 @@ from firstfault.analysis.suspects import mentioned
 from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
+from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Phase, Strength
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ OF_PATHS = frozenset(
     }
 )
 """Exceptions about paths: in the data path too they are as often a setting or a store as the data."""
+LAST_LINES = 5
+"""Lines between the last word of a program and the report of its end, at most: wrappers print a few of their own."""
+_BELOW_ERROR = lazy(r"(?:^|[\s\[|(:-])(?:WARN(?:ING)?|INFO|DEBUG|TRACE|NOTICE)\b|(?i:^\W{0,3}warning)")
 STEPS_PER_SIGN = 1.5
 """Steps for each line that shows the fault coming, up to which the run of such lines is unbroken."""
 
@@ -91,6 +95,8 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
     if not scene.suspects and weak.first.exception is not None and scene.outcome.ended == "failed":
         # A traceback that nobody caught, in a job that failed: it may be harmless elsewhere, here nothing else is left.
         return True
+    if not scene.suspects and scene.outcome.ended == "failed" and _last_word(scene, weak):
+        return True
     if weak.nature.depth < DEEP:
         return False
     if scene.suspects:
@@ -98,6 +104,18 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
             first(weak.first, s.first) is not False and weak.nature.depth > s.nature.depth + 10 for s in scene.suspects
         )
     return True
+
+
+def _last_word(scene: Scene, weak: Suspect) -> bool:
+    """Whether a plain line is the last thing a program said before its end was reported: tools print an error's text so.
+
+    Not one of a logger at a level below an error, whose program goes on.
+    """
+    said = weak.events[-1]
+    if said.exception is not None or _BELOW_ERROR.search(said.text[:120]) is not None:
+        return False
+    ends = [d for d in scene.deaths if d.span.source == said.span.source and d.span.offset > said.span.offset]
+    return bool(ends) and min(d.span.line for d in ends) - said.span.line <= LAST_LINES
 
 
 def _placed(scene: Scene, suspect: Suspect) -> Suspect:
