@@ -169,7 +169,7 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
     if order is True:
         return _later(cause, effect)
     if order is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
-        return "it is nearer to the surface of the same failure"
+        return "it is a consequence of the same failure, further from its root"
     return None
 
 

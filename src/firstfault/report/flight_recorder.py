@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.i18n import messages
 from firstfault.report.neutral import neutral, shorten
-from firstfault.report.phrases import runs
+from firstfault.report.phrases import runs, who
 from firstfault.report.text import columns, wrap
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ def render_recorder(safe: Redacted[RecorderView], *, width: int = 100) -> str:
     view = safe.content
     verdict = view.verdict
     head = {True: "FAILED", False: "NO FAILURE", None: "NOT DECIDABLE"}[verdict.failed]
-    lines = wrap(f"{head}  {str(verdict.category).replace('_', ' ')} ({verdict.strength})", width)
+    lines = wrap(f"{head}  {messages()[f'category.{verdict.category}']}, {verdict.strength}", width)
     lines += wrap(neutral(verdict.summary), width)
     if verdict.culprits.ranks:
-        lines += wrap(f"Culprit: rank {runs(verdict.culprits.ranks)} ({verdict.culprits.strength})", width)
+        lines += wrap(f"Culprit: {who(verdict.culprits.ranks, [], messages())} ({verdict.culprits.strength})", width)
     lines += ["", *_table(view.groups, width)]
     lines += _difference(view, width)
     lines += _entries(view, width)
