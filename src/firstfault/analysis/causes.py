@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.suspects import Suspect, mentioned, stranger
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Mark, Strength
 
 if TYPE_CHECKING:
@@ -32,6 +33,11 @@ CLEARLY = 1.0
 DEEPER = 25
 """Depth by which a root must lie below a fault that nothing orders, for its category to be more than a possibility: that
 far apart are the machine (80 to 90) and an exception of a program (50), which a failing machine brings about as a rule."""
+
+
+BARE = frozenset({"RuntimeError", "Exception", "SystemExit"})
+"""Exceptions whose class says no more than that something failed."""
+_LEVEL = lazy(r"\b(?:ERROR|FATAL|CRITICAL)\b")
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -162,6 +168,10 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return None
     if case.library.explains(_plain(effect), _plain(cause)) and related(cause, effect):
         return None
+    if raised_upon(cause, effect):
+        return "its program logged that and raised this right below it"
+    if raised_upon(effect, cause):
+        return None
     if mentioned(effect.first) and not mentioned(cause.first) and cause.first.exception is not None:
         return "its program only mentioned it and went on; this exception ended it"
     if mentioned(cause.first) and not mentioned(effect.first) and effect.first.exception is not None:
@@ -171,6 +181,24 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
     if order is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
         return "it is a consequence of the same failure, further from its root"
     return None
+
+
+def raised_upon(line: Suspect, raised: Suspect) -> bool:
+    """Whether a program logged a fatal error and then raised an exception that names no reason of its own.
+
+    The traceback has to begin right below the line, so that nothing went on in between; an exception that says more than
+    that something failed (a key, a path, a value) is an error of its own, however near it stands.
+    """
+    event, exception = line.first, raised.first.exception
+    if exception is None or event.exception is not None or not mentioned(event) or _LEVEL.search(event.text) is None:
+        return False
+    if not line.nature.fatal or line.nature.strength.level < Strength.SUPPORTED.level:
+        return False
+    if not raised.nature.key.startswith("python.") or exception.kind.rsplit(".", 1)[-1] not in BARE:
+        return False
+    below = raised.first.span.line - event.span.line
+    # A frame has its place, its source and maybe a row of carets; above them stands the heading.
+    return raised.first.span.source == event.span.source and 0 < below <= 3 * len(exception.frames) + 2
 
 
 def _later(cause: Suspect, effect: Suspect) -> str:

@@ -325,7 +325,7 @@ def test_check_goes_on_after_a_broken_file(tmp_path, capsys):
     assert run(["signatures", "check", str(tmp_path)]) == 2
     out = capsys.readouterr().out
     assert "x/a.toml: not valid TOML" in out
-    assert "1 signatures read, 1 complaints in 1 files" in out
+    assert "1 signature read, 1 complaint in 1 file" in out
 
 
 def test_our_own_signatures_have_no_complaint():

@@ -13,7 +13,7 @@ from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.exits import TOLD
 from firstfault.analysis.suspects import group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, SourceKind, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -188,6 +188,9 @@ def ask_effects(scene: Scene) -> Answer | None:
 def nothing(scene: Scene) -> Answer:
     """The answer where the log merely stops: neither an error nor an end marker."""
     moved = bool(scene.case.tracks)
+    kinds = set(scene.case.kind_of.values())
+    if kinds and kinds <= NO_LOGS:
+        return _without_logs(kinds)
     what = (
         "The log stops in the middle of training" if moved else "The log shows neither progress nor an error nor an end"
     )
@@ -205,6 +208,25 @@ def nothing(scene: Scene) -> Answer:
             "the kernel log of each host at the time of the last line",
             *NEED_ALL,
         ),
+    )
+
+
+NO_LOGS = frozenset({SourceKind.MEMORY_SNAPSHOT, SourceKind.FLIGHT_RECORDER, SourceKind.STACKS})
+"""What tells of a moment, and not of how a job went and ended."""
+
+
+def _without_logs(kinds: set[SourceKind]) -> Answer:
+    """The answer where no log was given at all."""
+    given = ", ".join(sorted(str(kind).replace("_", " ") + "s" for kind in kinds)).replace("stackss", "stacks")
+    return Answer(
+        question="nothing",
+        failed=None,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"No log is in this input, only {given}: whether and how the job failed, its logs tell.",
+        action=ActionKind.COLLECT_MORE,
+        steps=("Give the logs of the job together with these files.",),
+        collect=NEED_ALL,
     )
 
 
