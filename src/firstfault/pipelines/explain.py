@@ -176,9 +176,7 @@ def _exit_by_signal(library: Library, asked: str, kind: str, number: str) -> Ite
     if name in signal.Signals.__members__:
         which = signal.Signals[name].value
     elif number.isdecimal():
-        if not kind and int(number) in set(signal.Signals):
-            which = int(number)
-        elif "signal" in kind or "sig" in kind.split():
+        if (not kind and int(number) in set(signal.Signals)) or "signal" in kind or "sig" in kind.split():
             which = int(number)
         elif 129 <= int(number) <= 192 and (not kind or "exit" in kind or "code" in kind or "status" in kind):
             which = int(number) - 128

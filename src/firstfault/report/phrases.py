@@ -111,6 +111,14 @@ def clock(time: Time | None) -> str:
     return time.earliest.rpartition("T")[2][:8]
 
 
+def job_time(diagnosis: Diagnosis, line: Evidence | None) -> Time | None:
+    """The time of a line on the job's clock: a storage daemon's line has it only where the two clocks are joined."""
+    if line is None or diagnosis.storage is None:
+        return None if line is None else line.time
+    theirs = [e for e in diagnosis.storage.events if e.evidence.file == line.file]
+    return next((e.job_time for e in theirs if e.evidence.line == line.line), None if theirs else line.time)
+
+
 def _seconds(iso: str) -> float | None:
     """Seconds of the day with its day's number of the month, only to compare two ends of one stamp."""
     found = _STAMP.search(iso)
@@ -141,7 +149,7 @@ def _between(time: Time | None, say: Mapping[str, str]) -> str:
 def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     """When it began and ended: the first sign, the last step, the last checkpoint, the last word; only what lines tell."""
     parts = []
-    trigger = None if diagnosis.verdict.trigger is None else diagnosis.verdict.trigger.time
+    trigger = job_time(diagnosis, diagnosis.verdict.trigger)
     first = _dated(trigger) or _between(trigger, say)
     day = _dated(trigger).rpartition(" ")[0]
     if first:

@@ -199,7 +199,7 @@ class _Page:
     def _link(self, number: int, link: ChainLink) -> tuple[str, str, str]:
         """What happened with its time, where it stands, and why it belongs there."""
         line = link.evidence[0] if link.evidence else None
-        at = phrases.clock(None if line is None else line.time)
+        at = phrases.clock(phrases.job_time(self.d, line))
         what = f"{number}. {at + '  ' if at else ''}{link.what}"
         return what, "" if line is None else f" [{phrases.place(line)}]", f" ({link.why})" if link.why else ""
 

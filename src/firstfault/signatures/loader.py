@@ -26,6 +26,7 @@ from firstfault.model.words import (
     Scope,
     Strength,
     Tier,
+    Word,
 )
 from firstfault.signatures.errors import SignatureError
 
@@ -103,7 +104,7 @@ _LEAST: dict[str, object] = {
 
 def _allowed(name: str) -> str:
     """What a field may hold, where that is a closed list."""
-    kinds = {
+    kinds: dict[str, type[Word]] = {
         "tier": Tier, "role": Role, "category": Category, "domain": Domain, "layer": Layer, "phase": Phase, "scope": Scope,
         "form": Form, "blame": Blame, "strength": Strength, "action": ActionKind, "marks": Mark,
     }  # fmt: skip
