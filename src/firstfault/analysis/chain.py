@@ -24,8 +24,10 @@ LINES = 3
 """Lines shown for one link."""
 APART = 60.0
 """Seconds between two ends of processes from which on they are two steps."""
-HANGS = frozenset({"flight_recorder", "hang", "nan_end", "stacks"})
+HANGS = frozenset({"flight_recorder", "hang", "mismatch", "nan_end", "stacks"})
 """Questions whose trigger is a sign of a state, not the line of a fault."""
+_UNTOLD = {"nan_end": "The first value that is not a number"}
+"""What a trigger is that no signature knows, by the question that chose it."""
 
 
 def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
@@ -73,7 +75,7 @@ def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int
         why = "it shows where the rank stood for which the others waited"
     else:
         known = trigger.exception is not None or scene.case.spec(trigger) is not None
-        what = nature_of(scene.case, trigger).title if known else "The first sign of it"
+        what = nature_of(scene.case, trigger).title if known else _UNTOLD.get(answer.question, "The first sign of it")
         what, why = what + who_text(ranks, answer.culprits.hosts), answer.why
         if answer.question in HANGS:
             what, why = f"First sign of the hang: {what}" if known else what, "no earlier line shows it"
@@ -167,7 +169,7 @@ def _ended(scene: Scene, event: Event) -> bool:
 
 
 def _other_effects(scene: Scene, event: Event) -> bool:
-    marks = (Mark.PEER_LOST, Mark.HANG, Mark.ABORT)
+    marks = (Mark.PEER_LOST, Mark.HANG, Mark.ABORT, Mark.STATE)
     if nature_of(scene.case, event).role is not Role.EFFECT or _ended(scene, event):
         return False
     return not any(scene.case.has(event, m) for m in marks)
@@ -176,7 +178,7 @@ def _other_effects(scene: Scene, event: Event) -> bool:
 _STAGES: tuple[tuple[str, str, Callable[[Scene, Event], bool]], ...] = (
     ("Peers lost their connections", "a process that ends closes its sockets", _marked(Mark.PEER_LOST, Role.EFFECT)),
     ("Ranks waited too long", "a collective ends only when every member takes part", _marked(Mark.HANG)),
-    ("Processes aborted themselves", "the watchdog ends a process whose collective failed", _marked(Mark.ABORT)),
+    ("Processes aborted themselves", "a runtime or its watchdog ends a process that cannot go on", _marked(Mark.ABORT)),
     ("Other processes failed with it", "a rank that fails takes others with it", _other_effects),
 )
 """What follows from a failure, in the order in which it spreads where no times tell; the ends of processes come last."""

@@ -94,6 +94,7 @@ def _errors(scene: Scene, *, reports: bool = False) -> list[Event]:
         e
         for e in scene.events
         if nature_of(scene.case, e).role in {Role.CAUSE, Role.EFFECT}
+        and not scene.case.has(e, Mark.STATE)
         and (reports or not (scene.case.has(e, Mark.DEATH) or e.signature.startswith("launcher.")))
     ]
 

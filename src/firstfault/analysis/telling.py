@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from firstfault.analysis.order import comparable, exact, sort_key
 from firstfault.analysis.state.groups import hang_state
+from firstfault.analysis.state.stacks import stood
 from firstfault.analysis.state.standing import standing
 from firstfault.analysis.suspects import nature_of
 from firstfault.model.evidence import Event, GlobalRank, ProgressSample
@@ -97,6 +98,9 @@ def present(scene: Scene, answer: Answer) -> Present:
     For showing only: what decides a verdict counts ranks by itself.
     """
     seen = {*scene.complete.seen, *_by_folder(scene)}
+    if scene.case.seen.stacks:
+        stands = stood(scene.case.seen.stacks, scene.roster, scene.complete.expected)
+        seen |= {s.rank for s in stands if s.rank is not None}
     least = [scene.complete.at_least, *(int(r) + 1 for r in seen)]
     least += [n for e in scene.marked(Mark.IDENTITY) if (n := _number(e.fields.get("size", ""))) is not None]
     if scene.hang is not None:
@@ -138,7 +142,7 @@ def shared(scene: Scene, answer: Answer) -> bool:
         return True
     if answer.question == "hang":
         return answer.category is Category.NETWORK
-    if answer.trigger is None:
+    if answer.trigger is None or nature_of(scene.case, answer.trigger).role is not Role.CAUSE:
         return False
     return (
         nature_of(scene.case, answer.trigger).blame in {Blame.NOBODY, Blame.STORE} or len(answer.first_failed.ranks) > 1

@@ -22,6 +22,8 @@ _STAMP = lazy(r"(?:(\d\d)T|^)(\d\d):(\d\d):(\d\d)")
 _DIGITS = lazy(r"\d+")
 EXACT = 2
 """Seconds between both ends of an interval up to which it is a line's own stamp."""
+EMPTY = "empty"
+"""Why a file without a byte is skipped."""
 LISTED = 100_000
 """Ranks up to which the missing ones are listed."""
 
@@ -176,7 +178,8 @@ def present(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     ranks = diagnosis.ranks
     parts = []
     if ranks.expected is not None:
-        parts.append(say["seen.of"].format(n=ranks.seen, all=ranks.expected))
+        key = "seen.of" if ranks.seen else "seen.none_of"
+        parts.append(say[key].format(n=ranks.seen, all=ranks.expected))
     elif ranks.seen:
         names_ = who(_expanded(ranks.seen_ranks), [], say) or seen(ranks.seen, None, say)
         least = ranks.at_least or 0
@@ -229,7 +232,13 @@ def unread(coverage: Sequence[CoverageRow], say: Mapping[str, str]) -> list[str]
         ("missing.unread", {CoverageState.SKIPPED, CoverageState.MISSING}),
         ("missing.damaged", {CoverageState.DAMAGED}),
     ):
-        rows = [f"{r.file} ({r.reason})" if r.reason else r.file for r in coverage if r.state in states]
+        there = [r for r in coverage if r.state in states]
+        empty = [r for r in there if r.reason == EMPTY]
+        # Of empty files, as launchers leave many, the number is enough.
+        few = len(empty) < 2
+        rows = [f"{r.file} ({r.reason})" if r.reason else r.file for r in there if few or r.reason != EMPTY]
+        if not few:
+            rows.append(say["missing.empty"].format(n=len(empty)))
         if rows:
             parts.append(say[key].format(list=names(rows, say, most=3)))
     return parts

@@ -12,7 +12,7 @@ from firstfault.analysis.wording import clipped
 from firstfault.i18n import messages
 from firstfault.model.words import ActionKind
 from firstfault.report import phrases, storage
-from firstfault.report.neutral import neutral
+from firstfault.report.neutral import neutral, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from firstfault.redact import Redacted
 
 LABEL = 17
+WINDOW = 400
+"""Characters of a cited line: a longer one is a window of the line."""
+PREFIX = 120
+"""Characters that stamps and labels before the evidence take at most."""
 NARROW = 70
 """Below this width a label stands on a line of its own."""
 _COLORS = {"red": "31;1", "green": "32;1", "yellow": "33;1", "bold": "1", "dim": "2"}
@@ -192,7 +196,7 @@ class _Page:
         paragraphs = []
         for number, link in shown:
             if hidden and number == len(links):
-                paragraphs.append(f"   … {self.say['value.steps_between'].format(n=hidden)}")
+                paragraphs.append(f"   … {self.say['value.step_between' if hidden == 1 else 'value.steps_between'].format(n=hidden)}")
             paragraphs.append(shorten_link(self._link(number, link), self._rows(self.room.rows)))
         self.row(self.say["label.chain"], paragraphs)
 
@@ -218,7 +222,7 @@ class _Page:
             where = "…" + where[max(2, columns(where) - self.width + 3) :]
         self.lines.append("  " + self.paint(where, "dim"))
         room = self.width - 4
-        self.lines += ["    " + part for part in fitted(neutral(line.text).strip(), self.room.quoted, room)]
+        self.lines += ["    " + part for part in quoted(line, self.room.quoted, room)]
 
     def _store(self) -> None:
         held = self.d.storage
@@ -291,6 +295,23 @@ def shorten_link(parts: tuple[str, str, str], limit: int) -> str:
     if len(what) + len(place) <= limit:
         return what + place
     return clipped(what, limit)
+
+
+def quoted(line: Evidence, rows: int, width: int) -> list[str]:
+    """A raw line in at most so many rows; where it does not fit, what stands before the evidence goes first."""
+    text = neutral(line.text).strip()
+    lines = wrap(text, width)
+    if len(lines) <= rows:
+        return lines
+    # A window of a long line, or the last part of a bar that redraws its line, begins somewhere: then the column, which
+    # counts in the whole line, tells nothing about it, and is larger than any prefix as a rule.
+    at = len(line.text.encode()[: line.column - 1].decode("utf-8", "ignore")) if len(line.text) < WINDOW else 0
+    if width // 3 < at < min(len(text), PREFIX):
+        text = "…" + text[at - 1 :] if at > 1 else text
+        lines = wrap(text, width)
+        if len(lines) <= rows:
+            return lines
+    return [*lines[: rows - 1], shorten(" ".join(lines[rows - 1 :]), width)]
 
 
 def fitted(text: str, rows: int, width: int) -> list[str]:

@@ -200,7 +200,7 @@ def test_nobody_is_named_for_one_of_two_reasons(build_diagnosis):
         verdict = replace(base.verdict, culprits=Culprits(shared=shared))
         return publish(replace(base, verdict=verdict), "text", "secrets")
 
-    assert "nobody: the fault lies in what all ranks share" in said(shared=True)
+    assert "nobody: it lies in what all ranks share" in said(shared=True)
     assert "not known: no line tells whose fault it is" in said(shared=False)
 
 
