@@ -115,6 +115,12 @@ def present(scene: Scene, answer: Answer) -> Present:
     return Present(seen=tuple(sorted(seen)), at_least=max(least))
 
 
+def counted(scene: Scene, answer: Answer) -> Present:
+    """As `present`; where the number of ranks is stated, those seen are the ones that are not called silent."""
+    here = present(scene, answer)
+    return here if scene.complete.expected is None else Present(seen=scene.complete.seen, at_least=here.at_least)
+
+
 def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < len(str(MOST)) else None
 

@@ -12,7 +12,7 @@ from firstfault.analysis.order import exact, sort_key
 from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
 from firstfault.analysis.recurrence import recurrences
 from firstfault.analysis.suspects import nature_of
-from firstfault.analysis.telling import key_events, moments, present, shared
+from firstfault.analysis.telling import counted, key_events, moments, shared
 from firstfault.analysis.wording import ranges
 from firstfault.model.diagnosis import (
     AttemptSummary,
@@ -205,12 +205,11 @@ class Builder:
         complete = self.scene.complete
         witnesses = [self._fact(w) for w in complete.witnesses]
         held = not witnesses or any(w.value is not None for w in witnesses)
-        here = present(self.scene, self.conclusion.answer)
-        seen = here.seen if complete.expected is None else complete.seen
+        here = counted(self.scene, self.conclusion.answer)
         return Ranks(
             expected=complete.expected if held else None,
-            seen=len(seen),
-            seen_ranks=ranges(seen, most=len(seen)),
+            seen=len(here.seen),
+            seen_ranks=ranges(here.seen, most=len(here.seen)),
             at_least=here.at_least or None,
             with_nccl_state=len(
                 {r for e in self.scene.marked(Mark.STATE) if (r := self.scene.roster.rank(e)) is not None}

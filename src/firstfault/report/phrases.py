@@ -14,8 +14,8 @@ from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from firstfault.model.diagnosis import Action, AttemptSummary, CoverageRow, Diagnosis, Evidence, Time
-    from firstfault.model.views import View
+    from firstfault.model.diagnosis import Action, AttemptSummary, CoverageRow, Diagnosis, Evidence, Ranks, Time
+    from firstfault.model.views import RankTable, View
 
 _HOSTLIST = lazy(r"[A-Za-z0-9][\w.,\[\]-]*")
 _STAMP = lazy(r"(?:(\d\d)T|^)(\d\d):(\d\d):(\d\d)")
@@ -173,25 +173,22 @@ def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     return parts
 
 
-def present(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
-    """Which ranks were seen, and which are known to be missing; one phrase each."""
-    ranks = diagnosis.ranks
+def present(ranks: Ranks | RankTable, say: Mapping[str, str]) -> list[str]:
+    """Which ranks were seen, and which are known to be missing; one phrase each, none where no rank is known of."""
     parts = []
     if ranks.expected is not None:
         key = "seen.of" if ranks.seen else "seen.none_of"
         parts.append(say[key].format(n=ranks.seen, all=ranks.expected))
     elif ranks.seen:
-        names_ = who(_expanded(ranks.seen_ranks), [], say) or seen(ranks.seen, None, say)
+        names_seen = who(_expanded(ranks.seen_ranks), [], say)
         least = ranks.at_least or 0
         if least > ranks.seen:
             gone = sorted(set(range(least)) - set(_expanded(ranks.seen_ranks))) if least <= LISTED else []
-            parts.append(say["seen.at_least"].format(who=names_, n=least))
+            parts.append(say["seen.at_least"].format(who=names_seen, n=least))
             if gone:
                 parts.append(say["missing.silent"].format(list=who(gone, [], say)))
         else:
-            parts.append(say["seen.unbounded"].format(who=names_))
-    elif diagnosis.verdict.failed is not False and any(r.state is CoverageState.READ for r in diagnosis.coverage):
-        parts.append(say["seen.nobody"])
+            parts.append(say["seen.unbounded"].format(who=names_seen))
     return parts
 
 
@@ -208,7 +205,9 @@ def _expanded(text: str) -> list[int]:
 def missing(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     """Which ranks were seen and what is not there: ranks, nodes, files, inputs that could not be read; one phrase each."""
     ranks = diagnosis.ranks
-    parts = present(diagnosis, say)
+    parts = present(ranks, say)
+    if not parts and diagnosis.verdict.failed is not False:
+        parts += [say["seen.nobody"]] if any(r.state is CoverageState.READ for r in diagnosis.coverage) else []
     if ranks.expected_nodes is not None and ranks.expected_nodes != ranks.seen_nodes:
         parts.append(say["missing.nodes"].format(seen=ranks.seen_nodes, expected=ranks.expected_nodes))
     if ranks.silent:
@@ -216,13 +215,6 @@ def missing(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     if ranks.missing_files:
         parts.append(say["missing.files"].format(list=names(ranks.missing_files, say)))
     return [*parts, *unread(diagnosis.coverage, say)]
-
-
-def seen(ranks: int, expected: int | None, say: Mapping[str, str]) -> str:
-    """How many ranks were seen, and of how many where that is known."""
-    if expected is not None:
-        return say["missing.ranks" if expected != 1 else "missing.rank"].format(seen=ranks, expected=expected)
-    return say["missing.ranks_unknown" if ranks != 1 else "missing.rank_unknown"].format(seen=ranks)
 
 
 def unread(coverage: Sequence[CoverageRow], say: Mapping[str, str]) -> list[str]:

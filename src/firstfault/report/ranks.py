@@ -210,10 +210,11 @@ def _cell_name(cell: str, say: Mapping[str, str]) -> str:
 
 
 def _completeness(table: RankTable, say: Mapping[str, str]) -> str:
-    parts = [phrases.seen(table.seen, table.expected, say)] if table.seen or table.expected is not None else []
+    """Which ranks were seen and which were not, as the diagnosis says it."""
+    parts = phrases.present(table, say)
     if table.silent:
         parts.append(say["missing.silent"].format(list=phrases.who(table.silent, [], say)))
-    return "; ".join(parts)
+    return f"{say['label.seen_ranks']}: {'; '.join(parts)}" if parts else ""
 
 
 def _remarks(table: RankTable, rows: Sequence[Shown], say: Mapping[str, str]) -> list[str]:

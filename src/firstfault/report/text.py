@@ -196,7 +196,9 @@ class _Page:
         paragraphs = []
         for number, link in shown:
             if hidden and number == len(links):
-                paragraphs.append(f"   … {self.say['value.step_between' if hidden == 1 else 'value.steps_between'].format(n=hidden)}")
+                paragraphs.append(
+                    f"   … {self.say['value.step_between' if hidden == 1 else 'value.steps_between'].format(n=hidden)}"
+                )
             paragraphs.append(shorten_link(self._link(number, link), self._rows(self.room.rows)))
         self.row(self.say["label.chain"], paragraphs)
 
