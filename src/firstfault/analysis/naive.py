@@ -128,6 +128,14 @@ def _last_error(scene: Scene, answer: Answer, *, reports: bool) -> Naive | None:
     event = max(_errors(scene, reports=reports), key=sort_key, default=None)
     if event is None or answer.trigger is None or event.signature == answer.trigger.signature:
         return None
+    reports = reports and event not in _errors(scene)
+    if reports:
+        return Naive(
+            reading="last_error",
+            says=f"The last report is the cause: {nature_of(scene.case, event).title}.",
+            dropped_because="it says which process ended, not why",
+            event=event,
+        )
     reasons = {(e.span.source, e.span.line): why for e, why in answer.follows or ()}
     return Naive(
         reading="last_error",

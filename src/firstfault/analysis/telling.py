@@ -150,6 +150,7 @@ def shared(scene: Scene, answer: Answer) -> bool:
         return answer.category is Category.NETWORK
     if answer.trigger is None or nature_of(scene.case, answer.trigger).role is not Role.CAUSE:
         return False
-    return (
-        nature_of(scene.case, answer.trigger).blame in {Blame.NOBODY, Blame.STORE} or len(answer.first_failed.ranks) > 1
-    )
+    nature = nature_of(scene.case, answer.trigger)
+    # Of an exception that no signature knows, one rank's alone, nobody knows whether all would raise it.
+    known = not nature.key.startswith("python.") and nature.blame in {Blame.NOBODY, Blame.STORE}
+    return known or len(answer.first_failed.ranks) > 1

@@ -308,7 +308,8 @@ def quoted(line: Evidence, rows: int, width: int) -> list[str]:
     # A window of a long line, or the last part of a bar that redraws its line, begins somewhere: then the column, which
     # counts in the whole line, tells nothing about it, and is larger than any prefix as a rule.
     at = len(line.text.encode()[: line.column - 1].decode("utf-8", "ignore")) if len(line.text) < WINDOW else 0
-    if width // 3 < at < min(len(text), PREFIX):
+    # A label that was taken off moves it too: it has to stand at the begin of a word.
+    if width // 3 < at < min(len(text), PREFIX) and text[at - 1] in " ])>:" and text[at] != " ":
         text = "…" + text[at - 1 :] if at > 1 else text
         lines = wrap(text, width)
         if len(lines) <= rows:

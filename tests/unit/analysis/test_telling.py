@@ -81,3 +81,17 @@ def test_nobody_is_told_from_not_known():
     unplaced = scene_of(event("code.crash", 5), EXIT)
     answer = replace(ask(unplaced), culprits=Named())
     assert not shared(unplaced, answer)
+
+
+def test_an_unknown_exception_of_one_rank_is_not_said_to_be_everybodys():
+    def raised(*ranks):
+        exception = PythonException(kind="ValueError", message="too long")
+        lines = [replace(event("python.exception", 5 + r, rank=r), exception=exception) for r in ranks]
+        scene = scene_of(*lines, EXIT)
+        return scene, ask(scene)
+
+    one, many = raised(3), raised(0, 1, 2, 3)
+    assert one[1].first_failed.ranks == (3,)
+    assert not one[1].culprits.anybody
+    assert not shared(*one)
+    assert shared(*many)
