@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -66,10 +67,12 @@ def _acquitted(scene: Scene) -> tuple[Naive, ...]:
 
 def _lines(events: Sequence[Event]) -> str:
     """How many lines stand behind some kept ones."""
+    # The kept lines of one speaker's flood all carry its count.
+    kept = Counter((event.span.source, event.who) for event in events)
     floods: dict[tuple[int, Who], int] = {}
     for event in events:
         key = (event.span.source, event.who)
-        floods[key] = max(floods.get(key, 0), event.count, sum(1 for e in events if (e.span.source, e.who) == key))
+        floods[key] = max(floods.get(key, kept[key]), event.count)
     total = sum(floods.values())
     return "1 line" if total == 1 else f"{total} lines"
 
