@@ -139,7 +139,8 @@ def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
     waits = set() if scene.hang is None else {(e.span, e.signature) for e in scene.hang.events}
     if scene.hang is None or not any((e.span, e.signature) in waits for e in events):
         return f"{title}: {ranks_text(ranks)}" if ranks else title
-    waiters = [r for r in scene.hang.waiters if r in set(ranks)] or list(ranks)
+    told = set(ranks)
+    waiters = [r for r in scene.hang.waiters if r in told] or list(ranks)
     if not waiters:
         waiters = [r for r, part in hang_state(scene).parts.items() if part is Part.INITIATOR]
     text = f"{title}: {ranks_text(waiters)}" if waiters else title
