@@ -98,7 +98,8 @@ def when(time: Time | None, say: Mapping[str, str]) -> str:
     if time is None or (time.earliest is None and time.latest is None):
         return say["time.unknown"]
     ends = [t for t in (time.earliest, time.latest) if t is not None]
-    text = ends[0] if len(set(ends)) == 1 else " .. ".join(ends)
+    # A stamp of the line itself is as wide as its last digit: that is no interval worth showing.
+    text = ends[0] if len(set(ends)) == 1 or clock(time) else " .. ".join(ends)
     return text if time.dated else f"{text} {say['time.undated']}"
 
 
