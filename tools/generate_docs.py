@@ -258,13 +258,18 @@ def words() -> str:
     for kind, entries in WORDS.items():
         if kind == "word":
             continue
-        parts += [f"## {kind.capitalize()}", "\n".join(f"- {code(w)}: {escape(m)}" for w, m in entries.items())]
+        parts += [f"## {kind.capitalize()}", "\n".join(f"- {code(w)}: {prose(m)}" for w, m in entries.items())]
     return "\n\n".join(parts) + "\n"
+
+
+def prose(text: str) -> str:
+    """Our own text, in which code stands in backticks: those are code spans, everything else is escaped."""
+    return "".join(code(part) if n % 2 else escape(part) for n, part in enumerate(text.split("`")))
 
 
 def glossary() -> str:
     """The words of the field, by alphabet."""
-    lines = [f"**{escape(word)}**\n: {escape(meaning)}" for word, meaning in sorted(WORDS["word"].items())]
+    lines = [f"**{escape(word)}**\n: {prose(meaning)}" for word, meaning in sorted(WORDS["word"].items())]
     return "\n\n".join([MADE, "# Glossary", "One word for each thing, here and in the code.", *lines]) + "\n"
 
 

@@ -139,3 +139,33 @@ def test_the_house_files_name_what_exists():
     for target in ("demo", "test", "test-core", "lint", "docs", "bench"):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
     assert subprocess.run(["bash", "-n", str(ROOT / ".ci" / "run")], check=False).returncode == 0
+
+
+def test_every_path_of_the_repository_in_a_page_exists():
+    named = re.compile(r"`((?:bench|docs|examples|src|tests|tools)/[\w./-]+)`")
+    for page in PAGES:
+        for path in named.findall(page.read_text(encoding="utf-8")):
+            made = path.startswith("bench/data")
+            assert made or (ROOT / path).exists(), (page.name, path)
+
+
+def test_every_decision_and_example_is_linked_from_somewhere():
+    linked = {
+        (page.parent / target).resolve()
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    }
+    for file in [*(ROOT / "docs" / "decisions").glob("*.md"), *(ROOT / "examples").glob("*.py")]:
+        assert file in linked, file.name
+
+
+def test_code_in_our_own_words_is_a_code_span_and_no_backtick_is_shown():
+    for page in ("glossary.md", "reference/words.md"):
+        text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+        assert "\\`" not in text, page
+        assert "`" in text, page
+
+
+def test_no_test_needs_a_browser():
+    # README and Makefile promise it.
+    assert not [f for f in (ROOT / "tests").rglob("*.py") if "mark." + "browser" in f.read_text(encoding="utf-8")]

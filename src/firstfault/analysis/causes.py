@@ -16,6 +16,7 @@ from msgspec import Struct
 from firstfault.analysis.clocks import Reading, elsewhere, order
 from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.suspects import Suspect, mentioned, stranger
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Mark, Strength
 
 if TYPE_CHECKING:
@@ -33,6 +34,11 @@ CLEARLY = 1.0
 DEEPER = 25
 """Depth by which a root must lie below a fault that nothing orders, for its category to be more than a possibility: that
 far apart are the machine (80 to 90) and an exception of a program (50), which a failing machine brings about as a rule."""
+
+
+BARE = frozenset({"RuntimeError", "Exception", "SystemExit"})
+"""Exceptions whose class says no more than that something failed."""
+_LEVEL = lazy(r"\b(?:ERROR|FATAL|CRITICAL)\b")
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -175,6 +181,10 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return None
     if case.library.explains(_plain(effect), _plain(cause)) and related(cause, effect):
         return None
+    if raised_upon(cause, effect):
+        return "its program logged that and raised this right below it"
+    if raised_upon(effect, cause):
+        return None
     if before is not False and _took_the_peer(case, cause, effect):
         return "a machine or process that fails stops answering its peers"
     if before is not False and effect.ordered and _stood_still(case, cause, effect):
@@ -188,8 +198,26 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
     if before is True:
         return _later(cause, effect)
     if before is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
-        return "it is nearer to the surface of the same failure"
+        return "it is a consequence of the same failure, further from its root"
     return None
+
+
+def raised_upon(line: Suspect, raised: Suspect) -> bool:
+    """Whether a program logged a fatal error and then raised an exception that names no reason of its own.
+
+    The traceback has to begin right below the line, so that nothing went on in between; an exception that says more than
+    that something failed (a key, a path, a value) is an error of its own, however near it stands.
+    """
+    event, exception = line.first, raised.first.exception
+    if exception is None or event.exception is not None or not mentioned(event) or _LEVEL.search(event.text) is None:
+        return False
+    if not line.nature.fatal or line.nature.strength.level < Strength.SUPPORTED.level:
+        return False
+    if not raised.nature.key.startswith("python.") or exception.kind.rsplit(".", 1)[-1] not in BARE:
+        return False
+    below = raised.first.span.line - event.span.line
+    # A frame has its place, its source and maybe a row of carets; above them stands the heading.
+    return raised.first.span.source == event.span.source and 0 < below <= 3 * len(exception.frames) + 2
 
 
 def _later(cause: Suspect, effect: Suspect) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.gpu_evidence import QUESTION as GPU_COURSE
-from firstfault.analysis.hang_words import parts_text
+from firstfault.analysis.hang_words import others_text
 from firstfault.analysis.last_words import MISSED
-from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.analysis.state.exits import integer, signal_name
 from firstfault.analysis.state.groups import hang_state
+from firstfault.analysis.state.parts import Part
 from firstfault.analysis.suspects import nature_of
 from firstfault.analysis.window_links import window_links
 from firstfault.analysis.wording import duration, ranks_text, who_text
@@ -26,32 +27,28 @@ if TYPE_CHECKING:
 
 LINES = 3
 """Lines shown for one link."""
+APART = 60.0
+"""Seconds between two ends of processes from which on they are two steps."""
+HANGS = frozenset({"flight_recorder", "hang", "mismatch", "nan_end", "stacks", GPU_COURSE, MISSED})
+"""Questions whose trigger is a sign of a state, not the line of a fault."""
+_UNTOLD = {"nan_end": "The first value that is not a number"}
+"""What a trigger is that no signature knows, by the question that chose it."""
 
 
 def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
-    """Links in the order in which a failure spreads: root, other faults, lost peers, waits, aborts, stops, exits."""
+    """The root, then what followed: by time where times can be compared, else in the order in which a failure spreads."""
     if answer.failed is not True:
         return ()
-    links: list[Link] = []
     used: set[tuple[int, int]] = set()
-    for link in answer.upstream:
-        links.append(link)
-        used.update((e.span.source, e.span.line) for e in link.events)
-    if answer.trigger is not None and not answer.upstream:
-        what = (
-            answer.summary
-            if answer.question in {"flight_recorder", "hang", "nan_end", "stacks", GPU_COURSE, MISSED}
-            else nature_of(scene.case, answer.trigger).title
-            + who_text(answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts)
-        )
-        why = answer.why
-        if answer.question in {"hang", "stacks"} and answer.culprits.ranks:
-            why = "it shows where the rank stood for which the others waited"
-        links.append(_link(what, why, [answer.trigger], used))
+    head = list(answer.upstream)
+    used.update((e.span.source, e.span.line) for link in head for e in link.events)
+    if answer.trigger is not None and not head:
+        head.append(_root(scene, answer, answer.trigger, used))
     follows = answer.follows
     if follows is None:
         follows = tuple((s.first, "what ties it to the first fault is not told") for s in scene.suspects)
-    others = [(e, why) for e, why in follows if not _used(e, used)]
+    others = [(e, why) for e, why in follows if not _used(e, used) and not _reports(scene, e)]
+    links: list[Link] = []
     for event, reason in sorted(others, key=lambda pair: sort_key(pair[0]))[:4]:
         nature = nature_of(scene.case, event)
         rank = scene.roster.rank(event)
@@ -65,6 +62,10 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
             links.append(link)
             used.update((e.span.source, e.span.line) for e in link.events)
     named = set(answer.culprits.ranks)
+    early, late = _ends(scene, used)
+    if early and late:
+        # What failed ended long before those who waited for it did.
+        links.insert(0, _link(_ends_text(scene, early), _ENDS, early, used))
     for title, why, wanted in _STAGES:
         found = [e for e in scene.events if wanted(scene, e) and not _used(e, used)]
         if wanted is _other_effects or wanted is _watchdog:
@@ -72,7 +73,66 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
         if found:
             reason = why if wanted is not _waits else why + _away(scene, answer)
             links.append(_link(_describe(scene, title, found), reason, found, used))
-    return tuple(links)
+    for why, wanted in _REPORTS:
+        rest = [e for e in late or early if wanted(scene, e) and not _used(e, used)]
+        if rest:
+            links.append(_link(_ends_text(scene, rest), why, rest, used))
+    return (*head, *_in_order(links))
+
+
+def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int]]) -> Link:
+    """The first link: what the trigger is a line of; the headline says the rest."""
+    ranks = answer.culprits.ranks or answer.first_failed.ranks
+    if answer.question in HANGS and answer.culprits.ranks:
+        what = f"{ranks_text(answer.culprits.ranks).capitalize()} held up the others"
+        why = "it shows where the rank stood for which the others waited"
+    else:
+        known = trigger.exception is not None or scene.case.spec(trigger) is not None
+        what = nature_of(scene.case, trigger).title if known else _UNTOLD.get(answer.question, "The first sign of it")
+        what, why = what + who_text(ranks, answer.culprits.hosts), answer.why
+        if answer.question in HANGS:
+            what, why = f"First sign of the hang: {what}" if known else what, "no earlier line shows it"
+    return _link(what, why, [trigger], used)
+
+
+def _in_order(links: Sequence[Link]) -> list[Link]:
+    """Links in order of time as far as it is known; where it is not, they stay as they are."""
+    placed: list[Link] = []
+    for link in links:
+        before = [first(link.events[0], other.events[0]) for other in placed]
+        at = len(placed)
+        if True in before and False not in before[before.index(True) :]:
+            at = before.index(True)
+        placed.insert(at, link)
+    return placed
+
+
+def _ends(scene: Scene, used: set[tuple[int, int]]) -> tuple[list[Event], list[Event]]:
+    """Lines about processes that ended: those near the first one, and those of times or files long after it."""
+    ordered = sorted((e for e in scene.events if _ended(scene, e) and not _used(e, used)), key=sort_key)
+    timed = [e for e in ordered if exact(e.when)]
+    if not timed:
+        return ordered, []
+    opening = timed[0]
+    late = {id(e) for e in timed if comparable(e.when, opening.when) and _at(e) - _at(opening) > APART}
+    near = {e.span.source for e in timed if id(e) not in late}
+    late |= {id(e) for e in ordered if not exact(e.when) and e.span.source not in near}
+    return [e for e in ordered if id(e) not in late], [e for e in ordered if id(e) in late]
+
+
+def _ends_text(scene: Scene, events: Sequence[Event]) -> str:
+    """Which of the two the lines tell, orders to stop or exits, and of whom."""
+    told = any(scene.case.has(e, Mark.STOP_SIGNAL) for e in events)
+    ranks = sorted({r for e in events if scene.case.has(e, Mark.DEATH) and (r := scene.roster.rank(e)) is not None})
+    ended = any(not scene.case.has(e, Mark.STOP_SIGNAL) for e in events)
+    exits = f"the end of {ranks_text(ranks)} was reported" if ranks else "ends of processes were reported"
+    if told and ended:
+        return f"Processes were told to stop, {exits}"
+    return "Processes were told to stop" if told else exits[0].upper() + exits[1:]
+
+
+def _at(event: Event) -> float:
+    return event.when.earliest or 0.0
 
 
 def _away(scene: Scene, answer: Answer) -> str:
@@ -120,22 +180,29 @@ def _used(event: Event, used: set[tuple[int, int]]) -> bool:
 
 
 def _link(what: str, why: str, events: Sequence[Event], used: set[tuple[int, int]]) -> Link:
-    shown = sorted(events, key=sort_key)[:LINES]
+    shown = sorted(events, key=sort_key)
+    # A line that says what it is about stands for the rest: a bare class name tells nothing.
+    shown = sorted(shown, key=lambda e: e.exception is not None and not e.exception.message.strip())[:LINES]
     used.update((e.span.source, e.span.line) for e in events)
     return Link(what=what, why=why, events=tuple(shown), spans=tuple(e.span for e in shown))
 
 
 def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
     ranks = sorted({r for e in events if (r := scene.roster.rank(e)) is not None})
-    text = f"{title}: {ranks_text(ranks)}" if ranks else title
     waits = set() if scene.hang is None else {(e.span, e.signature) for e in scene.hang.events}
-    if scene.hang is not None and any((e.span, e.signature) in waits for e in events):
-        if scene.hang.op is not None and scene.hang.seq is not None:
-            text += f", in {scene.hang.op} {scene.hang.seq}"
-        if scene.hang.waited_ms is not None:
-            text += f", for {duration(scene.hang.waited_ms)}"
-        text += f" ({parts_text(hang_state(scene))})"
-    return text
+    if scene.hang is None or not any((e.span, e.signature) in waits for e in events):
+        return f"{title}: {ranks_text(ranks)}" if ranks else title
+    told = set(ranks)
+    waiters = [r for r in scene.hang.waiters if r in told] or list(ranks)
+    if not waiters:
+        waiters = [r for r, part in hang_state(scene).parts.items() if part is Part.INITIATOR]
+    text = f"{title}: {ranks_text(waiters)}" if waiters else title
+    if scene.hang.op is not None and scene.hang.seq is not None:
+        text += f", in {scene.hang.op} {scene.hang.seq}"
+    if scene.hang.waited_ms is not None:
+        text += f", for {duration(scene.hang.waited_ms)}"
+    rest = others_text(hang_state(scene), {*waiters, *scene.hang.waiters})
+    return f"{text} ({rest})" if rest else text
 
 
 def _marked(mark: Mark, *roles: Role) -> Callable[[Scene, Event], bool]:
@@ -145,12 +212,22 @@ def _marked(mark: Mark, *roles: Role) -> Callable[[Scene, Event], bool]:
     return wanted
 
 
+def _reports(scene: Scene, event: Event) -> bool:
+    """Whether a line is a launcher's report of processes that ended: it says nothing of why."""
+    return event.signature.startswith("launcher.") and nature_of(scene.case, event).role is Role.EFFECT
+
+
+def _ended(scene: Scene, event: Event) -> bool:
+    marks = (Mark.STOP_SIGNAL, Mark.DEATH)
+    return any(scene.case.has(event, m) for m in marks) or _reports(scene, event)
+
+
 def _other_effects(scene: Scene, event: Event) -> bool:
-    return _effect(scene, event) and not _watchdog(scene, event) and not event.signature.startswith(_LAUNCHER)
+    return _effect(scene, event) and not _watchdog(scene, event) and not _ended(scene, event)
 
 
 def _effect(scene: Scene, event: Event) -> bool:
-    marks = (Mark.PEER_LOST, Mark.HANG, Mark.ABORT, Mark.STOP_SIGNAL, Mark.DEATH)
+    marks = (Mark.PEER_LOST, Mark.HANG, Mark.ABORT, Mark.STATE, Mark.STOP_SIGNAL, Mark.DEATH)
     return nature_of(scene.case, event).role is Role.EFFECT and not any(scene.case.has(event, m) for m in marks)
 
 
@@ -167,25 +244,27 @@ def _of_scheduler(event: Event) -> bool:
     return event.signature.split(".", 1)[0] in _SCHEDULERS
 
 
-def _launcher_exit(scene: Scene, event: Event) -> bool:
-    told = scene.case.has(event, Mark.DEATH) and not _of_scheduler(event)
-    return told or (event.signature.startswith(_LAUNCHER) and _effect(scene, event))
-
-
 def _scheduler_exit(scene: Scene, event: Event) -> bool:
     return scene.case.has(event, Mark.DEATH) and _of_scheduler(event)
 
 
-_LAUNCHER = "launcher."
+def _launcher_exit(scene: Scene, event: Event) -> bool:
+    return not scene.case.has(event, Mark.STOP_SIGNAL) and not _scheduler_exit(scene, event)
+
+
 _SCHEDULERS = frozenset({"slurm", "kubernetes", "container"})
 """First words of the signatures of those that run the job, not its processes."""
 _STAGES: tuple[tuple[str, str, Callable[[Scene, Event], bool]], ...] = (
-    ("Consequences in other processes", "a rank that fails takes others with it", _other_effects),
     ("Peers lost their connections", "a process that ends closes its sockets", _marked(Mark.PEER_LOST, Role.EFFECT)),
-    ("Ranks waited", "a collective ends only when every member takes part", _waits),
+    ("Ranks waited too long", "a collective ends only when every member takes part", _waits),
     ("Watchdogs gave the wait up", "each process has a time limit for its collectives", _watchdog),
-    ("Processes aborted themselves", "the watchdog ends a process whose collective failed", _marked(Mark.ABORT)),
-    ("Processes were told to stop", "the launcher or scheduler ends the rest", _marked(Mark.STOP_SIGNAL)),
-    ("The launcher reported the exits", "it watches its processes and lists how they ended", _launcher_exit),
-    ("The scheduler reported the end", "it sees tasks and containers, not what went on inside", _scheduler_exit),
+    ("Processes aborted themselves", "a runtime or its watchdog ends a process that cannot go on", _marked(Mark.ABORT)),
+    ("Other processes failed with it", "a rank that fails takes others with it", _other_effects),
 )
+"""What follows from a failure, in the order in which it spreads where no times tell; the ends of processes come last."""
+_REPORTS: tuple[tuple[str, Callable[[Scene, Event], bool]], ...] = (
+    ("the launcher or scheduler ends the rest", _marked(Mark.STOP_SIGNAL)),
+    ("the launcher watches its processes and lists how they ended", _launcher_exit),
+    ("the scheduler sees tasks and containers, not what went on inside", _scheduler_exit),
+)
+_ENDS = "its launcher reports the end and stops its neighbours"

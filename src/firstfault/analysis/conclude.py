@@ -82,7 +82,7 @@ def conclude(seen: Observations, library: Library, attempt: int | Literal["last"
         answer=answer,
         scene=scene,
         attempts=tuple(answers),
-        naive=naive_readings(scene, answer) if answer.failed else (),
+        naive=naive_readings(scene, answer),
     )
 
 
@@ -91,7 +91,7 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
     if answer is conclusion.answer:
         return conclusion
     answer = replace(answer, chain=build_chain(conclusion.scene, answer))
-    return replace(conclusion, answer=answer, naive=naive_readings(conclusion.scene, answer) if answer.failed else ())
+    return replace(conclusion, answer=answer, naive=naive_readings(conclusion.scene, answer))
 
 
 def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusion:

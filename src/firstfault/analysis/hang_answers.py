@@ -41,7 +41,7 @@ COLLECT = (
     "stacks of all ranks at the time of the hang (py-spy dump)",
     "kernel logs of all hosts from ten minutes before the stuck collective began",
 )
-RECORD = "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 (TORCH_FR_BUFFER_SIZE from torch 2.10) and TORCH_NCCL_DUMP_ON_TIMEOUT=1 for the next run."
+RECORD = "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 (newer name: TORCH_FR_BUFFER_SIZE) and TORCH_NCCL_DUMP_ON_TIMEOUT=1 for the next run."
 
 
 def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines: Iterable[Event], verb: str) -> Answer:

@@ -10,6 +10,8 @@ from firstfault.analysis.wording import duration, ranks_text
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.groups import Cell, Group, HangState
     from firstfault.analysis.state.picture import Picture
@@ -166,13 +168,23 @@ def waiting_there(picture: Picture) -> str:
     return f"{text} and, in other groups, {others} more" if others else text
 
 
-def parts_text(state: HangState) -> str:
-    """How many ranks played each part, and which where they are few: `initiator: 14 ranks; notified: ranks 0, 5`."""
+_PARTS = {
+    "initiator": "time-out of their own",
+    "notified": "only told of it",
+    "died": "had failed before",
+    "terminated": "ended by the launcher",
+    "silent": "silent",
+}
+
+
+def others_text(state: HangState, waiters: Container[GlobalRank]) -> str:
+    """What became of the ranks that are not among those who waited: `only told of it: ranks 0, 5; silent: rank 7`."""
     by: dict[str, list[int]] = {}
     for rank, part in state.parts.items():
-        by.setdefault(str(part), []).append(int(rank))
+        if rank not in waiters:
+            by.setdefault(str(part), []).append(int(rank))
     shown = [
-        f"{word}: {ranks_text(ranks) if len(ranks) <= SHOWN else f'{len(ranks)} ranks'}"
+        f"{_PARTS[word]}: {ranks_text(ranks) if len(ranks) <= SHOWN else f'{len(ranks)} ranks'}"
         for word, ranks in sorted(by.items())
     ]
     return "; ".join(shown)

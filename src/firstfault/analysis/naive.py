@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from firstfault.analysis.order import sort_key
-from firstfault.analysis.suspects import nature_of
+from firstfault.analysis.suspects import group, nature_of
 from firstfault.analysis.wording import ranks_text
-from firstfault.model.evidence import Event, Failure
+from firstfault.model.evidence import Event, Failure, Who
 from firstfault.model.words import Mark, Role
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Sequence
+
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
 
@@ -27,46 +30,136 @@ class Naive(Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
 
 
+MOST = 3
+"""Acquitted kinds of lines that are told of."""
+
+
 def naive_readings(scene: Scene, answer: Answer) -> tuple[Naive, ...]:
-    """Readings by the first watchdog line, the last error and the launcher's root cause, where they mislead."""
-    found: list[Naive] = []
+    """Quick readings where they mislead, the most tempting first."""
+    if answer.failed is not True:
+        return _acquitted(scene) if answer.failed is False else ()
     blamed = set(answer.culprits.ranks or answer.first_failed.ranks)
-    watchdog = [e for e in scene.events if scene.case.has(e, Mark.HANG)]
-    if watchdog:
-        first = min(watchdog, key=sort_key)
-        rank = scene.roster.rank(first)
-        if rank is not None and rank not in blamed:
-            found.append(
-                Naive(
-                    reading="first_watchdog_line",
-                    says=f"Rank {rank} is at fault: its watchdog fired first.",
-                    dropped_because="a rank whose watchdog fires was waiting for others; the order of watchdog lines is a race",
-                    event=first,
-                )
-            )
-    errors = [e for e in scene.events if nature_of(scene.case, e).role in {Role.CAUSE, Role.EFFECT}]
-    if errors and answer.trigger is not None:
-        last = max(errors, key=sort_key)
-        if last.signature != answer.trigger.signature:
-            found.append(
-                Naive(
-                    reading="last_error",
-                    says=f"The last error is the cause: {nature_of(scene.case, last).title}.",
-                    dropped_because="the last error is as a rule what the failure led to, not where it began",
-                    event=last,
-                )
-            )
-    roots = [f for f in scene.failures if f.root]
-    wrong = [f for f in roots if f.who.rank is not None and f.who.rank not in blamed]
-    if wrong and blamed:
-        # Where nobody is known to be the origin, the launcher may well be right.
-        ranks = sorted({f.who.rank for f in wrong if f.who.rank is not None})
-        found.append(
-            Naive(
-                reading="launcher_root_cause",
-                says=f"{ranks_text(ranks).capitalize()}: the launcher calls it the root cause.",
-                dropped_because="a launcher calls the earliest exit on its own node the root cause, and that is often a victim",
-                failure=wrong[0],
-            )
+    readings = [_launcher(scene, blamed), _watchdog(scene, blamed), _first_error(scene, answer)]
+    readings.append(_last_error(scene, answer, reports=not any(readings)))
+    kept: dict[str, Naive] = {}
+    for reading in readings:
+        if reading is not None:
+            kept.setdefault(reading.says.rpartition(":")[2], reading)
+    return tuple(kept.values())
+
+
+def _acquitted(scene: Scene) -> tuple[Naive, ...]:
+    """What looks like a failure in a run that ended well: errors that ended nothing, then lines that are none."""
+    found = sorted(scene.acquitted, key=lambda s: (-s.nature.strength.level, -s.nature.depth, s.nature.key))
+    kinds = [(s.nature.title, s.events) for s in found]
+    looks = group(scene.case, scene.roster, (e for e in scene.events if nature_of(scene.case, e).role is Role.NOISE))
+    kinds += [(s.nature.title, s.events) for s in looks]
+    return tuple(
+        Naive(
+            reading="acquitted",
+            says=f"{title} ({_lines(events)}).",
+            dropped_because="it ended nothing, the run came to its end",
+            event=events[0],
         )
-    return tuple(found)
+        for title, events in kinds[:MOST]
+    )
+
+
+def _lines(events: Sequence[Event]) -> str:
+    """How many lines stand behind some kept ones."""
+    # The kept lines of one speaker's flood all carry its count.
+    kept = Counter((event.span.source, event.who) for event in events)
+    floods: dict[tuple[int, Who], int] = {}
+    for event in events:
+        key = (event.span.source, event.who)
+        floods[key] = max(floods.get(key, kept[key]), event.count)
+    total = sum(floods.values())
+    return "1 line" if total == 1 else f"{total} lines"
+
+
+def _watchdog(scene: Scene, blamed: Container[int]) -> Naive | None:
+    watchdog = [e for e in scene.events if scene.case.has(e, Mark.HANG)]
+    event = min(watchdog, key=sort_key, default=None)
+    rank = None if event is None else scene.roster.rank(event)
+    if rank is None or rank in blamed:
+        return None
+    return Naive(
+        reading="first_watchdog_line",
+        says=f"Rank {rank} is at fault, its watchdog fired first.",
+        dropped_because="a rank whose watchdog fires was waiting for others; which fires first is chance",
+        event=event,
+    )
+
+
+def _errors(scene: Scene, *, reports: bool = False) -> list[Event]:
+    """Lines that say what went wrong; a launcher's report of who ended counts only where it is asked for."""
+    return [
+        e
+        for e in scene.events
+        if nature_of(scene.case, e).role in {Role.CAUSE, Role.EFFECT}
+        and not scene.case.has(e, Mark.STATE)
+        and (reports or not (scene.case.has(e, Mark.DEATH) or e.signature.startswith("launcher.")))
+    ]
+
+
+def _first_error(scene: Scene, answer: Answer) -> Naive | None:
+    """The error above the trigger in its own file, where the answer tells that it only follows from it."""
+    trigger = answer.trigger
+    if trigger is None or not answer.follows:
+        return None
+    reasons = {(e.span.source, e.span.line): why for e, why in answer.follows}
+    above = [
+        e
+        for e in _errors(scene)
+        if e.span.source == trigger.span.source
+        and e.span.offset < trigger.span.offset
+        and (e.span.source, e.span.line) in reasons
+    ]
+    event = min(above, key=sort_key, default=None)
+    if event is None:
+        return None
+    return Naive(
+        reading="first_error",
+        says=f"The first error line is the cause: {nature_of(scene.case, event).title}.",
+        dropped_because=reasons[event.span.source, event.span.line],
+        event=event,
+    )
+
+
+def _last_error(scene: Scene, answer: Answer, *, reports: bool) -> Naive | None:
+    """The last error; a launcher's report stands for it only where nothing else misleads."""
+    event = max(_errors(scene, reports=reports), key=sort_key, default=None)
+    if event is None or answer.trigger is None or event.signature == answer.trigger.signature:
+        return None
+    reports = reports and event not in _errors(scene)
+    if reports:
+        return Naive(
+            reading="last_error",
+            says=f"The last report is the cause: {nature_of(scene.case, event).title}.",
+            dropped_because="it says which process ended, not why",
+            event=event,
+        )
+    reasons = {(e.span.source, e.span.line): why for e, why in answer.follows or ()}
+    return Naive(
+        reading="last_error",
+        says=f"The last error is the cause: {nature_of(scene.case, event).title}.",
+        dropped_because=reasons.get(
+            (event.span.source, event.span.line),
+            "the last error is as a rule what the failure led to, not where it began",
+        ),
+        event=event,
+    )
+
+
+def _launcher(scene: Scene, blamed: Container[int]) -> Naive | None:
+    wrong = [f for f in scene.failures if f.root and f.who.rank is not None and f.who.rank not in blamed]
+    if not wrong or not blamed:
+        # Where nobody is known to be the origin, the launcher may well be right.
+        return None
+    ranks = sorted({f.who.rank for f in wrong if f.who.rank is not None})
+    return Naive(
+        reading="launcher_root_cause",
+        says=f"{ranks_text(ranks).capitalize()}, which the launcher calls the root cause.",
+        dropped_because="a launcher names the earliest exit on its own node, and that is often a victim",
+        failure=wrong[0],
+    )

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 SHOWN = 6
 """Ranks or hosts shown before a list is cut."""
-QUOTED = 140
-"""Characters of an exception's message shown in a sentence."""
+QUOTED = 90
+"""Characters of an exception's message shown in a sentence, where nothing but the message says what happened."""
 
 
 def ranges(numbers: Iterable[int], *, most: int = SHOWN) -> str:
@@ -90,14 +90,27 @@ def _without_arguments(function: str) -> str:
     return function
 
 
+def clipped(text: str, limit: int) -> str:
+    """A text in at most `limit` characters, cut behind a whole word where one ends near enough, with `…` for the rest."""
+    if len(text) <= limit:
+        return text
+    kept = text[: limit - 1]
+    blank = kept.rfind(" ")
+    if not text[limit - 1].isspace() and blank >= limit // 2:
+        kept = kept[:blank]
+    return kept.rstrip(" ,;:") + "…"
+
+
 def what_text(root: Suspect) -> str:
-    """What happened, with the exception's own words where there is one."""
+    """What happened; an exception's own words only where no signature says what they mean: the line itself is quoted anyway."""
     exception = root.first.exception
     if exception is None:
         return root.nature.title
+    if not root.nature.key.startswith("python."):
+        kind = exception.kind.rsplit(".", 1)[-1]
+        return root.nature.title if kind in root.nature.title else f"{root.nature.title} ({kind})"
     head = exception.message.split("\n", 1)[0].strip()
-    said = f"{exception.kind}: {head[:QUOTED]}{'…' if len(head) > QUOTED else ''}" if head else exception.kind
-    return said if root.nature.key.startswith("python.") else f"{root.nature.title} ({said})"
+    return f"{exception.kind}: {clipped(head, QUOTED)}" if head else exception.kind
 
 
 def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:
@@ -106,9 +119,7 @@ def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:
     own = bool(named.ranks) or set(failed.ranks) <= set(root.everyone)
     ranks = named.ranks or (failed.ranks if own else ())
     hosts = named.hosts or (failed.hosts if own else ())
-    text = f"{what_text(root)}{who_text(ranks, hosts)}."
-    if len(root.everyone) > 1 and not named.ranks:
-        text = text[:-1] + f"; {len(root.everyone)} ranks report it."
+    text = f"{what_text(root)}{who_text(ranks, hosts)}{_reporters(root, ranks, scene)}.{_group_rank(root, scene)}"
     waited = scene.hang
     if waited is not None and waited.waiters:
         blamed = set(ranks)
@@ -117,3 +128,25 @@ def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:
             wait = f" for {duration(waited.waited_ms)}" if waited.waited_ms is not None else ""
             text += f" {ranks_text(others).capitalize()} only waited for it{wait}."
     return text
+
+
+def _reporters(root: Suspect, shown: Sequence[int], scene: Scene) -> str:
+    """How many ranks report a fault, where more do than were named; else how many processes of its machine."""
+    everyone = root.everyone
+    if len(everyone) > 1 and set(everyone) - set(shown):
+        return f"; {len(everyone)} ranks report it"
+    if everyone or len(root.hosts) != 1:
+        return ""
+    host = root.hosts[0]
+    told = {e.who.pid for e in root.events if e.who.pid is not None}
+    known = {e.who.pid for e in scene.events if e.who.pid is not None and scene.roster.host(e) == host}
+    return f"; {len(told)} of {len(known)} processes there report it" if len(told) > 1 and told <= known else ""
+
+
+def _group_rank(root: Suspect, scene: Scene) -> str:
+    """A remark where the line itself shows another number: the rank inside its process group."""
+    event = root.first
+    inner, rank = event.who.group_rank, scene.roster.rank(event)
+    if inner is None or rank is None or int(inner) == int(rank) or list(root.ranks) != [rank]:
+        return ""
+    return f" `Rank {inner}` in its line is its number inside the process group."

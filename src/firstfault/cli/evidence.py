@@ -254,6 +254,34 @@ def write(text: str) -> None:
     buffer.flush()
 
 
+def say_if_empty(left: int, asked: dict[str, Any], paths: Sequence[str]) -> None:
+    """Says on stderr that filters left nothing, and where to see what is there.
+
+    left: rows of the report that is shown.
+    """
+    from firstfault.cli.messages import tell
+
+    given = [f"--{name}" for name, key in _FILTERS if asked.get(key)]
+    if left == 0 and given:
+        tell(
+            f"nothing in this input matches {', '.join(given)}",
+            fix=f"`firstfault ranks {' '.join(paths)}` shows the ranks and hosts that are there; a host may be written otherwise: try `*NAME*`.",
+        )
+
+
+_FILTERS = (
+    ("rank", "wanted"),
+    ("host", "hosts"),
+    ("group", "groups"),
+    ("part", "parts"),
+    ("outliers", "outliers"),
+    ("role", "roles"),
+    ("since", "since"),
+    ("until", "until"),
+)
+"""Options by which a view leaves rows out, with the names under which they come."""
+
+
 def nothing_readable(coverage: Iterable[CoverageRow], paths: Sequence[str]) -> PipelineError:
     """The error that tells why no input could be read."""
     from difflib import get_close_matches

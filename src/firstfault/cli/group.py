@@ -5,6 +5,7 @@ Must not hold a command.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -57,8 +58,23 @@ class LazyGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Puts `diagnose` before anything that is neither a command nor an option of the group."""
         if args and args[0] not in self._table and args[0] not in {"--help", "-h", "--version", "-V"}:
+            self._mistyped(ctx, args[0])
             args = ["diagnose", *args]
         return super().parse_args(ctx, args)
+
+    def _mistyped(self, ctx: click.Context, word: str) -> None:
+        """Says so where the first word can only be a command that is not there: no path, and like one of the commands."""
+        from difflib import get_close_matches
+
+        if word in {"help", "version"} and not os.path.lexists(word):
+            raise click.UsageError(f"There is no command {word!r}. Did you mean `firstfault --{word}`?", ctx)
+        if not word.isascii() or not word.replace("-", "").isalpha() or os.path.lexists(word):
+            return
+        near = get_close_matches(word, list(self._table), n=1, cutoff=0.75)
+        if near:
+            raise click.UsageError(
+                f"There is no file or folder and no command {word!r}. Did you mean the command `{near[0]}`?", ctx
+            )
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command; click would drop the exit code that it returns in older versions."""

@@ -95,9 +95,14 @@ def check(folder: Path) -> int:
     lines = [neutral(f"{c.where}: {c.what}. {c.fix}.") for c in found.complaints]
     lines += [f"note: {name} replaces the one that ships with firstfault" for name in found.replaced]
     bad = len({c.where for c in found.complaints})
-    lines.append(f"{found.files} signatures read, {len(found.complaints)} complaints in {bad} files")
+    complaints = f"{_many(len(found.complaints), 'complaint')} in {_many(bad, 'file')}" if bad else "no complaint"
+    lines.append(f"{_many(found.files, 'signature')} read, {complaints}")
     write("".join(line + "\n" for line in lines))
     return 2 if found.complaints else 0
+
+
+def _many(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 @command.command(name="new")

@@ -22,6 +22,7 @@ from firstfault.cli.evidence import (
     page,
     paths_argument,
     ranks_option,
+    say_if_empty,
 )
 from firstfault.cli.values import TimeValue
 
@@ -85,5 +86,6 @@ def command(
     code = exit_code(found)
     if code == 2:
         raise nothing_readable(found.coverage, paths)
+    say_if_empty(len(found.events), asked, paths)
     deliver(publish_timeline(found, form, level, width=page(output)["width"], every=every), output)
     return 0 if exit_zero else code

@@ -60,6 +60,8 @@ class Culprits(Struct, frozen=True, kw_only=True):
     devices: list[str] = []
     storage_nodes: list[str] = []
     strength: Strength = Strength.UNKNOWN
+    shared: bool = False
+    """Whether nobody is named because the fault lies in what all share; false too where no line tells whose it is."""
 
 
 class FirstFailed(Struct, frozen=True, kw_only=True):
@@ -175,6 +177,10 @@ class Ranks(Struct, frozen=True, kw_only=True):
 
     expected: int | None = None
     seen: int = 0
+    seen_ranks: str = ""
+    """The ranks of which anything was read, as runs: `0-6, 8`."""
+    at_least: int | None = None
+    """How many ranks there are at least, by the highest one and by sizes of groups; the job may be larger."""
     with_nccl_state: int = 0
     silent: list[int] = []
     table: list[RankRow] = []
@@ -214,7 +220,7 @@ class NaiveReading(Struct, frozen=True, kw_only=True):
     """What a quick look would have concluded, and why that was dropped."""
 
     reading: str
-    """first_watchdog_line, last_error or launcher_root_cause."""
+    """first_watchdog_line, first_error, last_error, launcher_root_cause, or acquitted in a healthy run."""
     says: str
     dropped_because: str
     evidence: list[Evidence] = []

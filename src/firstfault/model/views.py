@@ -94,6 +94,10 @@ class RankTable(View, frozen=True, kw_only=True):
     expected: int | None = None
     """Number of ranks of the job; None where no line tells it."""
     seen: int = 0
+    seen_ranks: str = ""
+    """The ranks of which anything was read, as runs: `0-6, 8`."""
+    at_least: int | None = None
+    """How many ranks there are at least; the job may be larger."""
     silent: list[int] = field(default_factory=list)
     """Expected ranks of which no line is there."""
     ranks: list[RankLine] = field(default_factory=list)

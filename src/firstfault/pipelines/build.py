@@ -12,6 +12,8 @@ from firstfault.analysis.order import exact, sort_key
 from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
 from firstfault.analysis.recurrence import recurrences
 from firstfault.analysis.suspects import nature_of
+from firstfault.analysis.telling import counted, key_events, moments, shared
+from firstfault.analysis.wording import ranges
 from firstfault.model.diagnosis import (
     AttemptSummary,
     ChainLink,
@@ -26,6 +28,7 @@ from firstfault.model.diagnosis import (
     Recurrence,
     RivalSummary,
     TimelineEntry,
+    Verdict,
 )
 from firstfault.model.evidence import SourceId
 from firstfault.model.words import Mark, Role, Strength
@@ -66,10 +69,10 @@ class Builder:
     def build(self) -> Diagnosis:
         """The whole diagnosis."""
         answer = self.conclusion.answer
-        verdict = verdict_of(answer, self.cite)
+        verdict = self._verdict(self.scene, answer)
         return Diagnosis(
             verdict=verdict,
-            job={name: self._fact(fact) for name, fact in self.scene.facts.items()},
+            job={**{name: self._fact(fact) for name, fact in self.scene.facts.items()}, **self._moments()},
             attempts=[self._attempt(scene, said) for scene, said in self.conclusion.attempts],
             recurrence=[
                 Recurrence(attempts=list(r.attempts), what=r.what, hosts=list(r.hosts), ranks=[int(x) for x in r.ranks])
@@ -89,7 +92,7 @@ class Builder:
             naive=self._naive(),
             timeline=self._timeline(),
             counts=self._counts(),
-            key_lines=self.cite.events(_distinct(answer.proof)),
+            key_lines=self.cite.events(_distinct(key_events(self.scene, answer))),
             ranks=self._ranks(),
             coverage=[
                 CoverageRow(file=c.file, state=c.state, reason=c.reason, bytes=c.bytes)
@@ -102,6 +105,25 @@ class Builder:
             recommendations=_recommendations(answer),
             verification=self.cite.verification(),
         )
+
+    def _verdict(self, scene: Scene, answer: Answer) -> Verdict:
+        verdict = verdict_of(answer, self.cite)
+        return replace(verdict, culprits=replace(verdict.culprits, shared=shared(scene, answer)))
+
+    def _moments(self) -> dict[str, Fact]:
+        """The last step, the last checkpoint and the last word of the attempt, as far as lines tell them."""
+        found = moments(self.scene)
+        told: dict[str, Fact] = {}
+        step = None if found.step is None else self.cite.sample(found.step)
+        if found.step is not None and step is not None:
+            told["last_step"] = Fact(value=found.step.step, evidence=[step])
+        for name, event in (("last_checkpoint", found.checkpoint), ("last_word", found.last)):
+            line = None if event is None else self.cite.event(event)
+            if event is not None and line is not None:
+                number = event.fields.get("step", "")
+                value = int(number) if number.isdecimal() else None if line.time is None else line.time.earliest
+                told[name] = Fact(value=value or line.text.strip()[:80], evidence=[line])
+        return told
 
     def _fact(self, fact: JobFact) -> Fact:
         """A fact with its line; without a value where the line does not read back."""
@@ -121,7 +143,7 @@ class Builder:
             summary=answer.summary,
             category=answer.category,
             strength=answer.strength,
-            verdict=verdict_of(answer, self.cite) if self.every else None,
+            verdict=self._verdict(scene, answer) if self.every else None,
             chain=self._links(replace(answer, chain=build_chain(scene, answer))) if self.every else [],
         )
 
@@ -191,9 +213,12 @@ class Builder:
         complete = self.scene.complete
         witnesses = [self._fact(w) for w in complete.witnesses]
         held = not witnesses or any(w.value is not None for w in witnesses)
+        here = counted(self.scene, self.conclusion.answer)
         return Ranks(
             expected=complete.expected if held else None,
-            seen=len(complete.seen),
+            seen=len(here.seen),
+            seen_ranks=ranges(here.seen, most=len(here.seen)),
+            at_least=here.at_least or None,
             with_nccl_state=len(
                 {r for e in self.scene.marked(Mark.STATE) if (r := self.scene.roster.rank(e)) is not None}
             ),

@@ -67,6 +67,7 @@ def explain(word: str, *, site: Sequence[Path] = ()) -> Answer:
     library = load_library(site)
     asked = " ".join(word.strip().split())
     found = [*_signatures(library, asked), *_words(asked), *_rows(library, asked)]
+    found = found or [*_own_exit(asked), *_room(library, asked)]
     if found:
         return Answer(found=found, near=[])
     return Answer(found=[], near=_near(library, asked))
@@ -107,8 +108,36 @@ def _words(asked: str) -> Iterator[Explained]:
             if kind == "exit code":
                 # `explain exit 1` asks about the job's code; ours are told by name alone.
                 continue
-            if _same(word) == _same(asked):
+            if _same(word) == _same(asked) or _bare(word, kind) == _bare(asked, kind):
                 yield Explained(word=word, kind=kind, title=f"{word} ({kind})", meaning=meaning)
+
+
+def _bare(text: str, kind: str) -> str:
+    """The name of an operation without the ways in which backends write it: `ALLREDUCE`, `_ALLGATHER_BASE`, `allreduce_`."""
+    if kind != "collective operation":
+        return _same(text).removesuffix(" explanation")
+    return _FILLER.sub("", text.lower()).removesuffix("base").removesuffix("coalesced")
+
+
+def _own_exit(asked: str) -> Iterator[Explained]:
+    """An exit code that is only one of firstfault's own."""
+    words = _same(asked).split()
+    meaning = WORDS["exit code"].get(words[-1]) if words[:1] == ["exit"] else None
+    if meaning is not None:
+        yield Explained(word=words[-1], kind="exit code", title=f"exit code {words[-1]} of firstfault", meaning=meaning)
+
+
+def _room(library: Library, asked: str) -> Iterator[Explained]:
+    """A part of the signatures, such as all about NCCL: where to list them."""
+    room = _same(asked).replace(" ", "_")
+    held = [name for name in library.by_id if name.startswith(f"{room}.")]
+    if held:
+        yield Explained(
+            word=room,
+            kind="part of the signatures",
+            title=f"{room}: {len(held)} signatures",
+            meaning=f"`firstfault signatures list --text {room}.` lists them; `firstfault explain {held[0]}` explains one.",
+        )
 
 
 def _rows(library: Library, asked: str) -> Iterator[Explained]:
@@ -117,14 +146,19 @@ def _rows(library: Library, asked: str) -> Iterator[Explained]:
     numbered = _NUMBERED.fullmatch(asked.lower())
     kind = "" if numbered is None else numbered["kind"].strip()
     number = asked if re.fullmatch(r"-?\d+", asked) else "" if numbered is None else numbered["number"]
-    for table, held in sorted(library.tables.items()):
+    signals = list(_exit_by_signal(library, asked, kind, number))
+    if asked.isdecimal():
+        # A bare number of a dead process is a signal or an exit code before it is a code of a library.
+        yield from signals
+    for table, held in sorted(library.tables.items(), key=lambda t: (t[0] != EXIT_TABLE, t[0])):
         own = _words_of(table)
         for key, row in held.rows.items():
             by_name = exact in {_same(row.name), _same(key)} and not number
             by_number = number and key == number and (not kind or any(_stem(k) in own for k in kind.split()))
             if by_name or by_number:
                 yield _row(key, row, held.title, f"{held.source} ({held.date})")
-    yield from _exit_by_signal(library, asked, kind, number)
+    if not asked.isdecimal():
+        yield from signals
 
 
 def _words_of(table: str) -> set[str]:
@@ -142,7 +176,7 @@ def _exit_by_signal(library: Library, asked: str, kind: str, number: str) -> Ite
     if name in signal.Signals.__members__:
         which = signal.Signals[name].value
     elif number.isdecimal():
-        if "signal" in kind or "sig" in kind.split():
+        if (not kind and int(number) in set(signal.Signals)) or "signal" in kind or "sig" in kind.split():
             which = int(number)
         elif 129 <= int(number) <= 192 and (not kind or "exit" in kind or "code" in kind or "status" in kind):
             which = int(number) - 128

@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.rank_table import InGroup, lines_of, rank_entries
+from firstfault.analysis.telling import counted
+from firstfault.analysis.wording import ranges
 from firstfault.model.diagnosis import CoverageRow
 from firstfault.model.views import GroupCell, PartWord, Proof, RankLine, RankTable
 from firstfault.pipelines.cite import Citer
@@ -77,6 +79,7 @@ def rank_table(
         cite.ahead(e for entry in kept for e in lines_of(entry))
         verdict = verdict_of(conclusion.answer, cite)
         rows = [_line(entry, groups, cite) for entry in kept]
+        here = counted(scene, conclusion.answer)
         return RankTable(
             verdict=verdict,
             attempt=scene.number,
@@ -84,7 +87,9 @@ def rank_table(
             left_out=len(entries) - len(kept),
             coverage=coverage_of(scene),
             expected=scene.complete.expected,
-            seen=len(scene.complete.seen),
+            seen=len(here.seen),
+            seen_ranks=ranges(here.seen, most=len(here.seen)),
+            at_least=here.at_least,
             silent=[int(r) for r in scene.complete.silent],
             ranks=rows,
             verification=cite.verification(),

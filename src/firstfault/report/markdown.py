@@ -135,6 +135,9 @@ class _Report:
         first = phrases.who(verdict.first_failed.ranks, verdict.first_failed.hosts, say)
         if first:
             items.append(f"{say['label.first_failed']}: {escape(first)}")
+        moments = phrases.moments(self.d, say)
+        if moments:
+            items.append(f"{say['label.when']}: {escape('; '.join(moments))}")
         if verdict.trigger is not None:
             items.append(f"{say['label.trigger']}: {self.quote(verdict.trigger)}")
         items.append(f"{say['verdict.classes']}: " + ", ".join(f"{k} {v}" for k, v in told.items() if v is not None))

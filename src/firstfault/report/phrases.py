@@ -14,10 +14,18 @@ from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from firstfault.model.diagnosis import Action, AttemptSummary, CoverageRow, Diagnosis, Evidence, Time
-    from firstfault.model.views import View
+    from firstfault.model.diagnosis import Action, AttemptSummary, CoverageRow, Diagnosis, Evidence, Ranks, Time
+    from firstfault.model.views import RankTable, View
 
 _HOSTLIST = lazy(r"[A-Za-z0-9][\w.,\[\]-]*")
+_STAMP = lazy(r"(?:(\d\d)T|^)(\d\d):(\d\d):(\d\d)")
+_DIGITS = lazy(r"\d+")
+EXACT = 2
+"""Seconds between both ends of an interval up to which it is a line's own stamp."""
+EMPTY = "empty"
+"""Why a file without a byte is skipped."""
+LISTED = 100_000
+"""Ranks up to which the missing ones are listed."""
 
 
 def runs(numbers: Iterable[int], *, most: int = 12) -> str:
@@ -42,7 +50,7 @@ def who(ranks: Sequence[int], hosts: Sequence[str], say: Mapping[str, str]) -> s
 
 
 def culprits(diagnosis: Diagnosis, say: Mapping[str, str]) -> str:
-    """The culprits in words with their own strength, or that nobody can be named."""
+    """The culprits in words with their own strength, or why nobody is named: all share the fault, or it is not known."""
     found = diagnosis.verdict.culprits
     parts = [who(found.ranks, found.hosts, say)]
     if found.devices:
@@ -51,7 +59,7 @@ def culprits(diagnosis: Diagnosis, say: Mapping[str, str]) -> str:
         parts.append(say["value.storage"].format(list=names(found.storage_nodes, say)))
     text = ", ".join(p for p in parts if p)
     if not text:
-        return say["value.nobody"]
+        return say["value.nobody_shared" if found.shared else "value.nobody_known"]
     return f"{text} ({found.strength}: {say[f'strength.{found.strength}']})"
 
 
@@ -90,16 +98,117 @@ def when(time: Time | None, say: Mapping[str, str]) -> str:
     if time is None or (time.earliest is None and time.latest is None):
         return say["time.unknown"]
     ends = [t for t in (time.earliest, time.latest) if t is not None]
-    text = ends[0] if len(set(ends)) == 1 else " .. ".join(ends)
+    # A stamp of the line itself is as wide as its last digit: that is no interval worth showing.
+    text = ends[0] if len(set(ends)) == 1 or clock(time) else " .. ".join(ends)
     return text if time.dated else f"{text} {say['time.undated']}"
 
 
-def missing(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
-    """What is not there: ranks, nodes, files, inputs that could not be read; one phrase each."""
-    ranks = diagnosis.ranks
+def clock(time: Time | None) -> str:
+    """The time of day of a line's own stamp in whole seconds; empty where the line has none."""
+    moment = None if time is None or time.earliest is None else _seconds(time.earliest)
+    if time is None or time.earliest is None or time.latest is None or moment is None:
+        return ""
+    until = _seconds(time.latest)
+    if until is None or abs(until - moment) > EXACT:
+        return ""
+    return time.earliest.rpartition("T")[2][:8]
+
+
+def job_time(diagnosis: Diagnosis, line: Evidence | None) -> Time | None:
+    """The time of a line on the job's clock: a storage daemon's line has it only where the two clocks are joined."""
+    if line is None or diagnosis.storage is None:
+        return None if line is None else line.time
+    theirs = [e for e in diagnosis.storage.events if e.evidence.file == line.file]
+    return next((e.job_time for e in theirs if e.evidence.line == line.line), None if theirs else line.time)
+
+
+def _seconds(iso: str) -> float | None:
+    """Seconds of the day with its day's number of the month, only to compare two ends of one stamp."""
+    found = _STAMP.search(iso)
+    if found is None:
+        return None
+    return 86400 * int(found[1] or 0) + 3600 * int(found[2]) + 60 * int(found[3]) + int(found[4])
+
+
+def _dated(time: Time | None) -> str:
+    """Day and time of a line's own stamp; empty where it has none."""
+    at = clock(time)
+    if not at or time is None or time.earliest is None:
+        return at
+    day = time.earliest.rpartition("T")[0].lstrip("-")
+    return f"{day} {at}" if day and time.dated else at
+
+
+def _between(time: Time | None, say: Mapping[str, str]) -> str:
+    """Both ends of an interval, each with its day where they lie on different ones; empty where one is open."""
+    if time is None or time.earliest is None or time.latest is None:
+        return ""
+    start, end = (t.partition(".")[0].lstrip("-").replace("T", " ")[:19] for t in (time.earliest, time.latest))
+    if start.rpartition(" ")[0] == end.rpartition(" ")[0]:
+        end = end.rpartition(" ")[2]
+    return say["when.between"].format(start=start, end=end)
+
+
+def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
+    """When it began and ended: the first sign, the last step, the last checkpoint, the last word; only what lines tell."""
     parts = []
-    if ranks.expected is not None or ranks.seen:
-        parts.append(seen(ranks.seen, ranks.expected, say))
+    trigger = job_time(diagnosis, diagnosis.verdict.trigger)
+    first = _dated(trigger) or _between(trigger, say)
+    day = _dated(trigger).rpartition(" ")[0]
+    if first:
+        parts.append(say["when.first"].format(time=first))
+    for name in ("last_step", "last_checkpoint", "last_word"):
+        fact = diagnosis.job.get(name)
+        if fact is None or not fact.evidence:
+            continue
+        at = _dated(fact.evidence[0].time)
+        shown = at.rpartition(" ")[2] if day and at.rpartition(" ")[0] == day else at
+        day = day or at.rpartition(" ")[0]
+        number = fact.value if isinstance(fact.value, int) else None
+        if number is not None and shown:
+            parts.append(say[f"when.{name}_at"].format(n=number, time=shown))
+        elif number is not None:
+            parts.append(say[f"when.{name}"].format(n=number))
+        elif shown:
+            parts.append(say[f"when.{name}_timed"].format(time=shown))
+    return parts
+
+
+def present(ranks: Ranks | RankTable, say: Mapping[str, str]) -> list[str]:
+    """Which ranks were seen, and which are known to be missing; one phrase each, none where no rank is known of."""
+    parts = []
+    if ranks.expected is not None:
+        key = "seen.of" if ranks.seen else "seen.none_of"
+        parts.append(say[key].format(n=ranks.seen, all=ranks.expected))
+    elif ranks.seen:
+        names_seen = who(_expanded(ranks.seen_ranks), [], say)
+        least = ranks.at_least or 0
+        if least > ranks.seen:
+            gone = sorted(set(range(least)) - set(_expanded(ranks.seen_ranks))) if least <= LISTED else []
+            parts.append(say["seen.at_least"].format(who=names_seen, n=least))
+            if gone:
+                parts.append(say["missing.silent"].format(list=who(gone, [], say)))
+        else:
+            parts.append(say["seen.unbounded"].format(who=names_seen))
+    return parts
+
+
+def _expanded(text: str) -> list[int]:
+    """The numbers of runs such as `0-6, 8`."""
+    found: list[int] = []
+    for part in text.split(","):
+        low, _, high = part.strip().partition("-")
+        if low.isdecimal():
+            found += range(int(low), int(high if high.isdecimal() else low) + 1)
+    return found
+
+
+def missing(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
+    """Which ranks were seen and what is not there: ranks, nodes, files, inputs that could not be read; one phrase each."""
+    ranks = diagnosis.ranks
+    parts = present(ranks, say)
+    if not parts and diagnosis.verdict.failed is not False:
+        parts += [say["seen.nobody"]] if any(r.state is CoverageState.READ for r in diagnosis.coverage) else []
     if ranks.expected_nodes is not None and ranks.expected_nodes != ranks.seen_nodes:
         parts.append(say["missing.nodes"].format(seen=ranks.seen_nodes, expected=ranks.expected_nodes))
     if ranks.silent:
@@ -109,13 +218,6 @@ def missing(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     return [*parts, *unread(diagnosis.coverage, say)]
 
 
-def seen(ranks: int, expected: int | None, say: Mapping[str, str]) -> str:
-    """How many ranks were seen, and of how many where that is known."""
-    if expected is not None:
-        return say["missing.ranks" if expected != 1 else "missing.rank"].format(seen=ranks, expected=expected)
-    return say["missing.ranks_unknown" if ranks != 1 else "missing.rank_unknown"].format(seen=ranks)
-
-
 def unread(coverage: Sequence[CoverageRow], say: Mapping[str, str]) -> list[str]:
     """Inputs that were not read, or only in part, with the reason; one phrase for each of the two."""
     parts = []
@@ -123,7 +225,13 @@ def unread(coverage: Sequence[CoverageRow], say: Mapping[str, str]) -> list[str]
         ("missing.unread", {CoverageState.SKIPPED, CoverageState.MISSING}),
         ("missing.damaged", {CoverageState.DAMAGED}),
     ):
-        rows = [f"{r.file} ({r.reason})" if r.reason else r.file for r in coverage if r.state in states]
+        there = [r for r in coverage if r.state in states]
+        empty = [r for r in there if r.reason == EMPTY]
+        # Of empty files, as launchers leave many, the number is enough.
+        few = len(empty) < 2
+        rows = [f"{r.file} ({r.reason})" if r.reason else r.file for r in there if few or r.reason != EMPTY]
+        if not few:
+            rows.append(say["missing.empty"].format(n=len(empty)))
         if rows:
             parts.append(say[key].format(list=names(rows, say, most=3)))
     return parts
@@ -167,7 +275,10 @@ def place(evidence: Evidence) -> str:
 
 
 def best_lines(diagnosis: Diagnosis, most: int) -> list[Evidence]:
-    """The most telling lines: the trigger, then the key lines, then those of the chain, each place once."""
+    """The most telling lines: the trigger, then the key lines, then those of the chain, each place once.
+
+    Of lines that say the same but for numbers the first stands for all, until others are used up.
+    """
     verdict = diagnosis.verdict
     wanted = [] if verdict.trigger is None else [verdict.trigger]
     wanted += diagnosis.key_lines
@@ -176,4 +287,11 @@ def best_lines(diagnosis: Diagnosis, most: int) -> list[Evidence]:
     kept: dict[tuple[str, int], Evidence] = {}
     for line in wanted:
         kept.setdefault((line.file, line.line), line)
-    return list(kept.values())[:most]
+    said: set[str] = set()
+    fresh: list[Evidence] = []
+    again: list[Evidence] = []
+    for line in kept.values():
+        shape = _DIGITS.sub("#", line.text)
+        (again if shape in said else fresh).append(line)
+        said.add(shape)
+    return [*fresh, *again][:most]

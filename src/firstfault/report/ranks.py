@@ -179,17 +179,42 @@ def _place(rank: RankLine) -> str:
 
 def _quote(proof: Proof, say: Mapping[str, str], width: int) -> list[str]:
     """The cells that a line states, its place, and the line."""
-    head = say["ranks.states"].format(cells=", ".join(proof.states), place=phrases.place(proof.evidence))
+    cells = list(dict.fromkeys(_cell_name(name, say) for name in proof.states))
+    head = say["ranks.states"].format(cells=", ".join(cells), place=phrases.place(proof.evidence))
     text = shorten(neutral(proof.evidence.text).strip(), 2 * (width - 6))
     lines = ["    " + line for line in wrap(neutral(head), width - 4)]
     return [*lines, *("      " + line for line in wrap(text, width - 6))]
 
 
+_COLUMN_OF = {
+    "op": "stuck",
+    "seq": "stuck",
+    "numel_in": "elements",
+    "numel_out": "elements",
+    "timeout_ms": "timeout",
+    "ran_ms": "ran",
+    "in_flight": "stuck",
+    "last_enqueued": "counters",
+    "last_completed": "counters",
+    "local_rank": "local",
+    "node_rank": "node",
+    "last_step": "step",
+}
+"""Cells of the published table -> the column in which the text shows them, where the two have different names."""
+
+
+def _cell_name(cell: str, say: Mapping[str, str]) -> str:
+    """The head of the column in which a cell of the published table stands: `groups.0.op` is `stuck in`."""
+    name = cell.rpartition(".")[2]
+    return say[f"column.{_COLUMN_OF.get(name, name)}"]
+
+
 def _completeness(table: RankTable, say: Mapping[str, str]) -> str:
-    parts = [phrases.seen(table.seen, table.expected, say)] if table.seen or table.expected is not None else []
+    """Which ranks were seen and which were not, as the diagnosis says it."""
+    parts = phrases.present(table, say)
     if table.silent:
         parts.append(say["missing.silent"].format(list=phrases.who(table.silent, [], say)))
-    return "; ".join(parts)
+    return f"{say['label.seen_ranks']}: {'; '.join(parts)}" if parts else ""
 
 
 def _remarks(table: RankTable, rows: Sequence[Shown], say: Mapping[str, str]) -> list[str]:

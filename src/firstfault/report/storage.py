@@ -18,9 +18,10 @@ def clock(storage: Storage, say: Mapping[str, str]) -> str:
     if offset is None:
         why = f" ({storage.clock.why})" if storage.clock.why else ""
         return say["storage.clock_unknown"] + why
-    sign = "-" if offset < 0 else "+"
     minutes = round(abs(offset) / 60)
-    return say[f"storage.clock_{storage.clock.how}"].format(offset=f"{sign}{minutes // 60:02d}:{minutes % 60:02d}")
+    key = "storage.same" if not minutes else "storage.subtract" if offset < 0 else "storage.add"
+    shift = say[key].format(offset=f"{minutes // 60}:{minutes % 60:02d}")
+    return say[f"storage.clock_{storage.clock.how}"].format(offset=shift)
 
 
 def coverage(daemon: StorageDaemon, say: Mapping[str, str]) -> str:

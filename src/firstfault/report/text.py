@@ -8,6 +8,7 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
+from firstfault.analysis.wording import clipped
 from firstfault.i18n import messages
 from firstfault.model.words import ActionKind
 from firstfault.report import phrases, storage
@@ -16,10 +17,14 @@ from firstfault.report.neutral import neutral, shorten
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from firstfault.model.diagnosis import Diagnosis, Evidence
+    from firstfault.model.diagnosis import ChainLink, Diagnosis, Evidence
     from firstfault.redact import Redacted
 
 LABEL = 17
+WINDOW = 400
+"""Characters of a cited line: a longer one is a window of the line."""
+PREFIX = 120
+"""Characters that stamps and labels before the evidence take at most."""
 NARROW = 70
 """Below this width a label stands on a line of its own."""
 _COLORS = {"red": "31;1", "green": "32;1", "yellow": "33;1", "bold": "1", "dim": "2"}
@@ -31,7 +36,7 @@ class Room(NamedTuple):
     links: int
     """Links of the chain."""
     rows: int
-    """Rows of one link, step or rival."""
+    """Rows of one link, step or rival; the first step is never cut."""
     lines: int
     """Best lines."""
     quoted: int
@@ -40,6 +45,8 @@ class Room(NamedTuple):
     rivals: int
     """Rivals, and things that would settle it."""
     naive: int
+    said: int
+    """Rows of one naive reading."""
     summary: int
     """Rows of the summary."""
     gaps: bool = True
@@ -47,11 +54,13 @@ class Room(NamedTuple):
 
 
 ROOMS = (
-    Room(links=5, rows=3, lines=3, quoted=3, steps=4, rivals=3, naive=2, summary=9),
-    Room(links=4, rows=2, lines=3, quoted=2, steps=3, rivals=2, naive=1, summary=4),
-    Room(links=3, rows=2, lines=2, quoted=1, steps=2, rivals=1, naive=1, summary=3),
-    Room(links=3, rows=1, lines=2, quoted=1, steps=2, rivals=1, naive=0, summary=3),
-    Room(links=2, rows=1, lines=1, quoted=1, steps=1, rivals=1, naive=0, summary=2, gaps=False),
+    Room(links=5, rows=3, lines=3, quoted=3, steps=4, rivals=3, naive=3, said=2, summary=9),
+    Room(links=4, rows=2, lines=3, quoted=2, steps=3, rivals=2, naive=2, said=2, summary=5),
+    Room(links=3, rows=2, lines=3, quoted=1, steps=2, rivals=1, naive=1, said=2, summary=4),
+    Room(links=3, rows=1, lines=2, quoted=1, steps=2, rivals=1, naive=1, said=2, summary=4, gaps=False),
+    Room(links=2, rows=1, lines=2, quoted=1, steps=1, rivals=1, naive=1, said=1, summary=3, gaps=False),
+    Room(links=2, rows=1, lines=1, quoted=1, steps=1, rivals=0, naive=1, said=1, summary=3, gaps=False),
+    Room(links=1, rows=1, lines=1, quoted=1, steps=1, rivals=0, naive=1, said=1, summary=2, gaps=False),
 )
 """From the widest to the tightest; the first that fits the screen is taken."""
 
@@ -148,24 +157,27 @@ class _Page:
 
     def _cut(self, summary: str) -> list[str]:
         """The summary in as many rows as there is room for."""
-        return wrap(shorten(neutral(summary), self.room.summary * self.width - self.width // 8), self.width)
+        return fitted(neutral(summary), self.room.summary, self.width)
 
     def _who(self) -> None:
         verdict = self.d.verdict
-        if verdict.failed is not False:
+        if verdict.failed is True:
             self.row(self.say["label.culprit"], [phrases.culprits(self.d, self.say)])
         first = phrases.who(verdict.first_failed.ranks, verdict.first_failed.hosts, self.say)
         if first:
             self.row(self.say["label.first_failed"], [first])
+        moments = phrases.moments(self.d, self.say)
+        if moments:
+            self.row(self.say["label.when"], ["; ".join(moments)])
         if len(self.d.attempts) > 1:
             self.row(self.say["label.attempts"], self._attempts())
-            recurring = [shorten(t, 2 * self.width) for t in phrases.recurrence(self.d, self.say)]
+            recurring = [clipped(t, 2 * self.width) for t in phrases.recurrence(self.d, self.say)]
             self.row(self.say["label.recurrence"], recurring)
 
     def _attempts(self) -> list[str]:
         """How each attempt ended: on one line, or with its verdict where every one was asked for."""
         if all(a.verdict is not None for a in self.d.attempts):
-            return [shorten(phrases.attempt(a, self.say), 3 * self.width) for a in self.d.attempts]
+            return [clipped(phrases.attempt(a, self.say), 3 * self.width) for a in self.d.attempts]
         parts = []
         for attempt in self.d.attempts:
             ended = self.say[f"attempt.{attempt.ended}"]
@@ -178,16 +190,24 @@ class _Page:
             return
         shown = list(enumerate(links, 1))
         hidden = 0
-        if len(links) > self.room.links + 1:
+        if len(links) > self.room.links + (1 if self.room.gaps else 0):
             hidden = len(links) - self.room.links
-            shown = [*shown[: self.room.links - 1], shown[-1]]
+            shown = [*shown[: self.room.links - 1], shown[-1]] if self.room.links > 2 else shown[: self.room.links]
         paragraphs = []
         for number, link in shown:
             if hidden and number == len(links):
-                paragraphs.append(f"   … {self.say['value.steps_between'].format(n=hidden)}")
-            proof = f" [{phrases.place(link.evidence[0])}]" if link.evidence else ""
-            paragraphs.append(f"{number}. {link.what}{proof}" + (f" ({link.why})" if link.why else ""))
-        self.row(self.say["label.chain"], [shorten(p, self._rows(self.room.rows)) for p in paragraphs])
+                paragraphs.append(
+                    f"   … {self.say['value.step_between' if hidden == 1 else 'value.steps_between'].format(n=hidden)}"
+                )
+            paragraphs.append(shorten_link(self._link(number, link), self._rows(self.room.rows)))
+        self.row(self.say["label.chain"], paragraphs)
+
+    def _link(self, number: int, link: ChainLink) -> tuple[str, str, str]:
+        """What happened with its time, where it stands, and why it belongs there."""
+        line = link.evidence[0] if link.evidence else None
+        at = phrases.clock(phrases.job_time(self.d, line))
+        what = f"{number}. {at + '  ' if at else ''}{link.what}"
+        return what, "" if line is None else f" [{phrases.place(line)}]", f" ({link.why})" if link.why else ""
 
     def _evidence(self) -> None:
         lines = phrases.best_lines(self.d, self.room.lines)
@@ -204,9 +224,7 @@ class _Page:
             where = "…" + where[max(2, columns(where) - self.width + 3) :]
         self.lines.append("  " + self.paint(where, "dim"))
         room = self.width - 4
-        rows = self.room.quoted
-        quoted = wrap(shorten(neutral(line.text).strip(), max(rows - 1, 1) * room - 2), room)[:rows]
-        self.lines += ["    " + part for part in quoted]
+        self.lines += ["    " + part for part in quoted(line, self.room.quoted, room)]
 
     def _store(self) -> None:
         held = self.d.storage
@@ -217,19 +235,20 @@ class _Page:
     def _doubts(self) -> None:
         self.lines.append("")
         gaps = phrases.missing(self.d, self.say)
-        self.row(self.say["label.missing"], ["; ".join(gaps) or self.say["value.nothing_missing"]])
+        if gaps:
+            self.row(self.say["label.seen_ranks"], ["; ".join(gaps)])
         rivals = [
             f"{self.say[f'category.{r.category}']} ({r.strength})" + (f", but: {r.against[0]}" if r.against else "")
             for r in self.d.rivals[: self.room.rivals]
         ]
         if rivals:
-            self.row(self.say["label.rivals"], [shorten(r, self._rows(min(2, self.room.rows))) for r in rivals])
+            self.row(self.say["label.rivals"], [clipped(r, self._rows(min(2, self.room.rows))) for r in rivals])
         naive = [
-            shorten(f"{n.says.rstrip('.')}: {n.dropped_because}", 2 * self.width)
+            clipped(f"{n.says.rstrip('.')}: {n.dropped_because}", self._rows(self.room.said))
             for n in self.d.naive[: self.room.naive]
         ]
         if naive:
-            self.row(self.say["label.naive"], naive)
+            self.row(self.say["label.naive" if self.d.verdict.failed else "label.harmless"], naive)
         if self.d.seen_before:
             self.row(self.say["label.seen"], [phrases.names(self.d.seen_before, self.say)])
 
@@ -237,28 +256,73 @@ class _Page:
         action = self.d.verdict.action
         if action.kind is ActionKind.NONE and not action.steps:
             return
-        steps = [
-            f"{i}. {shorten(s, self._rows(self.room.rows))}" for i, s in enumerate(action.steps[: self.room.steps], 1)
-        ]
-        self.row(self.say["label.todo"], [f"{self.say[f'action.{action.kind}']}:", *steps])
+        steps = [f"{i}. {s}" for i, s in enumerate(action.steps[: self.room.steps], 1)]
+        # The first step is what the reader came for: it is never cut.
+        steps = [*steps[:1], *(clipped(s, self._rows(self.room.rows)) for s in steps[1:])]
+        head = f"{self.say[f'action.{action.kind}']}:"
+        if not self.room.gaps and steps:
+            steps[0] = f"{head} {steps[0]}"
+            head = ""
+        self.row(self.say["label.todo"], [*([head] if head else []), *steps])
         if action.exclude_hostlist:
             self.row(self.say["label.exclude"], [action.exclude_hostlist, *phrases.drain(action)])
-        if self.d.collect_next:
+        if self.d.collect_next and self.room.rivals:
             self.row(
                 self.say["label.collect"],
-                [shorten(c, self._rows(min(2, self.room.rows))) for c in self.d.collect_next[: self.room.rivals]],
+                [clipped(c, self._rows(min(2, self.room.rows))) for c in self.d.collect_next[: self.room.rivals]],
             )
 
     def _foot(self) -> None:
         check = self.d.verification
         code = phrases.exit_code(self.d)
-        parts = [self.say["foot.exit"].format(code=code, meaning=self.say[f"exit.{code}"])]
-        parts.append(self.say["foot.verified"].format(reread=check.reread, claims=check.claims))
+        rest = [self.say["foot.verified"].format(reread=check.reread, claims=check.claims)]
         if check.withdrawn:
-            parts.append(self.say["foot.withdrawn"].format(n=len(check.withdrawn)))
-        parts.append(self.say["foot.more"])
+            rest.append(self.say["foot.withdrawn"].format(n=len(check.withdrawn)))
+        rest.append(self.say["foot.more"])
+        told = [self.say["foot.exit"].format(code=code, meaning=self.say[f"exit.{code}"]), *rest]
+        brief = [self.say["foot.exit_short"].format(code=code), *rest]
+        line = "; ".join(told)
         self.lines.append("")
-        self.lines += [self.paint(line, "dim") for line in wrap("; ".join(parts), self.width)]
+        self.lines += [
+            self.paint(part, "dim")
+            for part in wrap(line if columns(line) <= self.width else "; ".join(brief), self.width)
+        ]
+
+
+def shorten_link(parts: tuple[str, str, str], limit: int) -> str:
+    """A link of the chain in at most so many characters: the reason is left out first, then the place."""
+    what, place, why = parts
+    if len(what) + len(place) + len(why) <= limit:
+        return what + place + why
+    if len(what) + len(place) <= limit:
+        return what + place
+    return clipped(what, limit)
+
+
+def quoted(line: Evidence, rows: int, width: int) -> list[str]:
+    """A raw line in at most so many rows; where it does not fit, what stands before the evidence goes first."""
+    text = neutral(line.text).strip()
+    lines = wrap(text, width)
+    if len(lines) <= rows:
+        return lines
+    # A window of a long line, or the last part of a bar that redraws its line, begins somewhere: then the column, which
+    # counts in the whole line, tells nothing about it, and is larger than any prefix as a rule.
+    at = len(line.text.encode()[: line.column - 1].decode("utf-8", "ignore")) if len(line.text) < WINDOW else 0
+    # A label that was taken off moves it too: it has to stand at the begin of a word.
+    if width // 3 < at < min(len(text), PREFIX) and text[at - 1] in " ])>:" and text[at] != " ":
+        text = "…" + text[at - 1 :] if at > 1 else text
+        lines = wrap(text, width)
+        if len(lines) <= rows:
+            return lines
+    return [*lines[: rows - 1], shorten(" ".join(lines[rows - 1 :]), width)]
+
+
+def fitted(text: str, rows: int, width: int) -> list[str]:
+    """A text in at most so many rows, cut behind a whole word."""
+    lines = wrap(text, width)
+    if len(lines) <= rows:
+        return lines
+    return [*lines[: rows - 1], clipped(" ".join(lines[rows - 1 :]), width)]
 
 
 def columns(text: str) -> int:

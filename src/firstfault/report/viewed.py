@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.report import phrases
-from firstfault.report.neutral import neutral, shorten
-from firstfault.report.text import wrap
+from firstfault.report.neutral import neutral
+from firstfault.report.text import fitted, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def head_of(view: View, say: Mapping[str, str], width: int) -> list[str]:
     """The verdict in at most four lines, and which attempt is shown where there are several."""
     lines = wrap(f"{phrases.headline(view, say)}  {phrases.how_sure(view, say)}", width)
-    lines += wrap(shorten(neutral(view.verdict.summary), 3 * width), width)
+    lines += fitted(neutral(view.verdict.summary), 3, width)
     if view.redaction == "none":
         lines += wrap(say["redaction.none"], width)
     if view.attempts > 1:

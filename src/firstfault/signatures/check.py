@@ -18,7 +18,7 @@ from firstfault.scan.literals import required_literals
 from firstfault.scan.ordinary import ORDINARY
 from firstfault.signatures.errors import SignatureError
 from firstfault.signatures.library import Library, load_library
-from firstfault.signatures.loader import TABLES, merge, parse_signature, read_tables, signature_id
+from firstfault.signatures.loader import TABLES, faults, merge, parse_signature, read_tables, signature_id
 from firstfault.signatures.match import Matcher, engine_pattern
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ TITLE = 90
 LITERAL = 4
 """Bytes in a row of which every match must hold some; with fewer, ordinary lines would be looked at one by one."""
 PLACEHOLDER = "FILL IN"
+EXCEPTIONS = ("python.exception",)
+"""What a traceback is called that no signature knows; it has no file, and may be named."""
 _OUTSIDE = (
     (
         re.compile(r"\(\?(?:=|!|<=|<!)"),
@@ -77,9 +79,10 @@ def check_folder(folder: Path) -> Checked:
         if TABLES in file.relative_to(folder).parts:
             continue
         try:
-            own.append(Signature(signature_id(folder, file), parse_signature(file.read_text(encoding="utf-8"), where)))
-        except SignatureError as error:
-            complaints.append(Complaint(where, error.what, error.fix))
+            text = file.read_text(encoding="utf-8")
+            own.append(Signature(signature_id(folder, file), parse_signature(text, where)))
+        except SignatureError:
+            complaints += [Complaint(where, e.what, e.fix) for e in faults(text, where)]
         except UnicodeDecodeError:
             complaints.append(Complaint(where, "not UTF-8 text", "Save it as UTF-8"))
     ours = load_library()
@@ -189,7 +192,7 @@ def _complete(spec: SignatureFile, library: Library) -> Iterator[tuple[str, str]
         yield "parts of the template are not filled in", f"Replace every `{PLACEHOLDER}`"
     for field in ("refines", "explains", "together"):
         for glob in getattr(spec, field):
-            if not any(fnmatchcase(name, glob) for name in library.by_id):
+            if not any(fnmatchcase(name, glob) for name in (*library.by_id, *EXCEPTIONS)):
                 yield (
                     f"`{field}` names {glob!r}, which does not exist",
                     "Correct the id; see `firstfault signatures list`",

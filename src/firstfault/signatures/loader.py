@@ -6,12 +6,28 @@ Must not decide anything about a log. Order is by id, so that the same files giv
 from __future__ import annotations
 
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from firstfault.model.patterns import Signature, SignatureFile, Table
+from firstfault.model.words import (
+    ActionKind,
+    Blame,
+    Category,
+    Domain,
+    Form,
+    Layer,
+    Mark,
+    Phase,
+    Role,
+    Scope,
+    Strength,
+    Tier,
+    Word,
+)
 from firstfault.signatures.errors import SignatureError
 
 if TYPE_CHECKING:
@@ -45,6 +61,56 @@ def parse_signature(text: str, where: str) -> SignatureFile:
         raise SignatureError(where, f"not valid TOML: {error}", "Correct the file at that place") from error
     except msgspec.ValidationError as error:
         raise SignatureError(where, f"not a signature: {error}", "See docs/how-to/add-a-signature.md") from error
+
+
+def faults(text: str, where: str) -> list[SignatureError]:
+    """Everything that keeps a text from being a signature, each field judged by itself; empty where it is one."""
+    try:
+        parse_signature(text, where)
+    except SignatureError as error:
+        first = error
+    else:
+        return []
+    toml = _toml()
+    try:
+        told = toml.loads(text)
+    except toml.TOMLDecodeError:
+        return [first]
+    known = SignatureFile.__struct_fields__
+    found = [
+        SignatureError(where, f"the field `{name}` is missing", "Add it; `firstfault signatures new` shows how")
+        for name in _LEAST
+        if name not in told
+    ]
+    for name, value in told.items():
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            fix = f"Perhaps `{near[0]}` is meant" if near else f"Drop it; the fields are {', '.join(known)}"
+            found.append(SignatureError(where, f"there is no field `{name}`", fix))
+            continue
+        try:
+            msgspec.convert({**_LEAST, name: value}, SignatureFile)
+        except msgspec.ValidationError as error:
+            reason = str(error).partition(" - at `$")[0]
+            found.append(SignatureError(where, f"`{name}`: {reason[:1].lower()}{reason[1:]}", _allowed(name)))
+    return found or [first]
+
+
+_LEAST: dict[str, object] = {
+    "title": "t", "tier": "loop", "role": "noise", "patterns": [], "meaning": "", "not_proof": "", "sources": [], "match": [],
+}  # fmt: skip
+"""The smallest signature: what it holds is what every one needs."""
+
+
+def _allowed(name: str) -> str:
+    """What a field may hold, where that is a closed list."""
+    kinds: dict[str, type[Word]] = {
+        "tier": Tier, "role": Role, "category": Category, "domain": Domain, "layer": Layer, "phase": Phase, "scope": Scope,
+        "form": Form, "blame": Blame, "strength": Strength, "action": ActionKind, "marks": Mark,
+    }  # fmt: skip
+    if name in kinds:
+        return f"One of {', '.join(str(word) for word in kinds[name])}"
+    return "See docs/how-to/add-a-signature.md"
 
 
 def parse_table(text: str, where: str) -> Table:

@@ -37,12 +37,21 @@ strength = "supported"
 fatal = true
 # restart, restart_without, fix_and_rerun, collect_more, none
 action = "fix_and_rerun"
+# How near to the root it lies where no time tells: 90 hardware and kernel, 80 host and shared store, 60 runtime,
+# 50 an exception of a program, 30 a launcher's report, 10 a time-out of those who waited.
+depth = 50
+# Ids of what follows from it, with `*`: these are then effects of it. `python.exception` is any traceback without a
+# signature of its own.
+explains = []
+# Ids of more general signatures that also match these lines and are to be dropped; `signatures check` names them.
+refines = []
 # A line matches where one of these does. Plain expressions only: no look-around, no back-references, no `$`,
-# `^` only as the first character, `[^…\\n]` instead of `[^…]`, at least five fixed characters, no open end.
+# `^` only as the first character, `[^…\\n]` instead of `[^…]`, at least four fixed characters, no open end.
 patterns = [
   {pattern},
 ]
-# Fields are taken by named groups, here or in the patterns: rank, host, pid, device, path, exit_code, step, …
+# Fields are taken by named groups, `(?P<path>/\\S+)`, here or in the patterns; the name says what it is: rank, local_rank,
+# host, pid, device, path, exit_code, signal, step, peer_host, target, pci. A name of your own is kept and shown.
 extract = []
 # A line in which one of these matches is not of this signature.
 unless = []

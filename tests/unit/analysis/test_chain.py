@@ -97,3 +97,24 @@ def test_a_stall_begins_with_the_late_rank_and_claims_no_earliest_line():
     scene = scene_of(*WAITS, late)
     answer = replace(ask(scene), trigger=late, question="hang", culprits=Named(ranks=(5,)))
     assert "for which the others waited" in build_chain(scene, answer)[0].why
+
+
+def test_links_follow_their_times():
+    late = event("nccl.timeout", 5, source=1, rank=1, at=900.0)
+    early = event("nccl.abort", 9, source=2, rank=2, at=300.0)
+    assert [link.events[0].signature for link in chain(OOM, late, early)] == ["gpu.oom", "nccl.abort", "nccl.timeout"]
+
+
+def test_the_end_of_what_failed_stands_before_the_waits_of_others():
+    gone = event("launcher.exit", 8, rank=0, at=101.0)
+    wait = event("nccl.timeout", 5, source=1, rank=1)
+    ended = event("launcher.exit", 9, source=1, rank=1, at=1900.0)
+    links = chain(OOM, gone, wait, ended)
+    assert [link.events[0] for link in links] == [OOM, gone, wait, ended]
+
+
+def test_the_headline_is_not_said_again():
+    late = event("nccl.timeout", 40, rank=5, at=800.0)
+    scene = scene_of(*WAITS, late)
+    answer = replace(ask(scene), trigger=late, question="hang", culprits=Named(ranks=(5,)))
+    assert build_chain(scene, answer)[0].what == "Rank 5 held up the others"

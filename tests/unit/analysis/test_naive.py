@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from incident import event, failure, scene_of
+from msgspec.structs import replace
 
 from firstfault.analysis.conclude import ask
 from firstfault.analysis.naive import naive_readings
@@ -56,3 +57,28 @@ def test_a_launcher_is_not_called_wrong_where_nobody_else_is_known():
     assert not answer.culprits.ranks
     assert not answer.first_failed.ranks
     assert "launcher_root_cause" not in {n.reading for n in naive_readings(scene, answer)}
+
+
+def test_the_most_tempting_reading_comes_first():
+    scene = scene_of(OOM, WATCHDOG, failures=(failure(rank=3, code=1, root=True),))
+    assert [n.reading for n in naive_readings(scene, ask(scene))][:2] == ["launcher_root_cause", "first_watchdog_line"]
+
+
+def test_an_error_above_the_trigger_that_follows_from_it_is_named():
+    scene = scene_of(OOM, event("code.crash", 3, rank=0, at=100.0))
+    answer = ask(scene)
+    crash = next(e for e in scene.events if e.signature == "code.crash")
+    answer = replace(answer, trigger=OOM, follows=((crash, "it follows from it"),))
+    found = {n.reading: n for n in naive_readings(scene, answer)}["first_error"]
+    assert "code.crash" in found.says
+    assert found.dropped_because == "it follows from it"
+
+
+def test_what_a_good_run_survived_is_told_with_its_number():
+    oom = [event("gpu.oom", 5 + n, rank=0, count=7, ordinal=n) for n in range(2)]
+    found = readings(*oom, event("run.end", 20))
+    assert found["acquitted"].says == "gpu.oom (7 lines)."
+
+
+def test_of_a_log_that_just_stops_nothing_is_read():
+    assert readings() == {}

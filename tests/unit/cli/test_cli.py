@@ -353,7 +353,7 @@ def test_check_goes_on_after_a_broken_file(tmp_path, capsys):
     assert run(["signatures", "check", str(tmp_path)]) == 2
     out = capsys.readouterr().out
     assert "x/a.toml: not valid TOML" in out
-    assert "1 signatures read, 1 complaints in 1 files" in out
+    assert "1 signature read, 1 complaint in 1 file" in out
 
 
 def test_our_own_signatures_have_no_complaint():
@@ -378,3 +378,85 @@ def test_an_order_to_stop_leaves_no_temporary_folder(tmp_path):
         running.terminate()
         assert running.wait(60) == 128 + 15
     assert list(private.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["diagnos", "logs"], "Did you mean the command `diagnose`?"),
+        (["timelin"], "Did you mean the command `timeline`?"),
+        (["version"], "Did you mean `firstfault --version`?"),
+    ],
+)
+def test_a_mistyped_command_is_not_read_as_a_path(pipeline, capsys, tmp_path, monkeypatch, words, told):
+    monkeypatch.chdir(tmp_path)
+    assert run(words) == 2
+    assert told in capsys.readouterr().err
+    assert pipeline.paths is None
+    (tmp_path / words[0]).mkdir()
+    assert run(words) == 1
+    assert pipeline.paths[0] == words[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["ALLREDUCE"], "sum (or maximum"),
+        (["_ALLGATHER_BASE"], "the pieces of all"),
+        (["all_to_all"], "mixture of experts"),
+        (["absent"], "never issued the work"),
+        (["unpaired"], "One half of a send"),
+        (["frozen"], "stopped completing"),
+        (["rival"], "Another explanation"),
+        (["exit", "3"], "Not decidable"),
+        (["nccl"], "firstfault signatures list --text nccl."),
+    ],
+)
+def test_explain_knows_the_words_of_its_own_pages(words, told, capsys):
+    assert run(["explain", *words]) == 0
+    assert told in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_bare_number_is_a_signal_before_it_is_a_code_of_a_library(capsys):
+    assert run(["explain", "9"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("SIGKILL")
+    assert "CUDA runtime errors" in out
+    assert run(["explain", "exit", "1"]) == 0
+    assert "of firstfault" not in capsys.readouterr().out
+
+
+def test_check_tells_all_faults_of_a_file_at_once(tmp_path, capsys):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "y.toml").write_text(
+        'title = "t"\ntier = "lop"\nrle = "cause"\npatterns = "p"\n', encoding="utf-8"
+    )
+    assert run(["signatures", "check", str(tmp_path)]) == 2
+    out = capsys.readouterr().out
+    for told in (
+        "`tier`",
+        "One of killer, loop, io, context",
+        "Perhaps `role` is meant",
+        "`patterns`",
+        "`meaning` is missing",
+    ):
+        assert told in out, told
+    assert "complaints in 1 file\n" in out
+
+
+def test_a_traceback_without_a_signature_may_be_explained(tmp_path, capsys):
+    (tmp_path / "x").mkdir()
+    text = GOOD.format(pattern="abcdefgh", line="abcdefgh")
+    file = tmp_path / "x" / "y.toml"
+    file.write_text('explains = ["python.exception"]\n' + text, encoding="utf-8")
+    assert run(["signatures", "check", str(tmp_path)]) == 0, capsys.readouterr().out
+    assert "1 signature read, no complaint" in capsys.readouterr().out
+    file.write_text('explains = ["python.exceptio"]\n' + text, encoding="utf-8")
+    assert run(["signatures", "check", str(tmp_path)]) == 2
+
+
+def test_the_template_explains_every_field_that_decides(tmp_path):
+    from firstfault.signatures.template import fill
+
+    for field in ("depth", "explains", "refines", "extract", "unless", "fatal", "blame"):
+        assert f"\n{field} = " in fill(None), field

@@ -1,6 +1,7 @@
 """The commands `ranks` and `timeline`: exit codes, formats, refusals."""
 
 import json
+from pathlib import Path
 
 import hung_job
 import jsonschema
@@ -81,3 +82,26 @@ def test_a_view_can_be_written_to_a_file(job, tmp_path, capsys):
 def test_raw_says_so(job, capsys, command):
     run([command, job, "--raw"])
     assert "SECRETS ARE NOT REMOVED" in capsys.readouterr().out
+
+
+DEMO = str(Path(__file__).resolve().parents[3] / "examples" / "incident" / "logs")
+
+
+@pytest.mark.parametrize(
+    "words", [["timeline", "--rank", "37"], ["timeline", "--host", "nowhere"], ["ranks", "--rank", "37"]]
+)
+def test_filters_that_leave_nothing_say_so(words, capsys):
+    assert run([*words, DEMO]) == 1
+    told = capsys.readouterr().err
+    assert f"nothing in this input matches {words[1]}" in told
+    assert "firstfault ranks" in told
+    assert run([words[0], "--rank", "0", DEMO]) == 1
+    assert capsys.readouterr().err == ""
+
+
+def test_evidence_names_the_columns_that_the_reader_sees(capsys):
+    assert run(["ranks", "--evidence", DEMO]) == 1
+    out = capsys.readouterr().out
+    assert "stuck in, elements" in out
+    assert "groups.0" not in out
+    assert "numel_in" not in out

@@ -118,3 +118,8 @@ def test_log_text_cannot_make_a_heading_or_end_a_list(build_diagnosis):
     out = publish(build_diagnosis(evil, chain=[ChainLink(what=evil, why=evil)]), "markdown", "secrets")
     assert re.findall(r"^## (.*)$", out, re.MULTILINE) == SECTIONS
     assert "<script>" not in MarkdownIt("commonmark").render(out)
+
+
+def test_the_moments_stand_in_the_verdict(build_diagnosis):
+    text = publish(build_diagnosis(), "markdown", "secrets")
+    assert "- When: first sign 2026-03-02 14:05:01" in text

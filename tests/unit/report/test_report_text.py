@@ -6,7 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from firstfault.model.diagnosis import Action, ChainLink, CoverageRow, Culprits, Ranks, Recurrence, Verdict
+from firstfault.analysis.wording import clipped
+from firstfault.model.diagnosis import (
+    Action,
+    ChainLink,
+    CoverageRow,
+    Culprits,
+    Evidence,
+    Fact,
+    Ranks,
+    Recurrence,
+    Time,
+    Verdict,
+)
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 from firstfault.pipelines.publish import publish
 from firstfault.report.text import columns, wrap
@@ -38,7 +50,7 @@ def test_it_says_all_that_one_screen_must(build_diagnosis):
         "Rank 37 (node-04) never entered",
         "rank 37 on node-04 (established",
         "error-4711-4.out:1893",
-        "127 of 128 ranks seen",
+        "127 of 128 ranks",
         "error-4711-7.out",
         "core.88 (binary)",
         "Rerun from the last checkpoint",
@@ -91,7 +103,7 @@ def test_unknown_is_said_as_unknown(build_diagnosis):
     )
     text = publish(build_diagnosis(verdict=unknown), "text", "secrets")
     assert text.startswith("NOT DECIDABLE  the evidence does not say")
-    assert "nobody: the fault is not one rank" in text
+    assert "Culprit" not in text
     assert "exit code 3" in text
 
 
@@ -140,7 +152,7 @@ def test_on_a_terminal_it_fits_the_screen_and_still_says_what_it_must(build_diag
     for needed in (
         "FAILED",
         "rank 37 on node-04",
-        "1. step 0",
+        "1. 14:05:01 step 0",
         "error-4711-4.out:1893",
         "127 of 128 ranks",
         "1. 0 a",
@@ -162,11 +174,79 @@ def test_parts_without_anything_to_say_leave_no_double_blank_lines(build_diagnos
 
 
 def test_one_rank_is_not_called_ranks(build_diagnosis):
-    alone = Ranks(seen=1)
-    assert "1 rank seen; how many" in publish(build_diagnosis(ranks=alone), "text", "secrets")
+    alone = Ranks(seen=1, seen_ranks="0", at_least=1)
+    assert "Seen             rank 0; how many" in publish(build_diagnosis(ranks=alone), "text", "secrets")
 
 
 def test_attempts_that_failed_alike_are_said_to(build_diagnosis):
     again = [Recurrence(attempts=[1, 2], what="Disk full", hosts=["node-04"])]
     text = publish(build_diagnosis(recurrence=again), "text", "secrets")
     assert "attempts 1-2 failed in the same way: Disk full; each time host node-04" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_last_row_is_one_row_and_the_first_step_is_never_cut(build_diagnosis, width):
+    diagnosis = full(build_diagnosis)
+    text = publish(diagnosis, "text", "secrets", width=width, height=24)
+    assert text.splitlines()[-1].startswith("exit code 1")
+    assert " ".join(diagnosis.verdict.action.steps[0].split()) in " ".join(text.split())
+    assert "NCCL failed on rank 5" in text
+
+
+def test_nobody_is_named_for_one_of_two_reasons(build_diagnosis):
+    base = build_diagnosis()
+
+    def said(*, shared):
+        verdict = replace(base.verdict, culprits=Culprits(shared=shared))
+        return publish(replace(base, verdict=verdict), "text", "secrets")
+
+    assert "nobody: it lies in what all ranks share" in said(shared=True)
+    assert "not known: no line tells whose fault it is" in said(shared=False)
+
+
+def test_ranks_are_counted_as_far_as_lines_tell(build_diagnosis):
+    def said(**ranks):
+        return " ".join(publish(build_diagnosis(ranks=Ranks(**ranks)), "text", "secrets").split())
+
+    assert "Seen ranks 0-1, 3, of at least 5; nothing from ranks 2, 4;" in said(seen=3, seen_ranks="0-1, 3", at_least=5)
+    assert "Seen ranks 0-3; how many there should be, no line tells" in said(seen=4, seen_ranks="0-3", at_least=4)
+    assert "Seen no line names a rank" in said()
+
+
+def test_moments_are_those_that_lines_tell(build_diagnosis):
+    base = build_diagnosis()
+    stamp = base.verdict.trigger
+    job = {
+        "last_step": Fact(value=4711, evidence=[stamp]),
+        "last_checkpoint": Fact(value=4000, evidence=[replace(stamp, time=None)]),
+    }
+    text = " ".join(publish(replace(base, job=job), "text", "secrets").split())
+    assert (
+        "When first sign 2026-03-02 14:05:01; last step 4711 (14:05:01); last checkpoint at step 4000 Attempts" in text
+    )
+    wide = replace(stamp, time=Time(earliest="2026-03-02T14:05:01", latest="2026-03-03T01:00:00.500"))
+    changed = replace(base, verdict=replace(base.verdict, trigger=wide), job={})
+    assert "first sign between 2026-03-02 14:05:01 and 2026-03-03 01:00:00" in " ".join(
+        publish(changed, "text", "secrets").split()
+    )
+
+
+def test_lines_that_say_the_same_but_for_numbers_stand_once_while_others_are_left(build_diagnosis):
+    def quoted(number, text):
+        return Evidence(file="a.log", line=number, column=1, text=text)
+
+    lines = [quoted(1, "rank 1 timed out"), quoted(2, "rank 2 timed out"), quoted(3, "exit code of rank 1 is 7")]
+    text = publish(build_diagnosis(key_lines=lines), "text", "secrets")
+    assert "a.log:3" in text
+    assert "a.log:2" not in text
+
+
+@given(st.text(alphabet="ab cd,.", max_size=80), st.integers(12, 40))
+def test_a_clipped_text_ends_behind_a_whole_word(text, limit):
+    cut = clipped(text, limit)
+    assert len(cut) <= limit
+    assert cut == text or cut.endswith("…")
+    kept = cut.removesuffix("…")
+    assert text.startswith(kept)
+    if cut != text and " " in text[limit // 2 : limit - 1]:
+        assert not text[len(kept) :][:1].isalpha() or not kept[-1:].isalpha()

@@ -348,9 +348,7 @@ def _unaccounted(seen: Picture) -> Answer:
     stuck = collective(seen.nearest) if seen.nearest is not None else from_hang(seen.scene)
     detail = f"; {accounted(seen)}, and no line names the reason" if seen.state.groups else "; no line names the reason"
     opening = " It is the first collective of its group." if first_collective(seen.nearest) else ""
-    steps = [
-        "Find the rank that did not wait: the one whose log is silent, or whose last enqueued number is the lowest."
-    ]
+    steps = [_whom_to_look_for(seen)]
     if seen.where.missing and seen.state.groups:
         steps.insert(
             0, f"Get what {ranks_text(seen.where.missing)} printed last: nothing places them in the collective."
@@ -364,6 +362,17 @@ def _unaccounted(seen: Picture) -> Answer:
         proof=() if hang is None else hang.events[:3],
         steps=tuple(steps),
     )
+
+
+def _whom_to_look_for(seen: Picture) -> str:
+    """The first step where nothing decides: which rank to look for, as far as one can be missing at all."""
+    if not seen.state.groups or seen.where.accounted < seen.where.total:
+        return (
+            "Find the rank that did not wait: the one whose log is silent, or whose last enqueued number is the lowest."
+        )
+    if seen.where.witnessed:
+        return "Compare the last enqueued numbers of the ranks: all of them are accounted for."
+    return "Make sure that these are all ranks of the job: all that are known waited, and no line tells how many there are."
 
 
 def _silent_applies(seen: Picture) -> bool:

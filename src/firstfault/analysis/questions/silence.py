@@ -267,25 +267,21 @@ def ask_effects(scene: Scene) -> Answer | None:
     )
 
 
-_OPEN_END = ": no error, no end marker. It may still run, have been killed, or hang."
-_OF_A_JOB = frozenset({SourceKind.LOG, SourceKind.SCHEDULER, SourceKind.ERROR_JSON, SourceKind.METRICS})
-"""Kinds of files that tell how a job went on and ended; dumps and daemon logs tell of moments and of others."""
-
-
 def nothing(scene: Scene) -> Answer:
     """The answer where the log merely stops: neither an error nor an end marker."""
-    if not any(source.kind in _OF_A_JOB for source in scene.case.seen.sources):
-        summary = "No log of the job was read, so nothing can be said about it."
-    elif scene.case.tracks:
-        summary = f"The log stops in the middle of training{_OPEN_END}"
-    else:
-        summary = f"The log shows neither progress nor an error nor an end{_OPEN_END}"
+    kinds = set(scene.case.kind_of.values())
+    if kinds <= set(NO_LOGS):
+        return _without_logs(kinds)
+    moved = bool(scene.case.tracks)
+    what = (
+        "The log stops in the middle of training" if moved else "The log shows neither progress nor an error nor an end"
+    )
     return Answer(
         question="nothing",
         failed=None,
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
-        summary=summary,
+        summary=f"{what}: no error, no end marker. It may still run, have been killed, or hang.",
         classes=Classes(phase=Phase.UNKNOWN),
         action=ActionKind.COLLECT_MORE,
         steps=("Find out whether the job still runs, and what the scheduler says of it.",),
@@ -294,6 +290,35 @@ def nothing(scene: Scene) -> Answer:
             "the kernel log of each host at the time of the last line",
             *NEED_ALL,
         ),
+    )
+
+
+NO_LOGS = {
+    SourceKind.MEMORY_SNAPSHOT: "memory snapshots",
+    SourceKind.FLIGHT_RECORDER: "flight-recorder dumps",
+    SourceKind.STACKS: "stacks",
+    SourceKind.AISTORE: "logs of storage daemons",
+    SourceKind.KERNEL: "kernel logs",
+    SourceKind.CONFIG: "settings and documents",
+    SourceKind.BINARY: "files that are no text",
+    SourceKind.EMPTY: "empty files",
+}
+"""What tells of a moment or of others, and not of how a job went and ended."""
+
+
+def _without_logs(kinds: set[SourceKind]) -> Answer:
+    """The answer where no log was given at all."""
+    given = ", ".join(sorted(NO_LOGS[kind] for kind in kinds))
+    only = f", only {given}" if given else ""
+    return Answer(
+        question="nothing",
+        failed=None,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"No log of the job was read{only}: whether and how it failed, its logs tell.",
+        action=ActionKind.COLLECT_MORE,
+        steps=("Give the logs of the job together with these files.",),
+        collect=NEED_ALL,
     )
 
 

@@ -478,7 +478,8 @@ def _both(said: Answer, own: Answer, *, agree: bool) -> Answer:
         said,
         category=category,
         strength=strength,
-        summary=f"{said.summary} The stacks agree: {own.summary[:1].lower()}{own.summary[1:]}",
+        # The stacks say why, where the logs do not.
+        summary=f"{said.summary if category is Category.UNKNOWN else said.summary.replace(' Why is not in these logs.', '')} The stacks agree: {own.summary[:1].lower()}{own.summary[1:]}",
         trigger=own.trigger or said.trigger,
         proof=(*own.proof, *said.proof),
         culprits=named,
