@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
+from firstfault.analysis.state.filerank import ranks_of_files
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
@@ -71,6 +72,7 @@ class Roster:
             if case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
         self._folder_rank = self._folder_ranks(kept)
+        self._file_rank = ranks_of_files(case, kept, self._ranks_in, world)
         self.tasks_are_ranks = self._tasks_are_ranks()
         self.single_node = self._is_single_node()
 
@@ -236,6 +238,8 @@ class Roster:
             return place.rank
         if source in self._folder_rank:
             return self._folder_rank[source]
+        if source in self._file_rank:
+            return self._file_rank[source]
         number = self.case.seen.task_files.get(source)
         if number is not None and self.tasks_are_ranks and number in self._host_of_task and self._one_task(source):
             return GlobalRank(number)
