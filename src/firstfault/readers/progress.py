@@ -113,6 +113,9 @@ def read_progress(segment: bytes) -> Shape | None:
     Returns:
         What it shows; None where it shows no step that was done (a bar at 0 does not).
     """
+    if b"\x1b" in segment:
+        # Bars are drawn in colours that stand between their numbers and the bar itself.
+        segment = _COLOUR.sub(b"", segment)
     shape = _bar(segment) or _table(segment) or _plain(segment)
     if shape is None or (shape.step == 0 and shape.what not in {"NeMo", "loss table"}):
         return None
@@ -309,6 +312,7 @@ def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
         ahead = [(next_at, text) for at, text in ahead if (next_at := at if at >= seen else data.find(text, seen)) >= 0]
 
 
+_COLOUR = lazy(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _END = lazy(rb"[\r\n]")
 
 

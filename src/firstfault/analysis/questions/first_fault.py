@@ -15,7 +15,7 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.questions.memory import explained
-from firstfault.analysis.suspects import mentioned
+from firstfault.analysis.suspects import DEVICE_WORD, mentioned
 from firstfault.analysis.wording import sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
@@ -30,6 +30,8 @@ DEEP = 70
 """Depth from which on a line that is not fatal by itself may still be the root: it speaks of hardware, kernel or host."""
 
 SIGABRT, SIGKILL = 6, 9
+WRAPPERS = ("data.worker_exception", "data.worker_storage_exception")
+"""Signatures of lines that only head the traceback of another process: no evidence that is earlier than what they quote."""
 OF_PATHS = frozenset(
     {
         "FileNotFoundError",
@@ -62,7 +64,11 @@ def ask(scene: Scene) -> Answer | None:
 def _failed(scene: Scene) -> bool:
     """Whether anything but the suspects' own lines says that the job failed."""
     return bool(
-        scene.exits or scene.hang or scene.effects or scene.teardown or any(s.first.exception for s in scene.suspects)
+        scene.exits
+        or scene.hang
+        or scene.effects
+        or scene.teardown
+        or any(e.exception for s in scene.suspects for e in s.events)
     )
 
 
@@ -133,7 +139,7 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
     killed = root.nature.category is Category.INFRASTRUCTURE and root.nature.domain is Domain.MEMORY
     last_word = (
         root.first.exception is not None
-        or root.first.signature.startswith("process.")
+        or root.first.signature.startswith(("process.", *DEVICE_WORD))
         or scene.case.has(root.first, Mark.ABORT)
     )
     if not last_word and not killed:
@@ -179,10 +185,32 @@ def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
     return away if len(away) <= root.unplaced else set()
 
 
+def _by_effect(scene: Scene, choice: Choice) -> Suspect | None:
+    """A root without a rank, given to the ranks that raised the error which it is known to bring about; None elsewhere.
+
+    What a device or a native library prints has no prefix; the exception of the same process, right behind it, has one.
+    """
+    root = choice.root
+    if root.everyone or root.nature.blame is not Blame.RANK or root.first.exception is not None:
+        return None
+    known = [
+        s
+        for s, _ in choice.explained
+        if s.first.exception is not None
+        and scene.case.library.explains(root.first.signature, s.first.signature)
+        and s.first.span.source == root.first.span.source
+    ]
+    ranks = {r for s in known for r in s.ranks}
+    if not ranks or any(s.unplaced for s in known):
+        return None
+    hosts = {h for r in ranks if (h := scene.roster.host_of_rank(r)) is not None}
+    return replace(root, ranks=tuple(sorted(ranks)), hosts=tuple(sorted(hosts)) or root.hosts, unplaced=0)
+
+
 def answer(scene: Scene, choice: Choice) -> Answer:
     """The answer for a chosen root."""
     card = None if choice.root.ranks else rank_of_card(scene, choice.root)
-    root = attributed(scene, choice.root)
+    root = _by_effect(scene, choice) or attributed(scene, choice.root)
     if card is not None:
         root = replace(choice.root, ranks=(card[0],), hosts=(card[1],), unplaced=0)
     nature = root.nature
@@ -256,6 +284,7 @@ def trigger_of(scene: Scene, root: Suspect) -> Event:
             if e.span.source == root.first.span.source
             and first(e, root.first) is True
             and (e.exception is None or e.exception != root.first.exception)
+            and not e.signature.startswith(WRAPPERS)
         ]
         return min(earlier, key=sort_key, default=root.first)
     before = [e for e in scene.events if e.signature in spec.precursors and first(e, root.first) is True]

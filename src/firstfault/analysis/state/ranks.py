@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
-from firstfault.analysis.state.filerank import ranks_of_files
+from firstfault.analysis.state.files import hosts_of_files, ranks_of_files
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
@@ -65,7 +65,11 @@ class Roster:
         for source, where in case.seen.place.items():
             if where.host is not None:
                 self.source_hosts.setdefault(source, {where.host})
+        self.source_hosts |= {s: {h} for s, h in hosts_of_files(case.paths, self.source_hosts).items()}
         self._host_of_task: dict[int, str] = {}
+        self._host_of_pod: dict[str, str] = {}
+        self._pod_hosts: dict[SourceId, set[str]] = {}
+        """Hosts to which pods were assigned by lines of each source."""
         for event in kept:
             if case.has(event, Mark.IDENTITY):
                 self._learn_fields(event)
@@ -117,6 +121,12 @@ class Roster:
             self._conflicts.add(rank)
 
     def _learn_fields(self, event: Event) -> None:
+        pod, node_name = event.fields.get("pod"), event.fields.get("host")
+        if pod is not None and node_name is not None:
+            # The control plane's word on where a pod runs: its file is of no machine of the job.
+            self._host_of_pod[pod] = node_name
+            self._pod_hosts.setdefault(event.span.source, set()).add(node_name)
+            return
         rank = _integer(event.fields, "rank")
         host = event.fields.get("host") or self._host_said(event.who, event.span.source)
         node, per_node = _integer(event.fields, "node_rank"), _integer(event.fields, "nproc")
@@ -202,6 +212,8 @@ class Roster:
 
     def _is_single_node(self) -> bool:
         """Whether all ranks run on one machine, by a stated world size that one machine's local ranks fill."""
+        if self.nodes == 1:
+            return True
         if self.world is None:
             hosts = {short_host(h) for hs in self.source_hosts.values() for h in hs}
             if self.case.marked_spawn and len(hosts) <= 1:
@@ -302,6 +314,11 @@ class Roster:
         stated = event.fields.get("host")
         if stated is not None and stated not in LOOPBACK:
             return stated
+        pod = event.fields.get("pod")
+        if pod is not None and pod in self._host_of_pod:
+            return self._host_of_pod[pod]
+        if len(self._pod_hosts.get(event.span.source, ())) == 1 and pod is None:
+            return next(iter(self._pod_hosts[event.span.source]))
         task = self._task(event.who)
         if task is not None and task in self._host_of_task:
             return self._host_of_task[task]
@@ -320,6 +337,20 @@ class Roster:
         if self.tasks_are_ranks and int(rank) in self._host_of_task:
             return self._shown(self._host_of_task[int(rank)])
         return self.only_host() if self.single_node else None
+
+    def ranks_on(self, hosts: Iterable[str]) -> tuple[GlobalRank, ...]:
+        """Ranks that run on some hosts by lines that state it, and those between them on the same host.
+
+        A launcher gives the processes of one machine consecutive ranks in the order of their local ranks, so that those
+        between two known ones of a machine are known too where both keep the same distance.
+        """
+        wanted = {short_host(h) for h in hosts}
+        found = {r for r, h in self.host_of.items() if short_host(h) in wanted and r not in self._conflicts}
+        for name in wanted:
+            here = {r: int(self.local_of[r]) for r in found if r in self.local_of and short_host(self.host_of[r]) == name}
+            if len({int(r) - local for r, local in here.items()}) == 1:
+                found |= set(map(GlobalRank, range(min(map(int, here)), max(map(int, here)) + 1)))
+        return tuple(sorted(found))
 
     def only_host(self) -> str | None:
         """The only host that any line of the job names; None where there are several or none."""

@@ -1,10 +1,12 @@
-"""The rank of a file in which one process speaks and says once who it is. Guesses nothing where a file may hold several."""
+"""What a file as a whole tells of its lines: the one rank that it states, the host after which it is named. Guesses nothing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.hostlist import short_host
 from firstfault.model.evidence import GlobalRank
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from firstfault.analysis.case import Case
     from firstfault.model.evidence import Event, SourceId
 
+_STEM = lazy(r"([A-Za-z][\w-]*?\d[\w-]*?)(?:\.(?:log|out|err|txt|o|e))+$")
+_DIGITS = lazy(r"\d+")
 _OWN = ("framework.", "paddle.", "jax.", "tensorflow.")
 """Rooms of signatures in whose identity lines a program speaks of itself."""
 _AGENTS = ("launcher.", "framework.deepspeed_")
@@ -55,3 +59,21 @@ def ranks_of_files(
     if step > 1 and all(r % step == 0 for r in ranks) and (world is None or world % step == 0) and not inside:
         return {}
     return found
+
+
+def hosts_of_files(paths: Mapping[SourceId, str], known: Mapping[SourceId, set[str]]) -> dict[SourceId, str]:
+    """The host of every file that is named like one whose own lines say that it is named after its host.
+
+    `rig-03.log` with lines of the host `rig-03` shows what the names mean: then `rig-04.log` is of the host `rig-04`.
+
+    Args:
+        paths: shown path of each source.
+        known: hosts that lines of each source state.
+    """
+    stems = {s: found[1] for s, path in paths.items() if (found := _STEM.match(path.rsplit("/", 1)[-1])) is not None}
+    families = {
+        _DIGITS.sub("#", stem)
+        for source, stem in stems.items()
+        if {short_host(h) for h in known.get(source, ())} == {stem}
+    }
+    return {s: stem for s, stem in stems.items() if not known.get(s) and _DIGITS.sub("#", stem) in families}
