@@ -30,8 +30,6 @@ DEEP = 70
 """Depth from which on a line that is not fatal by itself may still be the root: it speaks of hardware, kernel or host."""
 
 SIGABRT, SIGKILL = 6, 9
-WRAPPERS = ("data.worker_exception", "data.worker_storage_exception")
-"""Signatures of lines that only head the traceback of another process: no evidence that is earlier than what they quote."""
 OF_PATHS = frozenset(
     {
         "FileNotFoundError",
@@ -284,7 +282,6 @@ def trigger_of(scene: Scene, root: Suspect) -> Event:
             if e.span.source == root.first.span.source
             and first(e, root.first) is True
             and (e.exception is None or e.exception != root.first.exception)
-            and not e.signature.startswith(WRAPPERS)
         ]
         return min(earlier, key=sort_key, default=root.first)
     before = [e for e in scene.events if e.signature in spec.precursors and first(e, root.first) is True]
