@@ -147,12 +147,7 @@ def _sort(
     for event in events:
         nature = nature_of(case, event)
         if nature.role is Role.EFFECT:
-            if not (
-                harmless(event)
-                or recovered_retry(case, event)
-                or went_on(case, event)
-                or another_program(event)
-            ):
+            if not (harmless(event) or recovered_retry(case, event) or went_on(case, event) or another_program(event)):
                 effects.append(event)
         elif nature.role is Role.TEARDOWN:
             teardown.append(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.hostlist import short_host
@@ -55,7 +56,7 @@ def ranks_of_files(
     ranks = sorted(set(found.values()))
     if len(ranks) < len(found) or len(ranks) < 2:
         return {}
-    step = min(b - a for a, b in zip(ranks, ranks[1:], strict=False))
+    step = min(b - a for a, b in pairwise(ranks))
     if step > 1 and all(r % step == 0 for r in ranks) and (world is None or world % step == 0) and not inside:
         return {}
     return found

@@ -347,7 +347,9 @@ class Roster:
         wanted = {short_host(h) for h in hosts}
         found = {r for r, h in self.host_of.items() if short_host(h) in wanted and r not in self._conflicts}
         for name in wanted:
-            here = {r: int(self.local_of[r]) for r in found if r in self.local_of and short_host(self.host_of[r]) == name}
+            here = {
+                r: int(self.local_of[r]) for r in found if r in self.local_of and short_host(self.host_of[r]) == name
+            }
             if len({int(r) - local for r, local in here.items()}) == 1:
                 found |= set(map(GlobalRank, range(min(map(int, here)), max(map(int, here)) + 1)))
         return tuple(sorted(found))
