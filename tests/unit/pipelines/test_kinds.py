@@ -172,3 +172,33 @@ def test_processes_killed_by_a_signal_failed_first_whoever_sent_it(tmp_path):
     verdict = verdict_of(tmp_path, train__log=text)
     assert verdict.first_failed.ranks == [2, 6]
     assert str(verdict.strength.value) == "possible"
+
+
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        ("Epoch 1/4\n", " 90/90 [==============================] - 2s 31ms/step - loss: 0.9\n"),
+        ("", "Epoch 2/9 | 100%|██████████| 90/90 [00:02<00:00, 31.0it/s, loss=0.9]\n"),
+    ],
+)
+def test_the_end_of_one_epoch_of_several_is_no_end_of_the_run(tmp_path, first, last):
+    assert verdict_of(tmp_path, fit__log=first + last).category is not Category.NONE
+
+
+def test_the_end_of_the_last_epoch_is_an_end_of_the_run(tmp_path):
+    bars = "".join(f"Epoch {n}/2\n 90/90 [==============================] - 2s 31ms/step - loss: 0.9\n" for n in (1, 2))
+    assert verdict_of(tmp_path, fit__log=bars).category is Category.NONE
+
+
+@pytest.mark.parametrize(("tail", "failed"), [("retrying in 8 s (2/5)", None), ("giving up", True)])
+def test_a_call_that_is_made_once_more_is_no_failure_yet(tmp_path, tail, failed):
+    text = f"step 10 loss 2.1 lr 0.1\nrequests.exceptions.ConnectionError: Remote end closed connection, {tail}\n"
+    assert verdict_of(tmp_path, train__log=text).failed is failed
+
+
+def test_paddles_log_of_one_process_is_of_its_local_rank(tmp_path):
+    files = {
+        "launch__log": "LAUNCH INFO 2026-03-04 10:00:00,000 nnodes: 1\n",
+        "workerlog__2": f"{TRACE}ValueError: (InvalidArgument) shape of X\n",
+    }
+    assert verdict_of(tmp_path, **files).first_failed.ranks == [2]
