@@ -99,12 +99,16 @@ def _in_order(links: Sequence[Link]) -> list[Link]:
     """Links in order of time as far as it is known; where it is not, they stay as they are."""
     placed: list[Link] = []
     for link in links:
-        before = [first(link.events[0], other.events[0]) for other in placed]
+        before = [_comes_first(link, other) for other in placed]
         at = len(placed)
         if True in before and False not in before[before.index(True) :]:
             at = before.index(True)
         placed.insert(at, link)
     return placed
+
+
+def _comes_first(a: Link, b: Link) -> bool | None:
+    return first(a.events[0], b.events[0]) if a.events and b.events else None
 
 
 def _ends(scene: Scene, used: set[tuple[int, int]]) -> tuple[list[Event], list[Event]]:

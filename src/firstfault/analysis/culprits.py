@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.wording import ranks_text
-from firstfault.model.words import Blame, Category, Domain, Mark, Strength
+from firstfault.model.words import Blame, Category, Domain, Mark, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.case import Case
@@ -133,6 +133,9 @@ def first_failed(
         # A scheduler's order strikes everybody; nobody failed.
         return Named()
     ranks = suspect.ranks or own
+    if not ranks and suspect.nature.scope is Scope.NODE and roster.case.has(suspect.first, Mark.PEER_LOST):
+        # A machine that is gone takes all its ranks with it.
+        ranks = roster.ranks_on(suspect.hosts)
     if not ranks and (suspect.unplaced == 0 or suspect.nature.blame is not Blame.RANK):
         for other in others:
             if other.nature.fatal and other.ranks:

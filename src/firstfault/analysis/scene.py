@@ -93,9 +93,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     roster = Roster(
         case, events, failures, world, nodes=machines(facts), per_node=ranks_per_node(facts, world), pods=pods
     )
-    ends = tuple(
-        e for e in events if (case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP)) and not went_on(case, e)
-    )
+    ends = tuple(e for e in events if e.signature in _end_words(case) and not went_on(case, e))
     guilty, weak, innocent, effects, teardown = _sort(case, events)
     deaths = tuple(e for e in events if case.has(e, Mark.DEATH) and not _good_exit(e) and not went_on(case, e))
     hang = find_hang(case, roster, (e for e in events if not went_on(case, e)))
@@ -131,6 +129,13 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
 
 
+def _end_words(case: Case) -> frozenset[str]:
+    """Signatures of lines that say that the run ended: those of an evaluation's end too, where nothing is trained."""
+    words = case.signatures_with(Mark.END, Mark.PLANNED_STOP)
+    trains = bool(case.tracks) or bool(case.marked(Mark.START))
+    return words if trains else words | case.signatures_with(Mark.EVALUATION_END)
+
+
 def _sort(
     case: Case, events: tuple[Event, ...]
 ) -> tuple[list[Event], list[Event], tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]]:
@@ -143,7 +148,7 @@ def _sort(
     for event in events:
         nature = nature_of(case, event)
         if nature.role is Role.EFFECT:
-            if not harmless(event) and not recovered_retry(case, event) and not went_on(case, event):
+            if not (harmless(event) or recovered_retry(case, event) or went_on(case, event) or another_program(event)):
                 effects.append(event)
         elif nature.role is Role.TEARDOWN:
             teardown.append(event)

@@ -277,9 +277,24 @@ def went_on(case: Case, event: Event) -> bool:
     return case.stepped_elsewhere(event, event.when.latest + ELSEWHERE)
 
 
+_TRIED_AGAIN = lazy(r"(?i)\bretry(?:ing)?\b[^\n]{0,20}\b(?:in|after) (?:another )?\d")
+_ATTEMPTS = lazy(r"\b(\d{1,3}) ?(?:/|of) ?(\d{1,3})\b")
+
+
+def _tried_again(event: Event) -> bool:
+    """Whether a bare line with an exception's class says that the call is made once more."""
+    if event.signature not in {BARE_EXCEPTION, GENERIC_EXCEPTION}:
+        return False
+    if (event.exception is not None and event.exception.frames) or _TRIED_AGAIN.search(event.text) is None:
+        return False
+    return all(made != most for made, most in _ATTEMPTS.findall(event.text))
+
+
 def harmless(event: Event) -> bool:
     """Whether the text itself says that the exception ended nothing, or what is done instead."""
     if event.exception is not None and event.exception.ignored:
+        return True
+    if _tried_again(event):
         return True
     room = event.signature.split(".", 1)[0]
     if room in MACHINES:

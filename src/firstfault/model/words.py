@@ -177,6 +177,8 @@ class Mark(Word):
     CHECKPOINT_END = "checkpoint_end"
     CHECKPOINT_LOAD = "checkpoint_load"
     EVALUATION = "evaluation"
+    EVALUATION_END = "evaluation_end"
+    """An evaluation came to its end; that is the end of the run only where nothing is trained."""
     DEATH = "death"
     """A process or task is reported to have ended badly (fields rank, local_rank, pid, exit_code, signal, host)."""
     STOP_SIGNAL = "stop_signal"

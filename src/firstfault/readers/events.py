@@ -228,7 +228,8 @@ class _Builder:
     def _event(self, hit: Hit, blocks: Iterable[Block]) -> Event:
         place = self._place(hit)
         spec = self.signatures.get(hit.signature)
-        about = spec is not None and Mark.DEATH in spec.marks
+        named = {"rank", "pid"} <= hit.fields.keys() and spec is not None and Mark.IDENTITY in spec.marks
+        about = named or (spec is not None and Mark.DEATH in spec.marks)
         who = join_fields(self._complete(place.who, hit), hit.fields, about=about)
         start = hit.raw_offset + hit.match_start
         span = Span(self.source, start, max(hit.match_end - hit.match_start, 1), hit.line, hit.column)

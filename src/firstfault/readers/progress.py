@@ -49,6 +49,8 @@ _BRACKETS = lazy(
     rb"(?:(?P<kind>[Ee]poch|Train(?:ing)?|Test|Val(?:id\w*)?|Eval\w*)(?:\((?P<mode>\w{2,10})\))?:?) {0,3}"
     rb"(?:\[? {0,6}(?P<epoch>\d{1,6})(?:/\d{1,6})?\]? {0,3})?[\[(] {0,9}(?P<step>\d{1,9}) ?/ ?(?P<total>\d{1,9})\b",
 )
+_EPOCH_OF = lazy(rb"(?i)\bepoch:? ?\[? ?(\d{1,6}) ?/ ?(\d{1,6})\b")
+_KERAS_EPOCH = lazy(rb"Epoch (\d{1,6})/(\d{1,6})\s")
 _COMPOSER = lazy(rb"\[epoch=(\d{1,6})(?:/\d{1,6})?\]\[batch=(\d{1,9})(?:/(\d{1,9}))?\]")
 _PLAIN = lazy(
     rb"(?i)(?<![\w.-])(?P<name>global[_ ]?steps?|total[_ ]steps?|completed steps?|train(?:ing)?[_ ]?steps?|optimizer[_ ]steps?|"
@@ -113,10 +115,21 @@ def read_progress(segment: bytes) -> Shape | None:
     Returns:
         What it shows; None where it shows no step that was done (a bar at 0 does not).
     """
+    if b"\x1b" in segment:
+        # Bars are drawn in colours that stand between their numbers and the bar itself.
+        segment = _COLOUR.sub(b"", segment)
     shape = _bar(segment) or _table(segment) or _plain(segment)
     if shape is None or (shape.step == 0 and shape.what not in {"NeMo", "loss table"}):
         return None
+    if shape.total is not None and shape.step == shape.total and _more_epochs(segment):
+        return shape._replace(total=None)
     return shape
+
+
+def _more_epochs(segment: bytes) -> bool:
+    """Whether a line that ends an epoch says that others are to come: they count from 0 or from 1."""
+    found = _EPOCH_OF.search(segment)
+    return found is not None and int(found[1]) < int(found[2]) - 1
 
 
 def _bar(segment: bytes) -> Shape | None:
@@ -144,7 +157,22 @@ def _bar(segment: bytes) -> Shape | None:
         if found_rich is not None:
             return Shape(TRAINING, int(found_rich[2]), int(found_rich[3]), int(found_rich[1]), "Epoch")
     keras = _KERAS.search(segment) if b"[=" in segment or b"[>" in segment or b"\xe2\x94\x81" in segment else None
-    return None if keras is None else Shape(TRAINING, int(keras[1]), int(keras[2]), None, "bar")
+    return None if keras is None else Shape(TRAINING, int(keras[1]), int(keras[2]), None, _KERAS_BAR)
+
+
+_KERAS_BAR = "bar of an epoch"
+EPOCH_LINE = 64 * 1024
+"""Bytes before a bar in which the line that heads its epoch is looked for."""
+
+
+def _of_run(data: bytes, start: int, shape: Shape) -> Shape:
+    """A bar of Keras: its total is that of an epoch, and ends the run only where the line above it names the last one."""
+    at = data.rfind(b"Epoch ", max(0, start - EPOCH_LINE), start)
+    found = None if at < 0 else _KERAS_EPOCH.match(data, at)
+    if found is None:
+        return shape
+    last = found[1] == found[2]
+    return shape._replace(epoch=int(found[1]), total=shape.total if last else None)
 
 
 def _described(before: bytes, after: bytes, step: int | None, total: int | None) -> Shape:
@@ -269,6 +297,8 @@ def _signs(
         shape = read_progress(segment)
         if shape is None:
             continue
+        if shape.what == _KERAS_BAR:
+            shape = _of_run(data, start, shape)
         line += data.count(b"\n", counted, start)
         counted = start
         who, when = _who_when(data, start, segment, line, base, profile, clock)
@@ -288,6 +318,7 @@ def _last_sign(data: bytes, source: SourceId, base: Anchor, kind: str) -> Progre
             start = begin + left
             shape = read_progress(data[start : begin + right])
             if shape is not None and shape.kind == kind:
+                shape = _of_run(data, start, shape) if shape.what == _KERAS_BAR else shape
                 line = base.line + data.count(b"\n", 0, start)
                 sample = ProgressSample(source, line, base.offset + start, shape.step, shape.total, None, When())
                 return Progress(kind, sample, shape.epoch, shape.what)
@@ -312,6 +343,7 @@ def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
         ahead = [(next_at, text) for at, text in ahead if (next_at := at if at >= seen else data.find(text, seen)) >= 0]
 
 
+_COLOUR = lazy(rb"\x1b\[[0-9;?]*[A-Za-z]")
 _END = lazy(rb"[\r\n]")
 
 

@@ -11,6 +11,8 @@ from firstfault.model.lazy import lazy
 
 _ATTEMPT = lazy(r"(?:^|/)attempt[_-](\d{1,4})/(\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 _ATTEMPT_FOLDER = lazy(r"(?:^|/)attempt[_-](\d{1,4})(?:/|$)")
+_WORKER_LOG = lazy(r"^workerlog\.(\d{1,4})$")
+"""Paddle's launcher writes one such file for each process of a machine."""
 _RESTART = lazy(r"(?<![a-z])(?:attempt|restart)[_-]?(\d{1,2})(?!\d)")
 _RANK = lazy(r"(?:^|(?<=[^a-z]))(?:([a-z]+)([_\-]?))?rank[_\-=.]?(\d{1,6})(?!\d)")
 _AXES = frozenset(
@@ -76,6 +78,9 @@ def read_name(path: str) -> NameFacts:
     ranks = _ranks(lower)
     if folder_number is not None:
         ranks.setdefault("local", int(folder_number[2]))
+    worker_log = _first(_WORKER_LOG, name)
+    if worker_log is not None:
+        ranks.setdefault("local", worker_log)
     if not ranks and path.count("/"):
         parent = path.lower().rsplit("/", 2)[-2]
         ranks = {k: v for k, v in _ranks(parent).items() if re.fullmatch(r"(?:[a-z]+[_-]?)?rank[_\-=.]?\d+", parent)}

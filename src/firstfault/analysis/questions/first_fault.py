@@ -17,7 +17,7 @@ from firstfault.analysis.joins import left_out, of_one_node, of_one_process, onl
 from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.questions.memory import explained
-from firstfault.analysis.suspects import mentioned
+from firstfault.analysis.suspects import DEVICE_WORD, mentioned
 from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
@@ -70,7 +70,11 @@ def ask(scene: Scene) -> Answer | None:
 def _failed(scene: Scene) -> bool:
     """Whether anything but the suspects' own lines says that the job failed."""
     return bool(
-        scene.exits or scene.hang or scene.effects or scene.teardown or any(s.first.exception for s in scene.suspects)
+        scene.exits
+        or scene.hang
+        or scene.effects
+        or scene.teardown
+        or any(e.exception for s in scene.suspects for e in s.events)
     )
 
 
@@ -155,7 +159,7 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
     killed = root.nature.category is Category.INFRASTRUCTURE and root.nature.domain is Domain.MEMORY
     last_word = (
         root.first.exception is not None
-        or root.first.signature.startswith("process.")
+        or root.first.signature.startswith(("process.", *DEVICE_WORD))
         or scene.case.has(root.first, Mark.ABORT)
         or of_one_process(scene, root.first)
     )
@@ -204,10 +208,32 @@ def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
     return away if len(away) <= root.unplaced else set()
 
 
+def _by_effect(scene: Scene, choice: Choice) -> Suspect | None:
+    """A root without a rank, given to the ranks that raised the error which it is known to bring about; None elsewhere.
+
+    What a device or a native library prints has no prefix; the exception of the same process, right behind it, has one.
+    """
+    root = choice.root
+    if root.everyone or root.nature.blame is not Blame.RANK or root.first.exception is not None:
+        return None
+    known = [
+        s
+        for s, _ in choice.explained
+        if s.first.exception is not None
+        and scene.case.library.explains(root.first.signature, s.first.signature)
+        and s.first.span.source == root.first.span.source
+    ]
+    ranks = {r for s in known for r in s.ranks}
+    if not ranks or any(s.unplaced for s in known):
+        return None
+    hosts = {h for r in ranks if (h := scene.roster.host_of_rank(r)) is not None}
+    return replace(root, ranks=tuple(sorted(ranks)), hosts=tuple(sorted(hosts)) or root.hosts, unplaced=0)
+
+
 def answer(scene: Scene, choice: Choice) -> Answer:
     """The answer for a chosen root."""
     card = None if choice.root.ranks else rank_of_card(scene, choice.root)
-    root = left_out(scene, attributed(scene, choice.root))
+    root = left_out(scene, _by_effect(scene, choice) or attributed(scene, choice.root))
     if card is not None:
         root = replace(choice.root, ranks=(card[0],), hosts=(card[1],), unplaced=0)
     nature = root.nature

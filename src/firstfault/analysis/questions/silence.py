@@ -45,7 +45,10 @@ def ask_exits(scene: Scene) -> Answer | None:
     hosts = tuple(sorted({h for r in ranks if (h := scene.roster.host_of_rank(r)) is not None}))
     category, what, collect = _by_signal(scene, signals)
     named = Named()
-    few = 0 < len(ranks) <= max(1, (scene.complete.expected or scene.complete.at_least) // 4)
+    world = scene.complete.expected or scene.complete.at_least
+    few = 0 < len(ranks) <= max(1, world // 4)
+    # A signal that nobody of the job sends strikes first whom it strikes; whose fault that is, is another matter.
+    struck = few or (bool(signals - {signal.SIGABRT}) and 2 * len(ranks) <= world)
     if category in {Category.INFRASTRUCTURE, Category.SOFTWARE} and few:
         named = Named(ranks=tuple(ranks), hosts=hosts, strength=Strength.POSSIBLE)
     return Answer(
@@ -57,7 +60,9 @@ def ask_exits(scene: Scene) -> Answer | None:
         trigger=trigger,
         proof=() if trigger is None else (trigger,),
         culprits=named,
-        first_failed=Named(ranks=tuple(ranks) if few else (), hosts=hosts if few else (), strength=Strength.POSSIBLE),
+        first_failed=Named(
+            ranks=tuple(ranks) if struck else (), hosts=hosts if struck else (), strength=Strength.POSSIBLE
+        ),
         classes=Classes(form=_form(scene), layer=Layer.RUNTIME, scope=Scope.RANK if few and len(ranks) == 1 else None),
         action=ActionKind.COLLECT_MORE,
         steps=("Get what the failed process itself printed last; its launcher only reports the exit.",),

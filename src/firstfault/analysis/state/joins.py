@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Failure, SourceId
 
 ACTOR_DIED, ACTOR_REPORT = "ray.actor_died", "ray.actor_report"
-INTRODUCED = frozenset({"framework.process_place", "framework.lightning_rank"})
-"""Lines by which each process says who it is when it starts."""
 NODE_LISTED = "slurm.node_listed"
 DOWN = ("DOWN", "FAIL", "NOT_RESPONDING", "POWERED_DOWN")
 """First words of the states in which a node does not run jobs by its own fault."""
@@ -334,22 +332,6 @@ def process_of(event: Event) -> tuple[int, LocalRank] | None:
     """Process id and local rank of a process that a launcher says to have started."""
     pid, local = event.who.pid, event.who.local_rank
     return None if pid is None or local is None else (pid, local)
-
-
-def own_files(events: Iterable[Event]) -> dict[SourceId, GlobalRank]:
-    """The rank of each file in which one process alone introduces itself, where the job writes a file for each process.
-
-    That is so where several files hold one such process each, no two the same, and none holds several.
-    """
-    found: dict[SourceId, set[int]] = {}
-    for event in events:
-        rank = event.fields.get("rank", "")
-        if event.signature in INTRODUCED and rank.isdecimal():
-            found.setdefault(event.span.source, set()).add(int(rank))
-    if len(found) < 2 or any(len(ranks) != 1 for ranks in found.values()):
-        return {}
-    own = {source: GlobalRank(next(iter(ranks))) for source, ranks in found.items()}
-    return own if len(set(own.values())) == len(own) else {}
 
 
 def listed_process(folder: str, failures: Iterable[Failure]) -> GlobalRank | None:

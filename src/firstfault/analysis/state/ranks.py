@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
+from firstfault.analysis.state.files import hosts_of_files, ranks_of_files
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, only_of
 from firstfault.analysis.state.joins import (
     listed_process,
-    own_files,
     process_of,
     rank_map,
     size_of_group,
@@ -91,7 +91,8 @@ class Roster:
         self._whole = world if world is not None else world_of_groups(told)
         """Size of the group of all ranks, as stated or as the groups that processes join show it."""
         self._join(kept, told)
-        self._folder_rank = {**own_files(told), **self._folder_ranks(kept, listed)}
+        self._folder_rank = self._folder_ranks(kept, listed)
+        self._file_rank = ranks_of_files(case, kept, self._ranks_in, world)
         self.tasks_are_ranks = self._tasks_are_ranks()
         self._children = children(case, kept)
         self.single_node = self._is_single_node()
@@ -114,6 +115,7 @@ class Roster:
             machine = where.host if self.pods is None else where.host or self.pods.node(where.label)
             if machine is not None:
                 self.source_hosts.setdefault(source, {machine})
+        self.source_hosts |= {s: {h} for s, h in hosts_of_files(self.case.paths, self.source_hosts).items()}
 
     def _join(self, kept: Iterable[Event], told: Sequence[Event]) -> None:
         """Takes in what lines about processes (`told`), steps and exits state of which rank runs where."""
@@ -190,6 +192,9 @@ class Roster:
             self._conflicts.add(rank)
 
     def _learn_fields(self, event: Event) -> None:
+        if event.fields.get("pod") is not None and event.fields.get("host") is not None:
+            # The control plane's word on where a pod runs: its file is of no machine of the job.
+            return
         rank = _integer(event.fields, "rank")
         rank = self._process_index(event.who) if rank is None else rank
         host = event.fields.get("host") or self._host_said(event.who, event.span.source)
@@ -387,6 +392,8 @@ class Roster:
             return self._folder_rank[source]
         if self.pods is not None and place is not None and (rank := self.pods.rank(place.label)) is not None:
             return rank
+        if source in self._file_rank:
+            return self._file_rank[source]
         number = self.case.seen.task_files.get(source)
         if number is not None and self.tasks_are_ranks and number in self._host_of_task and self._one_task(source):
             return GlobalRank(number)
@@ -458,6 +465,9 @@ class Roster:
         stated = event.fields.get("host")
         if stated is not None and stated not in LOOPBACK:
             return stated
+        node = None if self.pods is None else self.pods.node(event.fields.get("pod"))
+        if node is not None:
+            return node
         task = self._task(event.who)
         if task is not None and task in self._host_of_task:
             return self._host_of_task[task]
@@ -480,6 +490,22 @@ class Roster:
         """Short names of the machines on which ranks or pods of the job are stated to run."""
         pods = {} if self.pods is None else self.pods.nodes
         return {short_host(h) for h in (*self.host_of.values(), *pods.values())}
+
+    def ranks_on(self, hosts: Iterable[str]) -> tuple[GlobalRank, ...]:
+        """Ranks that run on some hosts by lines that state it, and those between them on the same host.
+
+        A launcher gives the processes of one machine consecutive ranks in the order of their local ranks, so that those
+        between two known ones of a machine are known too where both keep the same distance.
+        """
+        wanted = {short_host(h) for h in hosts}
+        found = {r for r, h in self.host_of.items() if short_host(h) in wanted and r not in self._conflicts}
+        for name in wanted:
+            here = {
+                r: int(self.local_of[r]) for r in found if r in self.local_of and short_host(self.host_of[r]) == name
+            }
+            if len({int(r) - local for r, local in here.items()}) == 1:
+                found |= set(map(GlobalRank, range(min(map(int, here)), max(map(int, here)) + 1)))
+        return tuple(sorted(found))
 
     def only_host(self) -> str | None:
         """The only host that any line of the job names; None where there are several or none. No rank need run there."""

@@ -1,0 +1,80 @@
+"""What a file as a whole tells of its lines: the one rank that it states, the host after which it is named. Guesses nothing."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.hostlist import short_host
+from firstfault.model.evidence import GlobalRank
+from firstfault.model.lazy import lazy
+from firstfault.model.words import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from firstfault.analysis.case import Case
+    from firstfault.model.evidence import Event, SourceId
+
+_STEM = lazy(r"([A-Za-z][\w-]*?\d[\w-]*?)(?:\.(?:log|out|err|txt|o|e))+$")
+_DIGITS = lazy(r"\d+")
+_OWN = ("framework.", "paddle.", "jax.", "tensorflow.")
+"""Rooms of signatures in whose identity lines a program speaks of itself."""
+_AGENTS = ("launcher.", "framework.deepspeed_")
+"""Rooms of lines of launchers, which write what all processes of a machine say into one file."""
+
+
+def ranks_of_files(
+    case: Case, events: Iterable[Event], stated: Mapping[SourceId, set[GlobalRank]], world: int | None
+) -> dict[SourceId, GlobalRank]:
+    """The rank of every file whose lines state one rank only, where several files do so, each another one.
+
+    The first rank of each machine may be the only one that prints, into the file of all: ranks that are as far apart as
+    machines would be are not believed, unless a line names a local rank other than 0.
+
+    Args:
+        case: the evidence.
+        events: of the attempt.
+        stated: ranks that lines of each source state.
+        world: number of ranks, where known.
+    """
+    found: dict[SourceId, GlobalRank] = {}
+    inside: set[SourceId] = set()
+    shared: set[SourceId] = set()
+    for event in events:
+        source = event.span.source
+        if event.signature.startswith(_AGENTS):
+            shared.add(source)
+        if not case.has(event, Mark.IDENTITY) or not event.signature.startswith(_OWN):
+            continue
+        text = event.fields.get("rank", "")
+        if text.isdecimal() and stated.get(source) == {GlobalRank(int(text))}:
+            found[source] = GlobalRank(int(text))
+            if event.fields.get("local_rank", "0") != "0":
+                inside.add(source)
+    found = {s: r for s, r in found.items() if s not in shared}
+    ranks = sorted(set(found.values()))
+    if len(ranks) < len(found) or len(ranks) < 2:
+        return {}
+    step = min(b - a for a, b in pairwise(ranks))
+    if step > 1 and all(r % step == 0 for r in ranks) and (world is None or world % step == 0) and not inside:
+        return {}
+    return found
+
+
+def hosts_of_files(paths: Mapping[SourceId, str], known: Mapping[SourceId, set[str]]) -> dict[SourceId, str]:
+    """The host of every file that is named like one whose own lines say that it is named after its host.
+
+    `rig-03.log` with lines of the host `rig-03` shows what the names mean: then `rig-04.log` is of the host `rig-04`.
+
+    Args:
+        paths: shown path of each source.
+        known: hosts that lines of each source state.
+    """
+    stems = {s: found[1] for s, path in paths.items() if (found := _STEM.match(path.rsplit("/", 1)[-1])) is not None}
+    families = {
+        _DIGITS.sub("#", stem)
+        for source, stem in stems.items()
+        if {short_host(h) for h in known.get(source, ())} == {stem}
+    }
+    return {s: stem for s, stem in stems.items() if not known.get(s) and _DIGITS.sub("#", stem) in families}
