@@ -14,6 +14,7 @@ from firstfault.cli.evidence import (
     attempt_option,
     deliver,
     evidence_options,
+    format_option,
     level_of,
     options_of,
     page,
@@ -32,14 +33,7 @@ if TYPE_CHECKING:
     epilog=EXIT_CODES,
 )
 @paths_argument
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How to show it.",
-)
+@format_option("text", "json")
 @click.option("--all", "every", is_flag=True, help="Show every group, also those with nothing unfinished.")
 @attempt_option
 @evidence_options
