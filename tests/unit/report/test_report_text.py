@@ -1,4 +1,5 @@
 import re
+import sys
 import unicodedata
 
 import pytest
@@ -9,6 +10,7 @@ from msgspec.structs import replace
 from firstfault.model.diagnosis import Action, ChainLink, CoverageRow, Culprits, Ranks, Recurrence, Verdict
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 from firstfault.pipelines.publish import publish
+from firstfault.report.neutral import neutral
 from firstfault.report.text import columns, wrap
 
 EVIL = "\x1b]0;owned\x07\x1b[2J[rank3]: \u202eboom\u202c\x9b31m `*_[x](javascript:1)<b> | \r\n done\u200b"
@@ -170,3 +172,9 @@ def test_attempts_that_failed_alike_are_said_to(build_diagnosis):
     again = [Recurrence(attempts=[1, 2], what="Disk full", hosts=["node-04"])]
     text = publish(build_diagnosis(recurrence=again), "text", "secrets")
     assert "attempts 1-2 failed in the same way: Disk full; each time host node-04" in " ".join(text.split())
+
+
+def test_no_acting_character_of_all_that_there_are_is_let_through():
+    acting = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    every = map(chr, range(sys.maxunicode + 1))
+    assert [hex(ord(c)) for c in every if unicodedata.category(c) in acting and c != "\t" and neutral(c) == c] == []
