@@ -75,7 +75,11 @@ def origins(scene: Scene, reading: Reading) -> Answer:
         return _overwritten(reading, wait)
     if wait is not None and (2 * len(named) > total or len(named) > max(MOST_NAMED, total // 4)):
         return _most_outside(reading, wait, named)
+    if wait is not None and not sure and _unclear(reading, wait, named):
+        return _elsewhere(reading, wait, named)
     who = Strength.SUPPORTED if few(len(named), total) else Strength.POSSIBLE
+    if len(named) == 1 and len(reading.waits.waiters) == 1:
+        who = Strength.POSSIBLE  # one waits for one: which of the two went another way has no third witness
     if recorded.missing or (not sure and (wait is None or wait.team.states)):
         who = who.at_most(Strength.POSSIBLE)
     frozen = tuple(r for r in named if r in waits.frozen)
@@ -207,6 +211,9 @@ def _accounted(reading: Reading) -> str:
     text = f"{len(recorded.dumps)} of {total} ranks left a dump"
     if recorded.missing:
         text += f"; none is here of {some_ranks(recorded.missing)}"
+    if recorded.earlier:
+        number = len(recorded.earlier)
+        text += f"; {number} more {'is' if number == 1 else 'are'} of an earlier start of the job and left out"
     return text + "."
 
 
@@ -248,6 +255,25 @@ def _most_outside(reading: Reading, wait: Wait, outside: Sequence[GlobalRank]) -
         category=Category.COLLECTIVE_MISMATCH if not reading.recorded.missing else Category.UNKNOWN,
         proof=_standing(reading, wait, outside),
         steps=("Look for a collective that only some ranks call: a branch on the rank, or uneven numbers of batches.",),
+    )
+
+
+def _unclear(reading: Reading, wait: Wait, named: Sequence[GlobalRank]) -> bool:
+    """Whether those that did not come may wait for somebody else, where the backend records neither states nor messages."""
+    several = len(reading.recorded.teams) > 1
+    return not wait.team.states and several and (len(named) > 1 or bool(reading.recorded.missing))
+
+
+def _elsewhere(reading: Reading, wait: Wait, absent: Sequence[GlobalRank]) -> Answer:
+    """Ranks that did not come, of which it is not seen whether they wait in another group or for a message."""
+    return _open(
+        reading,
+        f"{_wait(wait.waiters)} in {_where(wait)}, which {some_ranks(absent)} never issued. This backend records neither how far a "
+        f"work has come nor messages, so that they may wait for somebody else in turn. {_accounted(reading)}",
+        proof=_standing(reading, wait, absent),
+        steps=(
+            f"Look at the stacks of {some_ranks(absent)}: one of them, or a rank without a dump, waits for nobody.",
+        ),
     )
 
 
@@ -400,7 +426,9 @@ def inside(scene: Scene, reading: Reading, place: Inside) -> Answer:
         named = Named(ranks=still, hosts=hosts, strength=Strength.POSSIBLE)
         return _open(reading, text, culprits=named, proof=proof, steps=_steps(still, frozen=True))
     lost = reading.recorded.overrun & set(place.team.members)
-    known = whole and not reading.recorded.missing and not lost
+    # Without states a work of another group that never ended looks like one that did.
+    seen = place.team.states or len(reading.recorded.teams) == 1
+    known = whole and seen and not reading.recorded.missing and not lost
     text = (
         f"All {size} members of {place.team.title} ({size} of {size}) are inside {call_text(spots[0], place.team)}, with the "
         f"same sizes: no rank is missing, so the collective itself is stuck. No entry says where. {_accounted(reading)}"

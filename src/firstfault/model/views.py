@@ -365,6 +365,8 @@ class RecorderView(View, frozen=True, kw_only=True):
     """Ranks that left a dump."""
     missing: list[int] = field(default_factory=list)
     """Ranks that are expected and left none."""
+    earlier: list[str] = field(default_factory=list)
+    """Dumps of an earlier start of the job, which were left out."""
     frozen: list[int] = field(default_factory=list)
     """Ranks whose completions stopped before those of their peers."""
     groups: list[GroupRow] = field(default_factory=list)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-SECONDS = 60.0
+SECONDS = 20.0
 """Longest time that one piece may take."""
 MEMORY = 4 << 30
 """Bytes by which a copy may grow."""
@@ -40,16 +40,17 @@ class _Copy(Generic[T]):
     """One copy with the pieces that it still has to do, in order."""
 
     def __init__(
-        self, work: Callable[[int], T], pieces: Sequence[int], seconds: float, transport: Transport[T]
+        self, work: Callable[[int], T], pieces: Sequence[int], limits: tuple[float, int], transport: Transport[T]
     ) -> None:
+        """`limits`: seconds for a piece, and bytes by which the copy may grow."""
         import multiprocessing
 
         context = multiprocessing.get_context("fork")
         self.left = list(pieces)
-        self.until = monotonic() + seconds
+        self.until = monotonic() + limits[0]
         self.pipe, theirs = context.Pipe(duplex=False)
         self.process: ForkProcess = context.Process(
-            target=_serve, args=(theirs, work, tuple(pieces), transport), daemon=True
+            target=_serve, args=(theirs, work, tuple(pieces), limits[1], transport), daemon=True
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # threads of numpy's libraries are idle here
@@ -70,6 +71,7 @@ def apart(
     kind: Any,
     *,
     seconds: float = SECONDS,
+    memory: int | None = None,
     keep: Callable[[T], T] = lambda result: result,
 ) -> list[T | None]:
     """The results of all pieces, in order; None for a piece whose copy died or took too long.
@@ -80,13 +82,15 @@ def apart(
         workers: number of copies at a time.
         kind: type of a result; see `firstfault.pipelines.transport`.
         seconds: longest time that one piece may take.
+        memory: bytes by which a copy may grow; `MEMORY` where None.
         keep: makes of a result what is kept of it, as soon as it has come; parts that results share come one by one.
     """
     found: dict[int, T] = {}
     number = max(1, min(workers, pieces))
     transport: Transport[T] = Transport(kind)
     each = [range(first, pieces, number) for first in range(number)] if pieces else []
-    copies = [_Copy(work, own, seconds, transport) for own in each]
+    limits = (seconds, MEMORY if memory is None else memory)
+    copies = [_Copy(work, own, limits, transport) for own in each]
     try:
         while copies:
             ready = connection.wait(
@@ -102,7 +106,7 @@ def apart(
                 copies.remove(copy)
                 copy.end()
                 if len(copy.left) > 1:  # the piece at which it died is lost, the rest is not
-                    copies.append(_Copy(work, copy.left[1:], seconds, transport))
+                    copies.append(_Copy(work, copy.left[1:], limits, transport))
     finally:
         for copy in copies:
             copy.end()
@@ -121,14 +125,16 @@ def _took(copy: _Copy[T], found: dict[int, T], transport: Transport[T], keep: Ca
     return True
 
 
-def _serve(pipe: Connection, work: Callable[[int], Any], pieces: Sequence[int], transport: Transport[Any]) -> None:
+def _serve(
+    pipe: Connection, work: Callable[[int], Any], pieces: Sequence[int], memory: int, transport: Transport[Any]
+) -> None:
     """What a copy does; where a piece fails it ends there, and the piece counts as lost."""
     import resource
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends the copies
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    own, hard = _address_space() + MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]
+    own, hard = _address_space() + memory, resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (own if hard == resource.RLIM_INFINITY else min(own, hard), hard))
     gc.disable()  # what is read forms no cycles, and looking for some doubles the time
     for piece in pieces:

@@ -71,6 +71,7 @@ def recorder_view(
             told=recorded.told,
             dumps=_numbers(recorded.dumps),
             missing=_numbers(recorded.missing),
+            earlier=sorted(cite.path(d.source) for d in recorded.earlier),
             frozen=_numbers(reading.waits.frozen),
             groups=[_group(team, reading) for team in recorded.teams],
             difference=None if reading.mismatch is None else _difference(reading.mismatch),

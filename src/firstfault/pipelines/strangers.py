@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from firstfault.model.evidence import Coverage
 from firstfault.model.words import CoverageState
-from firstfault.pipelines.apart import SECONDS, apart, possible
+from firstfault.pipelines.apart import MEMORY, SECONDS, apart, possible
 from firstfault.scan.executors import processors
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ T = TypeVar("T")
 
 SLOWEST = 1 << 20
 """Bytes a second that a busy machine still reads."""
+ROOM = 512 << 20
+"""Bytes of memory for any file, however small."""
+GROWTH = 64
+"""Bytes of memory for a byte of the largest file; a few make a map of it."""
 LOST = "not read: it took too much time or memory, as a file does that was made to harm"
 
 
@@ -58,7 +62,9 @@ def read_strangers(
         return (), {}
     found: Sequence[T | str | None]
     if possible():
-        seconds = SECONDS + max(store.size(s.id) for s in files) / SLOWEST
+        largest = max(store.size(s.id) for s in files)
+        seconds = SECONDS + largest / SLOWEST
+        memory = min(MEMORY, ROOM + GROWTH * largest)
         workers = 1 if inline else processors()
 
         def piece(number: int) -> T | str:
@@ -67,7 +73,7 @@ def read_strangers(
         def kept_of(one: T | str) -> T | str:
             return one if isinstance(one, str) else keep(one)
 
-        done = apart(piece, len(files), workers, kind, seconds=seconds, keep=kept_of)
+        done = apart(piece, len(files), workers, kind, seconds=seconds, memory=memory, keep=kept_of)
         found = done
     else:
         found = [read(source) for source in files]

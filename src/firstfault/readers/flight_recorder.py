@@ -100,6 +100,8 @@ def read_dump(raw: bytes, source: SourceId, name: str, *, fast: bool = False) ->
     groups = _memberships(top.get("pg_config"))
     columns = _Columns(groups)
     columns.fill(entries[:MOST_ENTRIES])
+    if entries and not columns.found and not top.keys() & {"pg_config", "pg_status", "version"}:
+        raise UnreadableDumpError("nothing in its list is an entry of a dump")
     notes = list(columns.notes)
     if len(entries) > MOST_ENTRIES:
         notes.append(f"only the first {MOST_ENTRIES:,} entries were read")
@@ -257,6 +259,11 @@ class _Columns:
         if known == len(self.frames):
             self.frames.append(whole)
         return known
+
+    @property
+    def found(self) -> bool:
+        """Whether anything was an entry."""
+        return any(rows.rows for rows in self._logs.values())
 
     def logs(self) -> tuple[GroupLog, ...]:
         """The columns of all groups, in the order in which the groups came up."""

@@ -87,9 +87,10 @@ _STACK = lazy(
     rb"#\d{1,4} +0x[0-9a-f]{6,16}\b|#\d{1,4} +\S.* \(.*\) (?:at|from) \S+$|Thread \d+ \(Thread 0x|Thread \d+ \(LWP |TID \d+:|"
     rb"Unable to locate python frame|\[New LWP |=== Rank \d+: http|    \S.* \([^()\s]+\.so[.\d]*\)$)"
 )
+_DEBUG_PAGE = lazy(rb"<h1>Torch Distributed Debug Server</h1>")
 _STACK_HEAD = lazy(
-    rb'(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Traceback for thread|  File "[^"\n]+", line \d+|'
-    rb"#\d{1,4} +0x[0-9a-f]{6,16}\b|#\d{1,4} +\S.* \(.*\) (?:at|from) \S+$|Thread \d+ \(|TID \d+:|\[New LWP |=== Rank \d+: http)"
+    rb"(?m)^(?:Thread \d+ \((?:\w+\)|Thread 0x|LWP )|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Traceback for thread|"
+    rb'  File "[^"\n]+", line \d+|TID \d+:|#0 +0x[0-9a-f]{6,16} )'
 )
 _OWN_JSON = lazy(rb'\s*\{\s*"schema"\s*:\s*"firstfault\.')
 _OWN_MARKDOWN = lazy(rb"# [^\n]+\n\n\*\*[^\n]+\*\*\n\n- Category: `[a-z_]+`\n- Strength: `[a-z]+`")
@@ -98,7 +99,6 @@ _REPORT = lazy(rb"\d\s+of\s+\d+\s+cited\s+lines\s+re-read[^\n]*(?:\n[^\n]+)?\s*\
 """The last words of the reports that this program prints as text."""
 _PACKAGE = lazy(rb"Metadata-Version: \d\.\d\r?\n(?:Name|Version): ")
 """The description of a Python package, which lies beside its code."""
-_DEBUG_PAGE = lazy(rb"<h1>Torch Distributed Debug Server</h1>")
 _SCHEDULER = lazy(
     rb"(?m)^(?:JobId=\d+ |JobID\|| *JobID +|SlurmctldDebug|NodeName=\S+ |PartitionName=| *JOBID +PARTITION|Name: +\S+\nNamespace: |"
     rb"LAST SEEN +TYPE +REASON|NAMESPACE +NAME +READY|NAME +READY +STATUS +RESTARTS)"
@@ -253,16 +253,13 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     if _SCHEDULER.match(start):
         return Sniffed(SourceKind.SCHEDULER)
     if _DEBUG_PAGE.search(head) is not None:
-        stacks = b"<h1>Stacks</h1>" in head or b"<h1>py-spy Stack Traces</h1>" in head
-        return (
-            Sniffed(SourceKind.STACKS)
-            if stacks
-            else Sniffed(SourceKind.CONFIG, "a page of the debug server without stacks")
-        )
+        if b"<h1>Stacks</h1>" in head or b"<h1>py-spy Stack Traces</h1>" in head:
+            return Sniffed(SourceKind.STACKS)
+        return Sniffed(SourceKind.CONFIG, "a page of the debug server without stacks")
     if suffix in _SOURCE_CODE or start.startswith(b"#!") or _PACKAGE.match(start):
         return Sniffed(SourceKind.CONFIG, "source code or a document")
-    blank = head.count(b"\n\n")
-    if _STACK_HEAD.search(head) and len(_STACK.findall(head)) > (lines - blank) * 0.6:
+    filled = lines - head.count(b"\n\n")
+    if len(_STACK.findall(head)) > filled * 0.6 and _STACK_HEAD.search(head):
         return Sniffed(SourceKind.STACKS)
     if suffix in _SETTINGS:
         return Sniffed(SourceKind.CONFIG, "settings")

@@ -169,7 +169,11 @@ def _step(name: str, argument: Any, stack: list[_Cell | None], memo: dict[int, _
     elif name == "MARK":
         stack.append(None)
     elif name in _PUTS or name == "MEMOIZE":
-        memo[len(memo) if name == "MEMOIZE" else int(argument)] = _value(stack[-1])
+        place = len(memo) if name == "MEMOIZE" else int(argument)
+        if not 0 <= place <= len(memo):
+            # Picklers number what they keep one by one; room for a number out of nowhere would be made at once.
+            raise UnreadablePickleError("it keeps a value under a number out of nowhere")
+        memo[place] = _value(stack[-1])
     elif name in _GETS:
         stack.append(memo[int(argument)])
     elif name not in {"PROTO", "FRAME", "STOP"}:

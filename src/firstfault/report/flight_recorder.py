@@ -126,6 +126,8 @@ def _remarks(view: RecorderView) -> list[str]:
     parts = [f"{len(view.dumps)} of {total} ranks left a dump"]
     if view.missing:
         parts.append(f"no dump of rank {runs(view.missing)}")
+    if view.earlier:
+        parts.append(f"of an earlier start of the job and left out: {', '.join(view.earlier[:ODD])}")
     odd = [c for c in view.coverage if c.reason and c.state is CoverageState.READ]
     parts += [f"{c.file}: {c.reason}" for c in odd[:ODD]]
     if len(odd) > ODD:

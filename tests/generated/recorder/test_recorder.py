@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from array import array
 
+import msgspec
 import pytest
 
 from firstfault.analysis.case import Observations
@@ -102,3 +104,104 @@ def test_fewer_dumps_never_make_surer(fault):
         answer = verdict(tuple(d for i, d in enumerate(dumps) if i != gone))
         assert answer.culprits.strength.level <= whole.level
         assert set(map(int, answer.culprits.ranks)) <= {*incident.culprits, gone}
+
+
+@pytest.mark.parametrize("form", ["2.10", "2.9-active-only", "json", "small-ring"])
+@pytest.mark.parametrize("fault", [f for f in FAULTS if f != "healthy"])
+def test_without_the_culprits_dump_nobody_else_is_named(fault, form):
+    for shape, seed in itertools.product([(2, 2, 2), (1, 1, 5), (4, 2, 2)], range(2)):
+        if fault == "circle" and shape[:2] == (1, 1):
+            continue
+        incident = FAULTS[fault](shape, seed)
+        answer = verdict(tuple(d for d in dumps_of(incident, FORMS[form]) if d.rank not in incident.culprits))
+        assert set(map(int, answer.culprits.ranks)) <= set(incident.culprits), answer.summary
+        assert answer.culprits.strength.level <= 1, answer.summary
+
+
+@pytest.mark.parametrize("fault", [f for f in FAULTS if f != "frozen"])  # works of gloo end in the caller
+def test_gloo_with_several_groups_blames_nobody_that_may_wait_elsewhere(fault):
+    for shape, seed in itertools.product([(2, 2, 2), (1, 1, 5), (4, 2, 4), (1, 4, 2)], range(2)):
+        if fault == "circle" and shape[:2] == (1, 1):
+            continue
+        incident = FAULTS[fault](shape, seed)
+        check(incident, Form(backend="gloo"), must=False)
+
+
+def test_of_two_ranks_the_absent_one_is_at_most_possible():
+    # Which of the two went another way has no third witness: one may have issued a collective too many.
+    for fault in ("stopped", "half_outside"):
+        for seed in range(2):
+            answer = verdict(dumps_of(FAULTS[fault]((1, 1, 2), seed), Form()))
+            assert answer.culprits.strength.level <= 1
+            assert answer.strength.level <= 1
+
+
+def later(dumps, seconds):
+    """The same dumps, so much later."""
+    shift = seconds * 1_000_000_000
+
+    def moved(log):
+        return msgspec.structs.replace(log, created=array("q", (t + shift if t else 0 for t in log.created)))
+
+    return tuple(
+        msgspec.structs.replace(d, latest_ns=d.latest_ns + shift, logs=tuple(map(moved, d.logs))) for d in dumps
+    )
+
+
+@pytest.mark.parametrize("form", ["2.10", "small-ring"])
+def test_dumps_of_two_starts_in_one_folder(form):
+    first, second = stopped((1, 1, 8), 1), stopped((1, 1, 8), 2)
+    assert first.culprits != second.culprits
+    old = dumps_of(first, FORMS[form])
+    new = later(dumps_of(second, FORMS[form]), 86_400)
+    assert tuple(map(int, verdict((*old, *new)).culprits.ranks)) == second.culprits
+    # The culprit of the second start left none this time: what it left the time before is no witness of this one.
+    left = tuple(d for d in new if d.rank not in second.culprits)
+    answer = verdict((*old, *left))
+    assert set(map(int, answer.culprits.ranks)) <= set(second.culprits)
+    assert answer.culprits.strength.level <= 1
+    assert "of an earlier start" in answer.summary
+    # One rank alone wrote again: the others' old dumps say nothing of it.
+    only = tuple(d for d in new if d.rank == 0)
+    assert verdict((*old, *only)).culprits.strength.level <= 1
+
+
+def test_a_slow_start_and_clocks_that_are_off_are_of_one_start():
+    incident = stopped((1, 1, 8), 3)
+    dumps = dumps_of(incident, Form())
+    apart = tuple(later((d,), 20 * n)[0] for n, d in enumerate(dumps[:5])) + dumps[5:]
+    assert tuple(map(int, verdict(apart).culprits.ranks)) == incident.culprits
+
+
+def test_names_that_contradict_the_content_and_a_file_that_is_cut(tmp_path):
+    from firstfault.pipelines.diagnose import diagnose
+
+    incident = stopped((2, 2, 2), 5)
+    write(incident.room, tmp_path / "a", Form())
+    files = sorted((tmp_path / "a").iterdir())
+    culprit = incident.culprits[0]
+    # Every file carries the name of the next rank: the content counts, and the doubt is told.
+    names = [f.name for f in files]
+    for file in files:
+        file.rename(file.with_name(file.name + ".held"))
+    for file, name in zip(files, [*names[1:], names[0]], strict=True):
+        file.with_name(file.name + ".held").rename(file.with_name(name))
+    found = diagnose([tmp_path / "a"])
+    assert found.verdict.culprits.ranks == [culprit]
+    assert all("its name says rank" in row.reason for row in found.coverage)
+    # A file that was cut while it was written is damaged, not empty: its rank is missing.
+    write(incident.room, tmp_path / "b", Form())
+    cut = tmp_path / "b" / f"nccl_trace_rank_{culprit}"
+    cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    found = diagnose([tmp_path / "b"])
+    assert {row.file: str(row.state) for row in found.coverage}[cut.name] == "damaged"
+    assert found.verdict.culprits.strength.level <= 1
+    assert set(found.verdict.culprits.ranks) <= {culprit}
+
+
+def test_versions_of_one_job_may_differ_and_2_10_is_newer_than_2_9(tmp_path):
+    incident = stopped((1, 1, 4), 2)
+    both = [dumps_of(incident, Form(version=v)) for v in ("2.9", "2.10")]
+    assert both[0][0].version < both[1][0].version
+    mixed = tuple(both[n % 2][n] for n in range(4))
+    assert tuple(map(int, verdict(mixed).culprits.ranks)) == incident.culprits

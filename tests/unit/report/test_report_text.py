@@ -1,4 +1,5 @@
 import re
+import sys
 import unicodedata
 
 import pytest
@@ -21,6 +22,7 @@ from firstfault.model.diagnosis import (
 )
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 from firstfault.pipelines.publish import publish
+from firstfault.report.neutral import neutral
 from firstfault.report.text import columns, wrap
 
 EVIL = "\x1b]0;owned\x07\x1b[2J[rank3]: \u202eboom\u202c\x9b31m `*_[x](javascript:1)<b> | \r\n done\u200b"
@@ -250,3 +252,9 @@ def test_a_clipped_text_ends_behind_a_whole_word(text, limit):
     assert text.startswith(kept)
     if cut != text and " " in text[limit // 2 : limit - 1]:
         assert not text[len(kept) :][:1].isalpha() or not kept[-1:].isalpha()
+
+
+def test_no_acting_character_of_all_that_there_are_is_let_through():
+    acting = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    every = map(chr, range(sys.maxunicode + 1))
+    assert [hex(ord(c)) for c in every if unicodedata.category(c) in acting and c != "\t" and neutral(c) == c] == []

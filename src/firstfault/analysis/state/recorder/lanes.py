@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 DEFAULT_DESC = "default_pg"
 DEFAULT_NAME = "0"
+SECOND = 1_000_000_000
+CLOCKS = 120 * SECOND
+"""Nanoseconds by which clocks of machines, and the first works of ranks, may lie apart."""
 
 
 class Spot(Struct, frozen=True):
@@ -130,6 +133,8 @@ class Recorded(Struct, frozen=True, kw_only=True):
     """Whether a dump tells the members of the whole job."""
     left_out: tuple[RankDump, ...]
     """Dumps of an unknown rank, and further ones of a rank."""
+    earlier: tuple[RankDump, ...]
+    """Dumps that had ended before others of the job began: of an earlier start, and left out."""
     idle: frozenset[GlobalRank]
     """Ranks of which all visible works are known to be completed."""
     overrun: frozenset[GlobalRank]
@@ -149,8 +154,13 @@ class Recorded(Struct, frozen=True, kw_only=True):
 def align(dumps: Iterable[RankDump]) -> Recorded:
     """Puts dumps side by side; of several dumps of one rank the newest counts, and of equally new ones the fullest."""
     best: dict[GlobalRank, RankDump] = {}
-    left_out = []
-    for dump in sorted(dumps, key=lambda d: (-d.latest_ns, -d.entries, -len(d.frames), d.source)):
+    given = tuple(dumps)
+    earlier = _earlier(given)
+    gone = {id(d) for d in earlier}
+    left_out = list(earlier)
+    for dump in sorted(
+        (d for d in given if id(d) not in gone), key=lambda d: (-d.latest_ns, -d.entries, -len(d.frames), d.source)
+    ):
         if dump.rank is None or dump.rank in best:
             left_out.append(dump)
         else:
@@ -166,9 +176,32 @@ def align(dumps: Iterable[RankDump]) -> Recorded:
         expected=tuple(sorted(whole)),
         told=default,
         left_out=tuple(left_out),
+        earlier=earlier,
         idle=frozenset(r for r, d in chosen.items() if _idle(d)),
         overrun=frozenset(_overrun(chosen)),
     )
+
+
+def _earlier(dumps: Sequence[RankDump]) -> tuple[RankDump, ...]:
+    """Dumps of an earlier start of the job: they end well before another one begins.
+
+    Who holds all that its process ever issued began its start with it; who does not has waited at most for the time-outs.
+    """
+    begins = [
+        (_begin(d), CLOCKS if d.first_record == 0 and not d.active_only else _patience(d)) for d in dumps if d.logs
+    ]
+    latest = max((begin - slack for begin, slack in begins if begin), default=0)
+    return tuple(d for d in dumps if d.latest_ns and d.latest_ns < latest)
+
+
+def _begin(dump: RankDump) -> int:
+    return min((log.created[0] for log in dump.logs if log.created[0]), default=0)
+
+
+def _patience(dump: RankDump) -> int:
+    """Nanoseconds for which a job may stand between the last entry of one rank and the first one that another kept."""
+    timeouts = [c.timeout_ms for c in dump.calls if c.timeout_ms]
+    return max(2 * max(timeouts, default=0) * 1_000_000, 3600 * SECOND)
 
 
 def _overrun(dumps: dict[GlobalRank, RankDump]) -> Iterator[GlobalRank]:
