@@ -185,6 +185,9 @@ class Roster:
             if started is None or event.who.rank is not None:
                 continue
             where = self._host_said(event.who, event.span.source)
+            label = event.text.lstrip().split(":", maxsplit=1)[0]
+            if where is None and label in machines:
+                where = label  # a host that the launcher's own map names, in front of the line
             if where is None and len(machines) <= 1:
                 where = self.source_host(event.span.source)  # of several machines, an unlabelled line may be any one's
             found = None if where is None else _only(self._by_local.get((short_host(where), started[1])))
