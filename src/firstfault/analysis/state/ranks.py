@@ -15,7 +15,7 @@ from firstfault.analysis.state.joins import (
     size_of_group,
     world_of_groups,
 )
-from firstfault.model.evidence import GlobalRank, LocalRank
+from firstfault.model.evidence import GlobalRank, LocalRank, Who
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.case import Case
     from firstfault.analysis.state.joins import Pods
-    from firstfault.model.evidence import Event, Failure, SourceId, Who
+    from firstfault.model.evidence import Event, Failure, SourceId
 
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -91,8 +91,9 @@ class Roster:
         for told_by in case.seen.progress:
             if told_by.rank is not None:
                 # A rank that only trains prints nothing but its steps: they tell its process.
-                self._learn_process(told_by.rank, told_by.host, told_by.pid)
-                self._place_rank(told_by.rank, told_by.host)
+                where = self._host_said(Who(host=told_by.host), told_by.source)
+                self._learn_process(told_by.rank, where, told_by.pid)
+                self._place_rank(told_by.rank, where)
         for event in kept:
             if case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
@@ -145,7 +146,7 @@ class Roster:
     def _learn_fields(self, event: Event) -> None:
         rank = _integer(event.fields, "rank")
         rank = self._process_index(event.who) if rank is None else rank
-        host = event.fields.get("host") or event.who.host
+        host = event.fields.get("host") or self._host_said(event.who, event.span.source)
         node, per_node = _integer(event.fields, "node_rank"), _integer(event.fields, "nproc")
         if rank is None and node is not None and per_node == 1:
             # One process a node: the node's number is the rank of all that it says.
@@ -196,7 +197,7 @@ class Roster:
 
     def _learn_tasks(self, event: Event) -> None:
         """A scheduler's line about the exit of tasks says on which host they ran."""
-        host = event.fields.get("host") or event.who.host
+        host = event.fields.get("host") or self._host_said(event.who, event.span.source)
         if host is not None and "[" not in host:
             self._host_of_task.update(dict.fromkeys(tasks_of(event), host))
 
