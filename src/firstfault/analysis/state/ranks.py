@@ -91,9 +91,9 @@ class Roster:
         for told_by in case.seen.progress:
             if told_by.rank is not None:
                 # A rank that only trains prints nothing but its steps: they tell its process.
-                where = self._host_said(Who(host=told_by.host), told_by.source)
-                self._learn_process(told_by.rank, where, told_by.pid)
-                self._place_rank(told_by.rank, where)
+                stands = self._host_said(Who(host=told_by.host), told_by.source)
+                self._learn_process(told_by.rank, stands, told_by.pid)
+                self._place_rank(told_by.rank, stands)
         for event in kept:
             if case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
