@@ -94,7 +94,7 @@ def _waited_for(scene: Scene, answer: Answer, course: GpuCourse) -> Answer:
     name = _name(course, host)
     proof = (*answer.proof, event)
     whose = "" if rank is None else f" ({ranks_text([rank])})"
-    fact = f"No kernel ran on {name}{whose} from then on, while all other GPUs that were watched stayed busy."
+    fact = f"At the end no kernel ran on {name}{whose}, while all other GPUs that were watched stayed busy."
     if not answer.culprits.ranks and not answer.culprits.hosts and rank is not None:
         named = Named(ranks=(rank,), hosts=() if host is None else (host,), strength=Strength.POSSIBLE)
         return replace(answer, summary=f"{answer.summary} {fact}", proof=proof, culprits=named)

@@ -15,6 +15,7 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.joins import down_nodes
 from firstfault.analysis.state.nodes import expand_hosts
 from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Mark
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ REPORTS = frozenset({"ray.actor_died", "ray.worker_died"})
 """Signatures by which a supervisor reports the end of a process: the rank and host of such a line are those of the dead."""
 NODE_FAILED = frozenset({"slurm.job_state_node_fail", "slurm.node_failure"})
 IMAGE_PULL, IMAGE_THERE = "kubernetes.image_pull", "kubernetes.image_there"
+_SEVERAL = lazy(r"\[repeated \d+x across cluster\]")
 LATE = "jax.barrier_timeout"
 MOST_LOST = 4
 """Ranks that may be named together; of more, what they share is the reason."""
@@ -73,6 +75,8 @@ def _lost(scene: Scene, event: Event) -> tuple[GlobalRank, ...]:
     processes = event.fields.get("lost")
     if processes is not None:
         return _ranks_of_processes(scene, processes)
+    if _SEVERAL.search(event.text):
+        return ()  # the line stands for several processes and names one of them
     rank = scene.roster.rank(event) if event.signature in REPORTS else None
     return () if rank is None else (rank,)
 

@@ -314,6 +314,10 @@ def read_error_json(
         extra = extra if isinstance(extra, dict) else {}
         kept = extra.get("py_callstack")
         stack = kept if isinstance(kept, str) else ""
+        if isinstance(kept, list):
+            # As first written (2021): a list of entries, without the head and the last line.
+            entries = "".join(k for k in kept if isinstance(k, str))
+            stack = f"{HEAD.decode()}\n{entries}{message.get('message')}\n" if entries else ""
         stamp = extra.get("timestamp", stamp)
         code = message.get("errorCode")
         message = message.get("message")

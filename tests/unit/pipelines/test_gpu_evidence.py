@@ -32,7 +32,7 @@ def verdict_of(tmp_path, waiters, csv, *, bus=lambda r: 0x1B + r, nvml=lambda r:
 def test_the_rank_that_stayed_away_is_confirmed_by_its_still_gpu_joined_by_address(tmp_path):
     found = verdict_of(tmp_path, (0, 1, 3), table(1), bus=lambda r: 0x1B + {0: 0, 1: 2, 2: 1, 3: 3}[r])
     assert list(found.verdict.culprits.ranks) == [2]
-    assert "No kernel ran on GPU 1 of n1 (rank 2)" in found.verdict.summary
+    assert "At the end no kernel ran on GPU 1 of n1 (rank 2)" in found.verdict.summary
     assert {row.file: str(row.state) for row in found.coverage}["gpus.csv"] == "read"
 
 
@@ -40,7 +40,7 @@ def test_a_still_gpu_of_another_rank_is_a_doubt(tmp_path):
     found = verdict_of(tmp_path, (0, 1, 3), table(3))
     assert list(found.verdict.culprits.ranks) == [2]
     assert found.verdict.culprits.strength is Strength.POSSIBLE
-    assert "But: No kernel ran on GPU 3" in found.verdict.summary
+    assert "But: At the end no kernel ran on GPU 3" in found.verdict.summary
 
 
 @pytest.mark.parametrize("still", [None, 1])

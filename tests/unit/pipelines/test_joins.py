@@ -249,3 +249,79 @@ def test_a_crash_without_a_rank_is_that_of_the_only_rank_that_did_not_wait(tmp_p
     log = STEPS + "".join(WAITED.format(rank=r) for r in waiters)
     verdict = verdict_of(tmp_path, {"train.log": log, "dmesg.gpu-11": CRASH.format(name=name)})
     assert list(verdict.culprits.ranks) == expected
+
+
+DOWN = "NodeName=node007 Arch=x86_64\n   State=DOWN*+DRAIN ThreadsPerCore=2\n   Reason=Not responding [slurm@2026-01-15T14:28:10]\nNodeName=node008 Arch=x86_64\n   State=ALLOCATED ThreadsPerCore=2\n"
+FAILED = "JobId=481516 JobName=asr\n   JobState=NODE_FAIL Reason=NodeDown Dependency=(null)\n   Requeue=1 Restarts=1\n"
+
+
+@pytest.mark.parametrize(
+    ("node", "hosts"),
+    [
+        (DOWN, ["node007"]),
+        (DOWN.replace("ALLOCATED", "DOWN"), []),
+        (DOWN.replace("DOWN*+DRAIN", "IDLE"), []),
+        (
+            "compute001      1     main*       down*   12   12:1:1  64267        0      1   (null) Not responding\n",
+            ["compute001"],
+        ),
+        ("Not responding       slurm     2026-01-15T14:28:10 node007\n", ["node007"]),
+    ],
+)
+def test_a_node_failure_is_that_of_the_one_node_that_is_shown_as_down(tmp_path, node, hosts):
+    verdict = verdict_of(tmp_path, {"job.txt": FAILED, "node.txt": node, "train.log": STEPS})
+    assert (who(verdict), verdict.category) == (([], hosts), Category.INFRASTRUCTURE)
+
+
+def test_a_node_that_is_down_and_has_no_rank_of_the_job_is_not_blamed(tmp_path):
+    lines = "".join(f"rank = {r} host/pid/device = n{r}/88{r}/cuda:0\n" for r in range(2))
+    assert who(verdict_of(tmp_path, {"job.txt": FAILED, "node.txt": DOWN, "t.log": lines + STEPS})) == ([], [])
+
+
+ROWS = "JobID           JobName      State ExitCode\n------------ ---------- ---------- --------\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "known", "failed"),
+    [
+        ("481516            asr-l    TIMEOUT      0:0\n481516.batch      batch  CANCELLED     0:15\n", "", True),
+        ("481516|asr-l|TIMEOUT|0:0\n", "", True),
+        ("481516            asr-l    TIMEOUT      0:0\n481517            asr-x    RUNNING      0:0\n", "", None),
+        ("481516            asr-l    TIMEOUT      0:0\n481517            asr-x    RUNNING      0:0\n", "481517", None),
+        ("481516            asr-l    TIMEOUT      0:0\n481517            asr-x    RUNNING      0:0\n", "481516", True),
+    ],
+)
+def test_rows_of_the_accounting_count_where_they_are_this_jobs(tmp_path, rows, known, failed):
+    log = (f"SLURM_JOB_ID={known}\n" if known else "") + STEPS
+    assert verdict_of(tmp_path, {"sacct.txt": ROWS + rows, "train.log": log}).failed is failed
+
+
+RAS = "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n  Process {pid} on node 10.0.0.9 managing GPU 1\n"
+
+
+@pytest.mark.parametrize(("pid", "ranks"), [(4703, [3]), (4700, [])])
+def test_a_process_that_nccl_lists_as_dead_is_joined_by_host_and_number(tmp_path, pid, ranks):
+    init = "".join(
+        f"10.0.0.{8 + r // 2}:{4700 + r}:{4900 + r} [{r % 2}] NCCL INFO ncclCommInitRank comm 0x55d0c8e4f2a{r} rank {r} nranks 4 cudaDev {r % 2} nvmlDev {r % 2} busId 1b000 commId 0x2114bc51af4fb978 - Init START\n"
+        for r in range(4)
+    )
+    verdict = verdict_of(tmp_path, {"t.log": init + STEPS, "ras.txt": RAS.format(pid=pid)})
+    assert (list(verdict.culprits.ranks), verdict.category) == (ranks, Category.UNKNOWN)
+
+
+def test_a_report_that_stands_for_several_dead_workers_names_none(tmp_path):
+    steps = "(WorkerDict pid=20172, ip=10.1.2.3) [rank5] step 7 loss 1.2\n"
+    died = "(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker IP address: 10.1.2.3 Worker PID: 20172 Worker exit type: SYSTEM_ERROR"
+    assert who(verdict_of(tmp_path / "a", {"d.log": steps + died + "\n"})) == ([5], ["10.1.2.3"])
+    assert who(verdict_of(tmp_path / "b", {"d.log": steps + died + " [repeated 2x across cluster]\n"})) == ([], [])
+
+
+@pytest.mark.parametrize("size", range(0, 420, 60))
+def test_cut_tables_and_reports_never_raise(tmp_path, size):
+    whole = DESCRIBED.format(node="n/1", reason=OOM, gpus=1) + REPORT.format(name="w_0:1") + DOWN + ROWS + UNHEALTHY
+    files = {
+        "a.txt": whole[:size],
+        "b.txt": whole[size:],
+        "attempt_0/1/error.json": error_file("KeyError: 'x'", 1795961895)[:size],
+    }
+    assert verdict_of(tmp_path, files).failed in {True, None}

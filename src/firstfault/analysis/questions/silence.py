@@ -123,6 +123,8 @@ def ask_peers(scene: Scene) -> Answer | None:
     gone = named_lost(scene, sorted(lost, key=sort_key))
     if gone is not None:
         return _gone(scene, gone)
+    # A supervisor's report of a death is evidence of the fault itself, a victim's lost connection is not.
+    report = next((e for e in sorted(lost, key=sort_key) if not speaks_for_itself(e)), None)
     victims = tuple(sorted({r for e in lost if speaks_for_itself(e) and (r := scene.roster.rank(e)) is not None}))
     if _store_holder_gone(scene, lost, victims):
         return _store_gone(scene, first, victims)
@@ -132,7 +134,7 @@ def ask_peers(scene: Scene) -> Answer | None:
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
         summary=f"{ranks_text(victims).capitalize() or 'A process'} lost the connection to a peer; what became of the peer is not in these logs.",
-        trigger=None,
+        trigger=report,
         proof=(first,),
         classes=Classes(domain=Domain.COMMUNICATION, form=_form(scene), layer=Layer.COLLECTIVE),
         action=ActionKind.COLLECT_MORE,

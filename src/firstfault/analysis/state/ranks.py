@@ -18,7 +18,7 @@ from firstfault.analysis.state.joins import (
     size_of_group,
     world_of_groups,
 )
-from firstfault.model.evidence import GlobalRank, LocalRank
+from firstfault.model.evidence import GlobalRank, LocalRank, Who
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.case import Case
     from firstfault.analysis.order import Clock
     from firstfault.analysis.state.joins import Pods
-    from firstfault.model.evidence import Event, Failure, SourceId, Who
+    from firstfault.model.evidence import Event, Failure, SourceId
 
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "::ffff:127.0.0.1"})
@@ -125,8 +125,9 @@ class Roster:
         for told_by in self.case.seen.progress:
             if told_by.rank is not None:
                 # A rank that only trains prints nothing but its steps: they tell its process.
-                self._learn_process(told_by.rank, told_by.host, told_by.pid)
-                self._place_rank(told_by.rank, told_by.host)
+                stands = self._host_said(Who(host=told_by.host), told_by.source)
+                self._learn_process(told_by.rank, stands, told_by.pid)
+                self._place_rank(told_by.rank, stands)
         for event in kept:
             if self.case.has(event, Mark.DEATH):
                 self._learn_tasks(event)
@@ -237,6 +238,9 @@ class Roster:
             if started is None or event.who.rank is not None:
                 continue
             where = self._host_said(event.who, event.span.source)
+            label = event.text.lstrip().split(":", maxsplit=1)[0]
+            if where is None and label in machines:
+                where = label  # a host that the launcher's own map names, in front of the line
             if where is None and len(machines) <= 1:
                 where = self.source_host(event.span.source)  # of several machines, an unlabelled line may be any one's
             found = None if where is None else _only(self._by_local.get((short_host(where), started[1])))
