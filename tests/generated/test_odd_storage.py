@@ -26,7 +26,9 @@ BASE = next(s for s in scenario.matrix(large=False) if s.kind == "late_abort" an
 
 
 def spec(**changes: Any) -> scenario.Spec:
-    plain = replace(BASE, layout="folder", apart=True, decoy=False, tenant=False, skewed=False, zones=(480, 0), midnight="")
+    plain = replace(
+        BASE, layout="folder", apart=True, decoy=False, tenant=False, skewed=False, zones=(480, 0), midnight=""
+    )
     return replace(plain, **changes)
 
 
@@ -77,7 +79,9 @@ def test_of_another_year(tmp_path: Path) -> None:
 
 def _marks(text: bytes) -> bytes:
     """Hourly marks two years earlier."""
-    return re.sub(rb"(\d\d [A-Z][a-z]{2} )(\d\d)( \d\d:\d\d \S+ =+)", lambda m: m[1] + b"%02d" % (int(m[2]) - 2) + m[3], text)
+    return re.sub(
+        rb"(\d\d [A-Z][a-z]{2} )(\d\d)( \d\d:\d\d \S+ =+)", lambda m: m[1] + b"%02d" % (int(m[2]) - 2) + m[3], text
+    )
 
 
 def test_rotated_parts_packed_one_by_one(tmp_path: Path) -> None:

@@ -282,7 +282,9 @@ def get_logs(scene: Scene) -> tuple[str, ...]:
 def ask_to_place(state: StorageState) -> tuple[str, ...]:
     """What would place the daemons' lines on the job's clock: other logs where these cannot be of that time, else the zone."""
     if all(d.daemon.role is DaemonRole.PROXY for d in state.daemons):
-        return ("the logs of the storage targets: those given are of proxies, which no batch passes: ais log get cluster ais_logs/",)
+        return (
+            "the logs of the storage targets: those given are of proxies, which no batch passes: ais log get cluster ais_logs/",
+        )
     reach = [(d.begins, d.ends) for d in state.daemons if d.begins is not None and d.ends is not None]
     stop = state.job.stop
     if reach and stop is not None and all(a > stop + APART or b < stop - APART for a, b in reach):
