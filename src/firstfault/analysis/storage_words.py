@@ -290,8 +290,10 @@ def ask_to_place(state: StorageState) -> tuple[str, ...]:
     if reach and stop is not None and all(a > stop + APART or b < stop - APART for a, b in reach):
         first, last = (_day(moment) for moment in (min(a for a, _ in reach), max(b for _, b in reach)))
         return (
-            f"the storage daemons' logs of the time of the failure ({_day(stop)} on the job's clock): those given are of "
-            f"{first} to {last}: ais log get cluster ais_logs/",
+            (
+                f"the storage daemons' logs of the time of the failure ({_day(stop)} on the job's clock): those given are of "
+                f"{first} to {last}: ais log get cluster ais_logs/"
+            ),
         )
     why = f" ({state.clock.why})" if state.clock.why else ""
     return (
