@@ -214,6 +214,7 @@ SAYS = {
     "gave_up": "given up",
     "refused": "refused: rights, name, credentials",
     "kernel": "the client's kernel",
+    "daemon": "the store's daemon",
 }
 """What a line of a client of a store tells, in the words of the page."""
 

@@ -80,10 +80,12 @@ def counters(at: int, number: int) -> list[str]:
     """A line of statistics and what goes with it every three minutes."""
     batches = 1000 + number * 56
     return [
-        (f"I {clock(at, 785300)} {{err.get.n:12,get.bps:219094016,get.n:{1_006_219 + number},get.ns:4255454,get.ns.total:{3_041_645_043_551 + number * 10**6},"
-        f"getbatch.n:{batches},getbatch.obj.n:{batches * 128},getbatch.obj.size:{batches * 24_000_000},getbatch.rxwait.ns:{88_123_400_112 + number * 10**7},"
-        f"kalive.ns:1204331,lcache.evicted.n:1211669,lcache.flush.cold.n:491970,lst.n:8824,put.n:286,state.flags:6,"
-        f"stream.in.n:{number * 200},stream.in.size:{number * 35_000_000},stream.out.n:{number * 200},stream.out.size:{number * 35_000_000}}}"),
+        (
+            f"I {clock(at, 785300)} {{err.get.n:12,get.bps:219094016,get.n:{1_006_219 + number},get.ns:4255454,get.ns.total:{3_041_645_043_551 + number * 10**6},"
+            f"getbatch.n:{batches},getbatch.obj.n:{batches * 128},getbatch.obj.size:{batches * 24_000_000},getbatch.rxwait.ns:{88_123_400_112 + number * 10**7},"
+            f"kalive.ns:1204331,lcache.evicted.n:1211669,lcache.flush.cold.n:491970,lst.n:8824,put.n:286,state.flags:6,"
+            f"stream.in.n:{number * 200},stream.in.size:{number * 35_000_000},stream.out.n:{number * 200},stream.out.size:{number * 35_000_000}}}"
+        ),
         f"I {clock(at, 785400)} lcache:251 hk: [ mem/cpu/disk: low low low ]",
         f"I {clock(at, 785500)} moss:494 {XACT} ctlmsg ( pending:4 reqs:{batches} files: [53017774 8.44TiB], bewarm:on avg-wait:2.4ms )",
     ]

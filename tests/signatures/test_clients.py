@@ -19,7 +19,8 @@ LINES = [
     for client in tomllib.loads(DATA.read_text(encoding="utf-8"))["client"]
     for number, line in enumerate(client["line"])
 ]
-JOB = [line for line in LINES if line.values[0]["says"] != "kernel"]
+JOB = [line for line in LINES if line.values[0]["says"] not in ("kernel", "daemon")]
+DAEMON = [line for line in LINES if line.values[0]["says"] == "daemon"]
 KERNEL = [line for line in LINES if line.values[0]["says"] == "kernel"]
 TOP = """Traceback (most recent call last):
   File "/app/train.py", line 91, in <module>
@@ -62,6 +63,14 @@ def test_what_a_client_says_is_judged_as_what_it_is(line: dict[str, Any], tmp_pa
     if line["says"] == "gave_up":
         assert verdict.trigger is not None
         assert line["text"].split("|")[0][:60] in verdict.trigger.text or len(line["text"].split("|")) > 1
+
+
+@pytest.mark.parametrize("line", DAEMON)
+def test_what_a_daemon_writes_is_known_as_the_stores(line: dict[str, Any]) -> None:
+    record = line["text"].encode()
+    starts = (0, record.index(b" ", 2) + 1)
+    known = [s.id for s in load_library().signatures if Matcher(s.spec).find(record, starts)]
+    assert any(name.startswith("aistore.") for name in known)
 
 
 @pytest.mark.parametrize("line", KERNEL)

@@ -289,8 +289,12 @@ def ask_to_place(state: StorageState) -> tuple[str, ...]:
     stop = state.job.stop
     if reach and stop is not None and all(a > stop + APART or b < stop - APART for a, b in reach):
         first, last = (_day(moment) for moment in (min(a for a, _ in reach), max(b for _, b in reach)))
-        when = f"the storage daemons' logs of the time of the failure ({_day(stop)} on the job's clock)"
-        return (f"{when}: those given are of {first} to {last}: ais log get cluster ais_logs/",)
+        return (
+            (
+                f"the storage daemons' logs of the time of the failure ({_day(stop)} on the job's clock): those given are of "
+                f"{first} to {last}: ais log get cluster ais_logs/"
+            ),
+        )
     why = f" ({state.clock.why})" if state.clock.why else ""
     return (
         f"the time zone of the job's logs, as --assume-zone ZONE: how the daemons' clock lies to the job's is not known{why}",

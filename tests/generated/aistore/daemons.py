@@ -304,6 +304,11 @@ class Cluster:
         return f"x-get-batch[{self.xid}]" + (f"-{self.bucket}" if self.default_bucket else "")
 
     @property
+    def short(self) -> str:
+        """The job's name in informational lines: short from 4.5 on."""
+        return f"get-batch[{self.xid}]" if self.primary.dialect.version >= (4, 5) else self.xact
+
+    @property
     def bucket_name(self) -> str:
         return self.bucket.split("://")[1]
 

@@ -91,7 +91,7 @@ def late_abort(cluster: Cluster, origin: Node, hit: float, rng: random.Random) -
     )
     if dialect.version <= (4, 4):
         origin.say(hit, "E", "moss:758", f"{xact} {origin.name} RecvObj: {cause}", "abort")
-    origin.say(hit + 0.00008, "I", "moss:311", f"{xact} aborting: {cause}", "aborting")
+    origin.say(hit + 0.00008, "I", "moss:311", f"{cluster.short} aborting: {cause}", "aborting")
     if dialect.version >= (4, 5):
         origin.say(hit + 0.0001, "W", "moss:314", f"{xact} {origin.name} bcast abort [ {cause} ]")
     for number, peer in enumerate(node for node in cluster.targets if node is not origin):
@@ -106,7 +106,7 @@ def late_abort(cluster: Cluster, origin: Node, hit: float, rng: random.Random) -
         if not dialect.relays:
             continue
         relayed = dialect.relayed(xact, origin.name, cause)
-        peer.say(hit + 0.0042 + number * 0.0004, "I", "moss:311", f"{xact} aborting: {relayed}")
+        peer.say(hit + 0.0042 + number * 0.0004, "I", "moss:311", f"{cluster.short} aborting: {relayed}")
         if dialect.version <= (4, 4):
             peer.say(hit + 0.0043 + number * 0.0004, "W", "moss:749", relayed)
     origin.bump(hit + 0.01, "err.getbatch.n" if dialect.getbatch_counters else "err.get.n", rng.randint(1, 4))
@@ -397,7 +397,7 @@ def rebalanced(cluster: Cluster, origin: Node, hit: float, rng: random.Random) -
         head = f"{node.name}[g12,v{cluster.smap + 1}]"
         node.say(first + 1.1, "I", "reb:301", f"{head} initializing", "starting")
         node.say(hit - 0.2, "I", "reb:412", f"{head} - running x-rebalance[g12]-{node.zone.local(hit):%H:%M:%S}.118220")
-        node.say(hit, "I", "moss:311", f"{cluster.xact} aborting: reason: starting x-rebalance[g12]", "aborting")
+        node.say(hit, "I", "moss:311", f"{cluster.short} aborting: reason: starting x-rebalance[g12]", "aborting")
         node.flags.append((first + 1.1, HEALTHY + 8))
         node.flags.append((hit + 900, HEALTHY))
         node.bump(hit, "err.getbatch.n", rng.randint(1, 3))
