@@ -38,13 +38,15 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     if answer.trigger is not None and not answer.upstream:
         what = (
             answer.summary
-            if answer.question in {"flight_recorder", "hang", "nan_end", "stacks"}
+            if answer.question in {"flight_recorder", "hang", "mismatch", "nan_end", "stacks"}
             else nature_of(scene.case, answer.trigger).title
             + who_text(answer.culprits.ranks or answer.first_failed.ranks, answer.culprits.hosts)
         )
         why = answer.why
         if answer.question in {"hang", "stacks"} and answer.culprits.ranks:
             why = "it shows where the rank stood for which the others waited"
+        elif answer.question == "mismatch":
+            why = "it is the first line of those on one side"
         links.append(_link(what, why, [answer.trigger], used))
     follows = answer.follows
     if follows is None:
@@ -132,7 +134,8 @@ def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
             text += f", in {scene.hang.op} {scene.hang.seq}"
         if scene.hang.waited_ms is not None:
             text += f", for {duration(scene.hang.waited_ms)}"
-        text += f" ({parts_text(hang_state(scene))})"
+        parts = parts_text(hang_state(scene), scene.hang.waiters)
+        text += f" ({parts})" if parts else ""
     return text
 
 

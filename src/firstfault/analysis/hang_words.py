@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.order import sort_key
+from firstfault.analysis.state.parts import Part
 from firstfault.analysis.state.standing import leaders, main_work
 from firstfault.analysis.wording import duration, ranks_text
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.groups import Cell, Group, HangState
     from firstfault.analysis.state.picture import Picture
@@ -166,10 +169,16 @@ def waiting_there(picture: Picture) -> str:
     return f"{text} and, in other groups, {others} more" if others else text
 
 
-def parts_text(state: HangState) -> str:
-    """How many ranks played each part, and which where they are few: `initiator: 14 ranks; notified: ranks 0, 5`."""
+def parts_text(state: HangState, waiters: Iterable[GlobalRank] = ()) -> str:
+    """How many ranks played each part, and which where they are few: `initiator: 14 ranks; notified: ranks 0, 5`.
+
+    `waiters` are ranks that said that they waited: of these no part is told that says otherwise.
+    """
     by: dict[str, list[int]] = {}
+    waited_too = set(waiters)
     for rank, part in state.parts.items():
+        if rank in waited_too and part in {Part.SILENT, Part.TERMINATED}:
+            continue  # it waited, by a line of another kind
         by.setdefault(str(part), []).append(int(rank))
     shown = [
         f"{word}: {ranks_text(ranks) if len(ranks) <= SHOWN else f'{len(ranks)} ranks'}"

@@ -36,7 +36,7 @@ def last_words(
     """The last line of each rank before anybody timed out; ranks that said nothing are left out."""
     found: dict[GlobalRank, Event] = {}
     first_wait: dict[SourceId, int] = {}
-    for wait in scene.marked(Mark.HANG):
+    for wait in scene.marked(Mark.HANG, Mark.STATE, Mark.ABORT):
         span = wait.span
         first_wait[span.source] = min(span.offset, first_wait.get(span.source, span.offset))
     for rank in ranks:

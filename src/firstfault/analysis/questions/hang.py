@@ -346,7 +346,11 @@ def _unaccounted(seen: Picture) -> Answer:
     """Nothing decides: members are not accounted for, or no line states where the ranks stood."""
     hang = seen.scene.hang
     stuck = collective(seen.nearest) if seen.nearest is not None else from_hang(seen.scene)
-    detail = f"; {accounted(seen)}, and no line names the reason" if seen.state.groups else "; no line names the reason"
+    detail = "; no line names the reason"
+    if seen.state.groups:
+        detail = f"; {accounted(seen)}, and no line names the reason"
+        if not seen.where.missing and not seen.where.witnessed:
+            detail = "; of those that are seen nobody is missing, but no line says how many ranks the job has"
     opening = " It is the first collective of its group." if first_collective(seen.nearest) else ""
     steps = [
         "Find the rank that did not wait: the one whose log is silent, or whose last enqueued number is the lowest."
