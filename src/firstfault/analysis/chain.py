@@ -67,7 +67,7 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
         # What failed ended long before those who waited for it did.
         links.insert(0, _link(_ends_text(scene, early), _ENDS, early, used))
     for title, why, wanted in _STAGES:
-        found = [e for e in scene.events if wanted(scene, e) and not _used(e, used)]
+        found = [e for e in _all(scene, wanted) if not _used(e, used)]
         if wanted is _other_effects or wanted is _watchdog:
             found = [e for e in found if scene.roster.rank(e) not in named]
         if found:
@@ -148,6 +148,24 @@ def _away(scene: Scene, answer: Answer) -> str:
     return f", and {ranks_text(ranks)} did not come to it" if ranks else ""
 
 
+def _all(scene: Scene, wanted: Callable[[Scene, Event], bool]) -> list[Event]:
+    """The events of a stage; what is asked depends on the signature and the row of its table, so it is asked once for each."""
+    known: dict[tuple[str, str | None], bool] = {}
+    found = []
+    for event in scene.events:
+        spec = scene.case.spec(event)
+        if spec is None or event.exception is not None:
+            if wanted(scene, event):
+                found.append(event)
+            continue
+        key = (event.signature, event.fields.get(spec.table) if spec.table else None)
+        if key not in known:
+            known[key] = wanted(scene, event)
+        if known[key]:
+            found.append(event)
+    return found
+
+
 def _left(scene: Scene, answer: Answer, used: set[tuple[int, int]]) -> Link | None:
     """How the ranks that failed by an error of their own left the loop in which the others then waited."""
     if scene.hang is None or answer.question in {"hang", "mismatch"}:
@@ -193,8 +211,8 @@ def _link(what: str, why: str, events: Sequence[Event], used: set[tuple[int, int
 
 def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
     ranks = sorted({r for e in events if (r := scene.roster.rank(e)) is not None})
-    waits = set() if scene.hang is None else {(e.span, e.signature) for e in scene.hang.events}
-    if scene.hang is None or not any((e.span, e.signature) in waits for e in events):
+    waits = set() if scene.hang is None else {id(e) for e in scene.hang.events}
+    if scene.hang is None or not any(id(e) in waits for e in events):
         return f"{title}: {ranks_text(ranks)}" if ranks else title
     told = set(ranks)
     waiters = [r for r in scene.hang.waiters if r in told] or list(ranks)

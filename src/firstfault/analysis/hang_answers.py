@@ -90,7 +90,7 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
         ),
         action=ActionKind.FIX_AND_RERUN if category is Category.DATA_LOADING_STALL else ActionKind.COLLECT_MORE,
         steps=_steps(late, busy, scope),
-        collect=(f"the complete log of {ranks_text(late)} and its stack at the time (py-spy dump)", *COLLECT),
+        collect=(f"the complete log of {ranks_text(late)} and {_its(late)} stack at the time (py-spy dump)", *COLLECT),
         rivals=(_network_rival(late), *_gpu_rival(late, stated=bool(stated))),
     )
 
@@ -166,9 +166,9 @@ def _steps(late: Sequence[GlobalRank], busy: Seen | None, scope: Scope) -> tuple
         first = ("Look at the speed of the checkpoint's file system, or write the checkpoint asynchronously.",)
     return (
         *first,
-        f"Look at what {who} did while the others waited: its data shard, its last sample, its host's storage mounts.",
+        f"Look at what {who} did while the others waited: data shard, last sample, storage mounts of the host.",
         ASK[scope],
-        "Take stacks (py-spy dump) of that rank the next time before the job is ended.",
+        f"Take stacks (py-spy dump) of {who} the next time before the job is ended.",
         RECORD,
     )
 
@@ -179,7 +179,7 @@ def _network_rival(late: Sequence[GlobalRank]) -> Rival:
         strength=Strength.UNKNOWN,
         supports=("ranks timed out in a collective",),
         against=(
-            f"{ranks_text(late)} is not inside the collective: the others wait for it, whatever the network does",
+            f"{ranks_text(late)} {_are(late)} not inside the collective: the others wait for {_them(late)}, whatever the network does",
             "no line of a transport or of hardware is there",
         ),
         settled_by=("a transport error, or a flight-recorder dump in which all ranks have started the collective",),
@@ -193,9 +193,9 @@ def _gpu_rival(late: Sequence[GlobalRank], *, stated: bool) -> tuple[Rival, ...]
         Rival(
             category=Category.GPU_CUDA,
             strength=Strength.UNKNOWN,
-            supports=(f"{ranks_text(late)} says nothing, as a process that hangs in the driver does",),
-            against=("no line speaks of its GPU",),
-            settled_by=("the kernel log of its host (Xid), and a native stack of the process",),
+            supports=(f"nothing is heard of {ranks_text(late)}, as of a process that hangs in the driver",),
+            against=(f"no line speaks of {_its(late)} GPU",),
+            settled_by=(f"the kernel log of {_its(late)} host (Xid), and a native stack of the process",),
         ),
     )
 
@@ -330,3 +330,15 @@ def _verb(verb: str, number: int) -> str:
     if number > 1:
         verb = verb.replace("is not", "are not")
     return verb if "in" in verb.split() or verb.endswith("entered") else f"{verb} to"
+
+
+def _are(ranks: Sequence[GlobalRank]) -> str:
+    return "is" if len(ranks) == 1 else "are"
+
+
+def _its(ranks: Sequence[GlobalRank]) -> str:
+    return "its" if len(ranks) == 1 else "their"
+
+
+def _them(ranks: Sequence[GlobalRank]) -> str:
+    return "it" if len(ranks) == 1 else "them"

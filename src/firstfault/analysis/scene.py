@@ -95,8 +95,9 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     ends = tuple(e for e in events if e.signature in _end_words(case) and not went_on(case, e))
     guilty, weak, innocent, effects, teardown = _sort(case, events)
-    deaths = tuple(e for e in events if case.has(e, Mark.DEATH) and not _good_exit(e) and not went_on(case, e))
-    hang = find_hang(case, roster, (e for e in events if not went_on(case, e)))
+    dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
+    deaths = tuple(e for e in events if e.signature in dying and not _good_exit(e) and not went_on(case, e))
+    hang = find_hang(case, roster, (e for e in events if e.signature in waiting and not went_on(case, e)))
     suspects = group(case, roster, guilty)
     traces = Traces(
         suspects=tuple(suspects), deaths=deaths, hangs=() if hang is None else hang.events, failures=failures, ends=ends

@@ -44,47 +44,52 @@ def last_words(
     """The last line of each rank before anybody timed out; ranks that said nothing are left out."""
     found: dict[GlobalRank, Event] = {}
     first_wait: dict[SourceId, int] = {}
-    for wait in scene.marked(Mark.HANG):
+    for wait in scene.marked(Mark.HANG, Mark.STATE, Mark.ABORT):
         span = wait.span
         first_wait[span.source] = min(span.offset, first_wait.get(span.source, span.offset))
-    for rank in ranks:
-        own = {s for s, profile in profiles.items() if scene.roster.rank_of(profile.who, s, {}) == rank}
+    owners = {s: scene.roster.rank_of(profile.who, s, {}) for s, profile in profiles.items()}
+    wanted = tuple(ranks)
+    said: dict[SourceId, dict[GlobalRank, Event]] = {}
+    for rank in wanted:
         home = scene.roster.host_of_rank(rank)
         there = set() if home is None else {s for s in profiles if scene.roster.source_host(s) == home}
         # A rank's own file knows best; a common one may hold no more of it than a warning. Of very many the rest is left.
-        for source in sorted(profiles, key=lambda s: (s not in own, s not in there, s))[:MOST_SOURCES]:
-            end = first_wait.get(source, store.size(source))
-            event = _last_of(scene, rank, store, clocks[source], end, own=source in own)
+        for source in sorted(profiles, key=lambda s: (owners[s] != rank, s not in there, s))[:MOST_SOURCES]:
+            if source not in said:
+                end = first_wait.get(source, store.size(source))
+                said[source] = _last_of(scene, frozenset(wanted), store, clocks[source], end, owners[source])
+            event = said[source].get(rank)
             if event is not None:
                 found[rank] = event
                 break
     return found
 
 
-def _last_of(
+def _last_of(  # noqa: PLR0917
     scene: Scene,
-    rank: GlobalRank,
+    ranks: frozenset[GlobalRank],
     store: TextStore,
     clock: SourceClock,
     end: int,
-    *,
-    own: bool,
-) -> Event | None:
+    owner: GlobalRank | None,
+) -> dict[GlobalRank, Event]:
+    """The last line of each of some ranks in one source, in one pass; unsigned lines are those of its owner."""
     source, profile = clock.source.id, clock.profile
-    last: Event | None = None
+    last: dict[GlobalRank, Event] = {}
     for number, offset, raw in _lines(store, source, max(0, end - REACH), end):
         segment = raw.rsplit(b"\r", 1)[-1]
         if not segment.strip() or any(word in raw for word in _SHUTTING_DOWN):
             continue
         place = locate(segment, len(segment), profile)
-        unsigned = own and place.who.rank is None and place.who.local_rank is None
-        if not unsigned and scene.roster.rank_of(place.who, source, {}) != rank:
+        unsigned = owner is not None and place.who.rank is None and place.who.local_rank is None
+        rank = owner if unsigned else scene.roster.rank_of(place.who, source, {})
+        if rank is None or rank not in ranks:
             continue
         when = clock.event_time(place.stamp, offset, number) if place.stamp is not None else When()
         if _too_late(scene, when):
             break
         begin = offset + len(raw) - len(segment)
-        last = Event(
+        last[rank] = Event(
             signature="rank.last_words",
             span=Span(source, begin, len(segment), number, begin - offset + 1),
             text=segment.decode("utf-8", "backslashreplace"),

@@ -259,7 +259,7 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     if suffix in _SOURCE_CODE or start.startswith(b"#!") or _PACKAGE.match(start):
         return Sniffed(SourceKind.CONFIG, "source code or a document")
     filled = lines - head.count(b"\n\n")
-    if len(_STACK.findall(head)) > filled * 0.6 and _STACK_HEAD.search(head):
+    if _STACK_HEAD.search(head) and len(_STACK.findall(head)) > filled * 0.6:
         return Sniffed(SourceKind.STACKS)
     if suffix in _SETTINGS:
         return Sniffed(SourceKind.CONFIG, "settings")

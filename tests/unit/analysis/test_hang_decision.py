@@ -4,6 +4,7 @@ import random
 
 import pytest
 from hang_simulation import COORDINATED, VERSIONS, GroupSim, Job, Member, default_group, parse, stalled
+from msgspec.structs import replace
 
 from firstfault.analysis.hang_words import rank_notes
 from firstfault.analysis.questions import hang, mismatch
@@ -11,6 +12,7 @@ from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.nodes import expand_hosts
 from firstfault.analysis.state.parts import Part
 from firstfault.analysis.state.picture import few, picture
+from firstfault.model.evidence import Failure, GlobalRank, SourceId, Span, When, Who
 from firstfault.model.words import Category, Phase, Scope, Strength
 
 
@@ -445,3 +447,28 @@ def test_lines_without_numbers_show_different_ops_as_a_possibility():
     assert answer is not None
     assert answer.category is Category.COLLECTIVE_MISMATCH
     assert answer.strength is Strength.POSSIBLE
+
+
+def dated(rank, code, at):
+    when = When(earliest=at, latest=at)
+    return Failure(
+        span=Span(SourceId(0), 10**7 + int(at) + rank, 10, 10**5, 1),
+        who=Who(rank=GlobalRank(rank)),
+        when=when,
+        exit_code=code,
+    )
+
+
+@pytest.mark.parametrize(
+    ("ends", "died"),
+    [
+        ([(7, -9, 100.0), (1, -6, 700.0), (2, -6, 701.0)], True),
+        ([(7, -9, 730.0), (1, -6, 700.0), (2, -6, 701.0)], False),  # the agent's own kill of one that did not stop
+        ([(7, -9, 710.0), (1, 1, 700.0), (2, -6, 900.0)], False),  # a waiter of that machine had ended before
+        ([(7, -15, 100.0), (1, -6, 700.0)], False),
+    ],
+)
+def test_a_kill_that_a_launcher_dates_before_all_aborts_came_before_the_wait(ends, died):
+    scene = parse({0: stalled(8, "2.1", {7}, quiet={7}).lines(random.Random(1))[0]})
+    scene = replace(scene, failures=tuple(dated(*end) for end in ends))
+    assert (hang.ask(scene) is None) is died

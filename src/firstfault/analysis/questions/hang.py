@@ -79,11 +79,12 @@ def _listed_before(scene: Scene, hang: Hang) -> bool:
     by: dict[bool, list[When]] = {True: [], False: []}
     for failure in scene.failures:
         code = failure.exit_code
-        if code is None or code >= 0 or -code in TOLD or not exact(failure.when):
+        if code is None or code == 0 or -code in TOLD or not exact(failure.when):
             continue
         waited = scene.roster.rank_of(failure.who, failure.span.source, {}) in hang.waiters
-        if -code == signal.SIGABRT or not waited:
-            by[-code == signal.SIGABRT].append(failure.when)
+        aborted = -code == signal.SIGABRT or (code > 0 and (waited or not hang.waiters))
+        if aborted or (code < 0 and not waited):
+            by[aborted].append(failure.when)
     marks = [*by[True], *([hang.first.when] if exact(hang.first.when) else [])]
     return bool(marks) and any(all(comparable(w, m) and w.before(m) for m in marks) for w in by[False])
 
@@ -346,7 +347,11 @@ def _unaccounted(seen: Picture) -> Answer:
     """Nothing decides: members are not accounted for, or no line states where the ranks stood."""
     hang = seen.scene.hang
     stuck = collective(seen.nearest) if seen.nearest is not None else from_hang(seen.scene)
-    detail = f"; {accounted(seen)}, and no line names the reason" if seen.state.groups else "; no line names the reason"
+    detail = "; no line names the reason"
+    if seen.state.groups:
+        detail = f"; {accounted(seen)}, and no line names the reason"
+        if not seen.where.missing and not seen.where.witnessed:
+            detail = "; of those that are seen nobody is missing, but no line says how many ranks the job has"
     opening = " It is the first collective of its group." if first_collective(seen.nearest) else ""
     steps = [_whom_to_look_for(seen)]
     if seen.where.missing and seen.state.groups:
