@@ -61,7 +61,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     planned number of steps. A good word of the scheduler is that of its script, which may go on after a failed command or
     hide its status in a pipe: where a process is shown to have died, it is outvoted, and the contradiction is kept.
     """
-    told = _bad_word(case)
+    told = bad_word(case)
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
     end = None if told else _good_end(traces, bad)
     if end is not None:
@@ -86,7 +86,8 @@ def _good_word(case: Case) -> bool:
     return _state(case) in COMPLETED_STATES and case.seen.exit_code in {None, 0}
 
 
-def _bad_word(case: Case) -> bool:
+def bad_word(case: Case) -> bool:
+    """Whether the scheduler's word or the exit code, where given, says that the job failed."""
     return _state(case) in FAILED_STATES or case.seen.exit_code not in {None, 0}
 
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from firstfault.model.evidence import ProgressSample
+    from firstfault.model.evidence import GlobalRank, ProgressSample
 
 STEPS_THAT_ACQUIT = 2
 """A bar is redrawn once when it is closed, and one step may be in flight; two new steps prove that the job went on."""
@@ -34,6 +34,14 @@ class Track:
         if known is None:
             known = self._onward[first] = self._went_on_from(first)
         return known
+
+    def stepped_after(self, offset: int, rank: GlobalRank | None = None) -> bool:
+        """Whether at least one step was made after a byte offset that was not made before it, where given by that rank."""
+        at = bisect_right(self._offsets, offset)
+        before = [s.step for s in self.samples[:at] if s.step is not None]
+        reached = max(before, default=-1)
+        later = (s for s in self.samples[at:] if rank is None or s.rank == rank)
+        return any(s.step is not None and s.step > reached for s in later)
 
     def _went_on_from(self, first: int) -> bool:
         later = self.samples[first:]
