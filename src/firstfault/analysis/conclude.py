@@ -21,6 +21,7 @@ from firstfault.analysis.questions import (
     hang,
     mismatch,
     nan_end,
+    scheduler_word,
     silence,
     storage_chain,
     versions,
@@ -115,6 +116,7 @@ def _ask_logs(scene: Scene) -> Answer:
     for fallback in (
         versions.ask,
         hang.ask,
+        scheduler_word.ask,
         silence.ask_exits,
         silence.ask_peers,
         silence.ask_stopped,

@@ -97,7 +97,11 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     deaths = tuple(
         e
         for e in events
-        if case.has(e, Mark.DEATH) and not _good_exit(e) and not went_on(case, e) and not quoted(case, e)
+        if case.has(e, Mark.DEATH)
+        and not _good_exit(e)
+        and not went_on(case, e)
+        and not far_from_job(case, e)
+        and not quoted(case, e)
     )
     hang = find_hang(case, roster, (e for e in events if not went_on(case, e)))
     if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):
@@ -146,7 +150,9 @@ def _sort(
     for event in events:
         nature = nature_of(case, event)
         if nature.role is Role.EFFECT:
-            if not harmless(event) and not recovered_retry(case, event) and not went_on(case, event):
+            if not (
+                harmless(event) or recovered_retry(case, event) or went_on(case, event) or far_from_job(case, event)
+            ):
                 effects.append(event)
         elif nature.role is Role.TEARDOWN:
             teardown.append(event)
