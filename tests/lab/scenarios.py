@@ -12,16 +12,13 @@ import socket
 from typing import TYPE_CHECKING
 
 from register import Scenario, scenario
-from stage import HOST, folders, free_port, host_name, may_unshare, python, torchrun
+from stage import folders, free_port, host_name, may_unshare, python, torchrun
+from starts import OTHER, plain_processes, two_nodes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from stage import Stage
-
-OTHER = "lab-node-2"
-"""The second machine of the jobs that have two."""
-
 
 # A rank's own data
 
@@ -92,12 +89,7 @@ def shard_missing_on_second_node(stage: Stage) -> None:
     """Two nodes, a log for each; a shard of global rank 3, local rank 1 of the second node, is not there."""
     stage.shards(4, 4)
     stage.shard(3, 3).rename(stage.shard(3, 5))
-    port, config = free_port(), stage.config()
-    nodes = []
-    for number, host in enumerate([HOST, OTHER]):
-        where = ["--nnodes=2", f"--node-rank={number}", "--master-addr=127.0.0.1", f"--master-port={port}"]
-        nodes.append(stage.start(torchrun("stream.py", config, 2, *where), log=f"{host}.log", host=host))
-    assert all(node.wait(timeout=90) != 0 for node in nodes)
+    assert all(node.wait(timeout=90) != 0 for node in two_nodes(stage))
 
 
 @scenario(
@@ -318,12 +310,7 @@ def fewer_shards_on_one_rank(stage: Stage) -> None:
 def holder_of_the_store_killed(stage: Stage) -> None:
     """Plain processes, a log for each: rank 0, which holds the store, is killed; the others only see the store vanish."""
     stage.shards(3, 4)
-    config, port = stage.config(turns=True), free_port()
-    jobs = []
-    for rank in range(3):
-        environment = {"RANK": str(rank), "WORLD_SIZE": "3", "JOB_MASTER": f"tcp://127.0.0.1:{port}"}
-        command = python("stream.py", config)
-        jobs.append(stage.start(command, f"rank_{rank}.log", gate="rank-0-step-3", environment=environment))
+    jobs = plain_processes(stage, 3, stage.config(turns=True), {}, gate="rank-0-step-3")
     os.kill(stage.at_gate(jobs[0]), signal.SIGKILL)
     assert all(job.wait(timeout=90) != 0 for job in jobs)
 
@@ -428,12 +415,7 @@ def launcher_told_to_stop(stage: Stage) -> None:
 def second_node_dies(stage: Stage) -> None:
     """Everything on the second of two nodes is gone at once; the first only sees its connections close."""
     stage.shards(4, 5)
-    port, config = free_port(), stage.config()
-    nodes = []
-    for number, host in enumerate([HOST, OTHER]):
-        where = ["--nnodes=2", f"--node-rank={number}", "--master-addr=127.0.0.1", f"--master-port={port}"]
-        command = torchrun("stream.py", config, 2, *where)
-        nodes.append(stage.start(command, f"{host}.log", host=host, gate="rank-2-step-4"))
+    nodes = two_nodes(stage, gate="rank-2-step-4")
     stage.at_gate(nodes[1])
     stage.kill_tree(nodes[1])
     assert nodes[0].wait(timeout=90) != 0
@@ -482,11 +464,7 @@ def _pairs(stage: Stage, environment: dict[str, str]) -> None:
     """Four plain processes in two pairs, of which rank 3 never gets its third shard; the others end by their time-outs."""
     stage.shards(4, 4)
     _never_delivers(stage, 3)
-    config, port = stage.config(timeout_s=4, pairs=True), free_port()
-    jobs = []
-    for rank in range(4):
-        place = {"RANK": str(rank), "WORLD_SIZE": "4", "JOB_MASTER": f"tcp://127.0.0.1:{port}"}
-        jobs.append(stage.start(python("stream.py", config), f"rank_{rank}.log", environment=place | environment))
+    jobs = plain_processes(stage, 4, stage.config(timeout_s=4, pairs=True), environment)
     assert all(job.wait(timeout=90) != 0 for job in jobs[:3])
     stage.kill_tree(jobs[3])
 

@@ -11,15 +11,16 @@ import click
 
 from firstfault.cli.evidence import (
     EXIT_CODES,
+    attempts_option,
     deliver,
     evidence_options,
+    format_option,
     level_of,
     nothing_readable,
     options_of,
     page,
     paths_argument,
 )
-from firstfault.cli.values import AttemptValue
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import Format
@@ -27,23 +28,8 @@ if TYPE_CHECKING:
 
 @click.command(name="diagnose", short_help="Say what the first fault of a job was.", epilog=EXIT_CODES)
 @paths_argument
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "markdown", "json"]),
-    default="text",
-    show_default=True,
-    help="How to say it.",
-)
-@click.option(
-    "--attempt",
-    type=AttemptValue(),
-    metavar="N|last|all",
-    default="last",
-    show_default=True,
-    help="Which start of the job: a number from 1, `last` (the last failing one), or `all`: that one, and the "
-    "verdict of each other one beside it.",
-)
+@format_option("text", "markdown", "json")
+@attempts_option(": that one, and the verdict of each other one beside it")
 @evidence_options
 def command(
     paths: tuple[str, ...],

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from firstfault.cli.values import EngineValue, ExitCodeValue, LanguageValue, OneAttemptValue, ZoneValue
+from firstfault.cli.values import (
+    AttemptValue,
+    EngineValue,
+    ExitCodeValue,
+    LanguageValue,
+    OneAttemptValue,
+    RanksValue,
+    ZoneValue,
+)
 from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -108,6 +116,55 @@ def attempt_option(command: F) -> F:
         show_default=True,
         help="Which start of the job: a number from 1, or `last` (the last failing one).",
     )(command)
+
+
+def attempts_option(more: str = "") -> Callable[[F], F]:
+    """Adds the choice of one attempt or all, for reports that can hold several.
+
+    more: what `all` adds to the report, where that is not plain.
+    """
+    return click.option(
+        "--attempt",
+        type=AttemptValue(),
+        metavar="N|last|all",
+        default="last",
+        show_default=True,
+        help=f"Which start of the job: a number from 1, `last` (the last failing one), or `all`{more}.",
+    )
+
+
+def format_option(*forms: str, more: str = "") -> Callable[[F], F]:
+    """Adds the choice of a form; the first is the default.
+
+    more: what is to be known of one of them.
+    """
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(list(forms)),
+        default=forms[0],
+        show_default=True,
+        help=f"How to say it{more}.",
+    )
+
+
+def ranks_option(of: str) -> Callable[[F], F]:
+    """Adds a filter by global ranks; of: how the sentence goes on behind "Only"."""
+    return click.option(
+        "--rank",
+        "wanted",
+        type=RanksValue(),
+        multiple=True,
+        metavar="LIST",
+        help=f"Only {of} global ranks: `3` or `0-7,12`.",
+    )
+
+
+def hosts_option(of: str) -> Callable[[F], F]:
+    """Adds a filter by hosts; of: how the sentence goes on behind "Only"."""
+    return click.option(
+        "--host", "hosts", multiple=True, metavar="NAME", help=f"Only {of} this host; `*` and `?` are wildcards."
+    )
 
 
 def paths_argument(command: F) -> F:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from firstfault.cli.evidence import format_option
+
 if TYPE_CHECKING:
     from firstfault.pipelines.explain import Explained
 
@@ -20,9 +22,7 @@ if TYPE_CHECKING:
     context_settings={"ignore_unknown_options": True},
 )
 @click.argument("words", nargs=-1, required=True, metavar="WORD...", type=click.UNPROCESSED)
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to say it."
-)
+@format_option("text", "json")
 @click.option(
     "--signatures",
     "site",

@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from firstfault.cli.evidence import deliver, level_of
+from firstfault.cli.evidence import (
+    deliver,
+    format_option,
+    level_of,
+)
 from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -24,9 +28,7 @@ Exit codes: 0 no failure found, 1 a failure, 2 wrong use or no dump
 readable, 3 not decidable from the dumps alone.""",
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to say it."
-)
+@format_option("text", "json")
 @click.option(
     "--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE instead of stdout."
 )

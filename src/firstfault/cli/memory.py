@@ -14,6 +14,7 @@ from firstfault.cli.evidence import (
     attempt_option,
     deliver,
     evidence_options,
+    format_option,
     level_of,
     nothing_readable,
     options_of,
@@ -29,14 +30,7 @@ if TYPE_CHECKING:
     name="memory", short_help="Show what held the memory of a device, by CUDA memory snapshots.", epilog=EXIT_CODES
 )
 @paths_argument
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How to show it.",
-)
+@format_option("text", "json")
 @click.option("--all", "every", is_flag=True, help="Show every place, however many there are.")
 @attempt_option
 @evidence_options

@@ -14,13 +14,15 @@ from firstfault.cli.evidence import (
     attempt_option,
     deliver,
     evidence_options,
+    format_option,
+    hosts_option,
     level_of,
     nothing_readable,
     options_of,
     page,
     paths_argument,
+    ranks_option,
 )
-from firstfault.cli.values import RanksValue
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import ViewFormat
@@ -28,25 +30,9 @@ if TYPE_CHECKING:
 
 @click.command(name="ranks", short_help="Show where every rank stood at the end.", epilog=EXIT_CODES)
 @paths_argument
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "csv", "json"]),
-    default="text",
-    show_default=True,
-    help="How to show it; csv has a row for each rank and process group.",
-)
-@click.option(
-    "--rank",
-    "wanted",
-    type=RanksValue(),
-    multiple=True,
-    metavar="LIST",
-    help="Only these global ranks: `3` or `0-7,12`.",
-)
-@click.option(
-    "--host", "hosts", multiple=True, metavar="NAME", help="Only ranks of this host; `*` and `?` are wildcards."
-)
+@format_option("text", "csv", "json", more="; csv has a row for each rank and process group")
+@ranks_option("these")
+@hosts_option("ranks of")
 @click.option(
     "--group",
     "groups",

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from firstfault.cli.evidence import format_option
+
 if TYPE_CHECKING:
     from firstfault.model.patterns import Signature
 
@@ -37,9 +39,7 @@ def command() -> None:
     metavar="DIR",
     help="A folder of your own signatures; may be given more than once.",
 )
-@click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to say it."
-)
+@format_option("text", "json")
 def list_(site: tuple[Path, ...], form: str, text: str | None, **asked: str | None) -> int:
     """List the signatures: id, role, category and title."""
     from firstfault.cli.evidence import write

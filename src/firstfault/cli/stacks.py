@@ -14,6 +14,7 @@ from firstfault.cli.evidence import (
     attempt_option,
     deliver,
     evidence_options,
+    format_option,
     level_of,
     nothing_readable,
     options_of,
@@ -27,14 +28,7 @@ if TYPE_CHECKING:
 
 @click.command(name="stacks", short_help="Show where every rank stood when its stack was taken.", epilog=EXIT_CODES)
 @paths_argument
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How to show it.",
-)
+@format_option("text", "json")
 @click.option("--all", "every", is_flag=True, help="Show every frame of the tree, also where nobody leaves the way.")
 @attempt_option
 @evidence_options

@@ -11,15 +11,19 @@ import click
 
 from firstfault.cli.evidence import (
     EXIT_CODES,
+    attempts_option,
     deliver,
     evidence_options,
+    format_option,
+    hosts_option,
     level_of,
     nothing_readable,
     options_of,
     page,
     paths_argument,
+    ranks_option,
 )
-from firstfault.cli.values import AttemptValue, RanksValue, TimeValue
+from firstfault.cli.values import TimeValue
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import ViewFormat
@@ -27,14 +31,7 @@ if TYPE_CHECKING:
 
 @click.command(name="timeline", short_help="Show what happened, in one order.", epilog=EXIT_CODES)
 @paths_argument
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["text", "csv", "json"]),
-    default="text",
-    show_default=True,
-    help="How to show it.",
-)
+@format_option("text", "csv", "json")
 @click.option(
     "--since",
     type=TimeValue(),
@@ -42,17 +39,8 @@ if TYPE_CHECKING:
     help="Only what may have happened at or after `14:05` or `2026-03-02T14:05`.",
 )
 @click.option("--until", type=TimeValue(), metavar="TIME", help="Only what may have happened at or before TIME.")
-@click.option(
-    "--rank",
-    "wanted",
-    type=RanksValue(),
-    multiple=True,
-    metavar="LIST",
-    help="Only events of these global ranks: `3` or `0-7,12`.",
-)
-@click.option(
-    "--host", "hosts", multiple=True, metavar="NAME", help="Only events of this host; `*` and `?` are wildcards."
-)
+@ranks_option("events of these")
+@hosts_option("events of")
 @click.option(
     "--role",
     "roles",
@@ -61,14 +49,7 @@ if TYPE_CHECKING:
     help="Only events of this role; may be given more than once. Without it all but noise.",
 )
 @click.option("--all", "every", is_flag=True, help="Give each event an entry of its own, however many there are.")
-@click.option(
-    "--attempt",
-    type=AttemptValue(),
-    metavar="N|last|all",
-    default="last",
-    show_default=True,
-    help="Which start of the job: a number from 1, `last` (the last failing one) or `all`.",
-)
+@attempts_option()
 @evidence_options
 def command(
     paths: tuple[str, ...],

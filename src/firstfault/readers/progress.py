@@ -55,9 +55,11 @@ _PLAIN = lazy(
     rb"steps?|iter(?:ation)?s?|updates?|num_updates)['\"]?(?: (?:is|no\.?))?[ :=#\[]{1,6}(?P<step>\d{1,9})(?![\d.])(?: ?(?:/|of) ?(?P<total>\d{1,9}))?",
 )
 _METRIC = lazy(
-    rb"(?i)loss|\blr\b|learning.?rate|grad|\btok|sample|throughput|it/s|s/it|steps?/s|\bppl|\bacc|mfu|t?flops|\beta\b|elapsed|"
+    rb"(?i)loss|\blr\b|learning.?rate|\bgrad(?:ients?)?[ _.-]?(?:norm|scale|clip)|\bgrad ?[:=]|\bgnorm|\btok|sample|throughput|it/s|s/it|steps?/s|\bppl|\bacc|mfu|t?flops|\beta\b|elapsed|"
     rb"consumed|speed|\bwps\b|seconds|\btime\b|ms\b",
 )
+_SETTING = lazy(rb"(?i)(?:accum\w*|warm-?up|save|saving|logging|max\w*|every|per|num|number of|decay)[ -]\Z")
+"""Words that make the number of steps behind them a setting: none of these steps was done."""
 _NOT_DONE = lazy(
     rb"(?i)\bload|resum|restor|skipp|start(?:s|ing)? (?:at|from)|warm.?up|total steps|max_steps|error|fail|timeout|abort|exception"
 )
@@ -222,6 +224,8 @@ def _plain(segment: bytes) -> Shape | None:
     """`step: 10 loss: …` in any of its spellings: a step number and a measurement in one line, and no word of failure or loading."""
     best = None
     for found in _PLAIN.finditer(segment):
+        if _SETTING.search(segment[max(0, found.start() - 20) : found.start()]):
+            continue
         if best is None or _rank_of(found["name"]) > _rank_of(best["name"]):
             best = found
     if best is None or not _METRIC.search(segment) or _NOT_DONE.search(segment, 0, best.start() + 200):

@@ -5,6 +5,7 @@ It classifies and draws no conclusions; whatever looks like text that a program 
 
 from __future__ import annotations
 
+import codecs
 import re
 from pathlib import PurePosixPath
 
@@ -65,6 +66,7 @@ _SOURCE_CODE = frozenset(
 )
 _SETTINGS = frozenset({".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".env", ".properties"})
 _CONTROL = bytes(b for b in range(32) if b not in b"\t\n\r\x1b\x08\x0c\x07") + b"\x7f"
+_PAIR = lazy(rb"(?:[\xa1-\xa9\xb0-\xf7][\xa1-\xfe])+")
 _KERNEL = lazy(rb"(?m)^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |.{0,60}\bkernel: )")
 _DMESG_T = lazy(rb"(?m)^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ")
 _GLOG = lazy(rb"(?m)^[IWE] ?\d\d:\d\d:\d\d\.\d+ ")
@@ -80,11 +82,20 @@ _STACK = lazy(
     rb"(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Python v\d|Traceback for thread|"
     rb'    \S.* \(\S+:\d+\)|  File "[^"\n]+", line \d+(?:,)? in |    \(Python\) File |    \(C\) File |    Arguments:|    Locals:|        )'
 )
+_STACK_HEAD = lazy(
+    rb'(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Traceback for thread|  File "[^"\n]+", line \d+)'
+)
+_REPORT = lazy(rb"\d\s+of\s+\d+\s+cited\s+lines\s+re-read[^\n]*(?:\n[^\n]+)?\s*\Z")
+"""The last words of the reports that this program prints as text."""
+_PACKAGE = lazy(rb"Metadata-Version: \d\.\d\r?\n(?:Name|Version): ")
+"""The description of a Python package, which lies beside its code."""
 _SCHEDULER = lazy(
     rb"(?m)^(?:JobId=\d+ |JobID\|| *JobID +|SlurmctldDebug|NodeName=\S+ |PartitionName=| *JOBID +PARTITION|Name: +\S+\nNamespace: |"
     rb"LAST SEEN +TYPE +REASON|NAMESPACE +NAME +READY|NAME +READY +STATUS +RESTARTS)"
 )
-_JSON_LINE = lazy(rb'^\s*\{.*"(?:message|msg|log|text|event)"\s*:')
+_JSON_LINE = lazy(
+    rb'^\s*\{.*"(?:message|msg|log|text|event|textPayload|MESSAGE|@message|_raw|body)"\s*:|^\s*\{.*"line"\s*:\s*"'
+)
 _METRIC_LINE = lazy(rb'^\s*\{[^{}\n]*"(?:\w*step\w*|\w*iter\w*|\w*loss\w*|epoch)"\s*:\s*[-\d.]')
 _NAME = rb"(?P<%b>(?:[\w.\-@+=,%%~ ]{0,200}/){0,30}[\w.\-@+=,%%~]{1,200}\.(?:log|out|err|txt|stderr|stdout|\d{1,6})|[\w.\-@+=,%%~/]{0,300}/[\w.\-@+=,%%~]{1,200})"
 SECTION_HEADER = lazy(
@@ -99,7 +110,7 @@ class Sniffed(Struct, frozen=True):
     kind: SourceKind
     note: str = ""
     encoding: str = ""
-    """`utf-16-le`, `utf-16-be` (or with 32) where the text has to be turned into UTF-8 first; empty for all else."""
+    """`utf-16-le`, `utf-16-be` (or with 32), `gb18030` where the text has to be turned into UTF-8 first; empty for all else."""
 
 
 def sniff(head: bytes, tail: bytes, name: str) -> Sniffed:
@@ -121,6 +132,9 @@ def sniff(head: bytes, tail: bytes, name: str) -> Sniffed:
     for magic, note in _MAGIC:
         if head.startswith(magic):
             return Sniffed(SourceKind.BINARY, note)
+    encoding = _chinese(head)
+    if encoding:
+        return Sniffed(SourceKind.LOG, encoding=encoding)
     if not is_text(head) and not is_text(tail):
         if b"brain.Event:" in head[:64]:
             return Sniffed(SourceKind.METRICS, "TensorBoard events")
@@ -158,6 +172,29 @@ def _wide(head: bytes) -> str:
     return ""
 
 
+def _chinese(head: bytes) -> str:
+    """`gb18030` where a text of the sort that programs print under a Chinese locale is no UTF-8 and reads as that; else empty.
+
+    Two bytes above 0xA0 for each character is what the letters in use look like; letters of Western code pages stand
+    alone between ASCII ones.
+    """
+    high = len(head) - len(head.translate(None, bytes(range(128, 256))))
+    if high < 4 or len(head.translate(None, _CONTROL)) < len(head) * 0.97:
+        return ""
+    read = codecs.getincrementaldecoder("utf-8")("replace").decode(head)
+    broken = read.count("\ufffd")
+    if broken <= sum(character > "\x7f" for character in read) - broken:
+        return ""
+    pairs = _PAIR.findall(head)
+    if sum(map(len, pairs)) < high * 0.9:
+        return ""
+    try:
+        codecs.getincrementaldecoder("gb18030")().decode(head)
+    except UnicodeDecodeError:
+        return ""
+    return "gb18030"
+
+
 def _pickle(head: bytes, tail: bytes) -> Sniffed | None:
     if not (head[:1] == b"\x80" and 2 <= head[1:2].ljust(1)[0] <= 5):
         return None
@@ -180,6 +217,8 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
         found = _json(start, tail, name)
         if found is not None:
             return found
+    if _REPORT.search(tail[-2048:]) is not None:
+        return Sniffed(SourceKind.CONFIG, "a report of firstfault")
     suffix = PurePosixPath(name).suffix.lower()
     lines = max(1, head.count(b"\n"))
     if len(_KERNEL.findall(head)) + len(_DMESG_T.findall(head)) > lines * 0.5:
@@ -188,10 +227,10 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
         return Sniffed(SourceKind.AISTORE)
     if _SCHEDULER.match(start):
         return Sniffed(SourceKind.SCHEDULER)
-    if len(_STACK.findall(head)) > lines * 0.6:
-        return Sniffed(SourceKind.STACKS)
-    if suffix in _SOURCE_CODE or start.startswith(b"#!"):
+    if suffix in _SOURCE_CODE or start.startswith(b"#!") or _PACKAGE.match(start):
         return Sniffed(SourceKind.CONFIG, "source code or a document")
+    if len(_STACK.findall(head)) > lines * 0.6 and _STACK_HEAD.search(head):
+        return Sniffed(SourceKind.STACKS)
     if suffix in _SETTINGS:
         return Sniffed(SourceKind.CONFIG, "settings")
     if _table(start):

@@ -1,4 +1,7 @@
-"""UTF-16 and UTF-32 text as UTF-8, as a stream; Windows tools and some schedulers' web pages write it. It judges nothing."""
+"""UTF-16, UTF-32 and GB 18030 text as UTF-8, as a stream: Windows tools, some web pages and Chinese locales write it.
+
+It judges nothing.
+"""
 
 from __future__ import annotations
 

@@ -52,6 +52,8 @@ PLAIN = SourceProfile()
         ("Epoch: [0]  [ 100/5004]  eta: 0:01:00  loss: 3", TRAINING, 100, 5004),
         ("Train: [3/300][10/1251]\teta 0:10:00 loss 3", TRAINING, 10, 1251),
         ("iter 10: loss 2.3, time 12ms", TRAINING, 10, None),
+        ("step 12 | grad norm 0.31", TRAINING, 12, None),
+        ("iters: 40 gradient_norm=1.2", TRAINING, 40, None),
         ("100/1875 [====>.........] - ETA: 3s - loss: 0.3", TRAINING, 100, 1875),
         (
             "[2024-08-11 22:17:22,411][root][INFO] - train, rank: 2, step_in_epoch: 5, total step: 32700, (loss_avg_rank: 0.790)",
@@ -96,6 +98,9 @@ def test_lines_that_show_progress(line, kind, step, total):
         "Step Time : 7.13s GPU utilization: 1033.0TFLOP/s/GPU",
         "[rank0]: step   0 | compiling model",
         'File "/app/step.py", line 10, in iter_10',
+        "  Gradient Accumulation steps = 8",
+        "warmup steps: 2000 learning rate 3e-4",
+        "num steps: 500 loss function mse",
     ],
 )
 def test_lines_that_show_none(line):

@@ -151,7 +151,7 @@ class Roster:
 
     def _learn_fields(self, event: Event) -> None:
         rank = _integer(event.fields, "rank")
-        host = event.fields.get("host") or event.who.host
+        host = event.fields.get("host") or self._host_said(event.who, event.span.source)
         node, per_node = _integer(event.fields, "node_rank"), _integer(event.fields, "nproc")
         if rank is None and node is not None and per_node == 1:
             # One process a node: the node's number is the rank of all that it says.
@@ -177,7 +177,7 @@ class Roster:
 
     def _learn_tasks(self, event: Event) -> None:
         """A scheduler's line about the exit of tasks says on which host they ran."""
-        host = event.fields.get("host") or event.who.host
+        host = event.fields.get("host") or self._host_said(event.who, event.span.source)
         if host is not None and "[" not in host:
             self._host_of_task.update(dict.fromkeys(tasks_of(event), host))
 
