@@ -21,9 +21,16 @@ import click
 
 from firstfault.cli.main import COMMANDS, load, run
 from firstfault.i18n.glossary import WORDS
+from firstfault.readers.identity import body_starts
 from firstfault.report.markdown import code, escape
 from firstfault.report.schema import DOCUMENTS, file_of, generate
 from firstfault.signatures.library import load_library
+from firstfault.signatures.match import Matcher
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE = "<!-- Made by tools/generate_docs.py; edit the code, then run `make docs`. -->\n"
@@ -36,13 +43,17 @@ SHOWN = (
     "docs/how-to/follow-the-order.md",
 )
 """Pages that show the output of the bundled incident between `<!-- demo -->` marks; the mark may hold a command and options."""
-VIEWS = """`firstfault schema` prints the schema from which this page is made; `firstfault schema ranks`, `timeline` and `memory`
-print those of [RankTable](#ranktable), [Timeline](#timeline) and [MemoryTable](#memorytable), which the commands of these names
-print; `stacks` and `flight-recorder` have no published schema yet."""
+VIEWS = """`firstfault schema` prints the schema from which this page is made; `firstfault schema ranks`, `timeline`, `stacks`,
+`flight-recorder` and `memory` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
+[RecorderView](#recorderview) and [MemoryTable](#memorytable), which the commands of these names print."""
 
 
 RUN = re.compile(r"(<!-- run: (.*?) -->\n```text\n).*?(```\n<!-- /run -->)", re.DOTALL)
-RUNS = ("docs/how-to/read-flight-recorder-dumps.md",)
+RUNS = (
+    "docs/how-to/read-flight-recorder-dumps.md",
+    "docs/how-to/read-stacks.md",
+    "docs/explanation/several-witnesses.md",
+)
 """Pages that show the output of the whole command in their `<!-- run: … -->` marks."""
 
 
@@ -53,6 +64,7 @@ def pages() -> dict[str, str]:
         "docs/reference/commands.md": commands(),
         "docs/reference/json.md": json_fields(),
         "docs/reference/signatures.md": signatures(),
+        "docs/reference/storage-clients.md": storage_clients(),
         "docs/reference/words.md": words(),
         "docs/glossary.md": glossary(),
     }
@@ -191,6 +203,49 @@ def signatures() -> str:
     for name, table in sorted(library.tables.items()):
         parts[-1] += f"\n| {code(name)} | {len(table.rows)} | {escape(table.title)} | {escape(table.source)} |"
     return "\n\n".join(parts) + "\n"
+
+
+CLIENTS_TEXT = """What each client of a store and each file system prints when a read or a write is repeated, given up or
+refused, and which signature knows it. A line that says that a request is repeated is never a fault; one that gives up is the
+store's, and a store that all share is nobody's. Lines marked † were read in the client's own source, the others in public
+logs. Every line here is a test (`tests/signatures/clients.toml`)."""
+SAYS = {
+    "retried": "repeated: no fault yet",
+    "gave_up": "given up",
+    "refused": "refused: rights, name, credentials",
+    "kernel": "the client's kernel",
+}
+"""What a line of a client of a store tells, in the words of the page."""
+
+
+def storage_clients() -> str:
+    """What clients of stores and file systems print, by version, and the signature that knows it."""
+    data = tomllib.loads((ROOT / "tests" / "signatures" / "clients.toml").read_text(encoding="utf-8"))
+    parts = [
+        MADE,
+        "# Clients of stores",
+        CLIENTS_TEXT,
+    ]
+    for client in data["client"]:
+        parts += [f"## {escape(client['name'])}", "| versions | says | line | signature |\n| --- | --- | --- | --- |"]
+        for line in client["line"]:
+            text = line["text"].split("|")[0]
+            shown_text = text if len(text) <= 110 else text[:109] + "…"
+            mark = " †" if line.get("read") else ""
+            known = (
+                ", ".join(code(name) for name in _known(text)) or "the class of the exception and the frames above it"
+            )
+            parts[-1] += f"\n| {escape(line['versions'])}{mark} | {SAYS[line['says']]} | {code(shown_text)} | {known} |"
+    return "\n\n".join(parts) + "\n"
+
+
+def _known(text: str) -> list[str]:
+    """Signatures that a line matches, without those that others make more precise."""
+    library = load_library()
+    line = text.encode()
+    found = {s.id: s.spec for s in library.signatures if Matcher(s.spec).find(line, body_starts(line))}
+    refined = {general for spec in found.values() for general in spec.refines}
+    return [name for name, spec in found.items() if name not in refined and not spec.generic]
 
 
 def words() -> str:

@@ -2,6 +2,7 @@
 
     python bench/quality/storage.py                      # the default matrix of the tests
     python bench/quality/storage.py --large              # kinds, versions, zones and layouts crossed
+    python bench/quality/storage.py --large --seeds 7 8  # the same with incidents that are new
     python bench/quality/storage.py --only late_abort --verbose
     python bench/quality/storage.py --keep DIR           # leave the incidents there
     python bench/quality/storage.py --unreached          # entries for tests/generated/aistore/reached.toml
@@ -43,7 +44,7 @@ class Row(NamedTuple):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
-    specs = [spec for spec in scenario.matrix(large=options.large) if _chosen(spec, options.only)]
+    specs = [spec for spec in scenario.matrix(large=options.large, seeds=options.seeds) if _chosen(spec, options.only)]
     if options.limit:
         specs = specs[:: max(1, len(specs) // options.limit)]
     rows = []
@@ -132,6 +133,7 @@ def _print_unreached(rows: Sequence[Row]) -> None:
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--large", action="store_true", help="cross kinds, versions, zones and layouts")
+    parser.add_argument("--seeds", type=int, nargs="+", default=(), metavar="N", help="these instead of the usual ones")
     parser.add_argument("--limit", type=int, metavar="N", help="only about N incidents, evenly spread")
     parser.add_argument(
         "--only", action="append", default=[], metavar="KIND", help="only this kind or name; repeatable"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
 import msgspec
 
-from firstfault.model.diagnosis import Action, Fact, Published
+from firstfault.model.diagnosis import Action, Fact, Published, StorageDaemon
 from firstfault.model.lazy import lazy
 from firstfault.privacy.secrets import SecretFilter
 
@@ -141,6 +141,8 @@ def _spell(match: re.Match[str]) -> str:
 
 def _hosts(value: object) -> Iterator[str]:
     """Names that stand where a host belongs, in the order of the document."""
+    if isinstance(value, StorageDaemon) and value.name != value.node:
+        yield value.name
     if isinstance(value, msgspec.Struct):
         for name in value.__struct_fields__:
             held = getattr(value, name)

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 import checks
-from generated.aistore import held, scenario
+from generated.aistore import claims, held, scenario
 
 LARGE = os.environ.get("FIRSTFAULT_TEST_PROFILE") == "large"
 SPECS = list(scenario.matrix(large=LARGE))
@@ -45,7 +46,7 @@ def test_incident(spec: scenario.Spec, tmp_path: Path) -> None:
 def test_what_is_not_reached_is_listed_properly() -> None:
     names = {spec.name for spec in SPECS}
     assert set(REACHED) <= names
-    known = {*checks.CHECKS, "first_failed", "daemon_line", "asks", "clocks"}
+    known = {*checks.CHECKS, "first_failed", "daemon_line", "asks", "clocks", "claims"}
     for name, entries in REACHED.items():
         assert entries, name
         assert set(entries) <= known, name
@@ -89,3 +90,18 @@ def _content(file: Path, member: str | None) -> bytes:
             return packed.read()
     raw = file.read_bytes()
     return gzip.GzipFile(fileobj=io.BytesIO(raw)).read() if file.suffix == ".gz" else raw
+
+
+def test_a_claim_without_place_or_clock_is_found(tmp_path: Path) -> None:
+    spec = next(spec for spec in SAMPLE if spec.kind == "late_abort" and not spec.tenant)
+    diagnosis = held.hold(spec, tmp_path).diagnosis
+    store = diagnosis.storage
+    assert store is not None
+    assert store.events
+    assert claims.bare(diagnosis) == ""
+    one_clock = replace(
+        diagnosis.verdict, summary="Storage target ais-target-1: its disks were saturated, at 05:31:00 UTC."
+    )
+    unclocked = replace(store, events=[replace(event, job_time=None) for event in store.events])
+    assert "one clock only" in claims.bare(replace(diagnosis, verdict=one_clock))
+    assert "job's clock is missing" in claims.bare(replace(diagnosis, storage=unclocked))

@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Named
+from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.questions.flight_recorder import ask
 from firstfault.analysis.recorder_words import some_ranks
 from firstfault.analysis.state.recorder.reading import Reading, read
 from firstfault.model.words import Category, Phase, Strength
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import GlobalRank
 
 STANDS = frozenset({"first_fault", "exit_hang", "nan_end"})
 """Questions whose answer rests on an error of its own; dumps only bear it out or speak against it."""
@@ -43,7 +47,7 @@ def with_dumps(scene: Scene, said: Answer) -> Answer:
         return _quiet(said, reading)
     sure = said.category is not Category.UNKNOWN and said.strength.level >= Strength.SUPPORTED.level
     if said.question in STANDS or (said.question == "stopped" and sure):
-        return _beside(said, own)
+        return _beside(scene, said, own)
     return _joined(said, own)
 
 
@@ -56,10 +60,35 @@ def _quiet(said: Answer, reading: Reading) -> Answer:
     return replace(said, summary=text)
 
 
-def _beside(said: Answer, own: Answer) -> Answer:
+def on_its_machine(scene: Scene, said: Answer, ranks: Iterable[GlobalRank]) -> bool:
+    """Whether some ranks all run on the machine whose line about a store or disk is taken for the first fault.
+
+    The store is nobody's of the job: who was held up by it first is told by other witnesses, and the machine joins the two.
+    """
+    if said.question != "first_fault" or said.category is not Category.STORAGE_IO or said.trigger is None:
+        return False
+    there = scene.roster.host(said.trigger)
+    homes = {scene.roster.host_of_rank(rank) for rank in ranks}
+    return (
+        there is not None
+        and bool(homes)
+        and {None if h is None else short_host(h) for h in homes} == {short_host(there)}
+    )
+
+
+def _beside(scene: Scene, said: Answer, own: Answer) -> Answer:
     """An error of a log with dumps that agree, disagree, or speak of other ranks only as victims."""
     blamed = set(said.culprits.ranks)
     seen = set(own.culprits.ranks)
+    if not blamed and on_its_machine(scene, said, seen):
+        ranks = own.culprits.ranks
+        runs = "runs" if len(ranks) == 1 else "run"
+        return replace(
+            said,
+            summary=f"{said.summary} By the flight-recorder dumps the others wait for {some_ranks(ranks)}, which {runs} on that machine.",
+            proof=(*said.proof, *own.proof[:2]),
+            first_failed=own.culprits,
+        )
     if not blamed or not seen:
         return replace(said, proof=(*said.proof, *own.proof[:2]))
     if blamed & seen:

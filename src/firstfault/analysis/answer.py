@@ -51,5 +51,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     rivals: tuple[Rival, ...] = ()
     why: str = "it is the earliest line that shows the root cause"
     """By what the trigger was chosen."""
+    said: tuple[tuple[GlobalRank, Event], ...] = ()
+    """What ranks that others waited for said last, where somebody looked for it."""
     follows: tuple[tuple[Event, str], ...] | None = None
     """Other faults that follow from the first, each by its first line and with the reason; None where nobody asked."""

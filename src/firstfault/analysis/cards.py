@@ -13,6 +13,8 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.suspects import Suspect
     from firstfault.model.evidence import Event
@@ -44,19 +46,29 @@ def rank_of_card(scene: Scene, suspect: Suspect) -> tuple[GlobalRank, str, Event
     if len(named) != 1:
         return None
     host, card = next(iter(named))
+    found = rank_at(scene, host, card)
+    return None if found is None else (found[0], host, found[1])
+
+
+def rank_at(scene: Scene, host: str, card: Address) -> tuple[GlobalRank, Event] | None:
+    """The rank on the card at an address of a host, with the line that states it; None where none does, or lines differ."""
+    return _stated(scene, host, lambda e: address(e.fields.get("pci", "")) == card)
+
+
+def rank_at_index(scene: Scene, host: str, index: int) -> tuple[GlobalRank, Event] | None:
+    """The rank on the card that the driver's tools count as `index`: NCCL states that number beside the rank."""
+    return _stated(scene, host, lambda e: e.fields.get("nvml_device") == str(index))
+
+
+def _stated(scene: Scene, host: str, fits: Callable[[Event], bool]) -> tuple[GlobalRank, Event] | None:
     found: dict[GlobalRank, Event] = {}
     for event in scene.events:
-        if not scene.case.has(event, Mark.IDENTITY) or address(event.fields.get("pci", "")) != card:
-            continue
-        if not _same(scene.roster.host(event), host):
+        if not scene.case.has(event, Mark.IDENTITY) or not fits(event) or not _same(scene.roster.host(event), host):
             continue
         rank = _rank(scene, event)
         if rank is not None:
             found.setdefault(rank, event)
-    if len(found) != 1:
-        return None
-    rank, event = next(iter(found.items()))
-    return rank, host, event
+    return next(iter(found.items())) if len(found) == 1 else None
 
 
 def _rank(scene: Scene, event: Event) -> GlobalRank | None:

@@ -11,6 +11,7 @@ from firstfault.analysis.far import PLATFORMS
 from firstfault.analysis.order import Clock, clock_of, exact
 from firstfault.analysis.state.progress import Track
 from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample, Source, SourceId, Who
+from firstfault.model.gpu_course import GpuCourse
 from firstfault.model.memory import MemorySnapshot
 from firstfault.model.recorder import RankDump
 from firstfault.model.stacks import StackDump
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 GENERIC_EXCEPTION = "python.exception"
 BARE_EXCEPTION = "python.exception_line"
+
+
+STILL, STILL_STEPS, STILL_LONGEST = 600.0, 20.0, 3.0
+"""How long a job must have made no step to have stood still: seconds, and multiples of its usual and its longest step
+(the longest holds what it does between steps: saving, evaluation)."""
 
 
 class Observations(Struct, frozen=True, kw_only=True):
@@ -49,6 +55,8 @@ class Observations(Struct, frozen=True, kw_only=True):
     """Stack dumps; somebody takes them at the end, so they are of the last attempt."""
     dumps: tuple[RankDump, ...] = ()
     """Flight-recorder dumps; a rerun overwrites them, so they are of the last attempt."""
+    courses: tuple[GpuCourse, ...] = ()
+    """Courses of GPU counters; a monitor runs on, so what they tell of the end is of the last attempt."""
     snapshots: tuple[MemorySnapshot, ...] = ()
     """Memory snapshots; nothing inside tells of which attempt, so they are of the last."""
 
@@ -140,6 +148,25 @@ class Case:
         """Whether another source, on the clock of an event, made more than one step later than a time."""
         row = self._onward.get(clock_of(event.when), ())
         return any(until > after and source != event.span.source for until, source in row)
+
+    def stood_still(self, event: Event) -> float | None:
+        """Seconds for which no log had made a step when an event came, where that is far longer than any step took.
+
+        Returns:
+            None where steps went on until about then, or where their times do not tell.
+        """
+        if not exact(event.when) or event.when.earliest is None:
+            return None
+        paces = [
+            track.pace
+            for track in self.tracks.values()
+            if track.pace is not None and clock_of(track.last.when) == clock_of(event.when)
+        ]
+        if not paces or any(track.pace is None for track in self.tracks.values()):
+            return None
+        still = event.when.earliest - max(last for last, _, _ in paces)
+        usual, longest = max(gap for _, gap, _ in paces), max(gap for _, _, gap in paces)
+        return still if still > max(STILL, STILL_STEPS * usual, STILL_LONGEST * longest) else None
 
     @cached_property
     def kind_of(self) -> dict[SourceId, SourceKind]:

@@ -35,14 +35,6 @@ DEEPER = 25
 far apart are the machine (80 to 90) and an exception of a program (50), which a failing machine brings about as a rule."""
 
 
-STEPS = 3
-"""Steps with a time from which on it is known how long one usually takes."""
-STILL = 600.0
-"""Seconds without a step, at least, for a job to have stood still."""
-STILL_STEPS = 20.0
-"""And so many times as long as a step usually takes."""
-
-
 class Choice(Struct, frozen=True, kw_only=True):
     """The chosen root, what follows from it, and what could not be ruled out."""
 
@@ -236,26 +228,13 @@ def _took_the_peer(case: Case, cause: Suspect, effect: Suspect) -> bool:
 
 
 def _stood_still(case: Case, error: Suspect, stop: Suspect) -> bool:
-    """Whether an exception ended the job's progress long before it was told to stop: the stop only ended its wait."""
-    when = stop.first.when
-    if error.first.exception is None or not error.nature.fatal or error.ordered or not exact(when):
+    """Whether a fault was told before an order to stop that came when no step had been made for long.
+
+    Had the order brought it about, steps would have been made until the order: the order only ended a wait.
+    """
+    if not error.nature.fatal or error.ordered or first(error.first, stop.first) is False:
         return False
-    if error.first.span.source == stop.first.span.source and error.first.span.offset > stop.first.span.offset:
-        return False
-    times = [
-        sorted(
-            s.when.earliest
-            for s in t.samples
-            if s.when.earliest is not None and exact(s.when) and comparable(s.when, when)
-        )
-        for t in case.tracks.values()
-    ]
-    known = [row for row in times if len(row) >= STEPS]
-    if not known or len(known) < len([row for row in times if row]):
-        return False
-    last = max(row[-1] for row in known)
-    usual = max((row[-1] - row[0]) / (len(row) - 1) for row in known)
-    return (when.earliest or 0.0) - last > max(STILL, STILL_STEPS * usual)
+    return case.stood_still(stop.first) is not None
 
 
 def precedes(a: Suspect, b: Suspect) -> bool | None:

@@ -13,6 +13,7 @@ from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.contradiction import contradicted
 from firstfault.analysis.culprits import with_whereabouts
+from firstfault.analysis.gpu_evidence import with_courses
 from firstfault.analysis.naive import Naive, naive_readings
 from firstfault.analysis.questions import (
     exit_hang,
@@ -29,6 +30,7 @@ from firstfault.analysis.questions import (
 from firstfault.analysis.questions.stacks import with_stacks
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
+from firstfault.analysis.state.clocks import on_one_clock
 from firstfault.analysis.state.storage import StorageState
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def conclude(seen: Observations, library: Library, attempt: int | Literal["last"
     Raises:
         NoAttemptError: there is no such attempt.
     """
-    case = Case(seen, library)
+    case = Case(on_one_clock(seen), library)
     attempts = Attempts(case)
     scenes = [build_scene(case, attempts, n) for n in range(1, attempts.total + 1)]
     answers = [(scene, ask(scene)) for scene in scenes]
@@ -103,7 +105,8 @@ def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusi
 
 def ask(scene: Scene) -> Answer:
     """Asks the logs, weighs what flight-recorder dumps and stacks say, and says what speaks against it from outside."""
-    answer = with_whereabouts(scene, with_stacks(scene, with_dumps(scene, _ask_logs(scene))))
+    answer = with_stacks(scene, with_dumps(scene, _ask_logs(scene)))
+    answer = with_courses(scene, with_whereabouts(scene, answer))
     return contradicted(scene, answer) if scene.outcome.against else answer
 
 
@@ -115,6 +118,7 @@ def _ask_logs(scene: Scene) -> Answer:
             return answer
     for fallback in (
         versions.ask,
+        silence.ask_reported,
         hang.ask,
         scheduler_word.ask,
         silence.ask_exits,

@@ -58,7 +58,11 @@ def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completenes
         case Blame.RANK:
             if not suspect.ranks or all_alike(suspect, complete) or len(suspect.ranks) > _few(complete):
                 return Named()
-            if case.marked_spawn and not case.tracks and nature.category in {Category.DATA, Category.STORAGE_IO}:
+            if (
+                case.marked_spawn
+                and not _started(case, suspect)
+                and nature.category in {Category.DATA, Category.STORAGE_IO}
+            ):
                 # `spawn` reports the first process that fails and ends the rest: at the start all may read the same file.
                 return Named()
             hosts = {h for h in (roster.host_of_rank(r) for r in suspect.ranks) if h is not None}
@@ -75,6 +79,12 @@ def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completenes
             return Named(storage_nodes=tuple(sorted(nodes)), strength=strength if nodes else Strength.UNKNOWN)
         case Blame.NOBODY:
             return Named()
+
+
+def _started(case: Case, suspect: Suspect) -> bool:
+    """Whether a step was made before a fault: in its own file before its line, in any other file at all."""
+    span = suspect.first.span
+    return any(s != span.source or t.before(span.offset) is not None for s, t in case.tracks.items())
 
 
 def _host_blame(case: Case, roster: Roster, suspect: Suspect, strength: Strength, *, alike: bool) -> Named:

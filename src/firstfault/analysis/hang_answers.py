@@ -13,6 +13,7 @@ from firstfault.analysis.hang_words import (
     collective,
     first_collective,
     lead_text,
+    other_clocks,
     overrun,
     sync_point,
     waited,
@@ -298,7 +299,12 @@ def remarks(seen: Picture) -> tuple[str | None, ...]:
     cells = () if seen.nearest is None else next(iter(positions(seen.nearest).values()), ())
     work = next((c.work for c in cells if c.work is not None), None)
     point = sync_point(seen.scene, work)
-    return (lead_text(seen), None if point is None else f"{point[0].upper()}{point[1:]}.", overrun(seen))
+    return (
+        lead_text(seen),
+        None if point is None else f"{point[0].upper()}{point[1:]}.",
+        overrun(seen),
+        other_clocks(seen),
+    )
 
 
 def join(*parts: str | None) -> str:

@@ -139,6 +139,14 @@ def overrun(picture: Picture) -> str | None:
     return None
 
 
+def other_clocks(picture: Picture) -> str | None:
+    """A remark where time-outs are stamped on clocks that nothing joins."""
+    hang = picture.scene.hang
+    if hang is None or not hang.apart:
+        return None
+    return f"{hang.apart} of the time-outs are on another clock and not comparable: when the wait began is told by the others."
+
+
 def accounted(picture: Picture) -> str:
     """`15 of 16 ranks are accounted for`."""
     where = picture.where
@@ -159,12 +167,13 @@ def waiting_there(picture: Picture) -> str:
 
 
 def parts_text(state: HangState) -> str:
-    """How many ranks played each part, and which where they are few: `14 initiators; notified: ranks 0, 5`."""
+    """How many ranks played each part, and which where they are few: `initiator: 14 ranks; notified: ranks 0, 5`."""
     by: dict[str, list[int]] = {}
     for rank, part in state.parts.items():
         by.setdefault(str(part), []).append(int(rank))
     shown = [
-        f"{word}: {ranks_text(ranks) if len(ranks) <= SHOWN else len(ranks)}" for word, ranks in sorted(by.items())
+        f"{word}: {ranks_text(ranks) if len(ranks) <= SHOWN else f'{len(ranks)} ranks'}"
+        for word, ranks in sorted(by.items())
     ]
     return "; ".join(shown)
 

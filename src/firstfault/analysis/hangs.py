@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.order import comparable, exact, sort_key
+from firstfault.analysis.order import clock_of, comparable, exact, sort_key
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.words import Mark
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from firstfault.analysis.case import Case
+    from firstfault.analysis.order import Clock
     from firstfault.analysis.state.ranks import Roster
     from firstfault.model.evidence import When
 
@@ -26,11 +27,14 @@ class Hang(Struct, frozen=True, kw_only=True):
     waiters: tuple[GlobalRank, ...]
     """Ranks that said that they waited, sorted."""
     began: float | None
-    """When the stuck collective began: detection minus the time it ran; None where not timed."""
+    """When the stuck collective began: detection minus the time it ran, on the clock of the first line; None where not timed."""
     detected: float | None
+    """When the first time-out was told, on the same clock."""
     op: str | None
     seq: str | None
     waited_ms: int | None
+    apart: int = 0
+    """Lines whose times lie on another clock than that of `began` and `detected`: these do not speak of them."""
     recovered: tuple[Event, ...] = ()
     """Lines of earlier waits that ended by themselves: the same ranks began another wait later."""
 
@@ -61,6 +65,10 @@ def find_hang(case: Case, roster: Roster, events: Iterable[Event]) -> Hang | Non
     if recovered:
         gone = {id(e) for e in recovered}
         found = [e for e in found if id(e) not in gone]
+    clock = _common_clock(found)
+    if clock is not None:
+        # What is first is the first on the clock by which the wait is timed; other clocks have no place before or after it.
+        found.sort(key=lambda e: exact(e.when) and clock_of(e.when) != clock)
     began: list[float] = []
     detected: list[float] = []
     waited: list[int] = []
@@ -69,7 +77,7 @@ def find_hang(case: Case, roster: Roster, events: Iterable[Event]) -> Hang | Non
         ran = _ran_ms(event)
         if ran is not None:
             waited.append(ran)
-        if exact(event.when) and event.when.earliest is not None:
+        if exact(event.when) and event.when.earliest is not None and clock_of(event.when) == clock:
             detected.append(event.when.earliest)
             if ran is not None:
                 began.append(event.when.earliest - ran / 1000)
@@ -83,8 +91,19 @@ def find_hang(case: Case, roster: Roster, events: Iterable[Event]) -> Hang | Non
         op=op,
         seq=seq,
         waited_ms=min(waited, default=None),
+        apart=sum(1 for e in found if exact(e.when) and clock_of(e.when) != clock),
         recovered=tuple(recovered),
     )
+
+
+def _common_clock(events: Iterable[Event]) -> Clock | None:
+    """The clock on which most of some lines are stamped, of equally many the one of the first line; None where none is."""
+    counts: dict[Clock, int] = {}
+    for event in events:
+        if exact(event.when):
+            clock = clock_of(event.when)
+            counts[clock] = counts.get(clock, 0) + 1
+    return max(counts, key=lambda c: counts[c], default=None)
 
 
 def _ran_ms(event: Event) -> int | None:

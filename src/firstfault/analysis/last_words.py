@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from firstfault.analysis.answer import Answer
     from firstfault.model.evidence import Event, GlobalRank
 
+MISSED = "missed_barrier"
+"""Name of the question about processes that did not come to a barrier."""
 MOST = 8
 """Ranks whose last words are asked for; of more, the reason is no rank's own."""
 _WORK: tuple[tuple[Phase, re.Pattern[str]], ...] = (
@@ -41,13 +43,18 @@ def work_of(text: str) -> Phase | None:
 def wanted(answer: Answer) -> tuple[GlobalRank, ...]:
     """Ranks whose last words could say why they stayed away."""
     ranks = answer.culprits.ranks
-    if answer.question != "hang" or answer.category is not Category.UNKNOWN or len(ranks) > MOST:
-        return ()
-    return ranks
+    return ranks if answer.question in {"hang", MISSED} and len(ranks) <= MOST else ()
 
 
 def heed(answer: Answer, words: Mapping[GlobalRank, Event]) -> Answer:
-    """The answer with what the late ranks said last: at most a possibility, and the trigger where it is a sign of work."""
+    """The answer with what the late ranks said last.
+
+    Where no reason is known it is at most a possibility, and the trigger, if it is a sign of work.
+    """
+    if words:
+        answer = replace(answer, said=tuple((rank, words[rank]) for rank in sorted(words)))
+    if answer.category is not Category.UNKNOWN:
+        return answer
     told = [(rank, words[rank], phase) for rank in sorted(words) if (phase := work_of(words[rank].text)) is not None]
     if not told:
         return answer

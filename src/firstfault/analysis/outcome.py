@@ -74,7 +74,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
         planned = case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
         return Outcome(ended="stopped" if planned else "completed", event=end, why="the run says so")
     against = tuple(sorted(bad, key=sort_key)) if _good_word(case) or (case.seen.exit_code == 0 and not told) else ()
-    if _good_word(case) and not traces.failures and not any(e in traces.deaths or _uncaught(e) for e in bad):
+    if _good_word(case) and not traces.failures and not any(e in traces.deaths or uncaught(e) for e in bad):
         return Outcome(ended="completed", why="the scheduler says so", against=against)
     if bad or traces.failures or told:
         return Outcome(ended="failed", event=min(bad, key=sort_key, default=None), against=against)
@@ -115,7 +115,7 @@ def bad_word(case: Case) -> bool:
     return state_word(case) in FAILED_STATES or case.seen.exit_code not in {None, 0}
 
 
-def _uncaught(event: Event) -> bool:
+def uncaught(event: Event) -> bool:
     """Whether an exception reached the top of its program: it ended that process, whatever its script made of it."""
     exception = event.exception
     return exception is not None and bool(exception.frames) and exception.frames[0].function in TOP

@@ -248,7 +248,8 @@ class _Fold:
                     last[rank, sample.source] = sample
         found: dict[GlobalRank, ProgressSample] = {}
         for (rank, _), sample in sorted(last.items()):
-            if rank not in found or (sample.step or 0) > (found[rank].step or 0):
+            known = found.get(rank)
+            if known is None or known.step is None or (sample.step is not None and sample.step > known.step):
                 found[rank] = sample
         return found
 

@@ -11,11 +11,12 @@ from firstfault.analysis.case import Case
 from firstfault.analysis.far import far_from_job
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
-from firstfault.analysis.outcome import Outcome, Traces, bad_word, outcome
+from firstfault.analysis.outcome import Outcome, Traces, bad_word, outcome, uncaught
 from firstfault.analysis.passed import quoted, stepped_past
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
+from firstfault.analysis.state.joins import Pods, joined, without_other_jobs
 from firstfault.analysis.state.ranks import Roster
 from firstfault.analysis.suspects import (
     Suspect,
@@ -74,6 +75,8 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
+    pods = Pods(events)
+    events = joined(without_other_jobs(events), seen.seen.place, pods)
     last = number == attempts.total
     case = Case(
         replace(
@@ -84,12 +87,15 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
             stacks=seen.seen.stacks if last else (),
             dumps=seen.seen.dumps if last else (),
             snapshots=seen.seen.snapshots if last else (),
+            courses=seen.seen.courses if last else (),
         ),
         seen.library,
     )
     facts = job_facts(case, events)
     world = world_size(facts)
-    roster = Roster(case, events, failures, world, nodes=machines(facts), per_node=ranks_per_node(facts, world))
+    roster = Roster(
+        case, events, failures, world, nodes=machines(facts), per_node=ranks_per_node(facts, world), pods=pods
+    )
     ends = tuple(
         e for e in events if (case.has(e, Mark.END) or case.has(e, Mark.PLANNED_STOP)) and not went_on(case, e)
     )
@@ -101,7 +107,6 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         and not _good_exit(e)
         and not went_on(case, e)
         and not far_from_job(case, e)
-        and not quoted(case, e)
     )
     hang = find_hang(case, roster, (e for e in events if not went_on(case, e)))
     if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):
@@ -169,6 +174,11 @@ def _sort(
                 guilty.append(event)
             else:
                 weak.append(event)
+    if not guilty:
+        # What a library often prints and survives ended the program where nobody caught it.
+        ended = {nature_of(case, e).key for e in weak if uncaught(e) and not another_program(e)}
+        guilty = [e for e in weak if nature_of(case, e).key in ended]
+        weak = [e for e in weak if nature_of(case, e).key not in ended]
     return guilty, weak, tuple(innocent), tuple(effects), tuple(teardown)
 
 

@@ -44,7 +44,16 @@ SAID = {
     "aistore.client_gone": "clients closed their connections",
 }
 """What befell a daemon, as a clause."""
+BY_HAND = (
+    "mkdir -p ais_logs; for p in $(kubectl -n ais get pods -o name | grep -E 'ais-(target|proxy)'); do n=${p#pod/}; "
+    "kubectl -n ais logs $n --timestamps > ais_logs/$n.log; "
+    "kubectl -n ais logs $n --timestamps --previous > ais_logs/$n.previous.log; "
+    "kubectl -n ais cp $n:/var/log/ais ais_logs/$n; done"
+)
+"""How to get the logs without the store's own command: what each pod says, said before a restart, and wrote to files."""
 SHOWN = 3
+APART = 26 * 3600.0
+"""Seconds by which two clocks can differ by their zones alone."""
 _ADDRESS = lazy(
     r"(?P<scheme>https?)://(?P<host>[\w.-]+(?::\d+)?)/v1/|(?P<pool>HTTPS?)ConnectionPool\(host='(?P<name>[\w.-]+)'"
 )
@@ -115,7 +124,7 @@ def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) ->
     if found.batch is not None and found.batch.first.event is not found.trouble.first.event:
         where = "There" if found.batch.node == found.trouble.node else f"At {found.batch.shown}"
         said = SAID[found.batch.signature]
-        parts.append(f"{where} {said} at {clock(found.batch.first.at, _zone(state, found.batch))}.")
+        parts.append(f"{where} {said} at {both_clocks(state, found.batch.first.at, _zone(state, found.batch))}.")
     failed = answer.first_failed.ranks or answer.culprits.ranks
     if failed:
         parts.append(
@@ -136,8 +145,14 @@ def links(state: StorageState, found: Origin, active: Sequence[Trouble]) -> tupl
     shown = [_link(what(state, root), "it is the earliest trouble at the origin", _of(root))]
     busy = _disks(state, root)
     if busy:
-        disks = ", ".join(sorted({e.fields["disk"] for e in busy}))
-        shown.append(_link(f"Its busy disks: {disks}", "the daemon's own disk lines show it", busy))
+        disks = ", ".join(f"{e.fields['disk']} at {both_clocks(state, at, _zone(state, root))}" for at, e in busy)
+        shown.append(
+            _link(
+                f"{_side(root)} {root.full}: its busiest disks were {disks}",
+                "its own disk lines show it",
+                [e for _, e in busy],
+            )
+        )
     for trouble in sorted(active, key=lambda t: (t.first.at, t.node, t.signature)):
         if trouble.first.event is root.first.event or trouble.last.at < root.first.at:
             continue
@@ -173,7 +188,7 @@ def _link(said: str, why: str, events: Sequence[Event]) -> Link:
     return Link(what=said, why=why, events=tuple(events), spans=tuple(e.span for e in events))
 
 
-def _disks(state: StorageState, root: Trouble) -> list[Event]:
+def _disks(state: StorageState, root: Trouble) -> list[tuple[float, Event]]:
     """The busiest line of each disk of the origin before the job stood still."""
     daemon, stop = root.daemon, state.stop
     if daemon is None or stop is None or root.signature not in {"aistore.disk_critical", "aistore.disk_fault"}:
@@ -182,15 +197,15 @@ def _disks(state: StorageState, root: Trouble) -> list[Event]:
     for at, disk in daemon.disks:
         if root.first.at - 300 <= at <= stop and (disk.disk not in best or disk.util > best[disk.disk][1].util):
             best[disk.disk] = (at, disk)
-    return [disk_event(daemon, at, disk) for at, disk in list(best.values())[:SHOWN]]
+    return [(at, disk_event(daemon, at, disk)) for at, disk in list(best.values())[:SHOWN]]
 
 
-def rival(trouble: Trouble) -> Rival:
+def rival(state: StorageState, trouble: Trouble) -> Rival:
     """The store as another explanation."""
     return Rival(
         category=Category.STORAGE_IO,
         strength=Strength.POSSIBLE,
-        supports=(f"{_side(trouble)} {trouble.full}: {SAID[trouble.signature]} about that time",),
+        supports=(what(state, trouble),),
         against=("no line of the job shows a read that failed",),
         settled_by=("stacks of the late ranks (py-spy dump): whether they stood in a read",),
     )
@@ -236,6 +251,10 @@ def silent_store(state: StorageState, moved: Mapping[str, int]) -> tuple[str, ..
     return tuple(asked)
 
 
+def _day(moment: float) -> str:
+    return (datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=moment)).strftime("%Y-%m-%d %H:%M")
+
+
 def get_logs(scene: Scene) -> tuple[str, ...]:
     """The exact steps to get the daemons' logs, with what the job's lines tell of the cluster's address."""
     texts = [e.text for e in scene.events if e.signature.startswith(("aistore.", "storage.", "data."))]
@@ -247,23 +266,31 @@ def get_logs(scene: Scene) -> tuple[str, ...]:
     if proxies and ":" not in proxies[0]:
         endpoint += ":51080"
     tls = (
-        "; for its TLS AIS_CLIENT_CA=CA.pem, and AIS_CRT and AIS_CRT_KEY where clients need a certificate"
+        " For its TLS: export AIS_CLIENT_CA=CA.pem, and AIS_CRT=CERT.pem AIS_CRT_KEY=KEY.pem where clients need a certificate."
         if secure
         else ""
     )
     by_command = (
-        f"Get the storage daemons' logs before they rotate: export AIS_ENDPOINT={endpoint} (any proxy); where "
-        f"authentication is on AIS_AUTHN_TOKEN_FILE=TOKEN{tls}; then: ais log get cluster ais_logs/"
+        f"Get the storage daemons' logs before they rotate, from where the cluster can be reached: export AIS_ENDPOINT={endpoint}; "
+        f"mkdir -p ais_logs; ais log get cluster ais_logs/ (any proxy will do). Where authentication is on: ais auth login USER, or "
+        f"export AIS_AUTHN_TOKEN_FILE=TOKEN.{tls}"
     )
-    by_hand = (
-        "Or by hand, for every pod of ais-target and ais-proxy: kubectl -n ais logs POD --timestamps, the same with "
-        "--previous, and kubectl -n ais cp POD:/var/log/ais ais_logs/POD/"
-    )
+    by_hand = f"Or by hand, all daemons: {BY_HAND}"
     return (by_command, by_hand, "Then: firstfault diagnose LOGS --storage ais_logs/")
 
 
-def ask_for_zone(state: StorageState) -> tuple[str, ...]:
-    """How to place the daemons' lines on the job's clock."""
+def ask_to_place(state: StorageState) -> tuple[str, ...]:
+    """What would place the daemons' lines on the job's clock: other logs where these cannot be of that time, else the zone."""
+    if all(d.daemon.role is DaemonRole.PROXY for d in state.daemons):
+        return ("the logs of the storage targets: those given are of proxies, which no batch passes: ais log get cluster ais_logs/",)
+    reach = [(d.begins, d.ends) for d in state.daemons if d.begins is not None and d.ends is not None]
+    stop = state.job.stop
+    if reach and stop is not None and all(a > stop + APART or b < stop - APART for a, b in reach):
+        first, last = (_day(moment) for moment in (min(a for a, _ in reach), max(b for _, b in reach)))
+        return (
+            f"the storage daemons' logs of the time of the failure ({_day(stop)} on the job's clock): those given are of "
+            f"{first} to {last}: ais log get cluster ais_logs/",
+        )
     why = f" ({state.clock.why})" if state.clock.why else ""
     return (
         f"the time zone of the job's logs, as --assume-zone ZONE: how the daemons' clock lies to the job's is not known{why}",

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from firstfault.analysis.case import BARE_EXCEPTION, GENERIC_EXCEPTION, Case
 from firstfault.analysis.clocks import Reading, reading
 from firstfault.analysis.order import comparable, exact, first, sort_key
+from firstfault.analysis.storage_clients import client_of
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import (
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
     from firstfault.model.patterns import SignatureFile, TableRow
 
 EXCEPTIONS = "exceptions"
+BROKEN_READ = "storage.client_exception"
+"""Kind of a connection that broke under a client of a store."""
+PEERS_DEPTH = 25
+"""Depth below which an exception that is an effect speaks of a connection; those above are reports about other processes."""
 BURST = 30.0
 """Seconds: events of one kind within this of the first are one blow that hit several ranks at once."""
 MACHINES = frozenset({"kernel", "slurm", "kubernetes", "container", "network", "launcher"})
@@ -64,7 +69,7 @@ DEVICE_WORD = (
 )
 """Signatures whose text is the runtime's or the driver's own, whoever prints it."""
 HANDLED = lazy(
-    r"(?i)\b(?:optional|fall(?:s|ing)? ?back|(?:is|are|was|will be|kernels|telemetry) (?:disabled|skipped|ignored)|disabling|disabled\b"
+    r"(?i)\b(?:optional|fall(?:s|ing)? ?back(?! (?:also |too )?failed)|(?:is|are|was|will be|kernels|telemetry) (?:disabled|skipped|ignored)|disabling|disabled\b"
     r"|skipp(?:ed|ing) (?:it|this|sample|file|batch)|ignor(?:ed|ing)\b|continuing|from scratch|without (?:it|lock|locking|telemetry)"
     r"|using (?:the )?(?:cache|cached|older|previous|last good|step_\w+|default)\b|using [\w ./-]{1,40} instead"
     r"|not fatal|non-fatal|recovered|reasons? (?:are|is)\b)"
@@ -136,12 +141,35 @@ def nature_of(case: Case, event: Event) -> Nature:
     """
     spec = case.spec(event)
     if spec is None or event.signature in {BARE_EXCEPTION, GENERIC_EXCEPTION}:
-        return _exception_nature(case, event)
+        return _through_a_client(event, _exception_nature(case, event))
     code = event.fields.get(spec.table, "") if spec.table else None
     known = case.natures.get((event.signature, code))
     if known is None:
         known = case.natures[event.signature, code] = _signature_nature(case, event.signature, spec, code)
-    return known
+    return _through_a_client(event, known) if event.signature.startswith("python.") else known
+
+
+def _through_a_client(event: Event, nature: Nature) -> Nature:
+    """A connection that broke, by what went over it: under a client of a store it is no peer's death but a failed read."""
+    if nature.role is not Role.EFFECT or event.exception is None or nature.depth >= PEERS_DEPTH:
+        return nature
+    client = client_of(event.exception)
+    if client is None:
+        return nature
+    return Nature(
+        key=f"{BROKEN_READ}:{client}",
+        title=f"A request of {client.replace('/', '.')} to its store failed for good",
+        role=Role.CAUSE,
+        category=Category.STORAGE_IO,
+        domain=Domain.DATA,
+        layer=Layer.STORAGE,
+        strength=Strength.SUPPORTED,
+        depth=64,
+        advice=(
+            "Check the store, the proxies and the name service on the way to it for that time; see whether all ranks met it.",
+        ),
+        meaning="The connection of a client of a store broke or timed out, and no attempt more was made.",
+    )
 
 
 def _signature_nature(case: Case, signature: str, spec: SignatureFile, code: str | None) -> Nature:
@@ -283,7 +311,9 @@ def quiet(event: Event) -> bool:
 def stranger(event: Event) -> bool:
     """Whether the kernel killed a process that by its name is no part of a training job."""
     name = event.fields.get("name", "")
-    return event.signature.startswith("kernel.oom_kill") and bool(name) and _OURS.search(name) is None
+    return (
+        event.signature.startswith(("kernel.oom_kill", "kernel.segfault")) and bool(name) and _OURS.search(name) is None
+    )
 
 
 _ELSEWHERE_WRITTEN = lazy(r"^(?:<string>|.*/tmp/tmp[a-z0-9_]{8}(?:/.*|\.py))$")

@@ -5,9 +5,10 @@ Must not hold a command.
 
 from __future__ import annotations
 
+import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
@@ -100,10 +101,16 @@ ASKED = ("attempt", "storage", "job_state", "exit_code", "assume_zone", "signatu
 
 
 def evidence_options(command: F) -> F:
-    """Adds the options that every reader of evidence takes, behind those of the command itself."""
+    """Adds the options that every reader of evidence takes, behind those of the command itself, and spares the evidence."""
+
+    @functools.wraps(command)
+    def sparing(*values: Any, **asked: Any) -> Any:
+        spare_evidence(asked["output"], asked["paths"])
+        return command(*values, **asked)
+
     for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+        sparing = option(sparing)
+    return cast("F", sparing)
 
 
 def attempt_option(command: F) -> F:
@@ -218,6 +225,31 @@ def page(output: str | None) -> dict[str, Any]:
     if output is not None:
         return {"width": 100, "height": None, "color": False}
     return {"width": columns(), "height": rows(), "color": colored()}
+
+
+def spare_evidence(output: str | None, paths: Iterable[str]) -> None:
+    """Refuses to write a report over a file of the job; over an older report it may be written.
+
+    Raises:
+        click.UsageError: `output` is an existing file behind one of the PATHs and no report of ours.
+    """
+    if output is None or not Path(output).is_file():
+        return
+    target = Path(output).resolve()
+    given = [Path(path).resolve() for path in paths]
+    if not any(path == target or path in target.parents for path in given):
+        return
+    from firstfault.readers.sniff import HEAD, is_own_report
+
+    with target.open("rb") as file:
+        head = file.read(HEAD)
+        file.seek(max(0, target.stat().st_size - HEAD))
+        tail = file.read()
+    if not is_own_report(head, tail):
+        raise click.UsageError(
+            f"--output {output} is one of the files to read, and writing there would destroy it. "
+            "Choose a name that does not exist yet."
+        )
 
 
 def deliver(text: str, output: str | None) -> None:

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Runs the command line and leaves the process with the exit code of the contract."""
     words = list(sys.argv[1:] if argv is None else argv)
+    _open_what_is_closed()
     if words in (["--version"], ["-V"]):
         from firstfault import __version__
 
@@ -50,6 +52,13 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     gc.set_threshold(100_000, 20, 50)
     _unwind_when_told_to_stop()
     sys.exit(run(words))
+
+
+def _open_what_is_closed() -> None:
+    """Gives the streams that whoever started us had closed (`>&-`) a place that keeps nothing."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - open until the end
 
 
 def _unwind_when_told_to_stop() -> None:

@@ -45,8 +45,9 @@ def command(
 ) -> int:
     """Show where every rank stood when its stack was taken, the odd ones first, and one tree of all main threads.
 
-    Reads dumps of py-spy (text, --native, --locals, --json), faulthandler and pystack, alone in files or inside logs. A
-    stack is one moment: take two of each rank, a minute apart, and compare.
+    Reads dumps of py-spy (text, --native, --locals, --json), faulthandler, pystack, gdb (`thread apply all bt`, `py-bt`),
+    pstack, eu-stack, the debug server of torch.distributed (its pages and files) and PyTorch's own on a fatal signal, alone
+    in files or, but for the last four, inside logs. A stack is one moment: take two of each rank, a minute apart.
     """
     level = level_of(share=share, raw=raw)
     from firstfault.pipelines.publish import publish_stacks

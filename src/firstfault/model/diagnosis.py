@@ -267,7 +267,7 @@ class StorageDaemon(Struct, frozen=True, kw_only=True):
     holes: list[str] = []
     """Times of which its logs tell nothing, with the reason."""
     alerts: list[str] = []
-    """What its state flags said around the failure, beyond a healthy node's."""
+    """What its state flags said around the failure, beyond a healthy node's: each with its time on both clocks and its line."""
 
 
 class StorageEvent(Struct, frozen=True, kw_only=True):
@@ -295,7 +295,9 @@ class StorageCounter(Struct, frozen=True, kw_only=True):
     per_second: float
     reset: bool = False
     evidence: list[Evidence] = []
-    """The first and the last line."""
+    """The first and the last line, with their times on the daemon's clock."""
+    job_times: list[Time] = []
+    """The times of the same lines on the job's clock; empty where the clocks could not be joined."""
 
 
 class Storage(Struct, frozen=True, kw_only=True):

@@ -171,6 +171,10 @@ class ProgressSample(Struct, frozen=True):
     total: int | None = None
     rank: GlobalRank | None = None
     when: When = When()
+    host: str | None = None
+    """Host that the prefix of the line names."""
+    pid: int | None = None
+    """Process that the prefix of the line names."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -184,3 +188,5 @@ class Failure(Struct, frozen=True, kw_only=True):
     root: bool = False
     """Whether the launcher called it the first observed failure; true only within its own node."""
     message: str = ""
+    error_file: str = ""
+    """Path, on the machine of the process, of the file into which it wrote its error; empty where there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from firstfault.model.evidence import Event, Span
+from firstfault.model.evidence import Event, ProgressSample, Span
 from firstfault.model.words import Category, Strength
 
 
@@ -15,6 +15,8 @@ class Link(Struct, frozen=True, kw_only=True):
     why: str
     spans: tuple[Span, ...] = ()
     events: tuple[Event, ...] = ()
+    samples: tuple[ProgressSample, ...] = ()
+    """Lines that prove steps, where these are its evidence."""
 
 
 class Rival(Struct, frozen=True, kw_only=True):

@@ -127,7 +127,15 @@ class Builder:
 
     def _links(self, answer: Answer) -> list[ChainLink]:
         links = [
-            ChainLink(what=link.what, why=link.why, evidence=self.cite.events(link.events)) for link in answer.chain
+            ChainLink(
+                what=link.what,
+                why=link.why,
+                evidence=[
+                    *self.cite.events(link.events),
+                    *(e for s in link.samples if (e := self.cite.sample(s)) is not None),
+                ],
+            )
+            for link in answer.chain
         ]
         return [link for link in links if link.evidence]
 

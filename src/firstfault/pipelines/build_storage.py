@@ -70,10 +70,6 @@ def _clock(state: StorageState, cite: Callable[[Event], Evidence | None]) -> Sto
 
 def _daemon(state: StorageState, daemon: DaemonState, cite: Callable[[Event], Evidence | None]) -> StorageDaemon:
     restarts = [cite(r.event) for r in daemon.restarts]
-    alerts: list[str] = []
-    if state.stop is not None:
-        near = [x for at, x in daemon.stats if state.stop - BEFORE <= at <= state.stop + AFTER]
-        alerts = sorted({name for x in near for name in flags(x.counters.get("state.flags", 0))})
     return StorageDaemon(
         name=daemon.daemon.shown,
         node=daemon.daemon.node,
@@ -87,8 +83,24 @@ def _daemon(state: StorageState, daemon: DaemonState, cite: Callable[[Event], Ev
             f"{words.both_clocks(state, h.begins, daemon.zone)} to {words.both_clocks(state, h.ends, daemon.zone)}: {h.why}"
             for h in daemon.holes
         ],
-        alerts=alerts,
+        alerts=_alerts(state, daemon, cite),
     )
+
+
+def _alerts(state: StorageState, daemon: DaemonState, cite: Callable[[Event], Evidence | None]) -> list[str]:
+    """Each alert of a node around the failure with the line that first shows it there, and its time on both clocks."""
+    if state.stop is None:
+        return []
+    found: dict[str, str] = {}
+    for at, line in daemon.stats:
+        new = set(flags(line.counters.get("state.flags", 0))) - set(found)
+        if not new or not state.stop - BEFORE <= at <= state.stop + AFTER:
+            continue
+        shown = cite(stats_event(daemon, at, line, "state.flags"))
+        if shown is not None:
+            when = words.both_clocks(state, at, daemon.zone)
+            found.update((name, f"{name} at {when} {shown.file}:{shown.line}") for name in new)
+    return [found[name] for name in sorted(found)]
 
 
 def _moment(daemon: DaemonState, at: float | None) -> Time | None:
@@ -131,7 +143,7 @@ def _counters(state: StorageState, cite: Callable[[Event], Evidence | None]) -> 
     rows.sort(key=lambda row: (row[0], row[1], row[2].name))
     found = []
     for _, number, change in sorted(rows[:COUNTERS], key=lambda row: (row[1], row[0], row[2].name)):
-        lines = [cite(change.first.event), cite(change.last.event)]
+        ends = [(moment, line) for moment in (change.first, change.last) if (line := cite(moment.event)) is not None]
         found.append(
             StorageCounter(
                 daemon=state.daemons[number].daemon.full,
@@ -141,7 +153,8 @@ def _counters(state: StorageState, cite: Callable[[Event], Evidence | None]) -> 
                 delta=change.delta,
                 per_second=round(change.per_second, 3),
                 reset=change.reset,
-                evidence=[e for e in lines if e is not None],
+                evidence=[line for _, line in ends],
+                job_times=[time for moment, _ in ends if (time := time_of(state.job_time(moment.at))) is not None],
             )
         )
     return found

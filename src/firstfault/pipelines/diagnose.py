@@ -14,9 +14,11 @@ from firstfault.analysis.conclude import NoAttemptError, conclude, reconsidered,
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
 from firstfault.pipelines.build import Builder
+from firstfault.pipelines.disks import with_disks
 from firstfault.pipelines.dumps import cited_again
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.last_words import last_words
+from firstfault.pipelines.lone import heed_lone
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.pipelines.storage import read_storage, with_storage_paths
@@ -108,7 +110,8 @@ def concluded(
         def heeded(scene: Scene, answer: Answer) -> Answer:
             ranks = wanted(answer)
             if not ranks:
-                return answer
+                heard = heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
+                return with_disks(scene, heard, opened.store)
             return heed(answer, last_words(scene, ranks, opened.store, observed.profiles, observed.clocks))
 
         conclusion = reconsidered(conclusion, heeded(conclusion.scene, conclusion.answer))

@@ -23,7 +23,15 @@ REACH = 1 << 20
 """Bytes before the wait (or the end) in which a rank's last line is looked for."""
 MOST_SOURCES = 64
 """Sources in which a rank is looked for, those of its machine first."""
-_SHUTTING_DOWN = (b"ProcessGroupNCCL", b"Traceback (most recent", b"SIGTERM", b"destroy_process_group", b"frame #")
+_SHUTTING_DOWN = (
+    b"ProcessGroupNCCL",
+    b"Traceback (most recent",
+    b"SIGTERM",
+    b"destroy_process_group",
+    b"frame #",
+    b"distributed service detected fatal errors",
+    b"Barrier timed out",
+)
 
 
 def last_words(

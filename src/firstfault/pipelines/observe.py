@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from firstfault.analysis.case import Observations
-from firstfault.model.evidence import Coverage
+from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample
+from firstfault.model.stacks import StackDump
 from firstfault.model.words import CoverageState, Role, SourceKind
 from firstfault.pipelines.dumps import read_dumps
+from firstfault.pipelines.error_files import read_error_file
 from firstfault.pipelines.share import shared
 from firstfault.pipelines.snapshots import read_snapshots
-from firstfault.readers.banners import failure_of_event, read_banners, read_error_json
+from firstfault.readers.banners import failure_of_event, read_banners
 from firstfault.readers.clock import SourceClock, settle_clocks
 from firstfault.readers.events import build_events
+from firstfault.readers.gpu_course import HEAD, read_courses, table_of
 from firstfault.readers.identity import profile_source
 from firstfault.readers.nan import nan_from
 from firstfault.readers.numbering import missing_names
@@ -25,6 +30,7 @@ from firstfault.readers.progress import (
     progress_after,
     progress_before,
 )
+from firstfault.readers.sourcename import read_name
 from firstfault.readers.stacks import read_stacks
 from firstfault.readers.zones import in_zone
 from firstfault.scan.executors import processors
@@ -32,10 +38,10 @@ from firstfault.scan.run import MUCH, scanned
 from firstfault.scan.stretch import SAMPLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from firstfault.model.evidence import Event, Failure, ProgressSample, Source, SourceId
-    from firstfault.model.stacks import StackDump
+    from firstfault.model.evidence import Source, SourceId
+    from firstfault.model.gpu_course import GpuCourse
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.open import Opened
@@ -49,9 +55,12 @@ NEIGHBOURHOODS = 48
 """Places in a large source around which progress is looked for."""
 NEXT_STEPS = 4
 """Signs of progress read after each such place."""
-JSON_BYTES = 1 << 20
 STACK = "python.stack_of_thread"
 """Signature of the line that begins a thread in a dump of stacks."""
+TABLES = frozenset({SourceKind.METRICS, SourceKind.LOG})
+"""Kinds of sources that may be tables of GPU counters."""
+COURSE_BYTES = 32 << 20
+"""Bytes at the end of such a table that are read."""
 STACK_BYTES = 64 << 20
 BEHIND_LAST = 64 << 10
 """Bytes behind the head of the last thread that may still be of its stack."""
@@ -80,7 +89,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
     nans: list[Event] = []
     store = opened.store
     read = [(s, r) for s in opened.sources if scanned(s) and (r := result.of(s.id)) is not None]
-    profiles = {s.id: profile_source(store.head(s.id, SAMPLE), s.path) for s, _ in read}
+    profiles = {s.id: r.profile or profile_source(store.head(s.id, SAMPLE), s.path) for s, r in read}
     clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s, _ in read}
     settle_clocks(list(clocks.values()))
 
@@ -91,7 +100,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         return seen
 
     stacks: list[StackDump] = []
-    for seen in shared(piece, len(read), _workers(read, options)):
+    for seen in shared(piece, len(read), _workers(read, options), _Read):
         events.extend(seen.events)
         failures.extend(seen.failures)
         samples.extend(seen.samples)
@@ -101,13 +110,16 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
     # A daemon's logs may lie as a file here and as an archive there: their names are not the job's numbering.
     missing = missing_names(s.path for s in opened.sources if s.kind is not SourceKind.AISTORE)
     memory = read_snapshots(store, opened.sources, inline=options.engine == "inline")
+    courses = _courses(opened)
     observations = Observations(
         sources=opened.sources,
         events=tuple(in_zone(events, options.assume_zone)),
         failures=tuple(in_zone(failures, options.assume_zone)),
         progress=tuple(in_zone(samples, options.assume_zone)),
         nan_from=tuple(in_zone(nans, options.assume_zone)),
-        coverage=_coverage(opened, result, missing, {**recorded.coverage, **memory.coverage}),
+        coverage=_coverage(
+            opened, result, missing, {**recorded.coverage, **memory.coverage}, {c.first.span.source for c in courses}
+        ),
         place={i: p.who for i, p in profiles.items()},
         task_files={i: p.number for i, p in profiles.items() if p.number is not None},
         missing_files=missing,
@@ -116,6 +128,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         stacks=tuple(stacks),
         dumps=recorded.dumps,
         snapshots=memory.snapshots,
+        courses=courses,
     )
     return Observed(observations, profiles, clocks)
 
@@ -131,7 +144,7 @@ def _workers(read: Sequence[tuple[Source, SourceScan]], options: DiagnoseOptions
     return processors()
 
 
-class _Read(NamedTuple):
+class _Read(Struct):
     """What the readers make of one source."""
 
     events: list[Event]
@@ -144,12 +157,13 @@ class _Read(NamedTuple):
 def _of_source(  # noqa: PLR0917
     store: Store, source: Source, found: SourceScan, library: Library, profile: SourceProfile, clock: SourceClock
 ) -> _Read:
+    if source.kind is SourceKind.ERROR_JSON:
+        read = read_error_file(store, source, library, profile)
+        return _Read(read.events, read.failures, [], [], [])
     own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
     places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
     failures = read_banners(store, source.id, places, profile, clock=clock)
     failures.extend(f for f in map(failure_of_event, own) if f is not None)
-    if source.kind is SourceKind.ERROR_JSON:
-        failures.extend(_error_json(store, source, profile))
     nan = nan_from(store, source.id, found.lines, clock)
     samples = _progress(store, found, profile, clock, _telling(own, library))
     stacks = _stacks(store, source, profile, own)
@@ -202,18 +216,45 @@ def _progress(
     return [kept[offset] for offset in sorted(kept)]
 
 
-def _error_json(store: Store, source: Source, profile: SourceProfile) -> list[Failure]:
-    read = read_error_json(store.read(source.id, 0, JSON_BYTES), source.id, profile)
-    return [] if read is None else [read[0]]
+def _courses(opened: Opened) -> tuple[GpuCourse, ...]:
+    """Courses of the GPUs of all tables of their counters; of a very long one the end."""
+    found: list[GpuCourse] = []
+    for source in opened.sources:
+        if source.kind not in TABLES:
+            continue
+        table = table_of(opened.store.head(source.id, HEAD))
+        if table is None:
+            continue
+        size = opened.store.size(source.id)
+        start, line = 0, 1
+        if size > COURSE_BYTES:
+            start = size - COURSE_BYTES
+            step = 1 << 20
+            line += sum(
+                opened.store.read(source.id, at, min(step, start - at)).count(b"\n") for at in range(0, start, step)
+            )
+        data = opened.store.read(source.id, start, COURSE_BYTES)
+        cut = data.find(b"\n") + 1 if start else 0
+        host = read_name(source.path).who.host
+        found += read_courses(
+            data[cut:], source.id, table, host=host, offset=start + cut, line=line + (1 if cut else 0)
+        )
+    return tuple(found)
 
 
 def _coverage(
-    opened: Opened, result: ScanResult, missing: Iterable[str], dumps: Mapping[str, Coverage]
+    opened: Opened,
+    result: ScanResult,
+    missing: Iterable[str],
+    dumps: Mapping[str, Coverage],
+    tables: Container[SourceId],
 ) -> tuple[Coverage, ...]:
     """Coverage of opening, with what no reader knows, what the scan found damaged and what the numbering misses."""
     rows = {c.file: c for c in opened.coverage}
     for source in opened.sources:
         row = rows.get(source.path)
+        if source.id in tables:
+            continue
         if row is not None and row.state is CoverageState.READ and source.kind in UNREAD:
             rows[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=UNREAD[source.kind])
     for path, told in dumps.items():

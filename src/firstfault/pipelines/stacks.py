@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.state.stacks import WAITS, Stood, event_of, stood
-from firstfault.model.views import StackNode, StackPlace, StackTable
+from firstfault.analysis.state.stacks import WAITS, Stood, doing_of, event_of, refused, stood
+from firstfault.analysis.wording import frame_text
+from firstfault.model.lazy import lazy
+from firstfault.model.views import StackNode, StackPlace, StackTable, StackThreads
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.diagnose import concluded
 from firstfault.pipelines.ranks import coverage_of
@@ -19,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import IO
 
-    from firstfault.model.evidence import Frame
     from firstfault.pipelines.options import DiagnoseOptions
 
 CITED = 3
 """Processes of one place whose lines are cited."""
+_NUMBERS = lazy(r"\d+")
 
 
 def stack_table(
@@ -61,6 +63,12 @@ def stack_table(
             expected=scene.complete.expected,
             places=places,
             tree=_tree(stands),
+            threads=_threads(stands),
+            refused=sorted(
+                int(rank)
+                for dump in refused(dumps, stands, scene.roster)
+                if (rank := scene.roster.rank_of(dump.who, dump.begin.source, {})) is not None
+            ),
         )
 
 
@@ -95,18 +103,35 @@ def _places(stands: Sequence[Stood], cite: Citer) -> list[StackPlace]:
     return sorted(rows, key=lambda r: (not r.odd, len(r.ranks) + len(r.others), r.ranks, r.others))
 
 
-def frame_text(frame: Frame) -> str:
-    """A frame as `function (file:line)`, the file without its folders."""
-    name = frame.file.replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{frame.function} ({name}:{frame.line})" if frame.line else f"{frame.function} ({name})"
-
-
 def _ranks(stands: Iterable[Stood]) -> list[int]:
     return sorted(int(s.rank) for s in stands if s.rank is not None)
 
 
 def _others(stands: Iterable[Stood]) -> list[str]:
     return sorted(s.title for s in stands if s.rank is None)
+
+
+def _threads(stands: Iterable[Stood]) -> list[StackThreads]:
+    """Threads beside the main ones: a pool of workers that wait alike is one row, whatever the number of each."""
+    found: dict[tuple[str, str, str], list[Stood]] = {}
+    for one in stands:
+        for thread in one.dump.threads:
+            if not thread.main:
+                doing, frame = doing_of(thread.frames)
+                name = _NUMBERS.sub("#", thread.name or "")
+                found.setdefault((name, str(doing), frame_text(frame.frame)), []).append(one)
+    rows = [
+        StackThreads(
+            name=name,
+            doing=doing,
+            call=call,
+            threads=len(group),
+            ranks=sorted(set(_ranks(group))),
+            others=sorted(set(_others(group))),
+        )
+        for (name, doing, call), group in found.items()
+    ]
+    return sorted(rows, key=lambda r: (r.threads, r.name, r.call))
 
 
 class _Node:
@@ -119,12 +144,15 @@ class _Node:
 
 
 def _tree(stands: Sequence[Stood]) -> list[StackNode]:
-    """All main threads as one tree; Python frames only, since native ones differ in their addresses."""
+    """All main threads as one tree; native frames only of processes of which nothing of Python is shown."""
     root = _Node()
     for one in stands:
         main = one.dump.main
         node = root
-        for frame in reversed([] if main is None else [f.frame for f in main.frames if not f.native]):
+        frames = [] if main is None else [f.frame for f in main.frames if not f.native]
+        if main is not None and not frames:
+            frames = [f.frame for f in main.frames if not f.frame.function.startswith("0x")]
+        for frame in reversed(frames):
             node = node.below.setdefault((frame.function, frame.file.replace("\\", "/").rsplit("/", 1)[-1]), _Node())
             node.stands.append(one)
             node.frames.add(frame_text(frame))

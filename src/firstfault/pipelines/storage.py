@@ -9,7 +9,16 @@ import os
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.state.storage import StorageState, fold
-from firstfault.analysis.state.storage_clock import EAST, WEST, ClockJoin, JobTimes, job_times, join_clocks
+from firstfault.analysis.state.storage_clock import (
+    EAST,
+    WEST,
+    ClockJoin,
+    JobTimes,
+    job_times,
+    join_clocks,
+    on_store_clock,
+    settled,
+)
 from firstfault.model.storage import DaemonRole, LogPiece, StorageLogs
 from firstfault.model.words import SourceKind
 from firstfault.pipelines.share import shared
@@ -36,6 +45,8 @@ AFTER = 600.0
 SAMPLED = 8
 """Daemons whose counters are read over a day to join the clocks."""
 SAMPLED_BYTES = 256 << 20
+BREAKS = frozenset({"aistore.out_of_bounds", "aistore.batch_aborted", "aistore.panic", "aistore.member_removed"})
+"""Lines that come once in a failure: they tell one zone from another where counters do not."""
 
 
 def with_storage_paths(paths: Sequence[str | os.PathLike[str]], storage: Sequence[str]) -> list[str | os.PathLike[str]]:
@@ -72,10 +83,12 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
         except OSError:
             return None
 
-    indexes = [i for i in shared(index, len(sources), workers) if i is not None]
+    indexes = [i for i in shared(index, len(sources), workers, Index | None) if i is not None]
     clock = _join(opened, indexes, job, assumed)
-    window = _window(job, clock)
     search = RecordSearch(library.plan, _wanted)
+    if clock.fits:
+        clock = settled(clock, job, _breaks(opened, indexes, job, search, assumed))
+    window = _window(job, clock)
 
     def piece(number: int) -> list[LogPiece]:
         found = indexes[number]
@@ -84,7 +97,7 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
         except OSError:
             return []
 
-    pieces = [p for part in shared(piece, len(indexes), workers) for p in part]
+    pieces = [p for part in shared(piece, len(indexes), workers, list[LogPiece]) for p in part]
     targets = [i.targets for i in indexes if i.targets is not None]
     logs = StorageLogs(pieces=tuple(pieces), targets=max(targets, default=None))
     return fold(logs, clock, job, window)
@@ -147,6 +160,32 @@ def _join(opened: Opened, indexes: Sequence[Index], job: JobTimes, assumed: floa
             continue
         read += min(found.size, SAMPLED_BYTES)
     return join_clocks(pieces, job)
+
+
+def _breaks(
+    opened: Opened, indexes: Sequence[Index], job: JobTimes, search: RecordSearch, assumed: float
+) -> list[float]:
+    """When batches broke or daemons died, over as long a time as zones can differ by."""
+    assert job.stop is not None
+    common = _zone(indexes)
+    wide = (job.stop - EAST - BEFORE, (job.end or job.stop) - WEST + AFTER)
+    found: list[float] = []
+    read = 0
+    for index in indexes:
+        if read > SAMPLED_BYTES:
+            break
+        read += min(index.size, SAMPLED_BYTES)
+        try:
+            pieces = read_piece(opened.store, index, _local(index, wide, indexes), search, assumed)
+        except OSError:
+            continue
+        found += [
+            on_store_clock(piece, line.at, common)
+            for piece in pieces
+            for line in piece.lines
+            if line.event.signature in BREAKS
+        ]
+    return found
 
 
 def _sample(indexes: Sequence[Index]) -> list[Index]:

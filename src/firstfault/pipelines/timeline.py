@@ -176,8 +176,13 @@ def _in_time(when: When, since: Instant | None, until: Instant | None) -> bool:
 
 
 def _on_scale(seconds: float, when: When, asked: Instant) -> float:
-    """A time of a line on the scale of what was asked for: of the day, where one of the two has no date."""
-    return seconds if asked.dated and when.dated else (seconds + seconds_of_zone(when.zone)) % DAY
+    """A time of a line on the scale of what was asked for: of the day, where one of the two has no date.
+
+    A dated time with a zone is kept in UTC and goes back to its own clock; a mere time of day never left it.
+    """
+    if asked.dated and when.dated:
+        return seconds
+    return (seconds + (seconds_of_zone(when.zone) if when.dated else 0.0)) % DAY
 
 
 def _value(asked: Instant, when: When) -> float:

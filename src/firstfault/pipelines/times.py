@@ -22,7 +22,7 @@ def _iso(seconds: float | None, when: When) -> str | None:
     if seconds is None:
         return None
     moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(microseconds=round(seconds * 1e6))
-    if when.zone is not None and when.zone != "Z":
+    if when.zone is not None and when.zone != "Z" and when.dated:  # a time of day stays that of its own clock
         moment = moment.astimezone(timezone(_offset(when.zone)))
     text = moment.strftime("%H:%M:%S") if not when.dated else moment.strftime("%Y-%m-%dT%H:%M:%S")
     if not when.yeared and when.dated:

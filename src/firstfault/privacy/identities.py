@@ -32,6 +32,12 @@ _HOSTS = lazy(
     rf"|(?<![\w./:@-])(?P<export>(?=[\w.-]*[A-Za-z])(?=[\w.-]*\d){_NAME})(?=:/[\w.-])"
     rf"|(?<![\w./:@-])(?P<exported>(?=[\w.-]*[A-Za-z]){_NAME})(?=:/\S* on /)"
     rf"|(?<![\w:/])(?://|\\{{2,4}})(?P<unc>(?=[\w.-]*[A-Za-z]){_NAME})(?=[/\\]\w)"
+    rf"|\b(?:Started up|Rotated) at \d{{4}}/\d\d/\d\d [\d:]{{8}}, host (?P<daemon>{_NAME})"
+    rf"|\bais(?:target|proxy|node)\.(?P<daemonlog>{_NAME})(?=\.(?:INFO|ERROR|WARNING)\.\d{{4}}-\d{{6}})"
+    rf"|\[pod/(?P<pod>{_NAME})/"
+    rf"|(?<![\w.-])(?P<podlog>[a-z0-9][a-z0-9-]*)(?=_[a-z0-9-]+_[a-z0-9-]+-[0-9a-f]{{64}}\.log)"
+    rf"|(?<![\w.-])[a-z0-9-]+_(?P<podfolder>[a-z0-9][a-z0-9.-]*)(?=_[0-9a-f]{{8}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{12}})"
+    rf"|(?<![\w.-])(?P<podfile>(?:[a-z0-9]+-)+(?:target|proxy|worker|master|launcher|chief)-[a-z0-9-]*\d)(?=\.(?:previous\.)?(?:log|out|err|txt)\b)"
     rf"|\b(?:connect to host|ssh to|hosts?=|Hosts? ) ?(?P<ssh>(?=[\w.-]*\d){_NAME})"
 )
 _FQDN = lazy(
@@ -77,6 +83,55 @@ _COMMON = frozenset(
         "all",
     ]
 )
+_SERVICES = frozenset(
+    [
+        "storage",
+        "store",
+        "s3",
+        "ais",
+        "api",
+        "www",
+        "data",
+        "cdn",
+        "hub",
+        "registry",
+        "gateway",
+        "proxy",
+        "login",
+        "head",
+        "minio",
+        "blob",
+        "oss",
+        "cos",
+        "obs",
+        "mail",
+        "ftp",
+        "git",
+        "pypi",
+        "download",
+        "files",
+        "models",
+        "mirror",
+        "service",
+        "server",
+        "db",
+        "redis",
+        "web",
+        "app",
+        "docs",
+        "dev",
+        "test",
+        "prod",
+        "staging",
+        "auth",
+        "sts",
+        "metadata",
+        "monitor",
+        "metrics",
+        "artifacts",
+    ]
+)
+"""First parts of the names of servers that are words of everybody's."""
 _LABEL = lazy(r"(?:default|rank|task|local_rank|worker|node_rank|attempt|cuda|gpu|std(?:out|err))_?\d*", re.IGNORECASE)
 """Stream labels that stand where a host might."""
 _COMMON_USERS = frozenset(
@@ -117,6 +172,21 @@ _BUCKET = lazy(
     r"\b(?P<scheme>s3|s3a|s3n|gs|gcs|ais|az|azure|abfss?|wasbs?|oss|cos|obs|tos|hdfs|swift|r2|minio|ht|b2)://(?P<bucket>[^/:\s\"'`,;)\]}]+)"
     r"(?P<path>(?:/[^\s\"'`,;)\]}]*)?)"
 )
+_URL = lazy(r"(?P<head>\bhttps?://(?:[^/@\s\"']*@)?(?P<host>[^/:\s\"'<>?#]+)(?::\d+)?)(?P<path>/[^\s\"'<>?#,;)\]}]*)")
+"""A web address with a path: behind an object store's name the first part of the path is a bucket as a rule."""
+_API = lazy(
+    r"(?i)v\d+\w*|api|objects?|buckets?|ml|moss|daemon|cluster|storage|b|o|upload|download|resolve|main|datasets?|models?|spaces|tree|raw|blob"
+    r"|files?|health|metrics|status|login|token|oauth\d?|apis|graphql|rest|artifacts?|experiments?|runs?|projects?|mlflow|mlflow-artifacts"
+)
+"""Parts of the paths of web addresses that are a service's own words."""
+_ARN = lazy(
+    r"\b(?P<head>arn:aws[\w-]*:(?P<service>[\w-]*):[\w-]*:)(?P<account>\d*)(?P<colon>:)(?P<resource>[^\s\"'`,;)\]}]+)"
+)
+"""A name of something at AWS, with the number of the account."""
+_ACCOUNT = lazy(
+    r"(?<![\w.-])\d{12}(?=\.dkr\.ecr\.)|(?i:(?<=account )|(?<=account_id=)|(?<=accountid=)|(?<=\"account\": \"))\d{12}(?!\d)"
+)
+"""The same number elsewhere: in the address of a registry, or named so."""
 _BUCKET_HOST = lazy(r"(?<=//)(?P<bucket>[a-z0-9][a-z0-9.-]+?)(?=\.(?:s3|blob|oss|cos|storage)[.-][a-z0-9.-]+)")
 _PATH = lazy(
     r"(?:(?<=file://)|(?<![\w./~-]))(?P<tilde>~[\w.-]*)?/(?:[^\s/\"'`,:;()\[\]{}<>|=*?\\]+/)*[^\s/\"'`,:;()\[\]{}<>|=*?\\]*"
@@ -226,7 +296,7 @@ _PUBLIC_ROOTS = (
     "/run/",
 )
 _PUBLIC_PATHS = frozenset({"/", "/tmp", "/dev/shm", "/dev", "/proc", "/sys", "/etc", "/usr", "/var", "/root", "/home"})  # noqa: S108
-_PSEUDONYM = lazy(r"(?:path|folder|bucket|host|user|addr|mail|uid|device)-(?:\d+|[0-9a-f]{10})")
+_PSEUDONYM = lazy(r"(?:path|folder|bucket|host|user|addr|mail|uid|device|account|role)-(?:\d+|[0-9a-f]{10})")
 _INSTALLED = lazy(r"/(?:site-packages|dist-packages|lib/python\d(?:\.\d+)?)/")
 
 
@@ -275,7 +345,10 @@ class Identities:
         short = name.split(".", maxsplit=1)[0]
         if len(short) < 2 or short.lower() in _COMMON or short.isdigit() or _LABEL.fullmatch(short):
             return
-        for word in (name, short):
+        if short.lower() in _SERVICES:
+            # `storage.store.example` is a host; `storage` is a word.
+            self._words.setdefault(name, ("host", name))
+        for word in (name, short) if short.lower() not in _SERVICES else ():
             self._words.setdefault(word, ("host", short))
         self._pattern = None
 
@@ -290,6 +363,9 @@ class Identities:
         text = _MAIL.sub(lambda m: self._name("mail", m.group()), text)
         text = _BUCKET_HOST.sub(lambda m: self._name("bucket", m["bucket"]), text)
         text = _BUCKET.sub(self._bucket, text)
+        text = _ARN.sub(self._arn, text) if "arn:aws" in text else text
+        text = _ACCOUNT.sub(lambda m: self._name("account", m.group()), text)
+        text = _URL.sub(self._url, text) if "://" in text else text
         text = _DRIVE.sub(lambda m: m["drive"] + self._backslashed(m["path"]), text)
         text = _SHARE.sub(lambda m: m["host"] + self._backslashed(m["path"]), text) if "\\" in text else text
         text = _PATH.sub(lambda m: self._path(m.group()), text)
@@ -319,6 +395,32 @@ class Identities:
         path = match["path"]
         shown = "" if path in {"", "/"} else self._folder(path)
         return f"{match['scheme']}://{self._name('bucket', match['bucket'])}{shown}"
+
+    def _arn(self, match: re.Match[str]) -> str:
+        """The account by a pseudonym, and what it names: a bucket with its path, or the last part of the name."""
+        resource = match["resource"]
+        account = self._name("account", match["account"]) if match["account"] else ""
+        if match["service"] == "s3":
+            bucket, sign, path = resource.partition("/")
+            shown = self._name("bucket", bucket) + (self._folder(sign + path) if path else "")
+        else:
+            kind, sign, name = resource.rpartition("/") if "/" in resource else resource.rpartition(":")
+            shown = f"{kind.split('/', 1)[0]}{sign}{self._name('role', name)}"
+        return f"{match['head']}{account}{match['colon']}{shown}"
+
+    def _url(self, match: re.Match[str]) -> str:
+        """A web address of nobody's public site, with every part of its path that is not a service's own word replaced."""
+        if _PUBLIC.search(match["host"].lower()):
+            return match.group()
+        *folders, last = match["path"][1:].split("/")
+        shown = [p if not p or _API.fullmatch(p) else self._bucket_or_folder(p) for p in folders]
+        if last and "." not in last and not _API.fullmatch(last):
+            last = self._bucket_or_folder(last)
+        return "/".join([match["head"], *shown, last])
+
+    def _bucket_or_folder(self, name: str) -> str:
+        """A part of an address's path: a bucket where that name is known as one."""
+        return self._name("bucket", name) if ("bucket", name) in self._names else self._part(name)
 
     def _path(self, path: str) -> str:
         if path.rstrip("/") in _PUBLIC_PATHS or path.startswith(_PUBLIC_ROOTS) or path == "/":

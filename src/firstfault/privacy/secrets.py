@@ -60,6 +60,12 @@ _WEBHOOK = lazy(
     r"(?:hooks\.slack\.com/(?:services|workflows)/|discord(?:app)?\.com/api/webhooks/|/open-apis/bot/v2/hook/"
     r"|\.webhook\.office\.com/\w+/)(?P<value>[A-Za-z0-9_/@.-]{8,})"
 )
+_SIGNED = lazy(
+    r"[?&](?:x-(?:amz|goog|oss|cos)-)?(?:signature|sig|credential|security-token|accesskeyid|(?:aws|oss)accesskeyid|policy|key-pair-id"
+    r"|q-signature|q-ak|sign)=(?P<value>(?!\[removed:)[^&\s\"'<>]{8,})",
+    re.IGNORECASE,
+)
+"""What signs an address of an object: whoever has it may read the object, whether or not it looks random."""
 _HEADER = lazy(
     r"\b(?:proxy-)?authorization\\?[\"']?\s*[:=,]\s*(?:b?\\?[\"'])?"
     r"(?P<value>(?:(?:bearer|basic|token|digest|negotiate|aws4-hmac-sha256|apikey|key)\s+)?[^\s\"'\\][^\"'\\\r\n]*)"
@@ -192,6 +198,9 @@ def _candidates(text: str) -> Iterator[Secret]:
             yield Secret(match.start(), match.end(), "private key")
     for match in _URL_LOGIN.finditer(text):
         yield Secret(match.start(), match.end(), "login in address")
+    if "?" in text:
+        for match in _SIGNED.finditer(text):
+            yield Secret(*match.span("value"), "signed address")
     if _may_name(text):
         yield from _named(text)
         yield from _spoken(text)

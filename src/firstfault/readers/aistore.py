@@ -33,12 +33,19 @@ if TYPE_CHECKING:
     from firstfault.readers.aistore_records import Known
     from firstfault.readers.lines import TextStore
 
-BLOCK = 4 << 20
-WHOLE = 4 << 20
+BLOCK = 256 << 10
+"""Bytes read at a time: what is larger comes from fresh pages of the system each time, which costs more than the reading."""
+SEAM = 256
+"""Bytes on either side of a border between blocks that are looked at once more."""
+BUILT = b" for linux/"
+"""A word of every first line that a process writes: what a whole log is searched for, once instead of twice."""
+WHOLE = 256 << 10
 """Bytes up to which a source is read whole, whatever the time."""
 SPAN = 400
 NEAR = 4096
-FEW = 256 << 10
+OWN = 8 << 10
+"""Bytes at each end of a process's own file that are taken apart for its first and last record."""
+FEW = 64 << 10
 """Bytes up to which all records are gone through."""
 MOST = 256 << 20
 """Bytes of one source that are taken apart at most, the last ones before the end of the wanted time."""
@@ -93,10 +100,12 @@ def index_source(store: TextStore, source: Source, count: Callable[[bytes], int]
     for at in range(0, size, BLOCK):
         block = store.read(source.id, at, BLOCK)
         lines.append(lines[-1] + count(block))
-        data, base = rest + block, at - len(rest)
-        first_lines.update((h.offset, h) for h in heads(data, base))
-        dates.update((m.offset, m) for m in marks(data, base))
-        rest = block[-256:]
+        seam = rest + block[:SEAM] if rest else b""
+        for data, base in ((seam, at - len(rest)), (block, at)):
+            if at == 0 or BUILT in data:
+                first_lines.update((h.offset, h) for h in heads(data, base))
+            dates.update((m.offset, m) for m in marks(data, base))
+        rest = block[-SEAM:]
     head = store.read(source.id, 0, SAMPLE)
     tail_base = max(0, size - SAMPLE)
     tail = store.read(source.id, tail_base, SAMPLE)
@@ -104,10 +113,14 @@ def index_source(store: TextStore, source: Source, count: Callable[[bytes], int]
         cut = tail.find(b"\n") + 1
         tail, tail_base = tail[cut:], tail_base + cut
     found_heads, found_marks = [first_lines[k] for k in sorted(first_lines)], [dates[k] for k in sorted(dates)]
+    targets = targets_of(tail) or targets_of(head)
     identity = identify(source.path, head)
     if not identity.daemon.node:
         identity = identify(source.path, head + b"\n" + tail)
     day = _created(identity.created, found_heads, found_marks, source, assumed)
+    if found_heads and found_heads[0].offset < NEAR:
+        # It begins as one process's own file: one speaker, of whom the first and the last record tell all that is asked.
+        head, (tail, tail_base) = head[:OWN], _last_lines(tail, tail_base)
     at_head = timed_records(Stretch(source.id, head, 0, 0, day), assumed)
     anchor = _anchor(found_heads, found_marks, tail_base, day)
     at_tail = timed_records(Stretch(source.id, tail, tail_base, 0, anchor), assumed)
@@ -134,9 +147,17 @@ def index_source(store: TextStore, source: Source, count: Callable[[bytes], int]
         tail_base=tail_base,
         zones=zones,
         zone_text=text,
-        stopped=any(word in tail[-4096:] for word in _STOPPED),
-        targets=targets_of(tail) or targets_of(head),
+        stopped=any(word in tail[-NEAR:] for word in _STOPPED),
+        targets=targets,
     )
+
+
+def _last_lines(tail: bytes, base: int) -> tuple[bytes, int]:
+    """The last whole lines of a tail, with the offset of the first."""
+    if len(tail) <= OWN:
+        return tail, base
+    cut = tail.find(b"\n", len(tail) - OWN) + 1 or len(tail) - OWN
+    return tail[cut:], base + cut
 
 
 def _line_at(store: TextStore, source: Source, lines: list[int], offset: int) -> tuple[Span, str]:

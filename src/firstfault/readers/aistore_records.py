@@ -23,6 +23,7 @@ from firstfault.readers.aistore_lines import (
     counters,
     heads,
     marks,
+    newline_counter,
     offsets_of,
     read_prefix,
 )
@@ -354,22 +355,18 @@ def _says(label: str, own: frozenset[int], data: bytes, known: Known) -> bool:
 
 
 class _Places:
-    """Turns positions of one stretch into spans; positions are asked for in rising order as a rule."""
+    """Turns positions of one stretch into spans."""
 
     def __init__(self, stretch: Stretch) -> None:
         self.data = stretch.data
         self._stretch = stretch
-        self._counted = 0
-        self._lines = stretch.line
+        self._count = newline_counter(stretch.data)
 
     def span(self, start: int, end: int) -> Span:
-        if start < self._counted:
-            self._counted, self._lines = 0, self._stretch.line
-        self._lines += self.data.count(b"\n", self._counted, start)
-        self._counted = start
         line_start = self.data.rfind(b"\n", 0, start) + 1
         s = self._stretch
-        return Span(s.source, s.base + start, max(1, min(end - start, SPAN)), self._lines + 1, start - line_start + 1)
+        line = s.line + self._count(start) + 1
+        return Span(s.source, s.base + start, max(1, min(end - start, SPAN)), line, start - line_start + 1)
 
     def event(self, known: Known, daemon: Daemon, when: When, count: int) -> Event:
         raw = self.data[known.start : min(known.end, known.start + MOST_TEXT)]

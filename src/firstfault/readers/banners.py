@@ -40,9 +40,15 @@ _OTHERS = lazy(r"^(?:Other )?Failures:$")
 _RULE = lazy(r"^[=*-]{20,}$")
 _TELLING = lazy(rb"Root Cause|Failures:|[=*-]{20}|\[\d{1,6}\]:|[\x00\x1b]")
 """What a line holds in which one of the four above can match; colours may stand between their letters."""
+_SIGNS = (b"Root", b"Failures:", b"=====", b"-----", b"*****", b"]:", b"*-", b"-=", b"=-", b"*=", b"\x00", b"\x1b")
+"""Of which one is in every such line: looked for first, because it is cheap."""
 _RANK = lazy(r"(\d{1,6})(?: \(local_rank: (\d{1,4})\))?")
 _EXIT = lazy(r"(-?\d{1,5})(?: \(pid: (\d{1,9})\))?")
 _NO_TRACE = lazy(r"^(?:To enable traceback see|<NONE>|<N/A>|Process failed with exitcode)")
+
+_ENDED = lazy(r"Signal (\d{1,2}) \(SIG\w+\) received by PID (\d{1,9})|Process failed with exitcode (-?\d{1,5})")
+"""What the agent notes where a process left no exception."""
+_TOLD = lazy(rb'"message"\s*:\s*"')
 
 _DEEPSPEED = lazy(r"exits with return code = (-?\d{1,5})")
 _LOCAL_ARGUMENT = lazy(r"--local[_-]rank[= ',]{1,5}(\d{1,4})")
@@ -52,6 +58,8 @@ _SPAWN = lazy(
 )
 _LIGHTNING = lazy(r"Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})")
 _CALLED = lazy(r"returned non-zero exit status (\d{1,5})|died with <Signals\.(SIG[A-Z0-9]+): (\d{1,3})>")
+_ENDINGS = ("exits with return code", "failed (exitcode", "erminated with", "returned non-zero", "died with <Signals")
+"""Of which one is in every line of these five: looked for first, because it is cheap."""
 
 
 class _Part(NamedTuple):
@@ -66,6 +74,7 @@ class _Entry:
     """One entry of a list of failures, line by line."""
 
     __slots__ = (
+        "error_file",
         "exit_code",
         "host",
         "last",
@@ -89,6 +98,7 @@ class _Entry:
         self.host: str | None = None
         self.exit_code: int | None = None
         self.time = ""
+        self.error_file = ""
         self.message = ""
         self.tracing = False
         self.span: Span | None = None
@@ -135,7 +145,7 @@ def _entries(
     current: dict[bytes, _Entry] = {}
     root: dict[bytes, bool] = {}
     for line in lines:
-        if not current and not _TELLING.search(line.text):
+        if not current and not (any(sign in line.text for sign in _SIGNS) and _TELLING.search(line.text)):
             continue  # nothing is open and nothing begins here: who says it does not matter
         part = _part(line, profile)
         text = part.text.strip()
@@ -190,7 +200,9 @@ def _take(entry: _Entry, part: _Part, text: str, source: SourceId) -> None:
             entry.exit_code = int(numbers[1])
             entry.pid = None if numbers[2] is None else int(numbers[2])
             entry.span = span
-    elif name != "error_file":
+    elif name == "error_file":
+        entry.error_file = "" if value.startswith("<") else value
+    else:
         entry.tracing = HEAD.decode() in value
         entry.message = "" if entry.tracing or _NO_TRACE.match(value.strip('"')) else value.strip('"')
 
@@ -216,6 +228,7 @@ def _finish(entry: _Entry, done: list[Failure], clock: SourceClock | None) -> No
             exit_code=entry.exit_code,
             root=entry.root,
             message=entry.message or entry.last,
+            error_file=entry.error_file,
         ),
     )
 
@@ -237,6 +250,8 @@ def failure_of_event(event: Event) -> Failure | None:
     Knows DeepSpeed's launcher, torchrun's agent, torch's spawn, Lightning's subprocess launcher and `subprocess`.
     """
     text = event.text
+    if not any(sign in text for sign in _ENDINGS):
+        return None
     who, code = event.who, None
     if found := _DEEPSPEED.search(text):
         code = int(found[1])
@@ -305,11 +320,18 @@ def read_error_json(
     if not isinstance(message, str) or message == "<NONE>":
         return None
     raised = read_text(stack, source)
+    code = code if isinstance(code, int) and not isinstance(code, bool) else None
+    ended = _ENDED.match(message)
+    who = profile.who
+    if ended is not None:
+        code = -int(ended[1]) if ended[1] is not None else int(ended[3])
+        who = who if ended[2] is None else structs.replace(who, pid=int(ended[2]))
+    told = _TOLD.search(data)
     failure = Failure(
-        span=_span(data, source, max(data.find(b'"message"'), 0), 400),
-        who=profile.who,
+        span=_span(data, source, max(data.find(b'"message"'), 0) if told is None else told.start(), 400),
+        who=who,
         when=_epoch(stamp),
-        exit_code=code if isinstance(code, int) and not isinstance(code, bool) else None,
+        exit_code=code,
         message=message[:4096],
     )
     return failure, raised

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import When
 from firstfault.model.lazy import lazy
-from firstfault.readers.identity import locate
+from firstfault.readers.identity import stamp_at_end
 from firstfault.readers.lines import lines_back, lines_from
 from firstfault.readers.stamps import ISO, MONTHS, Stamp
 
@@ -265,7 +265,7 @@ class SourceClock:
         ):
             return None
         segment = line.text.rsplit(b"\r", 1)[-1]
-        return locate(segment, len(segment), self.profile).stamp
+        return stamp_at_end(segment, self.profile)
 
     def _neighbour(self, offset: int, number: int, *, back: bool) -> When | None:
         for line in self._lines(offset, number, back=back):

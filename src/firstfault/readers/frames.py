@@ -36,8 +36,10 @@ _LIBRARY = lazy(
     r"|[/\\]bin[/\\][\w\-]+$",
 )
 _CAUGHT_TEXT = lazy(
-    r"(?i)error|exception|fail|retr(?:y|ies)|could ?n.t|could not|unable|skipp|timed? ?out|reconnect|suppress",
+    r"(?i)error|exception|fail(?! with\b| if\b| when\b| at\b| unless\b)|retr(?:y|ies)|could ?n.t|could not|unable|skipp|timed? ?out|reconnect|suppress",
 )
+_QUOTATION = lazy(r"(?<!\w)'[^'\n]{1,200}'(?!\w)|\"[^\"\n]{1,200}\"")
+"""Words in quotation marks: a notice that quotes an error tells of no exception that somebody caught."""
 _SWALLOWED = lazy(
     r"^\s*(?:Exception ignored (?:in|on|while)|--- Logging error ---|Error in atexit\._run_exitfuncs|Error in sys\.excepthook)",
 )
@@ -134,7 +136,7 @@ def was_caught(before: str, level: str | None, frames: Sequence[Frame]) -> bool:
     if attempt is not None and attempt[1] == attempt[2]:
         # The last of its attempts: nobody repeats it once more.
         return False
-    return level in QUIET_LEVELS and _CAUGHT_TEXT.search(before) is not None
+    return level in QUIET_LEVELS and _CAUGHT_TEXT.search(_QUOTATION.sub("", before)) is not None
 
 
 def ended_nothing(kind: str, frames: Sequence[Frame]) -> bool:

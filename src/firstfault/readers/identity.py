@@ -6,6 +6,7 @@ A fact that the text does not state stays None: a wrong rank is worse than none.
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -16,6 +17,9 @@ from firstfault.readers.prefixes import Chain, first_prefix, read_chain
 from firstfault.readers.sourcename import read_name
 from firstfault.readers.stamps import Stamp, better, build_stamp
 from firstfault.readers.wrapping import Wrapping, find_wrapping
+
+if TYPE_CHECKING:
+    import re
 
 MOST_STARTS = 24
 FIRST_LINES = 120
@@ -152,10 +156,8 @@ def _style(lines: list[bytes]) -> tuple[str, set[str]]:
         ("compose", _COMPOSE),
         ("stern", _STERN),
     ):
-        found = [pattern.match(x) for x in lines]
-        start = next((i for i, m in enumerate(found) if m is not None), len(found))
-        labels = Counter(m[1] for m in found if m is not None)
-        if sum(labels.values()) < 0.9 * (len(lines) - start) or start > len(lines) // 2 or labels.total() < 4:
+        start, labels = _labels(lines, pattern)
+        if labels.total() < 0.9 * (len(lines) - start) or labels.total() < 4:
             continue
         if style == "srun_label":
             return (style, set()) if _small_numbers(labels) else ("none", set())
@@ -166,6 +168,23 @@ def _style(lines: list[bytes]) -> tuple[str, set[str]]:
         if sum(labels[x] for x in good) >= 0.9 * (len(lines) - start) and len(good) <= max(2, len(lines) // 4):
             return style, {x.decode("ascii", "replace") for x in good}
     return "none", set()
+
+
+def _labels(lines: list[bytes], pattern: re.Pattern[bytes]) -> tuple[int, Counter[bytes]]:
+    """The first line that carries a label, and how often each stands; none where a tenth of the rest has no label."""
+    half = len(lines) // 2
+    start = next((i for i, x in enumerate(lines[: half + 1]) if pattern.match(x) is not None), None)
+    if start is None:
+        return 0, Counter()
+    allowed = 0.1 * (len(lines) - start) + 1
+    found: list[bytes] = []
+    for i in range(start, len(lines)):
+        label = pattern.match(lines[i])
+        if label is not None:
+            found.append(label[1])
+        elif i - start + 1 - len(found) > allowed:
+            return start, Counter()
+    return start, Counter(found)
 
 
 def _inner_style(behind: list[bytes]) -> tuple[str, set[str]]:
@@ -227,16 +246,27 @@ def _roles(lines: list[bytes]) -> set[str]:
 _NO_PROFILE = SourceProfile()
 
 
-def _parts(segment: bytes, line: Chain, end: int, profile: SourceProfile) -> list[Chain]:
-    """Prefixes that stand inside a segment after those of the line, up to `end`."""
+_last_parts: tuple[Chain, list[Chain]] | None = None
+
+
+def _parts(segment: bytes, line: Chain, profile: SourceProfile) -> list[Chain]:
+    """Prefixes that stand inside a segment after those of the line.
+
+    As with the prefixes of the line, the last answer is kept: it is asked for by each match in a line, and for each purpose.
+    """
+    global _last_parts  # noqa: PLW0603
+    last = _last_parts
+    if last is not None and last[0] is line:
+        return last[1]
     parts: list[Chain] = []
     behind = max(line.position, 1)
-    for start in inner_parts(segment, behind, end):
+    for start in inner_parts(segment, behind, len(segment)):
         if start < behind:
             continue
         chain = read_chain(segment, start, profile)
         behind = max(chain.position, start + 1)
         parts.append(chain)
+    _last_parts = (line, parts)
     return parts
 
 
@@ -245,7 +275,7 @@ def body_starts(segment: bytes, profile: SourceProfile | None = None) -> tuple[i
     profile = profile or _NO_PROFILE
     line = read_chain(segment, 0, profile)
     starts = {0, *line.starts}
-    for part in _parts(segment, line, len(segment), profile):
+    for part in _parts(segment, line, profile):
         starts.update(part.starts)
     if segment.find(b"/s") >= 0 or segment.find(b"s/") >= 0 or segment.find(b"it [") >= 0:
         for found in BAR_END.finditer(segment, 0, MOST_SEARCHED):
@@ -261,7 +291,7 @@ def _chain_at(segment: bytes, position: int, profile: SourceProfile) -> tuple[Ch
     if position <= line.position:
         return line, line
     part = line
-    for chain in _parts(segment, line, min(position + 400, len(segment)), profile):
+    for chain in _parts(segment, line, profile):
         if chain.starts[0] > position:
             break
         part = chain
@@ -301,12 +331,7 @@ def locate(segment: bytes, position: int, profile: SourceProfile) -> Located:
         profile: of the source.
     """
     line, part = _chain_at(segment, position, profile)
-    stamp = None
-    for chain in (line,) if part is line else (line, part):
-        for style, found in chain.stamps:
-            built = build_stamp(style, found)
-            if built is not None and better(built, stamp):
-                stamp = built
+    stamp = _stamp(line, part)
     body = part.position
     for bar in BAR_END.finditer(segment, body, min(len(segment), MOST_SEARCHED)):
         if bar.end() > position:
@@ -315,6 +340,22 @@ def locate(segment: bytes, position: int, profile: SourceProfile) -> Located:
     level = part.level if part.level is not None else line.level
     who = _who(segment, line, part)
     return Located(_with_name(who, profile), body, stamp, level, who_key(who))
+
+
+def stamp_at_end(segment: bytes, profile: SourceProfile) -> Stamp | None:
+    """The time stamp of the last message of a segment, as `locate` gives it for the segment's end."""
+    line, part = _chain_at(segment, len(segment), profile)
+    return _stamp(line, part)
+
+
+def _stamp(line: Chain, part: Chain) -> Stamp | None:
+    stamp = None
+    for chain in (line,) if part is line else (line, part):
+        for style, found in chain.stamps:
+            built = build_stamp(style, found)
+            if built is not None and better(built, stamp):
+                stamp = built
+    return stamp
 
 
 def _who(segment: bytes, line: Chain, part: Chain) -> Who:

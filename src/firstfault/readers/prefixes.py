@@ -41,6 +41,7 @@ _BRACKET = lazy(
     rb"|(?P<name>[A-Za-z_][\w.\-]{0,60})\](?::? |(?=\[)| - )"
     rb")",
 )
+_PROCESS = lazy(rb"p\d{1,6}")
 _CLOSE = lazy(rb"[^\]\n]{0,80}?\]:? ?")
 _NEMO_REST = lazy(rb" [\w\-.<>]{1,80}:\d{1,6}(?: rank:(?P<rank>\d{1,6}))?\] ?")
 _GLOG_REST = lazy(rb" {1,7}\d{1,20} \S{1,300}?:\d{1,6}\] ?")
@@ -225,6 +226,8 @@ def _bracket(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> i
         chain.label = found["axes"].decode()[1:]
     elif last in {"hf", "level"}:
         chain.level = found[last].decode()
+    elif last == "name" and _PROCESS.fullmatch(found["name"]) is not None:
+        chain.label = f"process {found['name'][1:].decode()}"
     elif last == "pod":
         chain.label = found["pod"].decode()
     elif last == "wl_local":

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from firstfault.model.evidence import ProgressSample, When
+from firstfault.model.evidence import ProgressSample, When, Who
 from firstfault.model.lazy import lazy
 from firstfault.readers.identity import locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from firstfault.model.evidence import GlobalRank, SourceId
+    from firstfault.model.evidence import SourceId
     from firstfault.readers.clock import SourceClock
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.lines import TextStore
@@ -271,8 +271,10 @@ def _signs(
             continue
         line += data.count(b"\n", counted, start)
         counted = start
-        rank, when = _who_when(data, start, segment, line, base, profile, clock)
-        sample = ProgressSample(source, line, base.offset + start, shape[1], shape[2], rank, when)
+        who, when = _who_when(data, start, segment, line, base, profile, clock)
+        sample = ProgressSample(
+            source, line, base.offset + start, shape[1], shape[2], who.rank, when, who.host, who.pid
+        )
         yield Progress(shape[0], sample, shape[3], shape[4])
 
 
@@ -294,6 +296,7 @@ def _last_sign(data: bytes, source: SourceId, base: Anchor, kind: str) -> Progre
 
 
 _LOOK_BACK = 1024
+_NOBODY = Who()
 
 
 def _candidates(data: bytes) -> Iterator[tuple[int, int]]:
@@ -327,15 +330,15 @@ def _who_when(  # noqa: PLR0917
     base: Anchor,
     profile: SourceProfile | None,
     clock: SourceClock | None,
-) -> tuple[GlobalRank | None, When]:
+) -> tuple[Who, When]:
     if profile is None:
-        return None, When()
+        return _NOBODY, When()
     place = locate(segment, 0, profile)
-    rank = place.who.rank
+    who = place.who
     begin = data.rfind(b"\n", 0, start) + 1
-    if rank is None and begin < start:
-        rank = locate(data[begin : min(start, begin + 200)].split(b"\r", 1)[0], 0, profile).who.rank
-    return rank, When() if clock is None else clock.event_time(place.stamp, base.offset + begin, line)
+    if who.rank is None and begin < start:
+        who = locate(data[begin : min(start, begin + 200)].split(b"\r", 1)[0], 0, profile).who
+    return who, When() if clock is None else clock.event_time(place.stamp, base.offset + begin, line)
 
 
 def progress_before(
@@ -441,7 +444,7 @@ def _told(found: Progress, data: bytes, base: Anchor, profile: SourceProfile, cl
     """The same sign with its rank and time."""
     start = found.sample.offset - base.offset
     segment = data[start : _segment_end(data, start)]
-    rank, when = _who_when(data, start, segment, found.sample.line, base, profile, clock)
+    who, when = _who_when(data, start, segment, found.sample.line, base, profile, clock)
     old = found.sample
-    sample = ProgressSample(old.source, old.line, old.offset, old.step, old.total, rank, when)
+    sample = ProgressSample(old.source, old.line, old.offset, old.step, old.total, who.rank, when, who.host, who.pid)
     return Progress(found.kind, sample, found.epoch, found.what)

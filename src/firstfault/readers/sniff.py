@@ -68,6 +68,7 @@ _SETTINGS = frozenset({".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".env"
 _CONTROL = bytes(b for b in range(32) if b not in b"\t\n\r\x1b\x08\x0c\x07") + b"\x7f"
 _PAIR = lazy(rb"(?:[\xa1-\xa9\xb0-\xf7][\xa1-\xfe])+")
 _KERNEL = lazy(rb"(?m)^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |.{0,60}\bkernel: )")
+_KERNEL_TIME = lazy(rb"(?m)^(?:<\d+>)?\[ *\d+\.\d{6}\] ")
 _DMESG_T = lazy(rb"(?m)^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ")
 _GLOG = lazy(rb"(?m)^[IWE] ?\d\d:\d\d:\d\d\.\d+ ")
 _AISTORE = lazy(
@@ -75,20 +76,29 @@ _AISTORE = lazy(
     rb"|\bkalive\.ns:\d|\bstate\.flags:\d|\b(?:lcache|moss):\d+ |\d\d [A-Z][a-z]{2} \d\d \d\d:\d\d \S+ ={13}"
 )
 _AIS_START = lazy(rb"(?:Started up|Rotated) at \d{4}/\d\d/\d\d ")
+_RECORD_TIME = lazy(rb"[IWE] ?\d\d:\d\d:\d\d\.\d")
+"""What every record of a storage daemon holds, and next to no other line: looked for first, because it is cheap."""
 _POD_RECORD = lazy(rb"(?m)^[^\n]{1,200}?[IWE] (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{6} ")
 """A storage daemon's record behind what a container runtime puts before it."""
 _AIS_CRASH = lazy(rb"(?m)^(?:[^\n]{0,120} )?goroutine \d+ \[[^\n]*\]:?")
 _STACK = lazy(
     rb"(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Python v\d|Traceback for thread|"
-    rb'    \S.* \(\S+:\d+\)|  File "[^"\n]+", line \d+(?:,)? in |    \(Python\) File |    \(C\) File |    Arguments:|    Locals:|        )'
+    rb'    \S.* \(\S+:\d+\)|  File "[^"\n]+", line \d+(?:,)? in |    \(Python\) File |    \(C\) File |    Arguments:|    Locals:|        |'
+    rb"#\d{1,4} +0x[0-9a-f]{6,16}\b|#\d{1,4} +\S.* \(.*\) (?:at|from) \S+$|Thread \d+ \(Thread 0x|Thread \d+ \(LWP |TID \d+:|"
+    rb"Unable to locate python frame|\[New LWP |=== Rank \d+: http|    \S.* \([^()\s]+\.so[.\d]*\)$)"
 )
 _STACK_HEAD = lazy(
-    rb'(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Traceback for thread|  File "[^"\n]+", line \d+)'
+    rb'(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Traceback for thread|  File "[^"\n]+", line \d+|'
+    rb"#\d{1,4} +0x[0-9a-f]{6,16}\b|#\d{1,4} +\S.* \(.*\) (?:at|from) \S+$|Thread \d+ \(|TID \d+:|\[New LWP |=== Rank \d+: http)"
 )
+_OWN_JSON = lazy(rb'\s*\{\s*"schema"\s*:\s*"firstfault\.')
+_OWN_MARKDOWN = lazy(rb"# [^\n]+\n\n\*\*[^\n]+\*\*\n\n- Category: `[a-z_]+`\n- Strength: `[a-z]+`")
+_OWN_TABLE = (b"rank,local_rank,node_rank,host,state,part,", b"clock,earliest,latest,exact,role,")
 _REPORT = lazy(rb"\d\s+of\s+\d+\s+cited\s+lines\s+re-read[^\n]*(?:\n[^\n]+)?\s*\Z")
 """The last words of the reports that this program prints as text."""
 _PACKAGE = lazy(rb"Metadata-Version: \d\.\d\r?\n(?:Name|Version): ")
 """The description of a Python package, which lies beside its code."""
+_DEBUG_PAGE = lazy(rb"<h1>Torch Distributed Debug Server</h1>")
 _SCHEDULER = lazy(
     rb"(?m)^(?:JobId=\d+ |JobID\|| *JobID +|SlurmctldDebug|NodeName=\S+ |PartitionName=| *JOBID +PARTITION|Name: +\S+\nNamespace: |"
     rb"LAST SEEN +TYPE +REASON|NAMESPACE +NAME +READY|NAME +READY +STATUS +RESTARTS)"
@@ -140,6 +150,20 @@ def sniff(head: bytes, tail: bytes, name: str) -> Sniffed:
             return Sniffed(SourceKind.METRICS, "TensorBoard events")
         return Sniffed(SourceKind.BINARY, "not text")
     return _text(head, tail, name)
+
+
+def is_own_report(head: bytes, tail: bytes) -> bool:
+    """Whether a file is a report that this program wrote, in any of its forms.
+
+    Args:
+        head: its first bytes, at least 1,024 or all.
+        tail: its last bytes, at least 512 or all.
+    """
+    if head.startswith(b"{"):
+        return _OWN_JSON.match(head) is not None
+    if head.startswith(b"# "):
+        return _OWN_MARKDOWN.match(head) is not None
+    return head.startswith(_OWN_TABLE) or _REPORT.search(tail[-2048:]) is not None
 
 
 def is_text(sample: bytes) -> bool:
@@ -211,25 +235,34 @@ def _pickle(head: bytes, tail: bytes) -> Sniffed | None:
 
 def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
+    if is_own_report(head, tail):
+        return Sniffed(SourceKind.CONFIG, "a report of firstfault")
     if start[:1] in {b"{", b"["} and _daemon(head, max(1, head.count(b"\n"))):
         return Sniffed(SourceKind.AISTORE)
     if start[:1] in {b"{", b"["}:
         found = _json(start, tail, name)
         if found is not None:
             return found
-    if _REPORT.search(tail[-2048:]) is not None:
-        return Sniffed(SourceKind.CONFIG, "a report of firstfault")
     suffix = PurePosixPath(name).suffix.lower()
     lines = max(1, head.count(b"\n"))
-    if len(_KERNEL.findall(head)) + len(_DMESG_T.findall(head)) > lines * 0.5:
+    kernel = _KERNEL if b"kernel: " in head else _KERNEL_TIME  # the cheaper one where it makes no difference
+    if len(kernel.findall(head)) + len(_DMESG_T.findall(head)) > lines * 0.5:
         return Sniffed(SourceKind.KERNEL)
     if _AIS_START.match(start) or _daemon(head, lines):
         return Sniffed(SourceKind.AISTORE)
     if _SCHEDULER.match(start):
         return Sniffed(SourceKind.SCHEDULER)
+    if _DEBUG_PAGE.search(head) is not None:
+        stacks = b"<h1>Stacks</h1>" in head or b"<h1>py-spy Stack Traces</h1>" in head
+        return (
+            Sniffed(SourceKind.STACKS)
+            if stacks
+            else Sniffed(SourceKind.CONFIG, "a page of the debug server without stacks")
+        )
     if suffix in _SOURCE_CODE or start.startswith(b"#!") or _PACKAGE.match(start):
         return Sniffed(SourceKind.CONFIG, "source code or a document")
-    if len(_STACK.findall(head)) > lines * 0.6 and _STACK_HEAD.search(head):
+    blank = head.count(b"\n\n")
+    if _STACK_HEAD.search(head) and len(_STACK.findall(head)) > (lines - blank) * 0.6:
         return Sniffed(SourceKind.STACKS)
     if suffix in _SETTINGS:
         return Sniffed(SourceKind.CONFIG, "settings")
@@ -240,7 +273,7 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
 
 def _daemon(head: bytes, lines: int) -> bool:
     """Whether most lines are records of a storage daemon, bare or as a container runtime gives them."""
-    if not _AISTORE.search(head):
+    if _RECORD_TIME.search(head) is None or _AISTORE.search(head) is None:
         return False
     bare = len(_GLOG.findall(head))
     if bare > lines * 0.5:
@@ -263,8 +296,7 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
         return Sniffed(SourceKind.MEMORY_SNAPSHOT)
     if b'"os_thread_id"' in start and b'"frames"' in start:
         return Sniffed(SourceKind.STACKS)
-    named = PurePosixPath(name).name == "error.json"
-    if start.startswith(b'{"message"') and (named or b'"extraInfo"' in start or b'"py_callstack"' in start):
+    if _error_file(start, name):
         return Sniffed(SourceKind.ERROR_JSON)
     first = start.split(b"\n", 1)[0]
     if _JSON_LINE.match(first):
@@ -274,6 +306,20 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
     if PurePosixPath(name).suffix.lower() in {".json", ".jsonl", ".ipynb"}:
         return Sniffed(SourceKind.CONFIG, "JSON of an unknown kind")
     return None
+
+
+_MESSAGE = lazy(rb'^\{\s*"(?:message|timestamp)"\s*:')
+
+
+def _error_file(start: bytes, name: str) -> bool:
+    """Whether one JSON object is what a process leaves for its launcher when it fails."""
+    if _MESSAGE.match(start) is None or b'"message"' not in start:
+        return False
+    named = PurePosixPath(name).name.lower().endswith("error.json")
+    inside = b'"extraInfo"' in start[:4096] or b'"py_callstack"' in start
+    lines = start.split(b"\n", 2)
+    several = len(lines) > 1 and lines[1].lstrip().startswith(b"{")
+    return (named or inside) and not several
 
 
 def _table(start: bytes) -> bool:

@@ -52,6 +52,10 @@ _PLAIN = SourceProfile()
 _REPRINT = lazy(r"^\s*traceback\s*: ")
 
 
+MOST_OPEN = 128
+"""Tracebacks of processes that nothing keeps apart, read at once; a text that only begins tracebacks must not cost its square."""
+
+
 class _Open:
     """A traceback under way."""
 
@@ -159,6 +163,8 @@ class _Reader:
             else:
                 self._emit(block)
                 blocks.remove(block)
+        while len(blocks) >= MOST_OPEN:
+            self._emit(blocks.pop(0))
         fresh = _Open(said, self.before.get(said.key))
         fresh.mixed = bool(blocks)
         blocks.append(fresh)

@@ -235,8 +235,8 @@ class _Report:
         )  # fmt: skip
         self.bullets(f"{escape(storage.event(e, say))} {code(phrases.place(e.evidence))}" for e in held.events)
         if held.counters:
-            head = [say[f"table.{k}"] for k in ("daemon", "counter", "before", "after", "delta", "per_second")]
-            self.table(head, ([escape(c) for c in storage.counter(row)] for row in held.counters))
+            head = [say[f"table.{k}"] for k in ("daemon", "counter", "before", "after", "delta", "per_second", "lines")]
+            self.table(head, ([escape(c) for c in storage.counter(row, say)] for row in held.counters))
 
     def _checks(self) -> None:
         say, check = self.say, self.d.verification

@@ -17,11 +17,13 @@ from firstfault.report.viewed import foot_of, head_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from firstfault.model.views import StackNode, StackPlace, StackTable
+    from firstfault.model.views import StackNode, StackPlace, StackTable, StackThreads
     from firstfault.redact import Redacted
 
 DEEPEST = 40
 """Columns of indent at most; deeper frames stand no further right."""
+MOST_THREADS = 12
+"""Lines of further threads unless all are asked for; the rarest first."""
 MOST_ROWS = 60
 """Rows of the tree that are shown unless all are asked for."""
 
@@ -53,9 +55,28 @@ def render_stacks(safe: Redacted[StackTable], *, width: int = 100, every: bool =
     lines += [_branch(node, width) for node in nodes[: None if every else MOST_ROWS]]
     if not every and len(nodes) > MOST_ROWS:
         lines.append(f"  … {len(nodes) - MOST_ROWS} more (`--all`)")
+    lines += _threads(table.threads, say, width, every=every)
     lines.append("")
-    lines += foot_of(table, say, width, ())
+    silent = [say["stacks.refused"].format(list=phrases.runs(table.refused))] if table.refused else []
+    lines += foot_of(table, say, width, silent)
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def _threads(rows: Sequence[StackThreads], say: Mapping[str, str], width: int, *, every: bool) -> list[str]:
+    """Threads beside the main ones, a line for all that are alike."""
+    if not rows:
+        return []
+    shown = rows if every else rows[:MOST_THREADS]
+    lines = ["", say["stacks.threads"]]
+    for row in shown:
+        who = _who(row.ranks, row.others)
+        name = f"{row.name}: " if row.name else ""
+        many = f" ({row.threads})" if row.threads > 1 else ""
+        room = max(12, width - len(who) - len(many) - 5)
+        lines.append(f"  {shorten(neutral(f'{name}{row.call}'), room)}{many}  [{neutral(who)}]")
+    if len(rows) > len(shown):
+        lines.append(say["stacks.more_threads"].format(n=len(rows) - len(shown)))
+    return lines
 
 
 def _cells(place: StackPlace, say: Mapping[str, str]) -> list[str]:

@@ -46,7 +46,18 @@ def event(row: StorageEvent, say: Mapping[str, str]) -> str:
     return f"{own}{job} {row.daemon}: {row.what}{many}"
 
 
-def counter(row: StorageCounter) -> list[str]:
-    """One row of the table of counters."""
+def counter(row: StorageCounter, say: Mapping[str, str]) -> list[str]:
+    """One row of the table of counters, with its two lines and their times."""
     reset = " *" if row.reset else ""
-    return [row.daemon, row.counter, str(row.before), str(row.after), f"{row.delta}{reset}", f"{row.per_second:g}"]
+    numbers = [str(row.before), str(row.after), f"{row.delta}{reset}", f"{row.per_second:g}"]
+    return [row.daemon, row.counter, *numbers, "; ".join(_lines(row, say))]
+
+
+def _lines(row: StorageCounter, say: Mapping[str, str]) -> list[str]:
+    known = len(row.job_times) == len(row.evidence)
+    return [
+        f"{phrases.when(line.time, say)}"
+        + (f" ({say['storage.job_time']} {phrases.when(row.job_times[i], say)})" if known else "")
+        + f" {phrases.place(line)}"
+        for i, line in enumerate(row.evidence)
+    ]

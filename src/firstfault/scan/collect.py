@@ -37,7 +37,7 @@ class Collector:
     def __init__(self, plan: Plan, profile: SourceProfile) -> None:
         self._plan = plan
         self._profile = profile
-        self.part = Part()
+        self.part = Part(profile=profile)
         self._folds: dict[tuple[int, bytes], _Growing] = {}
         self._known: dict[bytes, tuple[frozenset[int], Sequence[_Found]]] = {}
         self._line = 0

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from firstfault.model.evidence import SourceId
 from firstfault.model.patterns import Hit
+from firstfault.readers.identity import SourceProfile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,6 +40,8 @@ class SourceScan(Struct, frozen=True, kw_only=True):
     """Number of all hits, kept or folded."""
     damage: str = ""
     """Why the end was not reached; empty where it was."""
+    profile: SourceProfile | None = None
+    """Label style of the source; None where nothing of it could be read."""
 
 
 class ScanResult(Struct, frozen=True, kw_only=True):
@@ -73,6 +76,8 @@ class Part(Struct):
     bytes: int = 0
     newlines: int = 0
     unterminated: bool = False
+    profile: SourceProfile | None = None
+    """Label style of the source, told from its head."""
     folds: dict[Tally, Fold] = {}
     damage: str = ""
 
@@ -90,6 +95,7 @@ def joined(source: SourceId, parts: Iterable[Part]) -> SourceScan:
         hits=tuple(sorted(hits, key=lambda h: (h.offset, h.column, h.signature, h.key))),
         tallies={key: total.folds[key].count for key in sorted(total.folds)},
         damage=total.damage,
+        profile=total.profile,
     )
 
 
@@ -105,6 +111,7 @@ def _append(total: Part, part: Part) -> None:
     total.newlines += part.newlines
     total.unterminated = part.unterminated
     total.damage = total.damage or part.damage
+    total.profile = total.profile or part.profile
 
 
 def _moved(hit: Hit, lines: int) -> Hit:

@@ -17,6 +17,7 @@ from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.options import DiagnoseOptions
 from judge import Judgement, judge, read_expected
 
+from . import claims
 from .scenario import GUILTY, build
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Held(NamedTuple):
         found["daemon_line"] = self._daemon_line()
         found["asks"] = self._asks()
         found["clocks"] = self._clocks()
+        found["claims"] = claims.bare(self.diagnosis)
         return {name: problem for name, problem in found.items() if problem}
 
     def _first_failed(self) -> str:

@@ -35,6 +35,7 @@ LIBRARY = Library(
         signature("store.target", depth=80, category=Category.STORAGE_IO, blame=Blame.STORE),
         signature("shared.full", depth=80, category=Category.STORAGE_IO),
         signature("net.peer", Role.CAUSE, depth=20, category=Category.NETWORK, blame=Blame.HOST, marks=[Mark.PEER_LOST]),
+        signature("slurm.limit", depth=85, category=Category.INFRASTRUCTURE, strength=Strength.ESTABLISHED, marks=[Mark.STOP_SIGNAL]),
         signature("nccl.timeout", Role.EFFECT, depth=10, marks=[Mark.HANG]),
         signature("nccl.abort", Role.TEARDOWN, marks=[Mark.ABORT]),
         signature("run.end", Role.CONTEXT, marks=[Mark.END]),

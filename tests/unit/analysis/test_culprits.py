@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import incident
 import pytest
-from incident import event, failure, scene_of
+from incident import LIBRARY, event, failure, sample, scene_of, signature
 from msgspec.structs import replace
 
 from firstfault.analysis.conclude import ask
 from firstfault.analysis.culprits import all_alike, culprits, first_failed
 from firstfault.model.evidence import PythonException, Who
-from firstfault.model.words import Strength
+from firstfault.model.words import Blame, Category, Role, Strength
+from firstfault.signatures.library import Library
 
 
 def named(*events, key, **more):
@@ -126,3 +128,24 @@ def test_a_culprit_whose_machine_no_line_maps_asks_for_what_would_tell_it():
     stated = ask(scene_of(event("gpu.oom", 5, rank=6, host="n2"), *others, report))
     assert stated.culprits.hosts == ("n2",)
     assert not any("on which host" in line for line in stated.collect)
+
+
+def spawned(monkeypatch, *progress):
+    """One process of `spawn` fails on its data; the call ends the others."""
+    own = [
+        *LIBRARY.signatures,
+        signature("data.bad", depth=60, category=Category.DATA, blame=Blame.RANK),
+        signature("launcher.spawn_failed", Role.EFFECT),
+    ]
+    monkeypatch.setattr(incident, "LIBRARY", Library(own, {}))
+    lines = (event("data.bad", 50, rank=1), event("launcher.spawn_failed", 60))
+    return named(world(4), *lines, key="data.bad", progress=progress).ranks
+
+
+def test_at_the_start_all_spawned_processes_may_read_the_same_file(monkeypatch):
+    assert spawned(monkeypatch) == ()
+
+
+def test_after_a_step_the_data_is_the_ranks_own(monkeypatch):
+    assert spawned(monkeypatch, sample(0, 20, 1)) == (1,)
+    assert spawned(monkeypatch, sample(1, 80, 1)) == (1,)

@@ -249,6 +249,13 @@ def test_most_ranks_outside_means_that_the_few_inside_issued_something_extra():
     assert not answer.culprits.anybody
 
 
+def test_many_ranks_outside_are_a_possibility_only():
+    row, answer, _ = decided(stalled(16, "2.6", {1, 3, 5, 7, 9, 11}))
+    assert row == "outside_many"
+    assert answer.culprits.ranks == (1, 3, 5, 7, 9, 11)
+    assert answer.culprits.strength is Strength.POSSIBLE
+
+
 def test_a_rank_that_is_behind_in_flight_is_possible_at_most():
     job = stalled(8, "2.6", set())
     job.groups[0].members[3] = Member(7726, 7720, "ALLREDUCE")
@@ -298,8 +305,9 @@ def test_a_work_that_ran_far_beyond_its_timeout_is_explained():
 def test_a_barrier_that_names_the_late_ranks_is_believed_where_its_ranks_are_global():
     line = "[rank0]: RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 3000 ms"
     scene = parse({0: ["Starting with 8 processes", line]})
-    answer = hang.ask(scene)
-    assert answer is not None
+    row, answer = hang.decide(picture(scene))
+    assert row == "named"
+    assert hang.ask(scene) == answer
     assert answer.culprits.ranks == (1, 3)
     inner = line.replace("[rank0]", "[rank1]")
     other = hang.ask(parse({0: ["Starting with 8 processes", inner]}))
@@ -400,3 +408,40 @@ def test_silence_in_a_file_that_is_cut_counts_less():
     answer = hang.ask(parse(files, step=100))
     assert answer is not None
     assert answer.culprits.strength.level <= Strength.POSSIBLE.level
+
+
+DETAIL = (
+    "[rank{r}]: RuntimeError: Detected mismatch between collectives on ranks. Rank {r} is running collective: CollectiveFingerPrint(SequenceNumber=1, "
+    "OpType={mine}, TensorShape=[4]), but Rank {other} is running collective: CollectiveFingerPrint(SequenceNumber=1, OpType={theirs}, TensorShape=[4])."
+)
+
+
+def test_the_check_before_a_collective_names_the_rank_that_most_others_name():
+    lines = [DETAIL.format(r=r, mine="ALLREDUCE", other=2, theirs="BROADCAST") for r in (0, 1, 3)]
+    lines.append(DETAIL.format(r=2, mine="BROADCAST", other=0, theirs="ALLREDUCE"))
+    answer = mismatch.ask(parse({0: ["Starting with 4 processes", *lines]}))
+    assert answer is not None
+    assert answer.category is Category.COLLECTIVE_MISMATCH
+    assert answer.strength is Strength.ESTABLISHED
+    assert answer.culprits.ranks == (2,)
+
+
+def test_in_a_group_of_two_the_check_names_nobody():
+    lines = [
+        DETAIL.format(r=0, mine="ALLREDUCE", other=1, theirs="BROADCAST"),
+        DETAIL.format(r=1, mine="BROADCAST", other=0, theirs="ALLREDUCE"),
+    ]
+    answer = mismatch.ask(parse({0: ["Starting with 2 processes", *lines]}))
+    assert answer is not None
+    assert answer.culprits.ranks == ()
+
+
+OLD = "[E ProcessGroupNCCL.cpp:566] [Rank {r}] Watchdog caught collective operation timeout: WorkNCCL(OpType={op}, TensorShape=[{n}], Timeout(ms)=1800000) ran for 180{r}084 milliseconds before timing out."
+
+
+def test_lines_without_numbers_show_different_ops_as_a_possibility():
+    lines = [OLD.format(r=r, op="BROADCAST" if r == 2 else "ALLREDUCE", n=1024) for r in range(4)]
+    answer = mismatch.ask(parse({0: ["Starting with 4 processes", *lines]}))
+    assert answer is not None
+    assert answer.category is Category.COLLECTIVE_MISMATCH
+    assert answer.strength is Strength.POSSIBLE

@@ -89,6 +89,8 @@ def test_a_log_that_just_stops_is_not_called_a_failure():
     assert "neither progress nor an error" in answer.summary
     moved = silence.nothing(scene_of(progress=(sample(0, 5, 10),)))
     assert "in the middle of training" in moved.summary
+    unread = silence.nothing(scene_of(names=()))
+    assert "No log of the job was read" in unread.summary
 
 
 def test_before_the_first_step_it_is_a_failed_start():

@@ -3,7 +3,7 @@
 import pytest
 from tests.unit.analysis.storage_logs import STOP, daemon, piece, reads
 
-from firstfault.analysis.state.storage_clock import JobTimes, join_clocks
+from firstfault.analysis.state.storage_clock import ClockJoin, JobTimes, join_clocks, settled
 
 HOUR = 3600.0
 
@@ -70,3 +70,11 @@ def test_stated_zones_need_no_counters():
 def test_a_job_without_full_times_cannot_be_joined():
     found = join_clocks([piece(daemon(1), counters=reads(STOP))], JobTimes(utc=False))
     assert found.offset is None
+
+
+def test_of_zones_that_fit_alike_the_one_at_which_a_batch_broke_counts():
+    job = JobTimes(utc=False, stop=100_000.0)
+    join = ClockJoin(offset=None, how="unknown", why="several zones fit alike", fits=(28_800.0, 26_100.0))
+    assert settled(join, job, [100_000.0 - 28_800.0 - 3]).offset == 28_800.0
+    assert settled(join, job, []).offset is None
+    assert settled(join, job, [100_000.0 - 28_800.0, 100_000.0 - 26_100.0]).offset is None

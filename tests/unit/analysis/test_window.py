@@ -3,8 +3,10 @@
 import incident
 import pytest
 from incident import LIBRARY, event, scene_of, signature
+from msgspec.structs import replace
 
 from firstfault.analysis.state.window import Doing, activity, edges
+from firstfault.model.evidence import When
 from firstfault.model.words import Category, Domain, Mark, Role
 from firstfault.signatures.library import Library
 
@@ -89,3 +91,14 @@ def test_without_stamps_only_the_lines_right_before_the_time_out_count():
 def test_the_edge_of_a_source_is_its_first_line():
     a, b, c = event("nccl.timeout", 9), event("nccl.timeout", 4), event("nccl.timeout", 7, source=1)
     assert edges([a, b, c]) == {0: b, 1: c}
+
+
+def untimed(line, until):
+    """A line without a stamp, before one that is stamped."""
+    return replace(event("storage.retry", line, rank=3, fields={"retry": "3"}), when=When(latest=until))
+
+
+def test_a_line_without_a_time_counts_only_if_nothing_older_than_the_wait_follows_it():
+    # The collective began at 400. What stands before a line of 300 was said at the start of the program.
+    assert seen(untimed(60, 300.0)) == []
+    assert seen(untimed(60, OUT)) == [(Doing.READING, True)]

@@ -245,6 +245,34 @@ def test_a_reader_that_leaves_early_gets_no_traceback():
     assert out.stderr == ""
 
 
+def test_closed_output_changes_nothing_but_that_nobody_reads_it(tmp_path):
+    (tmp_path / "a.log").write_text("nothing to see\n", encoding="utf-8")
+    script = "import os, sys; os.close(1); sys.stdout = None; from firstfault.cli.main import main; main([sys.argv[1]])"
+    out = fresh("-c", script, str(tmp_path))
+    assert (out.returncode, out.stderr) == (3, "")
+
+
+@pytest.mark.parametrize("command", ["diagnose", "ranks", "timeline"])
+def test_a_report_never_overwrites_evidence(tmp_path, capsys, command):
+    log = tmp_path / "a.log"
+    log.write_text("nothing to see\n", encoding="utf-8")
+    for given in (tmp_path, log):
+        assert run([command, str(given), "--output", str(log)]) == 2
+        assert "would destroy it" in capsys.readouterr().err
+    assert log.read_text(encoding="utf-8") == "nothing to see\n"
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "json"])
+def test_a_report_may_be_written_over_the_one_before(tmp_path, form):
+    (tmp_path / "a.log").write_text("nothing to see\n", encoding="utf-8")
+    words = ["diagnose", str(tmp_path), "--output", str(tmp_path / "report.log"), "--format", form]
+    told = []
+    for _ in range(2):
+        assert run(words) == 3
+        told.append((tmp_path / "report.log").read_text(encoding="utf-8").splitlines()[:2])
+    assert told[0] == told[1]
+
+
 def test_a_module_run_is_the_command():
     out = fresh("-m", "firstfault", "--version")
     assert (out.returncode, out.stdout) == (0, "firstfault 0.1.0\n")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 from click.testing import CliRunner
 
 from firstfault.cli.stacks import command
+from firstfault.report import schema
 
 REAL = Path(__file__).parents[1] / "readers" / "stacks"
 
@@ -33,6 +35,7 @@ def test_rows_and_tree(tmp_path: Path) -> None:
 def test_json(tmp_path: Path) -> None:
     found = json.loads(run(str(two_ranks(tmp_path)), "--format", "json").output)
     assert found["schema"] == "firstfault.stacks/1"
+    jsonschema.Draft202012Validator(json.loads(schema.published("stacks"))).validate(found)
     assert {tuple(p["ranks"]): p["doing"] for p in found["places"]} == {(0,): "collective", (1,): "data"}
     assert all(p["evidence"][0]["file"].startswith("pyspy-rank") for p in found["places"])
     assert found["tree"][0] == {"depth": 0, "frame": "<module> (stacks.py:15)", "ranks": [0, 1], "others": []}
@@ -51,3 +54,25 @@ def test_nothing_leaves_through_a_frame(tmp_path: Path) -> None:
     (tmp_path / "pyspy-rank0.txt").write_bytes((REAL / "pyspy-rank0.txt").read_bytes())
     for form in ("text", "json"):
         assert "sk-Ab12" not in run(str(tmp_path), "--format", form).output
+
+
+def test_native_stacks_have_a_tree_and_equal_threads_are_one_row(tmp_path: Path) -> None:
+    for rank in (0, 2):
+        (tmp_path / f"gdb-rank{rank}.txt").write_bytes((REAL / f"gdb-rank{rank}.txt").read_bytes())
+    found = json.loads(run(str(tmp_path), "--format", "json").output)
+    jsonschema.Draft202012Validator(json.loads(schema.published("stacks"))).validate(found)
+    calls = {p["ranks"][0]: (p["doing"], p["call"]) for p in found["places"]}
+    assert calls == {
+        0: ("collective", "c10d::Work::wait (libtorch_cpu.so)"),
+        2: ("code", "__libc_open64 (open64.c:41)"),
+    }
+    assert found["tree"][0]["ranks"] == [0, 2]
+    assert sum(row["threads"] for row in found["threads"]) == 24
+    pool = [r for r in found["threads"] if r["name"] == "pt_workerserver" and r["ranks"] == [0, 2]]
+    assert sum(r["threads"] for r in pool) == 18
+
+
+def test_a_rank_that_gave_no_stack_stands_in_the_foot(tmp_path: Path) -> None:
+    (tmp_path / "stacks_20261129_232231.txt").write_bytes((REAL / "debug-server-partial.txt").read_bytes())
+    out = " ".join(run(str(tmp_path)).output.split())
+    assert "no stack came from rank 0 when it was asked for one" in out

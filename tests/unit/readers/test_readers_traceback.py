@@ -384,3 +384,9 @@ def test_many_ranks_at_once_are_read_in_one_pass():
     assert sorted(b.raised.who.rank for b in found) == list(ranks)
     assert all(len(b.raised.exception.frames) == 12 and b.raised.exception.complete for b in found)
     assert len(events_of("\n".join(lines) + "\n")) == 64
+
+
+def test_heads_without_end_do_not_cost_their_square():
+    found = blocks_of("Traceback (most recent call last):\n" * 400 + SIMPLE)
+    assert len(found) <= 401
+    assert found[-1].raised.exception.frames[0].line == 12

@@ -13,13 +13,15 @@ from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent
 from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.questions.memory import explained
 from firstfault.analysis.suspects import mentioned
-from firstfault.analysis.wording import sentence, what_text, who_text
+from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
+from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Phase, Strength
 
 if TYPE_CHECKING:
@@ -43,6 +45,9 @@ OF_PATHS = frozenset(
     }
 )
 """Exceptions about paths: in the data path too they are as often a setting or a store as the data."""
+LAST_LINES = 5
+"""Lines between the last word of a program and the report of its end, at most: wrappers print a few of their own."""
+_BELOW_ERROR = lazy(r"(?:^|[\s\[|(:-])(?:WARN(?:ING)?|INFO|DEBUG|TRACE|NOTICE)\b|(?i:^\W{0,3}warning)")
 STEPS_PER_SIGN = 1.5
 """Steps for each line that shows the fault coming, up to which the run of such lines is unbroken."""
 
@@ -52,7 +57,8 @@ def ask(scene: Scene) -> Answer | None:
     own = [s for s in scene.suspects if not _elsewhere(scene, s)] or scene.suspects
     pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
     clock = None if scene.hang is None else reading(scene.roster, scene.hang.first)
-    choice = choose(scene.case, [of_one_machine(scene, _placed(scene, s)) for s in pool], scene.hang, clock)
+    placed = [of_one_node(scene, of_one_machine(scene, _placed(scene, s))) for s in pool]
+    choice = choose(scene.case, placed, scene.hang, clock)
     if choice is None:
         return None
     if mentioned(choice.root.first) and not _failed(scene):
@@ -89,6 +95,8 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
     if not scene.suspects and weak.first.exception is not None and scene.outcome.ended == "failed":
         # A traceback that nobody caught, in a job that failed: it may be harmless elsewhere, here nothing else is left.
         return True
+    if not scene.suspects and scene.outcome.ended == "failed" and _last_word(scene, weak):
+        return True
     if weak.nature.depth < DEEP:
         return False
     if scene.suspects:
@@ -96,6 +104,18 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
             first(weak.first, s.first) is not False and weak.nature.depth > s.nature.depth + 10 for s in scene.suspects
         )
     return True
+
+
+def _last_word(scene: Scene, weak: Suspect) -> bool:
+    """Whether a plain line is the last thing a program said before its end was reported: tools print an error's text so.
+
+    Not one of a logger at a level below an error, whose program goes on.
+    """
+    said = weak.events[-1]
+    if said.exception is not None or _BELOW_ERROR.search(said.text[:120]) is not None:
+        return False
+    ends = [d for d in scene.deaths if d.span.source == said.span.source and d.span.offset > said.span.offset]
+    return bool(ends) and min(d.span.line for d in ends) - said.span.line <= LAST_LINES
 
 
 def _placed(scene: Scene, suspect: Suspect) -> Suspect:
@@ -137,6 +157,7 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
         root.first.exception is not None
         or root.first.signature.startswith("process.")
         or scene.case.has(root.first, Mark.ABORT)
+        or of_one_process(scene, root.first)
     )
     if not last_word and not killed:
         # A line that no interpreter printed as its last word may be about anybody.
@@ -175,6 +196,8 @@ def _owners(scene: Scene, root: Suspect, *, killed: bool) -> set[GlobalRank]:
 def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
     """Ranks that did not wait while all others of a known number did: the failed ones, where they are no more than lines."""
     hang, world = scene.hang, scene.complete.expected
+    if world is None and root.nature.fatal and (alone := only_absent(scene)) is not None:
+        return {alone}
     if hang is None or world is None or len(hang.waiters) < world / 2 or not root.nature.fatal:
         return set()
     away = set(map(GlobalRank, range(world))) - set(hang.waiters)
@@ -184,7 +207,7 @@ def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
 def answer(scene: Scene, choice: Choice) -> Answer:
     """The answer for a chosen root."""
     card = None if choice.root.ranks else rank_of_card(scene, choice.root)
-    root = attributed(scene, choice.root)
+    root = left_out(scene, attributed(scene, choice.root))
     if card is not None:
         root = replace(choice.root, ranks=(card[0],), hosts=(card[1],), unplaced=0)
     nature = root.nature
@@ -193,9 +216,13 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
-    job = {short_host(h) for h in scene.roster.host_of.values()}
+    job = scene.roster.machines
     if nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}:
         # A machine on which no rank is known to have run.
+        strength = strength.at_most(Strength.POSSIBLE)
+    still = scene.case.stood_still(root.first) if root.ordered else None
+    if still is not None:
+        # It ended a job that had stopped by itself, for a reason that no line names.
         strength = strength.at_most(Strength.POSSIBLE)
     named = culprits(scene.case, scene.roster, root, scene.complete)
     if choice.contested:
@@ -220,7 +247,9 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         failed=True,
         category=category,
         strength=strength,
-        summary=" ".join((sentence(root, named, failed_first, scene) + _or_else(choice), *memory.sentences)),
+        summary=" ".join(
+            (sentence(root, named, failed_first, scene) + _or_else(choice) + _standstill(still), *memory.sentences)
+        ),
         trigger=trigger,
         proof=(
             *(trigger, root.first),
@@ -302,6 +331,13 @@ def _action(root: Suspect, named: Named) -> tuple[ActionKind, tuple[str, ...], t
         exclude = named.hosts
         kind = ActionKind.RESTART_WITHOUT if exclude else ActionKind.COLLECT_MORE
     return kind, exclude, nature.advice
+
+
+def _standstill(seconds: float | None) -> str:
+    """A sentence on the time without a step before an order to stop; empty where steps went on until it."""
+    if seconds is None:
+        return ""
+    return f" No step had been made for {duration(round(seconds * 1000))} before: the job hung first, and no line says why."
 
 
 def _or_else(choice: Choice) -> str:

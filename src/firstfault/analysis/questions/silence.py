@@ -9,11 +9,15 @@ import signal
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.joins import Lost, named_lost, speaks_for_itself
+from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import sort_key
-from firstfault.analysis.state.exits import TOLD
+from firstfault.analysis.state.exits import TOLD, earliest
+from firstfault.analysis.state.joins import RAS_DEAD
 from firstfault.analysis.suspects import group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
+from firstfault.model.evidence import GlobalRank
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, SourceKind, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,6 +38,7 @@ def ask_exits(scene: Scene) -> Answer | None:
     if any(e.signal not in {None, signal.SIGABRT} for e in own):
         # The watchdog of a rank that waits for a dead one aborts its process: that exit is an effect.
         own = [e for e in own if e.signal != signal.SIGABRT]
+    own = earliest(own)
     signals = {e.signal for e in own if e.signal is not None}
     ranks = sorted({e.rank for e in own if e.rank is not None and (e.signal is not None or not signals)})
     trigger = min((e.event for e in own if e.event is not None), key=sort_key, default=None)
@@ -97,13 +102,25 @@ def _form(scene: Scene) -> Form:
     return Form.INTERRUPTED if scene.case.tracks else Form.FAILED_START
 
 
+def ask_reported(scene: Scene) -> Answer | None:
+    """The answer where NCCL itself reports processes of the job as dead and lines tell their ranks; who waits is no matter."""
+    dead = [e for e in scene.effects if e.signature == RAS_DEAD]
+    gone = named_lost(scene, sorted(dead, key=sort_key))
+    return None if gone is None else _gone(scene, gone)
+
+
 def ask_peers(scene: Scene) -> Answer | None:
     """The answer where ranks lost a peer and nothing says what became of it."""
     lost = _with(scene, scene.effects, Mark.PEER_LOST)
     if not lost:
         return None
     first = min(lost, key=sort_key)
-    victims = tuple(sorted({r for e in lost if (r := scene.roster.rank(e)) is not None}))
+    gone = named_lost(scene, sorted(lost, key=sort_key))
+    if gone is not None:
+        return _gone(scene, gone)
+    victims = tuple(sorted({r for e in lost if speaks_for_itself(e) and (r := scene.roster.rank(e)) is not None}))
+    if _store_holder_gone(scene, lost, victims):
+        return _store_gone(scene, first, victims)
     return Answer(
         question="peers",
         failed=True,
@@ -116,6 +133,71 @@ def ask_peers(scene: Scene) -> Answer | None:
         action=ActionKind.COLLECT_MORE,
         steps=("Find the process at the other end: the address in the line names it; read that rank's own log.",),
         collect=("the log of the peer that the line names", *NEED_ALL),
+    )
+
+
+def _gone(scene: Scene, gone: Lost) -> Answer:
+    """The answer where a supervisor names who is gone or late; why is not known."""
+    named = Named(ranks=gone.ranks, hosts=gone.hosts, strength=Strength.POSSIBLE)
+    whom = who_text(gone.ranks, gone.hosts).removeprefix(" on ")
+    what = "did not come to a barrier" if gone.late else "is reported to have died or to have fallen silent"
+    return Answer(
+        question=MISSED if gone.late else "peers",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"{whom[:1].upper()}{whom[1:]} {what}. Why is not in these logs.",
+        trigger=gone.event,
+        proof=(gone.event,),
+        culprits=named,
+        first_failed=Named() if gone.late else named,
+        classes=Classes(form=Form.HUNG if gone.late else _form(scene), layer=Layer.RUNTIME, scope=Scope.RANK),
+        action=ActionKind.COLLECT_MORE,
+        steps=("Read what that process printed last; the others only report that it is missing.",),
+        collect=("the log of that process to its last line", "the kernel log of its host around that time", *NEED_ALL),
+    )
+
+
+STORE_LOST = "torch.store_connection_lost"
+"""Signature of a client of the store whose server went away."""
+_STORE_OWNERS = ("launcher.torchrun", "launcher.rendezvous", "ray.")
+"""Beginnings of signatures of those that hold the store themselves, so that its end is not that of rank 0."""
+
+
+def _store_holder_gone(scene: Scene, lost: Iterable[Event], victims: tuple[GlobalRank, ...]) -> bool:
+    """Whether all that is told is the end of the store that rank 0 holds, where no launcher holds one, and rank 0 says nothing."""
+    if not victims or 0 in victims or any(e.signature != STORE_LOST for e in lost):
+        return False
+    if any(e.signature.startswith(_STORE_OWNERS) for e in scene.events) or scene.failures:
+        return False
+    files = {place.rank for place in scene.case.seen.place.values()}
+    return 0 in scene.complete.seen or 0 in files
+
+
+def _store_gone(scene: Scene, first: Event, victims: tuple[GlobalRank, ...]) -> Answer:
+    host = scene.roster.host_of_rank(GlobalRank(0))
+    named = Named(ranks=(GlobalRank(0),), hosts=() if host is None else (host,), strength=Strength.POSSIBLE)
+    return Answer(
+        question="peers",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"{ranks_text(victims).capitalize()} lost the connection to the store, which rank 0 holds where no launcher does; "
+        "the log of rank 0 ends without a word. It was killed or ended; why is not in these logs.",
+        trigger=first,
+        proof=(first,),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(domain=Domain.COMMUNICATION, form=_form(scene), layer=Layer.RUNTIME, scope=Scope.RANK),
+        action=ActionKind.COLLECT_MORE,
+        steps=(
+            "Find out how the process of rank 0 ended: its exit code, and the kernel log of its host (out of memory, signals).",
+        ),
+        collect=(
+            "the exit code of the process of rank 0",
+            "the kernel log of its host at that time (dmesg -T)",
+            *NEED_ALL,
+        ),
     )
 
 
@@ -185,18 +267,25 @@ def ask_effects(scene: Scene) -> Answer | None:
     )
 
 
+_OPEN_END = ": no error, no end marker. It may still run, have been killed, or hang."
+_OF_A_JOB = frozenset({SourceKind.LOG, SourceKind.SCHEDULER, SourceKind.ERROR_JSON, SourceKind.METRICS})
+"""Kinds of files that tell how a job went on and ended; dumps and daemon logs tell of moments and of others."""
+
+
 def nothing(scene: Scene) -> Answer:
     """The answer where the log merely stops: neither an error nor an end marker."""
-    moved = bool(scene.case.tracks)
-    what = (
-        "The log stops in the middle of training" if moved else "The log shows neither progress nor an error nor an end"
-    )
+    if not any(source.kind in _OF_A_JOB for source in scene.case.seen.sources):
+        summary = "No log of the job was read, so nothing can be said about it."
+    elif scene.case.tracks:
+        summary = f"The log stops in the middle of training{_OPEN_END}"
+    else:
+        summary = f"The log shows neither progress nor an error nor an end{_OPEN_END}"
     return Answer(
         question="nothing",
         failed=None,
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
-        summary=f"{what}: no error, no end marker. It may still run, have been killed, or hang.",
+        summary=summary,
         classes=Classes(phase=Phase.UNKNOWN),
         action=ActionKind.COLLECT_MORE,
         steps=("Find out whether the job still runs, and what the scheduler says of it.",),

@@ -83,13 +83,13 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     if seen is None:
         return answer
     if state.stop is None:
-        return replace(answer, collect=(*answer.collect, *words.ask_for_zone(state)))
+        return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
     active = _active(troubles(state), state.stop)
     found = origin(state, active, told(answer, state))
     if found is None:
         return _nothing(answer, state, seen)
     if seen is not Symptom.READ and not _enough(found, seen):
-        return replace(answer, rivals=(*answer.rivals, words.rival(found.trouble)))
+        return replace(answer, rivals=(*answer.rivals, words.rival(state, found.trouble)))
     sure, who = _strength(found, seen)
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.suspects import BROKEN_READ
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Category
 
@@ -17,6 +18,7 @@ CLIENT = frozenset(
     {
         "data.worker_storage_exception",
         "storage.http_failed",
+        BROKEN_READ,
     }
 )
 """Lines by which a client of the store, or the loader around it, gives up."""
@@ -58,7 +60,7 @@ def symptom(scene: Scene, answer: Answer) -> Symptom | None:
         root = _root(scene, answer)
         if root is None:
             return None
-        if root.nature.key.split("#")[0] in CLIENT or _of_client(root):
+        if root.nature.key.split("#")[0].split(":")[0] in CLIENT or _of_client(root):
             return None if root.first.fields.get("status") in REFUSALS else Symptom.READ
         if root.nature.key in MAYBE:
             return Symptom.READING

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.order import sort_key
-from firstfault.model.evidence import Event, GlobalRank
+from firstfault.analysis.order import comparable, exact, sort_key
+from firstfault.model.evidence import Event, GlobalRank, When
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.state.ranks import Roster
     from firstfault.model.evidence import Failure
@@ -26,6 +26,9 @@ SPOKEN = {"hangup": 1, "interrupt": 2, "illegal instruction": 4, "aborted": 6, "
           "killed": 9, "user defined signal 1": 10, "segmentation fault": 11, "user defined signal 2": 12, "terminated": 15}  # fmt: skip
 TOLD = frozenset({1, 2, 10, 12, 15})
 """Signals by which somebody tells a process to stop; schedulers warn by USR1 or USR2 before a limit."""
+SIGABRT = 6
+POLL = 5.0
+"""Seconds between two looks of torch's agent at its processes, in the versions that look least often."""
 MOST_TASKS = 100_000
 """Numbers taken from one list: a longer one is damage, and each number costs memory."""
 _INTEGER = lazy(r"-?[0-9]{1,19}")
@@ -40,6 +43,7 @@ class Exit(Struct, frozen=True, kw_only=True):
     signal: int | None
     """By which it ended; None where it exited by itself or it is not said."""
     event: Event | None = None
+    when: When = When()
 
     @property
     def own(self) -> bool:
@@ -67,6 +71,11 @@ def signal_of(event: Event) -> int | None:
     if number is not None:
         return number
     return signal_of_code(event.fields.get("exit_code", ""))
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL` for 9; `signal 42` for a number without a name here."""
+    return next((name for name, known in SIGNALS.items() if known == number), f"signal {number}")
 
 
 def signal_of_code(code: str) -> int | None:
@@ -105,11 +114,36 @@ def exits(roster: Roster, deaths: Iterable[Event], failures: Iterable[Failure]) 
         host = event.fields.get("host") or event.who.host
         tasks = tasks_of(event)
         if tasks and roster.tasks_are_ranks:
-            found.extend(Exit(rank=GlobalRank(t), host=host, signal=signal, event=event) for t in tasks)
+            found.extend(
+                Exit(rank=GlobalRank(t), host=host, signal=signal, event=event, when=event.when) for t in tasks
+            )
         else:
-            found.append(Exit(rank=roster.rank(event), host=host, signal=signal, event=event))
+            found.append(Exit(rank=roster.rank(event), host=host, signal=signal, event=event, when=event.when))
     for failure in failures:
         code = failure.exit_code
         rank = roster.rank_of(failure.who, failure.span.source, {})
-        found.append(Exit(rank=rank, host=failure.who.host, signal=None if code is None else signal_of_code(str(code))))
+        by = None if code is None else signal_of_code(str(code))
+        found.append(Exit(rank=rank, host=failure.who.host, signal=by, when=failure.when))
     return tuple(found)
+
+
+def earliest(own: Sequence[Exit]) -> list[Exit]:
+    """Those of some exits that no other clearly came before, where every rank's exit has a time; else all of them.
+
+    Each node's launcher looks at its processes now and then, so exits less than `POLL` apart have no order; but a rank
+    that exited by an error before another aborted itself did not wait for it.
+    """
+    ranks = {e.rank for e in own if e.rank is not None}
+    timed = [e for e in own if e.rank is not None and exact(e.when) and e.when.earliest is not None]
+    if {e.rank for e in timed} != ranks or not timed or any(not comparable(e.when, timed[0].when) for e in timed):
+        return list(own)
+    at: dict[GlobalRank | None, float] = {}
+    for one in timed:
+        at[one.rank] = min(at.get(one.rank, one.when.earliest or 0.0), one.when.earliest or 0.0)
+    start = min(at.values())
+    kept = {r for r, when in at.items() if when - start <= POLL}
+    plain = [at[e.rank] for e in timed if e.signal is None and e.rank in kept]
+    if plain:
+        aborted = {e.rank for e in timed if e.signal == SIGABRT}
+        kept -= {r for r in aborted if at[r] >= min(plain) + 1.0}
+    return [e for e in own if e.rank is None or e.rank in kept]

@@ -110,4 +110,8 @@ def _by_hosts(scene: Scene, lost: Sequence[GlobalRank]) -> Gone | None:
 
 def per_node(scene: Scene) -> int | None:
     """Ranks a machine, where stated or where nodes and ranks are; None elsewhere."""
-    return ranks_per_node(scene.facts, scene.complete.expected)
+    stated = ranks_per_node(scene.facts, scene.complete.expected)
+    if stated is not None:
+        return stated
+    nodes, world = scene.complete.expected_nodes, scene.complete.expected
+    return world // nodes if nodes and world and world % nodes == 0 else None

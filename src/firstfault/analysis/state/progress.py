@@ -7,9 +7,13 @@ from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.order import exact
+
 if TYPE_CHECKING:
     from firstfault.model.evidence import GlobalRank, ProgressSample
 
+STEPS_FOR_PACE = 4
+"""Stamped steps from which on it is known how long a step takes."""
 STEPS_THAT_ACQUIT = 2
 """A bar is redrawn once when it is closed, and one step may be in flight; two new steps prove that the job went on."""
 
@@ -69,6 +73,23 @@ class Track:
         """
         timed = sorted(((s.when.earliest, s.step) for s in self.samples if s.when.earliest is not None), key=_time)
         return next((at for at, step in reversed(timed) if step != timed[-1][1]), None)
+
+    @cached_property
+    def pace(self) -> tuple[float, float, float] | None:
+        """Time of the last step, and the usual and the longest time between two steps that follow each other in the log.
+
+        Returns:
+            Seconds, the first on the clock of the samples; None where fewer than four steps carry a stamp.
+        """
+        timed = [
+            s.when.earliest
+            for s in self.samples
+            if s.step is not None and s.when.earliest is not None and exact(s.when)
+        ]
+        if len(timed) < STEPS_FOR_PACE:
+            return None
+        gaps = sorted(b - a for a, b in itertools.pairwise(timed))
+        return timed[-1], gaps[len(gaps) // 2], gaps[-1]
 
     def started_after(self, offset: int) -> bool:
         """Whether the first steps of all were made after a byte offset."""

@@ -10,19 +10,28 @@ from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, only_of
-from firstfault.model.evidence import GlobalRank
+from firstfault.analysis.state.joins import (
+    listed_process,
+    own_files,
+    process_of,
+    rank_map,
+    size_of_group,
+    world_of_groups,
+)
+from firstfault.model.evidence import GlobalRank, LocalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.analysis.case import Case
     from firstfault.analysis.order import Clock
-    from firstfault.model.evidence import Event, Failure, LocalRank, SourceId, Who
+    from firstfault.analysis.state.joins import Pods
+    from firstfault.model.evidence import Event, Failure, SourceId, Who
 
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "::ffff:127.0.0.1"})
 
 
 class Roster:
@@ -37,9 +46,12 @@ class Roster:
         *,
         nodes: int | None = None,
         per_node: int | None = None,
+        pods: Pods | None = None,
     ) -> None:
         self.case = case
         self.world = world
+        self.pods = pods
+        """Where pods run; None where nothing is known of any."""
         self.nodes = nodes
         """The stated number of machines."""
         self.per_node = per_node
@@ -61,35 +73,61 @@ class Roster:
         self._conflicts: set[GlobalRank] = set()
         self._forms: dict[str, str] | None = None
         self._only_of_host: dict[str, GlobalRank] = {}
+        self._agreeing: set[int] | None = set()
+        """Tasks by which lines are labelled that state a rank of the same number; None where one states another."""
         self._labelled: set[int] = set()
         """Tasks by which lines are labelled."""
-        kept = tuple(events)
+        self._told: dict[int, tuple[Event, GlobalRank | None]] = {}
+        """What was told of events, which each question asks about again; the event is kept, so that its id is its own."""
+        self._complete = False
+        kept, listed = tuple(events), tuple(failures)
+        self._jax = any(e.signature.startswith("jax.") for e in kept)
         self._stated: dict[SourceId, set[str]] = {}
         """Hosts that lines of a source state, other than the one in the name of the file."""
-        for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
-            place = case.seen.place.get(source)
-            name = None if place is None else place.host
-            if name is not None and who.host not in {None, *LOOPBACK} and short_host(str(who.host)) != short_host(name):
-                self._stated.setdefault(source, set()).add(str(who.host))
-        for who, source in [(e.who, e.span.source) for e in kept] + [(f.who, f.span.source) for f in failures]:
-            self._learn(who, source)
-        for sample in case.seen.progress:
-            if sample.rank is not None:
-                self._ranks_in.setdefault(sample.source, set()).add(sample.rank)
-        for source, where in case.seen.place.items():
-            if where.host is not None:
-                self.source_hosts.setdefault(source, {where.host})
+        speakers = [*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed)]
+        self._hear(speakers)
         self._host_of_task: dict[int, str] = {}
-        for event in kept:
-            if case.has(event, Mark.IDENTITY):
-                self._learn_fields(event)
-            if case.has(event, Mark.DEATH):
-                self._learn_tasks(event)
-        self._folder_rank = self._folder_ranks(kept)
+        told = [e for e in kept if case.has(e, Mark.IDENTITY)]
+        self._whole = world if world is not None else world_of_groups(told)
+        """Size of the group of all ranks, as stated or as the groups that processes join show it."""
+        self._join(kept, told)
+        self._folder_rank = {**own_files(told), **self._folder_ranks(kept, listed)}
         self.tasks_are_ranks = self._tasks_are_ranks()
         self._children = children(case, kept)
         self.single_node = self._is_single_node()
         self._homes = Homes(case, self._stated_homes())
+        self._complete = True
+
+    def _hear(self, speakers: Sequence[tuple[Who, SourceId]]) -> None:
+        """Takes in what lines and names of files state about their speakers."""
+        for who, source in speakers:
+            place = self.case.seen.place.get(source)
+            name = None if place is None else place.host
+            if name is not None and who.host not in {None, *LOOPBACK} and short_host(str(who.host)) != short_host(name):
+                self._stated.setdefault(source, set()).add(str(who.host))
+        for who, source in speakers:
+            self._learn(who, source)
+        for sample in self.case.seen.progress:
+            if sample.rank is not None:
+                self._ranks_in.setdefault(sample.source, set()).add(sample.rank)
+        for source, where in self.case.seen.place.items():
+            machine = where.host if self.pods is None else where.host or self.pods.node(where.label)
+            if machine is not None:
+                self.source_hosts.setdefault(source, {machine})
+
+    def _join(self, kept: Iterable[Event], told: Sequence[Event]) -> None:
+        """Takes in what lines about processes (`told`), steps and exits state of which rank runs where."""
+        for event in told:
+            self._learn_fields(event)
+        self._learn_started(told)
+        for told_by in self.case.seen.progress:
+            if told_by.rank is not None:
+                # A rank that only trains prints nothing but its steps: they tell its process.
+                self._learn_process(told_by.rank, told_by.host, told_by.pid)
+                self._place_rank(told_by.rank, told_by.host)
+        for event in kept:
+            if self.case.has(event, Mark.DEATH):
+                self._learn_tasks(event)
 
     def _stated_homes(self) -> Stated:
         return Stated(
@@ -123,11 +161,13 @@ class Roster:
                 self._speakers.setdefault(source, set()).add((short_host(said), process))
         if who.local_rank is not None:
             self.locals_seen.setdefault(source, set()).add(who.local_rank)
+        task = self._task(who)
         if who.rank is None:
-            task = self._task(who)
             if task is not None:
                 self._labelled.add(task)
             return
+        if task is not None and self._agreeing is not None:
+            self._agreeing = {*self._agreeing, task} if task == who.rank else None
         self.seen.add(who.rank)
         self._ranks_in.setdefault(source, set()).add(who.rank)
         self._place_rank(who.rank, said)
@@ -151,6 +191,7 @@ class Roster:
 
     def _learn_fields(self, event: Event) -> None:
         rank = _integer(event.fields, "rank")
+        rank = self._process_index(event.who) if rank is None else rank
         host = event.fields.get("host") or self._host_said(event.who, event.span.source)
         node, per_node = _integer(event.fields, "node_rank"), _integer(event.fields, "nproc")
         if rank is None and node is not None and per_node == 1:
@@ -160,20 +201,42 @@ class Roster:
                 self._only_of_host[host] = GlobalRank(node)
         if host is not None and host not in LOOPBACK and rank is None and event.who.rank is None:
             self.source_hosts.setdefault(event.span.source, set()).add(host)
-        if rank is None and self.world is not None and _integer(event.fields, "size") == self.world:
+        if rank is None and self._whole is not None and size_of_group(event) == self._whole:
             # A communicator as large as the job: its ranks are the global ones.
             rank = _integer(event.fields, "group_rank")
+            pid = _integer(event.fields, "pid")
             if rank is not None:
-                self._learn_process(GlobalRank(rank), host, _integer(event.fields, "pid"))
+                self._learn_process(GlobalRank(rank), host, event.who.pid if pid is None else pid)
         if rank is not None:
             self.seen.add(GlobalRank(rank))
             self._ranks_in.setdefault(event.span.source, set()).add(GlobalRank(rank))
             self._place_rank(GlobalRank(rank), host)
 
     def _learn_process(self, rank: GlobalRank, host: str | None, pid: int | None) -> None:
-        """Notes the process of a rank; a process id alone counts only inside one machine."""
-        if host is not None and pid is not None:
-            self._by_pid.setdefault((short_host(host), pid), set()).add(rank)
+        """Notes the process of a rank; where its host is not stated, as that of a process id anywhere."""
+        if pid is not None:
+            self._by_pid.setdefault((None if host is None else short_host(host), pid), set()).add(rank)
+
+    def _learn_started(self, events: Iterable[Event]) -> None:
+        """Joins the map of ranks that a launcher prints with the processes that it says to have started on each host."""
+        kept = tuple(events)
+        machines: set[str] = set()
+        for event in kept:
+            for host, ranks in rank_map(event.fields.get("rank_map", "")).items():
+                machines.add(host)
+                for local, rank in enumerate(ranks):
+                    self._place_rank(rank, host)
+                    self._by_local.setdefault((short_host(host), LocalRank(local)), set()).add(rank)
+        for event in kept:
+            started = process_of(event)
+            if started is None or event.who.rank is not None:
+                continue
+            where = self._host_said(event.who, event.span.source)
+            if where is None and len(machines) <= 1:
+                where = self.source_host(event.span.source)  # of several machines, an unlabelled line may be any one's
+            found = None if where is None else _only(self._by_local.get((short_host(where), started[1])))
+            if found is not None:
+                self._learn_process(found, where, started[0])
 
     def _learn_tasks(self, event: Event) -> None:
         """A scheduler's line about the exit of tasks says on which host they ran."""
@@ -183,14 +246,25 @@ class Roster:
 
     def _tasks_are_ranks(self) -> bool:
         """Whether the scheduler's tasks are the ranks: as many as ranks, or several on one host (launchers run once a host)."""
+        files = self.case.seen.task_files
+        if (
+            self.world is not None
+            and self.world > 1
+            and self._host_of_task
+            and set(files.values()) >= set(range(self.world))
+        ):
+            stated = [s for s in files if s in self._ranks_in]
+            if len(stated) > 1 and all(self._one_task(s) for s in stated):
+                return True  # a file for each task, and the lines of each speak of the rank with the task's number
         if not self._host_of_task:
             # `srun --label` puts the task before each line: as many as ranks, counted from 0, they are the ranks.
             return self.world is not None and self.world > 1 and self._labelled == set(range(self.world))
         if self.world is not None and self.world > 1:
-            return max(self._host_of_task) + 1 == self.world
+            agree = self._agreeing is not None and len(self._agreeing) > 1
+            return agree or max(self._host_of_task) + 1 == self.world
         return len(self._host_of_task) > len(set(self._host_of_task.values()))
 
-    def _folder_ranks(self, events: Iterable[Event]) -> dict[SourceId, GlobalRank]:
+    def _folder_ranks(self, events: Iterable[Event], failures: tuple[Failure, ...]) -> dict[SourceId, GlobalRank]:
         """The rank of each file in a launcher's folder for one process, where lines of that folder state one rank."""
         folders: dict[SourceId, str] = {}
         for source in self.case.seen.sources:
@@ -207,6 +281,10 @@ class Roster:
             if sample.source in folders and sample.rank is not None:
                 stated.setdefault(folders[sample.source], set()).add(sample.rank)
         only = {f: next(iter(rs)) for f, rs in stated.items() if len(rs) == 1}
+        for folder in set(folders.values()) - set(only):
+            named = listed_process(folder, failures)
+            if named is not None:
+                only[folder] = named
         for folder in set(folders.values()) - set(only):
             rank = self._by_offset(folder)
             if rank is not None:
@@ -238,6 +316,11 @@ class Roster:
     def _task(self, who: Who) -> int | None:
         found = re.fullmatch(r"task (\d+)", who.label or "")
         return int(found.group(1)) if found else None
+
+    def _process_index(self, who: Who) -> GlobalRank | None:
+        """The rank of a line labelled `[p8]`, as JAX programs label theirs by the process index."""
+        found = re.fullmatch(r"process (\d+)", who.label or "")
+        return GlobalRank(int(found.group(1))) if found is not None and self._jax else None
 
     def _is_single_node(self) -> bool:
         """Whether all ranks run on one machine, by the stated number of machines or by a world that one machine's ranks fill."""
@@ -276,7 +359,13 @@ class Roster:
 
     def rank(self, event: Event) -> GlobalRank | None:
         """Global rank that an event is about, by the line or a stated join; None where it cannot be told."""
-        return self.rank_of(event.who, event.span.source, event.fields)
+        known = self._told.get(id(event))
+        if known is not None and known[0] is event:
+            return known[1]
+        rank = self.rank_of(event.who, event.span.source, event.fields)
+        if self._complete:
+            self._told[id(event)] = (event, rank)
+        return rank
 
     def rank_of(self, who: Who, source: SourceId, fields: Mapping[str, str]) -> GlobalRank | None:
         """Global rank of a speaker; `fields` are the named facts of the line."""
@@ -288,11 +377,16 @@ class Roster:
         task = self._task(who)
         if task is not None and self.tasks_are_ranks:
             return GlobalRank(task)
+        index = self._process_index(who)
+        if index is not None:
+            return index
         place = self.case.seen.place.get(source)
         if place is not None and place.rank is not None:
             return place.rank
         if source in self._folder_rank:
             return self._folder_rank[source]
+        if self.pods is not None and place is not None and (rank := self.pods.rank(place.label)) is not None:
+            return rank
         number = self.case.seen.task_files.get(source)
         if number is not None and self.tasks_are_ranks and number in self._host_of_task and self._one_task(source):
             return GlobalRank(number)
@@ -316,6 +410,10 @@ class Roster:
             return None
         here = None if host is None else _only(self._by_pid.get((short_host(host), pid)))
         return self._rank_of_pid(self._host_said(who, source), pid) if here is None else here
+
+    def rank_of_process(self, host: str, pid: int) -> GlobalRank | None:
+        """The rank of a process on a host, by lines that state both; None where none do, or they differ."""
+        return _only(self._by_pid.get((short_host(host), pid)))
 
     def _rank_of_pid(self, host: str | None, pid: int) -> GlobalRank | None:
         """The rank of a process id; on another host, or with several ranks, the same number is another process."""
@@ -346,6 +444,8 @@ class Roster:
         """The shortest form in which lines name a host."""
         if host is None:
             return None
+        node = None if self.pods is None else self.pods.node(host) or self.pods.node(short_host(host))
+        host = host if node is None else node
         if self._forms is None:
             known = {h for hs in self.source_hosts.values() for h in hs} | set(self.host_of.values())
             self._forms = by_short_name(known | set(self._host_of_task.values()))
@@ -374,6 +474,12 @@ class Roster:
         """Host of a global rank, where a mapping is stated without contradiction (`firstfault.analysis.state.homes`)."""
         home = self.home(rank)
         return None if home is None else home.host
+
+    @property
+    def machines(self) -> set[str]:
+        """Short names of the machines on which ranks or pods of the job are stated to run."""
+        pods = {} if self.pods is None else self.pods.nodes
+        return {short_host(h) for h in (*self.host_of.values(), *pods.values())}
 
     def only_host(self) -> str | None:
         """The only host that any line of the job names; None where there are several or none. No rank need run there."""

@@ -83,6 +83,8 @@ class ClockJoin(Struct, frozen=True, kw_only=True):
     """Daemons whose counters moved at all."""
     why: str = ""
     """Why it is unknown."""
+    fits: tuple[float, ...] = ()
+    """Offsets at which counters stop about as well, where that leaves it unknown."""
 
 
 def job_times(scene: Scene) -> JobTimes:
@@ -164,6 +166,24 @@ def join_clocks(pieces: Sequence[LogPiece], job: JobTimes) -> ClockJoin:
     last = _last_words(pieces, common)
     stops = {name: found for name, lines in series.items() if (found := _stops(lines, keys, last.get(name)))}
     return _vote(stops, job, keys[0], known=known, named=named, active=len(_active(series, keys)))
+
+
+def settled(join: ClockJoin, job: JobTimes, breaks: Iterable[float]) -> ClockJoin:
+    """The offset that alone, of those at which counters stop alike, puts a broken batch where the job stood still.
+
+    Args:
+        join: one that leaves several offsets.
+        job: when the job stood still.
+        breaks: moments on the store's clock at which a get-batch job was aborted or a daemon died.
+    """
+    if job.stop is None or not join.fits:
+        return join
+    moments = list(breaks)
+    stop = job.stop
+    left = [o for o in join.fits if any(-SLACK <= stop - (m + o) <= SLACK for m in moments)]
+    if len(left) != 1:
+        return join
+    return replace(join, offset=left[0], how="counters", why="", fits=())
 
 
 def _named(pieces: Sequence[LogPiece]) -> tuple[int, ...]:
@@ -294,9 +314,9 @@ def _vote(
     best = order[0]
     second = len(votes[order[1]]) if len(order) > 1 else 0
     if len(votes[best]) * 2 < active or second * 2 > len(votes[best]):
-        why = (
-            "several zones fit alike" if second * 2 > len(votes[best]) else "most daemons do not stop when the job did"
-        )
-        return replace(unknown, why=why)
+        if second * 2 <= len(votes[best]):
+            return replace(unknown, why="most daemons do not stop when the job did")
+        alike = tuple(float(o) for o in order if len(votes[o]) * 2 > len(votes[best]))
+        return replace(unknown, why="several zones fit alike", fits=alike)
     proof = tuple((name, stop.line) for name, stop in sorted(votes[best].items()))
     return ClockJoin(offset=float(best), how="counters", utc=known, counter=counter, stops=proof, daemons=active)

@@ -115,13 +115,24 @@ def _identity(work: Work) -> tuple[str | None, int | None, int | None, int | Non
 
 def bundles(works: Iterable[Work]) -> list[list[Work]]:
     """Works of unnamed groups, torn apart where timeouts differ or numbers are far apart."""
-    ordered = sorted(works, key=lambda w: (w.timeout_ms or 0, w.seq or 0, w.rank or 0))
+    ordered = sorted(works, key=lambda w: (*_known(w.timeout_ms), *_known(w.seq), *_known(w.rank)))
     found: list[list[Work]] = []
     for work in ordered:
         last = found[-1][-1] if found else None
-        near = last is not None and last.timeout_ms == work.timeout_ms and abs((work.seq or 0) - (last.seq or 0)) <= FAR
-        if near:
+        if last is not None and last.timeout_ms == work.timeout_ms and _near(last.seq, work.seq):
             found[-1].append(work)
         else:
             found.append([work])
     return found
+
+
+def _known(value: int | None) -> tuple[bool, int]:
+    """Sort key that puts what is not told behind all numbers."""
+    return (value is None, 0 if value is None else value)
+
+
+def _near(one: int | None, other: int | None) -> bool:
+    """Whether two numbers may be of one group; where neither line has one, nothing speaks against it."""
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) <= FAR

@@ -66,7 +66,7 @@ def activity(
     late, places = set(ranks), {short_host(h) for h in hosts}
     found: dict[tuple[Doing, bool], list[Event]] = {}
     for event in scene.events:
-        doing = _doing(scene, event)
+        doing = doing_of(scene, event)
         if doing is None or not _in_window(scene, event, edge):
             continue
         rank = scene.roster.rank(event)
@@ -88,7 +88,7 @@ def activity(
     return tuple(sorted(seen, key=lambda s: (not s.direct, order.index(s.doing))))
 
 
-def _doing(scene: Scene, event: Event) -> Doing | None:
+def doing_of(scene: Scene, event: Event) -> Doing | None:
     """What a line shows its speaker doing; None for lines that show nothing of the kind."""
     spec = scene.case.spec(event)
     doing = None if spec is None else _means(event.signature, spec)
@@ -129,6 +129,8 @@ def _in_window(scene: Scene, event: Event, edge: Mapping[SourceId, Event]) -> bo
     if hang is not None and hang.began is not None and exact(event.when) and comparable(event.when, hang.first.when):
         at = event.when.earliest or 0.0
         return hang.began - BEFORE <= at <= (hang.detected if hang.detected is not None else at)
+    if _older(scene, event):
+        return False
     mark = edge.get(event.span.source)
     if mark is None:
         return False
@@ -137,6 +139,14 @@ def _in_window(scene: Scene, event: Event, edge: Mapping[SourceId, Event]) -> bo
     track = scene.case.tracks.get(event.span.source)
     last = None if track is None else track.before(mark.span.offset)
     return last is None or last.offset < event.span.offset or mark.span.line - last.line <= 1
+
+
+def _older(scene: Scene, event: Event) -> bool:
+    """Whether a line without a time of its own lies before one that is older than the wait."""
+    hang, until = scene.hang, event.when.latest
+    if hang is None or hang.began is None or until is None or not comparable(event.when, hang.first.when):
+        return False
+    return until < hang.began
 
 
 def _on(scene: Scene, event: Event, places: set[str]) -> bool:

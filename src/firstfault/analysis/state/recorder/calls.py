@@ -96,11 +96,13 @@ class Late(Struct, frozen=True, kw_only=True):
 def find_mismatch(recorded: Recorded) -> Mismatch | None:
     """The earliest difference between calls that have not ended; None where all agree, or cannot be compared."""
     found = [m for team in recorded.teams if (m := _in_team(team)) is not None]
-    return min(found, key=lambda m: (_began(m), m.team.name, m.seq), default=None)
+    return min(found, key=lambda m: (*_began(m), m.team.name, m.seq), default=None)
 
 
-def _began(mismatch: Mismatch) -> int:
-    return min((s.created for _, spots in mismatch.sides for s in spots if s.created), default=0)
+def _began(mismatch: Mismatch) -> tuple[bool, int]:
+    """Sort key of when its calls were issued; one of which no time is recorded comes behind those that have one."""
+    first = min((s.created for _, spots in mismatch.sides for s in spots if s.created), default=None)
+    return (first is None, 0 if first is None else first)
 
 
 def _in_team(team: Team) -> Mismatch | None:

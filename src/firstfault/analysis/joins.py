@@ -1,0 +1,170 @@
+"""Who is meant where a line names no rank: by a supervisor's report of a dead process, or by being the only one left out.
+
+Names a rank only where nothing leaves a choice; says nothing of the reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from firstfault.analysis.cards import address
+from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.state.joins import down_nodes
+from firstfault.analysis.state.nodes import expand_hosts
+from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.words import Blame, Category, Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.analysis.scene import Scene
+    from firstfault.analysis.suspects import Suspect
+
+REPORTS = frozenset({"ray.actor_died", "ray.worker_died"})
+"""Signatures by which a supervisor reports the end of a process: the rank and host of such a line are those of the dead."""
+NODE_FAILED = frozenset({"slurm.job_state_node_fail", "slurm.node_failure"})
+IMAGE_PULL, IMAGE_THERE = "kubernetes.image_pull", "kubernetes.image_there"
+LATE = "jax.barrier_timeout"
+MOST_LOST = 4
+"""Ranks that may be named together; of more, what they share is the reason."""
+
+
+class Lost(Struct, frozen=True, kw_only=True):
+    """Processes that a supervisor names as gone or late."""
+
+    ranks: tuple[GlobalRank, ...]
+    hosts: tuple[str, ...]
+    event: Event
+    """The earliest line that names them."""
+    late: bool
+    """Whether they did not come to a barrier, of which they need not be dead."""
+
+
+def named_lost(scene: Scene, events: Iterable[Event]) -> Lost | None:
+    """The processes that reports name, where all reports name the same ones; None where they name none or differ.
+
+    Args:
+        scene: the attempt.
+        events: lines about lost peers, earliest first.
+    """
+    named: dict[tuple[GlobalRank, ...], list[Event]] = {}
+    for event in events:
+        ranks = _lost(scene, event)
+        if ranks:
+            named.setdefault(ranks, []).append(event)
+    if len(named) != 1:
+        return None
+    ranks, lines = next(iter(named.items()))
+    if len(ranks) > MOST_LOST:
+        return None
+    hosts = {h for r in ranks if (h := scene.roster.host_of_rank(r)) is not None}
+    if not hosts:
+        hosts = {h for e in lines if e.signature in REPORTS and (h := scene.roster.host(e)) is not None}
+    return Lost(ranks=ranks, hosts=tuple(sorted(hosts)), event=lines[0], late=all(e.signature == LATE for e in lines))
+
+
+def _lost(scene: Scene, event: Event) -> tuple[GlobalRank, ...]:
+    told = event.fields.get("lost_ranks")
+    if told is not None:
+        return tuple(GlobalRank(int(n)) for n in told.split(",") if n.isdecimal())
+    processes = event.fields.get("lost")
+    if processes is not None:
+        return _ranks_of_processes(scene, processes)
+    rank = scene.roster.rank(event) if event.signature in REPORTS else None
+    return () if rank is None else (rank,)
+
+
+def _ranks_of_processes(scene: Scene, processes: str) -> tuple[GlobalRank, ...]:
+    """Ranks of processes listed as `host/pid`; none where one of them cannot be told."""
+    ranks: set[GlobalRank] = set()
+    for process in processes.split(","):
+        host, _, pid = process.rpartition("/")
+        rank = scene.roster.rank_of_process(host, int(pid)) if pid.isdecimal() else None
+        if rank is None:
+            return ()
+        ranks.add(rank)
+    return tuple(sorted(ranks))
+
+
+def speaks_for_itself(event: Event) -> bool:
+    """Whether the rank of a line about a lost peer is that of its speaker, and not of the peer."""
+    return event.signature not in REPORTS
+
+
+def of_one_node(scene: Scene, suspect: Suspect) -> Suspect:
+    """A fault that its lines give to nobody, given to the one node to which other lines tie it."""
+    if suspect.nature.key in NODE_FAILED:
+        return _of_down_node(scene, suspect)
+    return _of_image(scene, suspect)
+
+
+def _of_down_node(scene: Scene, suspect: Suspect) -> Suspect:
+    """A node failure of which the scheduler names no node, where its tools show one node of the job as down."""
+    down = down_nodes(scene.events)
+    listed = {
+        short_host(h)
+        for e in scene.events
+        for name in ("nodes", "node_list")
+        for h in expand_hosts(e.fields.get(name, ""))
+    }
+    known = listed | scene.roster.machines
+    ours = {n for n in down if not known or short_host(n) in known}
+    if len(ours) != 1 or (suspect.nature.blame is Blame.HOST and suspect.hosts):
+        return suspect
+    return replace(suspect, nature=replace(suspect.nature, blame=Blame.HOST), hosts=tuple(ours), unplaced=0)
+
+
+def _of_image(scene: Scene, suspect: Suspect) -> Suspect:
+    """An image that one node could not get while another node has the same image: it is that node's fault."""
+    if suspect.nature.key != IMAGE_PULL or suspect.nature.blame is Blame.HOST or scene.roster.pods is None:
+        return suspect
+    images = {e.fields["name"] for e in suspect.events if "name" in e.fields}
+    nodes = {n for e in suspect.events if (n := scene.roster.pods.node(e.fields.get("pod"))) is not None}
+    placed = [e for e in scene.events if e.signature == IMAGE_THERE and e.fields.get("name") in images]
+    elsewhere = {n for e in placed if (n := scene.roster.host(e)) is not None}
+    others = {p for e in placed if (p := e.fields.get("pod")) is not None}
+    failed = {p for e in suspect.events if (p := e.fields.get("pod")) is not None}
+    if len(nodes) != 1 or nodes & elsewhere or failed & others or not placed:
+        return suspect
+    return replace(suspect, nature=replace(suspect.nature, blame=Blame.HOST), hosts=tuple(nodes), unplaced=0)
+
+
+def left_out(scene: Scene, root: Suspect) -> Suspect:
+    """A fault of one card of a machine, given to the one rank there that did not wait while all others of the job did."""
+    hang = scene.hang
+    if root.ranks or hang is None or len(root.hosts) != 1:
+        return root
+    if root.nature.category is not Category.GPU_CUDA or root.nature.blame is not Blame.HOST:
+        return root
+    cards = {a for e in root.events if (a := address(e.fields.get("pci", ""))) is not None}
+    if len(cards) != 1:
+        return root
+    rank = only_absent(scene)
+    host = None if rank is None else scene.roster.host_of_rank(rank)
+    if rank is None or host is None or short_host(host) != short_host(root.hosts[0]):
+        return root
+    return replace(root, ranks=(rank,), unplaced=0)
+
+
+def only_absent(scene: Scene) -> GlobalRank | None:
+    """The one rank that did not wait in the collective in which all others did; None where there is none or several.
+
+    Without a stated world size the ranks up to the highest one count, since a hole below it is sure to exist.
+    """
+    hang = scene.hang
+    if hang is None:
+        return None
+    waiters = set(hang.waiters)
+    total = scene.complete.expected or scene.complete.at_least
+    if total < 3 or len(waiters) != total - 1:
+        return None
+    away = set(map(GlobalRank, range(total))) - waiters
+    return next(iter(away)) if len(away) == 1 else None
+
+
+def of_one_process(scene: Scene, event: Event) -> bool:
+    """Whether a line is the kernel's word on the end of one process, which names no rank."""
+    return event.signature.startswith("kernel.") and scene.case.has(event, Mark.DEATH)

@@ -1,0 +1,162 @@
+"""What the lines of a log say of ranks that are not in the collective in which few others wait: at work alone, or gone.
+
+The pipeline finds the lines; this says for which hangs they are wanted and what follows, which is a possibility at most.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from firstfault.analysis.answer import Named
+from firstfault.analysis.hang_answers import stall
+from firstfault.analysis.hang_words import collective, waited, waiting_there
+from firstfault.analysis.order import comparable
+from firstfault.analysis.state.nodes import hosts_of
+from firstfault.analysis.state.picture import Picture, few, picture
+from firstfault.analysis.wording import ranks_text
+from firstfault.model.evidence import Event
+from firstfault.model.lazy import lazy
+from firstfault.model.words import ActionKind, Category, Phase, Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from firstfault.analysis.answer import Answer
+    from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import GlobalRank
+
+MOST = 64
+"""Ranks whose last words are asked for."""
+HALF = 0.5
+"""Share of a wait for which a bar must have run, to be that of a rank which did not wait."""
+SLACK = 60.0
+"""Seconds between the last words of a rank that has ended and the beginning of the wait of those that are left."""
+_ENDED = lazy(
+    r"(?i)\b(?:run|job|training|fit|program|script|process|main|worker|rank \d+|everything|all)\b[^\n]{0,40}?"
+    r"\b(?:finished|complete[d]?|done|exit(?:ed|ing)?|leaving|ended)\b|^(?:done|finished|bye|exiting)[.!]?$"
+)
+_NOT_ENDED = lazy(
+    r"(?i)\bstep\b|\bepoch\b|\bbatch|\bshard\b|%\||not |n't |waiting|before|unfinished|incomplete|fail|error"
+)
+
+
+class Bar(Struct, frozen=True, kw_only=True):
+    """A bar or counter of work, with how long it ran by its own words."""
+
+    event: Event
+    """Its line, from where it begins."""
+    seconds: float
+    phase: Phase
+    what: str
+    """What stands before it, for people."""
+
+
+def undecided_hang(scene: Scene, answer: Answer) -> Picture | None:
+    """The picture of a hang for which nobody is named and no reason is known; None for anything else."""
+    if answer.question != "hang" or answer.category is not Category.UNKNOWN or answer.culprits.anybody:
+        return None
+    seen = picture(scene)
+    return seen if seen.where.waiting and not seen.where.outside and not seen.state.unplaced else None
+
+
+def may_have_left(seen: Picture) -> tuple[GlobalRank, ...]:
+    """The other ranks, where only few of a job of known size wait: they may have ended before; else nobody."""
+    where = seen.where
+    if not where.witnessed or not few(len(where.waiting), where.total) or len(where.missing) > MOST:
+        return ()
+    failed = {e.rank for e in seen.scene.exits if e.rank in set(where.missing)}
+    return () if failed else where.missing
+
+
+def left(seen: Picture, answer: Answer, words: Mapping[GlobalRank, Event]) -> Answer:
+    """The answer, or a mismatch where all other ranks said that they had ended when the wait began."""
+    missing = seen.where.missing
+    if not missing or any(r not in words or not _says_end(words[r].text) for r in missing):
+        return answer
+    if any(_later(seen.scene, words[r]) for r in missing):
+        return answer
+    ranks = seen.where.waiting
+    hosts = tuple(sorted(set(hosts_of(seen.scene, ranks).values())))
+    hang = seen.scene.hang
+    line = None if hang is None else hang.first
+    gone = words[missing[0]]
+    return replace(
+        answer,
+        category=Category.COLLECTIVE_MISMATCH,
+        strength=Strength.POSSIBLE,
+        summary=f"{ranks_text(ranks).capitalize()} waited in {collective(seen.nearest)}{waited(seen.scene)}, which the others "
+        f"never issued: by their last lines {ranks_text(missing)} had finished and ended when it began "
+        f"(“{_short(gone.text)}”). A collective in code that only some ranks run, such as a save or a clean-up.",
+        trigger=line,
+        proof=(*(() if line is None else (line,)), gone, *answer.proof),
+        culprits=Named(ranks=ranks, hosts=hosts, strength=Strength.POSSIBLE),
+        first_failed=Named(ranks=ranks, hosts=hosts, strength=Strength.POSSIBLE),
+        classes=replace(answer.classes, phase=Phase.TEARDOWN),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            (
+                "Find the collective that only these ranks call at the end (a barrier inside a save or a clean-up that runs on rank 0 "
+                "alone), and call it on all ranks or on none."
+            ),
+            *answer.steps,
+        ),
+    )
+
+
+def _says_end(text: str) -> bool:
+    said = text.rsplit("- ", 1)[-1]
+    return _ENDED.search(said) is not None and _NOT_ENDED.search(said) is None
+
+
+def _later(scene: Scene, event: Event) -> bool:
+    """Whether a line was said long after the wait had begun: then its rank was not gone but elsewhere."""
+    hang = scene.hang
+    if hang is None or hang.began is None or event.when.earliest is None:
+        return False
+    return comparable(event.when, hang.first.when) and event.when.earliest > hang.began + SLACK
+
+
+def lone_worker(seen: Picture) -> tuple[GlobalRank, ...]:
+    """The one rank that does not wait, where all others of a small job do; else nobody.
+
+    Without a witness of the number of ranks the others are those that lines name, and rank 0, which every job has.
+    """
+    hang = seen.scene.hang
+    missing = seen.where.missing
+    return missing if len(missing) == 1 and hang is not None and hang.waited_ms is not None else ()
+
+
+def busy(seen: Picture, answer: Answer, bar: Bar) -> Answer:
+    """The answer, or a stall of the one rank that does not wait, where work went on while all others waited.
+
+    A rank inside a collective draws no bar: one that ran through the wait is of a rank outside.
+    """
+    ranks = lone_worker(seen)
+    hang = seen.scene.hang
+    if not ranks or hang is None or hang.waited_ms is None or bar.seconds < HALF * hang.waited_ms / 1000:
+        return answer
+    named = stall(seen, ranks, Strength.POSSIBLE, (), "is not among those that waited in")
+    minutes = int(bar.seconds // 60)
+    return replace(
+        named,
+        category=Category.DATA_LOADING_STALL,
+        strength=Strength.POSSIBLE,
+        summary=f"While {waiting_there(seen)} waited in {collective(seen.nearest)}{waited(seen.scene)}, work went on for {minutes} min "
+        f"(“{_short(bar.what)}”). Who waits draws no bar, so it is that of {ranks_text(ranks)}: it came too late for the timeout.",
+        trigger=bar.event,
+        proof=(bar.event, *named.proof),
+        classes=replace(named.classes, phase=bar.phase),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            f"Share this work among the ranks, or raise the timeout above what {ranks_text(ranks)} needs for it alone.",
+            *named.steps,
+        ),
+    )
+
+
+def _short(text: str) -> str:
+    said = text.strip()
+    return said if len(said) <= 120 else said[:119] + "…"

@@ -1,0 +1,92 @@
+"""Finds what ranks did that are not in the collective in which others wait: their last words, or a bar that ran on; bounded effort."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.lone import Bar, busy, left, lone_worker, may_have_left, undecided_hang
+from firstfault.model.evidence import Event, SourceId, Span, When
+from firstfault.model.lazy import lazy
+from firstfault.model.words import Phase
+from firstfault.pipelines.last_words import last_words
+from firstfault.readers.progress import EVALUATION, PREPARATION, Anchor, find_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from firstfault.analysis.answer import Answer
+    from firstfault.analysis.scene import Scene
+    from firstfault.readers.clock import SourceClock
+    from firstfault.readers.identity import SourceProfile
+    from firstfault.readers.store import Store
+
+REACH = 256 << 10
+"""Bytes before the first line about the wait in which a bar is looked for."""
+_ELAPSED = lazy(rb"(?:\|| )\s{0,12}[\d,.kM]+/[\d,.kM]+ \[(?:(\d{1,4}):)?(\d{1,2}):(\d\d)<[^\]\n]{0,40}\]")
+_TRAINS = lazy(r"(?i)train|epoch|step|iter|loss|^\s*\d+/\d+|^bar$")
+"""Words of a bar of training; the time that it shows began long before any wait."""
+_PHASES = {EVALUATION: Phase.EVALUATION, PREPARATION: Phase.DATA}
+
+
+def heed_lone(
+    scene: Scene,
+    answer: Answer,
+    store: Store,
+    profiles: Mapping[SourceId, SourceProfile],
+    clocks: Mapping[SourceId, SourceClock],
+) -> Answer:
+    """The answer about a hang of which nobody knows the reason, with what the ranks outside were doing."""
+    seen = undecided_hang(scene, answer)
+    if seen is None or scene.hang is None:
+        return answer
+    ranks = may_have_left(seen)
+    if ranks:
+        answer = left(seen, answer, last_words(scene, ranks, store, profiles, clocks))
+    if not answer.culprits.anybody and lone_worker(seen):
+        bar = _bar(store, scene.hang.first, profiles)
+        answer = answer if bar is None else busy(seen, answer, bar)
+    return answer
+
+
+def _beside_training(label: str, before: bytes) -> bool:
+    """Whether a bar of an unknown kind is another than that of training, which stands before it."""
+    if _TRAINS.search(label) is not None:
+        return False
+    return any(_TRAINS.search(s.what) is not None for s in find_progress(before, SourceId(0)))
+
+
+def _bar(store: Store, wait: Event, profiles: Mapping[SourceId, SourceProfile]) -> Bar | None:
+    """The last bar of work before a wait was told, in the file in which it was."""
+    source = wait.span.source
+    if source not in profiles:
+        return None
+    end = wait.span.offset
+    start = max(0, end - REACH)
+    data = store.read(source, start, end - start)
+    lines = wait.span.line - data.count(b"\n")
+    signs = find_progress(data, source, base=Anchor(start, lines))
+    for sign in reversed(signs):
+        at = sign.sample.offset - start
+        begin = max(data.rfind(b"\n", 0, at) + 1, 0)
+        stop = data.find(b"\n", at)
+        line = data[begin : len(data) if stop < 0 else stop]
+        took = list(_ELAPSED.finditer(line))
+        if not took:
+            continue
+        if sign.kind not in _PHASES and not _beside_training(sign.what, data[:begin]):
+            return None
+        last = took[-1]
+        seconds = 3600 * int(last[1] or 0) + 60 * int(last[2]) + int(last[3])
+        first = line.split(b"\r", 1)[0]
+        return Bar(
+            event=Event(
+                signature="work.bar",
+                span=Span(source, start + begin, max(1, len(first)), sign.sample.line, 1),
+                text=first.decode("utf-8", "backslashreplace")[:4096],
+                when=When(),
+            ),
+            seconds=float(seconds),
+            phase=_PHASES.get(sign.kind, Phase.UNKNOWN),
+            what=sign.what,
+        )
+    return None
