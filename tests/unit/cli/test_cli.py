@@ -378,3 +378,11 @@ def test_an_order_to_stop_leaves_no_temporary_folder(tmp_path):
         running.terminate()
         assert running.wait(60) == 128 + 15
     assert list(private.iterdir()) == []
+
+
+def test_a_state_that_no_scheduler_has_is_wrong_use_and_the_known_ones_are_listed(pipeline, capsys):
+    assert run(["x", "--job-state", "TIMEDOUT"]) == 2
+    said = capsys.readouterr().err
+    assert "TIMEDOUT" in said
+    assert "OUT_OF_MEMORY" in said
+    assert pipeline.options is None
