@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.analysis.far import PLATFORMS
 from firstfault.analysis.order import Clock, clock_of, exact
 from firstfault.analysis.state.progress import Track
 from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample, Source, SourceId, Who
@@ -182,7 +183,9 @@ class Case:
         whens = [
             e.when
             for e in self.events
-            if self.kind_of.get(e.span.source) is SourceKind.LOG and (e.exception is not None or e.signature in told)
+            if self.kind_of.get(e.span.source) is SourceKind.LOG
+            and (e.exception is not None or e.signature in told)
+            and e.signature.split(".", 1)[0] not in PLATFORMS
         ]
         whens += [p.when for p in self.seen.progress]
         whens += [f.when for f in self.seen.failures]

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from firstfault.model.words import Blame, Category, Domain, Layer, Strength
+from firstfault.analysis.case import GENERIC_EXCEPTION
+from firstfault.model.words import Blame, Category, Domain, Layer, Mark, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.suspects import Suspect
 
 OF_PATHS = frozenset({"FileNotFoundError", "NotADirectoryError", "PermissionError", "OSError", "IOError"})
-PLAIN = ("python.", "data.file_missing", "storage.file_missing", "storage.permission")
-"""Natures that say no more than that a path is missing or refused; a more telling one knows better why."""
 FEWEST = 2
 """Ranks that a machine must hold: of one rank a host it cannot be told whether the rank or the host is meant."""
 
@@ -30,7 +29,8 @@ def of_one_machine(scene: Scene, suspect: Suspect) -> Suspect:
     exception = suspect.first.exception
     if exception is None or exception.kind.rsplit(".", 1)[-1] not in OF_PATHS or suspect.unplaced:
         return suspect
-    if not suspect.nature.key.startswith(PLAIN):
+    if not (suspect.nature.key.startswith(GENERIC_EXCEPTION) or scene.case.has(suspect.first, Mark.PATH)):
+        # A more telling line knows better why.
         return suspect
     if suspect.nature.category not in {Category.DATA, Category.SOFTWARE, Category.STORAGE_IO}:
         return suspect

@@ -22,6 +22,12 @@ FAILED_STATES = frozenset(
      "BOOT_FAIL", "BF", "DEADLINE", "DL", "ERROR", "EVICTED", "OOMKILLED"}
 )  # fmt: skip
 
+OPEN_STATES = frozenset(
+    {"RUNNING", "R", "PENDING", "PD", "SUSPENDED", "S", "REQUEUED", "RQ", "RESIZING", "RS", "COMPLETING", "CG",
+     "CONFIGURING", "CF", "STOPPED", "ST", "SIGNALING", "SI", "STAGE_OUT", "SO", "REVOKED", "RV"}
+)  # fmt: skip
+"""States that tell of no end."""
+
 
 TOP = frozenset({"<module>", "_run_module_as_main"})
 """Functions of the outermost frame of a traceback that nobody caught."""
@@ -61,7 +67,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     planned number of steps. A good word of the scheduler is that of its script, which may go on after a failed command or
     hide its status in a pipe: where a process is shown to have died, it is outvoted, and the contradiction is kept.
     """
-    told = _bad_word(case)
+    told = bad_word(case)
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
     end = None if told else _good_end(traces, bad)
     if end is not None:
@@ -77,17 +83,36 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     return Outcome(ended="unknown")
 
 
-def _state(case: Case) -> str:
-    state = (case.seen.job_state or "").upper().split()[:1]
-    return state[0].rstrip("+") if state else ""
+def known_state(word: str) -> str | None:
+    """A scheduler's state by its whole name; None for a word that no scheduler has.
+
+    Args:
+        word: as tables print it: `CANCELLED by 1000`, or cut off, as `OUT_OF_ME+`.
+    """
+    first_word = word.strip().upper().split()[:1]
+    if not first_word:
+        return None
+    state = first_word[0]
+    states = COMPLETED_STATES | FAILED_STATES | OPEN_STATES
+    if state.endswith("+"):
+        cut = state.rstrip("+")
+        return next((s for s in sorted(states) if len(cut) > 2 and s.startswith(cut)), None)
+    return state if state in states else None
+
+
+def state_word(case: Case) -> str:
+    """The state that was given for the job; empty where none was."""
+    given = case.seen.job_state
+    return "" if given is None else known_state(given) or given.upper()
 
 
 def _good_word(case: Case) -> bool:
-    return _state(case) in COMPLETED_STATES and case.seen.exit_code in {None, 0}
+    return state_word(case) in COMPLETED_STATES and case.seen.exit_code in {None, 0}
 
 
-def _bad_word(case: Case) -> bool:
-    return _state(case) in FAILED_STATES or case.seen.exit_code not in {None, 0}
+def bad_word(case: Case) -> bool:
+    """Whether the scheduler's word or the exit code, where given, says that the job failed."""
+    return state_word(case) in FAILED_STATES or case.seen.exit_code not in {None, 0}
 
 
 def uncaught(event: Event) -> bool:

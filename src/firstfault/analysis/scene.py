@@ -11,7 +11,8 @@ from firstfault.analysis.case import Case
 from firstfault.analysis.far import far_from_job
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
-from firstfault.analysis.outcome import Outcome, Traces, outcome, uncaught
+from firstfault.analysis.outcome import Outcome, Traces, bad_word, outcome, uncaught
+from firstfault.analysis.passed import quoted, stepped_past
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
@@ -68,7 +69,9 @@ class Scene(Struct, frozen=True, kw_only=True):
 def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     """Folds the events of one attempt."""
     events = tuple(
-        e if e.attempt == number else replace(e, attempt=number) for e in seen.events if attempts.of(e) == number
+        e if e.attempt == number else replace(e, attempt=number)
+        for e in seen.events
+        if attempts.of(e) == number and not quoted(seen, e)
     )
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
@@ -96,8 +99,12 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     ends = tuple(e for e in events if e.signature in _end_words(case) and not went_on(case, e))
     guilty, weak, innocent, effects, teardown = _sort(case, events)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
-    deaths = tuple(e for e in events if e.signature in dying and not _good_exit(e) and not went_on(case, e))
+    deaths = tuple(
+        e for e in events if e.signature in dying and not (_good_exit(e) or went_on(case, e) or far_from_job(case, e))
+    )
     hang = find_hang(case, roster, (e for e in events if e.signature in waiting and not went_on(case, e)))
+    if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):
+        innocent, guilty = (*innocent, *guilty), []
     suspects = group(case, roster, guilty)
     traces = Traces(
         suspects=tuple(suspects), deaths=deaths, hangs=() if hang is None else hang.events, failures=failures, ends=ends
@@ -149,7 +156,8 @@ def _sort(
     for event in events:
         nature = nature_of(case, event)
         if nature.role is Role.EFFECT:
-            if not (harmless(event) or recovered_retry(case, event) or went_on(case, event) or another_program(event)):
+            excused = harmless(event) or recovered_retry(case, event) or far_from_job(case, event)
+            if not (excused or went_on(case, event) or another_program(event)):
                 effects.append(event)
         elif nature.role is Role.TEARDOWN:
             teardown.append(event)
@@ -172,6 +180,11 @@ def _sort(
         guilty = [e for e in weak if nature_of(case, e).key in ended]
         weak = [e for e in weak if nature_of(case, e).key not in ended]
     return guilty, weak, tuple(innocent), tuple(effects), tuple(teardown)
+
+
+def _only_talk(case: Case, guilty: list[Event]) -> bool:
+    """Whether all that speaks of a failure are plain lines that the job stepped past, and nobody says that it failed."""
+    return not bad_word(case) and all(stepped_past(case, e) for e in guilty)
 
 
 def _good_exit(event: Event) -> bool:

@@ -185,8 +185,26 @@ def options_of(asked: dict[str, Any]) -> DiagnoseOptions:
 
     state = asked.get("job_state")
     chosen = {name: asked[name] for name in ASKED if name in asked}
-    chosen["job_state"] = None if state is None else state.strip().upper() or None
+    chosen["job_state"] = None if state is None else _known(state)
     return DiagnoseOptions(progress=sys.stderr.isatty(), **chosen)
+
+
+def _known(state: str) -> str | None:
+    """A scheduler's word in capitals.
+
+    Raises:
+        click.UsageError: no scheduler has it.
+    """
+    from firstfault.analysis.outcome import COMPLETED_STATES, FAILED_STATES, OPEN_STATES, known_state
+
+    word = state.strip().upper()
+    if word and known_state(word) is None:
+        names = sorted(s for s in COMPLETED_STATES | FAILED_STATES | OPEN_STATES if len(s) > 3)
+        raise click.UsageError(
+            f"--job-state {state!r} is no state of a scheduler. Known are: {', '.join(names)}, and Slurm's short forms. "
+            "Leave the option out where the state is not known."
+        )
+    return word or None
 
 
 def level_of(*, share: bool, raw: bool) -> Level:

@@ -129,6 +129,10 @@ class Event(Struct, frozen=True, kw_only=True):
     """Set where the event is the final line of a traceback that was put together."""
 
 
+EARLIER = "earlier_run"
+"""Field of an event that is of an earlier run of its container than the present one, by the line's own block."""
+
+
 class Frame(Struct, frozen=True):
     """One frame of a Python traceback."""
 

@@ -197,6 +197,8 @@ class Mark(Word):
     """The kernel, a cgroup or the node killed for memory."""
     CHILD = "child"
     """A launcher speaks of a process that it started itself, on its own machine (field pid)."""
+    PATH = "path"
+    """It says no more than that a path is missing or refused: where only one machine meets it, that machine's mount is meant."""
     ABORT = "abort"
     """The process aborts itself on account of another error already printed."""
 

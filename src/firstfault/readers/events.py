@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from firstfault.model.evidence import Event, PythonException, Span, When, Who
+from firstfault.model.evidence import EARLIER, Event, PythonException, Span, When, Who
 from firstfault.model.words import Mark, Role
 from firstfault.readers.aftermath import survived
 from firstfault.readers.clock import past_midnight
 from firstfault.readers.frames import HEAD, read_last
 from firstfault.readers.identity import locate
+from firstfault.readers.pod_card import ending
 from firstfault.readers.traceback import REMOTE, read_traceback_before, read_tracebacks
 from firstfault.readers.who import join_fields, join_line
 
@@ -34,6 +35,8 @@ MOST_LOOK_BACK = 64
 """Bare last lines of tracebacks for which the frames are looked for backwards."""
 MOST_UNLABELLED = 6
 """Lines of a message that are believed to belong to it where no prefix says so."""
+NEW_RUN = 3600.0
+"""Seconds from a container's end to its next start from which on the two are runs of their own; kubelet waits minutes at most."""
 _BLAMES = frozenset((Role.CAUSE, Role.EFFECT, Role.TEARDOWN))
 _ROLES = {Role.CAUSE: 4, Role.EFFECT: 3, Role.TEARDOWN: 2, Role.NOISE: 1, Role.CONTEXT: 0}
 
@@ -233,16 +236,23 @@ class _Builder:
         who = join_fields(self._complete(place.who, hit), hit.fields, about=about)
         start = hit.raw_offset + hit.match_start
         span = Span(self.source, start, max(hit.match_end - hit.match_start, 1), hit.line, hit.column)
+        stamp, fields = place.stamp, hit.fields
+        if hit.signature.startswith("kubernetes.") and stamp is None:
+            block = ending(self.store, self.source, self._line_start(hit), hit.raw)
+            if block is not None:
+                stamp = block.finished
+                if block.last and (block.restarted_after or 0.0) > NEW_RUN:
+                    fields = {**fields, EARLIER: "last state"}
         return Event(
             signature=hit.signature,
             span=span,
             text=_text(hit.raw, hit.match_start),
             who=who,
-            when=self._when(place.stamp, span),
+            when=self._when(stamp, span),
             attempt=self._attempt(),
             count=hit.count,
             ordinal=hit.ordinal,
-            fields=hit.fields,
+            fields=fields,
             exception=self._spoken(hit, blocks),
         )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from incident import event, scene_of
 
+from firstfault.model.evidence import EARLIER
 from firstfault.model.words import Category
 from firstfault.pipelines.diagnose import diagnose
 
@@ -84,3 +86,20 @@ def test_the_host_that_lines_state_counts_more_than_the_name_of_the_file(tmp_pat
     )
     found = verdict(tmp_path, node__1_log=text)
     assert (found.culprits.ranks, found.culprits.hosts) == ([3], ["dgx-07"])
+
+
+def test_an_earlier_run_of_a_container_explains_nothing_of_the_present_one():
+    old = event("host.disk", 3, source=1, host="n1", fields={EARLIER: "last state"})
+    scene = scene_of(old, event("code.crash", 9, rank=2))
+    assert [s.nature.key for s in scene.suspects] == ["code.crash"]
+    assert [s.nature.key for s in scene.acquitted] == ["host.disk"]
+
+
+def test_a_pods_description_of_an_earlier_run_is_not_the_cause_of_todays_error(tmp_path):
+    card = (
+        "Name: w-0\nContainers:\n  a:\n    State:          Running\n      Started:      Wed, 04 Mar 2026 09:59:00 +0000\n"
+        "    Last State:     Terminated\n      Reason:       OOMKilled\n      Exit Code:    137\n"
+        "      Finished:     Tue, 03 Mar 2026 22:00:00 +0000\n"
+    )
+    found = verdict(tmp_path, **{"train.log": STEPS + ERROR, "describe.txt": card})
+    assert found.category is Category.SOFTWARE

@@ -460,3 +460,11 @@ def test_the_template_explains_every_field_that_decides(tmp_path):
 
     for field in ("depth", "explains", "refines", "extract", "unless", "fatal", "blame"):
         assert f"\n{field} = " in fill(None), field
+
+
+def test_a_state_that_no_scheduler_has_is_wrong_use_and_the_known_ones_are_listed(pipeline, capsys):
+    assert run(["x", "--job-state", "TIMEDOUT"]) == 2
+    said = capsys.readouterr().err
+    assert "TIMEDOUT" in said
+    assert "OUT_OF_MEMORY" in said
+    assert pipeline.options is None

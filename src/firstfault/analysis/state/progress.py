@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.order import exact
 
 if TYPE_CHECKING:
-    from firstfault.model.evidence import ProgressSample
+    from firstfault.model.evidence import GlobalRank, ProgressSample
 
 STEPS_FOR_PACE = 4
 """Stamped steps from which on it is known how long a step takes."""
@@ -38,6 +38,14 @@ class Track:
         if known is None:
             known = self._onward[first] = self._went_on_from(first)
         return known
+
+    def stepped_after(self, offset: int, rank: GlobalRank | None = None) -> bool:
+        """Whether at least one step was made after a byte offset that was not made before it, where given by that rank."""
+        at = bisect_right(self._offsets, offset)
+        before = [s.step for s in self.samples[:at] if s.step is not None]
+        reached = max(before, default=-1)
+        later = (s for s in self.samples[at:] if rank is None or s.rank == rank)
+        return any(s.step is not None and s.step > reached for s in later)
 
     def _went_on_from(self, first: int) -> bool:
         later = self.samples[first:]

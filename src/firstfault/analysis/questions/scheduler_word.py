@@ -1,0 +1,122 @@
+"""What when the logs name no cause and the scheduler's word for the end was given: the word itself is the evidence.
+
+Asked after everything that lines say: a line that tells why a job was ended knows more than its state does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from firstfault.analysis.answer import Answer, Classes
+from firstfault.analysis.order import sort_key
+from firstfault.analysis.outcome import state_word
+from firstfault.analysis.suspects import nature_of
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Scope, Strength
+
+if TYPE_CHECKING:
+    from firstfault.analysis.scene import Scene
+
+RECORD = "the scheduler's record: sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS,NodeList"
+
+
+class Word(NamedTuple):
+    """What one state means."""
+
+    what: str
+    domain: Domain | None
+    scope: Scope
+    action: ActionKind
+    step: str
+    collect: tuple[str, ...]
+
+
+_LIMIT = Word(
+    "The scheduler ended the job at its time limit",
+    Domain.CONFIG,
+    Scope.ALL,
+    ActionKind.RESTART,
+    "Resume from the last checkpoint with a longer limit; look whether steps were still made up to the end.",
+    (RECORD,),
+)
+_MEMORY = Word(
+    "The scheduler says that the job ran out of host memory",
+    Domain.MEMORY,
+    Scope.EXTERNAL,
+    ActionKind.FIX_AND_RERUN,
+    "Raise the memory limit or lower what the processes use (workers, prefetch, cache).",
+    (RECORD, "the kernel log of each host (dmesg -T | grep -i -E 'oom|killed process'): it names the process"),
+)
+_NODE = Word(
+    "The scheduler says that a node of the job failed",
+    Domain.HARDWARE,
+    Scope.NODE,
+    ActionKind.RESTART,
+    "Find the node (sinfo -R, scontrol show node) and leave it out when the job is started again.",
+    (RECORD, "sinfo -R and the scheduler's log: they name the node and the reason"),
+)
+_PREEMPTED = Word(
+    "The scheduler preempted the job",
+    None,
+    Scope.ALL,
+    ActionKind.RESTART,
+    "Resume from the last checkpoint.",
+    (RECORD,),
+)
+_EVICTED = Word(
+    "The platform evicted the job",
+    None,
+    Scope.EXTERNAL,
+    ActionKind.RESTART,
+    "Read the event of the eviction: it names what the node was short of.",
+    ("kubectl describe pod and kubectl get events",),
+)
+WORDS = {
+    **dict.fromkeys(("TIMEOUT", "TO", "DEADLINE", "DL"), _LIMIT),
+    **dict.fromkeys(("OUT_OF_MEMORY", "OOM", "OOMKILLED"), _MEMORY),
+    **dict.fromkeys(("NODE_FAIL", "NF", "BOOT_FAIL", "BF"), _NODE),
+    **dict.fromkeys(("PREEMPTED", "PR"), _PREEMPTED),
+    "EVICTED": _EVICTED,
+}
+CANCELLED = frozenset({"CANCELLED", "CA"})
+
+
+def ask(scene: Scene) -> Answer | None:
+    """The answer where the given state of the job names a reason; None where it names none, or none was given."""
+    state = state_word(scene.case)
+    word = WORDS.get(state)
+    stop = min((e for e in scene.events if scene.case.has(e, Mark.STOP_SIGNAL)), key=sort_key, default=None)
+    if word is None:
+        return _cancelled() if state in CANCELLED and stop is None else None
+    fatal = [e for e in scene.effects if nature_of(scene.case, e).fatal]
+    return Answer(
+        question="scheduler",
+        failed=True,
+        category=Category.INFRASTRUCTURE,
+        strength=Strength.POSSIBLE if fatal else Strength.SUPPORTED,
+        summary=f"{word.what} (state {state}, as given); no line of these logs says more.",
+        trigger=stop,
+        proof=() if stop is None else (stop,),
+        classes=Classes(
+            domain=word.domain,
+            form=Form.INTERRUPTED,
+            layer=Layer.HOST if word in {_MEMORY, _NODE} else Layer.LAUNCHER,
+            scope=word.scope,
+        ),
+        action=word.action,
+        steps=(word.step,),
+        collect=word.collect,
+    )
+
+
+def _cancelled() -> Answer:
+    return Answer(
+        question="scheduler",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary="The job was cancelled (state CANCELLED, as given); by whom and why is not in these logs.",
+        classes=Classes(form=Form.INTERRUPTED, layer=Layer.LAUNCHER, scope=Scope.ALL),
+        action=ActionKind.COLLECT_MORE,
+        steps=("Ask who cancelled it, and whether it still made steps at that time.",),
+        collect=(RECORD,),
+    )
