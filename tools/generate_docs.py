@@ -36,9 +36,9 @@ SHOWN = (
     "docs/how-to/follow-the-order.md",
 )
 """Pages that show the output of the bundled incident between `<!-- demo -->` marks; the mark may hold a command and options."""
-VIEWS = """`firstfault schema` prints the schema from which this page is made; `firstfault schema ranks`, `timeline` and `memory`
-print those of [RankTable](#ranktable), [Timeline](#timeline) and [MemoryTable](#memorytable), which the commands of these names
-print; `stacks` and `flight-recorder` have no published schema yet."""
+VIEWS = """`firstfault schema` prints the schema from which this page is made; `firstfault schema ranks`, `timeline`, `stacks`,
+`flight-recorder` and `memory` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
+[RecorderView](#recorderview) and [MemoryTable](#memorytable), which the commands of these names print."""
 
 
 RUN = re.compile(r"(<!-- run: (.*?) -->\n```text\n).*?(```\n<!-- /run -->)", re.DOTALL)

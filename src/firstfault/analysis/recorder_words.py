@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.wording import ranks_text
+from firstfault.analysis.wording import frame_text, ranks_text
 from firstfault.model.evidence import Event, Span, When, Who
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Phase
@@ -94,11 +94,11 @@ def phase_of(spot: Spot | None) -> Phase:
 
 
 def place_text(spot: Spot | None) -> str | None:
-    """`train.py:12 (step)` of a call; None where no stack is there."""
+    """The frame that made a call; None where no stack is there."""
     if spot is None:
         return None
     frame = call_frame(spot.dump, spot.call)
-    return None if frame is None else f"{frame.file.rsplit('/', 1)[-1]}:{frame.line} ({frame.function})"
+    return None if frame is None else frame_text(frame)
 
 
 def last_spot(dump: RankDump) -> Spot | None:

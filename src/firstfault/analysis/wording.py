@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.answer import Named
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.suspects import Suspect
+    from firstfault.model.evidence import Frame
 
 SHOWN = 6
 """Ranks or hosts shown before a list is cut."""
@@ -65,6 +66,28 @@ def size_text(size: int) -> str:
         if size >= factor:
             return f"{size / factor:.2f} {unit}"
     return f"{size} bytes"
+
+
+def frame_text(frame: Frame) -> str:
+    """A frame as `function (file:line)`: no folders, no arguments of C++, and no line or file where none is known."""
+    name = frame.file.replace("\\", "/").rsplit("/", 1)[-1]
+    function = _without_arguments(frame.function)
+    if not name:
+        return function
+    return f"{function} ({name}:{frame.line})" if frame.line else f"{function} ({name})"
+
+
+def _without_arguments(function: str) -> str:
+    """The name of a function of C++ without the list of its arguments' types."""
+    if "::" not in function or not function.endswith((")", ") const")):
+        return function
+    depth, end = 0, function.rfind(")")
+    for at in range(end, -1, -1):
+        depth += (function[at] == ")") - (function[at] == "(")
+        if depth == 0:
+            name = function[:at]
+            return function if not name or name.endswith("operator") else name
+    return function
 
 
 def what_text(root: Suspect) -> str:

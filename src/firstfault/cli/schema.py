@@ -10,10 +10,16 @@ import click
 
 @click.command(name="schema", short_help="Print the JSON Schema of `--format json`.")
 @click.argument(
-    "name", type=click.Choice(["diagnosis", "ranks", "timeline", "memory"]), default="diagnosis", metavar="[COMMAND]"
+    "name",
+    type=click.Choice(["diagnosis", "ranks", "timeline", "stacks", "flight-recorder", "memory"]),
+    default="diagnosis",
+    metavar="[COMMAND]",
 )
 def command(name: str) -> int:
-    """Print the JSON Schema that `--format json` of a COMMAND follows: diagnosis (the default), ranks, timeline or memory."""
+    """Print the JSON Schema that `--format json` of a COMMAND follows.
+
+    COMMAND is diagnosis (the default), ranks, timeline, stacks, flight-recorder or memory.
+    """
     from firstfault.cli.evidence import write
     from firstfault.report.schema import published
 

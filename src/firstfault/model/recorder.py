@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from array import array
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from firstfault.model.evidence import Frame, GlobalRank, SourceId
+
+if TYPE_CHECKING:
+    Column = array[int]
+else:
+    Column = array  # Python before 3.12 knows no `array[int]` when the types of fields are looked up
 
 
 class Stage(IntEnum):
@@ -50,15 +56,15 @@ class GroupLog(Struct, frozen=True, kw_only=True):
     """Name of the group that is the same in all processes."""
     desc: str
     p2p: bool
-    entry: array[int]
+    entry: Column
     """Index of each entry in the file, from 0."""
-    record: array[int]
+    record: Column
     """Number of each entry among all that the process ever recorded."""
-    seq: array[int]
+    seq: Column
     """Sequence number in the group: of collectives, or of point-to-point works."""
-    call: array[int]
+    call: Column
     """Index in `RankDump.calls`."""
-    created: array[int]
+    created: Column
     """When it was issued, in nanoseconds since the epoch by the clock of its machine; 0 where not told."""
     stage: bytes
     """A `Stage` each."""

@@ -38,7 +38,7 @@ class StackDump(Struct, frozen=True, kw_only=True):
     """All threads of one process at one moment."""
 
     tool: str
-    """`py-spy`, `faulthandler` or `pystack`."""
+    """`py-spy`, `faulthandler`, `pystack`, `gdb`, `eu-stack` or `c10`; empty where there is no stack."""
     who: Who
     """What the file's place, a heading, or the process's command line tells."""
     threads: tuple[ThreadStack, ...]
@@ -46,6 +46,17 @@ class StackDump(Struct, frozen=True, kw_only=True):
     """Why the process dumped itself: `Timeout (0:02:00)!`, `Fatal Python error: Aborted`; None where it was asked."""
     number: int = 0
     """How many dumps of this process stand before it in its source."""
+    refused: str = ""
+    """What stands where the stack of a rank should be, which gave none in time: `Error: 408`; then there are no threads."""
+    span: Span | None = None
+    """Where that stands."""
+
+    @property
+    def begin(self) -> Span:
+        """Where it begins."""
+        if self.span is not None:
+            return self.span
+        return self.threads[0].span
 
     @property
     def main(self) -> ThreadStack | None:

@@ -1,4 +1,4 @@
-"""The views: one table of ranks and one order of events, as published beside the diagnosis.
+"""The views of the same evidence, as published beside the diagnosis: ranks, events, stacks, groups of processes, memory.
 
 Field names follow the diagnosis; absent is None or missing, never 0.
 """
@@ -16,6 +16,7 @@ RANKS = "firstfault.ranks/1"
 TIMELINE = "firstfault.timeline/1"
 STACKS = "firstfault.stacks/1"
 MEMORY = "firstfault.memory/1"
+FLIGHT_RECORDER = "firstfault.flight_recorder/1"
 
 PartWord = Literal["initiator", "notified", "died", "terminated", "silent"]
 """What a rank did in a hang; without one only whether it died or was ended."""
@@ -268,3 +269,83 @@ class MemoryTable(View, frozen=True, kw_only=True):
     schema: str = MEMORY
     snapshots: int = 0
     rows: list[MemoryRow] = field(default_factory=list)
+
+
+class StuckWork(Struct, frozen=True, kw_only=True):
+    """The first work of a group that does not end."""
+
+    number: int
+    """Sequence number in the group."""
+    op: str
+    waiting: list[int] = []
+    """Ranks in it."""
+    awaited: list[int] = []
+    """Ranks that they wait for; empty where all members are in it."""
+    why: str | None = None
+    """`absent`, `frozen`, `unpaired`, `busy` or `unseen`; None where all members are in it."""
+
+
+class GroupRow(Struct, frozen=True, kw_only=True):
+    """One process group."""
+
+    name: str
+    description: str
+    members: list[int]
+    """Global ranks, as all that follow."""
+    told: bool
+    """Whether a dump tells the members; else they are those that were seen."""
+    without_dump: list[int]
+    """Members of which no dump is here."""
+    issued_least: int | None
+    """Lowest number that a member issued last."""
+    issued_most: int | None
+    """Highest number that a member issued last."""
+    behind: list[int]
+    """Members that issued less than the others."""
+    stuck: StuckWork | None = None
+    """The first work that does not end; None where nothing is unfinished."""
+
+
+class Side(Struct, frozen=True, kw_only=True):
+    """What some ranks issued."""
+
+    what: str
+    ranks: list[int]
+    place: str | None = None
+    """File, line and function of the call of one of them."""
+
+
+class Difference(Struct, frozen=True, kw_only=True):
+    """Different calls at one number of one group."""
+
+    group: str
+    number: int
+    kind: str
+    """`op`, `size`, `dtype` or `total`."""
+    sides: list[Side]
+    """Largest side first."""
+    odd: list[int]
+    """Ranks of the clearly smaller side; empty where there is none."""
+    shift: str | None = None
+    """`skipped`, `extra` or `swapped`, where the next numbers show it."""
+
+
+class RecorderView(View, frozen=True, kw_only=True):
+    """Where every process group stands by the flight-recorder dumps of an input."""
+
+    schema: str = FLIGHT_RECORDER
+    expected: list[int] = field(default_factory=list)
+    """Ranks that the groups name, and those that left a dump."""
+    told: bool = False
+    """Whether a dump tells the members of the whole job."""
+    dumps: list[int] = field(default_factory=list)
+    """Ranks that left a dump."""
+    missing: list[int] = field(default_factory=list)
+    """Ranks that are expected and left none."""
+    frozen: list[int] = field(default_factory=list)
+    """Ranks whose completions stopped before those of their peers."""
+    groups: list[GroupRow] = field(default_factory=list)
+    difference: Difference | None = None
+    """The first difference between calls; None where all agree, or cannot be compared."""
+    key_entries: list[Evidence] = field(default_factory=list)
+    """Entries on which the verdict rests."""

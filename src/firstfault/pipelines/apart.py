@@ -7,7 +7,6 @@ to do the work in a safer, slower way.
 from __future__ import annotations
 
 import gc
-import pickle
 import signal
 import sys
 import threading
@@ -16,6 +15,8 @@ from multiprocessing import connection
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from firstfault.pipelines.transport import BrokenMessageError, Transport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,14 +39,18 @@ def possible() -> bool:
 class _Copy(Generic[T]):
     """One copy with the pieces that it still has to do, in order."""
 
-    def __init__(self, work: Callable[[int], T], pieces: Sequence[int], seconds: float) -> None:
+    def __init__(
+        self, work: Callable[[int], T], pieces: Sequence[int], seconds: float, transport: Transport[T]
+    ) -> None:
         import multiprocessing
 
         context = multiprocessing.get_context("fork")
         self.left = list(pieces)
         self.until = monotonic() + seconds
         self.pipe, theirs = context.Pipe(duplex=False)
-        self.process: ForkProcess = context.Process(target=_serve, args=(theirs, work, tuple(pieces)), daemon=True)
+        self.process: ForkProcess = context.Process(
+            target=_serve, args=(theirs, work, tuple(pieces), transport), daemon=True
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # threads of numpy's libraries are idle here
             self.process.start()
@@ -62,28 +67,33 @@ def apart(
     work: Callable[[int], T],
     pieces: int,
     workers: int,
+    kind: Any,
+    *,
     seconds: float = SECONDS,
     keep: Callable[[T], T] = lambda result: result,
 ) -> list[T | None]:
     """The results of all pieces, in order; None for a piece whose copy died or took too long.
 
     Args:
-        work: does the piece of a number, counted from 0; its result can be pickled.
+        work: does the piece of a number, counted from 0.
         pieces: number of pieces.
         workers: number of copies at a time.
+        kind: type of a result; see `firstfault.pipelines.transport`.
         seconds: longest time that one piece may take.
         keep: makes of a result what is kept of it, as soon as it has come; parts that results share come one by one.
     """
     found: dict[int, T] = {}
     number = max(1, min(workers, pieces))
-    copies = [_Copy(work, range(first, pieces, number), seconds) for first in range(number)] if pieces else []
+    transport: Transport[T] = Transport(kind)
+    each = [range(first, pieces, number) for first in range(number)] if pieces else []
+    copies = [_Copy(work, own, seconds, transport) for own in each]
     try:
         while copies:
             ready = connection.wait(
                 [c.pipe for c in copies], timeout=max(0.0, min(c.until for c in copies) - monotonic())
             )
             for copy in list(copies):
-                if copy.pipe in ready and _took(copy, found, keep):
+                if copy.pipe in ready and _took(copy, found, transport, keep):
                     copy.until = monotonic() + seconds
                     if copy.left:
                         continue
@@ -92,24 +102,26 @@ def apart(
                 copies.remove(copy)
                 copy.end()
                 if len(copy.left) > 1:  # the piece at which it died is lost, the rest is not
-                    copies.append(_Copy(work, copy.left[1:], seconds))
+                    copies.append(_Copy(work, copy.left[1:], seconds, transport))
     finally:
         for copy in copies:
             copy.end()
     return [found.get(piece) for piece in range(pieces)]
 
 
-def _took(copy: _Copy[T], found: dict[int, T], keep: Callable[[T], T]) -> bool:
+def _took(copy: _Copy[T], found: dict[int, T], transport: Transport[T], keep: Callable[[T], T]) -> bool:
     try:
-        piece, result = pickle.loads(copy.pipe.recv_bytes())  # noqa: S301 - from a copy of this very process
-    except (EOFError, OSError):
+        piece, result = transport.unpack(copy.pipe.recv_bytes())
+    except (EOFError, OSError, BrokenMessageError):
+        return False
+    if piece != copy.left[0]:
         return False
     found[piece] = keep(result)
     copy.left.remove(piece)
     return True
 
 
-def _serve(pipe: Connection, work: Callable[[int], Any], pieces: Sequence[int]) -> None:
+def _serve(pipe: Connection, work: Callable[[int], Any], pieces: Sequence[int], transport: Transport[Any]) -> None:
     """What a copy does; where a piece fails it ends there, and the piece counts as lost."""
     import resource
 
@@ -121,11 +133,9 @@ def _serve(pipe: Connection, work: Callable[[int], Any], pieces: Sequence[int]) 
     gc.disable()  # what is read forms no cycles, and looking for some doubles the time
     for piece in pieces:
         try:
-            result = work(piece)
+            pipe.send_bytes(transport.pack(piece, work(piece)))
         except Exception:  # noqa: BLE001 - the parent counts the piece as lost
             return
-        pipe.send_bytes(pickle.dumps((piece, result), pickle.HIGHEST_PROTOCOL))
-        del result
 
 
 def _address_space() -> int:

@@ -12,27 +12,26 @@ from msgspec.structs import replace
 
 from firstfault.analysis.recorder_words import ENTRY, STATUS
 from firstfault.analysis.verify import cited
-from firstfault.model.evidence import Coverage, Span
+from firstfault.model.evidence import Span
+from firstfault.model.recorder import RankDump
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.apart import apart, possible
+from firstfault.pipelines.strangers import Told, read_strangers
 from firstfault.readers.entries import counters_text, entry_place, entry_text
 from firstfault.readers.flight_recorder import UnreadableDumpError, read_dump
-from firstfault.scan.executors import processors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.conclude import Conclusion
     from firstfault.analysis.verify import Cited
-    from firstfault.model.evidence import Event, Source, SourceId
-    from firstfault.model.recorder import RankDump
+    from firstfault.model.evidence import Coverage, Event, Source, SourceId
     from firstfault.readers.store import Store
 
 T = TypeVar("T")
 
 LARGEST = 512 << 20
 """Bytes of a dump; a larger file is none."""
-HARMFUL = "not read: loading it took too much time or memory, as a file does that was made to harm"
 
 
 class ReadDumps(NamedTuple):
@@ -52,41 +51,21 @@ def read_dumps(store: Store, sources: Iterable[Source], *, inline: bool = False)
         inline: keep to one copy at a time.
     """
     files = [s for s in sources if s.kind is SourceKind.FLIGHT_RECORDER]
-
-    def piece(number: int) -> RankDump | str:
-        return _read(store, files[number], fast=apart_is_possible)
-
-    apart_is_possible = possible()
-    found = _all(piece, len(files), 1 if inline else processors(), copies=apart_is_possible)
-    dumps: list[RankDump] = []
-    coverage = {}
-    for source, read in zip(files, found, strict=True):
-        if isinstance(read, str) or read is None:
-            reason = f"not read: {read}" if isinstance(read, str) else HARMFUL
-            coverage[source.path] = Coverage(file=source.path, state=CoverageState.DAMAGED, reason=reason)
-            continue
-        dumps.append(read)
-        coverage[source.path] = Coverage(
-            file=source.path, state=CoverageState.READ, reason="; ".join(read.notes), bytes=store.size(source.id)
-        )
-    return ReadDumps(tuple(dumps), coverage)
-
-
-def _all(
-    piece: Callable[[int], RankDump | str], number: int, workers: int, *, copies: bool
-) -> list[RankDump | str | None]:
-    if not copies:
-        return [piece(n) for n in range(number)]
     known: dict[object, object] = {}
+    copies = possible()
 
-    def keep(read: RankDump | str) -> RankDump | str:
+    def one(source: Source) -> RankDump | str:
+        return _read(store, source, fast=copies)
+
+    def keep(read: RankDump) -> RankDump:
         """Groups, calls and stacks are the same on most ranks: each is kept once."""
-        if isinstance(read, str):
-            return read
-        parts = {name: _once(getattr(read, name), known) for name in ("groups", "calls", "frames")}
-        return replace(read, **parts)
+        return replace(read, **{name: _once(getattr(read, name), known) for name in ("groups", "calls", "frames")})
 
-    return apart(piece, number, workers, keep=keep)
+    return ReadDumps(*read_strangers(store, files, one, RankDump | str, _told, inline=inline, keep=keep))
+
+
+def _told(read: RankDump) -> Told:
+    return Told(CoverageState.READ, read.notes)
 
 
 def _once(parts: tuple[T, ...], known: dict[object, object]) -> tuple[T, ...]:
@@ -128,7 +107,7 @@ def cited_again(conclusion: Conclusion, store: Store, sources: Sequence[Source])
         return _texts(store, sources[files[number]], wanted[files[number]], fast=copies)
 
     copies = possible()
-    read = apart(piece, len(files), 1) if copies else [piece(n) for n in range(len(files))]
+    read = apart(piece, len(files), 1, _Again) if copies else [piece(n) for n in range(len(files))]
     now = {source: again.texts for source, again in zip(files, read, strict=True) if again is not None}
     same: set[Cited] = set()
 

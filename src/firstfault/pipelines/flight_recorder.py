@@ -1,26 +1,20 @@
-"""The view of flight-recorder dumps alone: open, read, fold, and say where each group stands.
+"""Where every process group stands, by the flight-recorder dumps of an input, beside the verdict of all of it.
 
-Files that are no dumps are passed over; for one verdict from logs and dumps together see `firstfault.pipelines.diagnose`.
+Must not choose columns or cut lists: that is how a table is shown.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from firstfault.analysis.case import Observations
-from firstfault.analysis.conclude import Conclusion, conclude
-from firstfault.analysis.recorder_words import place_text
-from firstfault.analysis.state.recorder.reading import Reading, read
-from firstfault.model.diagnosis import CoverageRow, Culprits, Evidence
-from firstfault.model.evidence import Coverage
-from firstfault.model.flight_recorder import Difference, GroupRow, RecorderVerdict, RecorderView, Side, StuckWork
-from firstfault.model.words import CoverageState, SourceKind
-from firstfault.pipelines.cite import WINDOW
-from firstfault.pipelines.dumps import cited_again, read_dumps
-from firstfault.pipelines.times import time_of
-from firstfault.readers.open import open_inputs
-from firstfault.redact import redact
-from firstfault.signatures.library import load_library
+from firstfault.analysis.recorder_words import ENTRY, STATUS, place_text
+from firstfault.analysis.state.recorder.reading import read
+from firstfault.model.views import Difference, GroupRow, RecorderView, Side, StuckWork
+from firstfault.pipelines.cite import Citer
+from firstfault.pipelines.diagnose import concluded
+from firstfault.pipelines.errors import PipelineError
+from firstfault.pipelines.ranks import coverage_of
+from firstfault.pipelines.verdict import verdict_of
 
 if TYPE_CHECKING:
     import os
@@ -29,74 +23,60 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.state.recorder.calls import Mismatch
     from firstfault.analysis.state.recorder.lanes import Team
+    from firstfault.analysis.state.recorder.reading import Reading
     from firstfault.model.evidence import GlobalRank
-    from firstfault.readers.open import Opened
-    from firstfault.redact import Level
+    from firstfault.pipelines.options import DiagnoseOptions
 
 KEY_ENTRIES = 6
 
 
-def recorder_view(paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] | None = None) -> RecorderView:
-    """Where every process group stands, by the flight-recorder dumps of an input.
+def recorder_view(
+    paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions, *, stdin: IO[bytes] | None = None
+) -> RecorderView:
+    """Where every process group stands.
 
     Args:
         paths: files, folders, archives, globs, or `-` for standard input.
+        options: as for a diagnosis; one attempt, not all.
         stdin: where `-` reads from; the process's own standard input where None.
+
+    Returns:
+        The view, not yet redacted.
+
+    Raises:
+        SignatureError: a site signature is wrong.
+        PipelineError: the attempt asked for is not there, or not the one of the dumps.
     """
-    with open_inputs(paths, stdin=stdin) as opened:
-        found = read_dumps(opened.store, opened.sources)
-        coverage = _coverage(opened, found.coverage)
-        seen = Observations(sources=opened.sources, events=(), coverage=coverage, dumps=found.dumps)
-        conclusion, same = cited_again(conclude(seen, load_library(())), opened.store, opened.sources)
-        places = {source.id: source.path for source in opened.sources}
-        cited = [e for e in conclusion.answer.proof if (int(e.span.source), e.span.offset, e.span.line, e.text) in same]
-        entries = [
-            Evidence(
-                file=places[e.span.source],
-                line=e.span.line,
-                column=e.span.column,
-                text=e.text[:WINDOW],
-                time=time_of(e.when),
+    with concluded(paths, options, stdin=stdin) as (conclusion, verifier):
+        scene = conclusion.scene
+        total = len(conclusion.attempts)
+        if scene.number != total:
+            raise PipelineError(
+                f"the dumps are of attempt {total}, the last one",
+                where=f"--attempt {scene.number}",
+                why="a rerun writes its dumps over those of the attempt before",
+                fix="Leave --attempt out.",
             )
-            for e in cited[:KEY_ENTRIES]
-        ]
-    return _view(conclusion, read(found.dumps), entries, coverage)
-
-
-def _coverage(opened: Opened, dumps: dict[str, Coverage]) -> tuple[Coverage, ...]:
-    rows = {c.file: c for c in opened.coverage}
-    for source in opened.sources:
-        if source.kind is not SourceKind.FLIGHT_RECORDER:
-            rows[source.path] = Coverage(
-                file=source.path, state=CoverageState.SKIPPED, reason="no flight-recorder dump"
-            )
-    return tuple(row for _, row in sorted({**rows, **dumps}.items()))
-
-
-def _view(
-    conclusion: Conclusion, reading: Reading, entries: list[Evidence], coverage: Iterable[Coverage]
-) -> RecorderView:
-    answer, recorded = conclusion.answer, reading.recorded
-    return RecorderView(
-        verdict=RecorderVerdict(
-            failed=answer.failed,
-            category=answer.category,
-            strength=answer.strength,
-            summary=answer.summary
-            if answer.failed is not None or not recorded.dumps
-            else f"The dumps of {len(recorded.dumps)} ranks hold no unfinished collective: they name nobody.",
-            culprits=Culprits(ranks=_numbers(answer.culprits.ranks), strength=answer.culprits.strength),
-        ),
-        expected=_numbers(recorded.expected),
-        told=recorded.told,
-        dumps=_numbers(recorded.dumps),
-        missing=_numbers(recorded.missing),
-        frozen=_numbers(reading.waits.frozen),
-        groups=[_group(team, reading) for team in recorded.teams],
-        difference=None if reading.mismatch is None else _difference(reading.mismatch),
-        key_entries=entries,
-        coverage=[CoverageRow(file=c.file, state=c.state, reason=c.reason, bytes=c.bytes) for c in coverage],
-    )
+        cite = Citer(verifier, scene.case.paths)
+        verdict = verdict_of(conclusion.answer, cite)
+        reading = read(scene.case.seen.dumps)
+        recorded = reading.recorded
+        shown = [e for e in conclusion.answer.proof if e.signature in {ENTRY, STATUS}]
+        return RecorderView(
+            verdict=verdict,
+            attempt=scene.number,
+            attempts=total,
+            coverage=coverage_of(scene),
+            expected=_numbers(recorded.expected),
+            told=recorded.told,
+            dumps=_numbers(recorded.dumps),
+            missing=_numbers(recorded.missing),
+            frozen=_numbers(reading.waits.frozen),
+            groups=[_group(team, reading) for team in recorded.teams],
+            difference=None if reading.mismatch is None else _difference(reading.mismatch),
+            key_entries=cite.events(shown[:KEY_ENTRIES]),
+            verification=cite.verification(),
+        )
 
 
 def _numbers(ranks: Iterable[GlobalRank]) -> list[int]:
@@ -154,15 +134,3 @@ def _difference(found: Mismatch) -> Difference:
         odd=sorted(int(s.dump.rank) for s in found.odd if s.dump.rank is not None),
         shift=None if found.shift is None else str(found.shift),
     )
-
-
-def publish_recorder(view: RecorderView, form: Literal["text", "json"], level: Level, *, width: int = 100) -> str:
-    """Takes the view through the one door and into a format; see `firstfault.pipelines.publish`."""
-    safe = redact(view, level)
-    if form == "json":
-        from firstfault.report.json import render_json
-
-        return render_json(safe)
-    from firstfault.report.flight_recorder import render_recorder
-
-    return render_recorder(safe, width=width)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Struct
+
 from firstfault.analysis.case import Observations
-from firstfault.model.evidence import Coverage
+from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample
+from firstfault.model.stacks import StackDump
 from firstfault.model.words import CoverageState, Role, SourceKind
 from firstfault.pipelines.dumps import read_dumps
 from firstfault.pipelines.share import shared
@@ -34,8 +37,7 @@ from firstfault.scan.stretch import SAMPLE
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from firstfault.model.evidence import Event, Failure, ProgressSample, Source, SourceId
-    from firstfault.model.stacks import StackDump
+    from firstfault.model.evidence import Source, SourceId
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.open import Opened
@@ -91,7 +93,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         return seen
 
     stacks: list[StackDump] = []
-    for seen in shared(piece, len(read), _workers(read, options)):
+    for seen in shared(piece, len(read), _workers(read, options), _Read):
         events.extend(seen.events)
         failures.extend(seen.failures)
         samples.extend(seen.samples)
@@ -131,7 +133,7 @@ def _workers(read: Sequence[tuple[Source, SourceScan]], options: DiagnoseOptions
     return processors()
 
 
-class _Read(NamedTuple):
+class _Read(Struct):
     """What the readers make of one source."""
 
     events: list[Event]

@@ -13,7 +13,7 @@ from firstfault.redact import redact
 
 if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis
-    from firstfault.model.views import MemoryTable, Proof, RankTable, StackTable, Timeline
+    from firstfault.model.views import MemoryTable, Proof, RankTable, RecorderView, StackTable, Timeline
     from firstfault.redact import Level
 
 Format = Literal["text", "markdown", "json"]
@@ -169,3 +169,28 @@ def publish_memory(
     from firstfault.report.memory import render_memory
 
     return render_memory(safe, width=width, every=every)
+
+
+def publish_recorder(
+    view: RecorderView, form: StackFormat, level: Level, *, width: int = 100, every: bool = False
+) -> str:
+    """Redacts and renders the view of flight-recorder dumps.
+
+    Args:
+        view: where every process group stands.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether the text format shows every group, also those with nothing unfinished.
+
+    Returns:
+        The whole view, ending in a newline.
+    """
+    safe = redact(view, level)
+    if form == "json":
+        from firstfault.report.json import render_json
+
+        return render_json(safe)
+    from firstfault.report.flight_recorder import render_recorder
+
+    return render_recorder(safe, width=width, every=every)

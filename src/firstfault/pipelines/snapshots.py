@@ -1,29 +1,22 @@
 """Reads the memory snapshots of an input; infers nothing.
 
-They come from strangers: they are read in copies of this process where that is possible. The reader runs nothing of a
-pickle and is linear in bytes, so that where no copies can be made it may read here.
+The reader runs nothing of a pickle and is linear in bytes, so that where no copies can be made it may read here.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from firstfault.model.evidence import Coverage
+from firstfault.model.memory import MemorySnapshot
 from firstfault.model.words import CoverageState, SourceKind
-from firstfault.pipelines.apart import SECONDS, apart, possible
+from firstfault.pipelines.strangers import Told, read_strangers
 from firstfault.readers.memory_snapshot import UnreadableSnapshotError, read_snapshot
-from firstfault.scan.executors import processors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from firstfault.model.evidence import Source
-    from firstfault.model.memory import MemorySnapshot
+    from firstfault.model.evidence import Coverage, Source
     from firstfault.readers.store import Store
-
-SLOWEST = 1 << 20
-"""Bytes a second that a busy machine still reads."""
-LOST = "not read: it took too much time or memory, as a file does that was made to harm"
 
 
 class ReadSnapshots(NamedTuple):
@@ -43,31 +36,15 @@ def read_snapshots(store: Store, sources: Iterable[Source], *, inline: bool = Fa
         inline: keep to one copy at a time.
     """
     files = [s for s in sources if s.kind is SourceKind.MEMORY_SNAPSHOT]
-    if not files:
-        return ReadSnapshots((), {})
 
-    def piece(number: int) -> MemorySnapshot | str:
-        return _read(store, files[number])
+    def one(source: Source) -> MemorySnapshot | str:
+        return _read(store, source)
 
-    found: list[MemorySnapshot | str | None]
-    if possible():
-        seconds = SECONDS + max(store.size(s.id) for s in files) / SLOWEST
-        found = apart(piece, len(files), 1 if inline else processors(), seconds)
-    else:
-        found = [piece(n) for n in range(len(files))]
-    snapshots: list[MemorySnapshot] = []
-    coverage = {}
-    for source, read in zip(files, found, strict=True):
-        if isinstance(read, str) or read is None:
-            reason = LOST if read is None else f"not read: {read}"
-            coverage[source.path] = Coverage(file=source.path, state=CoverageState.DAMAGED, reason=reason)
-            continue
-        snapshots.append(read)
-        state = CoverageState.DAMAGED if read.notes else CoverageState.READ
-        coverage[source.path] = Coverage(
-            file=source.path, state=state, reason="; ".join(read.notes), bytes=store.size(source.id)
-        )
-    return ReadSnapshots(tuple(snapshots), coverage)
+    return ReadSnapshots(*read_strangers(store, files, one, MemorySnapshot | str, _told, inline=inline))
+
+
+def _told(read: MemorySnapshot) -> Told:
+    return Told(CoverageState.DAMAGED if read.notes else CoverageState.READ, read.notes)
 
 
 def _read(store: Store, source: Source) -> MemorySnapshot | str:

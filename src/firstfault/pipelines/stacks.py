@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.state.stacks import WAITS, Stood, event_of, stood
+from firstfault.analysis.wording import frame_text
 from firstfault.model.views import StackNode, StackPlace, StackTable
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.diagnose import concluded
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import IO
 
-    from firstfault.model.evidence import Frame
     from firstfault.pipelines.options import DiagnoseOptions
 
 CITED = 3
@@ -93,12 +93,6 @@ def _places(stands: Sequence[Stood], cite: Citer) -> list[StackPlace]:
             )
         )
     return sorted(rows, key=lambda r: (not r.odd, len(r.ranks) + len(r.others), r.ranks, r.others))
-
-
-def frame_text(frame: Frame) -> str:
-    """A frame as `function (file:line)`, the file without its folders."""
-    name = frame.file.replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{frame.function} ({name}:{frame.line})" if frame.line else f"{frame.function} ({name})"
 
 
 def _ranks(stands: Iterable[Stood]) -> list[int]:

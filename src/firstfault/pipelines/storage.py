@@ -72,7 +72,7 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
         except OSError:
             return None
 
-    indexes = [i for i in shared(index, len(sources), workers) if i is not None]
+    indexes = [i for i in shared(index, len(sources), workers, Index | None) if i is not None]
     clock = _join(opened, indexes, job, assumed)
     window = _window(job, clock)
     search = RecordSearch(library.plan, _wanted)
@@ -84,7 +84,7 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
         except OSError:
             return []
 
-    pieces = [p for part in shared(piece, len(indexes), workers) for p in part]
+    pieces = [p for part in shared(piece, len(indexes), workers, list[LogPiece]) for p in part]
     targets = [i.targets for i in indexes if i.targets is not None]
     logs = StorageLogs(pieces=tuple(pieces), targets=max(targets, default=None))
     return fold(logs, clock, job, window)

@@ -210,12 +210,12 @@ class _Columns:
             return None
         pg_id = _whole(entry.get("pg_id"))
         if isinstance(group, (tuple, list)) and group and isinstance(group[0], str):
-            guid, desc = group[0][:LONGEST], _text(group[1]) if len(group) > 1 else ""
+            guid, desc = _text(group[0]), _text(group[1]) if len(group) > 1 else ""
         elif pg_id is not None:
             guid, desc = str(pg_id)[:32], ""
         else:
             return None
-        op, backend, own, peer = _name(name[:LONGEST])
+        op, backend, own, peer = _name(_text(name))
         p2p = entry.get("is_p2p") is True or (entry.get("is_p2p") is None and own is not None)
         rows = self._logs.get((guid, p2p))
         if rows is None:
@@ -337,7 +337,7 @@ def _sizes(value: object) -> tuple[tuple[int, ...], ...]:
 def _words(value: object) -> tuple[str, ...]:
     if not isinstance(value, list) or not value or len(value) > MOST_TENSORS:
         return ()
-    return tuple(value) if all(type(v) is str for v in value) else ()
+    return tuple(map(_text, value)) if all(type(v) is str for v in value) else ()
 
 
 def _whole(value: object) -> int | None:
@@ -350,7 +350,11 @@ def _whole(value: object) -> int | None:
 
 
 def _text(value: object) -> str:
-    return value[:LONGEST] if isinstance(value, str) else ""
+    """Text that can be written; a pickle may hold halves of characters."""
+    if not isinstance(value, str):
+        return ""
+    text = value[:LONGEST]
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _frame(value: object) -> Frame | None:
@@ -371,11 +375,15 @@ def _memberships(config: object) -> tuple[Membership, ...]:
     groups = []
     for name, value in list(config.items())[:MOST_GROUPS]:
         if isinstance(value, dict):
-            ranks, own, desc = value.get("ranks"), _text(value.get("name")) or str(name), _text(value.get("desc"))
+            ranks, own, desc = (
+                value.get("ranks"),
+                _text(value.get("name")) or _text(str(name)),
+                _text(value.get("desc")),
+            )
         else:
-            ranks, own, desc = value, str(name), ""
+            ranks, own, desc = value, _text(str(name)), ""
         listed = _ranks_of_text(ranks) if isinstance(ranks, str) else _ranks(ranks)
-        groups.append(Membership(own[:LONGEST], desc, listed))
+        groups.append(Membership(own, desc, listed))
     return tuple(groups)
 
 

@@ -248,7 +248,7 @@ def _rarer(machine: _Machine, op: int, raw: bytes, at: int) -> int:  # a table o
         if size > MARGIN - 16:
             raise UnreadableStreamError("it holds a text of extreme length")
         machine.text += size
-        stack.append(_exact(raw, at + width, size).decode("utf-8", "surrogatepass"))
+        stack.append(_exact(raw, at + width, size).decode("utf-8", "backslashreplace"))
         return at + width + size
     if op == 0x95:  # FRAME
         return at + 8

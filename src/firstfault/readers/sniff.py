@@ -80,15 +80,19 @@ _POD_RECORD = lazy(rb"(?m)^[^\n]{1,200}?[IWE] (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\
 _AIS_CRASH = lazy(rb"(?m)^(?:[^\n]{0,120} )?goroutine \d+ \[[^\n]*\]:?")
 _STACK = lazy(
     rb"(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Python v\d|Traceback for thread|"
-    rb'    \S.* \(\S+:\d+\)|  File "[^"\n]+", line \d+(?:,)? in |    \(Python\) File |    \(C\) File |    Arguments:|    Locals:|        )'
+    rb'    \S.* \(\S+:\d+\)|  File "[^"\n]+", line \d+(?:,)? in |    \(Python\) File |    \(C\) File |    Arguments:|    Locals:|        |'
+    rb"#\d{1,4} +0x[0-9a-f]{6,16}\b|#\d{1,4} +\S.* \(.*\) (?:at|from) \S+$|Thread \d+ \(Thread 0x|Thread \d+ \(LWP |TID \d+:|"
+    rb"Unable to locate python frame|\[New LWP |=== Rank \d+: http|    \S.* \([^()\s]+\.so[.\d]*\)$)"
 )
 _STACK_HEAD = lazy(
-    rb'(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Traceback for thread|  File "[^"\n]+", line \d+)'
+    rb'(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Traceback for thread|  File "[^"\n]+", line \d+|'
+    rb"#\d{1,4} +0x[0-9a-f]{6,16}\b|#\d{1,4} +\S.* \(.*\) (?:at|from) \S+$|Thread \d+ \(LWP |TID \d+:|=== Rank \d+: http)"
 )
 _REPORT = lazy(rb"\d\s+of\s+\d+\s+cited\s+lines\s+re-read[^\n]*(?:\n[^\n]+)?\s*\Z")
 """The last words of the reports that this program prints as text."""
 _PACKAGE = lazy(rb"Metadata-Version: \d\.\d\r?\n(?:Name|Version): ")
 """The description of a Python package, which lies beside its code."""
+_DEBUG_PAGE = lazy(rb"<h1>Torch Distributed Debug Server</h1>")
 _SCHEDULER = lazy(
     rb"(?m)^(?:JobId=\d+ |JobID\|| *JobID +|SlurmctldDebug|NodeName=\S+ |PartitionName=| *JOBID +PARTITION|Name: +\S+\nNamespace: |"
     rb"LAST SEEN +TYPE +REASON|NAMESPACE +NAME +READY|NAME +READY +STATUS +RESTARTS)"
@@ -227,9 +231,16 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
         return Sniffed(SourceKind.AISTORE)
     if _SCHEDULER.match(start):
         return Sniffed(SourceKind.SCHEDULER)
+    if _DEBUG_PAGE.search(head) is not None:
+        stacks = b"<h1>Stacks</h1>" in head or b"<h1>py-spy Stack Traces</h1>" in head
+        return (
+            Sniffed(SourceKind.STACKS)
+            if stacks
+            else Sniffed(SourceKind.CONFIG, "a page of the debug server without stacks")
+        )
     if suffix in _SOURCE_CODE or start.startswith(b"#!") or _PACKAGE.match(start):
         return Sniffed(SourceKind.CONFIG, "source code or a document")
-    if len(_STACK.findall(head)) > lines * 0.6 and _STACK_HEAD.search(head):
+    if len(_STACK.findall(head)) > (lines - head.count(b"\n\n")) * 0.6 and _STACK_HEAD.search(head):
         return Sniffed(SourceKind.STACKS)
     if suffix in _SETTINGS:
         return Sniffed(SourceKind.CONFIG, "settings")

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.i18n import messages
+from firstfault.model.words import CoverageState
 from firstfault.report.neutral import neutral, shorten
 from firstfault.report.phrases import runs
 from firstfault.report.text import columns, wrap
+from firstfault.report.viewed import foot_of, head_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from firstfault.model.flight_recorder import GroupRow, RecorderView
+    from firstfault.model.views import GroupRow, RecorderView
     from firstfault.redact import Redacted
 
 HEAD = ("group", "ranks", "issued", "stuck at", "in it", "waits for")
@@ -24,45 +27,53 @@ NARROWEST = 12
 ORDER = ("absent", "frozen", "unseen", "unpaired", "busy")
 GROUPS = 40
 """Rows shown at most."""
-UNREAD = 8
+ODD = 8
+"""Files with remarks that are named at most."""
 
 
-def render_recorder(safe: Redacted[RecorderView], *, width: int = 100) -> str:
-    """The view as text: verdict, table of groups, first difference, missing dumps, entries that show it."""
-    view = safe.content
-    verdict = view.verdict
-    head = {True: "FAILED", False: "NO FAILURE", None: "NOT DECIDABLE"}[verdict.failed]
-    lines = wrap(f"{head}  {str(verdict.category).replace('_', ' ')} ({verdict.strength})", width)
-    lines += wrap(neutral(verdict.summary), width)
-    if verdict.culprits.ranks:
-        lines += wrap(f"Culprit: rank {runs(verdict.culprits.ranks)} ({verdict.culprits.strength})", width)
-    lines += ["", *_table(view.groups, width)]
+def render_recorder(
+    safe: Redacted[RecorderView], *, width: int = 100, every: bool = False, language: str = "en"
+) -> str:
+    """The view for a terminal or a pipe: verdict, table of groups, first difference, entries that show it.
+
+    Args:
+        safe: what went through the door.
+        width: columns, at least 40.
+        every: whether groups with nothing unfinished are shown too.
+        language: of the fixed words.
+
+    Returns:
+        Lines of at most `width` columns, ending in a newline.
+    """
+    view, say, width = safe.content, messages(language), max(width, 40)
+    lines = [*head_of(view, say, width), "", *_table(view.groups, width, every=every)]
     lines += _difference(view, width)
     lines += _entries(view, width)
-    lines += ["", *_foot(view, width)]
+    lines += ["", *foot_of(view, say, width, _remarks(view))]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _table(groups: Sequence[GroupRow], width: int) -> list[str]:
-    shown = [g for g in groups if g.stuck is not None or g.behind or g.without_dump]
+def _table(groups: Sequence[GroupRow], width: int, *, every: bool) -> list[str]:
+    shown = [g for g in groups if every or g.stuck is not None or g.behind or g.without_dump]
     quiet = len(groups) - len(shown)
     shown.sort(key=_order)
-    rows = [_row(g) for g in shown[:GROUPS]]
+    most = len(shown) if every else GROUPS
+    rows = [_row(g) for g in shown[:most]]
     lines = []
     if rows:
-        sizes = [min(most, max(columns(row[i]) for row in (HEAD, *rows))) for i, most in enumerate(WIDEST)]
+        sizes = [min(size, max(columns(row[i]) for row in (HEAD, *rows))) for i, size in enumerate(WIDEST)]
         sizes[0] = max(NARROWEST, min(sizes[0], width - sum(sizes[1:]) - 2 * (len(sizes) - 1)))
         for row in (HEAD, *rows):
             cells = [shorten(c, s) + " " * (s - columns(shorten(c, s))) for c, s in zip(row, sizes, strict=True)]
             line = "  ".join(cells).rstrip()
             lines += [line] if columns(line) <= width else wrap(line, width)
     rest = []
-    if len(shown) > GROUPS:
-        rest.append(f"{len(shown) - GROUPS} more stuck groups")
+    if len(shown) > most:
+        rest.append(f"{len(shown) - most} more stuck groups")
     if quiet:
         rest.append(f"{quiet} group{'s' if quiet > 1 else ''} with nothing unfinished")
     if rest:
-        lines.append(f"… and {', '.join(rest)}")
+        lines.append(f"… and {', '.join(rest)} (`--all`)")
     return lines or ["no process group is in the dumps"]
 
 
@@ -109,13 +120,14 @@ def _entries(view: RecorderView, width: int) -> list[str]:
     return lines
 
 
-def _foot(view: RecorderView, width: int) -> list[str]:
+def _remarks(view: RecorderView) -> list[str]:
+    """Who left a dump, and what was odd about files that were read."""
     total = len(view.expected) if view.told else f"at least {len(view.expected)}"
     parts = [f"{len(view.dumps)} of {total} ranks left a dump"]
     if view.missing:
         parts.append(f"no dump of rank {runs(view.missing)}")
-    odd = [c for c in view.coverage if c.reason and c.reason != "no flight-recorder dump"]
-    parts += [f"{c.file}: {c.reason}" for c in odd[:UNREAD]]
-    if len(odd) > UNREAD:
-        parts.append(f"and {len(odd) - UNREAD} more files with remarks")
-    return wrap(neutral("; ".join(parts)), width)
+    odd = [c for c in view.coverage if c.reason and c.state is CoverageState.READ]
+    parts += [f"{c.file}: {c.reason}" for c in odd[:ODD]]
+    if len(odd) > ODD:
+        parts.append(f"and {len(odd) - ODD} more files with remarks")
+    return parts

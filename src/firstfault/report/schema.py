@@ -22,6 +22,8 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "diagnosis": (diagnosis.Diagnosis, diagnosis.SCHEMA),
     "ranks": (views.RankTable, views.RANKS),
     "timeline": (views.Timeline, views.TIMELINE),
+    "stacks": (views.StackTable, views.STACKS),
+    "flight-recorder": (views.RecorderView, views.FLIGHT_RECORDER),
     "memory": (views.MemoryTable, views.MEMORY),
 }
 """Command -> what its `--format json` prints, and the name of its schema."""
@@ -41,7 +43,9 @@ def generate(name: str = "diagnosis") -> str:
     """A schema as the model gives it now; the package's file must equal it."""
     document, title = DOCUMENTS[name]
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
-    described = {**_descriptions(diagnosis), **_descriptions(views), **_descriptions(words)}
+    described: dict[str, dict[str, str]] = {}
+    for module in (words, diagnosis, views):
+        _describe(module, described)
     for part_name, part in parts.items():
         for field, text in described.get(part_name, {}).items():
             if field in part.get("properties", {}):
@@ -71,15 +75,13 @@ def _with(field: dict[str, Any], text: str) -> dict[str, Any]:
     return {**field, "description": text}
 
 
-def _descriptions(module: ModuleType) -> dict[str, dict[str, str]]:
-    """Class -> field -> the string that stands below the field in the source, also in that of a base in the same file."""
+def _describe(module: ModuleType, found: dict[str, dict[str, str]]) -> None:
+    """Adds class -> field -> the string that stands below the field in the source, also in that of a base read before."""
     source = resources.files("firstfault.model").joinpath(f"{module.__name__.rpartition('.')[2]}.py")
-    found: dict[str, dict[str, str]] = {}
     for node in ast.parse(source.read_text(encoding="utf-8")).body:
         if isinstance(node, ast.ClassDef):
             inherited = (found.get(base.id, {}) for base in node.bases if isinstance(base, ast.Name))
             found[node.name] = {k: v for fields in (*inherited, dict(_fields(node))) for k, v in fields.items()}
-    return found
 
 
 def _fields(node: ast.ClassDef) -> list[tuple[str, str]]:

@@ -108,3 +108,99 @@ def test_an_error_of_its_own_stays_the_first_fault(tmp_path: Path) -> None:
 
 def test_a_single_dump_names_nobody(tmp_path: Path) -> None:
     assert verdict(tmp_path, {2: spy(102, DATA)}).culprits.ranks == []
+
+
+NCCL = [
+    "0x7f51c0b2ed7f (libcuda.so.570.1)",
+    "cuStreamSynchronize (libcuda.so.570.1)",
+    "cudaStreamSynchronize (libcudart.so.12)",
+    "release (weights.py:7)",
+]
+
+
+def test_one_rank_at_its_device_while_the_rest_stand_in_a_barrier(tmp_path: Path) -> None:
+    found = verdict(tmp_path, {r: spy(100 + r, NCCL if r == 2 else OTHER) for r in range(4)})
+    assert found.category is Category.UNKNOWN
+    assert (found.culprits.ranks, found.culprits.strength) == ([2], Strength.POSSIBLE)
+    assert "cuStreamSynchronize" in found.summary
+
+
+def test_a_native_dump_of_the_same_process_is_not_another_rank(tmp_path: Path) -> None:
+    stacks = {r: spy(100 + r, OTHER if r != 2 else ["release (weights.py:7)"]) for r in range(4)}
+    stacks = {r: t.replace("python train.py", f"sglang::scheduler_TP{r}") for r, t in stacks.items()}
+    (tmp_path / "stacks").mkdir()
+    for r, text in stacks.items():
+        (tmp_path / "stacks" / f"tp{r}.txt").write_text(text, encoding="utf-8")
+    native = spy(102, NCCL).replace("python train.py", "sglang::scheduler_TP2")
+    (tmp_path / "stacks" / "tp2-native.txt").write_text(native, encoding="utf-8")
+    found = verdict(tmp_path, {})
+    assert found.culprits.ranks == [2]
+    assert "Stacks of 4 processes" in found.summary
+    two_axes = {r: t.replace("scheduler_TP", "scheduler_DP0_TP") for r, t in stacks.items()}
+    for r, text in two_axes.items():
+        (tmp_path / "stacks" / f"tp{r}.txt").write_text(text, encoding="utf-8")
+    (tmp_path / "stacks" / "tp2-native.txt").unlink()
+    assert verdict(tmp_path, {}).culprits.ranks == []
+
+
+def test_threads_of_libraries_are_not_in_collectives_of_the_program(tmp_path: Path) -> None:
+    def gdb(pid: int) -> str:
+        return (
+            f'Thread 2 (Thread 0x7f01 (LWP {pid + 1}) "pt_nccl_watchdg"):\n'
+            "#0  0x00007f01 in pthread_cond_wait () from /lib/libc.so.6\n"
+            "#1  0x00007f02 in c10d::ProcessGroupNCCL::ncclCommWatchdog() () from /opt/torch/lib/libtorch_cuda.so\n\n"
+            f'Thread 1 (Thread 0x7f02 (LWP {pid}) "python"):\n'
+            "#0  0x00007f03 in pthread_cond_wait () from /lib/libc.so.6\n"
+            "#1  0x00007f04 in c10d::Work::wait(long) () from /opt/torch/lib/libtorch_cpu.so\n"
+            "#2  0x00007f05 in _PyEval_EvalFrameDefault () from /opt/lib/libpython3.11.so\n"
+        )
+
+    found = verdict(tmp_path, {r: gdb(4000 + 10 * r) for r in range(4)})
+    assert found.category is not Category.SOFTWARE  # which it would be with two threads in collectives
+    assert found.culprits.ranks == []
+
+
+def test_a_rank_that_does_not_answer_is_named_at_most_as_possible(tmp_path: Path) -> None:
+    body = 'Thread 0x00007fec1c7f1b80 (most recent call first):\n  File "/opt/torch/distributed/distributed_c10d.py", line 3252 in all_reduce\n  File "train.py", line 9 in <module>\n'
+    text = "PARTIAL DATA: 3/4 workers responded\n  Rank 3: Timeout: read timed out\n\n" + "\n".join(
+        f"=== Rank {r}: http://n{r}:4{r}001/handler/dump_traceback? ===\n{'Error: 408' if r == 3 else body}"
+        for r in range(4)
+    )
+    (tmp_path / "stacks_20260101_101010.txt").write_text(text, encoding="utf-8")
+    found = verdict(tmp_path, {})
+    assert (found.category, found.culprits.ranks, found.culprits.hosts) == (Category.UNKNOWN, [3], ["n3"])
+    assert found.culprits.strength is Strength.POSSIBLE
+
+
+def hung(folder: Path, stack: str | None) -> Verdict:
+    """Eight ranks of which the third never comes to all_reduce 912, by the lines of the others."""
+    lines = []
+    for r in range(8):
+        if r == 3:
+            continue
+        head = f"[rank{r}]:[E609 10:41:0{r}.123456789 ProcessGroupNCCL.cpp:683] [Rank {r}] "
+        work = "WorkNCCL(SeqNum=912, OpType=ALLREDUCE, NumelIn=1024, NumelOut=1024, Timeout(ms)=600000)"
+        lines.append(
+            f"{head}Watchdog caught collective operation timeout: {work} ran for 600010 milliseconds before timing out."
+        )
+        pg = f"[PG ID 0 PG GUID 0(default_pg) Rank {r}]"
+        lines.append(
+            f"[rank{r}]:[E609 10:41:0{r}.223456789 ProcessGroupNCCL.cpp:2241] {pg}  failure detected by watchdog at work sequence id: "
+            "912 PG status: last enqueued work: 912, last completed work: 911"
+        )
+    log = "world_size: 8\n" + "\n".join(lines) + "\n"
+    return verdict(folder, {} if stack is None else {3: stack}, log)
+
+
+def test_the_one_stack_of_the_silent_rank_says_what_it_did(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "c").mkdir()
+    without, beside = hung(tmp_path / "a", None), hung(tmp_path / "b", spy(77, DATA))
+    assert without.culprits.ranks == beside.culprits.ranks == [3]
+    assert without.category is Category.UNKNOWN
+    assert (beside.category, beside.strength) == (Category.DATA_LOADING_STALL, Strength.SUPPORTED)
+    assert "_try_get_data" in beside.summary
+    against = hung(tmp_path / "c", spy(77, WAIT))
+    assert against.culprits.strength.level <= Strength.POSSIBLE.level
+    assert "But its stack" in against.summary

@@ -58,3 +58,63 @@ def test_share_takes_names_out(capsys, tmp_path):
     assert run(["flight-recorder", folder, "--share", "--raw"]) == 2
     assert run(["flight-recorder", folder, "--output", os.fspath(tmp_path / "view.txt")]) == 1
     assert "First difference" in (tmp_path / "view.txt").read_text(encoding="utf-8")
+
+
+def copied(folder, to):
+    for file in (RECORDED / folder / "dumps").iterdir():
+        (to / file.name).write_bytes(file.read_bytes())
+    return to
+
+
+def test_a_damaged_file_stands_in_the_foot_and_in_the_coverage(tmp_path, capsys):
+    folder = copied("moe16-lock-gil", tmp_path)
+    whole = (folder / "_dump_3").read_bytes()
+    (folder / "_dump_3").write_bytes(whole[: len(whole) // 2])
+    run(["flight-recorder", str(folder), "--format", "json"])
+    view = json.loads(capsys.readouterr().out)
+    rows = {row["file"]: row for row in view["coverage"]}
+    assert (rows["_dump_3"]["state"], rows["_dump_3"]["reason"]) == ("damaged", "not read: it is cut off")
+    assert view["missing"] == [3]
+    run(["flight-recorder", str(folder)])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "no dump of rank 3" in out
+    assert "_dump_3 (not read: it is cut off)" in out
+
+
+def test_its_lines_are_read_again_and_its_form_is_published(capsys):
+    import jsonschema
+
+    from firstfault.report import schema
+
+    run(["flight-recorder", str(RECORDED / "moe16-lock-gil" / "dumps"), "--format", "json"])
+    view = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator(json.loads(schema.published("flight-recorder"))).validate(view)
+    assert view["verification"]["claims"] == view["verification"]["reread"] > 0
+    assert view["verification"]["withdrawn"] == []
+    assert [e["file"] for e in view["key_entries"]][:2] == ["_dump_9", "_dump_14"]
+
+
+def test_the_verdict_is_that_of_the_whole_input(tmp_path, capsys):
+    folder = copied("gloo-world-shape-bad0", tmp_path)
+    run(["diagnose", str(folder), "--format", "json"])
+    whole = json.loads(capsys.readouterr().out)
+    run(["flight-recorder", str(folder), "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["verdict"] == whole["verdict"]
+
+
+def test_an_attempt_that_is_not_that_of_the_dumps_is_refused(tmp_path, capsys):
+    folder = copied("gloo-world-shape-bad0", tmp_path)
+    assert run(["flight-recorder", str(folder), "--attempt", "1"]) == 1
+    assert run(["flight-recorder", str(folder), "--attempt", "7"]) == 2
+    assert "--attempt" in capsys.readouterr().err
+
+
+def test_groups_with_nothing_unfinished_are_shown_on_demand(capsys):
+    folder = str(RECORDED / "moe16-lock-gil" / "dumps")
+    run(["flight-recorder", folder])
+    short = capsys.readouterr().out
+    run(["flight-recorder", folder, "--all"])
+    whole = capsys.readouterr().out
+    assert "25 groups with nothing unfinished" in short
+    assert "nothing unfinished (`--all`)" not in whole
+    assert len(whole.splitlines()) >= len(short.splitlines()) + 24

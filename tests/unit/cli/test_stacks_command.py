@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jsonschema
 from click.testing import CliRunner
 
 from firstfault.cli.stacks import command
+from firstfault.report import schema
 
 REAL = Path(__file__).parents[1] / "readers" / "stacks"
 
@@ -33,6 +35,7 @@ def test_rows_and_tree(tmp_path: Path) -> None:
 def test_json(tmp_path: Path) -> None:
     found = json.loads(run(str(two_ranks(tmp_path)), "--format", "json").output)
     assert found["schema"] == "firstfault.stacks/1"
+    jsonschema.Draft202012Validator(json.loads(schema.published("stacks"))).validate(found)
     assert {tuple(p["ranks"]): p["doing"] for p in found["places"]} == {(0,): "collective", (1,): "data"}
     assert all(p["evidence"][0]["file"].startswith("pyspy-rank") for p in found["places"])
     assert found["tree"][0] == {"depth": 0, "frame": "<module> (stacks.py:15)", "ranks": [0, 1], "others": []}

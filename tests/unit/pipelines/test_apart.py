@@ -17,11 +17,11 @@ def squares(number):
 
 @pytest.mark.parametrize("workers", [1, 2, 5])
 def test_results_come_in_order(workers):
-    assert apart(squares, 7, workers) == [0, 1, 4, 9, 16, 25, 36]
+    assert apart(squares, 7, workers, int) == [0, 1, 4, 9, 16, 25, 36]
 
 
 def test_no_pieces_give_no_results():
-    assert apart(squares, 0, 2) == []
+    assert apart(squares, 0, 2, int) == []
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -39,7 +39,7 @@ def test_only_the_harmful_piece_is_lost(workers, monkeypatch):
             return len(bytearray(1 << 29))
         return number
 
-    assert apart(work, 8, workers, seconds=1.0) == [0, None, 2, None, None, 5, None, 7]
+    assert apart(work, 8, workers, int, seconds=1.0) == [0, None, 2, None, None, 5, None, 7]
 
 
 def test_a_pickle_made_to_harm_is_a_note_and_its_neighbours_are_read(tmp_path):

@@ -8,13 +8,13 @@ from firstfault.pipelines.share import shared
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 9])
 def test_results_are_in_order_however_many_processes_there_are(workers):
-    assert shared(lambda piece: piece * piece, 7, workers) == [n * n for n in range(7)]
-    assert shared(lambda piece: piece, 0, workers) == []
+    assert shared(lambda piece: piece * piece, 7, workers, int) == [n * n for n in range(7)]
+    assert shared(lambda piece: piece, 0, workers, int) == []
 
 
 def test_copies_share_the_work():
     asked = os.getpid()
-    where = shared(lambda piece: (time.sleep(0.01), os.getpid())[1], 6, 2)
+    where = shared(lambda piece: (time.sleep(0.01), os.getpid())[1], 6, 2, int)
     assert set(where[::2]) == {asked}
     assert asked not in where[1::2]
 
@@ -27,7 +27,7 @@ def test_what_a_dead_copy_had_to_do_is_done_here():
             os._exit(9)
         return piece
 
-    assert shared(work, 5, 3) == list(range(5))
+    assert shared(work, 5, 3, int) == list(range(5))
 
 
 def test_an_error_in_a_copy_comes_up_here():
@@ -37,4 +37,4 @@ def test_an_error_in_a_copy_comes_up_here():
         return piece
 
     with pytest.raises(ValueError, match="piece 1"):
-        shared(work, 4, 2)
+        shared(work, 4, 2, int)

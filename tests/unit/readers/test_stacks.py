@@ -1,4 +1,4 @@
-"""Stack dumps of py-spy, faulthandler and pystack: real outputs of two processes, one of them in `load_batch`."""
+"""Stack dumps of every tool: real outputs, one process in `load_batch`; and of a job whose rank 2 opens a FIFO in its loader."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstfault.model.evidence import SourceId
+from firstfault.model.words import SourceKind
 from firstfault.readers.identity import profile_source
+from firstfault.readers.sniff import sniff
 from firstfault.readers.stacks import read_stacks
 
 HERE = Path(__file__).parent / "stacks"
@@ -129,4 +131,122 @@ def test_damage_never_raises(name: str, data: st.DataObject) -> None:
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     start = data.draw(st.integers(0, len(raw)))
     for dump in dumps(name, bytes(raw[start:])):
-        assert dump.threads
+        assert dump.threads or dump.refused
+
+
+def functions(dump) -> list[str]:
+    assert dump.main is not None
+    return [f.frame.function for f in dump.main.frames]
+
+
+def test_gdb_tells_the_main_thread_and_the_process() -> None:
+    (dump,) = dumps("gdb-rank0.txt")
+    assert (dump.tool, dump.who.rank, dump.who.pid) == ("gdb", 0, 23994)
+    assert len(dump.threads) == 13
+    assert [t.name for t in dump.threads if t.main] == ["python"]
+    assert any("c10d::Work::wait" in f for f in functions(dump))
+    assert all(f.native for t in dump.threads for f in t.frames)
+    (other,) = dumps("gdb-rank2.txt")
+    assert functions(other)[0] == "__libc_open64"
+
+
+@pytest.mark.parametrize(
+    ("name", "inner"), [("gdb-pybt-rank0.txt", "all_reduce"), ("gdb-pybt-rank2.txt", "read_shard")]
+)
+def test_frames_of_python_from_gdb(name: str, inner: str) -> None:
+    (dump,) = dumps(name)
+    assert functions(dump)[0] == inner
+    assert functions(dump)[-1] == "<module>"
+    assert dump.main is not None
+    assert [f.native for f in dump.main.frames] == [False] * len(dump.main.frames)
+
+
+def test_gdb_without_threads_and_an_old_py_bt() -> None:
+    one = (
+        b"Attaching to process 512\n#0  0x00007f0a9f365c8f in __read (fd=3) at ../sysdeps/unix/read.c:26\n"
+        b"#1  0x00007f0a9f365c8f in _io_FileIO_read_impl () from /opt/python/lib/libpython3.8.so.1.0\n"
+        b"#2  Frame 0x5581a0, for file /home/user/train/data.py, line 88, in read_record (self=<Shard(n=4) at remote 0x7f>, i=3)\n"
+        b"    record = self.file.read(size)\n"
+    )
+    (dump,) = dumps("rank3.txt", one)
+    assert functions(dump) == ["__read", "_io_FileIO_read_impl", "read_record"]
+    assert (dump.who.rank, dump.who.pid) == (3, 512)
+    assert dump.main is not None
+    assert [(f.frame.file, f.frame.line) for f in dump.main.frames][2] == ("/home/user/train/data.py", 88)
+    (python,) = dumps(
+        "rank3.txt", b'Traceback (most recent call first):\n  File "data.py", line 88, in read_record\n    x = 1\n'
+    )
+    assert functions(python) == ["read_record"]
+
+
+def test_two_processes_one_after_the_other_in_gdb() -> None:
+    data = (HERE / "gdb-pybt-rank0.txt").read_bytes() + (HERE / "gdb-pybt-rank2.txt").read_bytes()
+    assert [functions(d)[0] for d in dumps("all.txt", data)] == ["all_reduce", "read_shard"]
+    assert [d.who.pid for d in dumps("all.txt", data)] == [23994, 23996]
+
+
+def test_eu_stack() -> None:
+    (dump,) = dumps("eu-stack-rank0.txt")
+    assert (dump.tool, dump.who.pid, dump.who.rank) == ("eu-stack", 23994, 0)
+    assert any(f.startswith("c10d::Work::wait(") for f in functions(dump))
+    (other,) = dumps("eu-stack-rank2.txt")
+    assert functions(other)[0] == "__open"
+    assert sum(t.main for t in other.threads) == 1
+
+
+@pytest.mark.parametrize("name", ["debug-server-stacks.txt", "debug-server-stacks.html", "debug-server-pyspy.html"])
+def test_the_debug_server_of_torch(name: str) -> None:
+    found = dumps(name)
+    assert [d.who.rank for d in found] == [0, 1, 2]
+    assert {d.who.host for d in found} == {"node-a"}
+    assert [functions(d)[0].rsplit(".", 1)[-1] for d in found] == ["all_reduce", "all_reduce", "read_shard"]
+
+
+def test_a_rank_that_gave_the_debug_server_no_stack() -> None:
+    found = dumps("debug-server-partial.txt")
+    assert [(d.who.rank, d.refused) for d in found] == [(0, "Error: 408"), (1, ""), (2, "")]
+    assert found[0].main is None
+
+
+def test_a_fatal_signal_of_pytorch() -> None:
+    data = (
+        b"SIGABRT(6), PID: 4711, Thread 4750: \n"
+        b" frame #0: c10::FatalSignalHandler::stacktraceSignalHandler(bool) + 0x22 (0x7f12 in /opt/venv/lib/libc10.so)\n"
+        b"frame #1: <unknown function> + 0x42520 (0x7f1 in /lib/x86_64-linux-gnu/libc.so.6)\n"
+        b"frame #2: c10d::ProcessGroupNCCL::heartbeatMonitor() + 0x1a4 (0x7f2 in /opt/venv/lib/libtorch_cuda.so)\n"
+        b"SIGABRT(6), PID: 4711, Thread 4711: \n"
+        b" frame #0: c10d::Work::wait(std::chrono::duration<long, std::ratio<1l, 1000l> >) + 0x8 (0x7f2 in /opt/venv/lib/libtorch_cpu.so)\n"
+        b"<omitting python frames>\n"
+        b"frame #4: __libc_start_main + 0x80 (0x7f3 in /lib/x86_64-linux-gnu/libc.so.6)\n"
+    )
+    (dump,) = dumps("rank1.log", data)
+    assert (dump.tool, dump.who.pid, dump.cause) == ("c10", 4711, "SIGABRT(6)")
+    assert len(dump.threads) == 2
+    assert functions(dump)[0].startswith("c10d::Work::wait(")
+
+
+@pytest.mark.parametrize("compact", [False, True])
+def test_each_thread_of_json_is_cited_by_its_own_line(compact: bool) -> None:
+    data = (HERE / "pyspy-rank0.json").read_bytes()
+    threads = json.loads(data)
+    # A thread without a name before one with a name: counting the names would join them wrongly.
+    nameless = {k: v for k, v in threads[0].items() if k != "thread_name"}
+    nameless["frames"] = [{"name": "spin", "filename": "/home/user/a.py", "line": 3}]
+    data = json.dumps([nameless, *threads], indent=None if compact else 2).encode()
+    (dump,) = dumps("pyspy-rank0.json", data)
+    for thread in dump.threads:
+        if thread.name is not None:
+            assert f'"{thread.name}"' in thread.text
+        for frame in thread.frames:
+            assert f'"{frame.frame.function}"' in frame.text
+            span = frame.span
+            assert data[span.offset : span.offset + span.length].decode() == frame.text
+            assert data[: span.offset].count(b"\n") + 1 == span.line
+    assert dump.threads[0].frames[0].frame.function == "spin"
+
+
+@pytest.mark.parametrize("path", sorted(HERE.iterdir()), ids=lambda p: p.name)
+def test_every_dump_is_known_for_one(path: Path) -> None:
+    data = path.read_bytes()
+    kind = sniff(data[:65536], data[-16384:], path.name).kind
+    assert kind is (SourceKind.LOG if path.name == "torchrun-sigsegv-faulthandler.txt" else SourceKind.STACKS)

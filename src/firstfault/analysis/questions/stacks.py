@@ -13,8 +13,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Classes, Named
-from firstfault.analysis.state.stacks import WAITS, Doing, Stood, busy_workers, event_of, stood, threads_in_collectives
-from firstfault.analysis.wording import ranks_text
+from firstfault.analysis.state.stacks import (
+    WAITS,
+    Doing,
+    Stood,
+    busy_workers,
+    event_of,
+    refusal_of,
+    refused,
+    stood,
+    threads_in_collectives,
+)
+from firstfault.analysis.wording import frame_text, ranks_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
 if TYPE_CHECKING:
@@ -22,7 +32,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Event
-    from firstfault.model.stacks import StackFrame
+    from firstfault.model.stacks import StackDump
 
 SHOWN = 4
 """Lines of one place that are cited."""
@@ -52,6 +62,9 @@ def ask(scene: Scene) -> Answer | None:
     if len(stands) < 2:
         return None
     waiting = [s for s in stands if s.doing in WAITS]
+    silent = refused(scene.case.seen.stacks, stands, scene.roster)
+    if silent and len(waiting) == len(stands) and len(silent) <= max(1, (len(stands) + len(silent)) // 4):
+        return _silent(scene, stands, silent)
     apart = [s for s in stands if s.doing not in WAITS]
     if waiting and apart and len(apart) <= max(1, len(stands) // 4):
         return _outside(scene, stands, waiting, apart)
@@ -63,6 +76,13 @@ def ask(scene: Scene) -> Answer | None:
     if both and 2 * len(both) >= len(stands):
         return _two_threads(scene, stands, both)
     places = _places(waiting)
+    at_device = [s for s in waiting if s.doing is Doing.DEVICE]
+    if (
+        at_device
+        and len(at_device) <= max(1, len(stands) // 4)
+        and all(s.op in _ON_THE_CPU for s in waiting if s not in at_device)
+    ):
+        return _at_device(scene, stands, at_device)
     if len(places) > 1:
         return _different(scene, stands, places)
     return _together(scene, stands)
@@ -94,12 +114,7 @@ def _who(stands: Sequence[Stood]) -> str:
 
 
 def _at(one: Stood) -> str:
-    return _frame_text(one.place if one.place is not None and one.doing is Doing.CODE else one.frame)
-
-
-def _frame_text(frame: StackFrame) -> str:
-    where = frame.frame
-    return f"{where.function} ({where.file.rsplit('/', 1)[-1]}{f':{where.line}' if where.line else ''})"
+    return frame_text((one.place if one.place is not None and one.doing is Doing.CODE else one.frame).frame)
 
 
 def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], apart: Sequence[Stood]) -> Answer:
@@ -108,7 +123,7 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
     strength = Strength.SUPPORTED if what is Doing.DATA else Strength.POSSIBLE
     one = apart[0]
     workers = busy_workers(scene.case.seen.stacks, one) if what is Doing.DATA else ()
-    inner = "" if not workers else f" A worker of its loader is in {_frame_text(workers[0][1])}."
+    inner = "" if not workers else f" A worker of its loader is in {frame_text(workers[0][1].frame)}."
     text = (
         f"{_who(apart).capitalize()} {'is' if len(apart) == 1 else 'are'} {_IN[what]}: {_at(one)}; "
         f"{_who(waiting)} wait{'s' if len(waiting) == 1 else ''} in {_at(waiting[0])}.{inner} {_seen(scene, stands)}"
@@ -137,6 +152,35 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
         action=ActionKind.FIX_AND_RERUN,
         steps=(f"Find out why {_who(apart)} stays in {_at(one)}: what does it read, whom does it wait for?",),
         collect=("a second dump of the same ranks a minute later: a frame that did not move is stuck",),
+    )
+
+
+def _silent(scene: Scene, stands: Sequence[Stood], silent: Sequence[StackDump]) -> Answer:
+    """A few ranks gave no stack when they were asked, while all others wait: stuck without the interpreter's lock, or gone."""
+    ranks = tuple(r for d in silent if (r := scene.roster.rank_of(d.who, d.begin.source, {})) is not None)
+    hosts = tuple(sorted({d.who.host for d in silent if d.who.host is not None}))
+    named = Named(ranks=ranks, hosts=hosts, strength=Strength.POSSIBLE)
+    events = tuple(refusal_of(d) for d in silent[:SHOWN])
+    return Answer(
+        question="stacks",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=(
+            f"{ranks_text(ranks).capitalize()} gave no stack in time, while {_who(stands)} wait{'s' if len(stands) == 1 else ''} in "
+            f"{_at(stands[0])}: a process that holds the interpreter's lock in native code, is stopped, or is gone cannot answer. "
+            f"{_seen(scene, stands)}"
+        ),
+        trigger=events[0],
+        proof=(*events, *_events(stands)),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(form=Form.HUNG, scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP),
+        action=ActionKind.COLLECT_MORE,
+        steps=(
+            f"Take a native stack of {ranks_text(ranks)} (py-spy dump --native, or gdb), which needs no answer of the process.",
+        ),
+        collect=("the native stacks of the ranks that did not answer", "the kernel logs of their hosts"),
     )
 
 
@@ -174,7 +218,6 @@ def _all_apart(apart: Sequence[Stood]) -> Answer | None:
 def _two_threads(scene: Scene, stands: Sequence[Stood], both: Sequence[Stood]) -> Answer:
     """Two threads of a process are in collectives: their order is not the same on all ranks."""
     one = both[0]
-    other = one.others[0].frame
     return Answer(
         question="stacks",
         failed=True,
@@ -182,7 +225,7 @@ def _two_threads(scene: Scene, stands: Sequence[Stood], both: Sequence[Stood]) -
         strength=Strength.POSSIBLE,
         summary=(
             f"On {_who(both)} two threads are in collectives at once: the main thread in {_at(one)}, another one in "
-            f"{other.function} ({other.file.rsplit('/', 1)[-1]}). On one group their order differs from rank to rank, and all wait for ever. {_seen(scene, stands)}"
+            f"{frame_text(one.others[0].frame)}. On one group their order differs from rank to rank, and all wait for ever. {_seen(scene, stands)}"
         ),
         trigger=_events(both)[0],
         proof=(
@@ -238,12 +281,47 @@ def _different(scene: Scene, stands: Sequence[Stood], places: Sequence[_Place]) 
     )
 
 
+_ON_THE_CPU = frozenset({"barrier", "monitored_barrier", "_store_based_barrier", "barrier_wait"})
+"""Waits that end when every rank has come to the same line, whatever its device does."""
+
+
+def _at_device(scene: Scene, stands: Sequence[Stood], at_device: Sequence[Stood]) -> Answer:
+    """A few ranks wait for their own device while the rest stand in a barrier that these have not reached."""
+    others = [s for s in stands if s not in at_device]
+    named = _named(at_device, Strength.POSSIBLE)
+    return Answer(
+        question="stacks",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=(
+            f"{_who(at_device).capitalize()} wait{'s' if len(at_device) == 1 else ''} for the GPU in {_from(at_device[0])}, and "
+            f"{'has' if len(at_device) == 1 else 'have'} not come to {_from(others[0])}, in which {_who(others)} "
+            f"wait{'s' if len(others) == 1 else ''}. Why its work does not end is not in the stacks. {_seen(scene, stands)}"
+        ),
+        trigger=_events(at_device)[0],
+        proof=(*_events(at_device, places=True), *_events(others)),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.COMPUTE,
+            form=Form.HUNG,
+            layer=Layer.RUNTIME,
+            scope=Scope.RANK if len(at_device) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.COLLECT_MORE,
+        steps=(
+            f"Take a native stack of {_who(at_device)} (py-spy dump --native), and read the kernel log of its host for Xid.",
+        ),
+        collect=("a second dump of the same ranks a minute later: a frame that did not move is stuck",),
+    )
+
+
 def _from(one: Stood) -> str:
     """The call that is waited in, with the place in the program that made it."""
     if one.place is None or one.place.span == one.frame.span:
         return _at(one)
-    where = one.place.frame
-    return f"{one.op}, called from {where.function} ({where.file.rsplit('/', 1)[-1]}:{where.line})"
+    return f"{one.op}, called from {frame_text(one.place.frame)}"
 
 
 def _together(scene: Scene, stands: Sequence[Stood]) -> Answer:
@@ -282,7 +360,7 @@ def with_stacks(scene: Scene, said: Answer) -> Answer:
         return said
     own = ask(scene)
     if own is None:
-        return said
+        return _of_the_named(scene, said)
     if said.failed is None and not any(d.cause is not None for d in scene.case.seen.stacks):
         strength = own.strength.at_most(Strength.POSSIBLE)
         own = replace(own, strength=strength, culprits=_weaker(own.culprits), first_failed=_weaker(own.first_failed))
@@ -291,10 +369,46 @@ def with_stacks(scene: Scene, said: Answer) -> Answer:
         return _both(said, own, agree=blamed == seen)
     if said.category is not Category.UNKNOWN and said.question not in _STOPPED:
         return replace(said, proof=(*said.proof, *own.proof[:SHOWN]))
-    if own.category is Category.UNKNOWN:
+    if own.category is Category.UNKNOWN and (blamed or not own.culprits.anybody):
         return replace(said, summary=f"{said.summary} {own.summary}", proof=(*said.proof, *own.proof[:SHOWN]))
     kept = own if seen or not blamed else replace(own, culprits=said.culprits, first_failed=said.first_failed)
     return replace(kept, proof=(*own.proof, *said.proof[:2]), rivals=said.rivals, collect=(*own.collect, *said.collect))
+
+
+def _of_the_named(scene: Scene, said: Answer) -> Answer:
+    """What the stacks show of ranks that the rest already names, where they tell nobody apart by themselves.
+
+    One process is often all that anybody looked at: the silent one. Its place says what it did while the others waited.
+    """
+    stands = stood(scene.case.seen.stacks, scene.roster, scene.complete.expected)
+    of_them = [s for s in stands if s.rank is not None and s.rank in said.culprits.ranks]
+    if said.question not in {"hang", "flight_recorder"} or not of_them or len({s.doing for s in of_them}) != 1:
+        return said
+    what, one = of_them[0].doing, of_them[0]
+    if what in WAITS:
+        text = f"{said.summary} But its stack shows {_who(of_them)} {_IN[what]} too: {_from(one)}."
+        return replace(said, summary=text, proof=(*said.proof, *_events(of_them)), culprits=_weaker(said.culprits))
+    text = (
+        f"{said.summary} By its stack {_who(of_them)} {'was' if len(of_them) == 1 else 'were'} {_IN[what]}: {_at(one)}."
+    )
+    told = said.category is Category.UNKNOWN
+    sure = Strength.SUPPORTED if what is Doing.DATA else Strength.POSSIBLE
+    if said.category is Category.DATA_LOADING_STALL and said.strength.level > sure.level:
+        sure = said.strength
+    stalled = told or said.category is Category.DATA_LOADING_STALL
+    named = replace(said.culprits, hosts=said.culprits.hosts or tuple(sorted({s.host for s in of_them if s.host})))
+    phase = _PHASE.get(what, said.classes.phase)
+    return replace(
+        said,
+        category=Category.DATA_LOADING_STALL if told else said.category,
+        strength=sure if stalled else said.strength,
+        summary=text,
+        trigger=said.trigger if not told and said.trigger is not None else _events(of_them)[0],
+        proof=(*_events(of_them, places=True), *said.proof),
+        culprits=named,
+        first_failed=named,
+        classes=replace(said.classes, phase=phase) if stalled else said.classes,
+    )
 
 
 _OWN_ERROR = frozenset({"first_fault", "exit_hang", "nan_end", "good_end"})

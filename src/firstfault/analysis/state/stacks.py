@@ -68,6 +68,7 @@ _TABLE: tuple[tuple[Doing, re.Pattern[str]], ...] = (
     )),
     (Doing.LOCK, lazy(r"file_baton\.py wait|filelock/|fasteners/|portalocker|\S+ (?:flock|lockf)$|cpp_extension\.py |_inductor/|triton/(?:runtime|compiler)/")),
     (Doing.DEVICE, lazy(
+        r"^(?:\S*/)?lib(?:cuda|cudart|amdhip64|hsa-runtime64|ascendcl)\S* |^\S* (?:cu|cuda|hip)[A-Z]\w*(?:\(|$)|"
         r"cuda/(?:__init__|streams)\.py (?:synchronize|wait\w*|query)|autograd/(?:graph|__init__)\.py |clip_grad\.py |grad_scaler\.py |cudaStreamSynchronize|"
         r"cudaDeviceSynchronize|cudaEventSynchronize|cuStreamSynchronize|\S+ (?:item|_local_scalar_dense|_parse_losses)$"
     )),
@@ -119,16 +120,33 @@ def stood(dumps: Iterable[StackDump], roster: Roster, world: int | None) -> tupl
     for dump in dumps:
         if dump.who.worker is not None or dump.main is None:
             continue
-        source = dump.threads[0].span.source
-        who = dump.who
-        known = (who.rank, who.local_rank, who.host, who.pid)
-        nobody = known == (None, None, None, None)
-        key = (source, dump.number) if nobody else (known, None if who.rank is not None else source)
-        last[key] = dump
+        key = _process(dump)
+        before = last.get(key)
+        if before is None or not _shows_more(before, dump):
+            last[key] = dump
     found = [_stood(dump, roster) for dump in last.values()]
     if _one_machine(found, roster, world):
         found = [_with_rank(s, roster) for s in found]
     return tuple(sorted(found, key=lambda s: (s.rank is None, s.rank or 0, s.title)))
+
+
+def _process(dump: StackDump) -> tuple[object, ...]:
+    """What tells a process apart; process ids count on one machine only, so without a rank they count in one source."""
+    who, source = dump.who, dump.begin.source
+    known = (who.rank, who.local_rank, who.host, who.pid)
+    if known == (None, None, None, None):
+        return source, dump.number
+    joined = who.rank is not None or (who.local_rank is not None and who.pid is not None)
+    return known, None if joined else source
+
+
+def _shows_more(before: StackDump, dump: StackDump) -> bool:
+    """Whether an earlier dump of the same process stands at the same place of Python and also shows what lies below it."""
+    one, other = before.main, dump.main
+    if one is None or other is None or not any(f.native for f in one.frames) or any(f.native for f in other.frames):
+        return False
+    python = [f.frame for f in one.frames if not f.native]
+    return bool(python) and python == [f.frame for f in other.frames]
 
 
 def _one_machine(found: Sequence[Stood], roster: Roster, world: int | None) -> bool:
@@ -155,7 +173,8 @@ def _stood(dump: StackDump, roster: Roster) -> Stood:
     rank, host = roster.rank(event), roster.host(event)
     doing, frame = doing_of(main.frames)
     title = f"rank {rank}" if rank is not None else _title(dump, host)
-    others = [doing_of(t.frames) for t in dump.threads if not t.main]
+    # Threads of libraries alone are in the middle of collectives for all others' sake: watchdogs, loops of transports.
+    others = [doing_of(t.frames) for t in dump.threads if not t.main and any(not f.native for f in t.frames)]
     own = [f for f in main.frames if not f.native and not _foreign(f)]
     return Stood(
         rank=rank,
@@ -180,7 +199,7 @@ def _title(dump: StackDump, host: str | None) -> str:
         else f"process {who.pid}"
     )
     if not what:
-        what = f"the process of the dump at line {dump.threads[0].span.line}" if host is None else "the process"
+        what = f"the process of the dump at line {dump.begin.line}" if host is None else "the process"
     return what if host is None else f"{what} on {host}"
 
 
@@ -190,11 +209,18 @@ def doing_of(frames: Sequence[StackFrame]) -> tuple[Doing, StackFrame]:
     Args:
         frames: innermost first.
     """
+    nameless: tuple[Doing, StackFrame] | None = None
     for frame in frames:
         text = f"{frame.frame.file} {frame.frame.function}"
-        for doing, pattern in _TABLE:
-            if pattern.search(text):
-                return doing, frame
+        doing = next((d for d, pattern in _TABLE if pattern.search(text)), None)
+        if nameless is not None and doing is not nameless[0]:
+            return nameless
+        if doing is not None and not frame.frame.function.startswith("0x"):
+            return doing, frame
+        if doing is not None and nameless is None:
+            nameless = doing, frame  # an address in a library: the call into it, further out, has a name
+    if nameless is not None:
+        return nameless
     python = [f for f in frames if not f.native]
     own = [f for f in python if not _foreign(f)]
     return Doing.CODE, (own or python or list(frames))[0]
@@ -211,6 +237,22 @@ def event_of(dump: StackDump, frame: StackFrame) -> Event:
     return Event(signature=FRAME, span=frame.span, text=frame.text, who=dump.who)
 
 
+def refusal_of(dump: StackDump) -> Event:
+    """The line that stands where a stack should be, as evidence."""
+    return Event(signature=FRAME, span=dump.begin, text=dump.refused, who=dump.who)
+
+
+def refused(dumps: Iterable[StackDump], stands: Iterable[Stood], roster: Roster) -> tuple[StackDump, ...]:
+    """For each rank that never gave a stack when it was asked for one, the last time that it did not."""
+    gave = {s.rank for s in stands}
+    last: dict[GlobalRank, StackDump] = {}
+    for dump in dumps:
+        rank = roster.rank_of(dump.who, dump.begin.source, {})
+        if dump.refused and rank is not None and rank not in gave:
+            last[rank] = dump
+    return tuple(last[rank] for rank in sorted(last))
+
+
 def threads_in_collectives(stands: Iterable[Stood]) -> tuple[Stood, ...]:
     """Processes of which the main thread and another one stand in collectives at once."""
     return tuple(s for s in stands if s.doing is Doing.COLLECTIVE and s.others)
@@ -223,11 +265,11 @@ def busy_workers(dumps: Iterable[StackDump], one: Stood) -> tuple[tuple[StackDum
         dumps: all of one attempt.
         one: the process; its workers are those whose dumps stand in the same source.
     """
-    source = one.dump.threads[0].span.source
+    source = one.dump.begin.source
     found = []
     for dump in dumps:
         main = dump.main
-        if dump.who.worker is None or main is None or dump.threads[0].span.source != source:
+        if dump.who.worker is None or main is None or dump.begin.source != source:
             continue
         own = [f for f in main.frames if not f.native and not _foreign(f)]
         if own:
