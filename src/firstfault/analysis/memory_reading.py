@@ -95,7 +95,7 @@ def _why(
     if oom.asked >= LARGE * whole:
         return (
             Use.LARGE,
-            (f"That one request is {100 * oom.asked / max(whole, 1):.0f} % of all that the process could have.",),
+            (_large_text(oom.asked, whole),),
             ("Look at the sizes of the call that asked: batch, sequence length, or a wrong dimension.",),
         )
     if device.pool_inactive >= MUCH * whole and device.pool_inactive >= oom.asked - free > 0:
@@ -117,6 +117,12 @@ def _why(
         )
     kept = () if grown is None else (_growth_text(grown, state),)
     return Use.OWN, kept, ("Lower what the largest of these places need, or shard them.",)
+
+
+def _large_text(asked: int, whole: int) -> str:
+    if asked > whole:
+        return f"That one request is larger than all that the process could have, which is {size_text(whole)}."
+    return f"That one request is {100 * asked / max(whole, 1):.0f} % of the {size_text(whole)} that the process could have."
 
 
 def _growing(state: MemoryState) -> Growth | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from firstfault.model.evidence import Frame
 from firstfault.model.memory import Asked, DeviceMemory, Grown, Held, Oom
-from firstfault.readers.memory_trace import Summed, Trace
+from firstfault.readers.memory_trace import LARGEST, Summed, Trace
 from firstfault.readers.plain_pickle import GONE
 
 if TYPE_CHECKING:
@@ -131,6 +131,8 @@ class SnapshotFolder:
         self.traces: dict[int, tuple[list[Any], Trace, list[Oom]]] = {}
         """By the identity of the list of entries, which is kept alive here; with the failed requests."""
         self.segments_seen = False
+        self.sizeless = 0
+        """Segments and failed requests whose size is none."""
 
     def takes(self, columns: dict[str, Column]) -> bool:
         """Whether maps with these keys are entries of a history, or blocks."""
@@ -146,7 +148,7 @@ class SnapshotFolder:
             return [(a, b, c or b, d) for a, b, c, d in zip(states, sizes, requested, stacks, strict=True)]
         _, trace, ooms = self._trace(parent)
         for place, stack in trace.add_many(columns, self.stacks.number):
-            _add_oom(ooms, self._oom({key: column.at(place) for key, column in columns.items()}, stack))
+            self._add_oom(ooms, {key: column.at(place) for key, column in columns.items()}, stack)
         return None
 
     def finished(self, found: dict[Any, Any], parent: list[Any] | None) -> Any:
@@ -155,7 +157,7 @@ class SnapshotFolder:
             _, trace, ooms = self._trace(parent)
             stack = self.stacks.number(found.get("frames"))
             if trace.add(found["action"], found.get("addr"), found.get("size"), stack, found.get("time_us")):
-                _add_oom(ooms, self._oom(found, stack))
+                self._add_oom(ooms, found, stack)
             return GONE
         if "filename" in found and "name" in found:
             return self.stacks.frame(str(found["filename"])[:1000], _whole(found.get("line")), str(found["name"])[:400])
@@ -163,6 +165,7 @@ class SnapshotFolder:
             return self._block(found)
         if "blocks" in found and "total_size" in found:
             self.segments_seen = True
+            self.sizeless += not _whole(found.get("total_size"))
             self.devices.setdefault(_whole(found.get("device")), _Device()).add(found)
             return GONE
         return found
@@ -173,14 +176,19 @@ class SnapshotFolder:
             known = self.traces[id(parent)] = (parent, Trace(), [])
         return known
 
-    def _oom(self, entry: dict[str, Any], stack: int) -> Oom:
+    def _add_oom(self, ooms: list[Oom], entry: dict[str, Any], stack: int) -> None:
+        """Keeps the first few failed requests and the last."""
         free, at = entry.get("device_free"), entry.get("time_us")
-        return Oom(
+        self.sizeless += not _whole(entry.get("size"))
+        if len(ooms) > FIRST_OOMS:
+            ooms.pop()
+        one = Oom(
             asked=_whole(entry.get("size")),
-            free=free if type(free) is int else None,
+            free=free if type(free) is int and 0 <= free <= LARGEST else None,
             frames=self.stacks.of(stack),
-            time_us=at if type(at) is int else None,
+            time_us=at if type(at) is int and 0 <= at <= LARGEST else None,
         )
+        ooms.append(one)
 
     def _block(self, found: dict[Any, Any]) -> tuple[str, int, int, int]:
         size = _whole(found.get("size"))
@@ -232,7 +240,7 @@ class SnapshotFolder:
             sizes=tuple(common),
             grown=self._grown(summed),
             asked=self._asked(summed),
-            ooms=tuple(ooms),
+            ooms=tuple(oom for oom in ooms if oom.asked),
             oom_count=trace.oom_count,
             entries=trace.entries,
             first_us=trace.first_us,
@@ -253,13 +261,6 @@ class SnapshotFolder:
         )
 
 
-def _add_oom(ooms: list[Oom], one: Oom) -> None:
-    """The first few and the last are kept."""
-    if len(ooms) > FIRST_OOMS:
-        ooms.pop()
-    ooms.append(one)
-
-
 def _whole(value: Any) -> int:
     """A whole number; 0 for anything else, as a damaged file may hold."""
-    return value if type(value) is int and value >= 0 else 0
+    return value if type(value) is int and 0 <= value <= LARGEST else 0

@@ -36,8 +36,8 @@ _KINDS = {
 }
 _STACKED = frozenset({_ALLOC, _OOM})
 _WITH = bytes(kind in _STACKED for kind in range(256))
-_LARGEST = 1 << 60
-"""Bytes beyond which a size is damage."""
+LARGEST = 1 << 60
+"""Bytes, or microseconds, beyond which a number is damage."""
 _HIGHEST = (1 << 64) - 1
 """Of an address."""
 
@@ -79,7 +79,7 @@ class Trace:
     def add(self, action: Any, address: Any, size: Any, stack: int, at: Any) -> bool:
         """Takes the next entry; whether it is a failed request."""
         kind = _kind(action)
-        self._append(bytes((kind,)), [_number(address, _HIGHEST)], [_number(size, _LARGEST)], [stack])
+        self._append(bytes((kind,)), [_number(address, _HIGHEST)], [_number(size, LARGEST)], [stack])
         self._seen(at)
         if kind == _OOM:
             self.oom_count += 1
@@ -108,7 +108,7 @@ class Trace:
         self._append(
             kinds,
             [0] * count if address is None else address.numbers(0, _HIGHEST),
-            [0] * count if size is None else size.numbers(0, _LARGEST),
+            [0] * count if size is None else size.numbers(0, LARGEST),
             stacks,
         )
         if at is not None:
@@ -129,7 +129,7 @@ class Trace:
         self.stacks.extend(stacks)
 
     def _seen(self, at: Any) -> None:
-        if type(at) is int:
+        if type(at) is int and 0 <= at <= LARGEST:
             self.last_us = at
             if self.first_us is None:
                 self.first_us = at

@@ -314,9 +314,17 @@ def _rarer(machine: Machine, op: int, raw: bytes, at: int) -> int:  # a table of
         else:
             memo[place] = stack[-1]
         return at + (1 if op == 0x71 else 4)
-    raise UnreadableStreamError(f"its operation {bytes([op])!r} is refused")
+    asked = next((what for ops, what in _REFUSED.items() if op in ops), "a value of a kind that no such file holds")
+    raise UnreadableStreamError(f"it asks for {asked}, which is refused")
 
 
+_REFUSED = {
+    b"c\x93": "a class or function",
+    b"Rbio\x81\x92": "something to be run",
+    b"PQ": "an object from outside",
+    b"\x82\x83\x84": "an extension",
+}
+"""Operations, and what each wants."""
 _KEYS = frozenset({str, int})
 """Types of keys: a tuple's hash may cost time without end."""
 _CONSTANTS: dict[int, Any] = {0x4E: None, 0x88: True, 0x89: False, 0x29: ()}
