@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import SourceId
 
 BLOCK = 4 << 20
-LARGEST = 16 << 30
+LARGEST = 8 << 30
 """Bytes of a pickle beyond which it is not read: that takes minutes."""
 LARGEST_JSON = 256 << 20
 """Bytes of JSON beyond which it is not read: its values are held all at once, ten bytes for each of the file."""
