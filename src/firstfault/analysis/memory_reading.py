@@ -16,6 +16,8 @@ from firstfault.analysis.wording import size_text
 if TYPE_CHECKING:
     from firstfault.analysis.state.memory import Growth, MemoryState, Place
 
+FILLS = 0.75
+"""Share of what a process could have from which on its tensors alone fill the device."""
 SHOWN = 3
 """Places named in a sentence."""
 
@@ -116,7 +118,11 @@ def _why(
             ("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and avoid sizes that differ at every step.",),
         )
     kept = () if grown is None else (_growth_text(grown, state),)
-    return Use.OWN, kept, ("Lower what the largest of these places need, or shard them.",)
+    filled = f"Its own tensors hold {share_text(state.held, max(whole, 1))}"
+    filled += (
+        ": they fill the device." if state.held >= FILLS * whole else "; no other cause stands out in the snapshot."
+    )
+    return Use.OWN, (filled, *kept), ("Lower what the largest of these places need, or shard them.",)
 
 
 def _large_text(asked: int, whole: int) -> str:
@@ -148,7 +154,15 @@ def _made_of(state: MemoryState) -> tuple[str, ...]:
     said = []
     if named:
         parts = ", ".join(f"{place_text(s.place)} {size_text(s.size)}" for s in named[:SHOWN])
-        said.append(f"Of {size_text(state.held)} held by tensors the most was asked for at {parts}.")
+        whole = size_text(state.held)
+        if named[0].size == state.held:
+            said.append(f"All {whole} held by tensors were asked for at {place_text(named[0].place)}.")
+        else:
+            said.append(f"Of {whole} held by tensors the most was asked for at {parts}.")
+    if not state.device.entries:
+        said.append(
+            "It holds no history: with torch.cuda.memory._record_memory_history() at the start it would tell what asked and when."
+        )
     if state.nameless >= MUCH * state.held:
         said.append(
             f"{share_text(state.nameless, state.held)} has no stack: it was asked for before the recording began, or its entry is "
