@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
 SIZES = (200_000, 2_000_000)
@@ -43,24 +44,49 @@ print(time.process_time() - begun, resource.getrusage(resource.RUSAGE_SELF).ru_m
 
 
 def make(path: Path, entries: int, depth: int) -> None:
-    """Writes a snapshot of blocks asked for and freed by a few thousand stacks of shared frames."""
+    """Writes a snapshot as torch 2.13 would: blocks asked for and freed by a few thousand stacks of shared frames.
+
+    A request and a free have a list of frames each, the completed free that of the free; addresses and sizes come again,
+    as in the steps of a training; sixty thousand blocks are held at the end.
+    """
     rng = random.Random(1)
     frames = [{"filename": f"/srv/app/part{n % 50}.py", "line": n, "name": f"work_{n}"} for n in range(3000)]
     stacks = [[frames[rng.randrange(3000)] for _ in range(depth)] for _ in range(STACKS)]
-    trace = []
-    for number in range(entries // 2):
-        # Every request gathers a list of its own, of frames that all share; freeing it carries the same list.
-        stack, address, size = (
-            list(stacks[rng.randrange(STACKS)]),
-            0x7F0000000000 + 512 * number,
-            rng.randrange(1 << 24),
-        )
-        for action in ("alloc", "free_completed"):
-            at = 1_780_000_000_000_000 + 31 * len(trace)
-            entry = {"action": action, "addr": address, "size": size, "stream": 0, "time_us": at, "frames": stack}
-            trace.append({**entry, "pool_id": (0, 0)})
+    sizes = [rng.randrange(1, 1 << 26) for _ in range(800)]
+    trace: list[dict[str, Any]] = []
+    letter, pool = "A", [0, 0]
+    # torch makes a text and a tuple of its own for each entry.
+
+    def note(action: str, address: int, size: int, shared: list[Any]) -> None:
+        entry = {"action": action, "addr": address, "size": size, "stream": 0}
+        more = {"time_us": 1_780_000_000_000_000 + 31 * len(trace), "compile_context": f"N/{letter}"}
+        trace.append({**entry, **more, "user_metadata": "", "pool_id": tuple(pool), "frames": shared})
+
+    held = {}
+    for number in range(entries // 3):
+        address = 0x7F0000000000 + (1 << 26) * (number % 60_000)
+        size = sizes[rng.randrange(len(sizes))]
+        stack = list(stacks[rng.randrange(STACKS)])
+        if address in held:
+            freed = list(stacks[rng.randrange(STACKS)])
+            note("free_requested", address, held[address]["size"], freed)
+            note("free_completed", address, held[address]["size"], freed)
+        note("alloc", address, size, stack)
+        held[address] = {"address": address, "size": 1 << 26, "requested_size": size, "state": "active_allocated"}
+        held[address]["frames"] = stack
+    blocks = list(held.values())
+    segments = [
+        {
+            "device": 0,
+            "address": own[0]["address"],
+            "total_size": len(own) << 26,
+            "segment_pool_id": (0, 0),
+            "blocks": own,
+        }
+        for own in (blocks[at : at + 100] for at in range(0, len(blocks), 100))
+    ]
     with path.open("wb") as file:
-        pickle.dump({"segments": [], "device_traces": [trace], "allocator_settings": {}}, file)
+        pickle.dump({"segments": segments, "device_traces": [trace], "allocator_settings": {}}, file)
 
 
 def measure(code: str, path: Path) -> tuple[float, float]:

@@ -16,6 +16,8 @@ from firstfault.analysis.wording import size_text
 if TYPE_CHECKING:
     from firstfault.analysis.state.memory import Growth, MemoryState, Place
 
+FILLS = 0.75
+"""Share of what a process could have from which on its tensors alone fill the device."""
 SHOWN = 3
 """Places named in a sentence."""
 
@@ -95,7 +97,7 @@ def _why(
     if oom.asked >= LARGE * whole:
         return (
             Use.LARGE,
-            (f"That one request is {100 * oom.asked / max(whole, 1):.0f} % of all that the process could have.",),
+            (_large_text(oom.asked, whole),),
             ("Look at the sizes of the call that asked: batch, sequence length, or a wrong dimension.",),
         )
     if device.pool_inactive >= MUCH * whole and device.pool_inactive >= oom.asked - free > 0:
@@ -116,7 +118,17 @@ def _why(
             ("Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, and avoid sizes that differ at every step.",),
         )
     kept = () if grown is None else (_growth_text(grown, state),)
-    return Use.OWN, kept, ("Lower what the largest of these places need, or shard them.",)
+    filled = f"Its own tensors hold {share_text(state.held, max(whole, 1))}"
+    filled += (
+        ": they fill the device." if state.held >= FILLS * whole else "; no other cause stands out in the snapshot."
+    )
+    return Use.OWN, (filled, *kept), ("Lower what the largest of these places need, or shard them.",)
+
+
+def _large_text(asked: int, whole: int) -> str:
+    if asked > whole:
+        return f"That one request is larger than all that the process could have, which is {size_text(whole)}."
+    return f"That one request is {100 * asked / max(whole, 1):.0f} % of the {size_text(whole)} that the process could have."
 
 
 def _growing(state: MemoryState) -> Growth | None:
@@ -142,7 +154,15 @@ def _made_of(state: MemoryState) -> tuple[str, ...]:
     said = []
     if named:
         parts = ", ".join(f"{place_text(s.place)} {size_text(s.size)}" for s in named[:SHOWN])
-        said.append(f"Of {size_text(state.held)} held by tensors the most was asked for at {parts}.")
+        whole = size_text(state.held)
+        if named[0].size == state.held:
+            said.append(f"All {whole} held by tensors were asked for at {place_text(named[0].place)}.")
+        else:
+            said.append(f"Of {whole} held by tensors the most was asked for at {parts}.")
+    if not state.device.entries:
+        said.append(
+            "It holds no history: with torch.cuda.memory._record_memory_history() at the start it would tell what asked and when."
+        )
     if state.nameless >= MUCH * state.held:
         said.append(
             f"{share_text(state.nameless, state.held)} has no stack: it was asked for before the recording began, or its entry is "

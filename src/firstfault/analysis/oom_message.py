@@ -26,12 +26,19 @@ _FIGURES = {
 }
 _RESERVED = lazy(rf"{_SIZE} reserved in total")
 _PROCESS = lazy(rf"Process (\d+) has {_SIZE} memory in use")
+_SHARED = lazy(
+    rf"MPS backend out of memory \(MPS allocated: {_SIZE}, other allocations: {_SIZE}, max allowed: {_SIZE}\)\. "
+    rf"Tried to allocate {_SIZE}"
+)
+"""Of a device that has its memory from the host: what it may use at most stands for its capacity."""
 MUCH = 0.1
 """Share of the device from which on memory that is lost to one cause is more than what every process loses."""
 NOTED = 0.02
 """Share of the device from which on a loss is worth a word beside a real need."""
 LARGE = 0.25
 """Share of the device from which on one request is the thing to look at."""
+_SMALL_REQUEST = 1 << 20
+_SEGMENT = 2 << 20
 CONTEXT = 4 << 30
 """Bytes that a process may well use beside its allocator: CUDA context, workspaces, NCCL's buffers."""
 
@@ -57,6 +64,8 @@ class Kind(Enum):
     """The process itself holds it outside the caching allocator."""
     BESIDE = "beside"
     """It is held outside the allocator, by this process or by others: the message does not tell which."""
+    ROOM = "room"
+    """The device had more than was asked for: the amount of memory does not explain the refusal."""
     MIXED = "mixed"
     """No cause alone; several together."""
 
@@ -97,6 +106,10 @@ def figures(text: str) -> Figures | None:
     Args:
         text: the line or message of an allocator of torch 0.4 to 2.13 (CUDA, HIP, XPU, NPU).
     """
+    shared = _SHARED.search(text)
+    if shared is not None:
+        held, _, most, wanted = (_number(shared[n], shared[n + 1]) for n in (1, 3, 5, 7))
+        return Figures(asked=wanted, capacity=most, allocated=held)
     asked = _ASKED.search(text)
     if asked is None:
         return None
@@ -142,6 +155,8 @@ def account(known: Figures) -> Account | None:
         return None
     if known.asked > whole:
         return _impossible(known, whole)
+    if known.limit is None and known.free is not None and known.free >= _from_driver(known.asked):
+        return _refused(known, known.free)
     if known.allocated is None:
         return None
     short = known.asked - _room(known, whole)
@@ -164,6 +179,23 @@ def account(known: Figures) -> Account | None:
         if size >= max(short, NOTED * whole) and (k not in _NEEDED or size > CONTEXT)
     }
     return _own(known, whole, slack)
+
+
+def _from_driver(asked: int) -> int:
+    """Bytes that the allocator asks the driver for where it has no block: segments of 2 or 20 MiB, or of the size asked for."""
+    if asked < _SMALL_REQUEST:
+        return _SEGMENT
+    return 10 * _SEGMENT if asked < 10 * _SMALL_REQUEST else -(-asked // _SEGMENT) * _SEGMENT
+
+
+def _refused(known: Figures, free: int) -> Account:
+    return Account(
+        kind=Kind.ROOM,
+        sentence=f"By the driver's count {size_text(free)} of the device were free, more than the {size_text(known.asked)} asked "
+        "for: the amount of memory does not explain the refusal.",
+        step="Watch that device for what comes and goes on it (nvidia-smi at short intervals); look in the kernel log for errors of "
+        "the driver, and at limits of its own (vm.max_map_count, the largest size of one allocation).",
+    )
 
 
 def _room(known: Figures, whole: int) -> int:

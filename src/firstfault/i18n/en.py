@@ -199,6 +199,7 @@ MESSAGES: dict[str, str] = {
     "column.share": "share",
     "column.blocks": "blocks",
     "column.place": "asked for at",
+    "memory.unread": "No memory snapshot of this input could be read: the last lines tell why.",
     "memory.none": "No memory snapshot is in this input: `torch.cuda.memory._record_memory_history()` at the start, then "
     "`torch.cuda.memory._dump_snapshot(FILE)` when memory runs out, makes one.",
     "memory.of": "Device {device} of {who}",

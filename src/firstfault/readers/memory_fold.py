@@ -1,31 +1,30 @@
 """Sums up a memory snapshot while it is read: segments, blocks and the recorded history, each looked at once, in order.
 
-Must not choose what matters: it keeps sums by stack. Memory grows with different stacks and with blocks held at a time, not
-with the length of the history.
+Must not choose what matters: it keeps sums by stack. Memory grows with different stacks; of the history's entries only
+columns are kept (`memory_trace`).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from firstfault.model.evidence import Frame
-from firstfault.model.memory import PARTS, Asked, DeviceMemory, Grown, Held, Oom
+from firstfault.model.memory import Asked, DeviceMemory, Grown, Held, Oom
+from firstfault.readers.memory_trace import LARGEST, Summed, Trace
 from firstfault.readers.plain_pickle import GONE
+
+if TYPE_CHECKING:
+    from firstfault.readers.plain_shapes import Column
 
 MOST_STACKS = 300_000
 """Different stacks; further ones are summed up without their frames."""
-MOST_LIVE = 3_000_000
-"""Blocks held at a time."""
-MOST_UNDONE = 2_000_000
-"""Entries behind the last failed request that can be undone."""
 LISTED = 400
 """Stacks given, of the most bytes."""
 DEEPEST = 128
 """Frames given of a stack."""
 FIRST_OOMS = 8
 SIZES = 40
-_FREES = frozenset({"free_requested", "free_completed", "free"})
-_MAPS = {"segment_alloc": 1, "segment_map": 1, "segment_free": -1, "segment_unmap": -1}
+_BLOCK = frozenset({"state", "size", "requested_size", "frames"})
 NO_FRAMES = 0
 """Number of the stack without frames."""
 
@@ -40,6 +39,7 @@ class Stacks:
         self.frames: list[_Frames] = [()]
         self.known: dict[int, tuple[list[Any], int]] = {}
         """By the identity of a list that is kept alive here."""
+        self.single: dict[tuple[str, int, str], tuple[str, int, str]] = {}
         self.beyond = False
 
     def number(self, frames: Any) -> int:
@@ -61,103 +61,14 @@ class Stacks:
             self.known[id(frames)] = (frames, number)
         return number
 
+    def frame(self, file: str, line: int, function: str) -> tuple[str, int, str]:
+        """One frame; equal ones are one object, however often a program's place comes up."""
+        found = (file, line, function)
+        return self.single.setdefault(found, found) if len(self.single) < MOST_STACKS else found
+
     def of(self, number: int) -> tuple[Frame, ...]:
         """The frames of a number, innermost first."""
         return tuple(Frame(*f) for f in self.frames[number])
-
-
-class Trace:
-    """The recorded history of one device, entry by entry."""
-
-    def __init__(self) -> None:
-        self.live: dict[int, tuple[int, int, int]] = {}
-        """Address -> size, stack and number of the entry, of blocks asked for in the history and not freed."""
-        self.asked: dict[int, list[int]] = {}
-        """Stack -> requests, first and last entry of one."""
-        self.entries = 0
-        self.ooms: list[Oom] = []
-        self.oom_count = 0
-        self.at_oom = 0
-        """Number of the entry of the last failed request."""
-        self.undo: list[tuple[int, tuple[int, int, int] | None, int]] | None = None
-        """Behind it: address, what was held there before, and bytes freed of a block whose stack is not known."""
-        self.undone = True
-        self.mapped_since = 0
-        self.first_us: int | None = None
-        self.last_us: int | None = None
-
-    def add(self, entry: dict[str, Any], stacks: Stacks) -> None:
-        """Takes the next entry."""
-        self.entries += 1
-        action, size = entry.get("action"), _whole(entry.get("size"))
-        at = entry.get("time_us")
-        if type(at) is int:
-            self.last_us = at
-            if self.first_us is None:
-                self.first_us = at
-        if type(action) is not str:
-            return
-        if action == "alloc":
-            address = _whole(entry.get("addr"))
-            stack = stacks.number(entry.get("frames"))
-            self._change(address, (size, stack, self.entries), 0)
-            seen = self.asked.get(stack)
-            if seen is None:
-                self.asked[stack] = [1, self.entries, self.entries]
-            else:
-                seen[0] += 1
-                seen[2] = self.entries
-        elif action in _FREES:
-            address = _whole(entry.get("addr"))
-            if address in self.live:
-                self._change(address, None, 0)
-            elif action == "free_requested":
-                self._change(address, None, size)
-        elif action == "oom":
-            self._oom(entry, size, stacks)
-        elif action in _MAPS:
-            self.mapped_since += _MAPS[action] * size
-
-    def _change(self, address: int, now: tuple[int, int, int] | None, unknown: int) -> None:
-        before = self.live.get(address)
-        if now is None:
-            self.live.pop(address, None)
-        elif before is not None or len(self.live) < MOST_LIVE:
-            self.live[address] = now
-        if self.undo is not None:
-            if len(self.undo) < MOST_UNDONE:
-                self.undo.append((address, before, unknown))
-            else:
-                self.undone = False
-
-    def _oom(self, entry: dict[str, Any], size: int, stacks: Stacks) -> None:
-        free = entry.get("device_free")
-        one = Oom(
-            asked=size,
-            free=free if type(free) is int else None,
-            frames=stacks.of(stacks.number(entry.get("frames"))),
-            time_us=entry.get("time_us") if type(entry.get("time_us")) is int else None,
-        )
-        self.oom_count += 1
-        if len(self.ooms) > FIRST_OOMS:
-            self.ooms.pop()
-        self.ooms.append(one)
-        self.at_oom, self.undo, self.undone, self.mapped_since = self.entries, [], True, 0
-
-    def back(self) -> tuple[dict[int, int], int]:
-        """Goes back to the last failed request; what changed since, by stack (bytes to add), and what is known of no stack."""
-        changed: dict[int, int] = {}
-        unknown = 0
-        for address, before, freed in reversed(self.undo or ()):
-            now = self.live.pop(address, None)
-            if now is not None:
-                changed[now[1]] = changed.get(now[1], 0) - now[0]
-            if before is not None:
-                self.live[address] = before
-                changed[before[1]] = changed.get(before[1], 0) + before[0]
-            unknown += freed
-        self.undo = None
-        return changed, unknown
 
 
 class _Device:
@@ -204,30 +115,80 @@ class _Device:
 class SnapshotFolder:
     """Takes the maps of a snapshot as they are finished; see `firstfault.readers.plain_pickle.Folder`."""
 
+    wanted = frozenset(
+        {
+            *("action", "addr", "size", "time_us", "frames", "device_free"),
+            *("filename", "line", "name"),
+            *("state", "requested_size", "history", "real_size"),
+            *("blocks", "total_size", "device", "segment_pool_id", "is_expandable"),
+            *("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"),
+        }
+    )
+
     def __init__(self) -> None:
         self.stacks = Stacks()
         self.devices: dict[int, _Device] = {}
-        self.traces: dict[int, tuple[list[Any], Trace]] = {}
-        """By the identity of the list of entries, which is kept alive here."""
+        self.traces: dict[int, tuple[list[Any], Trace, list[Oom]]] = {}
+        """By the identity of the list of entries, which is kept alive here; with the failed requests."""
         self.segments_seen = False
+        self.sizeless = 0
+        """Segments and failed requests whose size is none."""
+
+    def takes(self, columns: dict[str, Column]) -> bool:
+        """Whether maps with these keys are entries of a history, or blocks."""
+        return "action" in columns or _BLOCK.issubset(columns)
+
+    def many(self, columns: dict[str, Column], parent: list[Any]) -> list[Any] | None:
+        """What stands in the place of entries or blocks that follow one another."""
+        if "action" not in columns:
+            states = columns["state"].mapped(lambda state: str(state)[:40])
+            sizes = columns["size"].mapped(_whole)
+            requested = columns["requested_size"].mapped(_whole)
+            stacks = columns["frames"].mapped(self.stacks.number)
+            return [(a, b, c or b, d) for a, b, c, d in zip(states, sizes, requested, stacks, strict=True)]
+        _, trace, ooms = self._trace(parent)
+        for place, stack in trace.add_many(columns, self.stacks.number):
+            self._add_oom(ooms, {key: column.at(place) for key, column in columns.items()}, stack)
+        return None
 
     def finished(self, found: dict[Any, Any], parent: list[Any] | None) -> Any:
         """What stands in the place of a finished map."""
         if "action" in found and parent is not None:
-            known = self.traces.get(id(parent))
-            if known is None:
-                known = self.traces[id(parent)] = (parent, Trace())
-            known[1].add(found, self.stacks)
+            _, trace, ooms = self._trace(parent)
+            stack = self.stacks.number(found.get("frames"))
+            if trace.add(found["action"], found.get("addr"), found.get("size"), stack, found.get("time_us")):
+                self._add_oom(ooms, found, stack)
             return GONE
         if "filename" in found and "name" in found:
-            return (str(found["filename"])[:1000], _whole(found.get("line")), str(found["name"])[:400])
+            return self.stacks.frame(str(found["filename"])[:1000], _whole(found.get("line")), str(found["name"])[:400])
         if "state" in found and "size" in found:
             return self._block(found)
         if "blocks" in found and "total_size" in found:
             self.segments_seen = True
+            self.sizeless += not _whole(found.get("total_size"))
             self.devices.setdefault(_whole(found.get("device")), _Device()).add(found)
             return GONE
         return found
+
+    def _trace(self, parent: list[Any]) -> tuple[list[Any], Trace, list[Oom]]:
+        known = self.traces.get(id(parent))
+        if known is None:
+            known = self.traces[id(parent)] = (parent, Trace(), [])
+        return known
+
+    def _add_oom(self, ooms: list[Oom], entry: dict[str, Any], stack: int) -> None:
+        """Keeps the first few failed requests and the last."""
+        free, at = entry.get("device_free"), entry.get("time_us")
+        self.sizeless += not _whole(entry.get("size"))
+        if len(ooms) > FIRST_OOMS:
+            ooms.pop()
+        one = Oom(
+            asked=_whole(entry.get("size")),
+            free=free if type(free) is int and 0 <= free <= LARGEST else None,
+            frames=self.stacks.of(stack),
+            time_us=at if type(at) is int and 0 <= at <= LARGEST else None,
+        )
+        ooms.append(one)
 
     def _block(self, found: dict[Any, Any]) -> tuple[str, int, int, int]:
         size = _whole(found.get("size"))
@@ -247,26 +208,23 @@ class SnapshotFolder:
         order = {}
         for number, inner in enumerate(traces if type(traces) is list else ()):
             if id(inner) in self.traces:
-                order[number] = self.traces[id(inner)][1]
+                order[number] = self.traces[id(inner)][1:]
         return tuple(
-            self._device(n, self.devices.get(n, _Device()), order.get(n, Trace()))
+            self._device(n, self.devices.get(n, _Device()), *order.get(n, (Trace(), [])))
             for n in sorted({*self.devices, *order})
         )
 
-    def _device(self, number: int, device: _Device, trace: Trace) -> DeviceMemory:
-        later = trace.entries - trace.at_oom if trace.oom_count else 0
-        at_oom = trace.oom_count > 0 and trace.undone
-        changed, unknown = trace.back() if at_oom else ({}, 0)
-        until = trace.at_oom if at_oom else trace.entries
+    def _device(self, number: int, device: _Device, trace: Trace, ooms: list[Oom]) -> DeviceMemory:
+        at_oom, summed = trace.oom_count > 0, trace.summed()
         held = {stack: (size, count) for stack, (size, count) in device.held.items()}
-        for stack, size in changed.items():
+        for stack, size in summed.changed.items():
             before = held.get(stack, (0, 0))
             held[stack] = (before[0] + size, before[1])
         rows = sorted(((size, count, stack) for stack, (size, count) in held.items() if size > 0), reverse=True)
         common = sorted(device.sizes.items(), key=lambda sc: (-sc[0] * sc[1], sc[0]))[:SIZES]
         return DeviceMemory(
             device=number,
-            reserved=device.reserved - (trace.mapped_since if at_oom else 0),
+            reserved=device.reserved - summed.mapped_since,
             allocated=device.allocated,
             requested=device.requested,
             awaiting=device.awaiting,
@@ -278,43 +236,31 @@ class SnapshotFolder:
             expandable=device.expandable,
             held=tuple(Held(frames=self.stacks.of(k), size=size, count=count) for size, count, k in rows[:LISTED]),
             held_beyond=sum(size for size, _, _ in rows[LISTED:]),
-            held_unknown=unknown,
+            held_unknown=summed.unknown,
             sizes=tuple(common),
-            grown=self._grown(trace, until),
-            asked=self._asked(trace, until),
-            ooms=tuple(trace.ooms),
+            grown=self._grown(summed),
+            asked=self._asked(summed),
+            ooms=tuple(oom for oom in ooms if oom.asked),
             oom_count=trace.oom_count,
             entries=trace.entries,
             first_us=trace.first_us,
             last_us=trace.last_us,
             at_oom=at_oom,
-            later=later,
+            later=trace.entries - trace.at_oom if at_oom else 0,
         )
 
-    def _grown(self, trace: Trace, until: int) -> tuple[Grown, ...]:
-        sums: dict[int, list[int]] = {}
-        for size, stack, entry in trace.live.values():
-            row = sums.setdefault(stack, [0] * (PARTS + 1))
-            row[PARTS] += size
-            row[min(PARTS - 1, (entry - 1) * PARTS // max(until, 1))] += 1
-        rows = sorted(sums.items(), key=lambda ks: (-ks[1][PARTS], ks[0]))[:LISTED]
+    def _grown(self, summed: Summed) -> tuple[Grown, ...]:
         return tuple(
-            Grown(frames=self.stacks.of(stack), size=row[PARTS], parts=tuple(row[:PARTS])) for stack, row in rows
+            Grown(frames=self.stacks.of(stack), size=size, parts=parts) for size, parts, stack in summed.grown[:LISTED]
         )
 
-    def _asked(self, trace: Trace, until: int) -> tuple[Asked, ...]:
-        rows = [
-            (min(last, until) - first, count, stack)
-            for stack, (count, first, last) in trace.asked.items()
-            if first <= until
-        ]
-        rows.sort(reverse=True)
+    def _asked(self, summed: Summed) -> tuple[Asked, ...]:
         return tuple(
-            Asked(frames=self.stacks.of(stack), count=count, span=span / max(until, 1))
-            for span, count, stack in rows[:LISTED]
+            Asked(frames=self.stacks.of(stack), count=count, span=span / max(summed.until, 1))
+            for span, count, stack in summed.asked[:LISTED]
         )
 
 
 def _whole(value: Any) -> int:
     """A whole number; 0 for anything else, as a damaged file may hold."""
-    return value if type(value) is int and value >= 0 else 0
+    return value if type(value) is int and 0 <= value <= LARGEST else 0

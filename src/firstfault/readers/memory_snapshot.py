@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import SourceId
 
 BLOCK = 4 << 20
-LARGEST = 16 << 30
+LARGEST = 8 << 30
 """Bytes of a pickle beyond which it is not read: that takes minutes."""
 LARGEST_JSON = 256 << 20
 """Bytes of JSON beyond which it is not read: its values are held all at once, ten bytes for each of the file."""
@@ -59,6 +59,10 @@ def read_snapshot(read: Callable[[int, int], bytes], size: int, source: SourceId
     devices = folder.result(traces)
     if not devices and not folder.segments_seen and type(traces) is not list:
         raise UnreadableSnapshotError("it holds neither segments nor a recorded history")
+    if not any(device.segments or device.entries for device in devices):
+        raise UnreadableSnapshotError("it is empty: its process had used no device when it was taken")
+    if folder.sizeless and not any(device.reserved for device in devices):
+        raise UnreadableSnapshotError("its segments and requests hold no sizes that can be true")
     settings = whole.get("allocator_settings") if type(whole) is dict else None
     return MemorySnapshot(
         source=source,
@@ -116,4 +120,6 @@ def _notes(folder: SnapshotFolder) -> list[str]:
     notes = []
     if folder.stacks.beyond:
         notes.append(f"stacks beyond the first {len(folder.stacks.frames):,} are summed up without their frames")
+    if folder.sizeless:
+        notes.append(f"segments or failed requests without a size that can be true, left out: {folder.sizeless:,}")
     return notes

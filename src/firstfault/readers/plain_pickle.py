@@ -2,6 +2,7 @@
 
 For pickles too large to be held: what the folder takes is forgotten at once. It knows the operations of plain values
 alone, so nothing of a stranger's pickle can be run; it knows nothing of what the values mean. Time is linear in bytes.
+Maps that are built alike are read many at a time by `plain_shapes`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import re
 import struct
 from typing import TYPE_CHECKING, Any, Protocol
+
+from firstfault.readers.plain_shapes import RUN, Column, Shapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +27,6 @@ MOST_TEXT = 256 << 20
 LONGEST_NUMBER = 16
 """Bytes of a whole number."""
 DEEPEST = 64
-# Picklers begin a new batch of a list behind 1000 items: a run of fewer is the whole list.
-_RUN = re.compile(rb"(?s)((?:h.|j.{4}){1,999})e")
 _GETS = re.compile(rb"(?s)h(.)|j(.{4})")
 _I4, _U2, _U4, _F8 = struct.Struct("<i"), struct.Struct("<H"), struct.Struct("<I"), struct.Struct(">d")
 
@@ -47,6 +48,20 @@ GONE = _Gone()
 class Folder(Protocol):
     """Takes maps as they are finished."""
 
+    wanted: frozenset[str]
+    """Keys that it looks at; of other keys a map may lack the values."""
+
+    def takes(self, columns: dict[str, Column]) -> bool:
+        """Whether maps with these keys, held by a list, shall come many at a time."""
+
+    def many(self, columns: dict[str, Column], parent: list[Any]) -> list[Any] | None:
+        """What shall stand in the places of maps that follow one another; None where nothing shall.
+
+        Args:
+            columns: values by key.
+            parent: the list that will hold them.
+        """
+
     def finished(self, found: dict[Any, Any], parent: list[Any] | None) -> Any:
         """What shall stand in the map's place: `GONE`, a smaller value, or the map itself.
 
@@ -56,11 +71,14 @@ class Folder(Protocol):
         """
 
 
-class _Machine:
+class Machine:
     """The state of reading: stack, marks, and what later operations may refer to."""
+
+    gone = GONE
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
+        self.shapes = Shapes(folder.wanted)
         self.stack: list[Any] = []
         self.marks: list[list[Any]] = []
         self.memo: list[Any] = []
@@ -73,24 +91,40 @@ class _Machine:
         self.items = 0
         self.text = 0
 
+    def parent(self) -> list[Any] | None:
+        """The list that will hold the next value; None where it is no list that does."""
+        above = self.stack[-1] if self.stack else None
+        if self.marks and self.marks[-1] and (above is None or above is GONE):
+            above = self.marks[-1][-1]
+        return above if type(above) is list else None
+
     def finish(self, found: dict[Any, Any]) -> None:
-        """Hands a map to the folder and puts its answer in the map's place."""
-        stack = self.stack
-        parent: list[Any] | None = None
-        if len(stack) > 1:
-            parent = stack[-2] if type(stack[-2]) is list else None
-            if parent is None and self.marks and stack[-2] is GONE:
-                parent = self.marks[-1][-1] if type(self.marks[-1][-1]) is list else None
-        elif self.marks and self.marks[-1] and type(self.marks[-1][-1]) is list:
-            parent = self.marks[-1][-1]
+        """Hands the map on top of the stack to the folder and puts its answer in the map's place."""
+        self.stack.pop()
         place = self.open.pop(id(found), None)
-        put = self.folder.finished(found, parent)
-        if put is found:
-            return
-        stack[-1] = put
-        self.containers -= 1
-        if place is not None:
-            self.memo[place] = put
+        put = self.take(found)
+        if put is not found:
+            self.containers -= 1
+            if place is not None:
+                self.memo[place] = put
+
+    def take(self, found: dict[Any, Any]) -> Any:
+        """Hands a map to the folder and puts its answer, which is returned, onto the stack."""
+        put = self.folder.finished(found, self.parent())
+        self.stack.append(put)
+        return put
+
+    def run_of(self, gets: bytes) -> list[Any]:
+        """The one list of what a run of references refers to."""
+        known = self.runs.get(gets)
+        if known is None:
+            memo = self.memo
+            known = [memo[m[1][0] if m[1] is not None else _U4.unpack(m[2])[0]] for m in _GETS.finditer(gets)]
+            self.runs[gets] = known
+            self.shared.add(id(known))
+            self.containers += 1
+            self.items += len(known)
+        return known
 
     def check(self) -> None:
         """Refuses what holds more than any snapshot does."""
@@ -111,7 +145,7 @@ def read_stream(blocks: Iterator[bytes], folder: Folder) -> Any:
     Raises:
         UnreadableStreamError: it is damaged, cut off, or asks for more than plain values.
     """
-    machine = _Machine(folder)
+    machine = Machine(folder)
     buffer, last = b"", False
     while True:
         block = next(blocks, None)
@@ -134,7 +168,7 @@ def read_stream(blocks: Iterator[bytes], folder: Folder) -> Any:
         buffer = buffer[used:]
 
 
-def _run(machine: _Machine, raw: bytes, end: int) -> tuple[int, bool]:  # noqa: PLR0915 - one table of operations, in the order of how often they come
+def _run(machine: Machine, raw: bytes, end: int) -> tuple[int, bool]:  # noqa: PLR0915 - one table of operations, in the order of how often they come
     """Runs the operations that begin before `end`; how far it came, and whether the pickle ended there."""
     memo, marks, stack = machine.memo, machine.marks, machine.stack
     at = 0
@@ -168,14 +202,18 @@ def _run(machine: _Machine, raw: bytes, end: int) -> tuple[int, bool]:  # noqa: 
             at += 2
         elif op == 0x28:  # MARK
             if stack and type(stack[-1]) is list and not stack[-1]:
-                run = _RUN.match(raw, at)
-                if run is not None and run[1].count(b"h") + run[1].count(b"j") >= 1:
+                run = RUN.match(raw, at)
+                if run is not None:
                     _share(machine, run[1])
                     at = run.end()
                     continue
             marks.append(stack)
             stack = machine.stack = []
         elif op == 0x7D:  # EMPTY_DICT
+            behind = machine.shapes.take(machine, raw, at - 1)
+            if behind >= 0:
+                at = behind
+                continue
             machine.containers += 1
             stack.append({})
         elif op == 0x75:  # SETITEMS
@@ -206,23 +244,17 @@ def _run(machine: _Machine, raw: bytes, end: int) -> tuple[int, bool]:  # noqa: 
     return at, False
 
 
-def _share(machine: _Machine, gets: bytes) -> None:
+def _share(machine: Machine, gets: bytes) -> None:
     """Puts the one list of these references in the place of the empty one that is about to hold them."""
     memo, stack = machine.memo, machine.stack
-    known = machine.runs.get(gets)
-    if known is None:
-        known = [memo[m[1][0] if m[1] is not None else _U4.unpack(m[2])[0]] for m in _GETS.finditer(gets)]
-        machine.runs[gets] = known
-        machine.shared.add(id(known))
-        machine.items += len(known)
-    else:
-        machine.containers -= 1
+    machine.containers -= 1
+    known = machine.run_of(gets)
     if memo and memo[-1] is stack[-1]:
         memo[-1] = known
     stack[-1] = known
 
 
-def _fill(machine: _Machine, found: Any, items: list[Any]) -> None:
+def _fill(machine: Machine, found: Any, items: list[Any]) -> None:
     if type(found) is not dict:
         raise UnreadableStreamError("it is damaged: it puts pairs into what is no map")
     keys = items[::2]
@@ -232,7 +264,7 @@ def _fill(machine: _Machine, found: Any, items: list[Any]) -> None:
     machine.finish(found)
 
 
-def _extend(machine: _Machine, found: Any, items: list[Any]) -> None:
+def _extend(machine: Machine, found: Any, items: list[Any]) -> None:
     if type(found) is not list or id(found) in machine.shared:
         raise UnreadableStreamError("it is damaged: it appends to what is no open list")
     kept = [item for item in items if item is not GONE]
@@ -240,7 +272,7 @@ def _extend(machine: _Machine, found: Any, items: list[Any]) -> None:
     found.extend(kept)
 
 
-def _rarer(machine: _Machine, op: int, raw: bytes, at: int) -> int:  # a table of operations
+def _rarer(machine: Machine, op: int, raw: bytes, at: int) -> int:  # a table of operations
     stack, memo = machine.stack, machine.memo
     if op in {0x8C, 0x58, 0x8D}:  # SHORT_BINUNICODE, BINUNICODE, BINUNICODE8
         width = {0x8C: 1, 0x58: 4, 0x8D: 8}[op]
@@ -282,9 +314,17 @@ def _rarer(machine: _Machine, op: int, raw: bytes, at: int) -> int:  # a table o
         else:
             memo[place] = stack[-1]
         return at + (1 if op == 0x71 else 4)
-    raise UnreadableStreamError(f"its operation {bytes([op])!r} is refused")
+    asked = next((what for ops, what in _REFUSED.items() if op in ops), "a value of a kind that no such file holds")
+    raise UnreadableStreamError(f"it asks for {asked}, which is refused")
 
 
+_REFUSED = {
+    b"c\x93": "a class or function",
+    b"Rbio\x81\x92": "something to be run",
+    b"PQ": "an object from outside",
+    b"\x82\x83\x84": "an extension",
+}
+"""Operations, and what each wants."""
 _KEYS = frozenset({str, int})
 """Types of keys: a tuple's hash may cost time without end."""
 _CONSTANTS: dict[int, Any] = {0x4E: None, 0x88: True, 0x89: False, 0x29: ()}

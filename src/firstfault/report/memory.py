@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.wording import size_text
 from firstfault.i18n import messages
+from firstfault.model.words import CoverageState
 from firstfault.report.neutral import neutral
 from firstfault.report.tabular import aligned
 from firstfault.report.text import wrap
@@ -39,7 +40,8 @@ def render_memory(safe: Redacted[MemoryTable], *, width: int = 100, every: bool 
     table, say, width = safe.content, messages(language), max(width, 40)
     lines = head_of(table, say, width)
     if not table.rows:
-        lines += ["", *wrap(say["memory.none"], width)]
+        damaged = any(row.state is CoverageState.DAMAGED for row in table.coverage)
+        lines += ["", *wrap(say["memory.unread" if damaged else "memory.none"], width)]
     for row in table.rows:
         lines += ["", *_device(row, say, width, every=every)]
     lines += ["", *foot_of(table, say, width, ())]

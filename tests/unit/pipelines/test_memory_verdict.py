@@ -100,3 +100,43 @@ def test_snapshots_alone_name_nobody(job: Path) -> None:
     verdict = diagnose([job]).verdict
     assert verdict.failed is None
     assert not verdict.culprits.ranks
+
+
+def healthy(held: int) -> Allocator:
+    """A process that holds so much and did not run out."""
+    device = Allocator(40 * GIB)
+    for _ in range(held // (100 * MIB)):
+        device.alloc(100 * MIB, STEP)
+    return device
+
+
+@pytest.mark.parametrize(
+    ("held", "said"),
+    [(12, "this rank alone needed more"), (38, "it is like the others")],
+)
+def test_the_other_ranks_are_compared_with_the_one_that_ran_out(tmp_path: Path, held: int, said: str) -> None:
+    device = leaking()
+    write_log(tmp_path, device)
+    (tmp_path / "rank1_memory_snapshot.pickle").write_bytes(pickled(device.snapshot(device=1)))
+    for rank in (0, 2, 3):
+        raw = pickled(healthy((held + rank % 2) * GIB).snapshot(device=rank))
+        (tmp_path / f"rank{rank}_memory_snapshot.pickle").write_bytes(raw)
+    verdict = diagnose([tmp_path]).verdict
+    assert verdict.culprits.ranks == [1]
+    assert "those of 3 other ranks" in verdict.summary
+    assert said in verdict.summary
+
+
+def test_a_rank_that_holds_less_than_the_others_is_not_blamed_for_its_tensors(tmp_path: Path) -> None:
+    device = Allocator(40 * GIB, others=24 * GIB)
+    try:
+        while True:
+            device.alloc(200 * MIB, STEP)
+    except OutOfMemory:
+        pass
+    write_log(tmp_path, device)
+    (tmp_path / "rank1_memory_snapshot.pickle").write_bytes(pickled(device.snapshot(device=1)))
+    (tmp_path / "rank0_memory_snapshot.pickle").write_bytes(pickled(healthy(30 * GIB).snapshot()))
+    verdict = diagnose([tmp_path]).verdict
+    assert "not its tensors set it apart, but its device" in verdict.summary
+    assert "outside this process's allocator" in verdict.summary

@@ -268,3 +268,72 @@ def test_no_value_of_any_shape_makes_it_raise_anything_else(value: Any) -> None:
             load(raw)
         except UnreadableSnapshotError:
             continue
+
+
+def changed(size: object) -> bytes:
+    """A snapshot of which every segment and block holds another value as its size."""
+    whole = trained(12).snapshot()
+    for segment in whole["segments"]:
+        segment["total_size"] = size
+        for block in segment["blocks"]:
+            block["size"] = block["requested_size"] = size
+    return pickled(whole)
+
+
+@pytest.mark.parametrize("size", [-5, "many", None, 1 << 70, [1], 0])
+def test_sizes_that_cannot_be_true_give_no_sums(size: object) -> None:
+    with pytest.raises(UnreadableSnapshotError, match="no sizes that can be true"):
+        load(changed(size))
+
+
+def test_a_segment_without_a_size_is_left_out_and_told() -> None:
+    device = trained(13)
+    whole = device.snapshot()
+    whole["segments"].append({**whole["segments"][0], "total_size": -1, "blocks": []})
+    found = load(pickled(whole))
+    assert found.devices[0].reserved == sum(s.size for s in device.segments)
+    assert found.notes[0].endswith("left out: 1")
+
+
+@pytest.mark.parametrize("traces", [[], [[]], [[], []]])
+def test_a_snapshot_of_a_process_that_used_no_device_says_so(traces: list[list[object]]) -> None:
+    with pytest.raises(UnreadableSnapshotError, match="had used no device"):
+        load(pickle.dumps({"segments": [], "device_traces": traces}))
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"compile_context": "N/A", "user_metadata": "step 7"}, {"stream": 94_000_000_000_000}]
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_entries_of_every_shape_are_summed_up_as_one_by_one(more: dict[str, Any], *, shared: bool) -> None:
+    """The truth is the simulated device; the same as JSON goes another way, map by map."""
+    device = trained(14, leak=MIB, until=120)
+    with pytest.raises(OutOfMemory):
+        device.alloc(9 * GIB, LOGITS)
+    device.alloc(3 * MIB, LOGITS)
+    truth, entries = device.held(), []
+    for number, entry in enumerate(device.trace):
+        own = {key: str(value) + "" if key == "user_metadata" else value for key, value in more.items()}
+        if number % 7 == 3 and own:
+            own.pop(next(iter(own)))
+        frames = entry.pop("frames")
+        kept = frames if shared else list(frames)
+        entries.append({**entry, **own, "pool_id": tuple([0, number % 2]), "frames": kept})  # noqa: C409 - one of its own
+    device.trace = entries
+    whole = device.snapshot()
+    found = load(pickled(whole))
+    assert found.devices == load(as_json(whole), "snap/rank3_memory_snapshot.json").devices
+    assert found.devices[0].entries == len(entries)
+    assert found.devices[0].oom_count == 1
+    truth = {place: size for place, size in truth.items() if place != ("/srv/app/loss.py", 88)}
+    assert held(found) == truth
+
+
+def test_lists_that_hold_the_bytes_of_their_own_end_are_read() -> None:
+    """Numbers of frames that look like the operations behind a list: every frame once, in many orders."""
+    device, rng = Allocator(64 * GIB), random.Random(15)
+    frames = [{"filename": f"/srv/app/part{n}.py", "line": n, "name": f"work_{n}"} for n in range(31_000)]
+    device.alloc(MIB, frames)
+    for _ in range(300):
+        device.alloc(rng.randint(1, 9) * MIB, [frames[25_900 + rng.randrange(400)], *rng.sample(frames, 40)])
+    assert held(load(pickled(device.snapshot()))) == device.held()

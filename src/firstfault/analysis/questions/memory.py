@@ -11,7 +11,9 @@ from msgspec import Struct
 
 from firstfault.analysis.memory_reading import read_memory
 from firstfault.analysis.oom_message import account, figures
+from firstfault.analysis.oom_refusals import refusal
 from firstfault.analysis.state.memory import memory_state
+from firstfault.analysis.wording import size_text
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
@@ -20,6 +22,12 @@ if TYPE_CHECKING:
 
 MESSAGES = "gpu.out_of_memory"
 """Signature of the allocators' message that gives figures."""
+REFUSALS = frozenset({"gpu.xla_out_of_memory", "gpu.memory_taken", "gpu.kv_cache_too_small"})
+"""Signatures of refusals whose figures are of other kinds."""
+
+
+MORE = 1.15
+"""Times what others hold from which on a rank holds more than they."""
 
 
 class Explained(Struct, frozen=True, kw_only=True):
@@ -33,6 +41,9 @@ class Explained(Struct, frozen=True, kw_only=True):
 
 def explained(scene: Scene, root: Suspect) -> Explained:
     """What explains the out-of-memory that is the root; nothing where it is something else or nothing tells."""
+    if root.first.signature in REFUSALS:
+        refused = refusal(root.first.text)
+        return Explained() if refused is None else Explained(sentences=(refused.sentence,), steps=(refused.step,))
     if root.first.signature != MESSAGES:
         return Explained()
     known = figures(root.first.text)
@@ -45,7 +56,30 @@ def explained(scene: Scene, root: Suspect) -> Explained:
     snapshot, device = chosen
     reading = read_memory(memory_state(device), None if known is None else known.capacity)
     sentences.append(f"Its memory snapshot ({snapshot.path}): {' '.join(reading.sentences)}")
+    sentences += _beside_others(scene, snapshot, device)
     return Explained(sentences=tuple(sentences), steps=(*reading.steps, *steps), settled=True)
+
+
+def _beside_others(scene: Scene, snapshot: MemorySnapshot, device: DeviceMemory) -> list[str]:
+    """How this rank's tensors compare with those in the snapshots of other ranks, which did not run out."""
+    others = [
+        memory_state(d).held
+        for s in scene.case.seen.snapshots
+        if s.who.rank is not None and s.who.rank != snapshot.who.rank
+        for d in s.devices
+        if not d.ooms
+    ]
+    held = memory_state(device).held
+    if snapshot.who.rank is None or not held or not others or not max(others):
+        return []
+    least, most = size_text(min(others)), size_text(max(others))
+    spread = most if least == most else f"{least} to {most}"
+    who = "that of another rank" if len(others) == 1 else f"those of {len(others)} other ranks"
+    if held > MORE * max(others):
+        return [f"Its tensors hold {size_text(held)}, {who} {spread}: this rank alone needed more."]
+    if held * MORE < min(others):
+        return [f"Its tensors hold {size_text(held)}, {who} {spread}: not its tensors set it apart, but its device."]
+    return [f"Its tensors hold {size_text(held)}, {who} {spread}: by its tensors it is like the others."]
 
 
 def _snapshot_of(scene: Scene, root: Suspect) -> tuple[MemorySnapshot, DeviceMemory] | None:
