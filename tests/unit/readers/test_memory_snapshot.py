@@ -337,3 +337,23 @@ def test_lists_that_hold_the_bytes_of_their_own_end_are_read() -> None:
     for _ in range(300):
         device.alloc(rng.randint(1, 9) * MIB, [frames[25_900 + rng.randrange(400)], *rng.sample(frames, 40)])
     assert held(load(pickled(device.snapshot()))) == device.held()
+
+
+def outcome(raw: bytes) -> object:
+    """What reading gives, or why it does not."""
+    try:
+        return load(raw)
+    except UnreadableSnapshotError as error:
+        return str(error)[:12]
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, len(PLACES) - 1), st.integers(0, 255)), max_size=3))
+def test_many_at_a_time_and_one_by_one_give_the_same(changes: list[tuple[int, int]]) -> None:
+    raw = bytearray(WHOLE)
+    for place, byte in changes:
+        raw[PLACES[place]] = byte
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("firstfault.readers.plain_shapes.MOST_SHAPES", 0)
+        alone = outcome(bytes(raw))
+    assert outcome(bytes(raw)) == alone
