@@ -131,5 +131,5 @@ def test_watchdog_launcher_and_scheduler_each_have_their_link():
         "launcher.failed",
         "slurm.task_exit",
     ]
-    assert "launcher" in chain[-2].what
-    assert "scheduler" in chain[-1].what
+    assert "launcher" in chain[-2].why
+    assert "scheduler" in chain[-1].why
