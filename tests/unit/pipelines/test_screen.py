@@ -40,8 +40,8 @@ def part(text, label):
     return said(" ".join(kept))
 
 
-def test_ranks_that_nothing_was_read_of_are_named():
-    assert part(screen(DEMO), "Seen") == "ranks 0-2, of at least 4; nothing from rank 3"
+def test_ranks_that_a_library_names_when_it_starts_are_seen():
+    assert part(screen(DEMO), "Seen") == "ranks 0-3; how many there should be, no line tells"
 
 
 def test_a_rank_whose_line_is_the_verdict_counts_as_seen():
