@@ -55,8 +55,8 @@ class Bar(Struct, frozen=True, kw_only=True):
 
 
 def undecided_hang(scene: Scene, answer: Answer) -> Picture | None:
-    """The picture of a hang for which nobody is named and no reason is known; None for anything else."""
-    if answer.question != "hang" or answer.category is not Category.UNKNOWN or answer.culprits.anybody:
+    """The picture of a hang of which no reason is known, and in which at most the rank outside is; None for anything else."""
+    if answer.question != "hang" or answer.category is not Category.UNKNOWN or len(answer.culprits.ranks) > 1:
         return None
     seen = picture(scene)
     return seen if seen.where.waiting and not seen.where.outside and not seen.state.unplaced else None

@@ -109,10 +109,10 @@ def concluded(
 
         def heeded(scene: Scene, answer: Answer) -> Answer:
             ranks = wanted(answer)
-            if not ranks:
-                heard = heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
-                return with_disks(scene, heard, opened.store)
-            return heed(answer, last_words(scene, ranks, opened.store, observed.profiles, observed.clocks))
+            if ranks:
+                answer = heed(answer, last_words(scene, ranks, opened.store, observed.profiles, observed.clocks))
+            heard = heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
+            return heard if ranks else with_disks(scene, heard, opened.store)
 
         conclusion = reconsidered(conclusion, heeded(conclusion.scene, conclusion.answer))
         if options.attempt == "all":

@@ -40,9 +40,9 @@ def heed_lone(
     if seen is None or scene.hang is None:
         return answer
     ranks = may_have_left(seen)
-    if ranks:
+    if ranks and not answer.culprits.anybody:
         answer = left(seen, answer, last_words(scene, ranks, store, profiles, clocks))
-    if not answer.culprits.anybody and lone_worker(seen):
+    if answer.culprits.ranks in {(), lone_worker(seen)} and lone_worker(seen):
         bar = _bar(store, scene.hang.first, profiles)
         answer = answer if bar is None else busy(seen, answer, bar)
     return answer

@@ -10,7 +10,13 @@ def test_a_dump_is_called_read_and_what_no_reader_takes_anything_from_is_not(tmp
     dump = {"version": "2.4", "pg_config": {"0": {"ranks": "[0, 1]"}}, "entries": [{"collective_seq_id": 1}]}
     (tmp_path / "nccl_trace_rank_0").write_bytes(pickle.dumps(dump))
     block = {"size": 2097152, "requested_size": 2000000, "address": 1 << 30, "state": "active_allocated", "frames": []}
-    segment = {"device": 0, "address": 1 << 30, "total_size": 2097152, "allocated_size": 2097152, "active_size": 2097152}
+    segment = {
+        "device": 0,
+        "address": 1 << 30,
+        "total_size": 2097152,
+        "allocated_size": 2097152,
+        "active_size": 2097152,
+    }
     segment |= {"stream": 0, "segment_type": "small", "requested_size": 2000000, "blocks": [block], "frames": []}
     snapshot = {"segments": [segment], "device_traces": [[]], "allocator_settings": {}}
     (tmp_path / "oom_rank_1.pickle").write_bytes(pickle.dumps(snapshot))

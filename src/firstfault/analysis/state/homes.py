@@ -74,7 +74,8 @@ class Homes:
         self._stated = stated
         self._only = only_of(h for hs in stated.source_hosts.values() for h in hs)
         self._split = self._one_file_a_machine()
-        self._blocks = self._block_hosts()
+        self._blocks = self._task_blocks() | self._block_hosts()
+        self._first = self._first_block()
         self._sources: dict[GlobalRank, list[SourceId]] = {}
         for source, ranks in stated.ranks_in.items():
             for rank in ranks:
@@ -91,6 +92,8 @@ class Homes:
             return Home(stated.host_of_task[int(rank)], Mapped.TASK)
         if stated.one_machine:
             return None if self._only is None else Home(self._only, Mapped.ONE_MACHINE)
+        if int(rank) <= self._first[0]:
+            return Home(self._first[1], Mapped.BLOCK)
         block = None if stated.per_node is None else self._blocks.get(int(rank) // stated.per_node)
         if block is not None:
             return Home(block, Mapped.BLOCK)
@@ -136,6 +139,30 @@ class Homes:
         each = all(len(stated.ranks_in.get(s, ())) == 1 for s in logs)
         apart = len(set(ranks)) == len(ranks) and len(hosts) == named and (each or len(set(hosts)) == len(hosts))
         return frozenset(logs) if len(logs) > 1 and apart else frozenset()
+
+    def _first_block(self) -> tuple[int, str]:
+        """The highest rank known to be on the first machine, by a local rank of the same number, with that machine; else -1.
+
+        Only the first machine of a launcher that deals ranks out in blocks has a rank above 0 that is its local rank too.
+        """
+        stated = self._stated
+        first = [r for r, local in stated.local_of.items() if int(r) == int(local) > 0 and r in stated.host_of]
+        host = only_of(stated.host_of[r] for r in first if r not in stated.conflicts)
+        return (-1, "") if host is None else (max(map(int, first)), host)
+
+    def _task_blocks(self) -> dict[int, str]:
+        """Host of each block of consecutive ranks, by a scheduler's word on some of its tasks: it deals them out in blocks."""
+        size = self._stated.per_node
+        if size is None or size < SPEAKERS:
+            return {}
+        found: dict[int, set[str]] = {}
+        for task, host in self._stated.host_of_task.items():
+            found.setdefault(task // size, set()).add(host)
+        several = len(self._stated.host_of_task) > len(found)
+        single = {block: only_of(hosts) for block, hosts in found.items()}
+        if not several or None in single.values() or len(set(single.values())) < len(single):
+            return {}
+        return {block: host for block, host in single.items() if host is not None}
 
     def _block_hosts(self) -> dict[int, str]:
         """Host of each block of consecutive ranks, where local ranks show that machines hold such blocks."""
