@@ -72,11 +72,11 @@ HANDLED = lazy(
     r"(?i)\b(?:optional|fall(?:s|ing)? ?back(?! (?:also |too )?failed)|(?:is|are|was|will be|kernels|telemetry) (?:disabled|skipped|ignored)|disabling|disabled\b"
     r"|skipp(?:ed|ing) (?:it|this|sample|file|batch)|ignor(?:ed|ing)\b|continuing|from scratch|without (?:it|lock|locking|telemetry)"
     r"|using (?:the )?(?:cache|cached|older|previous|last good|step_\w+|default)\b|using [\w ./-]{1,40} instead"
-    r"|not fatal|non-fatal|recovered|reasons? (?:are|is)\b)"
+    r"|not fatal|non-fatal|recovered|reasons? (?:are|is)\b|trial \d+ failed with parameters\b)"
 )
 """Words by which a logger says that an error was dealt with."""
 _PART_OF_HANDLED = (
-    "optional", "fall", "disabl", "skip", "ignor", "continuing", "scratch", "without", "using", "fatal", "recovered", "reason",
+    "optional", "fall", "disabl", "skip", "ignor", "continuing", "scratch", "without", "using", "fatal", "recovered", "reason", "trial",
 )  # fmt: skip
 """Every text that `HANDLED` finds holds one of these: looking for them first is a hundred times as fast."""
 ELSEWHERE = 60.0

@@ -202,3 +202,25 @@ def test_paddles_log_of_one_process_is_of_its_local_rank(tmp_path):
         "workerlog__2": f"{TRACE}ValueError: (InvalidArgument) shape of X\n",
     }
     assert verdict_of(tmp_path, **files).first_failed.ranks == [2]
+
+
+TRIAL = "[W 2026-05-02 08:14:00,000] Trial 4 failed with parameters: {'width': 9} because of the following error: "
+
+
+def test_a_trial_that_a_study_goes_on_without_is_no_failure(tmp_path):
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB."
+    told = f"{TRIAL}OutOfMemoryError('CUDA out of memory. Tried to allocate 3.00 GiB').\n{TRACE}{oom}\n"
+    after = "[I 2026-05-02 08:20:00,000] Trial 5 finished with value: 0.4 and parameters: {'width': 3}.\n"
+    assert verdict_of(tmp_path, study__log=told + after).failed is None
+    # A study that does not catch it prints it once more when it ends.
+    raised = verdict_of(tmp_path, study__log=f"{told}{TRACE}{oom}\n")
+    assert (raised.failed, raised.category) == (True, Category.GPU_CUDA)
+
+
+def test_a_server_that_stopped_answering_explains_a_loader_that_waited_too_long(tmp_path):
+    steps = "".join(f"[2026-05-02 08:0{n}:00] step {n} loss 2.{n}\n" for n in range(1, 6))
+    rank = TRACE.replace("\n", "\n[rank3]: ")
+    log = f"{steps}[rank3]: {rank}RuntimeError: DataLoader timed out after 90 seconds\n"
+    kernel = "May  2 08:05:10 n7 kernel: nfs: server filer-2 not responding, still trying\n"
+    found = verdict_of(tmp_path, train__log=log, dmesg__txt=kernel)
+    assert (found.category, found.culprits.ranks) == (Category.STORAGE_IO, [])
