@@ -224,3 +224,13 @@ def test_a_server_that_stopped_answering_explains_a_loader_that_waited_too_long(
     kernel = "May  2 08:05:10 n7 kernel: nfs: server filer-2 not responding, still trying\n"
     found = verdict_of(tmp_path, train__log=log, dmesg__txt=kernel)
     assert (found.category, found.culprits.ranks) == (Category.STORAGE_IO, [])
+
+
+def test_a_number_that_no_job_has_as_a_rank_is_none(tmp_path):
+    work = "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=600000) ran"
+    line = f"[E ProcessGroupNCCL.cpp:474] [Rank 40000000] {work} for 600015 milliseconds before timing out.\n"
+    (tmp_path / "a.log").write_text(line, encoding="utf-8")
+    found = diagnose([tmp_path])
+    assert found.verdict.failed is True
+    assert "40000000" not in found.verdict.summary
+    assert "40000001" not in found.verdict.summary

@@ -120,6 +120,10 @@ def _group(event: Event) -> tuple[str | None, str | None]:
     return name, desc
 
 
+MOST_RANKS = 1 << 17
+"""No job has a rank of this number: a line that states one is damaged, and all below it are not to be thought of."""
+
+
 def spoken(scene: Scene) -> Spoken:
     """Reads every line about a hang or a group's state of one attempt."""
     works: list[Work] = []
@@ -134,6 +138,8 @@ def spoken(scene: Scene) -> Spoken:
         if event.signature not in wanted or _over(scene, event):
             continue
         rank = scene.roster.rank(event)
+        if max(rank or 0, number(event.fields, "group_rank") or 0) >= MOST_RANKS:
+            continue
         if DUMP.search(event.text):
             if TOLD.search(event.text):
                 signals.append(Signal(event, rank))
