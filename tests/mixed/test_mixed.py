@@ -65,7 +65,7 @@ def test_all_four_establish_why():
     assert (found.verdict.first_failed.ranks, found.verdict.first_failed.hosts) == ([TRUTH["rank"]], [TRUTH["host"]])
     assert found.verification.withdrawn == []
     files = {line.file.split("/")[0] for line in found.key_lines}
-    assert files == {"dumps", "stacks", "kernel"}
+    assert files >= {"dumps", "stacks", "kernel"}
 
 
 def swapped(to: Path) -> Path:

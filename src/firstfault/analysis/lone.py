@@ -148,6 +148,7 @@ def busy(seen: Picture, answer: Answer, bar: Bar) -> Answer:
         f"(“{_short(bar.what)}”). Who waits draws no bar, so it is that of {ranks_text(ranks)}: it came too late for the timeout.",
         trigger=bar.event,
         proof=(bar.event, *named.proof),
+        culprits=answer.culprits if answer.culprits.anybody else named.culprits,
         classes=replace(named.classes, phase=bar.phase),
         action=ActionKind.FIX_AND_RERUN,
         steps=(

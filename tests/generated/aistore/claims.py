@@ -38,7 +38,7 @@ def bare(diagnosis: Diagnosis) -> str:
 def _json(document: dict[str, Any], *, joined: bool) -> Iterator[str]:
     for event in document["storage"].get("events", []):
         yield from _placed(event["what"], event["daemon"], [event["evidence"]])
-        if joined and not event.get("job_time", {}).get("earliest"):
+        if joined and not (event.get("job_time") or {}).get("earliest"):
             yield f"{event['daemon']}, {event['what']}: its time on the job's clock is missing"
     for counter in document["storage"].get("counters", []):
         yield from _placed(counter["counter"], counter["daemon"], counter.get("evidence", []))
@@ -85,7 +85,7 @@ def _rendered(document: dict[str, Any], shown: dict[str, str]) -> Iterator[str]:
     for event in document["storage"].get("events", []):
         line = event["evidence"]
         wanted = (event["daemon"], f"{line['file']}:{line['line']}", line["time"]["earliest"])
-        job = event.get("job_time", {}).get("earliest")
+        job = (event.get("job_time") or {}).get("earliest")
         for part in (*wanted, *([job] if job else [])):
             if _joined(escape(part)) not in markdown and _joined(part) not in markdown:
                 yield f"Markdown does not hold {part!r} of {event['what']}"

@@ -133,13 +133,37 @@ def test_processes_that_each_name_the_machine_by_their_local_rank_are_all_there(
 
 @pytest.mark.parametrize("launchers", [[70211, 70211, 911, 911], [70211] * 3, []])
 def test_two_launchers_or_too_few_processes_tell_of_no_single_machine(launchers):
-    assert home(job(launchers), 1) is None
+    assert home(job(launchers, ranks=6), 5) is None
 
 
 def test_of_a_launcher_that_prints_no_process_id_it_cannot_be_told_whether_it_is_alone():
-    scene = job([70211] * 4, OLD)
+    scene = job([70211] * 4, OLD, ranks=6)
     assert children(scene.case, scene.events) == 0
-    assert home(scene, 1) is None
+    assert home(scene, 5) is None
+
+
+def test_a_rank_that_is_its_own_local_rank_shows_the_first_machine_up_to_it():
+    scene = job([], ranks=6)
+    assert [home(scene, rank) for rank in range(6)] == [
+        *[("n1", Mapped.BLOCK)] * 3, ("n1", Mapped.LINE), None, None
+    ]  # fmt: skip
+    # Rank 0 is local rank 0 on the first machine of any job: it tells of nobody else.
+    alone = scene_of(crash(1, rank=1), event("launcher.exit", 90, who=Who(rank=0, local_rank=0, host="n1")))
+    assert home(alone, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("tasks", "found"),
+    [(["0-3", "4,6-7"], ("cn2", Mapped.BLOCK)), (["0,2,4,6", "1,3,7"], None)],
+    ids=["in blocks", "in turn"],
+)
+def test_a_task_between_those_of_a_block_runs_where_they_do(tasks, found):
+    told = [
+        event("launcher.exit", 50 + n, host=f"cn{n + 1}", fields={"tasks": spans, "host": f"cn{n + 1}"})
+        for n, spans in enumerate(tasks)
+    ]
+    world = [event("run.world", 1, fields={"world": "8"}), event("run.layout", 2, fields={"nnodes": "2"})]
+    assert home(scene_of(*world, *(crash(9 + r, rank=r) for r in range(8)), *told), 5) == found
 
 
 def test_a_local_rank_on_a_named_host_follows_from_another_of_that_host():

@@ -340,7 +340,7 @@ class Roster:
             alone = 1 < self._children == max((int(r) + 1 for r in self._speaking()), default=0)
             return len(self._hosts()) == 1 and (alone or self._locals_are_globals())
         most = max((max(ls) + 1 for ls in self.locals_seen.values()), default=0)
-        return self.world in (most, 1, self._children)
+        return self.world in (most, 1, self._children, self.per_node)
 
     def _speaking(self) -> set[GlobalRank]:
         return self.seen.union(*self._ranks_in.values())
