@@ -320,7 +320,8 @@ def strength_of(case: Case, choice: Choice, *, fatal: bool) -> Strength:
         told = suspect.nature.category is root.nature.category and precedes(root, suspect) is None
         if told and suspect.nature.strength.level > strength.level:
             strength = suspect.nature.strength.at_most(Strength.SUPPORTED)
-    if not fatal:
+    if not fatal or all(map(mentioned, root.events)):
+        # A line that a program's logger wrote would yield to the exception that ended it; of that, none may be left.
         strength = strength.at_most(Strength.SUPPORTED)
     for rival in choice.rivals:
         if rival.nature.category is root.nature.category:
