@@ -5,10 +5,10 @@ Takes only what the text states; which label style a whole source has is told by
 
 from __future__ import annotations
 
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from firstfault.model.lazy import lazy
+from firstfault.readers.json_prefix import json_record
 from firstfault.readers.stamps import match_stamp
 
 if TYPE_CHECKING:
@@ -71,15 +71,6 @@ _LABEL = lazy(rb"(?P<label>[A-Za-z0-9][\w.\-]{0,100}): ?")
 _TASK = lazy(rb"(?:P\d+ +)?(?P<task>\d{1,6}): ?")
 _COMPOSE = lazy(rb"(?P<label>[A-Za-z0-9][\w.\-]{0,100}) +\| ?")
 _STERN = lazy(rb"(?P<label>[a-z0-9][a-z0-9.\-]{2,252}) [a-z0-9][a-z0-9.\-]{0,62} ")
-_JSON_TEXT = lazy(rb'"(?:message|msg|log|textPayload|text)"\s?:\s?"')
-_JSON_OTHER_TEXT = lazy(rb'"(?:line|MESSAGE|@message|_raw|body)"\s?:\s?"')
-"""Keys of exports of log stores, which mean other things in records that have one of the usual keys."""
-_JSON_TIME = lazy(rb'"(?:@timestamp|timestamp|time|ts|asctime|eventTime|__REALTIME_TIMESTAMP)"\s?:\s?"?')
-_EPOCH = lazy(rb"([12]\d{9})(?:\.(\d{1,9})|(\d{3}|\d{6}|\d{9}))?(?!\d)")
-"""Seconds since 1970 with a fraction, or all digits of milli-, micro- or nanoseconds."""
-_JSON_LEVEL = lazy(rb'"(?:level|levelname|severity)"\s?:\s?"(?P<level>[A-Za-z]{1,10})"')
-_JSON_RANK = lazy(rb'"(?P<local>local_)?(?:global_)?rank"\s?:\s?"?(?P<rank>\d{1,6})')
-_JSON_HOST = lazy(rb'"(?:host|hostname|node_name)"\s?:\s?"(?P<host>[\w.\-]{1,253})"')
 _LEVEL_LETTERS = {
     b"D": "DEBUG", b"V": "DEBUG", b"I": "INFO", b"W": "WARNING", b"E": "ERROR", b"C": "CRITICAL", b"F": "FATAL",
 }  # fmt: skip
@@ -411,40 +402,6 @@ def _parenthesis(segment: bytes, at: int, chain: Chain, _profile: SourceProfile)
     return None if found is None else found.end()
 
 
-def _json(segment: bytes, at: int, chain: Chain, _profile: SourceProfile) -> int | None:
-    """One JSON object a line, as containers and clouds keep logs: the message stands in one of its fields."""
-    text = _JSON_TEXT.search(segment, at) or _JSON_OTHER_TEXT.search(segment, at)
-    if text is None:
-        return None
-    time = _JSON_TIME.search(segment, at)
-    if time is not None:
-        stamp = match_stamp(segment, time.end()) or _epoch(segment, time.end())
-        if stamp is not None:
-            chain.stamps.append(stamp)
-    level = _JSON_LEVEL.search(segment, at)
-    if level is not None:
-        chain.level = level["level"].decode().upper()
-    for found in _JSON_RANK.finditer(segment, at):
-        if found["local"] is None:
-            chain.rank = int(found["rank"])
-        else:
-            chain.local_rank = int(found["rank"])
-    host = _JSON_HOST.search(segment, at)
-    if host is not None:
-        chain.host = host["host"].decode()
-    return text.end()
-
-
-def _epoch(segment: bytes, at: int) -> tuple[str, re.Match[bytes]] | None:
-    """A number of seconds since 1970 as the stamp that says the same in words."""
-    found = _EPOCH.match(segment, at)
-    if found is None:
-        return None
-    fraction = (found[2] or found[3] or b"").decode()[:6]
-    moment = datetime.fromtimestamp(int(found[1]), tz=timezone.utc)
-    return match_stamp(f"{moment:%Y-%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z".encode(), 0)
-
-
 def _kmsg(segment: bytes, at: int, _chain: Chain, _profile: SourceProfile) -> int | None:
     found = _KMSG.match(segment, at)
     return None if found is None else found.end()
@@ -501,6 +458,6 @@ _STYLED: dict[str, Callable[[bytes, int, Chain, SourceProfile], int | None]] = {
 _BY_BYTE: dict[bytes, Callable[[bytes, int, Chain, SourceProfile], int | None]] = {
     b"[": _bracket,
     b"(": _parenthesis,
-    b"{": _json,
+    b"{": json_record,
     b"<": _kmsg,
 }
