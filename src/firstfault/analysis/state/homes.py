@@ -75,7 +75,7 @@ class Homes:
         self._only = only_of(h for hs in stated.source_hosts.values() for h in hs)
         self._split = self._one_file_a_machine()
         self._blocks = self._task_blocks() | self._block_hosts()
-        self._first = self._first_block()
+        self.spans = self._known_spans()
         self._sources: dict[GlobalRank, list[SourceId]] = {}
         for source, ranks in stated.ranks_in.items():
             for rank in ranks:
@@ -92,8 +92,9 @@ class Homes:
             return Home(stated.host_of_task[int(rank)], Mapped.TASK)
         if stated.one_machine:
             return None if self._only is None else Home(self._only, Mapped.ONE_MACHINE)
-        if int(rank) <= self._first[0]:
-            return Home(self._first[1], Mapped.BLOCK)
+        between = only_of(host for low, high, host in self.spans if low <= int(rank) <= high)
+        if between is not None:
+            return Home(between, Mapped.BLOCK)
         block = None if stated.per_node is None else self._blocks.get(int(rank) // stated.per_node)
         if block is not None:
             return Home(block, Mapped.BLOCK)
@@ -140,15 +141,24 @@ class Homes:
         apart = len(set(ranks)) == len(ranks) and len(hosts) == named and (each or len(set(hosts)) == len(hosts))
         return frozenset(logs) if len(logs) > 1 and apart else frozenset()
 
-    def _first_block(self) -> tuple[int, str]:
-        """The highest rank known to be on the first machine, by a local rank of the same number, with that machine; else -1.
+    def _known_spans(self) -> list[tuple[int, int, str]]:
+        """First and last of consecutive ranks that one machine is known to hold, with that machine.
 
-        Only the first machine of a launcher that deals ranks out in blocks has a rank above 0 that is its local rank too.
+        A launcher gives the processes of one machine consecutive ranks in the order of their local ranks: those between two
+        known ones of a machine are known where both keep the same distance, and only the first machine has a rank above 0
+        that is its local rank too.
         """
         stated = self._stated
-        first = [r for r, local in stated.local_of.items() if int(r) == int(local) > 0 and r in stated.host_of]
-        host = only_of(stated.host_of[r] for r in first if r not in stated.conflicts)
-        return (-1, "") if host is None else (max(map(int, first)), host)
+        pairs: dict[str, dict[int, int]] = {}
+        for rank, local in stated.local_of.items():
+            if rank in stated.host_of and rank not in stated.conflicts:
+                pairs.setdefault(short_host(stated.host_of[rank]), {})[int(rank)] = int(local)
+        found = []
+        for host, known in pairs.items():
+            offsets = {rank - local for rank, local in known.items()}
+            if len(offsets) == 1 and max(known) > 0:
+                found.append((0 if offsets == {0} else min(known), max(known), host))
+        return found
 
     def _task_blocks(self) -> dict[int, str]:
         """Host of each block of consecutive ranks, by a scheduler's word on some of its tasks: it deals them out in blocks."""

@@ -496,20 +496,13 @@ class Roster:
         return {short_host(h) for h in (*self.host_of.values(), *pods.values())}
 
     def ranks_on(self, hosts: Iterable[str]) -> tuple[GlobalRank, ...]:
-        """Ranks that run on some hosts by lines that state it, and those between them on the same host.
-
-        A launcher gives the processes of one machine consecutive ranks in the order of their local ranks, so that those
-        between two known ones of a machine are known too where both keep the same distance.
-        """
+        """Ranks of which it is stated that they run on some hosts."""
         wanted = {short_host(h) for h in hosts}
-        found = {r for r, h in self.host_of.items() if short_host(h) in wanted and r not in self._conflicts}
-        for name in wanted:
-            here = {
-                r: int(self.local_of[r]) for r in found if r in self.local_of and short_host(self.host_of[r]) == name
-            }
-            if len({int(r) - local for r, local in here.items()}) == 1:
-                found |= set(map(GlobalRank, range(min(map(int, here)), max(map(int, here)) + 1)))
-        return tuple(sorted(found))
+        between = (GlobalRank(r) for low, high, _ in self._homes.spans for r in range(low, high + 1))
+        known = {*self.seen, *self.host_of, *between}
+        return tuple(
+            sorted(r for r in known if (home := self._homes.of(r)) is not None and short_host(home.host) in wanted)
+        )
 
     def only_host(self) -> str | None:
         """The only host that any line of the job names; None where there are several or none. No rank need run there."""
