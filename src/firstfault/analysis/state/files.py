@@ -6,17 +6,19 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.state.joins import listed_process
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from firstfault.analysis.case import Case
-    from firstfault.model.evidence import Event, SourceId
+    from firstfault.model.evidence import Event, Failure, SourceId
 
 _STEM = lazy(r"([A-Za-z][\w-]*?\d[\w-]*?)(?:\.(?:log|out|err|txt|o|e))+$")
+_PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 _DIGITS = lazy(r"\d+")
 _OWN = ("framework.", "paddle.", "jax.", "tensorflow.")
 """Rooms of signatures in whose identity lines a program speaks of itself."""
@@ -60,6 +62,35 @@ def ranks_of_files(
     if step > 1 and all(r % step == 0 for r in ranks) and (world is None or world % step == 0) and not inside:
         return {}
     return found
+
+
+def ranks_of_folders(
+    case: Case,
+    events: Iterable[Event],
+    failures: tuple[Failure, ...],
+    by_offset: Callable[[str], GlobalRank | None],
+) -> dict[SourceId, GlobalRank]:
+    """The rank of each file in a launcher's folder for one process, as lines of that folder or of the launcher state it.
+
+    Args:
+        case: the evidence.
+        events: of the attempt.
+        failures: entries of all launchers.
+        by_offset: the rank of a folder (its path up to the local rank) by the ranks of others of its machine.
+    """
+    folders = {s.id: found[1] for s in case.seen.sources if (found := _PROCESS_FOLDER.search(s.path)) is not None}
+    stated: dict[str, set[GlobalRank]] = {}
+    speakers = [*((e.span.source, e.who.rank) for e in events), *((p.source, p.rank) for p in case.seen.progress)]
+    for source, rank in speakers if folders else ():
+        if source in folders and rank is not None:
+            stated.setdefault(folders[source], set()).add(rank)
+    only = {f: next(iter(rs)) for f, rs in stated.items() if len(rs) == 1}
+    for folder in set(folders.values()) - set(only):
+        told = listed_process(folder, failures)
+        told = by_offset(folder) if told is None else told
+        if told is not None:
+            only[folder] = told
+    return {s: only[f] for s, f in folders.items() if f in only}
 
 
 def hosts_of_files(paths: Mapping[SourceId, str], known: Mapping[SourceId, set[str]]) -> dict[SourceId, str]:

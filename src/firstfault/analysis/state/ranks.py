@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
-from firstfault.analysis.state.files import hosts_of_files, ranks_of_files
+from firstfault.analysis.state.files import hosts_of_files, ranks_of_files, ranks_of_folders
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, only_of
 from firstfault.analysis.state.joins import (
-    listed_process,
     process_of,
     rank_map,
     size_of_group,
     world_of_groups,
 )
 from firstfault.model.evidence import GlobalRank, LocalRank, Who
-from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from firstfault.analysis.state.joins import Pods
     from firstfault.model.evidence import Event, Failure, SourceId
 
-_PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "::ffff:127.0.0.1"})
 
 
@@ -84,14 +81,14 @@ class Roster:
         self._jax = any(e.signature.startswith("jax.") for e in kept)
         self._stated: dict[SourceId, set[str]] = {}
         """Hosts that lines of a source state, other than the one in the name of the file."""
-        speakers = [*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed)]
-        self._hear(speakers)
+        self._hear([*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed)])
         self._host_of_task: dict[int, str] = {}
         told = [e for e in kept if case.has(e, Mark.IDENTITY)]
         self._whole = world if world is not None else world_of_groups(told)
         """Size of the group of all ranks, as stated or as the groups that processes join show it."""
         self._join(kept, told)
-        self._folder_rank = self._folder_ranks(kept, listed)
+        self._folder_rank = ranks_of_folders(case, kept, listed, self._by_offset)
+        self.seen |= set(self._folder_rank.values())
         self._file_rank = ranks_of_files(case, kept, self._ranks_in, world)
         self.tasks_are_ranks = self._tasks_are_ranks()
         self._children = children(case, kept)
@@ -272,34 +269,6 @@ class Roster:
             agree = self._agreeing is not None and len(self._agreeing) > 1
             return agree or max(self._host_of_task) + 1 == self.world
         return len(self._host_of_task) > len(set(self._host_of_task.values()))
-
-    def _folder_ranks(self, events: Iterable[Event], failures: tuple[Failure, ...]) -> dict[SourceId, GlobalRank]:
-        """The rank of each file in a launcher's folder for one process, where lines of that folder state one rank."""
-        folders: dict[SourceId, str] = {}
-        for source in self.case.seen.sources:
-            found = _PROCESS_FOLDER.search(source.path)
-            if found is not None:
-                folders[source.id] = found.group(1)
-        if not folders:
-            return {}
-        stated: dict[str, set[GlobalRank]] = {}
-        for event in events:
-            if event.span.source in folders and event.who.rank is not None:
-                stated.setdefault(folders[event.span.source], set()).add(event.who.rank)
-        for sample in self.case.seen.progress:
-            if sample.source in folders and sample.rank is not None:
-                stated.setdefault(folders[sample.source], set()).add(sample.rank)
-        only = {f: next(iter(rs)) for f, rs in stated.items() if len(rs) == 1}
-        for folder in set(folders.values()) - set(only):
-            named = listed_process(folder, failures)
-            if named is not None:
-                only[folder] = named
-        for folder in set(folders.values()) - set(only):
-            rank = self._by_offset(folder)
-            if rank is not None:
-                only[folder] = rank
-        self.seen |= set(only.values())
-        return {s: only[f] for s, f in folders.items() if f in only}
 
     def _by_offset(self, folder: str) -> GlobalRank | None:
         """The rank of a process's folder on a host of which some local ranks and their ranks are stated.
