@@ -5,7 +5,7 @@ Must not change what it says.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec.structs import replace
 
@@ -14,7 +14,7 @@ from firstfault.redact import redact
 if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.model.views import MemoryTable, Proof, RankTable, RecorderView, StackTable, Timeline
-    from firstfault.redact import Level
+    from firstfault.redact import Level, Redacted
 
 Format = Literal["text", "markdown", "json"]
 ViewFormat = Literal["text", "csv", "json"]
@@ -88,9 +88,7 @@ def publish_ranks(
     quoted = form == "json" or (form == "text" and evidence)
     safe = redact(table if quoted else _unquoted(table), level)
     if form == "json":
-        from firstfault.report.json import render_json
-
-        return render_json(safe)
+        return _as_json(safe)
     from firstfault.report.ranks import render_ranks, render_ranks_csv
 
     if form == "csv":
@@ -115,9 +113,7 @@ def publish_timeline(
     """
     safe = redact(timeline, level)
     if form == "json":
-        from firstfault.report.json import render_json
-
-        return render_json(safe)
+        return _as_json(safe)
     from firstfault.report.timeline import render_timeline, render_timeline_csv
 
     return render_timeline_csv(safe) if form == "csv" else render_timeline(safe, width=width, every=every)
@@ -138,9 +134,7 @@ def publish_stacks(table: StackTable, form: StackFormat, level: Level, *, width:
     """
     safe = redact(table, level)
     if form == "json":
-        from firstfault.report.json import render_json
-
-        return render_json(safe)
+        return _as_json(safe)
     from firstfault.report.stacks import render_stacks
 
     return render_stacks(safe, width=width, every=every)
@@ -163,9 +157,7 @@ def publish_memory(
     """
     safe = redact(table, level)
     if form == "json":
-        from firstfault.report.json import render_json
-
-        return render_json(safe)
+        return _as_json(safe)
     from firstfault.report.memory import render_memory
 
     return render_memory(safe, width=width, every=every)
@@ -188,9 +180,13 @@ def publish_recorder(
     """
     safe = redact(view, level)
     if form == "json":
-        from firstfault.report.json import render_json
-
-        return render_json(safe)
+        return _as_json(safe)
     from firstfault.report.flight_recorder import render_recorder
 
     return render_recorder(safe, width=width, every=every)
+
+
+def _as_json(safe: Redacted[Any]) -> str:
+    from firstfault.report.json import render_json
+
+    return render_json(safe)
