@@ -52,6 +52,24 @@ def test_no_other_signature_claims_the_line_by_surprise(signature):
             assert allowed, f"{other} claims {example.line!r} too: refine it, or name it in `together`"
 
 
+def test_the_words_that_spare_a_search_change_no_answer():
+    lines = [
+        part
+        for s in LIBRARY.signatures
+        for e in (*s.spec.match, *s.spec.no_match)
+        for part in e.line.encode().split(b"\r")
+    ]
+    plan = LIBRARY.plan
+    for number, signature in enumerate(LIBRARY.signatures):
+        spared, plain = plan.confirmer(number), MATCHERS[signature.id]
+        own = [part for e in signature.spec.match for part in e.line.encode().split(b"\r")]
+        for line in (*own, *lines[number % 50 :: 50]):
+            starts = body_starts(line)
+            assert [(m.start, m.end, m.fields) for m in spared.find(line, starts)] == [
+                (m.start, m.end, m.fields) for m in plain.find(line, starts)
+            ], line
+
+
 @EACH
 def test_non_matching_lines_do_not_match(signature):
     for example in signature.spec.no_match:

@@ -6,13 +6,13 @@ them together, since all ranks make the same step at one moment. Compares two re
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from firstfault.analysis.far import ZONES
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.median import median
 from firstfault.analysis.order import clock_of, comparable, exact, first
 
 if TYPE_CHECKING:

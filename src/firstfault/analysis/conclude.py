@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstfault.analysis.agreement import with_dumps
 from firstfault.analysis.answer import Answer
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.contradiction import contradicted
 from firstfault.analysis.culprits import with_whereabouts
-from firstfault.analysis.gpu_evidence import with_courses
 from firstfault.analysis.naive import Naive, naive_readings
 from firstfault.analysis.questions import (
     exit_hang,
@@ -24,17 +22,19 @@ from firstfault.analysis.questions import (
     nan_end,
     scheduler_word,
     silence,
-    storage_chain,
     versions,
 )
-from firstfault.analysis.questions.stacks import with_stacks
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
 from firstfault.analysis.state.clocks import on_one_clock
-from firstfault.analysis.state.storage import StorageState
 
 if TYPE_CHECKING:
+    from firstfault.analysis.state.storage import StorageState  # noqa: TC004 - the type of a field that nothing resolves
     from firstfault.signatures.library import Library
+
+
+CLIENT = "aistore."
+"""Prefix of the signatures of lines of the store and its clients."""
 
 
 class NoAttemptError(ValueError):
@@ -97,6 +97,10 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
 
 def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusion:
     """The conclusion with the storage side weighed, or asked for where none of its logs were given."""
+    if state is None and not any(e.signature.startswith(CLIENT) for e in conclusion.scene.events):
+        return conclusion
+    from firstfault.analysis.questions import storage_chain
+
     if state is None:
         return reconsidered(conclusion, storage_chain.without_logs(conclusion.scene, conclusion.answer))
     judged = reconsidered(conclusion, storage_chain.judge(conclusion.scene, conclusion.answer, state))
@@ -105,8 +109,22 @@ def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusi
 
 def ask(scene: Scene) -> Answer:
     """Asks the logs, weighs what flight-recorder dumps and stacks say, and says what speaks against it from outside."""
-    answer = with_stacks(scene, with_dumps(scene, _ask_logs(scene)))
-    answer = with_courses(scene, with_whereabouts(scene, answer))
+    seen = scene.case.seen
+    answer = _ask_logs(scene)
+    # What few jobs leave is loaded only where it was left.
+    if seen.dumps:
+        from firstfault.analysis.agreement import with_dumps
+
+        answer = with_dumps(scene, answer)
+    if seen.stacks:
+        from firstfault.analysis.questions.stacks import with_stacks
+
+        answer = with_stacks(scene, answer)
+    answer = with_whereabouts(scene, answer)
+    if seen.courses:
+        from firstfault.analysis.gpu_evidence import with_courses
+
+        answer = with_courses(scene, answer)
     return contradicted(scene, answer) if scene.outcome.against else answer
 
 

@@ -6,9 +6,9 @@ All of it supports at most: that something happened in that time is no proof tha
 from __future__ import annotations
 
 from itertools import pairwise
-from statistics import median
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.median import median
 from firstfault.analysis.order import comparable, exact, sort_key
 from firstfault.analysis.state.window import BEFORE, Doing, doing_of
 from firstfault.analysis.suspects import nature_of

@@ -98,6 +98,8 @@ class Signature(Struct, frozen=True):
     id: str
     """`<folder>.<file stem>`, such as `gpu.fell_off_bus`."""
     spec: SignatureFile
+    words: tuple[tuple[bytes, ...], ...] = ()
+    """For each pattern of `spec` the byte strings of which every match holds at least one; empty where none are known."""
 
 
 class TableRow(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -27,12 +27,12 @@ from firstfault.model.diagnosis import (
     Ranks,
     Recurrence,
     RivalSummary,
+    Storage,
     TimelineEntry,
     Verdict,
 )
 from firstfault.model.evidence import SourceId
 from firstfault.model.words import Mark, Role, Strength
-from firstfault.pipelines.build_storage import storage_section
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.verdict import verdict_of
 
@@ -101,10 +101,17 @@ class Builder:
             collect_next=_unique((*answer.collect, *self._gaps()))
             if verdict.strength is not Strength.ESTABLISHED
             else [],
-            storage=storage_section(self.conclusion, self.cite.event),
+            storage=self._storage(),
             recommendations=_recommendations(answer),
             verification=self.cite.verification(),
         )
+
+    def _storage(self) -> Storage | None:
+        if self.conclusion.storage is None:
+            return None
+        from firstfault.pipelines.build_storage import storage_section
+
+        return storage_section(self.conclusion, self.cite.event)
 
     def _verdict(self, scene: Scene, answer: Answer) -> Verdict:
         verdict = verdict_of(answer, self.cite)

@@ -13,15 +13,14 @@ from msgspec.structs import replace
 from firstfault.analysis.conclude import NoAttemptError, conclude, reconsidered, with_storage
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
+from firstfault.model.words import SourceKind
 from firstfault.pipelines.build import Builder
 from firstfault.pipelines.disks import with_disks
-from firstfault.pipelines.dumps import cited_again
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.last_words import last_words
 from firstfault.pipelines.lone import heed_lone
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
-from firstfault.pipelines.storage import read_storage, with_storage_paths
 from firstfault.readers.open import open_inputs
 from firstfault.scan.newlines import count_newlines
 from firstfault.scan.progress import progress_bar
@@ -36,8 +35,11 @@ if TYPE_CHECKING:
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.conclude import Conclusion
     from firstfault.analysis.scene import Scene
+    from firstfault.analysis.state.storage import StorageState
+    from firstfault.analysis.verify import Cited
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.readers.open import Opened
+    from firstfault.signatures.library import Library
 
 
 def diagnose(
@@ -95,7 +97,11 @@ def concluded(
         PipelineError: the attempt asked for is not there.
     """
     library = load_library(options.signatures)
-    with open_inputs(with_storage_paths(paths, options.storage), stdin=stdin) as opened:
+    if options.storage:
+        from firstfault.pipelines.storage import with_storage_paths
+
+        paths = with_storage_paths(paths, options.storage)
+    with open_inputs(paths, stdin=stdin) as opened:
         with _told(opened, options, progress) as tell:
             result = scan(opened, library, executor=options.engine, progress=tell)
         observed = observe(opened, result, library, options)
@@ -117,9 +123,22 @@ def concluded(
         conclusion = reconsidered(conclusion, heeded(conclusion.scene, conclusion.answer))
         if options.attempt == "all":
             conclusion = replace(conclusion, attempts=tuple((s, heeded(s, a)) for s, a in conclusion.attempts))
-        conclusion = with_storage(conclusion, read_storage(opened, conclusion.scene, library, options))
-        conclusion, same = cited_again(conclusion, opened.store, opened.sources)
+        conclusion = with_storage(conclusion, _storage(opened, conclusion.scene, library, options))
+        same: frozenset[Cited] = frozenset()
+        if observed.seen.dumps:
+            from firstfault.pipelines.dumps import cited_again
+
+            conclusion, same = cited_again(conclusion, opened.store, opened.sources)
         yield Concluded(conclusion, Verifier(opened.store, decode=_decode, count=_newlines, read_again=same))
+
+
+def _storage(opened: Opened, scene: Scene, library: Library, options: DiagnoseOptions) -> StorageState | None:
+    """What the storage daemons' logs tell; None where there are none."""
+    if not any(s.kind is SourceKind.AISTORE for s in opened.sources):
+        return None
+    from firstfault.pipelines.storage import read_storage
+
+    return read_storage(opened, scene, library, options)
 
 
 @contextmanager

@@ -10,10 +10,7 @@ from firstfault.analysis.case import Observations
 from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample
 from firstfault.model.stacks import StackDump
 from firstfault.model.words import CoverageState, Role, SourceKind
-from firstfault.pipelines.dumps import read_dumps
-from firstfault.pipelines.error_files import read_error_file
 from firstfault.pipelines.share import shared
-from firstfault.pipelines.snapshots import read_snapshots
 from firstfault.readers.banners import failure_of_event, read_banners
 from firstfault.readers.clock import SourceClock, settle_clocks
 from firstfault.readers.events import build_events
@@ -31,7 +28,6 @@ from firstfault.readers.progress import (
     progress_before,
 )
 from firstfault.readers.sourcename import read_name
-from firstfault.readers.stacks import read_stacks
 from firstfault.readers.zones import in_zone
 from firstfault.scan.executors import processors
 from firstfault.scan.run import MUCH, scanned
@@ -42,6 +38,8 @@ if TYPE_CHECKING:
 
     from firstfault.model.evidence import Source, SourceId
     from firstfault.model.gpu_course import GpuCourse
+    from firstfault.model.memory import MemorySnapshot
+    from firstfault.model.recorder import RankDump
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.open import Opened
@@ -106,10 +104,9 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         samples.extend(seen.samples)
         nans.extend(seen.nans)
         stacks.extend(seen.stacks)
-    recorded = read_dumps(store, opened.sources, inline=options.engine == "inline")
+    dumps, snapshots, coverage = _dumped(opened, options)
     # A daemon's logs may lie as a file here and as an archive there: their names are not the job's numbering.
     missing = missing_names(s.path for s in opened.sources if s.kind is not SourceKind.AISTORE)
-    memory = read_snapshots(store, opened.sources, inline=options.engine == "inline")
     courses = _courses(opened)
     observations = Observations(
         sources=opened.sources,
@@ -117,20 +114,40 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         failures=tuple(in_zone(failures, options.assume_zone)),
         progress=tuple(in_zone(samples, options.assume_zone)),
         nan_from=tuple(in_zone(nans, options.assume_zone)),
-        coverage=_coverage(
-            opened, result, missing, {**recorded.coverage, **memory.coverage}, {c.first.span.source for c in courses}
-        ),
+        coverage=_coverage(opened, result, missing, coverage, {c.first.span.source for c in courses}),
         place={i: p.who for i, p in profiles.items()},
         task_files={i: p.number for i, p in profiles.items() if p.number is not None},
         missing_files=missing,
         job_state=options.job_state,
         exit_code=options.exit_code,
         stacks=tuple(stacks),
-        dumps=recorded.dumps,
-        snapshots=memory.snapshots,
+        dumps=dumps,
+        snapshots=snapshots,
         courses=courses,
     )
     return Observed(observations, profiles, clocks)
+
+
+def _dumped(
+    opened: Opened, options: DiagnoseOptions
+) -> tuple[tuple[RankDump, ...], tuple[MemorySnapshot, ...], dict[str, Coverage]]:
+    """Flight-recorder dumps, memory snapshots, and what became of each such file by shown path; most jobs leave none."""
+    kinds = {s.kind for s in opened.sources}
+    inline = options.engine == "inline"
+    dumps: tuple[RankDump, ...] = ()
+    snapshots: tuple[MemorySnapshot, ...] = ()
+    coverage: dict[str, Coverage] = {}
+    if SourceKind.FLIGHT_RECORDER in kinds:
+        from firstfault.pipelines.dumps import read_dumps
+
+        dumps, told = read_dumps(opened.store, opened.sources, inline=inline)
+        coverage |= told
+    if SourceKind.MEMORY_SNAPSHOT in kinds:
+        from firstfault.pipelines.snapshots import read_snapshots
+
+        snapshots, told = read_snapshots(opened.store, opened.sources, inline=inline)
+        coverage |= told
+    return dumps, snapshots, coverage
 
 
 def _workers(read: Sequence[tuple[Source, SourceScan]], options: DiagnoseOptions) -> int:
@@ -158,6 +175,8 @@ def _of_source(  # noqa: PLR0917
     store: Store, source: Source, found: SourceScan, library: Library, profile: SourceProfile, clock: SourceClock
 ) -> _Read:
     if source.kind is SourceKind.ERROR_JSON:
+        from firstfault.pipelines.error_files import read_error_file
+
         read = read_error_file(store, source, library, profile)
         return _Read(read.events, read.failures, [], [], [])
     own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
@@ -172,11 +191,14 @@ def _of_source(  # noqa: PLR0917
 
 def _stacks(store: Store, source: Source, profile: SourceProfile, events: Iterable[Event]) -> list[StackDump]:
     """Stack dumps: a file of them as a whole, in a log the stretch that holds some."""
-    if source.kind is SourceKind.STACKS:
-        return read_stacks(store.read(source.id, 0, STACK_BYTES), source.id, profile, path=source.path)
     heads = [e.span for e in events if e.signature == STACK]
-    if not heads:
+    whole = source.kind is SourceKind.STACKS
+    if not whole and not heads:
         return []
+    from firstfault.readers.stacks import read_stacks
+
+    if whole:
+        return read_stacks(store.read(source.id, 0, STACK_BYTES), source.id, profile, path=source.path)
     first = min(heads, key=lambda s: s.offset)
     start = first.offset - first.column + 1
     end = min(max(s.offset for s in heads) + BEHIND_LAST, start + STACK_BYTES)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import TYPE_CHECKING, Protocol, TypeVar
-from zoneinfo import ZoneInfo
 
 from msgspec.structs import replace
 
@@ -50,6 +49,8 @@ def _zone(name: str) -> tzinfo:
     if name[0] in "+-":
         sign = -1 if name[0] == "-" else 1
         return timezone(sign * timedelta(hours=int(name[1:3]), minutes=int(name[4:6])))
+    from zoneinfo import ZoneInfo
+
     return ZoneInfo(name)
 
 

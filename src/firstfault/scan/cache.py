@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LARGEST = 256 << 20
-_KEPT = 8
-"""Databases that stay; older ones go when a new one is written."""
+_KEPT = 16
+"""Files that stay; older ones go when a new one is written."""
 
 
 def folder() -> Path:

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import Struct
 
 from firstfault.scan.cut import cut
-from firstfault.scan.literals import required_literals
 
 if TYPE_CHECKING:
     from firstfault.scan.plan import Plan
@@ -45,6 +44,8 @@ def words_of(plan: Plan) -> Words:
     Raises:
         re.error: a pattern is none.
     """
+    from firstfault.scan.literals import required_literals
+
     exact: dict[bytes, set[int]] = {}
     any_case: dict[bytes, set[int]] = {}
     bare: list[tuple[str, int]] = []

@@ -5,8 +5,8 @@ Must not decide anything about a log. Order is by id, so that the same files giv
 
 from __future__ import annotations
 
+import re
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,7 @@ from firstfault.model.words import (
     Word,
 )
 from firstfault.signatures.errors import SignatureError
+from firstfault.signatures.match import engine_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,6 +85,8 @@ def faults(text: str, where: str) -> list[SignatureError]:
     ]
     for name, value in told.items():
         if name not in known:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, known, n=1)
             fix = f"Perhaps `{near[0]}` is meant" if near else f"Drop it; the fields are {', '.join(known)}"
             found.append(SignatureError(where, f"there is no field `{name}`", fix))
@@ -142,8 +145,22 @@ def read_folder(folder: Path) -> list[Signature]:
         if TABLES in file.relative_to(folder).parts:
             continue
         spec = parse_signature(file.read_text(encoding="utf-8"), str(file.relative_to(folder)))
-        found.append(Signature(signature_id(folder, file), spec))
+        found.append(Signature(signature_id(folder, file), spec, _words(spec)))
     return sorted(found, key=lambda s: s.id)
+
+
+def _words(spec: SignatureFile) -> tuple[tuple[bytes, ...], ...]:
+    """What a line must hold for each pattern, by the case that it is written in."""
+    from firstfault.scan.literals import required_literals
+
+    found = []
+    for pattern in spec.patterns:
+        try:
+            literals = required_literals(engine_pattern(pattern))
+        except re.error:
+            return ()  # told where signatures are checked
+        found.append(() if literals is None or literals.any_case else literals.words)
+    return tuple(found)
 
 
 def read_tables(folder: Path) -> dict[str, Table]:

@@ -9,6 +9,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Role
 from firstfault.signatures.quoted import quoted
 
@@ -49,7 +50,7 @@ class Match:
 
 
 def _compile(pattern: str) -> re.Pattern[bytes]:
-    return re.compile(pattern.encode("utf-8"))
+    return lazy(pattern.encode("utf-8"))
 
 
 _SPOKEN = frozenset({Role.CAUSE, Role.EFFECT, Role.TEARDOWN})
@@ -60,9 +61,11 @@ class Matcher:
 
     __slots__ = ("_anchored", "_extract", "_free", "_in_warnings", "_quotable", "_unless")
 
-    def __init__(self, spec: SignatureFile) -> None:
-        self._anchored = [_compile(p[1:]) for p in spec.patterns if p.startswith("^")]
-        self._free = [_compile(p) for p in spec.patterns if not p.startswith("^")]
+    def __init__(self, spec: SignatureFile, words: Sequence[tuple[bytes, ...]] = ()) -> None:
+        """`words`: for each pattern what a line must hold, see `Signature.words`; it spares compiling and searching."""
+        needed = dict(zip(spec.patterns, words, strict=False))
+        self._anchored = [(needed.get(p, ()), _compile(p[1:])) for p in spec.patterns if p.startswith("^")]
+        self._free = [(needed.get(p, ()), _compile(p)) for p in spec.patterns if not p.startswith("^")]
         self._unless = [_compile(p) for p in spec.unless]
         self._extract = [_compile(p) for p in spec.extract]
         self._quotable = spec.role in _SPOKEN
@@ -106,14 +109,23 @@ class Matcher:
 
     def _spans(self, segment: bytes, starts: Sequence[int]) -> list[re.Match[bytes]]:
         spans: list[re.Match[bytes]] = []
-        for pattern in self._free:
-            spans += pattern.finditer(segment)
-        for pattern in self._anchored:
-            for start in starts:
+        for words, pattern in self._free:
+            if _may_hold(segment, words):
+                spans += pattern.finditer(segment)
+        for words, pattern in self._anchored:
+            for start in starts if _may_hold(segment, words) else ():
                 found = pattern.match(segment, start)
                 if found is not None:
                     spans.append(found)
         return spans
+
+
+def _may_hold(segment: bytes, words: tuple[bytes, ...]) -> bool:
+    """Whether a segment holds one of some words, or nothing is known of what it must hold."""
+    for word in words:  # a plain loop: this is asked for every proposed line
+        if word in segment:
+            return True
+    return not words
 
 
 def _groups(match: re.Match[bytes]) -> dict[str, str]:

@@ -36,5 +36,7 @@ class SignaturePlan:
         """The matcher of one signature, compiled at its first use."""
         known = self._matchers.get(signature)
         if known is None:
-            known = self._matchers[signature] = Matcher(self._signatures[signature].spec)
+            known = self._matchers[signature] = Matcher(
+                self._signatures[signature].spec, self._signatures[signature].words
+            )
         return known

@@ -62,10 +62,10 @@ def test_no_place_to_write_is_fine(tmp_path, monkeypatch):
 
 
 def test_old_ones_go(home):
-    for number in range(12):
+    for number in range(20):
         cache.save(f"{number}.db", b"body")
         os.utime(home / f"{number}.db", (number, number))
-    assert len(list(home.iterdir())) == 8
+    assert len(list(home.iterdir())) == 16
 
 
 def test_a_database_is_compiled_once(home, monkeypatch):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
 
 from firstfault.signatures import library, pack
 from firstfault.signatures.loader import HERE, read_folder, read_tables
+
+DIGEST_OF = pack.digest_of
 
 
 @pytest.fixture
@@ -52,6 +55,39 @@ def test_any_change_of_the_files_makes_it_stale(folder, change):
     else:
         file.rename(folder / "gpu" / "other.toml")
     assert pack.load_pack(folder, read).signatures == read(folder)[0]
+
+
+@pytest.fixture
+def long_ago(folder, monkeypatch):
+    """The folder as it is some time after its files were written: its digest is remembered."""
+    monkeypatch.setattr(pack, "SETTLED", -3600.0)
+    first = pack.load_pack(folder, read)
+    monkeypatch.setattr(pack, "digest_of", never)
+    return folder, first
+
+
+def test_files_that_nobody_touched_are_not_read_for_their_digest(long_ago):
+    folder, first = long_ago
+    assert pack.load_pack(folder, never) == first
+
+
+def test_an_edit_that_keeps_size_and_time_is_noticed(long_ago, monkeypatch):
+    folder, _first = long_ago
+    monkeypatch.setattr(pack, "digest_of", DIGEST_OF)
+    file = folder / "gpu" / "out_of_memory.toml"
+    before = file.stat()
+    file.write_text(file.read_text().replace("depth = 62", "depth = 63"))
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert file.stat().st_size == before.st_size
+    assert pack.load_pack(folder, read).signatures == read(folder)[0]
+
+
+def test_files_that_were_just_written_are_read(folder, monkeypatch):
+    first = pack.load_pack(folder, read)
+    asked = []
+    monkeypatch.setattr(pack, "digest_of", lambda place: asked.append(place) or first.digest)
+    pack.load_pack(folder, never)
+    assert asked == [folder]
 
 
 def test_a_damaged_pack_is_ignored(folder):

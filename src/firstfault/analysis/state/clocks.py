@@ -6,12 +6,12 @@ different machines and different ranks of one run, in which several steps lie th
 
 from __future__ import annotations
 
-from statistics import median
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.median import median
 from firstfault.analysis.order import Clock, clock_of, exact
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
-from statistics import median
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstfault.analysis.median import median
 from firstfault.analysis.order import exact
 from firstfault.model.evidence import Event
 from firstfault.model.storage import DaemonRole, StatsLine

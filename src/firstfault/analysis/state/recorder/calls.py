@@ -7,11 +7,11 @@ of elements; clocks of machines are not compared, only how long each rank took s
 from __future__ import annotations
 
 from math import prod
-from statistics import median
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.analysis.median import median
 from firstfault.analysis.state.recorder.lanes import Lane, Recorded, Spot, Team
 from firstfault.model.recorder import Call, Stage
 from firstfault.model.words import Word
