@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -60,6 +61,7 @@ class Literals(Struct, frozen=True):
         return any(w in COMMON for w in self.words)
 
 
+@cache
 def required_literals(pattern: str) -> Literals | None:
     """The best set of literals of a pattern: rare and long words, few of them; None where there is none.
 
