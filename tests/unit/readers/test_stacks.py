@@ -67,6 +67,32 @@ def test_a_timer_says_why_it_dumped() -> None:
     assert dump.main.frames[0].frame.function == "forward"
 
 
+CUT = b"""Timeout (0:02:00)!
+Thread 0x00007f60be4b51b0 (most recent call first):
+  File "/usr/lib/python3.12/threading.py", line 359 in wait
+  File "/env/lib/python3.12/site-packages/tqdm/_monitor.py", line 60 in run
+  File "/usr/lib/python3.12/threading.py", line 1075 in _bootstrap_inner
+
+Thread 0x00007f380167fa97 (most recent call first):
+  File "/env/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", line 3986 in all_gather_into_tensor
+  File "/srv/run/main.py", line 281 in train_step
+"""
+
+
+@pytest.mark.parametrize("lines", range(2, 9))
+def test_a_dump_that_lost_its_end_does_not_make_another_thread_the_main_one(lines: int) -> None:
+    data = b"".join(CUT.splitlines(keepends=True)[:lines])
+    assert all(dump.main is None for dump in dumps("rank0.txt", data))
+    for cut in range(len(data)):
+        assert all(dump.main is None for dump in dumps("rank0.txt", data[:cut]))
+
+
+def test_the_last_thread_is_the_main_one_where_it_ends_in_the_program() -> None:
+    (dump,) = dumps("rank0.txt", CUT)
+    assert dump.main is not None
+    assert dump.main.frames[0].frame.function == "all_gather_into_tensor"
+
+
 def test_a_traceback_behind_a_dump_is_not_of_it() -> None:
     (dump,) = dumps("torchrun-sigsegv-faulthandler.txt")
     assert dump.cause == "Fatal Python error: Segmentation fault"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from firstfault.model.lazy import lazy
 from firstfault.model.stacks import StackDump, StackFrame, ThreadStack
 from firstfault.readers.stacks.forms import C10, EU_STACK, GDB, PY_SPY, PYSTACK
 
@@ -21,6 +22,7 @@ _OUTERMOST = frozenset({"<module>", "_run_module_as_main", "_run_module_code"})
 _THREAD_STARTS = frozenset(
     {"_bootstrap", "_bootstrap_inner", "Thread._bootstrap", "Thread._bootstrap_inner", "thread_run"}
 )
+_LIBRARY = lazy(r"[/\\](?:python\d[\d.]*|site-packages|dist-packages)[/\\]")
 _OF_MAIN = frozenset({"MainThread", "pt_main_thread"})
 _WITH_IDS = frozenset({PY_SPY, PYSTACK, GDB, EU_STACK, C10})
 """Tools that print the thread's number for the system, which for the main thread is that of the process."""
@@ -108,7 +110,9 @@ class Draft:
             # The oldest thread is printed last by faulthandler and pystack; one that a thread started is not it.
             last = threads[-1]
             started = any(f.frame.function in _THREAD_STARTS for f in last.frames[-3:])
-            if self.tool not in {PY_SPY, C10} and not started:
+            # No program begins in a library: of a stack that seems to, the rest is lost, and with it the threads behind it.
+            lost = _LIBRARY.search(last.frames[-1].frame.file) is not None and not last.frames[-1].native
+            if self.tool not in {PY_SPY, C10} and not started and not lost:
                 threads = (*threads[:-1], replace(last, main=True))
         who = self.who
         main = {f.frame.function.rsplit(".", 1)[-1] for t in threads if t.main for f in t.frames}
