@@ -48,9 +48,11 @@ class Observations(Struct, frozen=True, kw_only=True):
     missing_files: tuple[str, ...] = ()
     """Names that a numbering of the files leads to expect and that are not there."""
     job_state: str | None = None
-    """The scheduler's word for how the job ended, where the user gave it."""
+    """The scheduler's word for how the job ended, where the user gave it; of one attempt, also where a record states it."""
     exit_code: int | None = None
-    """The job's exit code, where the user gave it."""
+    """The job's exit code, where the user gave it or, of one attempt, a record states it."""
+    recorded: Event | None = None
+    """The line of the scheduler's record from which the two above are; None where the user gave them."""
     stacks: tuple[StackDump, ...] = ()
     """Stack dumps; somebody takes them at the end, so they are of the last attempt."""
     dumps: tuple[RankDump, ...] = ()

@@ -16,8 +16,9 @@ from firstfault.analysis.passed import quoted, stepped_past
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
-from firstfault.analysis.state.joins import Pods, joined, without_other_jobs
+from firstfault.analysis.state.joins import Pods, joined
 from firstfault.analysis.state.ranks import Roster
+from firstfault.analysis.state.record import of_this_job, record
 from firstfault.analysis.suspects import (
     Suspect,
     another_program,
@@ -76,7 +77,10 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
     pods = Pods(events)
-    events = joined(without_other_jobs(events), seen.seen.place, pods)
+    here = {e.span.source for e in events} | {p.source for p in progress}
+    events = joined(of_this_job(events, {s: p for s, p in seen.paths.items() if s in here}), seen.seen.place, pods)
+    asked = seen.seen.job_state is not None or seen.seen.exit_code is not None
+    told = None if asked else record(seen, events)
     last = number == attempts.total
     case = Case(
         replace(
@@ -88,6 +92,9 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
             dumps=seen.seen.dumps if last else (),
             snapshots=seen.seen.snapshots if last else (),
             courses=seen.seen.courses if last else (),
+            job_state=seen.seen.job_state if told is None else told.state,
+            exit_code=seen.seen.exit_code if told is None else told.exit_code,
+            recorded=None if told is None else told.event,
         ),
         seen.library,
     )

@@ -169,23 +169,6 @@ def _in_pod(event: Event, key: int, pods: Pods, label: str | None, changed: dict
     changed[key] = structs.replace(event, who=who, fields={**event.fields, "pod": pod})
 
 
-def without_other_jobs(events: Sequence[Event]) -> tuple[Event, ...]:
-    """Events without the rows of an accounting table that are of other jobs than this one, or of nobody knows which.
-
-    A table of one job is this one's. Of several, the job whose number the logs state counts.
-    """
-    rows: dict[SourceId, set[str]] = {}
-    for event in events:
-        if (job := event.fields.get("row_job")) is not None:
-            rows.setdefault(event.span.source, set()).add(job)
-    mixed = {source for source, jobs in rows.items() if len(jobs) > 1}
-    if not mixed:
-        return tuple(events)
-    own = {j for e in events if (j := e.fields.get("job_id")) is not None and "row_job" not in e.fields}
-    only = next(iter(own)) if len(own) == 1 else None
-    return tuple(e for e in events if e.span.source not in mixed or e.fields.get("row_job", only) == only)
-
-
 def down_nodes(events: Iterable[Event]) -> frozenset[str]:
     """Nodes that the scheduler's tools show as down."""
     found: set[str] = set()
