@@ -1,7 +1,7 @@
 """Tells the attempts (starts) of one job apart.
 
 A job is started again by its scheduler (requeue), its launcher (elastic restart) or a person who appends to the
-same file. A start line alone, even one that speaks of a restart, is no new attempt: it must follow a start and a failure.
+same file or leaves the files of an earlier run beside the new ones. A start line alone, even one that speaks of a restart, is no new attempt: it must follow a start and a failure.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.analysis.far import ZONES
 from firstfault.analysis.order import Clock, clock_of, exact
 from firstfault.model.evidence import Event, Span
 from firstfault.model.lazy import lazy
-from firstfault.model.words import Mark
+from firstfault.model.words import Mark, SourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,6 +57,10 @@ class Attempts:
             self.cuts[source] = sorted(
                 [*cuts, *resumed(case, by_source[source], cuts)], key=lambda e: (e.span.source, e.span.offset)
             )
+        if not numbers and not any(self.cuts.values()):
+            self._folder = {**self._folder, **separate_starts(case)}
+            self._number_of = {n: n + 1 for n in range(1 + max((n for n in self._folder.values() if n is not None), default=-1))}
+            numbers = sorted(self._number_of)
         longest = max((self.cuts[s] for s in sorted(self.cuts)), key=len, default=[])
         self.total = max(1, len(longest) + 1, len(numbers))
         self._starts = self._start_times(case)
@@ -151,6 +156,35 @@ def resumed(case: Case, events: Sequence[Event], cuts: Sequence[Event]) -> list[
         span = Span(events[0].span.source, at, 0, later[0].line, 1)
         found.append(Event(signature="progress", span=span, text="", when=later[0].when))
     return found
+
+
+def separate_starts(case: Case) -> dict[SourceId, int]:
+    """The start to which each log belongs, from 0, where logs are of separate times and the later begin anew; else empty.
+
+    A file of an earlier run that was left behind or set aside is no witness of the last one. A log that goes on where the
+    one before it ended (set aside by size) makes the steps that come next, and no start.
+    """
+    spans: dict[SourceId, tuple[float, float, int, int, Clock]] = {}
+    for source, track in case.tracks.items():
+        dated = [s for s in track.samples if s.step is not None and exact(s.when) and s.when.dated and s.when.yeared]
+        if len(dated) < STEPS or case.kind_of.get(source) is not SourceKind.LOG:
+            continue
+        times = [s.when.earliest for s in dated if s.when.earliest is not None]
+        steps = [s.step for s in dated if s.step is not None]
+        spans[source] = (min(times), max(times), steps[0], steps[-1], clock_of(dated[0].when))
+    if len({clock for *_, clock in spans.values()}) != 1:
+        return {}
+    found: dict[SourceId, int] = {}
+    until, furthest, number = float("-inf"), -1, -1
+    for source, (begun, ended, first_step, last_step, _) in sorted(spans.items(), key=lambda item: item[1]):
+        if begun > until + ZONES:
+            if number >= 0 and first_step > furthest:
+                return {}
+            number += 1
+            furthest = -1
+        until, furthest = max(until, ended), max(furthest, last_step)
+        found[source] = number
+    return found if number > 0 else {}
 
 
 def _jobs(paths: Mapping[SourceId, str]) -> dict[SourceId, int | None]:
