@@ -209,7 +209,12 @@ def raised_upon(case: Case, line: Suspect, raised: Suspect) -> bool:
     that something failed (a key, a path, a value) is an error of its own, however near it stands.
     """
     event, exception = line.first, raised.first.exception
-    if exception is None or event.exception is not None or not mentioned(case, event) or _LEVEL.search(event.text) is None:
+    if (
+        exception is None
+        or event.exception is not None
+        or not mentioned(case, event)
+        or _LEVEL.search(event.text) is None
+    ):
         return False
     if not line.nature.fatal or line.nature.strength.level < Strength.SUPPORTED.level:
         return False

@@ -17,13 +17,15 @@ BANNER = (
 )  # fmt: skip
 RAISED = (
     'Traceback (most recent call last):\n  File "/srv/train.py", line 9, in <module>\n    main()\n'
-    '  File "/srv/train.py", line 5, in main\n    run()\nImportError: cannot import name \'Rotary\' from \'layers\'\n'
+    "  File \"/srv/train.py\", line 5, in main\n    run()\nImportError: cannot import name 'Rotary' from 'layers'\n"
 )
 START = "2026-03-04 10:00:00 INFO start\n"
 TORCHRUN = START + "".join(f"[rank0]: {x}\n" for x in RAISED.splitlines()) + BANNER
 STAMPED = "".join(f"2026-03-04 10:00:{2 * n:02d} gn7 train[812]: {x}\n" for n, x in enumerate(RAISED.splitlines()))
 XID = "{at} gn7 kernel: NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
-LINK = "{at} gn7 kernel: mlx5_core 0000:0c:00.0: Port module event[error]: module 0, Cable error, Power budget exceeded\n"
+LINK = (
+    "{at} gn7 kernel: mlx5_core 0000:0c:00.0: Port module event[error]: module 0, Cable error, Power budget exceeded\n"
+)
 MACHINE = "{at} gn7 kernel: mce: [Hardware Error]: Machine check events logged\n{at} gn7 kernel: EXT4-fs error (device nvme0n1): ext4_find_entry:1455: inode #2: comm python: reading directory lblock 0\n"
 
 

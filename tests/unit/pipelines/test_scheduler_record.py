@@ -24,7 +24,9 @@ LIGHTNING = (
     + "`Trainer.fit` stopped: `max_epochs=4` reached.\n"
 )
 STOPS = MEGATRON.rpartition("[after")[0]
-HEAD = "JobID           JobName      State ExitCode    Elapsed\n------------ ---------- ---------- -------- ----------\n"
+HEAD = (
+    "JobID           JobName      State ExitCode    Elapsed\n------------ ---------- ---------- -------- ----------\n"
+)
 
 
 def verdict_of(folder, files, **options):
@@ -137,4 +139,8 @@ def test_a_cause_in_the_log_counts_more_than_the_state(tmp_path):
     raised = '[rank3]: Traceback (most recent call last):\n[rank3]:   File "/w/t.py", line 9, in <module>\n[rank3]:     main()\n[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 3 has a total capacity of 79.10 GiB of which 1.02 GiB is free.\n'
     row = HEAD + "481516   pre   FAILED   1:0   02:11:00\n"
     found = verdict_of(tmp_path, {"sacct.txt": row, "run.log": STOPS + raised})
-    assert (found.category, found.strength, list(found.culprits.ranks)) == (Category.GPU_CUDA, Strength.ESTABLISHED, [3])
+    assert (found.category, found.strength, list(found.culprits.ranks)) == (
+        Category.GPU_CUDA,
+        Strength.ESTABLISHED,
+        [3],
+    )

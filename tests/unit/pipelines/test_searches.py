@@ -66,7 +66,7 @@ def test_a_study_that_merely_stops_after_a_caught_trial_is_not_known(tmp_path):
     assert verdict_of(tmp_path, OPTUNA).failed is None
 
 
-SITE = '''title = "Our sweeper goes on without a run"
+SITE = """title = "Our sweeper goes on without a run"
 tier = "context"
 role = "context"
 depth = 0
@@ -84,7 +84,7 @@ line = "sweeper: run 3 given up"
 [[no_match]]
 line = "sweeper: run 3 done"
 why = "it came through"
-'''
+"""
 
 
 def test_a_sites_own_signature_may_say_that_an_error_was_caught(tmp_path):

@@ -32,6 +32,8 @@ SLACK = 1.0
 GRACE = 600.0
 """Seconds after an order to stop from which on a step is one of another attempt; grace times are shorter."""
 STEPS = 2
+COUNT = "value"
+"""Field of a line about a restart that counts the restarts: it is the same in the lines of all agents."""
 _FAILED = frozenset({Mark.DEATH, Mark.STOP_SIGNAL, Mark.ABORT})
 
 
@@ -54,12 +56,14 @@ class Attempts:
         self._number_of = {f: n for n, f in enumerate(numbers, start=1)}
         self.cuts = {s: boundaries(case, es) for s, es in by_source.items() if self._folder.get(s) is None}
         for source, cuts in self.cuts.items():
-            self.cuts[source] = sorted(
-                [*cuts, *resumed(case, by_source[source], cuts)], key=lambda e: (e.span.source, e.span.offset)
-            )
+            own = by_source[source]
+            cuts = sorted([*cuts, *resumed(case, own, cuts)], key=lambda e: e.span.offset)  # noqa: PLW2901
+            self.cuts[source] = sorted([*cuts, *restarted(case, own, cuts)], key=lambda e: e.span.offset)
         if not numbers and not any(self.cuts.values()):
             self._folder = {**self._folder, **separate_starts(case)}
-            self._number_of = {n: n + 1 for n in range(1 + max((n for n in self._folder.values() if n is not None), default=-1))}
+            self._number_of = {
+                n: n + 1 for n in range(1 + max((n for n in self._folder.values() if n is not None), default=-1))
+            }
             numbers = sorted(self._number_of)
         longest = max((self.cuts[s] for s in sorted(self.cuts)), key=len, default=[])
         self.total = max(1, len(longest) + 1, len(numbers))
@@ -110,18 +114,24 @@ def boundaries(case: Case, events: Sequence[Event]) -> list[Event]:
     """Events of one source at which a new attempt begins, in order.
 
     A line with mark `attempt` or `start` begins one where the job had started before it and a process was reported dead
-    or stopped since. Start lines of several ranks are one start.
+    or stopped since. Start lines of several ranks are one start, and so are the lines of several agents that count the
+    same number of restarts.
     """
     found: list[Event] = []
     failed = False
     started = False
+    counted: str | None = None
     for event in events:
         spec = case.spec(event)
         marks = () if spec is None else spec.marks
+        count = event.fields.get(COUNT)
         if Mark.ATTEMPT in marks:
-            if started and failed:
+            if count is not None and count == counted:
+                continue  # another agent's line about the restart that was told before
+            if failed and (started or (count is not None and _ran(case, event, found))):
                 found.append(event)
                 started = False
+                counted = count
             failed = False
         elif Mark.START in marks:
             if failed and started:
@@ -130,6 +140,52 @@ def boundaries(case: Case, events: Sequence[Event]) -> list[Event]:
             started = True
         elif any(m in _FAILED for m in marks):
             failed = True
+    return found
+
+
+def _ran(case: Case, event: Event, cuts: Sequence[Event]) -> bool:
+    """Whether processes ran before a line about a restart, since the one before: they made steps, or raised something."""
+    since = cuts[-1].span.offset if cuts else -1
+    track = case.tracks.get(event.span.source)
+    if track is not None and any(since < s.offset < event.span.offset for s in track.samples):
+        return True
+    return any(
+        e.exception is not None and e.span.source == event.span.source and since < e.span.offset < event.span.offset
+        for e in case.events
+    )
+
+
+def restarted(case: Case, events: Sequence[Event], cuts: Sequence[Event]) -> list[Event]:
+    """First steps of attempts that nothing announces: a launcher's process had died, and steps that were made come again.
+
+    An agent that starts its workers anew says so at a level that is hidden as a rule. Steps that are printed late are no
+    such sign: their stamps lie before the death, or another rank had made them before.
+    """
+    track = case.tracks.get(events[0].span.source)
+    found: list[Event] = []
+    if track is None:
+        return found
+    for event in events:
+        if not (case.has(event, Mark.DEATH) and case.has(event, Mark.CHILD)):
+            continue
+        before = [s for s in track.samples if s.offset < event.span.offset and s.step is not None]
+        later = [s for s in track.samples if s.offset > event.span.offset and s.step is not None]
+        if len(before) < STEPS or len(later) < STEPS:
+            continue
+        again = later[0]
+        reached = max((s.step for s in before if s.step is not None and s.rank == again.rank), default=None)
+        if reached is None or again.step is None or again.step > reached:
+            continue
+        if (
+            exact(again.when)
+            and exact(before[-1].when)
+            and (again.when.earliest or 0.0) <= (before[-1].when.latest or 0.0)
+        ):
+            continue
+        if any(before[-1].offset < c.span.offset <= again.offset for c in (*cuts, *found)):
+            continue
+        span = Span(events[0].span.source, again.offset, 0, again.line, 1)
+        found.append(Event(signature="progress", span=span, text="", when=again.when))
     return found
 
 

@@ -59,7 +59,10 @@ def record(case: Case, events: Iterable[Event]) -> Record | None:
         spec = case.spec(event)
         if spec is None or not (STATE in spec.facts or EXIT in spec.facts):
             continue
-        state, code = known_state(_fact(event, spec.facts.get(STATE)) or ""), _status(_fact(event, spec.facts.get(EXIT)))
+        state, code = (
+            known_state(_fact(event, spec.facts.get(STATE)) or ""),
+            _status(_fact(event, spec.facts.get(EXIT))),
+        )
         if state in OPEN_STATES:
             state = code = None
         if state in COMPLETED_STATES:
