@@ -66,7 +66,7 @@ FLUX = "flux-job: task(s) exited with exit code 3\n"
 def test_a_record_of_a_failure_beside_a_log_that_says_done_is_a_failure_of_unknown_reason(tmp_path, files):
     found = verdict_of(tmp_path, files)
     assert (found.failed, found.category) == (True, Category.UNKNOWN)
-    assert not (found.culprits.ranks or found.culprits.hosts or found.first_failed.ranks)
+    assert [*found.culprits.ranks, *found.culprits.hosts, *found.first_failed.ranks] == []
     for name in files:
         if name != "run.log":
             (tmp_path / name).unlink()

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct, structs
 
 from firstfault.analysis.job_state import COMPLETED_STATES, OPEN_STATES, known_state
+from firstfault.model.evidence import Event
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.analysis.case import Case
-    from firstfault.model.evidence import Event, SourceId
+    from firstfault.model.evidence import SourceId
 
 STATE, EXIT = "job_state", "job_exit"
 """Job facts of signatures that state how the job ended; a site's own may have them too."""
