@@ -144,3 +144,23 @@ def test_a_cause_in_the_log_counts_more_than_the_state(tmp_path):
         Strength.ESTABLISHED,
         [3],
     )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "5 tests FAILED in 0:12",
+        "12 shards COMPLETED at 10:20",
+        "3 | upload | FAILED | retry 2 at 10:02",
+        "481516 samples FAILED the filter, 9:1 kept",
+        "1024 rows TIMEOUT after 2:30",
+    ],
+)
+def test_a_line_that_counts_something_is_no_row_of_accounting(tmp_path, line):
+    assert verdict_of(tmp_path, {"run.log": STOPS + line + "\n"}).failed is None
+    assert verdict_of(tmp_path, {"run.log": line + "\n" + MEGATRON}).failed is False
+
+
+def test_a_row_without_the_head_of_its_table_counts(tmp_path):
+    assert verdict_of(tmp_path, {"row.txt": "481516|pre|FAILED|1:0\n", "run.log": MEGATRON}).failed is True
+    assert verdict_of(tmp_path, {"run.log": MEGATRON + "481516    pre     FAILED      1:0\n"}).failed is True

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from firstfault.analysis.job_state import COMPLETED_STATES, OPEN_STATES, known_state
 from firstfault.model.evidence import Event
 from firstfault.model.lazy import lazy
+from firstfault.model.words import SourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
 
 STATE, EXIT = "job_state", "job_exit"
 """Job facts of signatures that state how the job ended; a site's own may have them too."""
-NAMED = "slurm.job_named"
+NAMED, ROW = "slurm.job_named", "slurm.job_row"
 BELOW = 6
 """Lines below the head of a job within which its state stands."""
 _OUTPUT = lazy(r"^slurm-(\d{1,12})(?:_(\d{1,8}))?(?=[-_.])")
 """The name that SLURM gives an output file: job, and task of an array."""
 _NUMBER = lazy(r"(?<![\d.])\d{4,12}(?![\d])")
+_CELLS = lazy(
+    r"^\s*\d{4,12}(?:_\d+|\+\d+)?[ |,].*[ |,][A-Z_]{6,}\+?(?: by \d+)?(?: *[|,] *| +)\d{1,3}:\d{1,3}(?:[ |,]|\s*$)"
+)
+"""A job's number and its state beside its exit code: a row of a table even without the head of one."""
 _EXIT = lazy(r"(-?\d{1,5})(?::(\d{1,3}))?", re.ASCII)
 
 
@@ -58,7 +63,7 @@ def record(case: Case, events: Iterable[Event]) -> Record | None:
     last: dict[tuple[SourceId, str], tuple[Event, str | None, int | None]] = {}
     for event in sorted(events, key=lambda e: (e.span.source, e.span.offset, e.signature)):
         spec = case.spec(event)
-        if spec is None or not (STATE in spec.facts or EXIT in spec.facts):
+        if spec is None or not (STATE in spec.facts or EXIT in spec.facts) or not _is_row(case, event):
             continue
         state, code = (
             known_state(_fact(event, spec.facts.get(STATE)) or ""),
@@ -79,6 +84,13 @@ def record(case: Case, events: Iterable[Event]) -> Record | None:
         return None
     event = next((e for e, s, _ in last.values() if s is not None), next(iter(last.values()))[0])
     return Record(states[-1] if states else None, codes[0] if codes else None, event)
+
+
+def _is_row(case: Case, event: Event) -> bool:
+    """Whether what looks like a row is one: in a table of the scheduler, or by its cells; a log may count failed tests too."""
+    if event.signature != ROW or case.kind_of.get(event.span.source) is SourceKind.SCHEDULER:
+        return True
+    return _CELLS.match(event.text) is not None
 
 
 def of_this_job(events: Sequence[Event], names: Mapping[SourceId, str]) -> tuple[Event, ...]:
