@@ -164,3 +164,20 @@ def test_a_line_that_counts_something_is_no_row_of_accounting(tmp_path, line):
 def test_a_row_without_the_head_of_its_table_counts(tmp_path):
     assert verdict_of(tmp_path, {"row.txt": "481516|pre|FAILED|1:0\n", "run.log": MEGATRON}).failed is True
     assert verdict_of(tmp_path, {"run.log": MEGATRON + "481516    pre     FAILED      1:0\n"}).failed is True
+
+
+@pytest.mark.parametrize(
+    ("steps", "failed"),
+    [
+        ("481516.0   python   FAILED   1:0   02:10:00\n", None),
+        ("481516.0   python   FAILED   1:0   02:10:00\n481516.1   python   COMPLETED   0:0   00:10:00\n", False),
+        ("481516.0   python   COMPLETED   0:0   02:10:00\n", False),
+        ("481516.0   python   COMPLETED   0:0   1\n481516.1   python   OUT_OF_ME+   0:125   1\n", None),
+    ],
+)
+def test_a_scripts_good_end_says_nothing_where_its_last_step_failed(tmp_path, steps, failed):
+    rows = (
+        f"{HEAD}481516   pre   COMPLETED   0:0   02:11:00\n481516.batch   batch   COMPLETED   0:0   02:11:00\n{steps}"
+    )
+    assert verdict_of(tmp_path, {"sacct.txt": rows, "run.log": STOPS}).failed is failed
+    assert verdict_of(tmp_path, {"sacct.txt": rows, "run.log": MEGATRON}).failed is False

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 STATE, EXIT = "job_state", "job_exit"
 """Job facts of signatures that state how the job ended; a site's own may have them too."""
 NAMED, ROW = "slurm.job_named", "slurm.job_row"
+STEP, GOOD = "slurm.step_row", frozenset({"slurm.job_completed", ROW})
 BELOW = 6
 """Lines below the head of a job within which its state stands."""
 _OUTPUT = lazy(r"^slurm-(\d{1,12})(?:_(\d{1,8}))?(?=[-_.])")
@@ -117,7 +118,22 @@ def of_this_job(events: Sequence[Event], names: Mapping[SourceId, str]) -> tuple
     own |= {m[1] for m in outputs}
     numbers = {n for f in files for n in _NUMBER.findall(f)}
     kept = {source: _own_rows(jobs, own, tasks, numbers) for source, jobs in rows.items()}
-    return tuple(e for e in events if (job := _row(e)) is None or job in kept[e.span.source])
+    mine = tuple(e for e in events if (job := _row(e)) is None or job in kept[e.span.source])
+    hidden = _hidden(mine)
+    return tuple(e for e in mine if not (e.signature in GOOD and (e.span.source, _row(e)) in hidden and _good(e)))
+
+
+def _hidden(events: Sequence[Event]) -> set[tuple[SourceId, _Job | None]]:
+    """Jobs whose last step failed: their script did more after it, so that its good status says nothing of the training."""
+    last: dict[tuple[SourceId, _Job | None], Event] = {}
+    for event in sorted(events, key=lambda e: e.span.line):
+        if event.signature == STEP:
+            last[event.span.source, _row(event)] = event
+    return {key for key, event in last.items() if event.fields.get("step_state") not in COMPLETED_STATES}
+
+
+def _good(event: Event) -> bool:
+    return event.fields.get("row_state", "COMPLETED") in COMPLETED_STATES
 
 
 def _own_rows(jobs: set[_Job], own: set[str], tasks: set[tuple[str, str]], numbers: set[str]) -> set[_Job]:
