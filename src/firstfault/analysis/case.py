@@ -10,7 +10,7 @@ from msgspec import Struct
 from firstfault.analysis.far import PLATFORMS
 from firstfault.analysis.order import Clock, clock_of, exact
 from firstfault.analysis.state.progress import Track
-from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample, Source, SourceId, Who
+from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample, Source, SourceId, When, Who
 from firstfault.model.gpu_course import GpuCourse
 from firstfault.model.memory import MemorySnapshot
 from firstfault.model.recorder import RankDump
@@ -48,9 +48,11 @@ class Observations(Struct, frozen=True, kw_only=True):
     missing_files: tuple[str, ...] = ()
     """Names that a numbering of the files leads to expect and that are not there."""
     job_state: str | None = None
-    """The scheduler's word for how the job ended, where the user gave it."""
+    """The scheduler's word for how the job ended, where the user gave it; of one attempt, also where a record states it."""
     exit_code: int | None = None
-    """The job's exit code, where the user gave it."""
+    """The job's exit code, where the user gave it or, of one attempt, a record states it."""
+    recorded: Event | None = None
+    """The line of the scheduler's record from which the two above are; None where the user gave them."""
     stacks: tuple[StackDump, ...] = ()
     """Stack dumps; somebody takes them at the end, so they are of the last attempt."""
     dumps: tuple[RankDump, ...] = ()
@@ -191,6 +193,41 @@ class Case:
         whens += [f.when for f in self.seen.failures]
         known = [w.earliest for w in whens if w.earliest is not None and w.dated and w.yeared and exact(w)]
         return (min(known), max(known)) if known else None
+
+    @cached_property
+    def reported_end(self) -> When | None:
+        """When the job was last reported to have died, by a launcher or by stamped tracebacks that nobody caught.
+
+        Returns:
+            None where neither tells a time, where a log shows life after it, or where a time-out may lie between the fault
+            and the end.
+        """
+        whens = [f.when for f in self.seen.failures]
+        whens += [
+            e.when
+            for e in self.events
+            if e.exception is not None
+            and e.exception.frames
+            and e.exception.frames[0].function == "<module>"
+            and self.kind_of.get(e.span.source) is SourceKind.LOG
+        ]
+        known = [w for w in whens if w.earliest is not None and w.dated and w.yeared and exact(w)]
+        if not known or len({clock_of(w) for w in known}) > 1 or self.marked(Mark.HANG):
+            return None
+        last = max(known, key=lambda w: w.earliest or 0.0)
+        alive = self.job_days
+        return last if alive is not None and alive[1] <= (last.latest or 0.0) + 1.0 else None
+
+    @cached_property
+    def first_error(self) -> float | None:
+        """The earliest time at which a traceback of a job's log can have been printed; None where one may be of any time."""
+        begun = [
+            e.when.earliest
+            for e in self.events
+            if e.exception is not None and self.kind_of.get(e.span.source) is SourceKind.LOG
+        ]
+        known = [b for b in begun if b is not None]
+        return min(known) if known and len(known) == len(begun) else None
 
     @cached_property
     def paths(self) -> dict[SourceId, str]:

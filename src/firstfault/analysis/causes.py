@@ -181,9 +181,9 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return None
     if case.library.explains(_plain(effect), _plain(cause)) and related(cause, effect):
         return None
-    if raised_upon(cause, effect):
+    if raised_upon(case, cause, effect):
         return "its program logged that and raised this right below it"
-    if raised_upon(effect, cause):
+    if raised_upon(case, effect, cause):
         return None
     if before is not False and _took_the_peer(case, cause, effect):
         return "a machine or process that fails stops answering its peers"
@@ -191,9 +191,9 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return "the job made no step after it until it was told to stop"
     if before is not True and cause.ordered and _stood_still(case, effect, cause):
         return None
-    if mentioned(effect.first) and not mentioned(cause.first) and cause.first.exception is not None:
+    if mentioned(case, effect.first) and not mentioned(case, cause.first) and cause.first.exception is not None:
         return "its program only mentioned it and went on; this exception ended it"
-    if mentioned(cause.first) and not mentioned(effect.first) and effect.first.exception is not None:
+    if mentioned(case, cause.first) and not mentioned(case, effect.first) and effect.first.exception is not None:
         return None
     if before is True:
         return _later(cause, effect)
@@ -202,14 +202,19 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
     return None
 
 
-def raised_upon(line: Suspect, raised: Suspect) -> bool:
+def raised_upon(case: Case, line: Suspect, raised: Suspect) -> bool:
     """Whether a program logged a fatal error and then raised an exception that names no reason of its own.
 
     The traceback has to begin right below the line, so that nothing went on in between; an exception that says more than
     that something failed (a key, a path, a value) is an error of its own, however near it stands.
     """
     event, exception = line.first, raised.first.exception
-    if exception is None or event.exception is not None or not mentioned(event) or _LEVEL.search(event.text) is None:
+    if (
+        exception is None
+        or event.exception is not None
+        or not mentioned(case, event)
+        or _LEVEL.search(event.text) is None
+    ):
         return False
     if not line.nature.fatal or line.nature.strength.level < Strength.SUPPORTED.level:
         return False
@@ -320,7 +325,7 @@ def strength_of(case: Case, choice: Choice, *, fatal: bool) -> Strength:
         told = suspect.nature.category is root.nature.category and precedes(root, suspect) is None
         if told and suspect.nature.strength.level > strength.level:
             strength = suspect.nature.strength.at_most(Strength.SUPPORTED)
-    if not fatal or all(map(mentioned, root.events)):
+    if not fatal or all(mentioned(case, e) for e in root.events):
         # A line that a program's logger wrote would yield to the exception that ended it; of that, none may be left.
         strength = strength.at_most(Strength.SUPPORTED)
     for rival in choice.rivals:

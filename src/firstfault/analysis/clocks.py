@@ -14,6 +14,7 @@ from firstfault.analysis.far import ZONES
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.median import median
 from firstfault.analysis.order import clock_of, comparable, exact, first
+from firstfault.analysis.state.clocks import steps_apart
 
 if TYPE_CHECKING:
     from firstfault.analysis.order import Clock
@@ -83,8 +84,7 @@ def order(a: Event, clock_a: Reading, b: Event, clock_b: Reading) -> bool | None
 
 def _apart(a: Event, clock_a: Reading, clock_b: Reading) -> tuple[float, float]:
     """Seconds by which the first clock is ahead of the second as far as known, and by how much more they may differ."""
-    common = clock_a.steps.keys() & clock_b.steps.keys()
-    apart = [clock_a.steps[step] - clock_b.steps[step] for step in common]
-    if len(apart) >= COMMON and max(apart) - min(apart) <= TIED:
-        return median(apart), TIED
+    apart = steps_apart(clock_a.steps, clock_b.steps, common=COMMON, spread=TIED)
+    if apart is not None:
+        return apart, TIED
     return 0.0, STATED if a.when.zone is not None else ZONES

@@ -142,6 +142,7 @@ def _ask_logs(scene: Scene) -> Answer:
         silence.ask_exits,
         silence.ask_peers,
         silence.ask_stopped,
+        scheduler_word.ask_failed,
         silence.ask_effects,
     ):
         answer = fallback(scene)

@@ -19,12 +19,18 @@ PLATFORMS = frozenset({"kernel", "kubernetes", "container", "network"})
 """Rooms of signatures whose lines are kept for weeks, by whomever."""
 ZONES = 27 * 3600.0
 """Seconds by which two clocks may differ for their zones alone (from -12 to +14 hours), and an hour more."""
+ZONE_STEP = 1800.0
+"""Seconds of which the difference of two zones is a multiple (but for two small countries)."""
+BEFORE_END = 600.0
+"""Seconds before the end of a job within which a machine's fault can have ended it, where nobody waited for a time-out."""
+BEHIND = 300.0
+"""Seconds after the end within which a machine's line may still be about it: clocks drift, and monitors are slow."""
 
 
 def far_from_job(case: Case, event: Event) -> bool:
     """Whether a machine's or a platform's line was written long before the job's first dated sign of life or after its last.
 
-    Of another day, where the zones of the two clocks are not both stated; else by what clocks may drift.
+    Of another day; or after the reported end of the job, at a time that no difference of zones puts near that end.
     """
     if event.fields.get(EARLIER):
         return True
@@ -33,7 +39,31 @@ def far_from_job(case: Case, event: Event) -> bool:
     span = case.job_days
     if span is None or event.when.earliest is None or event.when.latest is None:
         return False
-    return event.when.latest < span[0] - ZONES or event.when.earliest > span[1] + ZONES
+    if event.when.latest < span[0] - ZONES or event.when.earliest > span[1] + ZONES:
+        return True
+    return _after_the_end(case, event.when)
+
+
+def _after_the_end(case: Case, when: When) -> bool:
+    """Whether a time lies behind the reported end of the job, on whichever zones the two clocks are.
+
+    A container often has another zone than its machine; then the two differ by whole half hours, and by what clocks drift.
+    """
+    end = case.reported_end
+    if end is None or when.earliest is None or when.dated != end.dated or not exact(end):
+        return False
+    assert end.earliest is not None
+    assert end.latest is not None
+    begun = case.first_error
+    lowest = end.earliest - BEFORE_END if begun is None else max(end.earliest - BEFORE_END, begun - BEHIND / 2)
+    behind = when.earliest - end.latest
+    if behind <= BEHIND:
+        return False
+    if when.zone is not None and end.zone is not None:
+        return True
+    # The smallest distance behind the end, and the smallest one before it, that a shift by zones leaves.
+    rest = behind % ZONE_STEP
+    return rest > BEHIND and end.latest - (ZONE_STEP - rest) < lowest
 
 
 def _platform(case: Case, event: Event) -> bool:

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.suspects import Suspect
 
-REPORTS = frozenset({"ray.actor_died", "ray.worker_died"})
-"""Signatures by which a supervisor reports the end of a process: the rank and host of such a line are those of the dead."""
-NODE_FAILED = frozenset({"slurm.job_state_node_fail", "slurm.node_failure"})
 IMAGE_PULL, IMAGE_THERE = "kubernetes.image_pull", "kubernetes.image_there"
 _SEVERAL = lazy(r"\[repeated \d+x across cluster\]")
 LATE = "jax.barrier_timeout"
@@ -64,7 +61,7 @@ def named_lost(scene: Scene, events: Iterable[Event]) -> Lost | None:
         return None
     hosts = {h for r in ranks if (h := scene.roster.host_of_rank(r)) is not None}
     if not hosts:
-        hosts = {h for e in lines if e.signature in REPORTS and (h := scene.roster.host(e)) is not None}
+        hosts = {h for e in lines if scene.case.has(e, Mark.OF_ANOTHER) and (h := scene.roster.host(e)) is not None}
     return Lost(ranks=ranks, hosts=tuple(sorted(hosts)), event=lines[0], late=all(e.signature == LATE for e in lines))
 
 
@@ -77,7 +74,7 @@ def _lost(scene: Scene, event: Event) -> tuple[GlobalRank, ...]:
         return _ranks_of_processes(scene, processes)
     if _SEVERAL.search(event.text):
         return ()  # the line stands for several processes and names one of them
-    rank = scene.roster.rank(event) if event.signature in REPORTS else None
+    rank = scene.roster.rank(event) if scene.case.has(event, Mark.OF_ANOTHER) else None
     return () if rank is None else (rank,)
 
 
@@ -93,14 +90,14 @@ def _ranks_of_processes(scene: Scene, processes: str) -> tuple[GlobalRank, ...]:
     return tuple(sorted(ranks))
 
 
-def speaks_for_itself(event: Event) -> bool:
+def speaks_for_itself(scene: Scene, event: Event) -> bool:
     """Whether the rank of a line about a lost peer is that of its speaker, and not of the peer."""
-    return event.signature not in REPORTS
+    return not scene.case.has(event, Mark.OF_ANOTHER)
 
 
 def of_one_node(scene: Scene, suspect: Suspect) -> Suspect:
     """A fault that its lines give to nobody, given to the one node to which other lines tie it."""
-    if suspect.nature.key in NODE_FAILED:
+    if scene.case.has(suspect.first, Mark.NODE_UNNAMED):
         return _of_down_node(scene, suspect)
     return _of_image(scene, suspect)
 

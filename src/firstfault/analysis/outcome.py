@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from firstfault.analysis.job_state import COMPLETED_STATES, FAILED_STATES, known_state
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.suspects import Suspect
 from firstfault.model.evidence import Event, Failure
@@ -15,19 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from firstfault.analysis.case import Case
-
-COMPLETED_STATES = frozenset({"COMPLETED", "CD", "SUCCEEDED", "COMPLETE", "SUCCESS"})
-FAILED_STATES = frozenset(
-    {"FAILED", "F", "TIMEOUT", "TO", "NODE_FAIL", "NF", "PREEMPTED", "PR", "OUT_OF_MEMORY", "OOM", "CANCELLED", "CA",
-     "BOOT_FAIL", "BF", "DEADLINE", "DL", "ERROR", "EVICTED", "OOMKILLED"}
-)  # fmt: skip
-
-OPEN_STATES = frozenset(
-    {"RUNNING", "R", "PENDING", "PD", "SUSPENDED", "S", "REQUEUED", "RQ", "RESIZING", "RS", "COMPLETING", "CG",
-     "CONFIGURING", "CF", "STOPPED", "ST", "SIGNALING", "SI", "STAGE_OUT", "SO", "REVOKED", "RV"}
-)  # fmt: skip
-"""States that tell of no end."""
-
 
 TOP = frozenset({"<module>", "_run_module_as_main"})
 """Functions of the outermost frame of a traceback that nobody caught."""
@@ -40,7 +28,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     event: Event | None = None
     why: str = ""
     against: tuple[Event, ...] = ()
-    """What the logs hold against a good word of the scheduler (or an exit code 0): errors that nothing else excuses."""
+    """What the logs hold against the scheduler's word or the exit code: errors that nothing else excuses against a good
+    one, the run's own end marker against a bad one."""
 
 
 class Traces(Struct, frozen=True, kw_only=True):
@@ -69,11 +58,12 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     """
     told = bad_word(case)
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
-    end = None if told else _good_end(traces, bad)
-    if end is not None:
+    end = _good_end(traces, bad)
+    if end is not None and not told:
         planned = case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
         return Outcome(ended="stopped" if planned else "completed", event=end, why="the run says so")
-    against = tuple(sorted(bad, key=sort_key)) if _good_word(case) or (case.seen.exit_code == 0 and not told) else ()
+    good = _good_word(case) or (case.seen.exit_code == 0 and not told)
+    against = tuple(sorted(bad, key=sort_key)) if good else () if end is None else (end,)
     if _good_word(case) and not traces.failures and not any(e in traces.deaths or uncaught(e) for e in bad):
         return Outcome(ended="completed", why="the scheduler says so", against=against)
     if bad or traces.failures or told:
@@ -83,25 +73,8 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     return Outcome(ended="unknown")
 
 
-def known_state(word: str) -> str | None:
-    """A scheduler's state by its whole name; None for a word that no scheduler has.
-
-    Args:
-        word: as tables print it: `CANCELLED by 1000`, or cut off, as `OUT_OF_ME+`.
-    """
-    first_word = word.strip().upper().split()[:1]
-    if not first_word:
-        return None
-    state = first_word[0]
-    states = COMPLETED_STATES | FAILED_STATES | OPEN_STATES
-    if state.endswith("+"):
-        cut = state.rstrip("+")
-        return next((s for s in sorted(states) if len(cut) > 2 and s.startswith(cut)), None)
-    return state if state in states else None
-
-
 def state_word(case: Case) -> str:
-    """The state that was given for the job; empty where none was."""
+    """The state that was given for the job, or that a record in the evidence states; empty where there is none."""
     given = case.seen.job_state
     return "" if given is None else known_state(given) or given.upper()
 
@@ -111,7 +84,7 @@ def _good_word(case: Case) -> bool:
 
 
 def bad_word(case: Case) -> bool:
-    """Whether the scheduler's word or the exit code, where given, says that the job failed."""
+    """Whether the scheduler's word or the exit code says that the job failed."""
     return state_word(case) in FAILED_STATES or case.seen.exit_code not in {None, 0}
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.suspects import DEVICE_WORD, MACHINES, OWN_WORD
+from firstfault.analysis.suspects import MACHINES, OWN_WORD
 from firstfault.model.lazy import lazy
-from firstfault.model.words import SourceKind
+from firstfault.model.words import Mark, SourceKind
 
 if TYPE_CHECKING:
     from firstfault.analysis.case import Case
@@ -53,7 +53,7 @@ def stepped_past(case: Case, event: Event) -> bool:
     room = event.signature.split(".", 1)[0]
     if room in MACHINES or room in OWN_WORD - {"python", "process"}:
         return False
-    if event.signature.startswith(DEVICE_WORD) and not _sentence(event.text[: max(0, _start(event))]):
+    if case.has(event, Mark.RUNTIME_WORD) and not _sentence(event.text[: max(0, _start(event))]):
         return False
     track = case.tracks.get(event.span.source)
     return track is not None and track.stepped_after(event.span.offset, event.who.rank)

@@ -16,8 +16,9 @@ from firstfault.analysis.passed import quoted, stepped_past
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
-from firstfault.analysis.state.joins import Pods, joined, without_other_jobs
+from firstfault.analysis.state.joins import Pods, joined
 from firstfault.analysis.state.ranks import Roster
+from firstfault.analysis.state.record import of_this_job, record
 from firstfault.analysis.suspects import (
     Suspect,
     another_program,
@@ -76,7 +77,11 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
     pods = Pods(events)
-    events = joined(without_other_jobs(events), seen.seen.place, pods)
+    here = {e.span.source for e in events} | {p.source for p in progress}
+    events = of_this_job(events, {s: p for s, p in seen.paths.items() if s in here})
+    events = joined(events, seen.seen.place, pods, caught=seen.signatures_with(Mark.CAUGHT))
+    asked = seen.seen.job_state is not None or seen.seen.exit_code is not None
+    told = None if asked else record(seen, events)
     last = number == attempts.total
     case = Case(
         replace(
@@ -88,6 +93,9 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
             dumps=seen.seen.dumps if last else (),
             snapshots=seen.seen.snapshots if last else (),
             courses=seen.seen.courses if last else (),
+            job_state=seen.seen.job_state if told is None else told.state,
+            exit_code=seen.seen.exit_code if told is None else told.exit_code,
+            recorded=None if told is None else told.event,
         ),
         seen.library,
     )
@@ -96,7 +104,9 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     roster = Roster(
         case, events, failures, world, nodes=machines(facts), per_node=ranks_per_node(facts, world), pods=pods
     )
-    ends = tuple(e for e in events if e.signature in _end_words(case) and not went_on(case, e))
+    ends = tuple(
+        e for e in events if e.signature in _end_words(case) and not went_on(case, e) and not _raised_behind(case, e)
+    )
     guilty, weak, innocent, effects, teardown = _sort(case, events)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
     deaths = tuple(
@@ -139,9 +149,20 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
 
 def _end_words(case: Case) -> frozenset[str]:
     """Signatures of lines that say that the run ended: those of an evaluation's end too, where nothing is trained."""
-    words = case.signatures_with(Mark.END, Mark.PLANNED_STOP)
+    words = case.signatures_with(Mark.END, Mark.PLANNED_STOP, Mark.STUDY_END)
     trains = bool(case.tracks) or bool(case.marked(Mark.START))
     return words if trains else words | case.signatures_with(Mark.EVALUATION_END)
+
+
+def _raised_behind(case: Case, end: Event) -> bool:
+    """Whether an error was raised behind the end of a study: what a script does with the result is a part of the run."""
+    if not case.has(end, Mark.STUDY_END):
+        return False
+    return any(
+        e.exception is not None and e.span.source == end.span.source and e.span.offset > end.span.offset
+        for e in case.events
+        if not harmless(e)
+    )
 
 
 def _sort(
@@ -165,7 +186,7 @@ def _sort(
             if (
                 far_from_job(case, event)
                 or harmless(event)
-                or quiet(event)
+                or quiet(case, event)
                 or recovered_retry(case, event)
                 or went_on(case, event)
             ):

@@ -14,7 +14,7 @@ from firstfault.analysis.case import BARE_EXCEPTION, GENERIC_EXCEPTION, Case
 from firstfault.analysis.clocks import Reading, reading
 from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.analysis.storage_clients import client_of
-from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.evidence import CAUGHT, Event, GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import (
     ActionKind,
@@ -59,24 +59,15 @@ OWN_WORD = MACHINES | {
     "tensorflow",
 }
 """Rooms whose plain lines are the word of a runtime or a machine, not of a program's own logger."""
-DEVICE_WORD = (
-    "gpu.device_assert",
-    "gpu.rocm_",
-    "gpu.out_of_memory",
-    "gpu.cuda_error",
-    "gpu.architecture",
-    "gpu.fabric",
-)
-"""Signatures whose text is the runtime's or the driver's own, whoever prints it."""
 HANDLED = lazy(
     r"(?i)\b(?:optional|fall(?:s|ing)? ?back(?! (?:also |too )?failed)|(?:is|are|was|will be|kernels|telemetry) (?:disabled|skipped|ignored)|disabling|disabled\b"
     r"|skipp(?:ed|ing) (?:it|this|sample|file|batch)|ignor(?:ed|ing)\b|continuing|from scratch|without (?:it|lock|locking|telemetry)"
     r"|using (?:the )?(?:cache|cached|older|previous|last good|step_\w+|default)\b|using [\w ./-]{1,40} instead"
-    r"|not fatal|non-fatal|recovered|reasons? (?:are|is)\b|trial \d+ failed with parameters\b)"
+    r"|not fatal|non-fatal|recovered|reasons? (?:are|is)\b)"
 )
-"""Words by which a logger says that an error was dealt with."""
+"""Words by which any logger says that an error was dealt with; a line of one program says it by the mark `caught`."""
 _PART_OF_HANDLED = (
-    "optional", "fall", "disabl", "skip", "ignor", "continuing", "scratch", "without", "using", "fatal", "recovered", "reason", "trial",
+    "optional", "fall", "disabl", "skip", "ignor", "continuing", "scratch", "without", "using", "fatal", "recovered", "reason",
 )  # fmt: skip
 """Every text that `HANDLED` finds holds one of these: looking for them first is a hundred times as fast."""
 ELSEWHERE = 60.0
@@ -292,7 +283,7 @@ def _tried_again(event: Event) -> bool:
 
 def harmless(event: Event) -> bool:
     """Whether the text itself says that the exception ended nothing, or what is done instead."""
-    if event.exception is not None and event.exception.ignored:
+    if (event.exception is not None and event.exception.ignored) or event.fields.get(CAUGHT):
         return True
     if _tried_again(event):
         return True
@@ -307,20 +298,20 @@ _EXCEPTION_IN_LINE = lazy(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Fault)\b:?")
 _QUIET = lazy(r"^.{0,100}?(?:^|[\s\[|(:-])(?:INFO|DEBUG|TRACE|HINT|NOTE)\b")
 
 
-def mentioned(event: Event) -> bool:
+def mentioned(case: Case, event: Event) -> bool:
     """Whether a program's logger only mentions an error: a plain line, neither an exception nor a machine's word.
 
     The program that writes such a line goes on; what ends it is told by an exception, a signal or an exit.
     """
     room = event.signature.split(".", 1)[0]
-    if event.signature.startswith(DEVICE_WORD):
+    if case.has(event, Mark.RUNTIME_WORD):
         return False
     return event.exception is None and room not in OWN_WORD and _EXCEPTION_IN_LINE.search(event.text) is None
 
 
-def quiet(event: Event) -> bool:
+def quiet(case: Case, event: Event) -> bool:
     """Whether a program's logger says it at a level at which nothing is wrong."""
-    return mentioned(event) and _QUIET.search(event.text) is not None
+    return mentioned(case, event) and _QUIET.search(event.text) is not None
 
 
 def stranger(event: Event) -> bool:

@@ -195,7 +195,7 @@ def _known(state: str) -> str | None:
     Raises:
         click.UsageError: no scheduler has it.
     """
-    from firstfault.analysis.outcome import COMPLETED_STATES, FAILED_STATES, OPEN_STATES, known_state
+    from firstfault.analysis.job_state import COMPLETED_STATES, FAILED_STATES, OPEN_STATES, known_state
 
     word = state.strip().upper()
     if word and known_state(word) is None:

@@ -129,6 +129,8 @@ class Event(Struct, frozen=True, kw_only=True):
     """Set where the event is the final line of a traceback that was put together."""
 
 
+CAUGHT = "caught"
+"""Field of a line that says, or above whose traceback it is said, that its program caught the error and goes on."""
 EARLIER = "earlier_run"
 """Field of an event that is of an earlier run of its container than the present one, by the line's own block."""
 

@@ -42,9 +42,8 @@ _QUOTATION = lazy(r"(?<!\w)'[^'\n]{1,200}'(?!\w)|\"[^\"\n]{1,200}\"")
 """Words in quotation marks: a notice that quotes an error tells of no exception that somebody caught."""
 _SWALLOWED = lazy(
     r"^\s*(?:Exception ignored (?:in|on|while)|--- Logging error ---|Error in atexit\._run_exitfuncs|Error in sys\.excepthook)"
-    r"|^(?:\[[IWE] [\d:., -]{10,30}\] )?Trial \d{1,7} failed with parameters\b",
 )
-"""What announces a traceback that ends nothing: a study logs that of a trial it goes on without, and prints it again where not."""
+"""What the interpreter announces a traceback with that ends nothing; what programs say above theirs, signatures know."""
 QUIET_LEVELS = frozenset({"DEBUG", "TRACE", "INFO", "NOTICE", "WARNING", "WARN", "SUCCESS"})
 _TOP = frozenset({"<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "spawn_main"})
 _GONE = frozenset({"BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "EOFError"})

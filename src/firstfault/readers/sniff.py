@@ -100,7 +100,7 @@ _REPORT = lazy(rb"\d\s+of\s+\d+\s+cited\s+lines\s+re-read[^\n]*(?:\n[^\n]+)?\s*\
 _PACKAGE = lazy(rb"Metadata-Version: \d\.\d\r?\n(?:Name|Version): ")
 """The description of a Python package, which lies beside its code."""
 _SCHEDULER = lazy(
-    rb"(?m)^(?:JobId=\d+ |JobID\|| *JobID +|SlurmctldDebug|NodeName=\S+ |PartitionName=| *JOBID +PARTITION|Name: +\S+\nNamespace: |"
+    rb"(?m)^(?:JobId=\d+ |JobID[|,]| *JobID +|SlurmctldDebug|NodeName=\S+ |PartitionName=| *JOBID +PARTITION|Name: +\S+\nNamespace: |"
     rb"LAST SEEN +TYPE +REASON|NAMESPACE +NAME +READY|NAME +READY +STATUS +RESTARTS)"
 )
 _JSON_LINE = lazy(

@@ -29,6 +29,7 @@ def signature(name, role=Role.CAUSE, **more):
 LIBRARY = Library(
     [
         signature("gpu.oom", depth=62, category=Category.GPU_CUDA, blame=Blame.RANK, strength=Strength.ESTABLISHED),
+        signature("gpu.out_of_memory", category=Category.GPU_CUDA, marks=[Mark.RUNTIME_WORD]),
         signature("gpu.fell_off", depth=90, category=Category.GPU_CUDA, blame=Blame.HOST),
         signature("host.disk", depth=80, category=Category.STORAGE_IO, blame=Blame.HOST),
         signature("code.crash", depth=50, blame=Blame.RANK, strength=Strength.ESTABLISHED),

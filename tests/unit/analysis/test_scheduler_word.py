@@ -4,7 +4,7 @@ import pytest
 from incident import event, sample, scene_of
 
 from firstfault.analysis.conclude import ask
-from firstfault.analysis.outcome import known_state
+from firstfault.analysis.job_state import known_state
 from firstfault.model.words import Category, Strength
 
 STEPS = (sample(0, 1, 1), sample(0, 2, 2))

@@ -17,7 +17,7 @@ from firstfault.analysis.joins import left_out, of_one_node, of_one_process, onl
 from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.questions.memory import explained
-from firstfault.analysis.suspects import DEVICE_WORD, mentioned
+from firstfault.analysis.suspects import mentioned
 from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
@@ -61,7 +61,7 @@ def ask(scene: Scene) -> Answer | None:
     choice = choose(scene.case, placed, scene.hang, clock)
     if choice is None:
         return None
-    if mentioned(choice.root.first) and not _failed(scene):
+    if mentioned(scene.case, choice.root.first) and not _failed(scene):
         # A settings dump or a hint holds such words too; without any sign of a failure they are only words.
         return None
     return answer(scene, choice)
@@ -159,7 +159,8 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
     killed = root.nature.category is Category.INFRASTRUCTURE and root.nature.domain is Domain.MEMORY
     last_word = (
         root.first.exception is not None
-        or root.first.signature.startswith(("process.", *DEVICE_WORD))
+        or root.first.signature.startswith("process.")
+        or scene.case.has(root.first, Mark.RUNTIME_WORD)
         or scene.case.has(root.first, Mark.ABORT)
         or of_one_process(scene, root.first)
     )

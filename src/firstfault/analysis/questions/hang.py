@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 8
 """More silent ranks than this are a gap in the logs, or a fault of more than single ranks; none of them is named."""
-WARNING = "framework.horovod_stall"
-"""Signature of Horovod's warning that ranks are late; it is repeated every minute for as long as they are."""
 
 
 class Row(Struct, frozen=True):
@@ -106,7 +104,7 @@ def _named(seen: Picture) -> Answer:
     event = seen.named_event
     lines = () if event is None else (event,)
     # Horovod only warns, and goes on waiting: where nothing ended after it, the ranks may have come a moment later.
-    warned = event is not None and event.signature == WARNING
+    warned = event is not None and seen.scene.case.has(event, Mark.ONLY_WARNS)
     ended = seen.scene.exits or seen.scene.deaths or seen.scene.teardown
     strength = Strength.POSSIBLE if warned and not ended else Strength.SUPPORTED
     return stall(seen, seen.named, strength, lines, "did not come")

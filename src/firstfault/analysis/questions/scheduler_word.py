@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.analysis.answer import Answer, Classes
 from firstfault.analysis.order import sort_key
-from firstfault.analysis.outcome import state_word
+from firstfault.analysis.outcome import bad_word, state_word
 from firstfault.analysis.suspects import nature_of
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event
 
+STEPS = "the codes of the job's steps: sacct -j JOBID --format=JobID,JobName,State,ExitCode,DerivedExitCode,NodeList"
 RECORD = "the scheduler's record: sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS,NodeList"
 
 
@@ -81,21 +83,21 @@ CANCELLED = frozenset({"CANCELLED", "CA"})
 
 
 def ask(scene: Scene) -> Answer | None:
-    """The answer where the given state of the job names a reason; None where it names none, or none was given."""
+    """The answer where the state of the job names a reason; None where it names none, or none is known."""
     state = state_word(scene.case)
     word = WORDS.get(state)
     stop = min((e for e in scene.events if scene.case.has(e, Mark.STOP_SIGNAL)), key=sort_key, default=None)
     if word is None:
-        return _cancelled() if state in CANCELLED and stop is None else None
+        return _cancelled(scene) if state in CANCELLED and stop is None else None
     fatal = [e for e in scene.effects if nature_of(scene.case, e).fatal]
     return Answer(
         question="scheduler",
         failed=True,
         category=Category.INFRASTRUCTURE,
         strength=Strength.POSSIBLE if fatal else Strength.SUPPORTED,
-        summary=f"{word.what} (state {state}, as given); no line of these logs says more.",
+        summary=f"{word.what} (state {state}, {_whence(scene)}); no line of these logs says more.",
         trigger=stop,
-        proof=() if stop is None else (stop,),
+        proof=_proof(scene, stop),
         classes=Classes(
             domain=word.domain,
             form=Form.INTERRUPTED,
@@ -108,13 +110,51 @@ def ask(scene: Scene) -> Answer | None:
     )
 
 
-def _cancelled() -> Answer:
+def ask_failed(scene: Scene) -> Answer | None:
+    """The answer where all that tells of a failure is the scheduler's state or the exit code, which name no reason."""
+    if not bad_word(scene.case) or any(nature_of(scene.case, e).fatal for e in scene.effects):
+        return None
+    seen, state = scene.case.seen, state_word(scene.case)
+    code = seen.exit_code
+    told = [f"state {state}"] if state else []
+    if code is not None:
+        told.append(f"exit code {code}" if code >= 0 else f"signal {-code}")
     return Answer(
         question="scheduler",
         failed=True,
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
-        summary="The job was cancelled (state CANCELLED, as given); by whom and why is not in these logs.",
+        summary=f"The job failed ({', '.join(told)}, {_whence(scene)}); no line of these logs says why.",
+        proof=_proof(scene),
+        classes=Classes(form=Form.INTERRUPTED if scene.case.tracks else Form.FAILED_START),
+        action=ActionKind.COLLECT_MORE,
+        steps=(
+            "Find the command that failed: the job script may do more after the training, and its steps have codes of their own.",
+        ),
+        collect=(
+            STEPS if state else RECORD,
+            "the output of the job script itself and stderr of every rank, to their last lines",
+            "the kernel log of each host around the job's end (dmesg -T)",
+        ),
+    )
+
+
+def _whence(scene: Scene) -> str:
+    return "as given" if scene.case.seen.recorded is None else "by the scheduler's record"
+
+
+def _proof(scene: Scene, *lines: Event | None) -> tuple[Event, ...]:
+    return tuple(e for e in (*lines, scene.case.seen.recorded) if e is not None)
+
+
+def _cancelled(scene: Scene) -> Answer:
+    return Answer(
+        question="scheduler",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"The job was cancelled (state CANCELLED, {_whence(scene)}); by whom and why is not in these logs.",
+        proof=_proof(scene),
         classes=Classes(form=Form.INTERRUPTED, layer=Layer.LAUNCHER, scope=Scope.ALL),
         action=ActionKind.COLLECT_MORE,
         steps=("Ask who cancelled it, and whether it still made steps at that time.",),

@@ -124,8 +124,10 @@ def ask_peers(scene: Scene) -> Answer | None:
     if gone is not None:
         return _gone(scene, gone)
     # A supervisor's report of a death is evidence of the fault itself, a victim's lost connection is not.
-    report = next((e for e in sorted(lost, key=sort_key) if not speaks_for_itself(e)), None)
-    victims = tuple(sorted({r for e in lost if speaks_for_itself(e) and (r := scene.roster.rank(e)) is not None}))
+    report = next((e for e in sorted(lost, key=sort_key) if not speaks_for_itself(scene, e)), None)
+    victims = tuple(
+        sorted({r for e in lost if speaks_for_itself(scene, e) and (r := scene.roster.rank(e)) is not None})
+    )
     if _store_holder_gone(scene, lost, victims):
         return _store_gone(scene, first, victims)
     return Answer(

@@ -1,7 +1,7 @@
 """Tells the attempts (starts) of one job apart.
 
 A job is started again by its scheduler (requeue), its launcher (elastic restart) or a person who appends to the
-same file. A start line alone, even one that speaks of a restart, is no new attempt: it must follow a start and a failure.
+same file or leaves the files of an earlier run beside the new ones. A start line alone, even one that speaks of a restart, is no new attempt: it must follow a start and a failure.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.analysis.far import ZONES
 from firstfault.analysis.order import Clock, clock_of, exact
 from firstfault.model.evidence import Event, Span
 from firstfault.model.lazy import lazy
-from firstfault.model.words import Mark
+from firstfault.model.words import Mark, SourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +32,8 @@ SLACK = 1.0
 GRACE = 600.0
 """Seconds after an order to stop from which on a step is one of another attempt; grace times are shorter."""
 STEPS = 2
+COUNT = "value"
+"""Field of a line about a restart that counts the restarts: it is the same in the lines of all agents."""
 _FAILED = frozenset({Mark.DEATH, Mark.STOP_SIGNAL, Mark.ABORT})
 
 
@@ -53,9 +56,15 @@ class Attempts:
         self._number_of = {f: n for n, f in enumerate(numbers, start=1)}
         self.cuts = {s: boundaries(case, es) for s, es in by_source.items() if self._folder.get(s) is None}
         for source, cuts in self.cuts.items():
-            self.cuts[source] = sorted(
-                [*cuts, *resumed(case, by_source[source], cuts)], key=lambda e: (e.span.source, e.span.offset)
-            )
+            own = by_source[source]
+            cuts = sorted([*cuts, *resumed(case, own, cuts)], key=lambda e: e.span.offset)  # noqa: PLW2901
+            self.cuts[source] = sorted([*cuts, *restarted(case, own, cuts)], key=lambda e: e.span.offset)
+        if not numbers and not any(self.cuts.values()):
+            self._folder = {**self._folder, **separate_starts(case)}
+            self._number_of = {
+                n: n + 1 for n in range(1 + max((n for n in self._folder.values() if n is not None), default=-1))
+            }
+            numbers = sorted(self._number_of)
         longest = max((self.cuts[s] for s in sorted(self.cuts)), key=len, default=[])
         self.total = max(1, len(longest) + 1, len(numbers))
         self._starts = self._start_times(case)
@@ -105,18 +114,24 @@ def boundaries(case: Case, events: Sequence[Event]) -> list[Event]:
     """Events of one source at which a new attempt begins, in order.
 
     A line with mark `attempt` or `start` begins one where the job had started before it and a process was reported dead
-    or stopped since. Start lines of several ranks are one start.
+    or stopped since. Start lines of several ranks are one start, and so are the lines of several agents that count the
+    same number of restarts.
     """
     found: list[Event] = []
     failed = False
     started = False
+    counted: str | None = None
     for event in events:
         spec = case.spec(event)
         marks = () if spec is None else spec.marks
+        count = event.fields.get(COUNT)
         if Mark.ATTEMPT in marks:
-            if started and failed:
+            if count is not None and count == counted:
+                continue  # another agent's line about the restart that was told before
+            if failed and (started or (count is not None and _ran(case, event, found))):
                 found.append(event)
                 started = False
+                counted = count
             failed = False
         elif Mark.START in marks:
             if failed and started:
@@ -125,6 +140,52 @@ def boundaries(case: Case, events: Sequence[Event]) -> list[Event]:
             started = True
         elif any(m in _FAILED for m in marks):
             failed = True
+    return found
+
+
+def _ran(case: Case, event: Event, cuts: Sequence[Event]) -> bool:
+    """Whether processes ran before a line about a restart, since the one before: they made steps, or raised something."""
+    since = cuts[-1].span.offset if cuts else -1
+    track = case.tracks.get(event.span.source)
+    if track is not None and any(since < s.offset < event.span.offset for s in track.samples):
+        return True
+    return any(
+        e.exception is not None and e.span.source == event.span.source and since < e.span.offset < event.span.offset
+        for e in case.events
+    )
+
+
+def restarted(case: Case, events: Sequence[Event], cuts: Sequence[Event]) -> list[Event]:
+    """First steps of attempts that nothing announces: a launcher's process had died, and steps that were made come again.
+
+    An agent that starts its workers anew says so at a level that is hidden as a rule. Steps that are printed late are no
+    such sign: their stamps lie before the death, or another rank had made them before.
+    """
+    track = case.tracks.get(events[0].span.source)
+    found: list[Event] = []
+    if track is None:
+        return found
+    for event in events:
+        if not (case.has(event, Mark.DEATH) and case.has(event, Mark.CHILD)):
+            continue
+        before = [s for s in track.samples if s.offset < event.span.offset and s.step is not None]
+        later = [s for s in track.samples if s.offset > event.span.offset and s.step is not None]
+        if len(before) < STEPS or len(later) < STEPS:
+            continue
+        again = later[0]
+        reached = max((s.step for s in before if s.step is not None and s.rank == again.rank), default=None)
+        if reached is None or again.step is None or again.step > reached:
+            continue
+        if (
+            exact(again.when)
+            and exact(before[-1].when)
+            and (again.when.earliest or 0.0) <= (before[-1].when.latest or 0.0)
+        ):
+            continue
+        if any(before[-1].offset < c.span.offset <= again.offset for c in (*cuts, *found)):
+            continue
+        span = Span(events[0].span.source, again.offset, 0, again.line, 1)
+        found.append(Event(signature="progress", span=span, text="", when=again.when))
     return found
 
 
@@ -151,6 +212,35 @@ def resumed(case: Case, events: Sequence[Event], cuts: Sequence[Event]) -> list[
         span = Span(events[0].span.source, at, 0, later[0].line, 1)
         found.append(Event(signature="progress", span=span, text="", when=later[0].when))
     return found
+
+
+def separate_starts(case: Case) -> dict[SourceId, int]:
+    """The start to which each log belongs, from 0, where logs are of separate times and the later begin anew; else empty.
+
+    A file of an earlier run that was left behind or set aside is no witness of the last one. A log that goes on where the
+    one before it ended (set aside by size) makes the steps that come next, and no start.
+    """
+    spans: dict[SourceId, tuple[float, float, int, int, Clock]] = {}
+    for source, track in case.tracks.items():
+        dated = [s for s in track.samples if s.step is not None and exact(s.when) and s.when.dated and s.when.yeared]
+        if len(dated) < STEPS or case.kind_of.get(source) is not SourceKind.LOG:
+            continue
+        times = [s.when.earliest for s in dated if s.when.earliest is not None]
+        steps = [s.step for s in dated if s.step is not None]
+        spans[source] = (min(times), max(times), steps[0], steps[-1], clock_of(dated[0].when))
+    if len({clock for *_, clock in spans.values()}) != 1:
+        return {}
+    found: dict[SourceId, int] = {}
+    until, furthest, number = float("-inf"), -1, -1
+    for source, (begun, ended, first_step, last_step, _) in sorted(spans.items(), key=lambda item: item[1]):
+        if begun > until + ZONES:
+            if number >= 0 and first_step > furthest:
+                return {}
+            number += 1
+            furthest = -1
+        until, furthest = max(until, ended), max(furthest, last_step)
+        found[source] = number
+    return found if number > 0 else {}
 
 
 def _jobs(paths: Mapping[SourceId, str]) -> dict[SourceId, int | None]:

@@ -24,6 +24,8 @@ COMMON = 3
 """Steps that two logs must share."""
 SPREAD = 2.0
 """Seconds within which these must lie the same time apart: stamps of a second each, and outputs that are flushed late."""
+TRIMMED = 0.1
+"""Share of the differences at either end that is left out: outputs that are flushed late."""
 LEAST = 3.0
 """Seconds: a smaller shift is no more than how far apart ranks print."""
 
@@ -66,7 +68,7 @@ def shifts(seen: Observations) -> dict[SourceId, float]:
     for source, (clock, steps) in logs.items():
         if source == middle or clock != logs[middle][0]:
             continue
-        apart = _apart(steps, logs[middle][1])
+        apart = steps_apart(steps, logs[middle][1], common=COMMON, spread=SPREAD, trimmed=TRIMMED)
         if apart is None:
             continue
         if abs(apart) >= LEAST and (hosts[source] == hosts[middle] or ranks[source] & ranks[middle]):
@@ -100,14 +102,22 @@ def _series(seen: Observations) -> dict[SourceId, tuple[Clock, Series]]:
     return {source: series for source, series in found.items() if source not in twice}
 
 
-def _apart(steps: Series, others: Series) -> float | None:
-    """Seconds by which the steps of one log are later than those of another; None where they do not agree on it."""
+def steps_apart(steps: Series, others: Series, *, common: int, spread: float, trimmed: float = 0.0) -> float | None:
+    """Seconds by which equal steps are later in one series than in another; None where they do not agree on it.
+
+    Args:
+        steps: when each step was printed.
+        others: the same by another clock.
+        common: steps that both must have.
+        spread: seconds within which the differences must lie.
+        trimmed: share of the differences that is left out at either end, for outputs that are flushed late.
+    """
     gaps = sorted(at - others[step] for step, at in steps.items() if step in others)
-    if len(gaps) < COMMON:
+    if len(gaps) < common:
         return None
-    cut = len(gaps) // 10
+    cut = int(len(gaps) * trimmed)
     kept = gaps[cut : len(gaps) - cut]
-    return median(kept) if kept[-1] - kept[0] <= SPREAD else None
+    return median(kept) if kept[-1] - kept[0] <= spread else None
 
 
 def _hosts(seen: Observations) -> dict[SourceId, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from firstfault.analysis.hostlist import short_host
-from firstfault.model.evidence import Event, GlobalRank, LocalRank, Who
+from firstfault.model.evidence import CAUGHT, Event, GlobalRank, LocalRank, Who
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
@@ -44,6 +44,10 @@ HEAD_OF_POD = 12
 """Lines behind the name of a pod in which its description names the node."""
 TRACE = 2_000
 """Lines behind the head of a traceback in which it ends."""
+SAME_LINE = 8
+"""Signatures that one line may have."""
+LINKED = 40
+"""Lines that each earlier exception of a chain may take up above the last one."""
 OF_FOLDER = 2
 """Parts at the end of two paths that must be equal: the attempt and the local rank."""
 _OBJECT = lazy(r"(?:\bpod/|\bPod:? (?:[a-z0-9-]{1,63}[./])?)([a-z0-9][a-z0-9.-]{0,252})")
@@ -127,13 +131,16 @@ class Pods:
         return label if label in self._nodes else None
 
 
-def joined(events: Sequence[Event], place: Mapping[SourceId, Who], pods: Pods) -> tuple[Event, ...]:
+def joined(
+    events: Sequence[Event], place: Mapping[SourceId, Who], pods: Pods, *, caught: frozenset[str] = frozenset()
+) -> tuple[Event, ...]:
     """Events of one attempt with the process, the host or the rank that lines around them state.
 
     Args:
         events: of one attempt.
         place: what the path of each source tells.
         pods: of the same attempt.
+        caught: signatures of lines by which a program says that it caught an error and goes on.
     """
     sources: dict[SourceId, list[Event]] = {}
     for event in events:
@@ -146,6 +153,7 @@ def joined(events: Sequence[Event], place: Mapping[SourceId, Who], pods: Pods) -
         _unhandled(own, changed)
         _headed(own, changed)
         _ras(own, changed)
+        _caught(own, caught, changed)
     _killed(events, changed)
     if pods:
         for event in events:
@@ -167,23 +175,6 @@ def _in_pod(event: Event, key: int, pods: Pods, label: str | None, changed: dict
     rank = pods.rank(pod) if event.signature in OF_THE_PROCESS else None
     who = structs.replace(event.who, host=node, rank=event.who.rank if rank is None else rank)
     changed[key] = structs.replace(event, who=who, fields={**event.fields, "pod": pod})
-
-
-def without_other_jobs(events: Sequence[Event]) -> tuple[Event, ...]:
-    """Events without the rows of an accounting table that are of other jobs than this one, or of nobody knows which.
-
-    A table of one job is this one's. Of several, the job whose number the logs state counts.
-    """
-    rows: dict[SourceId, set[str]] = {}
-    for event in events:
-        if (job := event.fields.get("row_job")) is not None:
-            rows.setdefault(event.span.source, set()).add(job)
-    mixed = {source for source, jobs in rows.items() if len(jobs) > 1}
-    if not mixed:
-        return tuple(events)
-    own = {j for e in events if (j := e.fields.get("job_id")) is not None and "row_job" not in e.fields}
-    only = next(iter(own)) if len(own) == 1 else None
-    return tuple(e for e in events if e.span.source not in mixed or e.fields.get("row_job", only) == only)
 
 
 def down_nodes(events: Iterable[Event]) -> frozenset[str]:
@@ -288,6 +279,25 @@ def _unhandled(events: Sequence[Event], changed: dict[int, Event]) -> None:
                 who = structs.replace(event.who, pid=int(near[0].fields["pid"]))
                 changed[id(event)] = structs.replace(event, who=who)
             heads = []
+
+
+def _caught(events: Sequence[Event], caught: frozenset[str], changed: dict[int, Event]) -> None:
+    """Marks what stands in a line that says that an error was caught, and the traceback that begins right below it."""
+    for i, line in enumerate(events):
+        if line.signature not in caught:
+            continue
+        for event in events[max(0, i - SAME_LINE) :]:
+            below = event.span.line - line.span.line
+            if below > TRACE:
+                break
+            error = event.exception
+            # A frame has its place, its source and maybe a row of carets; above them stands the heading.
+            reach = 0 if error is None else 3 * len(error.frames) + 2 + LINKED * len(error.chained_from)
+            if 0 <= below <= reach and event is not line and event.who.rank == line.who.rank:
+                old = changed.get(id(event), event)
+                changed[id(event)] = structs.replace(old, fields={**old.fields, CAUGHT: "1"})
+            if error is not None and below > 0:
+                break  # the next one is another's
 
 
 def _headed(events: Sequence[Event], changed: dict[int, Event]) -> None:

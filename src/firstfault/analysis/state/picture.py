@@ -11,6 +11,7 @@ from firstfault.analysis.state.standing import Standing, everybody_inside, lagga
 from firstfault.analysis.state.window import Doing, Seen, activity, edges
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.lazy import lazy
+from firstfault.model.words import Mark
 
 _NUMBERS = lazy(r"\d+")
 BARRIER = "gloo.monitored_barrier_failed"
@@ -18,8 +19,6 @@ DESYNC = "nccl.desync_laggards"
 HOROVOD = "framework.horovod_stall"
 REPORTS = {BARRIER: "peer", DESYNC: "ranks", HOROVOD: "peer"}
 """Signatures of reports that list late ranks, with the field that lists them."""
-FROZEN = frozenset({"nccl.heartbeat_lost", "nccl.watchdog_stuck", "nccl.gil_not_acquired"})
-"""Signatures by which a process says that its own watchdog or interpreter is stuck."""
 
 
 class Picture(Struct, frozen=True, kw_only=True):
@@ -62,7 +61,7 @@ def picture(scene: Scene) -> Picture:
     state = hang_state(scene)
     where = standing(state)
     named, event = _named(scene, state, where)
-    frozen = [e for e in state.other if e.signature in FROZEN and scene.roster.rank(e) is not None]
+    frozen = [e for e in state.other if scene.case.has(e, Mark.FROZEN) and scene.roster.rank(e) is not None]
     behind = {c.rank for g in state.stuck for c in laggards(g)}
     return Picture(
         scene=scene,
