@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from firstfault.analysis.far import ZONES
 from firstfault.analysis.hostlist import short_host
-from firstfault.analysis.median import median
 from firstfault.analysis.order import clock_of, comparable, exact, first
 from firstfault.analysis.state.clocks import steps_apart
 
