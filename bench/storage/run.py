@@ -24,7 +24,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / name) for name in (".", "scan")]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scan"))
 
 from make import background
 from watched import memory
