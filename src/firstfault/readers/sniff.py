@@ -15,6 +15,7 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind
 from firstfault.readers.aistore_lines import read_prefix
 from firstfault.readers.magic import compression_of
+from firstfault.readers.pod_object import is_packed_object, is_pod_object
 
 HEAD = 64 * 1024
 TAIL = 16 * 1024
@@ -237,6 +238,10 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
     if is_own_report(head, tail):
         return Sniffed(SourceKind.CONFIG, "a report of firstfault")
+    if is_pod_object(head, tail):
+        return Sniffed(SourceKind.SCHEDULER)
+    if is_packed_object(start):
+        return Sniffed(SourceKind.CONFIG, "pods in one line of JSON; print them with `kubectl get pod -o yaml`")
     if start[:1] in {b"{", b"["} and _daemon(head, max(1, head.count(b"\n"))):
         return Sniffed(SourceKind.AISTORE)
     if start[:1] in {b"{", b"["}:
