@@ -12,7 +12,7 @@ from firstfault.model.stacks import StackDump
 from firstfault.model.words import CoverageState, Role, SourceKind
 from firstfault.pipelines.dumps import read_dumps
 from firstfault.pipelines.error_files import read_error_file
-from firstfault.pipelines.pods import read_pods
+from firstfault.pipelines.objects import holds_objects, read_objects
 from firstfault.pipelines.share import shared
 from firstfault.pipelines.snapshots import read_snapshots
 from firstfault.readers.banners import failure_of_event, read_banners
@@ -22,7 +22,6 @@ from firstfault.readers.gpu_course import HEAD, read_courses, table_of
 from firstfault.readers.identity import profile_source
 from firstfault.readers.nan import nan_from
 from firstfault.readers.numbering import missing_names
-from firstfault.readers.pod_object import is_pod_object
 from firstfault.readers.progress import (
     MOST_BYTES,
     TRAINING,
@@ -32,8 +31,6 @@ from firstfault.readers.progress import (
     progress_after,
     progress_before,
 )
-from firstfault.readers.sniff import HEAD as PODS_HEAD
-from firstfault.readers.sniff import TAIL as PODS_TAIL
 from firstfault.readers.sourcename import read_name
 from firstfault.readers.stacks import read_stacks
 from firstfault.readers.zones import in_zone
@@ -164,10 +161,8 @@ def _of_source(  # noqa: PLR0917
     if source.kind is SourceKind.ERROR_JSON:
         read = read_error_file(store, source, library, profile)
         return _Read(read.events, read.failures, [], [], [])
-    if source.kind is SourceKind.SCHEDULER and is_pod_object(
-        store.head(source.id, PODS_HEAD), store.tail(source.id, PODS_TAIL)
-    ):
-        return _Read(read_pods(store, source, library, profile, clock), [], [], [], [])
+    if holds_objects(store, source):
+        return _Read(read_objects(store, source, library, profile, clock), [], [], [], [])
     own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
     places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
     failures = read_banners(store, source.id, places, profile, clock=clock)

@@ -1,6 +1,6 @@
 """Block YAML and indented JSON, as tools print their objects, as leaves with their path and their place in the file.
 
-No parser of the languages: it reads what `kubectl -o yaml` and `-o json` write, a value in each line, and passes over
+No parser of the languages: it reads what `kubectl -o yaml`, `-o json` and SLURM's `--json` write, a value in each line, and passes over
 whatever else there is. So a damaged or cut file gives what of it can be read, and nothing is ever built from it.
 """
 
@@ -17,7 +17,9 @@ DEEPEST = 40
 """Keys above a value; what lies deeper is left out."""
 LONGEST = 4096
 """Bytes of a line that are looked at."""
-_LINE = lazy(rb"""( *)((?:- +)*)(?:"([^"\\]{1,200})" ?: *|([A-Za-z0-9_][\w./-]{0,199}):(?: +|$)|([\[{])\s*$)?""")
+_LINE = lazy(
+    rb"""( *)((?:- +)*)(?:"([^"\\]{1,200})" ?: *|([A-Za-z0-9_][\w./-]{0,199}):(?: +|$)|([\[{])\s*$|"([^"\\]{1,200})",?\s*$)?"""
+)
 _BLOCK = lazy(rb"[|>][-+0-9]{0,2}\s*$")
 _BRACKET = lazy(rb"[\[{]\s*$")
 
@@ -62,13 +64,15 @@ def leaves(data: bytes) -> Iterator[Leaf]:
             continue
         block = None
         dashes = found[2].count(b"-")
-        for _ in range(dashes or (1 if found[5] and column else 0)):
+        alone = found[5] is not None or found[6] is not None
+        for _ in range(dashes or (1 if alone and column else 0)):
             _item(levels, items, column)
             column += 2
         key = found[3] or found[4]
         if key is None:
-            if dashes and not found[5]:
-                yield Leaf(_path(levels), _bare(text[found.end() :]), number, start, text)
+            value = found[6] or text[found.end() :]
+            if found[6] or (dashes and not found[5]):
+                yield Leaf(_path(levels), _bare(value), number, start, text)
             continue
         _push(levels, 2 * column, key.decode("utf-8", "replace"))
         value = text[found.end() :]

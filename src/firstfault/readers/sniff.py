@@ -14,6 +14,7 @@ from msgspec import Struct
 from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind
 from firstfault.readers.aistore_lines import read_prefix
+from firstfault.readers.job_object import is_job_object
 from firstfault.readers.magic import compression_of
 from firstfault.readers.pod_object import is_packed_object, is_pod_object
 
@@ -238,7 +239,7 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
     if is_own_report(head, tail):
         return Sniffed(SourceKind.CONFIG, "a report of firstfault")
-    if is_pod_object(head, tail):
+    if is_pod_object(head, tail) or is_job_object(head):
         return Sniffed(SourceKind.SCHEDULER)
     if is_packed_object(start):
         return Sniffed(SourceKind.CONFIG, "pods in one line of JSON; print them with `kubectl get pod -o yaml`")

@@ -23,8 +23,8 @@ def test_the_first_pod_killed_for_memory_is_named_with_its_node(tmp_path):
     verdict = of(tmp_path, pods__json=listed(*pods)).verdict
     assert (verdict.category, verdict.culprits.ranks, verdict.culprits.hosts) == (
         Category.INFRASTRUCTURE,
-        (2,),
-        ("gpu-2",),
+        [2],
+        ["gpu-2"],
     ), verdict.summary
     assert "OOMKilled" in verdict.trigger.text
 
@@ -48,3 +48,16 @@ def test_a_pod_that_no_node_could_take_is_told(tmp_path):
     conditions = [{"message": text, "reason": "Unschedulable", "status": "False", "type": "PodScheduled"}]
     verdict = of(tmp_path, p__json=listed(pod("w-0", None, {"conditions": conditions, "phase": "Pending"}))).verdict
     assert (verdict.category, text in verdict.trigger.text) == (Category.INFRASTRUCTURE, True), verdict.summary
+
+
+def test_a_job_as_json_is_judged_as_its_text_is(tmp_path):
+    job = '{\n  "jobs": [\n    {\n      "job_id": 7,\n      "job_state": [\n        "%s"\n      ],\n      "state_reason": "%s"\n    }\n  ]\n}\n'
+    ended = [("TIMEOUT", "TimeLimit"), ("OUT_OF_MEMORY", "OutOfMemory"), ("NODE_FAIL", "NodeDown")]
+    for state, reason in ended:
+        (tmp_path / state).mkdir()
+        text = f"JobId=7 JobName=a\n   JobState={state} Reason={reason} Dependency=(null)\n"
+        as_text = of(tmp_path / state, job__txt=text).verdict
+        (tmp_path / state / "job.txt").unlink()
+        as_json = of(tmp_path / state, job__json=job % (state, reason)).verdict
+        assert as_json.category is as_text.category is Category.INFRASTRUCTURE
+        assert as_json.summary == as_text.summary

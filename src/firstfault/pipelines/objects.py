@@ -1,4 +1,7 @@
-"""Turns the objects of pods into the events that the same facts give as lines of `kubectl describe`; infers nothing."""
+"""Turns objects of a cluster's tools into the events that the same facts give as their text; infers nothing.
+
+Pods are read as `kubectl describe` would have shown them, jobs as `scontrol show job`.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,11 @@ from typing import TYPE_CHECKING
 
 from firstfault.model.evidence import EARLIER, Event, Span, When
 from firstfault.model.lazy import lazy
+from firstfault.model.words import SourceKind
 from firstfault.readers.events import NEW_RUN
-from firstfault.readers.pod_object import MOST_BYTES, pod_objects
+from firstfault.readers.job_object import is_job_object, job_objects
+from firstfault.readers.pod_object import MOST_BYTES, is_pod_object, pod_objects
+from firstfault.readers.sniff import HEAD, TAIL
 from firstfault.readers.who import join_fields
 from firstfault.signatures.match import Matcher
 
@@ -23,16 +29,45 @@ if TYPE_CHECKING:
     from firstfault.signatures.library import Library
 
 ASSIGNED, EXIT = "kubernetes.pod_assigned", "kubernetes.exit_code"
+JOB = "slurm.job_"
 ROOMS = ("kubernetes.", "container.")
 """Domains of the signatures that know what the status of a pod says."""
 _CODE = lazy(r"[1-9]\d{0,2}")
 
 
-def read_pods(
+def holds_objects(store: Store, source: Source) -> bool:
+    """Whether a source holds such objects, so that it is to be walked and not to be searched for lines."""
+    if source.kind is not SourceKind.SCHEDULER:
+        return False
+    head = store.head(source.id, HEAD)
+    return is_job_object(head) or is_pod_object(head, store.tail(source.id, TAIL))
+
+
+def read_objects(
     store: Store, source: Source, library: Library, profile: SourceProfile, clock: SourceClock
 ) -> list[Event]:
-    """Events of a file of pods, by place: where each runs, and what its status tells of its end."""
+    """Events of a file of pods or jobs, by place: where each runs, and what its status tells of its end."""
     data = store.read(source.id, 0, MOST_BYTES)
+    if is_job_object(data[:HEAD]):
+        found = _of_jobs(data, source, library, profile)
+    else:
+        found = _of_pods(data, source, library, profile, clock)
+    return sorted(found, key=lambda e: (e.span, e.signature))
+
+
+def _of_jobs(data: bytes, source: Source, library: Library, profile: SourceProfile) -> list[Event]:
+    known = [(s.id, Matcher(s.spec)) for s in library.signatures if s.id.startswith(JOB)]
+    events = []
+    for job in job_objects(data):
+        said = f"JobState={job.state} Reason={job.reason}".encode()
+        for name, matcher in known:
+            for match in matcher.find(said)[:1]:
+                told = {**match.fields, "row_job": job.id}
+                events.append(_event(name, source, job.line, profile.who, job.end, told))
+    return events
+
+
+def _of_pods(data: bytes, source: Source, library: Library, profile: SourceProfile, clock: SourceClock) -> list[Event]:
     known = [(s.id, Matcher(s.spec)) for s in library.signatures if s.id.startswith(ROOMS)]
     events: list[Event] = []
     for pod in pod_objects(data):
@@ -46,7 +81,7 @@ def read_pods(
                 if said.last and (said.restarted_after or 0.0) > NEW_RUN:
                     told[EARLIER] = "last state"
                 events.append(_event(name, source, said.leaf, profile.who, when, told))
-    return sorted(events, key=lambda e: (e.span, e.signature))
+    return events
 
 
 def _meanings(said: Said, known: Iterable[tuple[str, Matcher]]) -> list[tuple[str, dict[str, str]]]:
