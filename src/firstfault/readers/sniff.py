@@ -17,6 +17,7 @@ from firstfault.readers.aistore_lines import read_prefix
 from firstfault.readers.job_object import is_job_object
 from firstfault.readers.magic import compression_of
 from firstfault.readers.pod_object import is_packed_object, is_pod_object
+from firstfault.readers.recorder_tables import holds_tables
 
 HEAD = 64 * 1024
 TAIL = 16 * 1024
@@ -249,6 +250,8 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
         found = _json(start, tail, name)
         if found is not None:
             return found
+    if holds_tables(head):
+        return Sniffed(SourceKind.FLIGHT_RECORDER)
     suffix = PurePosixPath(name).suffix.lower()
     lines = max(1, head.count(b"\n"))
     kernel = _KERNEL if b"kernel: " in head else _KERNEL_TIME  # the cheaper one where it makes no difference
