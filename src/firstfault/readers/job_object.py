@@ -40,7 +40,7 @@ class JobObject(NamedTuple):
 
 def is_job_object(head: bytes) -> bool:
     """Whether a file holds such objects, a value in each line."""
-    return _HEAD.search(head) is not None and _STATE.search(head) is not None and b'"job_id"' in head
+    return b'"job_id"' in head and _HEAD.search(head) is not None and _STATE.search(head) is not None
 
 
 def job_objects(data: bytes) -> Iterator[JobObject]:

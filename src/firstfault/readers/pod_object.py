@@ -65,12 +65,14 @@ def is_pod_object(head: bytes, tail: bytes) -> bool:
         head: its first bytes.
         tail: its last bytes.
     """
+    if b"kind: Pod" not in head and b'"Pod"' not in head:
+        return False  # looked for first, because it is cheap and every file is asked
     return _HEAD.search(head) is not None and (_STATUS.search(head) is not None or _STATUS.search(tail) is not None)
 
 
 def is_packed_object(head: bytes) -> bool:
     """Whether a file holds such objects all in one line, which nothing can be cited from."""
-    return _ONE_LINE.match(head) is not None
+    return head.startswith(b"{") and _ONE_LINE.match(head) is not None
 
 
 def pod_objects(data: bytes) -> Iterator[PodObject]:

@@ -83,7 +83,7 @@ class _Entry(NamedTuple):
 
 def holds_tables(head: bytes) -> bool:
     """Whether a file is such a dump of tables, by its first bytes."""
-    return _SECTION.search(head) is not None and _PART.search(head) is not None
+    return b" FR Trace" in head and _SECTION.search(head) is not None and _PART.search(head) is not None
 
 
 def read_tables(raw: bytes, source: SourceId) -> Tables:

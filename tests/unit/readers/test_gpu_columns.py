@@ -5,6 +5,8 @@ import random
 import pytest
 
 from firstfault.model.evidence import SourceId
+from firstfault.model.words import CoverageState
+from firstfault.pipelines.diagnose import diagnose
 from firstfault.readers.gpu_columns import is_untold, told_columns
 from firstfault.readers.gpu_course import read_courses, table_of
 
@@ -60,6 +62,16 @@ def test_numbers_alone_say_so_and_are_no_table():
     assert is_untold(data)
     assert table_of(data) is None
     assert is_untold(b"GPU 0     0.981        0.412\nGPU 1     0.980        N/A\n" * 6)
+
+
+def test_the_coverage_says_that_a_table_was_not_understood(tmp_path):
+    (tmp_path / "smi.csv").write_bytes(
+        rows("2026/01/15 14:31:{s:02d}.123, NVIDIA H100 80GB HBM3, {use}, {used}, {ecc}, {ecc}")
+    )
+    (tmp_path / "train.log").write_text("2026-01-15 14:31:05,123 INFO train: step 10/20 loss=2.5\nValueError: no\n")
+    told = {c.file: c for c in diagnose([tmp_path]).coverage}
+    assert (told["smi.csv"].state, "header" in told["smi.csv"].reason) == (CoverageState.SKIPPED, True)
+    assert told["train.log"].state is CoverageState.READ
 
 
 @pytest.mark.parametrize(
