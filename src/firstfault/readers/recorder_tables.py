@@ -192,8 +192,9 @@ def _dumps(
     entries: dict[int, dict[tuple[str, str], list[_Entry]]],
     source: SourceId,
 ) -> Iterator[RankDump]:
+    # PyTorch leaves out what lies before the latest first entry of any rank, by numbers that ranks do not share: a rank
+    # without a row in a group may have been cut away there, and is unknown. Behind a row that is left nothing is.
     groups = {g: Membership(g[0], g[1], tuple(GlobalRank(r) for r in sorted(m))) for g, m in members.items()}
-    completed = any(e.state == "completed" for own in entries.values() for some in own.values() for e in some)
     for rank in sorted(set().union(*members.values())) if members else ():
         calls: dict[Call, int] = {}
         logs: list[GroupLog] = []
@@ -210,7 +211,7 @@ def _dumps(
             frames=((),),
             entries=sum(len(log.seq) for log in logs),
             first_record=min((log.record[0] for log in logs), default=1),
-            active_only=not completed,
+            active_only=False,
         )
 
 

@@ -106,6 +106,16 @@ def test_the_rank_that_never_came_is_named_and_its_rows_read_back(tmp_path):
     assert found.verdict.trigger.line == 13
 
 
+def test_a_rank_without_any_row_in_a_group_may_have_been_cut_away_and_is_not_named(tmp_path):
+    rows = LAST.replace("{2}", "{1}")
+    (tmp_path / "fr_trace_20261129_141840.txt").write_text(
+        GROUPS[: GROUPS.index("   0           0  True")] + rows + CALLS
+    )
+    verdict = diagnose([tmp_path]).verdict
+    assert verdict.culprits.ranks == [], verdict.summary
+    assert verdict.category is Category.UNKNOWN
+
+
 def test_a_file_of_tables_is_a_flight_recorder_dump():
     assert sniff((GROUPS + LAST).encode(), b"", "fr_trace_20261129_141840.txt").kind is SourceKind.FLIGHT_RECORDER
 
