@@ -17,6 +17,10 @@ DEEPEST = 40
 """Keys above a value; what lies deeper is left out."""
 LONGEST = 4096
 """Bytes of a line that are looked at."""
+WIDEST = 400
+"""Column up to which a key may stand; what is set in further is left out."""
+MOST_DASHES = 4
+"""Items that one line may begin."""
 _LINE = lazy(
     rb"""( *)((?:- +)*)(?:"([^"\\]{1,200})" ?: *|([A-Za-z0-9_][\w./-]{0,199}):(?: +|$)|([\[{])\s*$|"([^"\\]{1,200})",?\s*$)?"""
 )
@@ -59,11 +63,10 @@ def leaves(data: bytes) -> Iterator[Leaf]:
         found = _LINE.match(text)
         if found is None or not text.strip():
             continue
-        column = len(found[1])
-        if block is not None and column > block:
+        column, dashes = len(found[1]), found[2].count(b"-")
+        if (block is not None and column > block) or column > WIDEST or dashes > MOST_DASHES:
             continue
         block = None
-        dashes = found[2].count(b"-")
         alone = found[5] is not None or found[6] is not None
         for _ in range(dashes or (1 if alone and column else 0)):
             _item(levels, items, column)
@@ -71,7 +74,7 @@ def leaves(data: bytes) -> Iterator[Leaf]:
         key = found[3] or found[4]
         if key is None:
             value = found[6] or text[found.end() :]
-            if found[6] or (dashes and not found[5]):
+            if value.strip() and len(levels) <= DEEPEST and (found[6] or (dashes and not found[5])):
                 yield Leaf(_path(levels), _bare(value), number, start, text)
             continue
         _push(levels, 2 * column, key.decode("utf-8", "replace"))

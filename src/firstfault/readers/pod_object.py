@@ -80,11 +80,23 @@ def pod_objects(data: bytes) -> Iterator[PodObject]:
     pods: dict[Path, dict[Path, Leaf]] = {}
     for leaf in leaves(data):
         cut = 2 if leaf.path[0] == "items" else 1 if leaf.path[0].startswith("#") else 0
+        if not _told(leaf.path[cut:]):
+            continue
         pods.setdefault(leaf.path[:cut], {}).setdefault(leaf.path[cut:], leaf)
     for own in pods.values():
         kind, name = own.get(("kind",)), own.get(("metadata", "name"))
         if kind is not None and kind.value == "Pod" and name is not None:
             yield PodObject(name.value, own.get(("spec", "nodeName")), _facts(own), tuple(_said(own)))
+
+
+def _told(path: Path) -> bool:
+    """Whether a value is looked at; the rest of thousands of pods is not held."""
+    match path:
+        case ("kind",) | ("metadata", "name") | ("spec", "nodeName") | ("status", *_):
+            return True
+        case ("spec", "containers", _, "env" | "resources", *_):
+            return True
+    return False
 
 
 def _facts(own: Mapping[Path, Leaf]) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The object of a pod tells its node, its place and how its containers ended, in YAML and in JSON; nothing harms the reader."""
 
 import random
+from time import process_time
 
 import pytest
 from pods import YAML, ended, listed, pod
@@ -120,3 +121,6 @@ def test_depth_and_length_are_bounded():
     deep = b"\n".join(b" " * i + b"k:" for i in range(5000)) + b" v\n"
     assert not list(leaves(deep))
     assert not list(pod_objects(b"- " * 200_000 + b"\n" + b"x" * 5_000_000))
+    begun = process_time()
+    assert not list(leaves((b"- " * 2000 + b"\n") * 500 + b"".join(b" " * i + b"- \n" for i in range(4000))))
+    assert process_time() - begun < 5
