@@ -65,7 +65,7 @@ def entry(  # noqa: PLR0917
     wide = [[rows * 8, 8]] if op == "_all_gather_base" else [[rows, 8]]
     tall = [[rows * 8, 8]] if op == "_reduce_scatter_base" else [[rows, 8]]
     return {
-        "frames": places[place],
+        "frames": list(places[place]),  # a list of its own for each entry, of frames that all share
         "record_id": number,
         "pg_id": pg_id,
         "process_group": group,

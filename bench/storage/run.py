@@ -1,10 +1,12 @@
 """Times a diagnosis with the logs of many storage daemons against one of worker logs of the same size, in turn.
 
-    python bench/storage/run.py DATA --daemons 24 --mb 64 [--rounds 3] [--keep]
+    python bench/storage/run.py DATA --daemons 24 --mb 64 [--rounds 3] [--keep] [--apart]
 
 DATA gets `N x MB/`: `job` (a small job that lost a batch), `ais` (the daemons' logs: one target's disk was saturated and it aborted
 the get-batch job) and `worker` (the same job, whose worker logs are as many and as large as the daemons'). First the answer
 is held against what was put in, then whole commands are run in turn. It prints processor and wall seconds of each round.
+With `--apart` the worker logs are made, and the rounds of them run, when the daemons' logs are timed and gone: for sizes
+of which two sets fit neither the disk nor the page cache. `--memory` samples the memory of all processes, which itself takes time.
 """
 
 from __future__ import annotations
@@ -20,11 +22,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scan"))
 
 from make import background
+from watched import memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -145,8 +149,8 @@ def job_log(rank: int, size: int, *, rng: random.Random) -> Iterator[bytes]:
     ).encode()
 
 
-def make(folder: Path, daemons: int, size: int) -> None:
-    """Writes job, daemons' logs and rival."""
+def make_store(folder: Path, daemons: int, size: int) -> int:
+    """Writes the job and the daemons' logs; gives the bytes of one of them."""
     rng = random.Random(f"{daemons} {size}")
     log = daemon_log(size, rng=rng)
     bad = at_fault(log)
@@ -157,12 +161,18 @@ def make(folder: Path, daemons: int, size: int) -> None:
         own = (bad if number == BAD else log).replace(NODE.encode(), node.encode())
         name = f"aistarget.ais-target-{number:03d}.INFO.0131-120000.1"
         (place / name).write_bytes(own.replace(HOST.encode(), f"ais-target-{number:03d}".encode()))
-    for name, each, files in (("job", 0, 8), ("worker", len(log), max(8, daemons))):
-        (folder / name).mkdir()
-        for rank in range(files):
-            with (folder / name / f"rank-{rank}.log").open("wb") as file:
-                # More files than ranks are only training output: a job writes more than one file a rank.
-                file.writelines(job_log(rank, each, rng=rng) if rank < 8 else _filler(each, rng, rank))
+    make_ranks(folder / "job", 8, 0)
+    return len(log)
+
+
+def make_ranks(folder: Path, files: int, size: int) -> None:
+    """Writes worker logs of a size each; of size 0 they hold only what happened."""
+    rng = random.Random(f"{files} {size}")
+    folder.mkdir(parents=True)
+    for rank in range(files):
+        with (folder / f"rank-{rank}.log").open("wb") as file:
+            # More files than ranks are only training output: a job writes more than one file a rank.
+            file.writelines(job_log(rank, size, rng=rng) if rank < 8 else _filler(size, rng, rank))
 
 
 def _filler(size: int, rng: random.Random, rank: int) -> Iterator[bytes]:
@@ -171,19 +181,29 @@ def _filler(size: int, rng: random.Random, rank: int) -> Iterator[bytes]:
         yield pool
 
 
-def timed(arguments: Sequence[str]) -> tuple[float, float]:
-    """Processor and wall seconds of one whole command."""
+class Timed(NamedTuple):
+    """What one whole command cost."""
+
+    used: float
+    """Seconds of processor time."""
+    wall: float
+    peak: int
+    """Most bytes of all its processes at a look, shared pages counted once; 0 where nobody looked."""
+
+
+def timed(arguments: Sequence[str], *, watched: bool = False) -> Timed:
+    """Runs one whole command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    start = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, "-m", "firstfault", "diagnose", "--exit-zero", *arguments],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
-    assert done.returncode == 0
+    start, peak = time.perf_counter(), 0
+    command = [sys.executable, "-m", "firstfault", "diagnose", "--exit-zero", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+        while watched and process.poll() is None:
+            peak = max(peak, memory(process.pid))
+            time.sleep(1)
+    assert process.returncode == 0
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return used, time.perf_counter() - start
+    return Timed(used, time.perf_counter() - start, peak)
 
 
 def check(folder: Path) -> None:
@@ -198,6 +218,17 @@ def check(folder: Path) -> None:
         sys.exit(f"wrong answer: {verdict['category']}, {named}: {verdict['summary']}")
 
 
+def size_of(folder: Path) -> int:
+    """Bytes of all files of a folder."""
+    return sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
+
+
+def told(name: str, one: Timed) -> str:
+    """One run, for people."""
+    peak = f", peak {one.peak / 1e6:.0f} MB" if one.peak else ""
+    return f"{name} {one.used:.2f} s of processor time ({one.wall:.1f} s{peak})"
+
+
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -206,27 +237,41 @@ def main() -> None:
     parser.add_argument("--mb", type=float, default=64)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--keep", action="store_true", help="leave the logs there")
+    parser.add_argument("--apart", action="store_true", help="one set of logs at a time")
+    parser.add_argument("--memory", action="store_true", help="sample the memory of all processes")
     options = parser.parse_args()
     folder = options.data / f"{options.daemons} x {options.mb:g}"
-    if not folder.exists():
-        make(folder, options.daemons, int(options.mb * 1e6))
+    store, ranks = folder / "ais", folder / "worker"
+    commands = {store: [str(folder / "job"), "--storage", str(store)], ranks: [str(ranks)]}
+    rounds: dict[Path, list[Timed]] = {store: [], ranks: []}
+
+    def run(name: str, place: Path) -> None:
+        rounds[place].append(timed(commands[place], watched=options.memory))
+        print(told(name, rounds[place][-1]), flush=True)
+
+    each = int(options.mb * 1e6)
+    if not store.exists():
+        each = make_store(folder, options.daemons, each)
     check(folder)
-    sizes = {n: sum(f.stat().st_size for f in (folder / n).rglob("*") if f.is_file()) for n in ("ais", "worker")}
-    print(
-        f"{options.daemons} daemons, {sizes['ais'] / 1e6:.0f} MB; worker logs {sizes['worker'] / 1e6:.0f} MB; the target at fault is named"
-    )
-    ratios = []
-    for number in range(options.rounds):
-        store = timed([str(folder / "job"), "--storage", str(folder / "ais")])
-        rival = timed([str(folder / "worker")])
-        ratios.append(store[0] / sizes["ais"] / (rival[0] / sizes["worker"]))
-        print(
-            f"round {number + 1}: storage {store[0]:.2f} s of processor time ({store[1]:.1f} s), worker {rival[0]:.2f} s ({rival[1]:.1f} s), "
-            f"ratio a byte {ratios[-1]:.2f}",
-            flush=True,
-        )
-    if ratios:
-        print(f"median ratio {statistics.median(ratios):.2f}")
+    sizes = {store: size_of(store)}
+    print(f"{options.daemons} daemons, {sizes[store] / 1e6:.0f} MB; the target at fault is named", flush=True)
+    for _ in range(options.rounds if options.apart else 0):
+        run("storage", store)
+    if options.apart and not options.keep:
+        shutil.rmtree(store)
+    if not ranks.exists():
+        make_ranks(ranks, max(8, options.daemons), each)
+    sizes[ranks] = size_of(ranks)
+    print(f"worker logs {sizes[ranks] / 1e6:.0f} MB", flush=True)
+    for _ in range(options.rounds):
+        if not options.apart:
+            run("storage", store)
+        run("worker", ranks)
+    ratios = [
+        one.used / sizes[store] / (other.used / sizes[ranks])
+        for one, other in zip(rounds[store], rounds[ranks], strict=True)
+    ]
+    print(f"ratios a byte {', '.join(f'{r:.2f}' for r in ratios)}, median {statistics.median(ratios):.2f}")
     if not options.keep:
         shutil.rmtree(folder)
 

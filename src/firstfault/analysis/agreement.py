@@ -52,10 +52,14 @@ def with_dumps(scene: Scene, said: Answer) -> Answer:
 
 
 def _quiet(said: Answer, reading: Reading) -> Answer:
-    """The dumps show nothing unfinished: they neither name nor acquit anybody."""
+    """The dumps show nothing unfinished, or not for whom it waits: they neither name nor acquit anybody."""
     number = len(reading.recorded.dumps)
     if not number:
         return said
+    begun = sorted(rank for rank, oldest in reading.waits.oldest.items() if oldest is not None)
+    if begun:
+        text = f"By the flight-recorder dumps {some_ranks(begun)} had unfinished collectives; for whom they waited is not in them."
+        return replace(said, summary=f"{said.summary} {text}")
     text = f"{said.summary} The flight-recorder dumps of {number} rank{'s' if number > 1 else ''} hold no unfinished collective."
     return replace(said, summary=text)
 

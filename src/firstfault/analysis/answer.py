@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from firstfault.model.diagnosis import Classes
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.findings import Link, Rival
-from firstfault.model.words import ActionKind, Category, Strength
+from firstfault.model.words import ActionKind, Category, Form, Strength
 
-__all__ = ["Answer", "Classes", "Named"]
+__all__ = ["Answer", "Classes", "Named", "hung"]
 
 
 class Named(Struct, frozen=True, kw_only=True):
@@ -55,3 +56,37 @@ class Answer(Struct, frozen=True, kw_only=True):
     """What ranks that others waited for said last, where somebody looked for it."""
     follows: tuple[tuple[Event, str], ...] | None = None
     """Other faults that follow from the first, each by its first line and with the reason; None where nobody asked."""
+
+
+def hung(
+    question: str,
+    category: Category,
+    strength: Strength,
+    summary: str,
+    *,
+    proof: tuple[Event, ...],
+    action: ActionKind,
+    steps: tuple[str, ...],
+    culprits: Named | None = None,
+    classes: Classes | None = None,
+    collect: tuple[str, ...] = (),
+    rivals: tuple[Rival, ...] = (),
+) -> Answer:
+    """An answer about a job that hung: its first proof is the trigger, and whoever is named was the first to fail."""
+    named = Named() if culprits is None else culprits
+    return Answer(
+        question=question,
+        failed=True,
+        category=category,
+        strength=strength,
+        summary=summary,
+        trigger=proof[0],
+        proof=proof,
+        culprits=named,
+        first_failed=named,
+        classes=replace(Classes() if classes is None else classes, form=Form.HUNG),
+        action=action,
+        steps=steps,
+        collect=collect,
+        rivals=rivals,
+    )

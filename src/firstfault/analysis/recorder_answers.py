@@ -164,7 +164,12 @@ def _stalled(
         else ""
     )
     if wait.team.states and not set(named) <= recorded.idle:
-        text = "Their dumps hold unfinished work of their own, and nothing in the dumps says why it does not end." + at
+        text = (
+            "Their dumps hold unfinished work of their own, and nothing in the dumps says why it does not end."
+            if any(recorded.dumps[r].logs for r in named)
+            else "No work of theirs is recorded, so that nothing says what held them up."
+        )
+        text += at
         return Category.UNKNOWN, Strength.UNKNOWN, phase_of(last), _one(text, named)
     first = wait.seq <= 1 or wait.why is Why.UNPAIRED
     sure = Strength.POSSIBLE if first else Strength.SUPPORTED
@@ -182,6 +187,10 @@ def _one(text: str, ranks: Sequence[GlobalRank]) -> str:
     if len(ranks) > 1:
         return text
     for many, single in (
+        (
+            "No work of theirs is recorded, so that nothing says what held them up",
+            "No work of its own is recorded, so that nothing says what held it up",
+        ),
         ("Their dumps show", "Its dump shows"),
         ("Their dumps hold", "Its dump holds"),
         ("of their own", "of its own"),

@@ -14,6 +14,7 @@ from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.stacks import stood
 from firstfault.analysis.state.standing import standing
 from firstfault.analysis.suspects import nature_of
+from firstfault.analysis.wording import CPP
 from firstfault.model.evidence import Event, GlobalRank, ProgressSample
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Mark, Role, Scope
@@ -152,5 +153,5 @@ def shared(scene: Scene, answer: Answer) -> bool:
         return False
     nature = nature_of(scene.case, answer.trigger)
     # Of an exception that no signature knows, one rank's alone, nobody knows whether all would raise it.
-    known = not nature.key.startswith("python.") and nature.blame in {Blame.NOBODY, Blame.STORE}
+    known = not nature.key.startswith(("python.", CPP)) and nature.blame in {Blame.NOBODY, Blame.STORE}
     return known or len(answer.first_failed.ranks) > 1

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SHOWN = 6
 """Ranks or hosts shown before a list is cut."""
+CPP = "torch.cpp_exception"
+"""Signature of the words of a C++ exception, which tell more than its title."""
 QUOTED = 90
 """Characters of an exception's message shown in a sentence, where nothing but the message says what happened."""
 
@@ -106,11 +108,13 @@ def what_text(root: Suspect) -> str:
     exception = root.first.exception
     if exception is None:
         return root.nature.title
-    if not root.nature.key.startswith("python."):
+    thrown = root.nature.key == CPP
+    if not thrown and not root.nature.key.startswith("python."):
         kind = exception.kind.rsplit(".", 1)[-1]
         return root.nature.title if kind in root.nature.title else f"{root.nature.title} ({kind})"
     head = exception.message.split("\n", 1)[0].strip()
-    return f"{exception.kind}: {clipped(head, QUOTED)}" if head else exception.kind
+    place = f" in {frame_text(exception.user_frame)}" if thrown and exception.user_frame is not None else ""
+    return (f"{exception.kind}: {clipped(head, QUOTED)}" if head else exception.kind) + place
 
 
 def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:

@@ -12,20 +12,23 @@ from msgspec.structs import replace
 
 from firstfault.analysis.recorder_words import ENTRY, STATUS
 from firstfault.analysis.verify import cited
-from firstfault.model.evidence import Span
+from firstfault.model.evidence import Coverage, Span
 from firstfault.model.recorder import RankDump
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.apart import apart, possible
 from firstfault.pipelines.strangers import Told, read_strangers
 from firstfault.readers.entries import counters_text, entry_place, entry_text
 from firstfault.readers.flight_recorder import UnreadableDumpError, read_dump
+from firstfault.readers.recorder_tables import MOST_BYTES, holds_tables, read_tables
+from firstfault.readers.sniff import HEAD as TABLES_HEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.conclude import Conclusion
     from firstfault.analysis.verify import Cited
-    from firstfault.model.evidence import Coverage, Event, Source, SourceId
+    from firstfault.model.evidence import Event, Source, SourceId
+    from firstfault.readers.recorder_tables import Tables
     from firstfault.readers.store import Store
 
 T = TypeVar("T")
@@ -50,7 +53,9 @@ def read_dumps(store: Store, sources: Iterable[Source], *, inline: bool = False)
         sources: all sources; others than dumps are passed over.
         inline: keep to one copy at a time.
     """
-    files = [s for s in sources if s.kind is SourceKind.FLIGHT_RECORDER]
+    recorded = [s for s in sources if s.kind is SourceKind.FLIGHT_RECORDER]
+    tables = [s for s in recorded if holds_tables(store.head(s.id, TABLES_HEAD))]
+    files = [s for s in recorded if s not in tables]
     known: dict[object, object] = {}
     copies = possible()
 
@@ -61,7 +66,19 @@ def read_dumps(store: Store, sources: Iterable[Source], *, inline: bool = False)
         """Groups, calls and stacks are the same on most ranks: each is kept once."""
         return replace(read, **{name: _once(getattr(read, name), known) for name in ("groups", "calls", "frames")})
 
-    return ReadDumps(*read_strangers(store, files, one, RankDump | str, _told, inline=inline, keep=keep))
+    dumps, coverage = read_strangers(store, files, one, RankDump | str, _told, inline=inline, keep=keep)
+    for source in tables:
+        found = _tables(store, source.id)
+        dumps = (*dumps, *found.dumps)
+        state = CoverageState.DAMAGED if found.why else CoverageState.READ
+        coverage[source.path] = Coverage(
+            file=source.path, state=state, reason=found.why and f"not read: {found.why}", bytes=store.size(source.id)
+        )
+    return ReadDumps(dumps, coverage)
+
+
+def _tables(store: Store, source: SourceId) -> Tables:
+    return read_tables(store.read(source, 0, MOST_BYTES), source)
 
 
 def _told(read: RankDump) -> Told:
@@ -100,8 +117,10 @@ def cited_again(conclusion: Conclusion, store: Store, sources: Sequence[Source])
     shown = [e for e in (answer.trigger, *answer.proof, *links) if e is not None and e.signature in {ENTRY, STATUS}]
     if not shown:
         return conclusion, frozenset()
-    files = sorted({e.span.source for e in shown})
-    wanted = {s: {_key(e) for e in shown if e.span.source == s} for s in files}
+    every = sorted({e.span.source for e in shown})
+    wanted = {s: {_key(e) for e in shown if e.span.source == s} for s in every}
+    tables = [s for s in every if holds_tables(store.head(s, TABLES_HEAD))]
+    files = [s for s in every if s not in tables]
 
     def piece(number: int) -> _Again:
         return _texts(store, sources[files[number]], wanted[files[number]], fast=copies)
@@ -109,6 +128,7 @@ def cited_again(conclusion: Conclusion, store: Store, sources: Sequence[Source])
     copies = possible()
     read = apart(piece, len(files), 1, _Again) if copies else [piece(n) for n in range(len(files))]
     now = {source: again.texts for source, again in zip(files, read, strict=True) if again is not None}
+    now |= {source: _table_texts(_tables(store, source), wanted[source]) for source in tables}
     same: set[Cited] = set()
 
     def place(event: Event) -> Event:
@@ -131,7 +151,25 @@ def cited_again(conclusion: Conclusion, store: Store, sources: Sequence[Source])
 
 
 def _key(event: Event) -> str:
-    return f"entry {event.fields['entry']}" if event.signature == ENTRY else f"group {event.fields['group']}"
+    if event.signature == ENTRY:
+        return f"entry {event.fields['entry']}"
+    return f"group {event.who.rank} {event.fields['group']}"  # one file of tables tells of all ranks
+
+
+def _table_texts(tables: Tables, wanted: set[str]) -> dict[str, tuple[Span, str]]:
+    """The same of a file of tables: each entry has a row as its place."""
+    found: dict[str, tuple[Span, str]] = {}
+    for dump in tables.dumps:
+        for log in dump.logs:
+            for at, entry in enumerate(log.entry):
+                if f"entry {entry}" in wanted:
+                    offset, length, line = tables.places[entry]
+                    found[f"entry {entry}"] = (Span(dump.source, offset, length, line, 1), entry_text(dump, log, at))
+        for name in wanted:
+            if name.startswith(f"group {dump.rank} "):
+                group = name.split(" ", 2)[2]
+                found[name] = (Span(dump.source, *tables.start, 1), counters_text(dump, group))
+    return found
 
 
 def _texts(store: Store, source: Source, wanted: set[str], *, fast: bool) -> _Again:
@@ -146,7 +184,7 @@ def _texts(store: Store, source: Source, wanted: set[str], *, fast: bool) -> _Ag
                 found[f"entry {entry}"] = (_span(raw, source.id, read, entry), entry_text(read, log, at))
     for name in wanted:
         if name.startswith("group "):
-            found[name] = (_span(raw, source.id, read, None), counters_text(read, name.removeprefix("group ")))
+            found[name] = (_span(raw, source.id, read, None), counters_text(read, name.split(" ", 2)[2]))
     return _Again(found)
 
 

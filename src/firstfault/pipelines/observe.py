@@ -14,6 +14,7 @@ from firstfault.pipelines.share import shared
 from firstfault.readers.banners import failure_of_event, read_banners
 from firstfault.readers.clock import SourceClock, settle_clocks
 from firstfault.readers.events import build_events
+from firstfault.readers.gpu_columns import UNTOLD, is_untold
 from firstfault.readers.gpu_course import HEAD, read_courses, table_of
 from firstfault.readers.identity import profile_source
 from firstfault.readers.nan import nan_from
@@ -107,14 +108,14 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
     dumps, snapshots, coverage = _dumped(opened, options)
     # A daemon's logs may lie as a file here and as an archive there: their names are not the job's numbering.
     missing = missing_names(s.path for s in opened.sources if s.kind is not SourceKind.AISTORE)
-    courses = _courses(opened)
+    courses, untold = _courses(opened)
     observations = Observations(
         sources=opened.sources,
         events=tuple(in_zone(events, options.assume_zone)),
         failures=tuple(in_zone(failures, options.assume_zone)),
         progress=tuple(in_zone(samples, options.assume_zone)),
         nan_from=tuple(in_zone(nans, options.assume_zone)),
-        coverage=_coverage(opened, result, missing, coverage, {c.first.span.source for c in courses}),
+        coverage=_coverage(opened, result, missing, {**coverage, **untold}, {c.first.span.source for c in courses}),
         place={i: p.who for i, p in profiles.items()},
         task_files={i: p.number for i, p in profiles.items() if p.number is not None},
         missing_files=missing,
@@ -179,6 +180,11 @@ def _of_source(  # noqa: PLR0917
 
         read = read_error_file(store, source, library, profile)
         return _Read(read.events, read.failures, [], [], [])
+    if source.kind is SourceKind.SCHEDULER:
+        from firstfault.pipelines.objects import holds_objects, read_objects
+
+        if holds_objects(store, source):
+            return _Read(read_objects(store, source, library, profile, clock), [], [], [], [])
     own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
     places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
     failures = read_banners(store, source.id, places, profile, clock=clock)
@@ -238,16 +244,19 @@ def _progress(
     return [kept[offset] for offset in sorted(kept)]
 
 
-def _courses(opened: Opened) -> tuple[GpuCourse, ...]:
-    """Courses of the GPUs of all tables of their counters; of a very long one the end."""
+def _courses(opened: Opened) -> tuple[tuple[GpuCourse, ...], dict[str, Coverage]]:
+    """Courses of the GPUs of all tables of their counters, of a very long one the end; and tables that cannot be read."""
     found: list[GpuCourse] = []
+    untold: dict[str, Coverage] = {}
     for source in opened.sources:
         if source.kind not in TABLES:
             continue
-        table = table_of(opened.store.head(source.id, HEAD))
+        head = opened.store.head(source.id, HEAD)
+        table, size = table_of(head), opened.store.size(source.id)
         if table is None:
+            if is_untold(head):
+                untold[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=UNTOLD)
             continue
-        size = opened.store.size(source.id)
         start, line = 0, 1
         if size > COURSE_BYTES:
             start = size - COURSE_BYTES
@@ -261,7 +270,7 @@ def _courses(opened: Opened) -> tuple[GpuCourse, ...]:
         found += read_courses(
             data[cut:], source.id, table, host=host, offset=start + cut, line=line + (1 if cut else 0)
         )
-    return tuple(found)
+    return tuple(found), untold
 
 
 def _coverage(

@@ -10,6 +10,7 @@ from firstfault.model.evidence import EARLIER, Event, PythonException, Span, Whe
 from firstfault.model.words import Mark, Role
 from firstfault.readers.aftermath import survived
 from firstfault.readers.clock import past_midnight
+from firstfault.readers.cpp_trace import WHAT, exception_at
 from firstfault.readers.frames import HEAD, read_last
 from firstfault.readers.identity import locate
 from firstfault.readers.pod_card import ending
@@ -253,8 +254,11 @@ class _Builder:
             count=hit.count,
             ordinal=hit.ordinal,
             fields=fields,
-            exception=self._spoken(hit, blocks),
+            exception=self._thrown(hit) if hit.signature == WHAT else self._spoken(hit, blocks),
         )
+
+    def _thrown(self, hit: Hit) -> PythonException:
+        return exception_at(self.store, self.source, self._line_start(hit), hit.line, self.profile)
 
     def _spoken(self, hit: Hit, blocks: Iterable[Block]) -> PythonException | None:
         """The exception whose last line or message a further signature matched too: it shares what is known of it."""

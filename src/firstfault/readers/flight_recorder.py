@@ -59,6 +59,8 @@ _FIELDS = (
     "output_dtypes",
 )
 """What is taken of an entry: numbers of its own, its stack, and what it shares with others."""
+_OWN = 8
+"""Of these fields, how many are an entry's own."""
 _TOLD = itemgetter(*_FIELDS)
 _RECORD = itemgetter(1, 0)
 _PEER = lazy(r"(\w+) (\d{1,7})(?:->|<-)(\d{1,7})$")
@@ -160,13 +162,14 @@ class _Columns:
         """Group, and own rank in it as sends and receives tell it."""
         self._desc = {g.name: g.desc for g in groups}
         self._logs: dict[tuple[str, bool], _Rows] = {}
+        self._kinds: dict[Any, _Kind] = {}
         self._calls: dict[Call, int] = {}
         self._stacks: dict[tuple[Frame, ...], int] = {(): 0}
 
     def fill(self, entries: Iterable[Any]) -> None:
         """Takes all entries; what is not one is left out and noted."""
-        alike: dict[Any, tuple[_Rows, int]] = {}
         before: tuple[_Rows | None, object] = (None, 0)
+        kind = _Kind(None, 0, ())
         for index, entry in enumerate(entries):
             try:
                 told = _TOLD(entry)
@@ -175,20 +178,16 @@ class _Columns:
                     self.notes["some entries are no maps"] = None
                     continue
                 told = tuple(map(entry.get, _FIELDS))
-            record, created, seq, p2p_seq, state, began, ended, retired, frames, *rest = told
-            try:
-                # Most entries are like an earlier one but for their numbers; torch writes each frame once.
-                key = (marshal.dumps(rest, 2), *map(id, frames or ()))
-            except (TypeError, ValueError):
-                key = None
-            found = alike.get(key)
-            if found is None or key is None:
-                found = self._look(entry)
-                if found is None:
-                    self.notes["some entries have no name or no group"] = None
-                    continue
-                alike[key] = found
-            rows, call = found
+            # Steps of a training repeat, so that most entries are of the kind that came after such a one last time.
+            shared, guess = told[_OWN:], kind.after
+            if guess is None or guess.shared != shared:
+                guess = kind.after = self._kind(entry, shared)
+            kind = guess
+            rows, call = kind.rows, kind.call
+            if rows is None:
+                self.notes["some entries have no name or no group"] = None
+                continue
+            record, created, seq, p2p_seq, state, began, ended, retired = told[:_OWN]
             number = p2p_seq if rows.p2p else seq
             if call in rows.closing:
                 # Some versions close a batch of sends and receives with an entry that is not marked as one of them.
@@ -204,6 +203,20 @@ class _Columns:
             done = state == "completed" or bool(ended)
             stage = 2 if done else 1 if retired is True else 0
             rows.rows.append((index, record, number, call, created, stage, done or state == "started" or bool(began)))
+
+    def _kind(self, entry: Mapping[str, Any], shared: tuple[Any, ...]) -> _Kind:
+        """The kind of an entry, looked at once for all entries that are alike but for their own numbers."""
+        frames, *rest = shared
+        try:
+            # torch writes each frame once, so that stacks are told apart by the places of their frames in memory.
+            key = (marshal.dumps(rest, 2), *map(id, frames or ()))
+        except (TypeError, ValueError):
+            key = None
+        found = self._kinds.get(key)
+        if found is None or key is None:
+            rows, call = self._look(entry) or (None, 0)
+            found = self._kinds[key] = _Kind(rows, call, shared)
+        return found
 
     def _look(self, entry: Mapping[str, Any]) -> tuple[_Rows, int] | None:
         """Log and call of an entry of a new kind; None where it is none."""
@@ -268,6 +281,15 @@ class _Columns:
     def logs(self) -> tuple[GroupLog, ...]:
         """The columns of all groups, in the order in which the groups came up."""
         return tuple(rows.log() for rows in self._logs.values() if rows.rows)
+
+
+class _Kind:
+    """Entries that are alike but for their own numbers; without rows where they have no name or no group."""
+
+    def __init__(self, rows: _Rows | None, call: int, shared: tuple[Any, ...]) -> None:
+        self.rows, self.call, self.shared = rows, call, shared
+        self.after: _Kind | None = None
+        """What came behind one of them last time."""
 
 
 class _Rows:

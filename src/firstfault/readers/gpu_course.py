@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from firstfault.model.evidence import Span, When
 from firstfault.model.gpu_course import GpuCourse, GpuSample
 from firstfault.model.lazy import lazy
+from firstfault.readers.gpu_columns import told_columns, usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,7 +77,8 @@ def table_of(head: bytes) -> Table | None:
             columns = tuple(_ALIASES.get(n, "") for n in names)
             if set(columns) - {"", "gpu", "date", "clock"}:
                 return Table(kind, columns)
-    return None
+    bare = told_columns(head)
+    return Table("csv", bare) if bare is not None and usable(bare) else None
 
 
 def read_courses(

@@ -14,7 +14,10 @@ from msgspec import Struct
 from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind
 from firstfault.readers.aistore_lines import read_prefix
+from firstfault.readers.job_object import is_job_object
 from firstfault.readers.magic import compression_of
+from firstfault.readers.pod_object import is_packed_object, is_pod_object
+from firstfault.readers.recorder_tables import holds_tables
 
 HEAD = 64 * 1024
 TAIL = 16 * 1024
@@ -237,12 +240,18 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n\0")
     if is_own_report(head, tail):
         return Sniffed(SourceKind.CONFIG, "a report of firstfault")
+    if is_pod_object(head, tail) or is_job_object(head):
+        return Sniffed(SourceKind.SCHEDULER)
+    if is_packed_object(start):
+        return Sniffed(SourceKind.CONFIG, "pods in one line of JSON; print them with `kubectl get pod -o yaml`")
     if start[:1] in {b"{", b"["} and _daemon(head, max(1, head.count(b"\n"))):
         return Sniffed(SourceKind.AISTORE)
     if start[:1] in {b"{", b"["}:
         found = _json(start, tail, name)
         if found is not None:
             return found
+    if holds_tables(head):
+        return Sniffed(SourceKind.FLIGHT_RECORDER)
     suffix = PurePosixPath(name).suffix.lower()
     lines = max(1, head.count(b"\n"))
     kernel = _KERNEL if b"kernel: " in head else _KERNEL_TIME  # the cheaper one where it makes no difference

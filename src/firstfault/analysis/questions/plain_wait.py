@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.answer import Answer, Classes, Named, hung
 from firstfault.analysis.hang_answers import stall, undecided
 from firstfault.analysis.hang_words import collective, waited, waiting_there
 from firstfault.analysis.order import sort_key
@@ -21,7 +21,7 @@ from firstfault.analysis.state.picture import Picture, few
 from firstfault.analysis.state.scopes import scope_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.findings import Rival
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Layer, Phase, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
@@ -74,20 +74,16 @@ def apart(seen: Picture) -> Answer:
     if ranks:
         why = "by majority" if alone else "who stands in a barrier has left the part in which the others still are"
         blame = f" The odd one out is{who_text(ranks, hosts).removeprefix(' on')}: {why}."
-    return Answer(
-        question="mismatch",
-        failed=True,
+    return hung(
+        "mismatch",
         category=Category.COLLECTIVE_MISMATCH,
         strength=sure,
         summary=f"The ranks waited in different calls, by their own tracebacks: {shown}{waited(scene)}. None of these can "
         f"meet the others, so the ranks took different ways through the code.{blame}",
-        trigger=first,
         proof=(first, *(e for e in lines if e is not first)),
         culprits=named,
-        first_failed=named,
         classes=Classes(
             domain=Domain.COMMUNICATION,
-            form=Form.HUNG,
             layer=Layer.COLLECTIVE,
             phase=Phase.UNKNOWN,
             scope=scope_of(scene, ranks, scene.complete.expected) or Scope.GROUP,

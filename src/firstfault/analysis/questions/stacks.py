@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.analysis.agreement import STRONGER, on_its_machine
-from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.answer import Answer, Classes, Named, hung
 from firstfault.analysis.state.stacks import (
     WAITS,
     Doing,
@@ -26,7 +26,7 @@ from firstfault.analysis.state.stacks import (
     threads_in_collectives,
 )
 from firstfault.analysis.wording import frame_text, ranks_text
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Layer, Phase, Scope, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,23 +129,19 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
         f"{_who(apart).capitalize()} {'is' if len(apart) == 1 else 'are'} {_IN[what]}: {_at(one)}; "
         f"{_who(waiting)} wait{'s' if len(waiting) == 1 else ''} in {_at(waiting[0])}.{inner} {_seen(scene, stands)}"
     )
-    return Answer(
-        question="stacks",
-        failed=True,
+    return hung(
+        "stacks",
         category=Category.DATA_LOADING_STALL,
         strength=strength,
         summary=text,
-        trigger=_events(apart)[0],
         proof=(
             *_events(apart, places=True),
             *(event_of(dump, frame) for dump, frame in workers[:SHOWN]),
             *_events(waiting),
         ),
         culprits=_named(apart, Strength.SUPPORTED),
-        first_failed=_named(apart, Strength.SUPPORTED),
         classes=Classes(
             domain=Domain.DATA if what is Doing.DATA else None,
-            form=Form.HUNG,
             layer=Layer.CHECKPOINT if what is Doing.CHECKPOINT else Layer.RUNTIME,
             phase=_PHASE.get(what, Phase.UNKNOWN),
             scope=Scope.RANK if len(apart) == 1 else Scope.GROUP,
@@ -162,9 +158,8 @@ def _silent(scene: Scene, stands: Sequence[Stood], silent: Sequence[StackDump]) 
     hosts = tuple(sorted({d.who.host for d in silent if d.who.host is not None}))
     named = Named(ranks=ranks, hosts=hosts, strength=Strength.POSSIBLE)
     events = tuple(refusal_of(d) for d in silent[:SHOWN])
-    return Answer(
-        question="stacks",
-        failed=True,
+    return hung(
+        "stacks",
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
         summary=(
@@ -172,11 +167,9 @@ def _silent(scene: Scene, stands: Sequence[Stood], silent: Sequence[StackDump]) 
             f"{_at(stands[0])}: a process that holds the interpreter's lock in native code, is stopped, or is gone cannot answer. "
             f"{_seen(scene, stands)}"
         ),
-        trigger=events[0],
         proof=(*events, *_events(stands)),
         culprits=named,
-        first_failed=named,
-        classes=Classes(form=Form.HUNG, scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP),
+        classes=Classes(scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP),
         action=ActionKind.COLLECT_MORE,
         steps=(
             f"Take a native stack of {ranks_text(ranks)} (py-spy dump --native, or gdb), which needs no answer of the process.",
@@ -198,15 +191,13 @@ def _all_apart(apart: Sequence[Stood]) -> Answer | None:
         Doing.DATA: Category.STORAGE_IO,
         Doing.CHECKPOINT: Category.STORAGE_IO,
     }[doing]
-    return Answer(
-        question="stacks",
-        failed=True,
+    return hung(
+        "stacks",
         category=category,
         strength=Strength.POSSIBLE,
         summary=f"All {len(apart)} processes whose stacks are here stand {_IN[doing]}, in {_at(apart[0])}: none of them waits for another rank.",
-        trigger=_events(apart)[0],
         proof=_events(apart, places=True),
-        classes=Classes(form=Form.HUNG, phase=_PHASE.get(doing, Phase.UNKNOWN), scope=Scope.ALL),
+        classes=Classes(phase=_PHASE.get(doing, Phase.UNKNOWN), scope=Scope.ALL),
         action=ActionKind.FIX_AND_RERUN,
         steps=(
             "Look for a lock that an earlier run left behind, and for who holds it."
@@ -219,21 +210,19 @@ def _all_apart(apart: Sequence[Stood]) -> Answer | None:
 def _two_threads(scene: Scene, stands: Sequence[Stood], both: Sequence[Stood]) -> Answer:
     """Two threads of a process are in collectives: their order is not the same on all ranks."""
     one = both[0]
-    return Answer(
-        question="stacks",
-        failed=True,
+    return hung(
+        "stacks",
         category=Category.SOFTWARE,
         strength=Strength.POSSIBLE,
         summary=(
             f"On {_who(both)} two threads are in collectives at once: the main thread in {_at(one)}, another one in "
             f"{frame_text(one.others[0].frame)}. On one group their order differs from rank to rank, and all wait for ever. {_seen(scene, stands)}"
         ),
-        trigger=_events(both)[0],
         proof=(
             *_events(both, places=True),
             *(event_of(s.dump, f) for s in both[:SHOWN] for f in s.others[:1]),
         ),
-        classes=Classes(domain=Domain.COMMUNICATION, form=Form.HUNG, layer=Layer.COLLECTIVE, scope=Scope.ALL),
+        classes=Classes(domain=Domain.COMMUNICATION, layer=Layer.COLLECTIVE, scope=Scope.ALL),
         action=ActionKind.FIX_AND_RERUN,
         steps=("Give the background thread a process group of its own, or wait for it before the next collective.",),
     )
@@ -255,22 +244,18 @@ def _different(scene: Scene, stands: Sequence[Stood], places: Sequence[_Place]) 
     odd = rest if len(rest) <= max(1, len(stands) // 4) and len(most) >= 2 * len(rest) else []
     named = _named(odd, Strength.POSSIBLE) if odd else Named()
     first = odd or list(places[1].stands)
-    return Answer(
-        question="stacks",
-        failed=True,
+    return hung(
+        "stacks",
         category=Category.COLLECTIVE_MISMATCH,
         strength=Strength.POSSIBLE,
         summary=(
             f"The ranks wait at different places: {_who(most)} in {_from(most[0])}, {_who(first)} in {_from(first[0])}. "
             f"Each side waits for a call that the other does not make. {_seen(scene, stands)}"
         ),
-        trigger=_events(first)[0],
         proof=(*_events(first, places=True), *_events(most, places=True)),
         culprits=named,
-        first_failed=named,
         classes=Classes(
             domain=Domain.COMMUNICATION,
-            form=Form.HUNG,
             layer=Layer.COLLECTIVE,
             scope=Scope.RANK if len(odd) == 1 else Scope.GROUP,
         ),
@@ -290,9 +275,8 @@ def _at_device(scene: Scene, stands: Sequence[Stood], at_device: Sequence[Stood]
     """A few ranks wait for their own device while the rest stand in a barrier that these have not reached."""
     others = [s for s in stands if s not in at_device]
     named = _named(at_device, Strength.POSSIBLE)
-    return Answer(
-        question="stacks",
-        failed=True,
+    return hung(
+        "stacks",
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
         summary=(
@@ -300,13 +284,10 @@ def _at_device(scene: Scene, stands: Sequence[Stood], at_device: Sequence[Stood]
             f"{'has' if len(at_device) == 1 else 'have'} not come to {_from(others[0])}, in which {_who(others)} "
             f"wait{'s' if len(others) == 1 else ''}. Why its work does not end is not in the stacks. {_seen(scene, stands)}"
         ),
-        trigger=_events(at_device)[0],
         proof=(*_events(at_device, places=True), *_events(others)),
         culprits=named,
-        first_failed=named,
         classes=Classes(
             domain=Domain.COMPUTE,
-            form=Form.HUNG,
             layer=Layer.RUNTIME,
             scope=Scope.RANK if len(at_device) == 1 else Scope.GROUP,
         ),
@@ -327,18 +308,18 @@ def _from(one: Stood) -> str:
 
 def _together(scene: Scene, stands: Sequence[Stood]) -> Answer:
     """All stand in the same call: nobody is told apart."""
-    return Answer(
-        question="stacks",
-        failed=True,
+    answer = hung(
+        "stacks",
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
         summary=f"All {len(stands)} processes whose stacks are here wait in the same call, {_from(stands[0])}: the stacks tell nobody apart. {_seen(scene, stands)}",
         proof=_events(stands, places=True),
-        classes=Classes(form=Form.HUNG, layer=Layer.COLLECTIVE),
+        classes=Classes(layer=Layer.COLLECTIVE),
         action=ActionKind.COLLECT_MORE,
         steps=("Compare the numbers of the collectives over the ranks: the one that is behind has not come.",),
         collect=("the stacks of the ranks that are missing here", "the flight-recorder dumps of all ranks"),
     )
+    return replace(answer, trigger=None)  # none of these lines shows a fault
 
 
 def _seen(scene: Scene, stands: Sequence[Stood]) -> str:

@@ -75,6 +75,7 @@ class Pods:
                 described.setdefault(event.span.source, []).append(event)
             elif event.signature in {ASSIGNED, ROW} and pod is not None and host is not None:
                 self._nodes.setdefault(pod, set()).add(host)
+                self._take(pod, event)
         for source, own in described.items():
             self._describe(source, sorted(own, key=lambda e: e.span.line))
 
@@ -89,11 +90,14 @@ class Pods:
             pod = head.fields["pod"]
             self.sections.setdefault(source, []).append((head.span.line, until, pod))
             self._nodes.setdefault(pod, set()).add(node.fields["host"])
-            facts = self._facts.setdefault(pod, {})
             for event in inside:
-                for name in ("gpus", "pod_rank", "pod_world", "pod_procs"):
-                    if (text := event.fields.get(name)) is not None and text.isdecimal():
-                        facts.setdefault(name, int(text))
+                self._take(pod, event)
+
+    def _take(self, pod: str, event: Event) -> None:
+        """What a line tells of the place of a pod's processes."""
+        for name in ("gpus", "pod_rank", "pod_world", "pod_procs"):
+            if (text := event.fields.get(name)) is not None and text.isascii() and text.isdecimal() and len(text) < 8:
+                self._facts.setdefault(pod, {}).setdefault(name, int(text))
 
     def __bool__(self) -> bool:
         return bool(self._nodes)
@@ -122,6 +126,8 @@ class Pods:
             event: a line of a cluster's tools, or of a log.
             label: the pod in the name of the file.
         """
+        if (told := event.fields.get("pod")) in self._nodes:
+            return told
         found = _OBJECT.search(event.text) or _CELL.match(event.text)
         if found is not None and found[1] in self._nodes:
             return found[1]

@@ -301,7 +301,7 @@ def _placed(lanes: dict[GlobalRank, Lane]) -> dict[GlobalRank, Lane]:
 
 def _lane(rank: GlobalRank, dump: RankDump, group: str, *, use_counters: bool) -> Lane:
     log = next((g for g in dump.logs if g.group == group and not g.p2p), None)
-    if log is not None and any(log.seq[i] > log.seq[i + 1] for i in range(len(log.seq) - 1)):
+    if log is not None and (numbers := log.seq.tolist()) != sorted(numbers):
         log = None  # numbers that go back belong to two groups of one name; nothing can be said of either
         return Lane(rank=rank, dump=dump, log=None, high=None, done=None, open=None, states=False)
     states = log is None or Stage.RETIRED not in log.stage
