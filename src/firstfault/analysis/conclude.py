@@ -65,6 +65,10 @@ def conclude(seen: Observations, library: Library, attempt: int | Literal["last"
         NoAttemptError: there is no such attempt.
     """
     case = Case(on_one_clock(seen), library)
+    if seen.dumps:
+        from firstfault.analysis.other_run import without_dumps_of_others
+
+        case = without_dumps_of_others(case)
     attempts = Attempts(case)
     scenes = [build_scene(case, attempts, n) for n in range(1, attempts.total + 1)]
     answers = [(scene, ask(scene)) for scene in scenes]

@@ -99,8 +99,9 @@ def _host_blame(case: Case, roster: Roster, suspect: Suspect, strength: Strength
     if own and not peers and not alike and 0 < len(suspect.ranks) <= 2:
         ranks = suspect.ranks
     hosts |= {h for h in (roster.host_of_rank(r) for r in ranks) if h is not None}
-    if not hosts or _shared_store(roster, suspect, hosts):
+    if _shared_store(roster, suspect, hosts) or not (hosts or ranks):
         return Named()
+    # A machine that no line names takes nothing from its rank.
     return Named(ranks=ranks, hosts=tuple(sorted(hosts)), strength=strength)
 
 

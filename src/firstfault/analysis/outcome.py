@@ -59,8 +59,10 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     told = bad_word(case)
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
     end = _good_end(traces, bad)
+    planned = end is not None and case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
+    if planned and any(case.has(s.first, Mark.STOP_SIGNAL) for s in traces.suspects):
+        end = None  # the program obeyed an order, whose reason a line states: that was nobody's plan
     if end is not None and not told:
-        planned = case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
         return Outcome(ended="stopped" if planned else "completed", event=end, why="the run says so")
     good = _good_word(case) or (case.seen.exit_code == 0 and not told)
     against = tuple(sorted(bad, key=sort_key)) if good else () if end is None else (end,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from firstfault.model.words import Category
@@ -87,3 +89,89 @@ def diagnose_all(folder, files):
     for name, text in files.items():
         (folder / name).write_text(text)
     return diagnose([str(folder)], DiagnoseOptions(engine="inline"))
+
+
+def dump(rank, created, world=4, last=20):
+    """A flight-recorder dump whose newest collective is unfinished on all ranks but the last."""
+    entries = [
+        {
+            "record_id": n, "pg_id": 0, "process_group": ["0", "default_pg"], "collective_seq_id": n + 1, "p2p_seq_id": 0,
+            "op_id": n + 1, "is_p2p": False, "profiling_name": "nccl:all_reduce", "input_sizes": [[4096]],
+            "output_sizes": [[4096]], "input_dtypes": ["Float"], "output_dtypes": ["Float"], "timeout_ms": 600000,
+            "time_created_ns": int(created * 1e9) + n, "state": "completed" if n + 1 < last else "scheduled",
+            "retired": n + 1 < last,
+        }
+        for n in range(last if rank != world - 1 else last - 1)
+    ]  # fmt: skip
+    return json.dumps(
+        {
+            "version": "2.4",
+            "pg_config": {"0": {"name": "0", "desc": "default_pg", "ranks": str(list(range(world)))}},
+            "pg_status": {},
+            "entries": entries,
+        }
+    )
+
+
+DAY = 86400
+FAILED_AT = 1772618420  # 2026-03-04 10:00:20 UTC
+STEPS = "".join(f"2026-03-04 09:5{n}:00 INFO step {n} loss 2.1\n" for n in range(10))
+OF_RANK_1 = (
+    STEPS + "".join(f"[rank1]: {x}\n" for x in RAISED.replace("ImportError", "ValueError").splitlines()) + BANNER
+)
+
+
+@pytest.mark.parametrize("days", [-400, -21, -3, 5])
+def test_dumps_of_another_run_say_nothing_and_are_accounted_for(tmp_path, days):
+    dumps = {f"fr/nccl_trace_rank_{r}.json": dump(r, FAILED_AT + days * DAY) for r in range(4)}
+    alone = verdict_of(tmp_path / "alone", {"job.log": OF_RANK_1})
+    with_them = verdict_of(tmp_path / "both", {"job.log": OF_RANK_1, **dumps})
+    assert (with_them.category, with_them.strength, with_them.summary) == (
+        alone.category,
+        alone.strength,
+        alone.summary,
+    )
+    told = diagnose([str(tmp_path / "both")], DiagnoseOptions(engine="inline"))
+    rows = {c.file: c for c in told.coverage if c.file.startswith("fr/")}
+    assert len(rows) == 4
+    assert all(row.state == "skipped" and "another run" in row.reason for row in rows.values())
+
+
+@pytest.mark.parametrize("hours", [-14, -1, 0, 8])
+def test_dumps_of_about_that_time_are_heard(tmp_path, hours):
+    """Logs state no zone: what differs by one, or by a year that was only inferred, may be of the same minute."""
+    dumps = {f"fr/nccl_trace_rank_{r}.json": dump(r, FAILED_AT + hours * 3600) for r in range(4)}
+    heard = verdict_of(tmp_path, {"job.log": STEPS, **dumps})
+    assert heard.culprits.ranks == [3]
+
+
+ORDERS = {
+    "slurm": "slurmstepd: error: *** STEP 9913.0 ON node017 CANCELLED AT 2026-03-04T10:00:00 DUE TO PREEMPTION ***\n",
+    "time": "slurmstepd: error: *** JOB 9913 ON node017 CANCELLED AT 2026-03-04T10:00:00 DUE TO TIME LIMIT ***\n",
+}
+OBEYED = "[NeMo I 2026-03-04 10:00:01 preemption:88] Preemption detected, signaling trainer to stop\n"
+
+
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+def test_a_program_that_obeys_an_order_to_stop_did_not_end_as_planned(tmp_path, order):
+    verdict = verdict_of(tmp_path, {"job.err": STEPS + order + OBEYED})
+    assert verdict.failed
+    assert verdict.category == Category.INFRASTRUCTURE
+    assert verdict.culprits.ranks == []
+
+
+ECC = (
+    "[rank4]: Traceback (most recent call last):\n"
+    '[rank4]:   File "/w/train.py", line 20, in <module>\n[rank4]:     main()\n'
+    "[rank4]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+)
+
+
+def test_a_kernel_log_without_a_host_takes_no_rank_away(tmp_path):
+    """The Xid explains the error of one rank; that no line names its machine does not acquit the rank."""
+    steps = "".join(f"[rank{r}]: 2026-03-04 09:5{n}:00 step {n} loss 2.1\n" for n in range(3) for r in range(8))
+    xid = "[Wed Mar  4 09:55:56 2026] NVRM: Xid (PCI:0000:1b:00): 48, pid=9012, name=python, An uncorrectable double bit error (DBE) has been detected on GPU in the framebuffer at partition 0, subpartition 1.\n"
+    alone = verdict_of(tmp_path / "alone", {"job.log": steps + ECC})
+    both = verdict_of(tmp_path / "both", {"job.log": steps + ECC, "dmesg.txt": xid})
+    assert alone.culprits.ranks == both.culprits.ranks == [4]
+    assert both.category == Category.GPU_CUDA

@@ -260,8 +260,11 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     if root is not choice.root:
         # Who it was follows from the launcher's list or the card's address, not from the lines themselves.
         named = replace(named, strength=named.strength.at_most(Strength.SUPPORTED))
-    if named.hosts and not named.ranks and nature.blame is Blame.HOST and nature_is_of_one_process(root):
-        named = _with_struck(scene, choice, named)
+    if not named.ranks and nature.blame is Blame.HOST and nature_is_of_one_process(root):
+        if named.hosts:
+            named = _with_struck(scene, choice, named)
+        elif not root.hosts and not choice.contested:
+            named = _of_unnamed_machine(scene, choice, strength)
     if category is Category.UNKNOWN:
         strength = Strength.UNKNOWN
     victims = tuple(s for s, _ in choice.explained)
@@ -340,12 +343,19 @@ def _with_struck(scene: Scene, choice: Choice, named: Named) -> Named:
     )
 
 
+def _of_unnamed_machine(scene: Scene, choice: Choice, strength: Strength) -> Named:
+    """The one rank that a fault of a GPU struck, where its kernel log does not say of which machine it is."""
+    ranks = _struck(scene, choice, ())
+    hosts = tuple(h for h in (scene.roster.host_of_rank(r) for r in ranks) if h is not None)
+    return Named(ranks=ranks, hosts=hosts, strength=strength.at_most(Strength.SUPPORTED)) if ranks else Named()
+
+
 def _struck(scene: Scene, choice: Choice, hosts: tuple[str, ...]) -> tuple[GlobalRank, ...]:
     """The one rank that a fault of a machine's GPU struck, by the error that the fault is known to bring about."""
     ranks: set[GlobalRank] = set()
     for suspect, _ in choice.explained:
         if scene.case.library.explains(choice.root.first.signature, suspect.first.signature):
-            ranks |= {r for r in suspect.ranks if scene.roster.host_of_rank(r) in {None, *hosts}}
+            ranks |= {r for r in suspect.ranks if not hosts or scene.roster.host_of_rank(r) in {None, *hosts}}
     return tuple(ranks) if len(ranks) == 1 else ()
 
 
