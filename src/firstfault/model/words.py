@@ -195,6 +195,8 @@ class Mark(Word):
     """It states enqueued and completed collectives of a rank."""
     OOM_KILL = "oom_kill"
     """The kernel, a cgroup or the node killed for memory."""
+    OUTSIDE = "outside"
+    """With `stop_signal`: the speaker itself was told to stop by somebody outside the job's own processes."""
     CHILD = "child"
     """A launcher speaks of a process that it started itself, on its own machine (field pid)."""
     PATH = "path"

@@ -63,7 +63,7 @@ def _earlier(suspect: Suspect, scene: Scene, detail: list[Event]) -> bool:
 
 
 def _answer(scene: Scene, found: Difference) -> Answer:
-    odd = odd_ones(found.kinds)
+    odd = odd_ones(found)
     ranks = tuple(sorted(c.rank for c in odd))
     hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
     where = f" of {found.group.title}"

@@ -67,12 +67,20 @@ def _without_numbers(group: Group) -> Difference | None:
     return Difference(group=group, seq=None, kinds=ops, of_size=False)
 
 
-def odd_ones(kinds: dict[str, tuple[Cell, ...]]) -> tuple[Cell, ...]:
-    """Cells of the smaller side; empty where no kind holds a clear majority (more than half, and twice the rest)."""
-    counts = [len(c) for c in kinds.values()]
-    if 2 * counts[0] <= sum(counts) or counts[0] < 2 * (sum(counts) - counts[0]):
+def odd_ones(found: Difference) -> tuple[Cell, ...]:
+    """Cells of the smaller side; empty where no kind holds a clear majority (more than half of the group, and twice the rest).
+
+    Members of which nothing is told count against the majority, for they may be on either side. A member that stands at
+    another number is a third kind: it too left the order of the others, so that no side alone is the odd one.
+    """
+    counts = [len(c) for c in found.kinds.values()]
+    rest = sum(counts) - counts[0]
+    members = max(found.group.size or 0, found.group.at_least, sum(counts))
+    if 2 * counts[0] <= members or counts[0] < 2 * rest:
         return ()
-    return tuple(c for cells in list(kinds.values())[1:] for c in cells)
+    if found.seq is not None and any(c.at is not None and c.at != found.seq for c in found.group.pending):
+        return ()
+    return tuple(c for cells in list(found.kinds.values())[1:] for c in cells)
 
 
 def _kinds(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, tuple[Cell, ...]]:
