@@ -22,6 +22,7 @@ from firstfault.analysis.questions import (
     nan_end,
     scheduler_word,
     silence,
+    twice,
     versions,
 )
 from firstfault.analysis.scene import Scene, build_scene
@@ -136,6 +137,7 @@ def _ask_logs(scene: Scene) -> Answer:
             return answer
     for fallback in (
         versions.ask,
+        twice.ask,
         silence.ask_reported,
         hang.ask,
         scheduler_word.ask,

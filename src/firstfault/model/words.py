@@ -199,6 +199,8 @@ class Mark(Word):
     """With `stop_signal`: the speaker itself was told to stop by somebody outside the job's own processes."""
     P2P_ORDER = "p2p_order"
     """Sends and receives of this job may be called in orders that do not fit; its `meaning` says why."""
+    SECOND_PROCESS = "second_process"
+    """A coordinator met another process under the number of one that it knows (field task)."""
     CHILD = "child"
     """A launcher speaks of a process that it started itself, on its own machine (field pid)."""
     PATH = "path"
