@@ -18,6 +18,7 @@ from firstfault.analysis.questions import (
     first_fault,
     good_end,
     hang,
+    left_early,
     mismatch,
     nan_end,
     scheduler_word,
@@ -131,7 +132,7 @@ def ask(scene: Scene) -> Answer:
 
 def _ask_logs(scene: Scene) -> Answer:
     """Asks the questions in order; the first that has an answer wins."""
-    for question in (nan_end.ask, good_end.ask, exit_hang.ask, mismatch.ask, first_fault.ask):
+    for question in (nan_end.ask, good_end.ask, exit_hang.ask, mismatch.ask, left_early.ask, first_fault.ask):
         answer = question(scene)
         if answer is not None:
             return answer

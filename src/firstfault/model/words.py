@@ -197,6 +197,8 @@ class Mark(Word):
     """The kernel, a cgroup or the node killed for memory."""
     OUTSIDE = "outside"
     """With `stop_signal`: the speaker itself was told to stop by somebody outside the job's own processes."""
+    LOOP_LEFT = "loop_left"
+    """The training loop was left before the planned number of steps (fields step, planned)."""
     P2P_ORDER = "p2p_order"
     """Sends and receives of this job may be called in orders that do not fit; its `meaning` says why."""
     SECOND_PROCESS = "second_process"
