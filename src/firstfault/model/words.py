@@ -197,6 +197,8 @@ class Mark(Word):
     """The kernel, a cgroup or the node killed for memory."""
     OUTSIDE = "outside"
     """With `stop_signal`: the speaker itself was told to stop by somebody outside the job's own processes."""
+    STALLED = "stalled"
+    """A supervisor says that the job made no progress for long."""
     LOOP_LEFT = "loop_left"
     """The training loop was left before the planned number of steps (fields step, planned)."""
     P2P_ORDER = "p2p_order"
