@@ -16,6 +16,7 @@ from firstfault.analysis.last_words import work_of
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import few
 from firstfault.analysis.wording import duration, ranks_text
+from firstfault.model.evidence import Event
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import Event, GlobalRank
+    from firstfault.model.evidence import GlobalRank
 
 FEWEST = 3
 """Ranks whose files must be there: of two it cannot be told which one is early."""
@@ -91,9 +92,7 @@ def _answer(
     long = "" if still.seconds is None else f" for {duration(round(still.seconds * 1000))}"
     line, other = tails[early[0]].last, tails[ahead[0]].last
     phase = work_of(tails[early[0]].said[-1])
-    named = Named(
-        ranks=early, hosts=tuple(sorted(set(hosts_of(scene, early).values()))), strength=Strength.POSSIBLE
-    )
+    named = Named(ranks=early, hosts=tuple(sorted(set(hosts_of(scene, early).values()))), strength=Strength.POSSIBLE)
     return replace(
         answer,
         question="standstill",
@@ -118,7 +117,10 @@ def _answer(
             f"Find out what {ranks_text(early)} did at that time: its data shard, storage mounts and the kernel log of its host.",
             f"Take stacks (py-spy dump) of {ranks_text(early)} and of one other the next time before the job is stopped.",
         ),
-        collect=("stacks of all ranks during such a standstill (py-spy dump)", "kernel logs of all hosts for that time"),
+        collect=(
+            "stacks of all ranks during such a standstill (py-spy dump)",
+            "kernel logs of all hosts for that time",
+        ),
     )
 
 

@@ -47,7 +47,9 @@ def upon_stop(scene: Scene, suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
     able = [s for s in able if not s.ordered]
     late = [s for s in able if any(_after(scene, o, s) for o in orders)]
     early = [s for s in suspects if s not in late]
-    met = [s for s in early if s in able and s.first.signature.split(".", 1)[0] in MACHINES and _brought(scene, s, late)]
+    met = [
+        s for s in early if s in able and s.first.signature.split(".", 1)[0] in MACHINES and _brought(scene, s, late)
+    ]
     met = [
         s
         for s in met

@@ -124,7 +124,7 @@ def _outside(seen: Picture) -> Answer:
     return _in_another(seen, answer, where.outside, where.outside_of)
 
 
-def _in_another(seen: Picture, answer: Answer, ranks: Sequence[GlobalRank], groups: Iterable[Group]) -> Answer:
+def _in_another(seen: Picture, answer: Answer, ranks: tuple[GlobalRank, ...], groups: Iterable[Group]) -> Answer:
     """The answer, or a mismatch where its ranks were inside another collective by their own tracebacks.
 
     Ranks that wait for each other in two calls are named only where they are the smaller side.

@@ -77,13 +77,13 @@ def _answer(scene: Scene, rank: GlobalRank, again: tuple[Event, ...], claim: Eve
         "another process took its number, and the coordinator held that for a restart and ended the job.",
         trigger=again[0],
         proof=(again[0], claim),
-        classes=Classes(
-            domain=Domain.CONFIG, form=form, layer=Layer.RUNTIME, phase=Phase.START_UP, scope=Scope.ALL
-        ),
+        classes=Classes(domain=Domain.CONFIG, form=form, layer=Layer.RUNTIME, phase=Phase.START_UP, scope=Scope.ALL),
         action=ActionKind.FIX_AND_RERUN,
         steps=(
-            "Call the distributed start only in the main process (under `if __name__ == \"__main__\":`, not at import): workers of a "
-            "data loader that are spawned import the program again.",
+            (
+                'Call the distributed start only in the main process (under `if __name__ == "__main__":`, not at import): workers of a '
+                "data loader that are spawned import the program again."
+            ),
             "Make sure that no second launch uses the same coordinator address and process numbers.",
         ),
         collect=("the list of processes of that host at the time (ps -ef --forest)",),
