@@ -81,8 +81,11 @@ def _from_outside(scene: Scene) -> list[Event]:
 
 
 def _after(scene: Scene, told: Event, suspect: Suspect) -> bool:
-    event = suspect.first
-    if order(told, reading(scene.roster, told), event, suspect.clock) is not True:
+    event, clock = suspect.first, reading(scene.roster, told)
+    if order(told, clock, event, suspect.clock) is not True:
+        return False
+    if told.span.source != event.span.source and (clock.machine is None or clock.machine != suspect.clock.machine):
+        # Another machine, or another start of the job, that was told nothing.
         return False
     if exact(told.when) and exact(event.when) and comparable(told.when, event.when):
         return (event.when.earliest or 0.0) - (told.when.earliest or 0.0) > CLEARLY
