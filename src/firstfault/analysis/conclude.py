@@ -18,10 +18,12 @@ from firstfault.analysis.questions import (
     first_fault,
     good_end,
     hang,
+    left_early,
     mismatch,
     nan_end,
     scheduler_word,
     silence,
+    twice,
     versions,
 )
 from firstfault.analysis.scene import Scene, build_scene
@@ -134,12 +136,13 @@ def ask(scene: Scene) -> Answer:
 
 def _ask_logs(scene: Scene) -> Answer:
     """Asks the questions in order; the first that has an answer wins."""
-    for question in (nan_end.ask, good_end.ask, exit_hang.ask, mismatch.ask, first_fault.ask):
+    for question in (nan_end.ask, good_end.ask, exit_hang.ask, mismatch.ask, left_early.ask, first_fault.ask):
         answer = question(scene)
         if answer is not None:
             return answer
     for fallback in (
         versions.ask,
+        twice.ask,
         silence.ask_reported,
         hang.ask,
         scheduler_word.ask,

@@ -114,8 +114,10 @@ def _shared_store(roster: Roster, suspect: Suspect, hosts: set[str]) -> bool:
 
 
 def nature_is_of_one_process(suspect: Suspect) -> bool:
-    """Whether a machine's fault strikes one process: its GPU, or a kill for memory."""
+    """Whether a machine's fault strikes one process (its GPU, or a kill for memory), and not all: a service, a setting of the node."""
     nature = suspect.nature
+    if nature.scope is Scope.NODE and nature.domain is Domain.CONFIG:
+        return False
     return nature.category is Category.GPU_CUDA or nature.domain is Domain.MEMORY
 
 

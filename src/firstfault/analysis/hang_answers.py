@@ -41,6 +41,8 @@ COLLECT = (
     "stacks of all ranks at the time of the hang (py-spy dump)",
     "kernel logs of all hosts from ten minutes before the stuck collective began",
 )
+UNEXPLAINED = " Why is not in these logs."
+"""Sentence on a rank that stayed away for a reason that no line tells."""
 RECORD = "Set TORCH_NCCL_TRACE_BUFFER_SIZE=2000 (newer name: TORCH_FR_BUFFER_SIZE) and TORCH_NCCL_DUMP_ON_TIMEOUT=1 for the next run."
 
 
@@ -63,7 +65,7 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
     trigger = _trigger(seen, work, stated)
     busy = work[0] if work else None
     doing = f" It was last seen {busy.doing}." if busy is not None else ""
-    why = "" if category is not Category.UNKNOWN else " Why is not in these logs."
+    why = "" if category is not Category.UNKNOWN else UNEXPLAINED
     named = Named(ranks=late, hosts=hosts, strength=strength)
     scope = scope_of(seen.scene, late, seen.state.world) or Scope.GROUP
     return Answer(

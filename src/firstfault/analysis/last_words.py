@@ -53,7 +53,7 @@ def heed(answer: Answer, words: Mapping[GlobalRank, Event]) -> Answer:
     """
     if words:
         answer = replace(answer, said=tuple((rank, words[rank]) for rank in sorted(words)))
-    if answer.category is not Category.UNKNOWN:
+    if answer.category not in {Category.UNKNOWN, Category.DATA_LOADING_STALL}:
         return answer
     told = [(rank, words[rank], phase) for rank in sorted(words) if (phase := work_of(words[rank].text)) is not None]
     if not told:
@@ -61,6 +61,8 @@ def heed(answer: Answer, words: Mapping[GlobalRank, Event]) -> Answer:
     rank, event, phase = told[0]
     said = event.text.strip()
     said = said if len(said) <= 120 else said[:119] + "…"
+    if answer.category is Category.DATA_LOADING_STALL:
+        return _shown(answer, rank, event, said) if phase is not Phase.DATA else answer
     return replace(
         answer,
         category=Category.DATA_LOADING_STALL,
@@ -69,4 +71,16 @@ def heed(answer: Answer, words: Mapping[GlobalRank, Event]) -> Answer:
         trigger=event,
         proof=(event, *answer.proof),
         classes=replace(answer.classes, domain=Domain.DATA, phase=phase),
+    )
+
+
+def _shown(answer: Answer, rank: GlobalRank, event: Event, said: str) -> Answer:
+    """A stall of a rank that is stated to be away, where the line of it that the trigger shows is only that statement."""
+    if answer.question != "hang" or answer.trigger is None or answer.trigger.signature.split(".", 1)[0] != "nccl":
+        return answer
+    return replace(
+        answer,
+        summary=f"{answer.summary} The last line of {ranks_text([rank])}: “{said}”.",
+        trigger=event,
+        proof=(event, *answer.proof),
     )

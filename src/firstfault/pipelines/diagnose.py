@@ -117,6 +117,11 @@ def concluded(
             ranks = wanted(answer)
             if ranks:
                 answer = heed(answer, last_words(scene, ranks, opened.store, observed.profiles, observed.clocks))
+            if answer.question == "stopped":
+                # What few jobs come to is loaded only for these.
+                from firstfault.pipelines.standstill import heed_standstill
+
+                answer = heed_standstill(scene, answer, opened.store, observed.profiles, observed.clocks)
             heard = heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
             return heard if ranks else with_disks(scene, heard, opened.store)
 

@@ -14,6 +14,7 @@ from firstfault.readers.cpp_trace import WHAT, exception_at
 from firstfault.readers.frames import HEAD, read_last
 from firstfault.readers.identity import locate
 from firstfault.readers.pod_card import ending
+from firstfault.readers.raised import of_remote
 from firstfault.readers.traceback import REMOTE, read_traceback_before, read_tracebacks
 from firstfault.readers.who import join_fields, join_line
 
@@ -140,6 +141,7 @@ class _Builder:
 
     def _heeded(self, block: Block) -> Block:
         """A block, with the mark that it ended nothing where its speaker says so right behind it."""
+        block = of_remote(block)
         exception = block.raised.exception
         if exception.ignored or block.reprinted or not survived(self.store, self.source, block, self.profile):
             return block

@@ -38,10 +38,13 @@ _BRACKET = lazy(
     rb"|workload:(?P<wl>\d{1,6})\((?P<wl_local>\d{1,4})\)[^\]\n]{0,60}\] ?"
     rb"|<?[\w<>]{0,40}?(?P<nvpid>\d{2,8})@(?P<nvhost>[\w.\-]{1,100})(?::(?P<nvrank>\d{1,6}))?\] ?"
     rb"|(?P<file>[\w.\-/]{1,200}\.(?:py|cc|cpp|cu|h|go):\d{1,6}(?::[\w<>.]{1,80})?)\] ?"
+    rb"|[Pp]rocess (?P<index>\d{1,6})\]:? ?"
     rb"|(?P<name>[A-Za-z_][\w.\-]{0,60})\](?::? |(?=\[)| - )"
     rb")",
 )
 _PROCESS = lazy(rb"p\d{1,6}")
+_BARE_RANK = lazy(rb"rank(?P<rank>\d{1,6})")
+"""As programs write it behind a logger's head: `main.py:61] [rank37] step 4`."""
 _CLOSE = lazy(rb"[^\]\n]{0,80}?\]:? ?")
 _NEMO_REST = lazy(rb" [\w\-.<>]{1,80}:\d{1,6}(?: rank:(?P<rank>\d{1,6}))?\] ?")
 _GLOG_REST = lazy(rb" {1,7}\d{1,20} \S{1,300}?:\d{1,6}\] ?")
@@ -219,6 +222,10 @@ def _bracket(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> i
         chain.level = found[last].decode()
     elif last == "name" and _PROCESS.fullmatch(found["name"]) is not None:
         chain.label = f"process {found['name'][1:].decode()}"
+    elif last == "index":
+        chain.label = f"process {found['index'].decode()}"
+    elif last == "name" and (bare := _BARE_RANK.fullmatch(found["name"])) is not None and chain.rank is None:
+        chain.rank = int(bare["rank"])
     elif last == "pod":
         chain.label = found["pod"].decode()
     elif last == "wl_local":

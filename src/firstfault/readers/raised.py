@@ -7,6 +7,7 @@ import re
 from msgspec import Struct, structs
 
 from firstfault.model.evidence import PythonException, Span, Who
+from firstfault.model.lazy import lazy
 from firstfault.readers.stamps import Stamp
 
 
@@ -49,6 +50,20 @@ def json_text(body: bytes) -> bytes:
 def with_worker(who: Who, worker: int) -> Who:
     """The same speaker, for a worker of its data loader."""
     return structs.replace(who, worker=worker)
+
+
+_REMOTE = lazy(r"ray::\S{1,120} \(pid=(\d{1,9})(?:, ip=([\w.:]{3,45}))?")
+
+
+def of_remote(block: Block) -> Block:
+    """A block whose exception Ray handed on from another process: its speaker is that process, as the head above it names it."""
+    if not block.earlier or "RayTaskError" in block.raised.exception.kind:
+        return block
+    head = block.earlier[-1].exception
+    found = _REMOTE.match(head.message) if "RayTaskError" in head.kind else None
+    if found is None:
+        return block
+    return structs.replace(block, raised=structs.replace(block.raised, who=Who(pid=int(found[1]), host=found[2])))
 
 
 def one_line(exception: PythonException) -> str:

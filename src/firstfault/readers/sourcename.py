@@ -46,8 +46,8 @@ _HOST = lazy(
 )
 _PLAIN_HOST = lazy(r"(?<![A-Za-z0-9])(node-[a-z])(?![A-Za-z0-9])")
 _HOST_OF_SYSTEM_LOG = lazy(
-    r"(?:^|/)(?:(?:dmesg|kern(?:el)?(?:[._-]log)?|syslog|messages|journal(?:ctl)?|slurmd|munged|kubelet|containerd|dockerd?|sshd)[._-](?P<after>[a-z][a-z0-9-]*\d[a-z0-9-]*)"
-    r"|(?P<before>[a-z][a-z0-9-]*\d[a-z0-9-]*)[._-](?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|slurmd|munged|kubelet|containerd|dockerd?|sshd))(?:$|[._-])"
+    r"(?:^|/)(?:(?:dmesg|kern(?:el)?(?:[._-]log)?|syslog|messages|journal(?:ctl)?|slurmd|munged|kubelet|containerd|dockerd?|sshd|systemctl|ibstat)[._-](?P<after>[a-z][a-z0-9-]*\d[a-z0-9-]*)"
+    r"|(?P<before>[a-z][a-z0-9-]*\d[a-z0-9-]*)[._-](?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|slurmd|munged|kubelet|containerd|dockerd?|sshd|systemctl|ibstat))(?:$|[._-])"
 )
 """A machine's own log named after it: here any name with a number is a host."""
 _POD = lazy(r"(?<![A-Za-z0-9])((?:[a-z0-9]+-)*(?:worker|master|launcher|chief|replica|trainer)-\d{1,5})(?![A-Za-z0-9])")

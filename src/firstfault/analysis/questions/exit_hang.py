@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Answer, Classes
 from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.questions.left_early import in_the_loop
+from firstfault.analysis.state.picture import few, picture
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
@@ -23,6 +25,10 @@ def ask(scene: Scene) -> Answer | None:
         return None
     end = max(ends, key=sort_key)
     if not all(first(end, e) is True for e in hang.events):
+        return None
+    seen = picture(scene)
+    if few(len(seen.where.outside), seen.where.total) or in_the_loop(seen):
+        # A rank that is stated to have stayed away, or a wait for gradients, is no clean-up.
         return None
     left = [e for e in scene.events if e.signature == NOT_DESTROYED and first(end, e) is True]
     trigger = min(left, key=sort_key) if left else hang.first

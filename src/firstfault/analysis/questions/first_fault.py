@@ -17,6 +17,7 @@ from firstfault.analysis.joins import left_out, of_one_node, of_one_process, onl
 from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.questions.memory import explained
+from firstfault.analysis.stopped import UPON_STOP, upon_stop
 from firstfault.analysis.suspects import mentioned
 from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
@@ -58,9 +59,11 @@ def ask(scene: Scene) -> Answer | None:
     pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
     clock = None if scene.hang is None else reading(scene.roster, scene.hang.first)
     placed = [of_one_node(scene, of_one_machine(scene, _placed(scene, s))) for s in pool]
-    choice = choose(scene.case, placed, scene.hang, clock)
+    late = upon_stop(scene, placed)
+    choice = choose(scene.case, [s for s in placed if s not in late], scene.hang, clock)
     if choice is None:
         return None
+    choice = replace(choice, explained=(*choice.explained, *((s, UPON_STOP) for s in late)))
     if mentioned(scene.case, choice.root.first) and not _failed(scene):
         # A settings dump or a hint holds such words too; without any sign of a failure they are only words.
         return None
@@ -252,8 +255,10 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # It ended a job that had stopped by itself, for a reason that no line names.
         strength = strength.at_most(Strength.POSSIBLE)
     named = culprits(scene.case, scene.roster, root, scene.complete)
-    if choice.contested:
-        # Of several faults that nothing orders, it is not known whose was the first.
+    memory = explained(scene, root)
+    if choice.contested or memory.shared:
+        # Of several faults that nothing orders, it is not known whose was the first; a device that the processes of the job
+        # fill together is no rank's own.
         named = Named()
     elif choice.rivals:
         named = replace(named, strength=named.strength.at_most(strength))
@@ -271,7 +276,6 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     failed_first = Named() if choice.contested else first_failed(scene.roster, root, victims, named.ranks)
     kind, exclude, steps = _action(root, named)
     trigger = trigger_of(scene, root)
-    memory = explained(scene, root)
     return Answer(
         question="first_fault",
         failed=True,

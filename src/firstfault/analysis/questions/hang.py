@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Named
-from firstfault.analysis.hang_answers import COLLECT, from_hang, stall, stuck, undecided
+from firstfault.analysis.hang_answers import COLLECT, UNEXPLAINED, from_hang, stall, stuck, undecided
 from firstfault.analysis.hang_words import accounted, collective, first_collective, waited, waiting_there
 from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.analysis.questions.open_save import open_save, saving
@@ -119,23 +119,28 @@ def _outside(seen: Picture) -> Answer:
         # More ranks are not accounted for than are stated to be outside: the origin may be among them.
         strength = Strength.POSSIBLE
     answer = stall(seen, where.outside, strength, _absent_lines(seen), "never entered")
-    return _in_another(seen, answer)
+    return _in_another(seen, answer, where.outside, where.outside_of)
 
 
-def _in_another(seen: Picture, answer: Answer) -> Answer:
-    """The answer, or a mismatch where the ranks outside were inside another collective by their own tracebacks."""
-    ranks = seen.where.outside
-    cells = [c for g in seen.where.outside_of for c in g.pending]
+def _in_another(seen: Picture, answer: Answer, ranks: tuple[GlobalRank, ...], groups: Iterable[Group]) -> Answer:
+    """The answer, or a mismatch where its ranks were inside another collective by their own tracebacks.
+
+    Ranks that wait for each other in two calls are named only where they are the smaller side.
+    """
+    cells = [c for g in groups for c in g.pending]
     other = elsewhere(seen.scene, ranks, {c.work.op for c in cells if c.work is not None and c.work.op is not None})
     if not other or seen.seen(ranks):
         return answer
     calls = ", ".join(sorted({o.call for o in other}))
     shown = [int(o.rank) for o in other]
+    named = answer.culprits if len(ranks) < len({c.rank for c in cells}) else Named()
     return replace(
         answer,
+        culprits=named,
+        first_failed=named,
         category=Category.COLLECTIVE_MISMATCH,
         strength=Strength.SUPPORTED if len(other) == len(ranks) else Strength.POSSIBLE,
-        summary=f"{answer.summary} {ranks_text(shown).capitalize()} {'were' if len(shown) > 1 else 'was'} inside another "
+        summary=f"{answer.summary.replace(UNEXPLAINED, '')} {ranks_text(shown).capitalize()} {'were' if len(shown) > 1 else 'was'} inside another "
         f"collective ({calls}) at that time, by the traceback: the ranks did not call the same collectives.",
         proof=(*answer.proof, *(o.event for o in other[:2])),
         classes=replace(answer.classes, domain=Domain.COMMUNICATION, layer=Layer.COLLECTIVE, phase=Phase.UNKNOWN),
@@ -170,7 +175,8 @@ def _silent(seen: Picture) -> Answer:
         strength = strength.at_most(Strength.POSSIBLE)
     if _sub_groups(seen) and not fits_every_hole(seen.state, ranks):
         strength = strength.at_most(Strength.POSSIBLE)
-    return stall(seen, ranks, strength, (), "is not among those that waited in")
+    answer = stall(seen, ranks, strength, (), "is not among those that waited in")
+    return _in_another(seen, answer, ranks, seen.state.stuck)
 
 
 def _behind(seen: Picture) -> Answer:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.memory_reading import read_memory
-from firstfault.analysis.oom_message import account, figures
+from firstfault.analysis.oom_message import Account, Figures, Kind, account, figures, share_text
 from firstfault.analysis.oom_refusals import refusal
 from firstfault.analysis.state.memory import memory_state
 from firstfault.analysis.wording import size_text
+from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
@@ -37,6 +38,8 @@ class Explained(Struct, frozen=True, kw_only=True):
     steps: tuple[str, ...] = ()
     settled: bool = False
     """Whether a snapshot answers already what would else be asked for."""
+    shared: bool = False
+    """Whether processes of this very job filled the device that the rank ran out of: a fault of code that all run alike."""
 
 
 def explained(scene: Scene, root: Suspect) -> Explained:
@@ -48,16 +51,47 @@ def explained(scene: Scene, root: Suspect) -> Explained:
         return Explained()
     known = figures(root.first.text)
     told = None if known is None else account(known)
+    ours = None if known is None or told is None or told.kind is not Kind.OTHERS else _of_this_job(scene, known)
+    told = ours or told
+    shared = ours is not None
     sentences = [] if told is None else [told.sentence]
     steps = [] if told is None else [told.step]
     chosen = _snapshot_of(scene, root)
     if chosen is None:
-        return Explained(sentences=tuple(sentences), steps=tuple(steps))
+        return Explained(sentences=tuple(sentences), steps=tuple(steps), shared=shared)
     snapshot, device = chosen
     reading = read_memory(memory_state(device), None if known is None else known.capacity)
     sentences.append(f"Its memory snapshot ({snapshot.path}): {' '.join(reading.sentences)}")
     sentences += _beside_others(scene, snapshot, device)
-    return Explained(sentences=tuple(sentences), steps=(*reading.steps, *steps), settled=True)
+    return Explained(sentences=tuple(sentences), steps=(*reading.steps, *steps), settled=True, shared=shared)
+
+
+def _of_this_job(scene: Scene, known: Figures) -> Account | None:
+    """What explains it where most of what others hold is held by processes of this job; None where they are not known as such."""
+    job = _processes(scene)
+    own = [(pid, size) for pid, size in known.others if pid in job]
+    held, whole = sum(size for _, size in own), known.capacity
+    if not own or whole is None or 2 * held <= sum(size for _, size in known.others):
+        return None
+    names = ", ".join(str(pid) for pid, _ in own[:8])
+    return Account(
+        kind=Kind.OTHERS,
+        sentence=f"Other processes of this job (PID {names}) hold {share_text(held, whole)} of the same device: without them the "
+        "request would have fitted, so the code puts what is theirs on one GPU.",
+        step="Let every process use its own GPU only: set the device before anything is put on one (torch.cuda.set_device, or "
+        "CUDA_VISIBLE_DEVICES for each process), and load checkpoints with map_location (the CPU, or the process's own GPU).",
+    )
+
+
+def _processes(scene: Scene) -> set[int]:
+    """Ids of the processes of this job, by lines that state them: who speaks as a rank, whom a launcher starts, ends or lists."""
+    found = {e.who.pid for e in scene.events if e.who.pid is not None and scene.roster.rank(e) is not None}
+    found |= {f.who.pid for f in scene.failures if f.who.pid is not None}
+    for event in scene.marked(Mark.IDENTITY, Mark.CHILD, Mark.DEATH):
+        pid = event.fields.get("pid", "")
+        if pid.isdecimal():
+            found.add(int(pid))
+    return found
 
 
 def _beside_others(scene: Scene, snapshot: MemorySnapshot, device: DeviceMemory) -> list[str]:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.answer import Answer, Classes, Named
 from firstfault.analysis.hang_words import collective, waited
 from firstfault.analysis.order import first, sort_key
-from firstfault.analysis.state.difference import Difference, difference, odd_ones
+from firstfault.analysis.state.difference import Difference, difference, nameless, odd_ones
 from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.scopes import scope_of
 from firstfault.analysis.state.waits import End, Origin, waits
-from firstfault.analysis.wording import ranks_text, who_text
+from firstfault.analysis.wording import ranges, ranks_text, who_text
 from firstfault.model.findings import Rival
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.groups import Cell, HangState
+    from firstfault.analysis.state.works import Work
     from firstfault.analysis.suspects import Suspect
     from firstfault.model.evidence import Event, GlobalRank
 
@@ -48,6 +49,9 @@ def ask(scene: Scene) -> Answer | None:
     state = hang_state(scene)
     found = [d for g in state.groups if (d := difference(g)) is not None]
     if not found:
+        apart = nameless(state.unplaced)
+        if apart is not None:
+            return _nameless(scene, apart)
         circles = [o for o in waits(state).of(End.CIRCLE) if o.stated]
         return _circle(scene, state, circles[0]) if circles else None
     chosen = min(found, key=lambda d: (d.of_size, len(next(iter(reversed(d.kinds.values())))), d.group.name))
@@ -63,7 +67,7 @@ def _earlier(suspect: Suspect, scene: Scene, detail: list[Event]) -> bool:
 
 
 def _answer(scene: Scene, found: Difference) -> Answer:
-    odd = odd_ones(found.kinds)
+    odd = odd_ones(found)
     ranks = tuple(sorted(c.rank for c in odd))
     hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
     where = f" of {found.group.title}"
@@ -88,6 +92,26 @@ def _answer(scene: Scene, found: Difference) -> Answer:
         Named(ranks=ranks, hosts=hosts, strength=who),
         proof=_proof(_trigger(odd or cells), found),
         of_size=found.of_size,
+    )
+
+
+def _nameless(scene: Scene, kinds: dict[str, tuple[Work, ...]]) -> Answer:
+    """All members of one group, of which only the numbers inside it are told, issued different collectives."""
+    lines = {op: min((w.event for w in works), key=sort_key) for op, works in kinds.items()}
+    every = [w for works in kinds.values() for w in works]
+    shown = "; ".join(
+        f"{op} by member{'s' if len(works) > 1 else ''} {ranges(sorted(w.group_rank or 0 for w in works))}"
+        for op, works in list(kinds.items())[:4]
+    )
+    return _told(
+        scene,
+        f"The {len(every)} members of a process group that the log does not name issued different collectives at number "
+        f"{every[0].seq}: {shown}{waited(scene)}. These are numbers inside that group; no line maps them to ranks of the job, "
+        "so nobody is named.",
+        Strength.SUPPORTED,
+        Named(),
+        proof=tuple(sorted(lines.values(), key=sort_key)[:4]),
+        of_size=False,
     )
 
 

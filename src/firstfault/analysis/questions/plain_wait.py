@@ -21,7 +21,7 @@ from firstfault.analysis.state.picture import Picture, few
 from firstfault.analysis.state.scopes import scope_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.findings import Rival
-from firstfault.model.words import ActionKind, Category, Domain, Layer, Phase, Scope, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
@@ -140,31 +140,29 @@ def _network() -> Rival:
     )
 
 
-UNBATCHED = "nccl.unbatched_p2p"
-"""Signature of the warning that single sends and receives set up a communicator for each pair of ranks."""
-
-
 def unbatched(seen: Picture) -> tuple[Event, ...]:
-    """The warnings about single sends and receives, where all that waits is a send or receive and nobody is stated to be outside."""
+    """The warnings about the order of sends and receives, where all that waits is one and nobody is stated to be outside."""
     stuck = seen.state.stuck
     if not stuck or not all(g.p2p for g in stuck) or seen.where.outside:
         return ()
-    return tuple(sorted((e for e in seen.scene.events if e.signature == UNBATCHED), key=sort_key))
+    return tuple(sorted(seen.scene.marked(Mark.P2P_ORDER), key=sort_key))
 
 
 def pairs(seen: Picture) -> Answer:
-    """Only sends and receives wait, and each pair of ranks sets up its communicator at its first use."""
+    """Only sends and receives wait, and a line says why their orders may not fit."""
     lines = unbatched(seen)
+    spec = seen.scene.case.spec(lines[0])
+    why = "" if spec is None else f" {spec.meaning}"
     answer = undecided(
         seen,
         f"The job hung: {waiting_there(seen)} waited in {collective(seen.nearest)}{waited(seen.scene)}; all that waits is a send or a "
-        "receive. They are called one by one, so that each pair of ranks sets up a communicator at its first use: ranks that come to "
-        "these in different orders wait for each other. No rank is at fault for that.",
+        f"receive.{why} No rank is at fault for that.",
         trigger=lines[0],
         scope=Scope.GROUP,
         proof=(*lines[:1], *(() if seen.scene.hang is None else seen.scene.hang.events[:2])),
         steps=(
             "Batch these calls (batch_isend_irecv), or give the pairs one order; set up communicators at the start.",
+            "Give a pipeline schedule at least as many micro-batches as stages.",
         ),
     )
     return replace(

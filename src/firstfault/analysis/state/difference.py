@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.state.groups import Cell, Group, positions
+from firstfault.analysis.state.groups import Cell, Group, gather_ratio, positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from firstfault.analysis.state.works import Work
 
 ROOTED = frozenset({"BROADCAST", "REDUCE", "GATHER", "SCATTER"})
 """Collectives in which a root, or those around it, may be done before the others: being ahead there is normal."""
@@ -67,12 +69,45 @@ def _without_numbers(group: Group) -> Difference | None:
     return Difference(group=group, seq=None, kinds=ops, of_size=False)
 
 
-def odd_ones(kinds: dict[str, tuple[Cell, ...]]) -> tuple[Cell, ...]:
-    """Cells of the smaller side; empty where no kind holds a clear majority (more than half, and twice the rest)."""
-    counts = [len(c) for c in kinds.values()]
-    if 2 * counts[0] <= sum(counts) or counts[0] < 2 * (sum(counts) - counts[0]):
+def nameless(works: Iterable[Work]) -> dict[str, tuple[Work, ...]] | None:
+    """Different ops at one number among works of which neither group nor global rank is told (torch up to 2.2).
+
+    Only where they are certainly of one group, and all of it: the size that a gather or scatter among them tells, and every
+    number below it once. Then what they issued is comparable, though nobody's global rank is known.
+
+    Returns:
+        Works by op, most frequent first; None where they agree or are not certainly one group.
+    """
+    found = [w for w in works if w.op is not None and not w.p2p and w.seq is not None and w.group is None]
+    # A process tells its work up to four times, with the time that it ran.
+    told = list({(w.group_rank, w.op, w.seq, w.ran_ms): w for w in reversed(found)}.values())
+    sizes = {size for w in told if (size := gather_ratio(w)) is not None}
+    members = [w.group_rank for w in told]
+    if len(sizes) != 1 or len({w.seq for w in told}) != 1 or len({w.timeout_ms for w in told}) != 1:
+        return None
+    if sorted(m for m in members if m is not None) != list(range(next(iter(sizes)))):
+        return None
+    by: dict[str, list[Work]] = {}
+    for work in told:
+        by.setdefault(_plain(work), []).append(work)
+    ordered = sorted(by.items(), key=lambda kv: (-len(kv[1]), kv[0]))
+    return {op: tuple(found) for op, found in ordered} if len(by) > 1 else None
+
+
+def odd_ones(found: Difference) -> tuple[Cell, ...]:
+    """Cells of the smaller side; empty where no kind holds a clear majority (more than half of the group, and twice the rest).
+
+    Members of which nothing is told count against the majority, for they may be on either side. A member that stands at
+    another number is a third kind: it too left the order of the others, so that no side alone is the odd one.
+    """
+    counts = [len(c) for c in found.kinds.values()]
+    rest = sum(counts) - counts[0]
+    members = max(found.group.size or 0, found.group.at_least, sum(counts))
+    if 2 * counts[0] <= members or counts[0] < 2 * rest:
         return ()
-    return tuple(c for cells in list(kinds.values())[1:] for c in cells)
+    if found.seq is not None and any(c.at is not None and c.at != found.seq for c in found.group.pending):
+        return ()
+    return tuple(c for cells in list(found.kinds.values())[1:] for c in cells)
 
 
 def _kinds(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, tuple[Cell, ...]]:
@@ -83,8 +118,12 @@ def _kinds(cells: Iterable[Cell], key: Callable[[Cell], str]) -> dict[str, tuple
 
 
 def _op(cell: Cell) -> str:
+    return "" if cell.work is None else _plain(cell.work)
+
+
+def _plain(work: Work) -> str:
     """Op, with the two spellings of one op made equal."""
-    op = "" if cell.work is None or cell.work.op is None else cell.work.op
+    op = work.op or ""
     return {"_ALLGATHER_BASE": "ALLGATHER", "_REDUCE_SCATTER_BASE": "REDUCE_SCATTER"}.get(op, op)
 
 
