@@ -12,14 +12,17 @@ from msgspec import Struct
 
 from firstfault.model.evidence import GlobalRank, GroupRank, LocalRank, Who
 from firstfault.model.lazy import lazy
-from firstfault.readers.inner import BAR_END, MOST_SEARCHED, inner_parts
-from firstfault.readers.prefixes import Chain, first_prefix, read_chain
+from firstfault.readers.inner import BAR_END, MOST_SEARCHED
+from firstfault.readers.prefixes import first_prefix
+from firstfault.readers.recall import read_chain, read_parts
 from firstfault.readers.sourcename import read_name
 from firstfault.readers.stamps import Stamp, better, build_stamp
 from firstfault.readers.wrapping import Wrapping, find_wrapping
 
 if TYPE_CHECKING:
     import re
+
+    from firstfault.readers.chain import Chain
 
 MOST_STARTS = 24
 FIRST_LINES = 120
@@ -246,36 +249,12 @@ def _roles(lines: list[bytes]) -> set[str]:
 _NO_PROFILE = SourceProfile()
 
 
-_last_parts: tuple[Chain, list[Chain]] | None = None
-
-
-def _parts(segment: bytes, line: Chain, profile: SourceProfile) -> list[Chain]:
-    """Prefixes that stand inside a segment after those of the line.
-
-    As with the prefixes of the line, the last answer is kept: it is asked for by each match in a line, and for each purpose.
-    """
-    global _last_parts  # noqa: PLW0603
-    last = _last_parts
-    if last is not None and last[0] is line:
-        return last[1]
-    parts: list[Chain] = []
-    behind = max(line.position, 1)
-    for start in inner_parts(segment, behind, len(segment)):
-        if start < behind:
-            continue
-        chain = read_chain(segment, start, profile)
-        behind = max(chain.position, start + 1)
-        parts.append(chain)
-    _last_parts = (line, parts)
-    return parts
-
-
 def body_starts(segment: bytes, profile: SourceProfile | None = None) -> tuple[int, ...]:
     """Positions in a segment at which a message may begin, ascending: 0, and after each prefix or bar."""
     profile = profile or _NO_PROFILE
     line = read_chain(segment, 0, profile)
     starts = {0, *line.starts}
-    for part in _parts(segment, line, profile):
+    for part in read_parts(segment, line, profile):
         starts.update(part.starts)
     if segment.find(b"/s") >= 0 or segment.find(b"s/") >= 0 or segment.find(b"it [") >= 0:
         for found in BAR_END.finditer(segment, 0, MOST_SEARCHED):
@@ -291,7 +270,7 @@ def _chain_at(segment: bytes, position: int, profile: SourceProfile) -> tuple[Ch
     if position <= line.position:
         return line, line
     part = line
-    for chain in _parts(segment, line, profile):
+    for chain in read_parts(segment, line, profile):
         if chain.starts[0] > position:
             break
         part = chain

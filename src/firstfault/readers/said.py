@@ -8,7 +8,7 @@ from firstfault.model.lazy import lazy
 from firstfault.readers.frames import HEAD, LEADING_COLOUR, clean
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import pieces_of
-from firstfault.readers.prefixes import read_chain
+from firstfault.readers.recall import read_chain
 from firstfault.readers.raised import json_text
 
 if TYPE_CHECKING:

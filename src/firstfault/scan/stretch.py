@@ -11,6 +11,7 @@ from firstfault.readers.identity import profile_source
 from firstfault.scan.collect import Collector
 from firstfault.scan.regions import BLOCK, regions
 from firstfault.scan.results import Part
+from firstfault.scan.shapes import Shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,16 +41,21 @@ def scan_stretch(
     plan: Plan,
     engine: Engine,
     *,
+    shapes: Shapes | None = None,
     block_size: int = BLOCK,
     progress: Callable[[int], None] | None = None,
 ) -> Part:
-    """Scans the lines between two offsets, of which the first is the start of a line."""
+    """Scans the lines between two offsets, of which the first is the start of a line.
+
+    shapes: what was found in stretches that were scanned before with the same plan.
+    """
 
     def read(offset: int, buffer: memoryview) -> int:
         return store.read_into(stretch.source, offset, buffer)
 
     try:
-        collector = Collector(plan, profile_source(store.head(stretch.source, SAMPLE), stretch.path))
+        profile = profile_source(store.head(stretch.source, SAMPLE), stretch.path)
+        collector = Collector(plan, profile, Shapes() if shapes is None else shapes)
     except KeyboardInterrupt:
         return Part(damage=STOPPED)
     except OSError as error:
