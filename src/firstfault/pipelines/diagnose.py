@@ -25,7 +25,7 @@ from firstfault.pipelines.storage import read_storage, with_storage_paths
 from firstfault.readers.open import open_inputs
 from firstfault.scan.newlines import count_newlines
 from firstfault.scan.progress import progress_bar
-from firstfault.scan.run import scan, scanned
+from firstfault.scan.run import scanned
 from firstfault.signatures.library import load_library
 
 if TYPE_CHECKING:
@@ -97,9 +97,7 @@ def concluded(
     library = load_library(options.signatures)
     with open_inputs(with_storage_paths(paths, options.storage), stdin=stdin) as opened:
         with _told(opened, options, progress) as tell:
-            result = scan(opened, library, executor=options.engine, progress=tell)
-        observed = observe(opened, result, library, options)
-        del result
+            observed = observe(opened, library, options, tell)
         try:
             conclusion = conclude(observed.seen, library, _attempt(options))
         except NoAttemptError as error:

@@ -14,13 +14,31 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from firstfault.pipelines.transport import BrokenMessageError, Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from multiprocessing.connection import Connection
 
 T = TypeVar("T")
 
+_PIPE = 1 << 20
+"""Bytes that a pipe should hold."""
+_SET_PIPE_SIZE = 1031
+"""`F_SETPIPE_SZ` of Linux, which Python 3.10 does not name everywhere."""
 
-def shared(work: Callable[[int], T], pieces: int, workers: int, kind: Any) -> list[T]:
+
+def can_share(pieces: int, workers: int) -> bool:
+    """Whether pieces would be shared out here: copies need a system that can fork, and a process without threads."""
+    return min(workers, pieces) > 1 and sys.platform == "linux" and threading.active_count() == 1
+
+
+def shared(
+    work: Callable[[int], T],
+    pieces: int,
+    workers: int,
+    kind: Any,
+    *,
+    instead: Callable[[int], T] | None = None,
+    done: Callable[[T], None] | None = None,
+) -> list[T]:
     """The results of all pieces, in order.
 
     Args:
@@ -28,19 +46,46 @@ def shared(work: Callable[[int], T], pieces: int, workers: int, kind: Any) -> li
         pieces: number of pieces.
         workers: number of processes, this one included; copies need a system that can fork.
         kind: type of a result; see `firstfault.pipelines.transport`.
+        instead: what stands for a piece that was not done when an interrupt from the keyboard came; without it the
+            interrupt goes on to who called.
+        done: called here with each result, some time after it came.
     """
-    number = min(workers, pieces)
-    if number < 2 or sys.platform != "linux" or threading.active_count() > 1:
-        return [work(piece) for piece in range(pieces)]
+    found: dict[int, T] = {}
+    try:
+        _share(work, pieces, min(workers, pieces) if can_share(pieces, workers) else 1, kind, found, done)
+        for piece in range(pieces):
+            if piece not in found:
+                found[piece] = work(piece)
+    except KeyboardInterrupt:
+        if instead is None:
+            raise
+        for piece in range(pieces):
+            if piece not in found:
+                found[piece] = instead(piece)
+    return [found[piece] for piece in range(pieces)]
+
+
+def _share(  # noqa: PLR0917 - as `shared`
+    work: Callable[[int], T],
+    pieces: int,
+    number: int,
+    kind: Any,
+    found: dict[int, T],
+    done: Callable[[T], None] | None,
+) -> None:
+    """Does the pieces in a number of processes; those of a copy that dies are left out."""
+    if number < 2:
+        _own(work, range(pieces), found, done)
+        return
     import multiprocessing
 
     context = multiprocessing.get_context("fork")
     transport: Transport[T] = Transport(kind)
     others = []
-    found: dict[int, T] = {}
     try:
         for first in range(1, number):
             mine, theirs = context.Pipe(duplex=False)
+            _widen(theirs)
             own = range(first, pieces, number)
             worker = context.Process(target=_serve, args=(theirs, work, own, transport), daemon=True)
             with warnings.catch_warnings():
@@ -51,8 +96,7 @@ def shared(work: Callable[[int], T], pieces: int, workers: int, kind: Any) -> li
         readers = [threading.Thread(target=_receive, args=(pipe, found, transport), daemon=True) for _, pipe in others]
         for reader in readers:
             reader.start()
-        for piece in range(0, pieces, number):
-            found[piece] = work(piece)
+        _own(work, range(0, pieces, number), found, done)
         for reader in readers:
             reader.join()
     finally:
@@ -60,7 +104,29 @@ def shared(work: Callable[[int], T], pieces: int, workers: int, kind: Any) -> li
             pipe.close()
             worker.terminate()
             worker.join()
-    return [found[piece] if piece in found else work(piece) for piece in range(pieces)]
+
+
+def _own(
+    work: Callable[[int], T], pieces: Iterable[int], found: dict[int, T], done: Callable[[T], None] | None
+) -> None:
+    """Does the pieces of this process, and tells of all that are done meanwhile."""
+    told: set[int] = set()
+    for piece in pieces:
+        found[piece] = work(piece)
+        if done is not None:
+            for other in [p for p in list(found) if p not in told]:
+                told.add(other)
+                done(found[other])
+
+
+def _widen(pipe: Connection) -> None:
+    """Lets a copy write its next results while this process is busy with its own pieces."""
+    import fcntl
+
+    try:
+        fcntl.fcntl(pipe.fileno(), _SET_PIPE_SIZE, _PIPE)
+    except OSError:
+        return  # more than this user may have: then a copy waits now and then
 
 
 def _receive(pipe: Connection, found: dict[int, Any], transport: Transport[Any]) -> None:

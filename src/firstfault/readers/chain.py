@@ -65,7 +65,7 @@ class Chain:
         if start >= 0:
             self.take_span(name, found.string, start, end, number=number, before=before)
 
-    def take_span(  # noqa: PLR0913 - a fact, its place, and how it is read
+    def take_span(
         self, name: str, segment: bytes, start: int, end: int, *, number: bool = False, before: str = ""
     ) -> None:
         """As `take`, from a stretch of the segment."""

@@ -31,7 +31,9 @@ _BRACKET = lazy(
     rb"|(?P<word>[Rr]ank|RANK)(?P<mark>:?) ?(?P<named>-?\d{1,6})\]:? ?"
     rb"|(?P<sev>[IWEFV])(?P<c10>\d{3,4})? {1,2}(?:[\d:.]{15,18} )?(?P<cfile>[^\s\]]{1,300}?):\d{1,6}\] ?"
     rb"|(?:NeMo )?(?P<nemo>[DIWEC]) (?=\d{4}-\d\d-\d\d )"
-    rb"|(?P<nano>" + LEVELS + rb")\|(?P<axes>[A-Z]{1,6}=\d{1,6}(?:\|[A-Z]{1,6}=\d{1,6})*)\|(?P<nhost>[\w.\-]{1,100})\]: ?"
+    rb"|(?P<nano>"
+    + LEVELS
+    + rb")\|(?P<axes>[A-Z]{1,6}=\d{1,6}(?:\|[A-Z]{1,6}=\d{1,6})*)\|(?P<nhost>[\w.\-]{1,100})\]: ?"
     rb"|(?P<hf>" + LEVELS + rb")(?:\||:)[\w.\-]{1,80}(?::\d{1,6})?\] ?"
     rb"|pod/(?P<pod>[\w.\-]{1,253})/[\w.\-]{1,63}\] ?"
     rb"|(?P<level>" + LEVELS + rb") ?\] ?"

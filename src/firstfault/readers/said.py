@@ -8,8 +8,8 @@ from firstfault.model.lazy import lazy
 from firstfault.readers.frames import HEAD, LEADING_COLOUR, clean
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import pieces_of
-from firstfault.readers.recall import read_chain
 from firstfault.readers.raised import json_text
+from firstfault.readers.recall import read_chain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,6 +16,7 @@ from firstfault.scan.stretch import STOPPED, Stretch, scan_stretch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from firstfault.readers.identity import SourceProfile
     from firstfault.readers.store import Store
     from firstfault.scan.engines import Engine
     from firstfault.scan.plan import Plan
@@ -44,8 +45,10 @@ class Work:
         # A compiled engine does not travel; a new process makes its own, from the cache as a rule.
         return {**self.__dict__, "engine": None, "shapes": Shapes()}
 
-    def scan(self, stretch: Stretch, progress: Callable[[int], None] | None) -> Part:
-        """Scans one stretch in this process."""
+    def scan(
+        self, stretch: Stretch, progress: Callable[[int], None] | None, profile: SourceProfile | None = None
+    ) -> Part:
+        """Scans one stretch in this process; the profile is that of its source, where it is known."""
         if self.engine is None:
             self.engine = make_engine(self.engine_name, self.plan)
         return scan_stretch(
@@ -53,6 +56,7 @@ class Work:
             stretch,
             self.plan,
             self.engine,
+            profile=profile,
             shapes=self.shapes,
             block_size=self.block_size,
             progress=progress,

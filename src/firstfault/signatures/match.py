@@ -97,10 +97,8 @@ class Matcher:
     @cached_property
     def _blind(self) -> tuple[bool, bool]:
         """Whether the patterns, and whether the expressions that are asked where one of them matched, see no digits."""
-        rest = (*self._unless, *self._extract)
-        return tuple(
-            all(blind(p.pattern.decode("utf-8")) for p in some) for some in ((*self._anchored, *self._free), rest)
-        )
+        first = all(blind(p.pattern.decode("utf-8")) for p in (*self._anchored, *self._free))
+        return first, all(blind(p.pattern.decode("utf-8")) for p in (*self._unless, *self._extract))
 
     def _of(self, spans: list[re.Match[bytes]], segment: bytes, starts: Sequence[int]) -> list[Match]:
         """What is left of the places at which patterns match."""
