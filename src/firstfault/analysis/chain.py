@@ -152,8 +152,10 @@ def _all(scene: Scene, wanted: Callable[[Scene, Event], bool]) -> list[Event]:
     """The events of a stage; what is asked depends on the signature and the row of its table, so it is asked once for each."""
     known: dict[tuple[str, str | None], bool] = {}
     found = []
-    for event in scene.events:
-        spec = scene.case.spec(event)
+    case = scene.case
+    gone = {s for s in case.uniform if not wanted(scene, case.one_of(s))}
+    for event in case.of({s for s in case.signatures if s not in gone}):
+        spec = case.spec(event)
         if spec is None or event.exception is not None:
             if wanted(scene, event):
                 found.append(event)

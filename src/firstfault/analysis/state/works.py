@@ -131,11 +131,8 @@ def spoken(scene: Scene) -> Spoken:
     signals: list[Signal] = []
     own: list[Signal] = []
     other: list[Event] = []
-    wanted = {
-        i: s for i, s in scene.case.library.by_id.items() if any(m in s.marks for m in (Mark.HANG, Mark.STATE))
-    } | {i: s for i, s in scene.case.library.by_id.items() if i == TERMINATED}
-    for event in scene.events:
-        if event.signature not in wanted or _over(scene, event):
+    for event in scene.case.of(scene.case.signatures_with(Mark.HANG, Mark.STATE) | {TERMINATED}):
+        if _over(scene, event):
             continue
         rank = scene.roster.rank(event)
         if max(rank or 0, number(event.fields, "group_rank") or 0) >= MOST_RANKS:
