@@ -113,7 +113,9 @@ def _comes_first(a: Link, b: Link) -> bool | None:
 
 def _ends(scene: Scene, used: set[tuple[int, int]]) -> tuple[list[Event], list[Event]]:
     """Lines about processes that ended: those near the first one, and those of times or files long after it."""
-    ordered = sorted((e for e in scene.events if _ended(scene, e) and not _used(e, used)), key=sort_key)
+    ends = scene.case.signatures_with(Mark.STOP_SIGNAL, Mark.DEATH)
+    asked = {s for s in scene.case.signatures if s in ends or s.startswith("launcher.")}
+    ordered = sorted((e for e in scene.case.of(asked) if _ended(scene, e) and not _used(e, used)), key=sort_key)
     timed = [e for e in ordered if exact(e.when)]
     if not timed:
         return ordered, []

@@ -17,12 +17,13 @@ from firstfault.model.evidence import When
 from firstfault.model.lazy import lazy
 from firstfault.readers.identity import stamp_at_end
 from firstfault.readers.lines import lines_back, lines_from
-from firstfault.readers.stamps import ISO, MONTHS, Stamp
+from firstfault.readers.stamps import ISO, MONTHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from firstfault.model.evidence import Source, SourceId
+    from firstfault.model.place import Stamp
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.lines import Line, TextStore
 

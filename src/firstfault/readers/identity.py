@@ -12,11 +12,12 @@ from msgspec import Struct
 
 from firstfault.model.evidence import GlobalRank, GroupRank, LocalRank, Who
 from firstfault.model.lazy import lazy
+from firstfault.model.place import Located, Stamp
 from firstfault.readers.inner import BAR_END, MOST_SEARCHED
 from firstfault.readers.prefixes import first_prefix
 from firstfault.readers.recall import read_chain, read_parts
 from firstfault.readers.sourcename import read_name
-from firstfault.readers.stamps import Stamp, better, build_stamp
+from firstfault.readers.stamps import better, build_stamp
 from firstfault.readers.wrapping import Wrapping, find_wrapping
 
 if TYPE_CHECKING:
@@ -85,19 +86,6 @@ class SourceProfile(Struct, frozen=True):
     def dated_host(self) -> bool:
         """Whether a host label follows the collector's time stamp."""
         return self.style == "dated_host"
-
-
-class Located(Struct, frozen=True):
-    """Who speaks at one position of a segment."""
-
-    who: Who
-    body: int
-    """Position at which the message begins."""
-    stamp: Stamp | None
-    level: str | None
-    """Level word of the logger (`WARNING`); the letters of C++ loggers are spelt out."""
-    key: bytes
-    """Stream key, as `stream_key` gives it."""
 
 
 def profile_source(sample: bytes, path: str) -> SourceProfile:

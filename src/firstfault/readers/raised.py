@@ -7,7 +7,7 @@ import re
 from msgspec import Struct, structs
 
 from firstfault.model.evidence import PythonException, Span, Who
-from firstfault.readers.stamps import Stamp
+from firstfault.model.place import Stamp
 
 
 class Raised(Struct, frozen=True):

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firstfault.model.evidence import Who
+    from firstfault.model.place import Stamp
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.lines import Line, Piece
-    from firstfault.readers.stamps import Stamp
 
 _NUMBERS = lazy(rb"\d+")
 

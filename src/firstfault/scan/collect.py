@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.patterns import Hit
-from firstfault.readers.identity import body_starts, stream_key
+from firstfault.readers.identity import body_starts, locate, stream_key
 from firstfault.scan.engines import SHIFT
 from firstfault.scan.newlines import count_newlines, lines_of
 from firstfault.scan.regions import STEP, WINDOW
@@ -179,7 +179,8 @@ class Collector:
     def _hit(self, signature: int, key: bytes, place: _Place) -> Hit:
         part, match = place.part, place.match
         cut = 0 if len(part) <= RAW else max(0, min(match.start - RAW // 2, len(part) - RAW))
-        raw = part[cut : cut + RAW]
+        whole = len(part) <= RAW and place.offset == place.segment
+        raw = part if whole else part[cut : cut + RAW]
         return Hit(
             signature=self._plan.ids[signature],
             line=place.line + 1,
@@ -191,6 +192,7 @@ class Collector:
             match_end=min(match.end - cut, len(raw)),
             key=key,
             fields=dict(match.fields),
+            place=locate(part, match.start, self._profile) if whole else None,
         )
 
     def finish(self) -> Part:

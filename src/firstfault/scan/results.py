@@ -119,6 +119,8 @@ def _moved(hit: Hit, lines: int) -> Hit:
 
 
 def _kept(fold: Fold) -> list[Hit]:
+    if fold.count == 1:
+        return fold.first  # as it is: the first and only one
     front = [replace(hit, count=fold.count, ordinal=i) for i, hit in enumerate(fold.first)]
     behind = min(len(fold.last), max(0, fold.count - len(front)))
     back = fold.last[len(fold.last) - behind :]

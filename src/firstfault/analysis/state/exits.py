@@ -37,7 +37,7 @@ _INTEGER = lazy(r"-?[0-9]{1,19}")
 _RANGE = lazy(r"(\d+)(?:-(\d+))?")
 
 
-class Exit(Struct, frozen=True, kw_only=True):
+class Exit(Struct, frozen=True, kw_only=True, gc=False):
     """One process (or task) that is reported to have ended badly."""
 
     rank: GlobalRank | None

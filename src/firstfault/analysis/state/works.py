@@ -40,7 +40,7 @@ P2P = frozenset({"SEND", "RECV", "RECVANYSOURCE", "COALESCED"})
 """Point-to-point works and bundles of them: they count by themselves, and ranks do not advance together."""
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class Work(Struct, frozen=True, kw_only=True, gc=False):
     """One collective that did not finish in time, as one rank reports it."""
 
     event: Event
@@ -63,7 +63,7 @@ class Work(Struct, frozen=True, kw_only=True):
         return self.op in P2P
 
 
-class State(Struct, frozen=True, kw_only=True):
+class State(Struct, frozen=True, kw_only=True, gc=False):
     """Counters of one rank in one group."""
 
     event: Event
@@ -79,7 +79,7 @@ class State(Struct, frozen=True, kw_only=True):
     """From a dump signal: the numbers are those of the default group, whichever group is stuck."""
 
 
-class Signal(Struct, frozen=True):
+class Signal(Struct, frozen=True, gc=False):
     """A rank says that it dumps on somebody else's account."""
 
     event: Event
