@@ -269,7 +269,10 @@ def failure_of_event(event: Event) -> Failure | None:
     Knows DeepSpeed's launcher, torchrun's agent, torch's spawn, Lightning's subprocess launcher and `subprocess`.
     """
     text = event.text
-    if not any(sign in text for sign in _ENDINGS):
+    for sign in _ENDINGS:
+        if sign in text:
+            break
+    else:
         return None
     who, code = event.who, None
     if found := _DEEPSPEED.search(text):

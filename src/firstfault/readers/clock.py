@@ -266,9 +266,10 @@ class SourceClock:
         yield from reversed(lines_back(self.store, self._id, offset, number, NEAR_LINES, max_bytes=NEAR_BYTES))
 
     def _stamp_of(self, line: Line) -> Stamp | None:
-        if (
-            _HAS_TIME.search(line.text, 0, 4096) is None
-            and _HAS_TIME.search(line.text, max(0, len(line.text) - 4096)) is None
+        text = line.text
+        if b":" not in text or (
+            _HAS_TIME.search(text, 0, 4096) is None
+            and (len(text) <= 4096 or _HAS_TIME.search(text, len(text) - 4096) is None)
         ):
             return None
         segment = line.text.rsplit(b"\r", 1)[-1]

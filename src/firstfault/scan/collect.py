@@ -197,12 +197,13 @@ class Collector:
 
     def finish(self) -> Part:
         """What was collected."""
+        ids = self._plan.ids
         for (signature, key), fold in self._folds.items():
             # The last ones of a short fold are among the first, where they are hits already.
             made = fold.first[max(0, fold.count - len(fold.last)) :] if fold.count <= FIRST + LAST else []
             rest = list(fold.last)[len(made) :]
             last = made + [p if isinstance(p, Hit) else self._hit(signature, key, p) for p in rest]
-            self.part.folds[self._plan.ids[signature], key] = Fold(fold.count, fold.first, last)
+            self.part.folds[ids[signature], key] = Fold(fold.count, fold.first, last)
         self._folds.clear()
         return self.part
 

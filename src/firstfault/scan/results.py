@@ -84,8 +84,9 @@ class Part(Struct):
 
 def joined(source: SourceId, parts: Iterable[Part]) -> SourceScan:
     """The scan of a source from its consecutive parts, which are used up."""
-    total = Part()
-    for part in parts:
+    rest = iter(parts)
+    total = next(rest, None) or Part()
+    for part in rest:
         _append(total, part)
     hits = [hit for fold in total.folds.values() for hit in _kept(fold)]
     return SourceScan(
