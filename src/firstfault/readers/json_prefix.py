@@ -38,7 +38,7 @@ def json_record(segment: bytes, at: int, chain: Chain, _profile: SourceProfile) 
         stamp = chain.stamp_at(segment, time.end())
         if stamp is None:
             stamp = _epoch(segment, time.end())
-            chain.alike = chain.alike and stamp is None
+            chain.alike = False  # its first digit decides whether a number is a time
         if stamp is not None:
             chain.stamps.append(stamp)
     level = _JSON_LEVEL.search(segment, at)
