@@ -5,7 +5,6 @@ The only place that decides what a hit is; it does not read files and knows noth
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.patterns import Hit
@@ -173,8 +172,11 @@ class Collector:
             place = _Place(match, part, segment, offset, self._line, self._line_start)
             if len(fold.first) < FIRST:
                 fold.first.append(self._hit(signature, key, place))
+                continue
             # Of a flood all but the last few are only counted: a hit is made of them at the end, unless it is long.
             fold.last.append(place if len(part) <= RAW else self._hit(signature, key, place))
+            if len(fold.last) > LAST:
+                del fold.last[0]
 
     def _hit(self, signature: int, key: bytes, place: _Place) -> Hit:
         part, match = place.part, place.match
@@ -199,11 +201,9 @@ class Collector:
         """What was collected."""
         ids = self._plan.ids
         for (signature, key), fold in self._folds.items():
+            last = [p if isinstance(p, Hit) else self._hit(signature, key, p) for p in fold.last]
             # The last ones of a short fold are among the first, where they are hits already.
-            made = fold.first[max(0, fold.count - len(fold.last)) :] if fold.count <= FIRST + LAST else []
-            rest = list(fold.last)[len(made) :]
-            last = made + [p if isinstance(p, Hit) else self._hit(signature, key, p) for p in rest]
-            self.part.folds[ids[signature], key] = Fold(fold.count, fold.first, last)
+            self.part.folds[ids[signature], key] = Fold(fold.count, fold.first, [*fold.first, *last][-LAST:])
         self._folds.clear()
         return self.part
 
@@ -253,4 +253,5 @@ class _Growing:
     def __init__(self) -> None:
         self.count = 0
         self.first: list[Hit] = []
-        self.last: deque[_Place | Hit] = deque(maxlen=LAST)
+        self.last: list[_Place | Hit] = []
+        """The last ones of those that are not among the first."""
