@@ -15,7 +15,7 @@ from firstfault.model.lazy import lazy
 from firstfault.model.place import Located, Stamp
 from firstfault.readers.inner import BAR_END, MOST_SEARCHED
 from firstfault.readers.prefixes import first_prefix
-from firstfault.readers.recall import read_chain, read_parts
+from firstfault.readers.recall import keep_starts, read_chain, read_parts, usual_starts
 from firstfault.readers.sourcename import read_name
 from firstfault.readers.stamps import better, build_stamp
 from firstfault.readers.wrapping import Wrapping, find_wrapping
@@ -241,15 +241,23 @@ def body_starts(segment: bytes, profile: SourceProfile | None = None) -> tuple[i
     """Positions in a segment at which a message may begin, ascending: 0, and after each prefix or bar."""
     profile = profile or _NO_PROFILE
     line = read_chain(segment, 0, profile)
+    parts = read_parts(segment, line, profile)
+    known = usual_starts()
+    if known is not None:
+        return known
     starts = {0, *line.starts}
-    for part in read_parts(segment, line, profile):
+    for part in parts:
         starts.update(part.starts)
-    if segment.find(b"/s") >= 0 or segment.find(b"s/") >= 0 or segment.find(b"it [") >= 0:
+    barred = segment.find(b"/s") >= 0 or segment.find(b"s/") >= 0 or segment.find(b"it [") >= 0
+    if barred:
         for found in BAR_END.finditer(segment, 0, MOST_SEARCHED):
             starts.add(found.end())
             starts.update(read_chain(segment, found.end(), profile).starts)
     starts.update([s + 1 for s in starts if s > 0 and segment[s : s + 1] == b" "])
-    return tuple(sorted(starts))[:MOST_STARTS]
+    ordered = tuple(sorted(starts))[:MOST_STARTS]
+    if not barred:
+        keep_starts(ordered)
+    return ordered
 
 
 def _chain_at(segment: bytes, position: int, profile: SourceProfile) -> tuple[Chain, Chain]:

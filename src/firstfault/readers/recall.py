@@ -28,7 +28,7 @@ _DIGITS = bytes.maketrans(b"123456789", b"000000000")
 class _Shape:
     """What is known of lines of one shape."""
 
-    __slots__ = ("layouts", "parts")
+    __slots__ = ("layouts", "parts", "starts")
 
     def __init__(self) -> None:
         self.layouts: dict[int, Chain | Layout | None] = {}
@@ -36,6 +36,8 @@ class _Shape:
         are laid out; None where that cannot be told from the shape."""
         self.parts: tuple[int, tuple[int, ...]] | None = None
         """Where prefixes stand in the middle of the line, and the position behind which they were looked for."""
+        self.starts: tuple[int, ...] | None = None
+        """Where messages may begin, as long as all prefixes are laid out as `layouts` has them."""
 
 
 class _Seen:
@@ -52,6 +54,8 @@ class _Seen:
         self.chain: Chain | None = None
         """Prefixes of the last line."""
         self.shape: _Shape | None = None
+        self.usual = True
+        """Whether all prefixes of the last line so far are laid out as is known of its shape."""
         self.inner: list[Chain] | None = None
         """Prefixes in the middle of the last line."""
 
@@ -60,7 +64,7 @@ class _Seen:
         if profile is not self.profile:
             self.profile = profile
             self.shapes = self.styles.setdefault(style_of(profile), {})
-        self.segment, self.chain, self.inner, self.shape = segment, None, None, None
+        self.segment, self.chain, self.inner, self.shape, self.usual = segment, None, None, None, True
         if len(segment) < LONGEST:
             bare = segment.translate(_DIGITS)
             shape = self.shapes.get(bare)
@@ -87,6 +91,7 @@ class _Seen:
         if found is None:
             found = parse_chain(self.segment, position, self.profile)
             shape.layouts[position] = found if found.alike else None
+            self.usual, shape.starts = False, None
         return found
 
 
@@ -132,6 +137,7 @@ def read_parts(segment: bytes, line: Chain, profile: SourceProfile) -> Sequence[
         places = inner_parts(segment, behind, len(segment))
         if shape is not None:
             shape.parts = (behind, tuple(places))
+            _seen.usual, shape.starts = False, None
     parts: list[Chain] = []
     for start in places:
         if start >= behind:
@@ -140,3 +146,14 @@ def read_parts(segment: bytes, line: Chain, profile: SourceProfile) -> Sequence[
             parts.append(chain)
     _seen.inner = parts
     return parts
+
+
+def usual_starts() -> tuple[int, ...] | None:
+    """Where messages may begin in the line whose prefixes were read last; None where its shape does not tell."""
+    return _seen.shape.starts if _seen.shape is not None and _seen.usual else None
+
+
+def keep_starts(starts: tuple[int, ...]) -> None:
+    """Remembers where messages may begin in lines like the last one, where its prefixes alone decide that."""
+    if _seen.shape is not None and _seen.usual:
+        _seen.shape.starts = starts

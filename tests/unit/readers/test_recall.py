@@ -7,7 +7,7 @@ import random
 import pytest
 
 from firstfault.readers import recall
-from firstfault.readers.identity import SourceProfile
+from firstfault.readers.identity import SourceProfile, body_starts
 from firstfault.readers.prefixes import parse_chain
 from firstfault.readers.recall import read_chain, read_parts
 from firstfault.readers.wrapping import Wrapping
@@ -87,6 +87,21 @@ def test_a_line_is_read_as_if_it_were_the_first(number):
                 assert facts(chain) == facts(parse_chain(segment, 0, profile)), segment
                 for part in read_parts(segment, chain, profile):
                     assert facts(part) == facts(parse_chain(segment, part.starts[0], profile)), segment
+
+
+@pytest.mark.parametrize("number", range(len(PROFILES)))
+def test_messages_begin_where_they_would_in_the_first_line(number):
+    profile, chance = PROFILES[number], random.Random(number)
+    asked = [
+        segment
+        for line in (*PREFIXED, *EXAMPLES[number :: len(PROFILES)])
+        for text in (line, *(varied(line, chance) for _ in range(6)))
+        for segment in text.split(b"\r")
+    ]
+    known = [body_starts(segment, profile) for segment in asked]
+    for segment, starts in zip(asked, known, strict=True):
+        recall._seen.__init__()
+        assert body_starts(segment, profile) == starts, segment
 
 
 def test_lines_of_one_shape_share_the_look_at_their_prefixes(monkeypatch):

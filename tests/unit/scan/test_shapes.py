@@ -6,7 +6,6 @@ import random
 
 from firstfault.model.evidence import SourceId
 from firstfault.readers.open import open_inputs
-from firstfault.scan import stretch
 from firstfault.scan.engines import make_engine
 from firstfault.scan.results import joined
 from firstfault.scan.shapes import Shapes
@@ -84,6 +83,3 @@ def test_other_questions_about_a_shape_are_asked_again():
     assert shapes.recall(b"a", b"a", frozenset({1, 2}), (0,)) is None
     shapes.keep(b"a", frozenset({1}), (0,), [], lasting=False)
     assert shapes.recall(b"a", b"a", frozenset({1}), (0,)) is None
-
-
-assert stretch.Shapes is Shapes
