@@ -75,13 +75,15 @@ def _share(  # noqa: PLR0917 - as `shared`
 ) -> None:
     """Does the pieces in a number of processes; those of a copy that dies are left out."""
     if number < 2:
-        _own(work, range(pieces), found, done)
+        _own(work, range(pieces), found, [], done)
         return
     import multiprocessing
 
     context = multiprocessing.get_context("fork")
     transport: Transport[T] = Transport(kind)
-    others = []
+    others: list[tuple[Any, Connection]] = []
+    readers: list[threading.Thread] = []
+    arrived: list[int] = []  # numbers of the pieces that are done, as they come
     try:
         for first in range(1, number):
             mine, theirs = context.Pipe(duplex=False)
@@ -93,30 +95,38 @@ def _share(  # noqa: PLR0917 - as `shared`
                 worker.start()
             theirs.close()
             others.append((worker, mine))
-        readers = [threading.Thread(target=_receive, args=(pipe, found, transport), daemon=True) for _, pipe in others]
-        for reader in readers:
+        for _, pipe in others:
+            reader = threading.Thread(target=_receive, args=(pipe, found, arrived, transport), daemon=True)
             reader.start()
-        _own(work, range(0, pieces, number), found, done)
+            readers.append(reader)
+        _own(work, range(0, pieces, number), found, arrived, done)
         for reader in readers:
             reader.join()
     finally:
-        for worker, pipe in others:
-            pipe.close()
+        for worker, _ in others:
             worker.terminate()
             worker.join()
+        for reader in readers:
+            reader.join()  # the pipe of a copy that is gone has an end
+        for _, pipe in others:
+            pipe.close()
 
 
 def _own(
-    work: Callable[[int], T], pieces: Iterable[int], found: dict[int, T], done: Callable[[T], None] | None
+    work: Callable[[int], T],
+    pieces: Iterable[int],
+    found: dict[int, T],
+    arrived: list[int],
+    done: Callable[[T], None] | None,
 ) -> None:
     """Does the pieces of this process, and tells of all that are done meanwhile."""
-    told: set[int] = set()
+    told = 0
     for piece in pieces:
         found[piece] = work(piece)
-        if done is not None:
-            for other in [p for p in list(found) if p not in told]:
-                told.add(other)
-                done(found[other])
+        arrived.append(piece)
+        while done is not None and told < len(arrived):
+            done(found[arrived[told]])
+            told += 1
 
 
 def _widen(pipe: Connection) -> None:
@@ -129,12 +139,13 @@ def _widen(pipe: Connection) -> None:
         return  # more than this user may have: then a copy waits now and then
 
 
-def _receive(pipe: Connection, found: dict[int, Any], transport: Transport[Any]) -> None:
+def _receive(pipe: Connection, found: dict[int, Any], arrived: list[int], transport: Transport[Any]) -> None:
     """Takes each result as it comes, so that a copy need not keep what it has done; until the pipe is closed."""
     try:
         while True:
             piece, result = transport.unpack(pipe.recv_bytes())
             found[piece] = result
+            arrived.append(piece)
     except (EOFError, OSError, BrokenMessageError):
         return
 
