@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -18,6 +19,8 @@ from firstfault.model.stacks import StackDump
 from firstfault.model.words import Mark, Role, SourceKind
 
 if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+
     from firstfault.analysis.suspects import Nature
     from firstfault.model.patterns import SignatureFile
     from firstfault.signatures.library import Library
@@ -72,6 +75,7 @@ class Case:
         self.events = tuple(sorted(seen.events, key=position))
         self.natures: dict[tuple[str, str | None], Nature] = {}
         """What was made of signatures and rows of vendor tables (see `firstfault.analysis.suspects.nature_of`)."""
+        self._by_marks: dict[tuple[Mark, ...], frozenset[str]] = {}
 
     def spec(self, event: Event) -> SignatureFile | None:
         """Signature body of an event; None for a traceback that no signature knows."""
@@ -101,8 +105,38 @@ class Case:
 
     def marked(self, *marks: Mark) -> tuple[Event, ...]:
         """Events whose signature carries one of the marks, in order of position."""
-        wanted = self.signatures_with(*marks)
-        return tuple(e for e in self.events if e.signature in wanted)
+        return self.of(self.signatures_with(*marks))
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """Places in `events` of those of each signature: of a thousand ranks' lines most questions ask about a few kinds."""
+        found: dict[str, list[int]] = {}
+        for place, event in enumerate(self.events):
+            found.setdefault(event.signature, []).append(place)
+        return found
+
+    @property
+    def signatures(self) -> Iterable[str]:
+        """Ids that stand in the events."""
+        return self._places.keys()
+
+    @cached_property
+    def uniform(self) -> frozenset[str]:
+        """Those of which all events are of one nature: no exception is told with any, and no table refines them."""
+        specs = self.library.by_id
+        plain = {s for s in self._places if s in specs and not specs[s].table}
+        return frozenset(plain - {e.signature for e in self.events if e.exception is not None})
+
+    def one_of(self, signature: str) -> Event:
+        """The first event of a signature that is among `signatures`."""
+        return self.events[self._places[signature][0]]
+
+    def of(self, wanted: Container[str]) -> tuple[Event, ...]:
+        """Events of some signatures, in order of position."""
+        places = [places for signature, places in self._places.items() if signature in wanted]
+        # Each list is ascending, and sorting what is made of such costs little more than to merge them.
+        chosen = places[0] if len(places) == 1 else sorted(chain.from_iterable(places))
+        return tuple(map(self.events.__getitem__, chosen))
 
     @cached_property
     def _by_mark(self) -> dict[Mark, frozenset[str]]:
@@ -114,7 +148,10 @@ class Case:
 
     def signatures_with(self, *marks: Mark) -> frozenset[str]:
         """Ids of the signatures that carry one of the marks."""
-        return frozenset().union(*(self._by_mark[m] for m in marks))
+        known = self._by_marks.get(marks)
+        if known is None:
+            known = self._by_marks[marks] = frozenset().union(*(self._by_mark[m] for m in marks))
+        return known
 
     def has(self, event: Event, mark: Mark) -> bool:
         """Whether an event's signature carries a mark."""

@@ -113,7 +113,9 @@ def _comes_first(a: Link, b: Link) -> bool | None:
 
 def _ends(scene: Scene, used: set[tuple[int, int]]) -> tuple[list[Event], list[Event]]:
     """Lines about processes that ended: those near the first one, and those of times or files long after it."""
-    ordered = sorted((e for e in scene.events if _ended(scene, e) and not _used(e, used)), key=sort_key)
+    ends = scene.case.signatures_with(Mark.STOP_SIGNAL, Mark.DEATH)
+    asked = {s for s in scene.case.signatures if s in ends or s.startswith("launcher.")}
+    ordered = sorted((e for e in scene.case.of(asked) if _ended(scene, e) and not _used(e, used)), key=sort_key)
     timed = [e for e in ordered if exact(e.when)]
     if not timed:
         return ordered, []
@@ -152,8 +154,10 @@ def _all(scene: Scene, wanted: Callable[[Scene, Event], bool]) -> list[Event]:
     """The events of a stage; what is asked depends on the signature and the row of its table, so it is asked once for each."""
     known: dict[tuple[str, str | None], bool] = {}
     found = []
-    for event in scene.events:
-        spec = scene.case.spec(event)
+    case = scene.case
+    gone = {s for s in case.uniform if not wanted(scene, case.one_of(s))}
+    for event in case.of({s for s in case.signatures if s not in gone}):
+        spec = case.spec(event)
         if spec is None or event.exception is not None:
             if wanted(scene, event):
                 found.append(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 _TAIL = lazy(r"^(.*?)(\d+)$")
 
 
+@lru_cache(maxsize=1 << 14)
 def short_host(host: str) -> str:
     """A host's name without its domain; an address stays whole, since its parts are no names."""
     return host if ":" in host or host.replace(".", "").isdecimal() else host.split(".", maxsplit=1)[0]

@@ -93,13 +93,12 @@ def _watchdog(scene: Scene, blamed: Container[int]) -> Naive | None:
 
 def _errors(scene: Scene, *, reports: bool = False) -> list[Event]:
     """Lines that say what went wrong; a launcher's report of who ended counts only where it is asked for."""
-    return [
-        e
-        for e in scene.events
-        if nature_of(scene.case, e).role in {Role.CAUSE, Role.EFFECT}
-        and not scene.case.has(e, Mark.STATE)
-        and (reports or not (scene.case.has(e, Mark.DEATH) or e.signature.startswith("launcher.")))
-    ]
+    case = scene.case
+    left_out = case.signatures_with(Mark.STATE) if reports else case.signatures_with(Mark.STATE, Mark.DEATH)
+    wanted = {s for s in case.signatures if s not in left_out and (reports or not s.startswith("launcher."))}
+    wrong = {Role.CAUSE, Role.EFFECT}
+    wanted -= {s for s in wanted & case.uniform if nature_of(case, case.one_of(s)).role not in wrong}
+    return [e for e in case.of(wanted) if nature_of(case, e).role in wrong]
 
 
 def _first_error(scene: Scene, answer: Answer) -> Naive | None:

@@ -29,8 +29,10 @@ FOREIGN = 1
 
 def quoted(case: Case, event: Event) -> bool:
     """Whether the words of the kernel or of SLURM stand inside another program's sentence in a job's log."""
-    room = event.signature.split(".", 1)[0]
-    if room not in {"kernel", "slurm"} or case.kind_of.get(event.span.source) is not SourceKind.LOG:
+    if (
+        not event.signature.startswith(("kernel.", "slurm."))
+        or case.kind_of.get(event.span.source) is not SourceKind.LOG
+    ):
         return False
     found = _DAEMON.search(event.text)
     return found is not None and _sentence(event.text[: found.start()])

@@ -148,7 +148,9 @@ class _Fold:
         self.steps = self._steps()
         self.phases = self._phases()
         self.named = self._named()
-        stuck = {rank for group in self.hang.stuck for rank in group.cells}
+        self.stuck = self.hang.stuck
+        self.waiting = self.hang.waiting
+        stuck = {rank for group in self.stuck for rank in group.cells}
         self.ranks = sorted({*scene.complete.seen, *self.silent, *self.hang.parts, *stuck, *self.failed})
         self.hosts = hosts_of(scene, (r for r in self.ranks if r not in self.silent))
 
@@ -167,7 +169,7 @@ class _Fold:
             local_rank=local,
             node_rank=named["node_rank"].who.node_rank if "node_rank" in named else None,
             named=named,
-            groups=tuple(InGroup(g, g.cells[rank]) for g in self.hang.stuck if rank in g.cells),
+            groups=tuple(InGroup(g, g.cells[rank]) for g in self.stuck if rank in g.cells),
             step=self.steps.get(rank),
             phase=None if phase is None else phase[0],
             phase_event=None if phase is None else phase[1],
@@ -184,7 +186,7 @@ class _Fold:
             return State.FAILED
         if rank in self.silent:
             return State.SILENT
-        if rank in self.waited or rank in self.hang.waiting:
+        if rank in self.waited or rank in self.waiting:
             return State.TIMED_OUT
         if rank in self.lost:
             return State.LOST_PEER
@@ -256,7 +258,9 @@ class _Fold:
     def _phases(self) -> dict[GlobalRank, tuple[Phase, Event]]:
         """What each rank was last seen doing, where a line of its own says so and no end of it follows."""
         found: dict[GlobalRank, tuple[Phase, Event]] = {}
-        for event in sorted(self.scene.events, key=sort_key):
+        case = self.scene.case
+        none = {s for s in case.uniform if self._phase(case.one_of(s)) is None}
+        for event in sorted(case.of({s for s in case.signatures if s not in none}), key=sort_key):
             phase = self._phase(event)
             if phase is None:
                 continue

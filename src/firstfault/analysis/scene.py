@@ -63,8 +63,7 @@ class Scene(Struct, frozen=True, kw_only=True):
 
     def marked(self, *marks: Mark) -> tuple[Event, ...]:
         """Events of this attempt whose signature carries one of the marks."""
-        wanted = self.case.signatures_with(*marks)
-        return tuple(e for e in self.events if e.signature in wanted)
+        return self.case.marked(*marks)
 
 
 def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
@@ -104,9 +103,8 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     roster = Roster(
         case, events, failures, world, nodes=machines(facts), per_node=ranks_per_node(facts, world), pods=pods
     )
-    ends = tuple(
-        e for e in events if e.signature in _end_words(case) and not went_on(case, e) and not _raised_behind(case, e)
-    )
+    end_words = _end_words(case)
+    ends = tuple(e for e in events if e.signature in end_words and not went_on(case, e) and not _raised_behind(case, e))
     guilty, weak, innocent, effects, teardown = _sort(case, events)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
     deaths = tuple(

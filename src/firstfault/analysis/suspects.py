@@ -255,7 +255,7 @@ def went_on(case: Case, event: Event) -> bool:
 
     An order to stop is carried out after a grace time, in which steps are still made: it is not acquitted by them.
     """
-    if case.has(event, Mark.STOP_SIGNAL):
+    if not case.tracks or case.has(event, Mark.STOP_SIGNAL):
         return False
     track = case.tracks.get(event.span.source)
     if track is not None and track.went_on_after(event.span.offset):

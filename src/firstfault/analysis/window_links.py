@@ -130,10 +130,10 @@ def _trouble(scene: Scene, hang: Hang, answer: Answer) -> Link | None:
         return None
     kinds: dict[str, list[Event]] = {}
     for event in scene.events:
-        if not (exact(event.when) and comparable(event.when, hang.first.when)):
+        at = event.when.earliest
+        if at is None or at < hang.began - BEFORE or at >= hang.detected or event is answer.trigger:
             continue
-        at = event.when.earliest or 0.0
-        if at < hang.began - BEFORE or at >= hang.detected or event is answer.trigger:
+        if not (exact(event.when) and comparable(event.when, hang.first.when)):
             continue
         kind = _kind(scene, event)
         if kind is not None:

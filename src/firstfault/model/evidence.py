@@ -1,6 +1,7 @@
 """Observations: where a line stands, who said it and when.
 
-Nothing here blames or advises; see `firstfault.model.findings` for that.
+Nothing here blames or advises; see `firstfault.model.findings` for that. What there may be a hundred thousand of is left
+alone by the collector of garbage (`gc=False`): it holds facts and other such values, and never itself.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Coverage(Struct, frozen=True, kw_only=True):
     """Bytes that were read, after decompression."""
 
 
-class Span(Struct, frozen=True, order=True):
+class Span(Struct, frozen=True, order=True, gc=False):
     """A stretch of one source; the currency of evidence."""
 
     source: SourceId
@@ -64,7 +65,7 @@ class Span(Struct, frozen=True, order=True):
     """1-based byte in the line at which the evidence starts."""
 
 
-class Who(Struct, frozen=True):
+class Who(Struct, frozen=True, gc=False):
     """Who said a line, or whom it is about; separate facts, never mixed, None where the line does not say."""
 
     rank: GlobalRank | None = None
@@ -83,7 +84,7 @@ class Who(Struct, frozen=True):
     """Any other constant stream label, such as a Ray actor name; joins lines of one speaker."""
 
 
-class When(Struct, frozen=True):
+class When(Struct, frozen=True, gc=False):
     """An interval on one clock; two events are ordered only where their intervals do not meet."""
 
     earliest: float | None = None
@@ -108,7 +109,7 @@ class When(Struct, frozen=True):
         return self.latest < other.earliest
 
 
-class Event(Struct, frozen=True, kw_only=True):
+class Event(Struct, frozen=True, kw_only=True, gc=False):
     """One observation: a line (or block) of a known meaning; no blame, no advice."""
 
     signature: str
@@ -135,7 +136,7 @@ EARLIER = "earlier_run"
 """Field of an event that is of an earlier run of its container than the present one, by the line's own block."""
 
 
-class Frame(Struct, frozen=True):
+class Frame(Struct, frozen=True, gc=False):
     """One frame of a Python traceback."""
 
     file: str
@@ -143,7 +144,7 @@ class Frame(Struct, frozen=True):
     function: str
 
 
-class PythonException(Struct, frozen=True, kw_only=True):
+class PythonException(Struct, frozen=True, kw_only=True, gc=False):
     """One traceback put together from (maybe interleaved) lines."""
 
     kind: str
@@ -163,7 +164,7 @@ class PythonException(Struct, frozen=True, kw_only=True):
     """False where the block was cut."""
 
 
-class ProgressSample(Struct, frozen=True):
+class ProgressSample(Struct, frozen=True, gc=False):
     """One line that proves that a step was done."""
 
     source: SourceId
@@ -179,7 +180,7 @@ class ProgressSample(Struct, frozen=True):
     """Process that the prefix of the line names."""
 
 
-class Failure(Struct, frozen=True, kw_only=True):
+class Failure(Struct, frozen=True, kw_only=True, gc=False):
     """One entry of a launcher's list of failed processes."""
 
     span: Span

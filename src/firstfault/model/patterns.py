@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from firstfault.model.place import Located
 from firstfault.model.words import (
     ActionKind,
     Blame,
@@ -128,7 +129,7 @@ class Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     rows: dict[str, TableRow]
 
 
-class Hit(Struct, frozen=True, kw_only=True):
+class Hit(Struct, frozen=True, kw_only=True, gc=False):
     """A confirmed match of one signature in one line."""
 
     signature: str
@@ -151,3 +152,5 @@ class Hit(Struct, frozen=True, kw_only=True):
     """Total number of hits in the fold to which this kept hit belongs."""
     ordinal: int = 0
     """0, 1, … from the front of the fold, negative from its back."""
+    place: Located | None = None
+    """Who speaks there and when, where the scan saw the whole segment; None where it is to be read from `raw`."""

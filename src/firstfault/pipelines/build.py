@@ -187,11 +187,9 @@ class Builder:
     def _timeline(self) -> list[TimelineEntry]:
         case = self.scene.case
         told = (Mark.START, Mark.ATTEMPT, Mark.END, Mark.PLANNED_STOP, Mark.CHECKPOINT_BEGIN, Mark.CHECKPOINT_END)
-        wanted = [
-            e
-            for e in self.scene.events
-            if nature_of(case, e).role in {Role.CAUSE, Role.EFFECT, Role.TEARDOWN} or any(case.has(e, m) for m in told)
-        ]
+        marked = case.signatures_with(*told)
+        roles = {Role.CAUSE, Role.EFFECT, Role.TEARDOWN}
+        wanted = [e for e in self.scene.events if e.signature in marked or nature_of(case, e).role in roles]
         ordered = sorted(wanted, key=lambda e: (not exact(e.when), sort_key(e)))
         if len(ordered) > TIMELINE:
             ordered = [*ordered[: TIMELINE // 2], *ordered[-TIMELINE // 2 :]]

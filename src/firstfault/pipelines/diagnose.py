@@ -24,7 +24,7 @@ from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.readers.open import open_inputs
 from firstfault.scan.newlines import count_newlines
 from firstfault.scan.progress import progress_bar
-from firstfault.scan.run import scan, scanned
+from firstfault.scan.run import scanned
 from firstfault.signatures.library import load_library
 
 if TYPE_CHECKING:
@@ -103,9 +103,7 @@ def concluded(
         paths = with_storage_paths(paths, options.storage)
     with open_inputs(paths, stdin=stdin) as opened:
         with _told(opened, options, progress) as tell:
-            result = scan(opened, library, executor=options.engine, progress=tell)
-        observed = observe(opened, result, library, options)
-        del result
+            observed = observe(opened, library, options, tell)
         try:
             conclusion = conclude(observed.seen, library, _attempt(options))
         except NoAttemptError as error:

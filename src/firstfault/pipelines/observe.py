@@ -4,67 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
-
 from firstfault.analysis.case import Observations
-from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample
-from firstfault.model.stacks import StackDump
-from firstfault.model.words import CoverageState, Role, SourceKind
-from firstfault.pipelines.share import shared
-from firstfault.readers.banners import failure_of_event, read_banners
-from firstfault.readers.clock import SourceClock, settle_clocks
-from firstfault.readers.events import build_events
+from firstfault.model.evidence import Coverage
+from firstfault.model.words import CoverageState, SourceKind
+from firstfault.pipelines.abreast import gather
 from firstfault.readers.gpu_columns import UNTOLD, is_untold
 from firstfault.readers.gpu_course import HEAD, read_courses, table_of
-from firstfault.readers.identity import profile_source
-from firstfault.readers.nan import nan_from
 from firstfault.readers.numbering import missing_names
-from firstfault.readers.progress import (
-    MOST_BYTES,
-    TRAINING,
-    Anchor,
-    find_progress,
-    last_progress,
-    progress_after,
-    progress_before,
-)
 from firstfault.readers.sourcename import read_name
 from firstfault.readers.zones import in_zone
-from firstfault.scan.executors import processors
-from firstfault.scan.run import MUCH, scanned
-from firstfault.scan.stretch import SAMPLE
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping
 
-    from firstfault.model.evidence import Source, SourceId
+    from firstfault.model.evidence import SourceId
     from firstfault.model.gpu_course import GpuCourse
     from firstfault.model.memory import MemorySnapshot
     from firstfault.model.recorder import RankDump
     from firstfault.pipelines.options import DiagnoseOptions
+    from firstfault.readers.clock import SourceClock
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.open import Opened
-    from firstfault.readers.store import Store
-    from firstfault.scan.results import ScanResult, SourceScan
+    from firstfault.scan.results import SourceScan
     from firstfault.signatures.library import Library
 
-BANNER = "launcher.torchrun_banner"
-"""Prefix of the signatures of lines of torchrun's list of failures."""
-NEIGHBOURHOODS = 48
-"""Places in a large source around which progress is looked for."""
-NEXT_STEPS = 4
-"""Signs of progress read after each such place."""
-STACK = "python.stack_of_thread"
-"""Signature of the line that begins a thread in a dump of stacks."""
 TABLES = frozenset({SourceKind.METRICS, SourceKind.LOG})
 """Kinds of sources that may be tables of GPU counters."""
 COURSE_BYTES = 32 << 20
 """Bytes at the end of such a table that are read."""
-STACK_BYTES = 64 << 20
-BEHIND_LAST = 64 << 10
-"""Bytes behind the head of the last thread that may still be of its stack."""
-MOST_SHARED = 100_000
-"""Hits beyond which one process reads on alone: a copy holds what is being read twice for a moment."""
 UNREAD = {
     SourceKind.METRICS: "metrics, which are not read yet",
     SourceKind.CONFIG: "source code, settings or a document, not a log",
@@ -80,31 +47,23 @@ class Observed(NamedTuple):
     clocks: dict[SourceId, SourceClock]
 
 
-def observe(opened: Opened, result: ScanResult, library: Library, options: DiagnoseOptions) -> Observed:
-    """Everything that the readers make of a scan."""
-    events: list[Event] = []
-    failures: list[Failure] = []
-    samples: list[ProgressSample] = []
-    nans: list[Event] = []
-    store = opened.store
-    read = [(s, r) for s in opened.sources if scanned(s) and (r := result.of(s.id)) is not None]
-    profiles = {s.id: r.profile or profile_source(store.head(s.id, SAMPLE), s.path) for s, r in read}
-    clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s, _ in read}
-    settle_clocks(list(clocks.values()))
+def observe(
+    opened: Opened, library: Library, options: DiagnoseOptions, tell: Callable[[int], None] | None = None
+) -> Observed:
+    """Everything that the scan and the readers make of an input.
 
-    def piece(number: int) -> _Read:
-        source, found = read[number]
-        seen = _of_source(store, source, found, library, profiles[source.id], clocks[source.id])
-        clocks[source.id].forget()
-        return seen
-
-    stacks: list[StackDump] = []
-    for seen in shared(piece, len(read), _workers(read, options), _Read):
-        events.extend(seen.events)
-        failures.extend(seen.failures)
-        samples.extend(seen.samples)
-        nans.extend(seen.nans)
-        stacks.extend(seen.stacks)
+    Args:
+        opened: the sources.
+        library: the signatures.
+        options: of the run.
+        tell: called with numbers of bytes that were scanned.
+    """
+    found = gather(opened, library, options, tell)
+    events = [e for r in found.read for e in r.events]
+    failures = [f for r in found.read for f in r.failures]
+    samples = [s for r in found.read for s in r.samples]
+    nans = [n for r in found.read for n in r.nans]
+    stacks = [s for r in found.read for s in r.stacks]
     dumps, snapshots, coverage = _dumped(opened, options)
     # A daemon's logs may lie as a file here and as an archive there: their names are not the job's numbering.
     missing = missing_names(s.path for s in opened.sources if s.kind is not SourceKind.AISTORE)
@@ -115,9 +74,11 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         failures=tuple(in_zone(failures, options.assume_zone)),
         progress=tuple(in_zone(samples, options.assume_zone)),
         nan_from=tuple(in_zone(nans, options.assume_zone)),
-        coverage=_coverage(opened, result, missing, {**coverage, **untold}, {c.first.span.source for c in courses}),
-        place={i: p.who for i, p in profiles.items()},
-        task_files={i: p.number for i, p in profiles.items() if p.number is not None},
+        coverage=_coverage(
+            opened, found.scans, missing, {**coverage, **untold}, {c.first.span.source for c in courses}
+        ),
+        place={i: p.who for i, p in found.profiles.items()},
+        task_files={i: p.number for i, p in found.profiles.items() if p.number is not None},
         missing_files=missing,
         job_state=options.job_state,
         exit_code=options.exit_code,
@@ -126,7 +87,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         snapshots=snapshots,
         courses=courses,
     )
-    return Observed(observations, profiles, clocks)
+    return Observed(observations, found.profiles, found.clocks)
 
 
 def _dumped(
@@ -149,99 +110,6 @@ def _dumped(
         snapshots, told = read_snapshots(opened.store, opened.sources, inline=inline)
         coverage |= told
     return dumps, snapshots, coverage
-
-
-def _workers(read: Sequence[tuple[Source, SourceScan]], options: DiagnoseOptions) -> int:
-    """Processes that are worth their start: copies of this one for much text, unless there is too much to hand back."""
-    if (
-        options.engine == "inline"
-        or sum(r.bytes for _, r in read) < MUCH
-        or sum(len(r.hits) for _, r in read) > MOST_SHARED
-    ):
-        return 1
-    return processors()
-
-
-class _Read(Struct):
-    """What the readers make of one source."""
-
-    events: list[Event]
-    failures: list[Failure]
-    samples: list[ProgressSample]
-    nans: list[Event]
-    stacks: list[StackDump]
-
-
-def _of_source(  # noqa: PLR0917
-    store: Store, source: Source, found: SourceScan, library: Library, profile: SourceProfile, clock: SourceClock
-) -> _Read:
-    if source.kind is SourceKind.ERROR_JSON:
-        from firstfault.pipelines.error_files import read_error_file
-
-        read = read_error_file(store, source, library, profile)
-        return _Read(read.events, read.failures, [], [], [])
-    if source.kind is SourceKind.SCHEDULER:
-        from firstfault.pipelines.objects import holds_objects, read_objects
-
-        if holds_objects(store, source):
-            return _Read(read_objects(store, source, library, profile, clock), [], [], [], [])
-    own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
-    places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
-    failures = read_banners(store, source.id, places, profile, clock=clock)
-    failures.extend(f for f in map(failure_of_event, own) if f is not None)
-    nan = nan_from(store, source.id, found.lines, clock)
-    samples = _progress(store, found, profile, clock, _telling(own, library))
-    stacks = _stacks(store, source, profile, own)
-    return _Read(own, failures, samples, [] if nan is None else [nan], stacks)
-
-
-def _stacks(store: Store, source: Source, profile: SourceProfile, events: Iterable[Event]) -> list[StackDump]:
-    """Stack dumps: a file of them as a whole, in a log the stretch that holds some."""
-    heads = [e.span for e in events if e.signature == STACK]
-    whole = source.kind is SourceKind.STACKS
-    if not whole and not heads:
-        return []
-    from firstfault.readers.stacks import read_stacks
-
-    if whole:
-        return read_stacks(store.read(source.id, 0, STACK_BYTES), source.id, profile, path=source.path)
-    first = min(heads, key=lambda s: s.offset)
-    start = first.offset - first.column + 1
-    end = min(max(s.offset for s in heads) + BEHIND_LAST, start + STACK_BYTES)
-    return read_stacks(
-        store.read(source.id, start, end - start), source.id, profile, path=source.path, offset=start, line=first.line
-    )
-
-
-def _telling(events: Iterable[Event], library: Library) -> list[Event]:
-    """Events for which it matters whether the job went on after them."""
-    wanted = []
-    for event in events:
-        spec = library.by_id.get(event.signature)
-        if spec is None or spec.role in {Role.CAUSE, Role.EFFECT}:
-            wanted.append(event)
-    return wanted
-
-
-def _progress(
-    store: Store, found: SourceScan, profile: SourceProfile, clock: SourceClock, events: Sequence[Event]
-) -> list[ProgressSample]:
-    """Signs of training progress: all of a small source; of a large one those at its end and around telling events."""
-    source = found.source
-    if found.bytes <= MOST_BYTES:
-        signs = find_progress(store.read(source, 0, found.bytes), source, profile=profile, clock=clock)
-        return [s.sample for s in signs if s.kind == TRAINING]
-    kept: dict[int, ProgressSample] = {}
-    last = last_progress(store, source, found.lines, profile)
-    if last is not None:
-        kept[last.sample.offset] = last.sample
-    step = max(1, len(events) // NEIGHBOURHOODS)
-    for event in [*events[::step], *events[-2:]]:
-        anchor = Anchor(event.span.offset, event.span.line)
-        before = progress_before(store, source, anchor, profile, clock=clock)
-        for sign in (*([before] if before else []), *progress_after(store, source, anchor, profile, most=NEXT_STEPS)):
-            kept[sign.sample.offset] = sign.sample
-    return [kept[offset] for offset in sorted(kept)]
 
 
 def _courses(opened: Opened) -> tuple[tuple[GpuCourse, ...], dict[str, Coverage]]:
@@ -275,7 +143,7 @@ def _courses(opened: Opened) -> tuple[tuple[GpuCourse, ...], dict[str, Coverage]
 
 def _coverage(
     opened: Opened,
-    result: ScanResult,
+    scans: Iterable[SourceScan],
     missing: Iterable[str],
     dumps: Mapping[str, Coverage],
     tables: Container[SourceId],
@@ -292,7 +160,7 @@ def _coverage(
         if rows[path].state is CoverageState.READ:
             rows[path] = told
     paths: dict[SourceId, str] = {s.id: s.path for s in opened.sources}
-    for found in result.sources:
+    for found in scans:
         if found.damage:
             path = paths[found.source]
             rows[path] = Coverage(file=path, state=CoverageState.DAMAGED, reason=found.damage, bytes=found.bytes)

@@ -14,13 +14,31 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from firstfault.pipelines.transport import BrokenMessageError, Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from multiprocessing.connection import Connection
 
 T = TypeVar("T")
 
+_PIPE = 1 << 20
+"""Bytes that a pipe should hold."""
+_SET_PIPE_SIZE = 1031
+"""`F_SETPIPE_SZ` of Linux, which Python 3.10 does not name everywhere."""
 
-def shared(work: Callable[[int], T], pieces: int, workers: int, kind: Any) -> list[T]:
+
+def can_share(pieces: int, workers: int) -> bool:
+    """Whether pieces would be shared out here: copies need a system that can fork, and a process without threads."""
+    return min(workers, pieces) > 1 and sys.platform == "linux" and threading.active_count() == 1
+
+
+def shared(
+    work: Callable[[int], T],
+    pieces: int,
+    workers: int,
+    kind: Any,
+    *,
+    instead: Callable[[int], T] | None = None,
+    done: Callable[[T], None] | None = None,
+) -> list[T]:
     """The results of all pieces, in order.
 
     Args:
@@ -28,19 +46,48 @@ def shared(work: Callable[[int], T], pieces: int, workers: int, kind: Any) -> li
         pieces: number of pieces.
         workers: number of processes, this one included; copies need a system that can fork.
         kind: type of a result; see `firstfault.pipelines.transport`.
+        instead: what stands for a piece that was not done when an interrupt from the keyboard came; without it the
+            interrupt goes on to who called.
+        done: called here with each result, some time after it came.
     """
-    number = min(workers, pieces)
-    if number < 2 or sys.platform != "linux" or threading.active_count() > 1:
-        return [work(piece) for piece in range(pieces)]
+    found: dict[int, T] = {}
+    try:
+        _share(work, pieces, min(workers, pieces) if can_share(pieces, workers) else 1, kind, found, done)
+        for piece in range(pieces):
+            if piece not in found:
+                found[piece] = work(piece)
+    except KeyboardInterrupt:
+        if instead is None:
+            raise
+        for piece in range(pieces):
+            if piece not in found:
+                found[piece] = instead(piece)
+    return [found[piece] for piece in range(pieces)]
+
+
+def _share(  # noqa: PLR0917 - as `shared`
+    work: Callable[[int], T],
+    pieces: int,
+    number: int,
+    kind: Any,
+    found: dict[int, T],
+    done: Callable[[T], None] | None,
+) -> None:
+    """Does the pieces in a number of processes; those of a copy that dies are left out."""
+    if number < 2:
+        _own(work, range(pieces), found, [], done)
+        return
     import multiprocessing
 
     context = multiprocessing.get_context("fork")
     transport: Transport[T] = Transport(kind)
-    others = []
-    found: dict[int, T] = {}
+    others: list[tuple[Any, Connection]] = []
+    readers: list[threading.Thread] = []
+    arrived: list[int] = []  # numbers of the pieces that are done, as they come
     try:
         for first in range(1, number):
             mine, theirs = context.Pipe(duplex=False)
+            _widen(theirs)
             own = range(first, pieces, number)
             worker = context.Process(target=_serve, args=(theirs, work, own, transport), daemon=True)
             with warnings.catch_warnings():
@@ -48,27 +95,57 @@ def shared(work: Callable[[int], T], pieces: int, workers: int, kind: Any) -> li
                 worker.start()
             theirs.close()
             others.append((worker, mine))
-        readers = [threading.Thread(target=_receive, args=(pipe, found, transport), daemon=True) for _, pipe in others]
-        for reader in readers:
+        for _, pipe in others:
+            reader = threading.Thread(target=_receive, args=(pipe, found, arrived, transport), daemon=True)
             reader.start()
-        for piece in range(0, pieces, number):
-            found[piece] = work(piece)
+            readers.append(reader)
+        _own(work, range(0, pieces, number), found, arrived, done)
         for reader in readers:
             reader.join()
     finally:
-        for worker, pipe in others:
-            pipe.close()
+        for worker, _ in others:
             worker.terminate()
             worker.join()
-    return [found[piece] if piece in found else work(piece) for piece in range(pieces)]
+        for reader in readers:
+            reader.join()  # the pipe of a copy that is gone has an end
+        for _, pipe in others:
+            pipe.close()
 
 
-def _receive(pipe: Connection, found: dict[int, Any], transport: Transport[Any]) -> None:
+def _own(
+    work: Callable[[int], T],
+    pieces: Iterable[int],
+    found: dict[int, T],
+    arrived: list[int],
+    done: Callable[[T], None] | None,
+) -> None:
+    """Does the pieces of this process, and tells of all that are done meanwhile."""
+    told = 0
+    for piece in pieces:
+        found[piece] = work(piece)
+        arrived.append(piece)
+        while done is not None and told < len(arrived):
+            done(found[arrived[told]])
+            told += 1
+
+
+def _widen(pipe: Connection) -> None:
+    """Lets a copy write its next results while this process is busy with its own pieces."""
+    import fcntl
+
+    try:
+        fcntl.fcntl(pipe.fileno(), _SET_PIPE_SIZE, _PIPE)
+    except OSError:
+        return  # more than this user may have: then a copy waits now and then
+
+
+def _receive(pipe: Connection, found: dict[int, Any], arrived: list[int], transport: Transport[Any]) -> None:
     """Takes each result as it comes, so that a copy need not keep what it has done; until the pipe is closed."""
     try:
         while True:
             piece, result = transport.unpack(pipe.recv_bytes())
             found[piece] = result
+            arrived.append(piece)
     except (EOFError, OSError, BrokenMessageError):
         return
 

@@ -313,16 +313,18 @@ class SecretFilter:
     def __init__(self) -> None:
         self.removed: dict[str, int] = {}
         self._known: set[str] = set()
+        self._looked: dict[str, list[Secret]] = {}
+        """What was found in texts: names of files stand in a report a hundred times."""
 
     def learn(self, text: str) -> None:
         """Remembers the values of a text's secrets; short ones and plain words are not, they may be anything elsewhere."""
-        for start, end, _ in find_secrets(text):
+        for start, end, _ in self._find(text):
             # `user:password` and `Bearer token` hold one that may stand alone elsewhere.
             self._known.update(part for part in re.split(r"[\s:]+", text[start:end]) if _telling(part))
 
     def clean(self, text: str) -> str:
         """The text with each secret replaced by `[removed:kind]`; unchanged where there is none."""
-        found = find_secrets(text)
+        found = self._find(text)
         if found:
             self.learn(text)
         parts, at = [], 0
@@ -336,6 +338,12 @@ class SecretFilter:
                 self._count("known secret")
                 cleaned = cleaned.replace(value, "[removed:known secret]")
         return cleaned
+
+    def _find(self, text: str) -> list[Secret]:
+        found = self._looked.get(text)
+        if found is None:
+            found = self._looked[text] = find_secrets(text)
+        return found
 
     def _count(self, kind: str) -> None:
         self.removed[kind] = self.removed.get(kind, 0) + 1

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import re
 import signal
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
@@ -40,8 +42,9 @@ _OTHERS = lazy(r"^(?:Other )?Failures:$")
 _RULE = lazy(r"^[=*-]{20,}$")
 _TELLING = lazy(rb"Root Cause|Failures:|[=*-]{20}|\[\d{1,6}\]:|[\x00\x1b]")
 """What a line holds in which one of the four above can match; colours may stand between their letters."""
-_SIGNS = (b"Root", b"Failures:", b"=====", b"-----", b"*****", b"]:", b"*-", b"-=", b"=-", b"*=", b"\x00", b"\x1b")
-"""Of which one is in every such line: looked for first, because it is cheap."""
+_NUMBERED = lazy(rb"\[\d{1,6}\]:")
+_SIGNS = (b"Root", b"Failures:", b"=====", b"-----", b"*****", b"*-", b"-=", b"=-", b"*=", b"\x00", b"\x1b")
+"""Of which one is in every such line without a number: looked for first, because it is cheap."""
 _RANK = lazy(r"(\d{1,6})(?: \(local_rank: (\d{1,4})\))?")
 _EXIT = lazy(r"(-?\d{1,5})(?: \(pid: (\d{1,9})\))?")
 _NO_TRACE = lazy(r"^(?:To enable traceback see|<NONE>|<N/A>|Process failed with exitcode)")
@@ -144,8 +147,10 @@ def _entries(
     done: list[Failure] = []
     current: dict[bytes, _Entry] = {}
     root: dict[bytes, bool] = {}
-    for line in lines:
-        if not current and not (any(sign in line.text for sign in _SIGNS) and _TELLING.search(line.text)):
+    kept = tuple(lines)
+    telling = _telling(kept)
+    for number, line in enumerate(kept):
+        if not current and number not in telling:
             continue  # nothing is open and nothing begins here: who says it does not matter
         part = _part(line, profile)
         text = part.text.strip()
@@ -163,6 +168,20 @@ def _entries(
     for entry in current.values():
         _finish(entry, done, clock)
     return done
+
+
+def _telling(lines: Sequence[Line]) -> set[int]:
+    """Indexes of the lines in which a list or an entry can begin; looked for in all of them at once, since few do."""
+    ends = list(accumulate(len(line.text) + 1 for line in lines))
+    text = b"\n".join(line.text for line in lines)
+    places = [m.start() for m in _NUMBERED.finditer(text)]
+    for sign in _SIGNS:
+        at = text.find(sign)
+        while at >= 0:
+            places.append(at)
+            at = text.find(sign, ends[bisect_right(ends, at)])
+    asked = {bisect_right(ends, at) for at in places}
+    return {number for number in asked if _TELLING.search(lines[number].text)}
 
 
 def _part(line: Line, profile: SourceProfile) -> _Part:
@@ -250,7 +269,10 @@ def failure_of_event(event: Event) -> Failure | None:
     Knows DeepSpeed's launcher, torchrun's agent, torch's spawn, Lightning's subprocess launcher and `subprocess`.
     """
     text = event.text
-    if not any(sign in text for sign in _ENDINGS):
+    for sign in _ENDINGS:
+        if sign in text:
+            break
+    else:
         return None
     who, code = event.who, None
     if found := _DEEPSPEED.search(text):

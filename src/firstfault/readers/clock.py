@@ -17,12 +17,13 @@ from firstfault.model.evidence import When
 from firstfault.model.lazy import lazy
 from firstfault.readers.identity import stamp_at_end
 from firstfault.readers.lines import lines_back, lines_from
-from firstfault.readers.stamps import ISO, MONTHS, Stamp
+from firstfault.readers.stamps import ISO, MONTHS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from firstfault.model.evidence import Source, SourceId
+    from firstfault.model.place import Stamp
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.lines import Line, TextStore
 
@@ -39,7 +40,9 @@ _MARK = lazy(rb"(?P<d>\d\d) (?P<mon>[A-Z][a-z]{2}) (?P<y>\d\d) (?P<h>\d\d):(?P<m
 """Hourly line of a storage daemon that gives its other lines their date."""
 
 
-class _Date(NamedTuple):
+class Date(NamedTuple):
+    """A day of the calendar."""
+
     year: int
     month: int
     day: int
@@ -52,7 +55,7 @@ class SourceClock:
         self.store = store
         self.source = source
         self.profile = profile
-        self.neighbour: _Date | None = None
+        self.neighbour: Date | None = None
         """A date of another source of the job, for a source that states no year."""
         self._near: dict[int, When | None] = {}
         self._years: dict[tuple[int, int], int | None] = {}
@@ -86,7 +89,7 @@ class SourceClock:
         return True
 
     @cached_property
-    def date(self) -> _Date | None:
+    def date(self) -> Date | None:
         """A date with its year that lines of this source state; None where none does."""
         for line in reversed(self._sample()):
             if _HAS_YEAR.search(line.text) is None:
@@ -95,18 +98,22 @@ class SourceClock:
             if stamp is not None and stamp.year is not None and stamp.dated:
                 month, day = self._month_day(stamp)
                 if month is not None and day is not None:
-                    return _Date(stamp.year, month, day)
+                    return Date(stamp.year, month, day)
         return self._spoken_date()
 
-    def _spoken_date(self) -> _Date | None:
+    def _spoken_date(self) -> Date | None:
         """A full date inside a message of the first or last lines: a launcher's list of failures, a start or end time."""
         size = self.store.size(self._id)
         for start in (max(0, size - SAMPLE_BYTES), 0):
             for found in reversed(list(ISO.finditer(self.store.read(self._id, start, SAMPLE_BYTES)))):
-                date = _Date(int(found["y"]), int(found["mo"]), int(found["d"]))
+                date = Date(int(found["y"]), int(found["mo"]), int(found["d"]))
                 if _midnight(date) is not None:
                     return date
         return None
+
+    def believe(self, date: Date | None) -> None:
+        """Takes over what another process found to be `date`."""
+        self.__dict__["date"] = date
 
     @property
     def year_from(self) -> str | None:
@@ -118,7 +125,7 @@ class SourceClock:
         return None if self.source.modified is None else "modified"
 
     @cached_property
-    def _reference(self) -> _Date | None:
+    def _reference(self) -> Date | None:
         if self.date is not None:
             return self.date
         if self.neighbour is not None:
@@ -126,7 +133,7 @@ class SourceClock:
         if self.source.modified is None:
             return None
         then = time.gmtime(self.source.modified)
-        return _Date(then.tm_year, then.tm_mon, then.tm_mday)
+        return Date(then.tm_year, then.tm_mon, then.tm_mday)
 
     def event_time(self, stamp: Stamp | None, offset: int, number: int) -> When:
         """Interval of a line that starts at an offset, by its own stamp or by those around it."""
@@ -154,7 +161,7 @@ class SourceClock:
                 self._years[known] = self._year(month, day)
             year = self._years[known]
             yeared = year is not None
-        base = _midnight(_Date(1970 if year is None else year, month, day))
+        base = _midnight(Date(1970 if year is None else year, month, day))
         if base is None:
             return When()
         return _interval(base + seconds, stamp.precision, stamp.zone, dated=True, yeared=yeared)
@@ -176,7 +183,7 @@ class SourceClock:
         best: tuple[float, int] | None = None
         late = self.year_from == "modified"
         for year in (reference.year - 1, reference.year, reference.year + 1):
-            then = _midnight(_Date(year, month, day))
+            then = _midnight(Date(year, month, day))
             if then is None or (late and then > middle + 2 * DAY):
                 continue
             distance = abs(then - middle)
@@ -210,7 +217,7 @@ class SourceClock:
         if not marks or marks[-1]["mon"].lower() not in MONTHS:
             return None, None
         found = marks[-1]
-        base = _midnight(_Date(2000 + int(found["y"]), MONTHS[found["mon"].lower()], int(found["d"])))
+        base = _midnight(Date(2000 + int(found["y"]), MONTHS[found["mon"].lower()], int(found["d"])))
         if base is None:
             return None, None
         return base + int(found["h"]) * 3600 + int(found["mi"]) * 60, "Z" if found["z"] in {b"UTC", b"GMT"} else None
@@ -259,9 +266,10 @@ class SourceClock:
         yield from reversed(lines_back(self.store, self._id, offset, number, NEAR_LINES, max_bytes=NEAR_BYTES))
 
     def _stamp_of(self, line: Line) -> Stamp | None:
-        if (
-            _HAS_TIME.search(line.text, 0, 4096) is None
-            and _HAS_TIME.search(line.text, max(0, len(line.text) - 4096)) is None
+        text = line.text
+        if b":" not in text or (
+            _HAS_TIME.search(text, 0, 4096) is None
+            and (len(text) <= 4096 or _HAS_TIME.search(text, len(text) - 4096) is None)
         ):
             return None
         segment = line.text.rsplit(b"\r", 1)[-1]
@@ -311,13 +319,13 @@ def instant(stamp: Stamp) -> When:
     """Interval of a stamp that states its whole date; unknown for any other."""
     if stamp.year is None or stamp.month is None or stamp.day is None:
         return When()
-    base = _midnight(_Date(stamp.year, stamp.month, stamp.day))
+    base = _midnight(Date(stamp.year, stamp.month, stamp.day))
     seconds = stamp.hour * 3600 + stamp.minute * 60 + stamp.second + stamp.fraction
     return When() if base is None else _interval(base + seconds, stamp.precision, stamp.zone, dated=True, yeared=True)
 
 
 @lru_cache(maxsize=1024)
-def _midnight(date: _Date) -> float | None:
+def _midnight(date: Date) -> float | None:
     if not 1 <= date.month <= 12 or not 1 <= date.day <= calendar.monthrange(date.year, date.month)[1]:
         return None
     return float(calendar.timegm((date.year, date.month, date.day, 0, 0, 0)))

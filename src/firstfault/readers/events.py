@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
     from firstfault.model.evidence import SourceId
     from firstfault.model.patterns import Hit, SignatureFile
+    from firstfault.model.place import Located, Stamp
     from firstfault.readers.clock import SourceClock
-    from firstfault.readers.identity import Located, SourceProfile
+    from firstfault.readers.identity import SourceProfile
     from firstfault.readers.lines import TextStore
     from firstfault.readers.raised import Block, Raised
-    from firstfault.readers.stamps import Stamp
 
 START = "python.traceback_start"
 LINE = "python.exception_line"
@@ -109,7 +109,9 @@ class _Builder:
         return [e if w is e.when else structs.replace(e, when=w) for e, w in zip(events, times, strict=True)]
 
     def _place(self, hit: Hit) -> Located:
-        found = self.located.get(id(hit))
+        found = hit.place
+        if found is None:
+            found = self.located.get(id(hit))
         if found is None:
             found = self.located[id(hit)] = locate(hit.raw, hit.match_start, self.profile)
         return found

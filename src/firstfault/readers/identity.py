@@ -12,14 +12,18 @@ from msgspec import Struct
 
 from firstfault.model.evidence import GlobalRank, GroupRank, LocalRank, Who
 from firstfault.model.lazy import lazy
-from firstfault.readers.inner import BAR_END, MOST_SEARCHED, inner_parts
-from firstfault.readers.prefixes import Chain, first_prefix, read_chain
+from firstfault.model.place import Located, Stamp
+from firstfault.readers.inner import BAR_END, MOST_SEARCHED
+from firstfault.readers.prefixes import first_prefix
+from firstfault.readers.recall import keep_starts, read_chain, read_parts, usual_starts
 from firstfault.readers.sourcename import read_name
-from firstfault.readers.stamps import Stamp, better, build_stamp
+from firstfault.readers.stamps import better, build_stamp
 from firstfault.readers.wrapping import Wrapping, find_wrapping
 
 if TYPE_CHECKING:
     import re
+
+    from firstfault.readers.chain import Chain
 
 MOST_STARTS = 24
 FIRST_LINES = 120
@@ -82,19 +86,6 @@ class SourceProfile(Struct, frozen=True):
     def dated_host(self) -> bool:
         """Whether a host label follows the collector's time stamp."""
         return self.style == "dated_host"
-
-
-class Located(Struct, frozen=True):
-    """Who speaks at one position of a segment."""
-
-    who: Who
-    body: int
-    """Position at which the message begins."""
-    stamp: Stamp | None
-    level: str | None
-    """Level word of the logger (`WARNING`); the letters of C++ loggers are spelt out."""
-    key: bytes
-    """Stream key, as `stream_key` gives it."""
 
 
 def profile_source(sample: bytes, path: str) -> SourceProfile:
@@ -246,43 +237,27 @@ def _roles(lines: list[bytes]) -> set[str]:
 _NO_PROFILE = SourceProfile()
 
 
-_last_parts: tuple[Chain, list[Chain]] | None = None
-
-
-def _parts(segment: bytes, line: Chain, profile: SourceProfile) -> list[Chain]:
-    """Prefixes that stand inside a segment after those of the line.
-
-    As with the prefixes of the line, the last answer is kept: it is asked for by each match in a line, and for each purpose.
-    """
-    global _last_parts  # noqa: PLW0603
-    last = _last_parts
-    if last is not None and last[0] is line:
-        return last[1]
-    parts: list[Chain] = []
-    behind = max(line.position, 1)
-    for start in inner_parts(segment, behind, len(segment)):
-        if start < behind:
-            continue
-        chain = read_chain(segment, start, profile)
-        behind = max(chain.position, start + 1)
-        parts.append(chain)
-    _last_parts = (line, parts)
-    return parts
-
-
 def body_starts(segment: bytes, profile: SourceProfile | None = None) -> tuple[int, ...]:
     """Positions in a segment at which a message may begin, ascending: 0, and after each prefix or bar."""
     profile = profile or _NO_PROFILE
     line = read_chain(segment, 0, profile)
+    parts = read_parts(segment, line, profile)
+    known = usual_starts()
+    if known is not None:
+        return known
     starts = {0, *line.starts}
-    for part in _parts(segment, line, profile):
+    for part in parts:
         starts.update(part.starts)
-    if segment.find(b"/s") >= 0 or segment.find(b"s/") >= 0 or segment.find(b"it [") >= 0:
+    barred = segment.find(b"/s") >= 0 or segment.find(b"s/") >= 0 or segment.find(b"it [") >= 0
+    if barred:
         for found in BAR_END.finditer(segment, 0, MOST_SEARCHED):
             starts.add(found.end())
             starts.update(read_chain(segment, found.end(), profile).starts)
     starts.update([s + 1 for s in starts if s > 0 and segment[s : s + 1] == b" "])
-    return tuple(sorted(starts))[:MOST_STARTS]
+    ordered = tuple(sorted(starts))[:MOST_STARTS]
+    if not barred:
+        keep_starts(ordered)
+    return ordered
 
 
 def _chain_at(segment: bytes, position: int, profile: SourceProfile) -> tuple[Chain, Chain]:
@@ -291,7 +266,7 @@ def _chain_at(segment: bytes, position: int, profile: SourceProfile) -> tuple[Ch
     if position <= line.position:
         return line, line
     part = line
-    for chain in _parts(segment, line, profile):
+    for chain in read_parts(segment, line, profile):
         if chain.starts[0] > position:
             break
         part = chain

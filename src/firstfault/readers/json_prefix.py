@@ -14,8 +14,8 @@ from firstfault.readers.stamps import match_stamp
 if TYPE_CHECKING:
     import re
 
+    from firstfault.readers.chain import Chain
     from firstfault.readers.identity import SourceProfile
-    from firstfault.readers.prefixes import Chain
 
 _JSON_TEXT = lazy(rb'"(?:message|msg|log|textPayload|text)"\s?:\s?"')
 _JSON_OTHER_TEXT = lazy(rb'"(?:line|MESSAGE|@message|_raw|body)"\s?:\s?"')
@@ -35,20 +35,20 @@ def json_record(segment: bytes, at: int, chain: Chain, _profile: SourceProfile) 
         return None
     time = _JSON_TIME.search(segment, at)
     if time is not None:
-        stamp = match_stamp(segment, time.end()) or _epoch(segment, time.end())
+        stamp = chain.stamp_at(segment, time.end())
+        if stamp is None:
+            stamp = _epoch(segment, time.end())
+            chain.alike = False  # its first digit decides whether a number is a time
         if stamp is not None:
             chain.stamps.append(stamp)
     level = _JSON_LEVEL.search(segment, at)
     if level is not None:
         chain.level = level["level"].decode().upper()
     for found in _JSON_RANK.finditer(segment, at):
-        if found["local"] is None:
-            chain.rank = int(found["rank"])
-        else:
-            chain.local_rank = int(found["rank"])
+        chain.take("rank" if found["local"] is None else "local_rank", found, "rank", number=True)
     host = _JSON_HOST.search(segment, at)
     if host is not None:
-        chain.host = host["host"].decode()
+        chain.take("host", host, "host")
     return text.end()
 
 

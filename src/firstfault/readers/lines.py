@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from firstfault.readers.inner import inner_parts
-from firstfault.readers.prefixes import read_chain
+from firstfault.readers.recall import read_chain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,8 +14,8 @@ from firstfault.readers.stamps import build_stamp, match_stamp
 
 if TYPE_CHECKING:
     from firstfault.model.evidence import SourceId
+    from firstfault.model.place import Stamp
     from firstfault.readers.lines import TextStore
-    from firstfault.readers.stamps import Stamp
 
 AROUND = 700
 """Bytes of the block looked at before and behind the line."""

@@ -16,8 +16,8 @@ from firstfault.readers.stamps import build_stamp, match_stamp
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from firstfault.model.place import Stamp
     from firstfault.readers.outline import Leaf, Path
-    from firstfault.readers.stamps import Stamp
 
 MOST_BYTES = 32 << 20
 """Of a file of such objects that are read."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.model.lazy import lazy
+from firstfault.readers.chain import Chain
 from firstfault.readers.json_prefix import json_record
-from firstfault.readers.stamps import match_stamp
 
 if TYPE_CHECKING:
     import re
@@ -31,7 +31,9 @@ _BRACKET = lazy(
     rb"|(?P<word>[Rr]ank|RANK)(?P<mark>:?) ?(?P<named>-?\d{1,6})\]:? ?"
     rb"|(?P<sev>[IWEFV])(?P<c10>\d{3,4})? {1,2}(?:[\d:.]{15,18} )?(?P<cfile>[^\s\]]{1,300}?):\d{1,6}\] ?"
     rb"|(?:NeMo )?(?P<nemo>[DIWEC]) (?=\d{4}-\d\d-\d\d )"
-    rb"|(?P<nano>" + LEVELS + rb")(?P<axes>(?:\|[A-Z]{1,6}=\d{1,6})+)\|(?P<nhost>[\w.\-]{1,100})\]: ?"
+    rb"|(?P<nano>"
+    + LEVELS
+    + rb")\|(?P<axes>[A-Z]{1,6}=\d{1,6}(?:\|[A-Z]{1,6}=\d{1,6})*)\|(?P<nhost>[\w.\-]{1,100})\]: ?"
     rb"|(?P<hf>" + LEVELS + rb")(?:\||:)[\w.\-]{1,80}(?::\d{1,6})?\] ?"
     rb"|pod/(?P<pod>[\w.\-]{1,253})/[\w.\-]{1,63}\] ?"
     rb"|(?P<level>" + LEVELS + rb") ?\] ?"
@@ -90,28 +92,6 @@ _GROUP_TEXT = (
 )
 
 
-class Chain:
-    """What the prefixes before one message say; filled token by token."""
-
-    rank: int | None = None
-    local_rank: int | None = None
-    group_rank: int | None = None
-    group: str | None = None
-    desc: str | None = None
-    host: str | None = None
-    pid: int | None = None
-    device: int | None = None
-    label: str | None = None
-    level: str | None = None
-    c10 = False
-    tokens = 0
-
-    def __init__(self, position: int) -> None:
-        self.position = position
-        self.starts = [position]
-        self.stamps: list[tuple[str, re.Match[bytes]]] = []
-
-
 def first_prefix(line: bytes, profile: SourceProfile) -> tuple[int, int | None]:
     """Where the first prefix of an unwrapped line ends, with a blank behind it (0 where it has none), and the process it names."""
     chain = Chain(0)
@@ -122,27 +102,10 @@ def first_prefix(line: bytes, profile: SourceProfile) -> tuple[int, int | None]:
 
 
 _BLANK = frozenset((b" ", b"\t", b"\x00", b"\x1b"))
-_last: tuple[bytes, SourceProfile, Chain] | None = None
 
 
-def read_chain(segment: bytes, position: int, profile: SourceProfile) -> Chain:
-    """Reads the prefixes that begin at a position, until the message begins.
-
-    One line is asked about several times in a row (where it begins, who speaks, when), so the last answer is kept; it is
-    not to be changed.
-    """
-    global _last  # noqa: PLW0603
-    if position:
-        return _read_chain(segment, position, profile)
-    last = _last
-    if last is not None and last[0] is segment and last[1] is profile:
-        return last[2]
-    chain = _read_chain(segment, 0, profile)
-    _last = (segment, profile, chain)
-    return chain
-
-
-def _read_chain(segment: bytes, position: int, profile: SourceProfile) -> Chain:
+def parse_chain(segment: bytes, position: int, profile: SourceProfile) -> Chain:
+    """Reads the prefixes that begin at a position, until the message begins."""
     chain = Chain(position)
     if profile.wrapping is not None and position == 0:
         _unwrap(segment, chain, profile.wrapping)
@@ -167,6 +130,7 @@ def _unwrap(segment: bytes, chain: Chain, wrapping: Wrapping) -> None:
         chain.position = end
         chain.starts.append(end)
         chain.label = wrapping.file(segment)
+        chain.alike = chain.label is None
 
 
 def _token(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
@@ -199,54 +163,58 @@ def _bracket(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> i
         role = found["role"].decode()
         if role != "default" and role not in profile.roles:
             return None
-        chain.local_rank = int(found["local"])
+        chain.take("local_rank", found, "local", number=True)
     elif last == "mpi":
-        chain.rank = int(found["mpi"])
+        chain.take("rank", found, "mpi", number=True)
     elif last == "group_rank":
-        chain.group, chain.group_rank = found["guid"].decode("ascii", "replace"), int(found["group_rank"])
-        chain.desc = None if found["desc"] is None else found["desc"].decode("ascii", "replace")
+        chain.take("group", found, "guid")
+        chain.take("group_rank", found, "group_rank", number=True)
+        chain.desc = None
+        chain.take("desc", found, "desc")
     elif last == "named":
         _named_rank(segment, found, chain)
     elif last == "cfile":
         chain.level, chain.c10 = _LEVEL_LETTERS[found["sev"]], True
         if found["c10"] is not None:
-            stamp = match_stamp(segment, at + 1)
+            stamp = chain.stamp_at(segment, at + 1)
             if stamp is not None:
                 chain.stamps.append(stamp)
     elif last == "nemo":
         return _nemo(segment, found, chain)
     elif last == "nhost":
-        chain.level, chain.host = found["nano"].decode(), found["nhost"].decode()
-        chain.label = found["axes"].decode()[1:]
+        chain.level = found["nano"].decode()
+        chain.take("host", found, "nhost")
+        chain.take("label", found, "axes")
     elif last in {"hf", "level"}:
         chain.level = found[last].decode()
     elif last == "name" and _PROCESS.fullmatch(found["name"]) is not None:
-        chain.label = f"process {found['name'][1:].decode()}"
+        start, end = found.span("name")
+        chain.take_span("label", segment, start + 1, end, before="process ")
     elif last == "index":
-        chain.label = f"process {found['index'].decode()}"
-    elif last == "name" and (bare := _BARE_RANK.fullmatch(found["name"])) is not None and chain.rank is None:
-        chain.rank = int(bare["rank"])
+        chain.take("label", found, "index", before="process ")
+    elif last == "name" and chain.rank is None and _BARE_RANK.fullmatch(found["name"]) is not None:
+        start, end = found.span("name")
+        chain.take_span("rank", segment, start + len("rank"), end, number=True)
     elif last == "pod":
-        chain.label = found["pod"].decode()
+        chain.take("label", found, "pod")
     elif last == "wl_local":
-        chain.rank, chain.local_rank = int(found["wl"]), int(found["wl_local"])
+        chain.take("rank", found, "wl", number=True)
+        chain.take("local_rank", found, "wl_local", number=True)
     elif last in {"nvhost", "nvrank"}:
-        chain.pid, chain.host = int(found["nvpid"]), found["nvhost"].decode()
-        chain.rank = chain.rank if found["nvrank"] is None else int(found["nvrank"])
+        chain.take("pid", found, "nvpid", number=True)
+        chain.take("host", found, "nvhost")
+        chain.take("rank", found, "nvrank", number=True)
     return found.end()
 
 
 def _stream_rank(segment: bytes, found: re.Match[bytes], chain: Chain, profile: SourceProfile) -> None:
     """`[rank3]:` is the global rank, except where a launcher's role is called "rank": then it counts within the node."""
-    number = int(found["stream"])
-    if (
+    local = (
         profile.tee_rank
         and segment[found.end() - 1 : found.end()] == b":"
         and segment[found.end() : found.end() + 2] not in _C10_OPEN
-    ):
-        chain.local_rank = number
-    else:
-        chain.rank = number
+    )
+    chain.take("local_rank" if local else "rank", found, "stream", number=True)
 
 
 _C10_OPEN = (b"[E", b"[W", b"[I", b"[F")
@@ -254,18 +222,17 @@ _C10_OPEN = (b"[E", b"[W", b"[I", b"[F")
 
 def _named_rank(segment: bytes, found: re.Match[bytes], chain: Chain) -> None:
     """`[Rank 3]` is a rank of a process group in torch's and NCCL's own lines, else the global rank."""
-    number = int(found["named"])
-    if number < 0:
+    if found["named"].startswith(b"-"):
         return
     if chain.c10 or chain.device is not None or segment.startswith(_GROUP_TEXT, found.end()):
         if chain.group_rank is None:
-            chain.group_rank = number
+            chain.take("group_rank", found, "named", number=True)
     elif chain.rank is None:
-        chain.rank = number
+        chain.take("rank", found, "named", number=True)
 
 
 def _nemo(segment: bytes, found: re.Match[bytes], chain: Chain) -> int | None:
-    stamp = match_stamp(segment, found.end())
+    stamp = chain.stamp_at(segment, found.end())
     if stamp is None:
         return None
     rest = _NEMO_REST.match(segment, stamp[1].end())
@@ -273,18 +240,17 @@ def _nemo(segment: bytes, found: re.Match[bytes], chain: Chain) -> int | None:
         return None
     chain.stamps.append(stamp)
     chain.level = _LEVEL_LETTERS[found["nemo"]]
-    if rest["rank"] is not None:
-        chain.rank = int(rest["rank"])
+    chain.take("rank", rest, "rank", number=True)
     return rest.end()
 
 
 def _bracketed_stamp(segment: bytes, at: int, chain: Chain) -> int | None:
-    stamp = match_stamp(segment, at)
+    stamp = chain.stamp_at(segment, at)
     if stamp is not None:
         chain.stamps.append(stamp)
         end = stamp[1].end()
         return end + (segment[end : end + 1] == b" ")
-    stamp = match_stamp(segment, at + 1)
+    stamp = chain.stamp_at(segment, at + 1)
     if stamp is None:
         return None
     close = _CLOSE.match(segment, stamp[1].end())
@@ -295,7 +261,7 @@ def _bracketed_stamp(segment: bytes, at: int, chain: Chain) -> int | None:
 
 
 def _digits(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
-    stamp = match_stamp(segment, at)
+    stamp = chain.stamp_at(segment, at)
     if stamp is not None:
         return _after_stamp(segment, stamp, chain, profile)
     return _nccl(segment, at, chain)
@@ -313,20 +279,21 @@ def _after_stamp(
         found = pattern.match(segment, end)
         if found is not None:
             if pattern is _HOST_PROCESS:
-                chain.host = found["host"].decode()
-                pid = None if found["pid"] is None else int(found["pid"])
-                chain.pid = chain.pid if pid is None or pid == profile.unit else pid
+                chain.take("host", found, "host")
+                if profile.unit is not None:
+                    chain.alike = False  # of which process the line speaks hangs on the value of its number
+                if found["pid"] is not None and int(found["pid"]) != profile.unit:
+                    chain.take("pid", found, "pid", number=True)
             return found.end()
     if profile.dated_host and after == b" ":
         found = _LABEL.match(segment, end + 1)
-        if found is not None and found["label"].decode() in profile.hosts:
-            chain.host = found["label"].decode()
+        if found is not None and _is_host(found, chain, profile):
             return found.end()
     return end + (after in {b" ", b"|", b":"})
 
 
 def _letters(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
-    stamp = match_stamp(segment, at)
+    stamp = chain.stamp_at(segment, at)
     if stamp is not None:
         if stamp[0] in {"c10", "lettered"}:
             chain.level = _LEVEL_LETTERS[stamp[1]["sev"]]
@@ -363,7 +330,7 @@ def _batch(segment: bytes, at: int, chain: Chain) -> None:
     if segment.find(b": error: ", at, at + 20) >= 0:
         chain.level = "ERROR"
     found = _BATCH_TIME.search(segment, at)
-    stamp = None if found is None else match_stamp(segment, found.end())
+    stamp = None if found is None else chain.stamp_at(segment, found.end())
     if stamp is not None:
         chain.stamps.append(stamp)
 
@@ -371,12 +338,14 @@ def _batch(segment: bytes, at: int, chain: Chain) -> None:
 def _rank_word(segment: bytes, at: int, chain: Chain) -> int | None:
     found = _COMPOSER.match(segment, at)
     if found is not None:
-        chain.rank, chain.pid = int(found["rank"]), int(found["pid"])
+        chain.take("rank", found, "rank", number=True)
+        chain.take("pid", found, "pid", number=True)
         return found.end()
     found = _RANK_WORD.match(segment, at)
     if found is None or chain.c10:
         return None
-    chain.rank = int(found["rank"]) if chain.rank is None else chain.rank
+    if chain.rank is None:
+        chain.take("rank", found, "rank", number=True)
     return found.end()
 
 
@@ -384,26 +353,28 @@ def _nccl(segment: bytes, at: int, chain: Chain) -> int | None:
     found = _NCCL.match(segment, at)
     if found is None:
         return None
-    chain.host, chain.pid = found["host"].decode(), int(found["pid"])
-    device = int(found["device"])
-    chain.device = device if device >= 0 else None
+    chain.take("host", found, "host")
+    chain.take("pid", found, "pid", number=True)
+    chain.device = None
+    if not found["device"].startswith(b"-"):
+        chain.take("device", found, "device", number=True)
     return found.end()
 
 
 def _parenthesis(segment: bytes, at: int, chain: Chain, _profile: SourceProfile) -> int | None:
     found = _RAY.match(segment, at)
     if found is not None:
-        chain.pid = int(found["pid"])
-        if found["rank"] is not None:
-            chain.rank = int(found["rank"])
-        actor = found["actor"]
-        chain.label = f"{'' if actor is None else actor.decode('utf-8', 'replace') + ' '}pid={chain.pid}"
-        if found["ip"] is not None:
-            chain.host = found["ip"].decode()
+        chain.take("pid", found, "pid", number=True)
+        chain.take("rank", found, "rank", number=True)
+        actor = found["actor"] or b""
+        chain.alike = chain.alike and not any(c in b"0123456789" for c in actor)
+        before = f"{actor.decode('utf-8', 'replace')} pid=".lstrip()
+        chain.take("label", found, "pid", number=True, before=before)
+        chain.take("host", found, "ip")
         return found.end()
     found = _PAREN_RANK.match(segment, at)
     if found is not None:
-        chain.rank = int(found["rank"])
+        chain.take("rank", found, "rank", number=True)
         return found.end()
     found = _PAREN_FILE.match(segment, at) if chain.tokens else None
     return None if found is None else found.end()
@@ -425,26 +396,30 @@ def _styled_task(segment: bytes, at: int, chain: Chain, profile: SourceProfile) 
     found = _TASK.match(segment, at)
     if found is None:
         return None
-    task = int(found["task"])
-    chain.label = f"task {task}"
+    chain.take("label", found, "task", number=True, before="task ")
     if profile.tasks_are_ranks:
-        chain.rank = task
+        chain.take("rank", found, "task", number=True)
     return found.end()
 
 
 def _styled_host(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
     found = _LABEL.match(segment, at)
-    if found is None or found["label"].decode() not in profile.hosts:
-        return None
-    chain.host = found["label"].decode()
-    return found.end()
+    return found.end() if found is not None and _is_host(found, chain, profile) else None
+
+
+def _is_host(found: re.Match[bytes], chain: Chain, profile: SourceProfile) -> bool:
+    """Whether a label is one of the hosts of the source, which the chain then takes; its digits decide."""
+    listed = chain.is_among(profile.hosts, found, "label")
+    if listed:
+        chain.take("host", found, "label")
+    return listed
 
 
 def _styled_compose(segment: bytes, at: int, chain: Chain, _profile: SourceProfile) -> int | None:
     found = _COMPOSE.match(segment, at)
     if found is None:
         return None
-    chain.label = found["label"].decode()
+    chain.take("label", found, "label")
     return found.end()
 
 
@@ -452,7 +427,7 @@ def _styled_stern(segment: bytes, at: int, chain: Chain, _profile: SourceProfile
     found = _STERN.match(segment, at)
     if found is None:
         return None
-    chain.label = found["label"].decode()
+    chain.take("label", found, "label")
     return found.end()
 
 

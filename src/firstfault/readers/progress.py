@@ -109,6 +109,20 @@ class Shape(NamedTuple):
     what: str
 
 
+class _Plain(NamedTuple):
+    """What a plain step line shows, by the places of its numbers."""
+
+    kind: str
+    step: tuple[int, int]
+    total: tuple[int, int]
+    """Before the line where it has none."""
+
+    def shape(self, segment: bytes) -> Shape:
+        """What a line shows that has its numbers in these places."""
+        (a, b), (c, d) = self.step, self.total
+        return Shape(self.kind, int(segment[a:b]), None if c < 0 else int(segment[c:d]), None, "step")
+
+
 def read_progress(segment: bytes) -> Shape | None:
     r"""Reads one `\r` part of a line.
 
@@ -118,12 +132,34 @@ def read_progress(segment: bytes) -> Shape | None:
     if b"\x1b" in segment:
         # Bars are drawn in colours that stand between their numbers and the bar itself.
         segment = _COLOUR.sub(b"", segment)
-    shape = _bar(segment) or _table(segment) or _plain(segment)
+    shape = _shape_of(segment)
     if shape is None or (shape.step == 0 and shape.what not in {"NeMo", "loss table"}):
         return None
     if shape.total is not None and shape.step == shape.total and _more_epochs(segment):
         return shape._replace(total=None)
     return shape
+
+
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+_MOST_KNOWN = 4096
+_known_plain: dict[bytes, _Plain | None] = {}
+"""Where the numbers of plain step lines stand, by the line with zeros for its digits; None for lines that are of no form.
+Whether a line is of any form does not hang on what its digits are; a job's step lines differ in little else."""
+
+
+def _shape_of(segment: bytes) -> Shape | None:
+    bare = segment.translate(_DIGITS)
+    if bare in _known_plain:
+        plain = _known_plain[bare]
+    else:
+        shape = _bar(segment) or _table(segment)
+        if shape is not None:
+            return shape
+        plain = _plain(segment)
+        if len(_known_plain) >= _MOST_KNOWN:
+            _known_plain.clear()
+        _known_plain[bare] = plain
+    return None if plain is None else plain.shape(segment)
 
 
 def _more_epochs(segment: bytes) -> bool:
@@ -248,7 +284,7 @@ def _bracketed(segment: bytes) -> Shape | None:
     )
 
 
-def _plain(segment: bytes) -> Shape | None:
+def _plain(segment: bytes) -> _Plain | None:
     """`step: 10 loss: …` in any of its spellings: a step number and a measurement in one line, and no word of failure or loading."""
     best = None
     for found in _PLAIN.finditer(segment):
@@ -259,7 +295,7 @@ def _plain(segment: bytes) -> Shape | None:
     if best is None or not _METRIC.search(segment) or _NOT_DONE.search(segment, 0, best.start() + 200):
         return None
     kind = EVALUATION if re.search(rb"(?i)\b(?:val(?:id\w*)?|eval\w*|test)\b", segment[: best.end() + 60]) else TRAINING
-    return Shape(kind, int(best["step"]), None if best["total"] is None else int(best["total"]), None, "step")
+    return _Plain(kind, best.span("step"), best.span("total"))
 
 
 def _rank_of(name: bytes) -> int:

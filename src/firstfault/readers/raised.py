@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from firstfault.model.evidence import PythonException, Span, Who
 from firstfault.model.lazy import lazy
-from firstfault.readers.stamps import Stamp
+from firstfault.model.place import Stamp
 
 
 class Raised(Struct, frozen=True):

@@ -8,16 +8,16 @@ from firstfault.model.lazy import lazy
 from firstfault.readers.frames import HEAD, LEADING_COLOUR, clean
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import pieces_of
-from firstfault.readers.prefixes import read_chain
 from firstfault.readers.raised import json_text
+from firstfault.readers.recall import read_chain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firstfault.model.evidence import Who
+    from firstfault.model.place import Stamp
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.lines import Line, Piece
-    from firstfault.readers.stamps import Stamp
 
 _NUMBERS = lazy(rb"\d+")
 

@@ -70,9 +70,10 @@ _SOURCE_CODE = frozenset(
 _SETTINGS = frozenset({".yaml", ".yml", ".toml", ".ini", ".cfg", ".conf", ".env", ".properties"})
 _CONTROL = bytes(b for b in range(32) if b not in b"\t\n\r\x1b\x08\x0c\x07") + b"\x7f"
 _PAIR = lazy(rb"(?:[\xa1-\xa9\xb0-\xf7][\xa1-\xfe])+")
-_KERNEL = lazy(rb"(?m)^(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |.{0,60}\bkernel: )")
-_KERNEL_TIME = lazy(rb"(?m)^(?:<\d+>)?\[ *\d+\.\d{6}\] ")
-_DMESG_T = lazy(rb"(?m)^\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ")
+# A search for a newline is ten times as fast as one for the start of any line: these are asked of text behind a newline.
+_KERNEL = lazy(rb"\n(?:<\d+>)?(?:\[ *\d+\.\d{6}\] |.{0,60}\bkernel: )")
+_KERNEL_TIME = lazy(rb"\n(?:<\d+>)?\[ *\d+\.\d{6}\] ")
+_DMESG_T = lazy(rb"\n\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}\] ")
 _GLOG = lazy(rb"(?m)^[IWE] ?\d\d:\d\d:\d\d\.\d+ ")
 _AISTORE = lazy(
     rb"\bais(?:node|target|proxy)?\b|\bstats:|\[[tp]\[\w+\]|\b[tp]\[[A-Za-z0-9]+\]"
@@ -85,14 +86,14 @@ _POD_RECORD = lazy(rb"(?m)^[^\n]{1,200}?[IWE] (?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\
 """A storage daemon's record behind what a container runtime puts before it."""
 _AIS_CRASH = lazy(rb"(?m)^(?:[^\n]{0,120} )?goroutine \d+ \[[^\n]*\]:?")
 _STACK = lazy(
-    rb"(?m)^(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Python v\d|Traceback for thread|"
+    rb"(?m)\n(?:Thread \d+ \(\w+\)|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Python v\d|Traceback for thread|"
     rb'    \S.* \(\S+:\d+\)|  File "[^"\n]+", line \d+(?:,)? in |    \(Python\) File |    \(C\) File |    Arguments:|    Locals:|        |'
     rb"#\d{1,4} +0x[0-9a-f]{6,16}\b|#\d{1,4} +\S.* \(.*\) (?:at|from) \S+$|Thread \d+ \(Thread 0x|Thread \d+ \(LWP |TID \d+:|"
     rb"Unable to locate python frame|\[New LWP |=== Rank \d+: http|    \S.* \([^()\s]+\.so[.\d]*\)$)"
 )
 _DEBUG_PAGE = lazy(rb"<h1>Torch Distributed Debug Server</h1>")
 _STACK_HEAD = lazy(
-    rb"(?m)^(?:Thread \d+ \((?:\w+\)|Thread 0x|LWP )|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Traceback for thread|"
+    rb"\n(?:Thread \d+ \((?:\w+\)|Thread 0x|LWP )|Thread 0x[0-9a-f]+|Current thread 0x[0-9a-f]+|Process \d+:|Traceback for thread|"
     rb'  File "[^"\n]+", line \d+|TID \d+:|#0 +0x[0-9a-f]{6,16} )'
 )
 _OWN_JSON = lazy(rb'\s*\{\s*"schema"\s*:\s*"firstfault\.')
@@ -255,7 +256,8 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     suffix = PurePosixPath(name).suffix.lower()
     lines = max(1, head.count(b"\n"))
     kernel = _KERNEL if b"kernel: " in head else _KERNEL_TIME  # the cheaper one where it makes no difference
-    if len(kernel.findall(head)) + len(_DMESG_T.findall(head)) > lines * 0.5:
+    begun = b"\n" + head
+    if len(kernel.findall(begun)) + len(_DMESG_T.findall(begun)) > lines * 0.5:
         return Sniffed(SourceKind.KERNEL)
     if _AIS_START.match(start) or _daemon(head, lines):
         return Sniffed(SourceKind.AISTORE)
@@ -268,7 +270,7 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     if suffix in _SOURCE_CODE or start.startswith(b"#!") or _PACKAGE.match(start):
         return Sniffed(SourceKind.CONFIG, "source code or a document")
     filled = lines - head.count(b"\n\n")
-    if _STACK_HEAD.search(head) and len(_STACK.findall(head)) > filled * 0.6:
+    if _STACK_HEAD.search(begun) and len(_STACK.findall(begun)) > filled * 0.6:
         return Sniffed(SourceKind.STACKS)
     if suffix in _SETTINGS:
         return Sniffed(SourceKind.CONFIG, "settings")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from firstfault.model.lazy import lazy
+from firstfault.model.place import Stamp
 
 if TYPE_CHECKING:
     import re
@@ -72,35 +71,6 @@ _UPTIME = lazy(rb"\[ {0,6}(?P<up>\d{1,9}\.\d{6})\]")
 """`[ 8123.456789]`: seconds since the kernel started."""
 
 
-class Stamp(Struct, frozen=True, kw_only=True):
-    """One time stamp; parts that the text does not state are None."""
-
-    style: str
-    """iso, slashed, c10, named, day_first, month_day, lettered, time or uptime."""
-    hour: int = 0
-    minute: int = 0
-    second: int = 0
-    fraction: float = 0.0
-    precision: float = 1.0
-    """Seconds that one unit of the last digit stands for."""
-    year: int | None = None
-    month: int | None = None
-    day: int | None = None
-    first: int | None = None
-    """First of two numbers of which one is the month (`06/27/2024`), where the text alone does not tell."""
-    second_number: int | None = None
-    month_first: bool | None = None
-    """Which order two such numbers have, where one of them can only be a day; tells about the other lines of the source."""
-    zone: str | None = None
-    """`Z` or an offset such as `+08:00`."""
-    uptime: float | None = None
-
-    @property
-    def dated(self) -> bool:
-        """Whether the text states a day."""
-        return self.day is not None or self.first is not None
-
-
 _BY_THIRD = {
     b":": ("time",),
     b"/": ("slashed", "short"),
@@ -164,6 +134,8 @@ def match_stamp(segment: bytes, position: int) -> tuple[str, re.Match[bytes]] | 
 
 def build_stamp(style: str, found: re.Match[bytes]) -> Stamp | None:
     """Takes a recognised stamp apart; None where its numbers are no date."""
+    if style == "c10":
+        return _c10(found)
     part = found.groupdict()
     if style == "uptime":
         return Stamp(style=style, uptime=float(part["up"]), precision=1e-6)
@@ -194,6 +166,23 @@ def build_stamp(style: str, found: re.Match[bytes]) -> Stamp | None:
         second_number=second,
         month_first=None if part.get("a") is None or first is not None else int(part["b"]) > 12,
         zone=_zone(part.get("z") or part.get("z1")),
+    )
+
+
+def _c10(found: re.Match[bytes]) -> Stamp | None:
+    """The stamp of C++ loggers and of glog, which most lines of a job that hung have."""
+    month, day, hour, minute, second, digits = found.group("mo", "d", "h", "mi", "s", "f")
+    if not 1 <= int(day) <= 31:
+        return None
+    return Stamp(
+        style="c10",
+        hour=int(hour),
+        minute=int(minute),
+        second=min(int(second), 59),
+        fraction=int(digits) / 10 ** len(digits),
+        precision=10.0 ** -len(digits),
+        month=int(month),
+        day=int(day),
     )
 
 

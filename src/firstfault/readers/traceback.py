@@ -106,6 +106,9 @@ class _Reader:
         self.open: dict[bytes, list[_Open]] = {}
         self.done: list[Block] = []
         self.before: dict[bytes, Said] = {}
+        """The last words of each speaker so far, as far as somebody asked for them."""
+        self.unread: list[Line] = []
+        """Lines before the first head that nobody asked about yet."""
         self.fed = 0
 
     @property
@@ -114,9 +117,15 @@ class _Reader:
 
     def remember(self, line: Line) -> None:
         """Takes in a line that stands before the first head."""
-        for said in said_in(line, self.profile):
-            if said.text.strip():
-                self.before[said.key] = said
+        self.unread.append(line)
+
+    def _last_before(self, key: bytes) -> Said | None:
+        """The last words of a speaker before a head."""
+        while key not in self.before and self.unread:
+            for said in reversed(list(said_in(self.unread.pop(), self.profile))):
+                if said.text.strip():
+                    self.before.setdefault(said.key, said)
+        return self.before.get(key)
 
     def feed(self, line: Line) -> None:
         """Takes the next line."""
@@ -165,7 +174,7 @@ class _Reader:
                 blocks.remove(block)
         while len(blocks) >= MOST_OPEN:
             self._emit(blocks.pop(0))
-        fresh = _Open(said, self.before.get(said.key))
+        fresh = _Open(said, self._last_before(said.key))
         fresh.mixed = bool(blocks)
         blocks.append(fresh)
         if "\\n" in said.text:

@@ -5,15 +5,15 @@ The only place that decides what a hit is; it does not read files and knows noth
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.patterns import Hit
-from firstfault.readers.identity import body_starts, stream_key
+from firstfault.readers.identity import body_starts, locate, stream_key
 from firstfault.scan.engines import SHIFT
 from firstfault.scan.newlines import count_newlines, lines_of
 from firstfault.scan.regions import STEP, WINDOW
 from firstfault.scan.results import FIRST, LAST, Fold, Part
+from firstfault.scan.shapes import LONGEST, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from firstfault.readers.identity import SourceProfile
     from firstfault.scan.plan import Confirmed, Plan
     from firstfault.scan.regions import Region
+    from firstfault.scan.shapes import Shapes
 
 RAW = 8 * 1024
 """Bytes of a segment that a hit keeps; longer ones are cut around the match."""
@@ -34,9 +35,12 @@ _MASK = (1 << SHIFT) - 1
 class Collector:
     """Collects the hits of one stretch of a source."""
 
-    def __init__(self, plan: Plan, profile: SourceProfile) -> None:
+    def __init__(self, plan: Plan, profile: SourceProfile, shapes: Shapes) -> None:
+        """`shapes`: what was found in the lines of other stretches, and for the same plan."""
         self._plan = plan
         self._profile = profile
+        self._shapes = shapes
+        self._places: dict[frozenset[int], bool] = {}
         self.part = Part(profile=profile)
         self._folds: dict[tuple[int, bytes], _Growing] = {}
         self._known: dict[bytes, tuple[frozenset[int], Sequence[_Found]]] = {}
@@ -79,39 +83,77 @@ class Collector:
             if begin < 0 or (is_open and stop > end):
                 continue  # the region before has it whole, or the next one will
             part = bytes(region.data[begin : min(stop, end)])
-            found = self._confirm(part, windows[window], head=begin == first - region.offset, until=STEP)
+            found = self._in_window(part, windows[window], head=begin == first - region.offset)
             self._keep(found, part, first, region.offset + begin)
 
     def _recall(self, part: bytes, signatures: frozenset[int]) -> Sequence[_Found]:
-        """As `_confirm` for a whole segment; equal lines, of which floods are made, are confirmed once."""
+        """The matches in a whole segment; equal lines, of which floods are made, are confirmed once, and so are those of a shape."""
         known = self._known.get(part)
         if known is not None and known[0] == signatures:
             return known[1]
-        found = self._confirm(part, signatures, head=True, until=len(part) + 1)
+        starts = body_starts(part, self._profile) if self._placed(signatures) else None
+        if len(part) < LONGEST:
+            matches = self._of_shape(part, signatures, starts)
+        else:
+            matches, _ = self._ask(part, signatures, starts)
+        found = [(s, match, stream_key(part, match.start, self._profile)) for s, match in matches]
         if len(part) <= _SHORT:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
             self._known[part] = (signatures, found)
         return found
 
-    def _confirm(self, part: bytes, signatures: Iterable[int], *, head: bool, until: int) -> Sequence[_Found]:
-        """The matches in a segment, or in a window of a long one, that nothing better explains.
+    def _of_shape(
+        self, part: bytes, signatures: frozenset[int], starts: tuple[int, ...] | None
+    ) -> list[tuple[int, Confirmed]]:
+        shape = shape_of(part)
+        matches = self._shapes.recall(shape, part, signatures, starts)
+        if matches is None:
+            matches, lasting = self._ask(part, signatures, starts)
+            self._shapes.keep(shape, signatures, starts, matches, lasting=lasting)
+        return matches
+
+    def _in_window(self, part: bytes, signatures: set[int], *, head: bool) -> Sequence[_Found]:
+        """The matches in a window of a long segment, without those that belong to the next window.
 
         Args:
             part: the bytes.
             signatures: those that were proposed.
             head: whether `part` begins where its segment does.
-            until: matches that start here or later belong to the next window.
+        """
+        starts: tuple[int, ...] | None = None
+        if self._placed(frozenset(signatures)):
+            starts = body_starts(part, self._profile)
+            starts = starts if head else tuple(s for s in starts if s != 0)
+        matches, _ = self._ask(part, signatures, starts, until=STEP)
+        return [(s, match, stream_key(part, match.start, self._profile)) for s, match in matches]
+
+    def _placed(self, signatures: frozenset[int]) -> bool:
+        """Whether it matters to one of some signatures where messages start."""
+        known = self._places.get(signatures)
+        if known is None:
+            known = self._places[signatures] = any(self._plan.confirmer(s).placed for s in signatures)
+        return known
+
+    def _ask(
+        self, part: bytes, signatures: Iterable[int], starts: tuple[int, ...] | None, until: int | None = None
+    ) -> tuple[list[tuple[int, Confirmed]], bool]:
+        """The matches in some bytes that nothing better explains, and whether they are those of all lines of this shape.
+
+        Args:
+            part: the bytes.
+            signatures: those that were proposed.
+            starts: positions at which a message may begin; None where that does not matter.
+            until: matches that start here or later are left out.
         """
         plan = self._plan
-        starts: tuple[int, ...] | None = None
         found: dict[int, Sequence[Confirmed]] = {}
+        lasts = True
         for signature in sorted(signatures):
-            confirmer = plan.confirmer(signature)
-            if starts is None and confirmer.placed:
-                starts = body_starts(part, self._profile)
-                starts = starts if head else tuple(s for s in starts if s != 0)
-            matches = [m for m in confirmer.find(part, starts or ()) if m.start < until]
+            matches, lasting = plan.confirmer(signature).look(part, starts or ())
+            lasts = lasts and lasting
+            if until is not None:
+                matches = [m for m in matches if m.start < until]
             if matches:
                 found[signature] = matches
         if len(found) > 1:
@@ -119,7 +161,7 @@ class Collector:
             if not plan.generic.issuperset(found):
                 dropped |= plan.generic
             found = {s: m for s, m in found.items() if s not in dropped}
-        return [(s, match, stream_key(part, match.start, self._profile)) for s, m in found.items() for match in m]
+        return [(s, match) for s, m in found.items() for match in m], lasts
 
     def _keep(self, found: Sequence[_Found], part: bytes, segment: int, offset: int) -> None:
         for signature, match, key in found:
@@ -130,13 +172,17 @@ class Collector:
             place = _Place(match, part, segment, offset, self._line, self._line_start)
             if len(fold.first) < FIRST:
                 fold.first.append(self._hit(signature, key, place))
+                continue
             # Of a flood all but the last few are only counted: a hit is made of them at the end, unless it is long.
             fold.last.append(place if len(part) <= RAW else self._hit(signature, key, place))
+            if len(fold.last) > LAST:
+                del fold.last[0]
 
     def _hit(self, signature: int, key: bytes, place: _Place) -> Hit:
         part, match = place.part, place.match
         cut = 0 if len(part) <= RAW else max(0, min(match.start - RAW // 2, len(part) - RAW))
-        raw = part[cut : cut + RAW]
+        whole = len(part) <= RAW and place.offset == place.segment
+        raw = part if whole else part[cut : cut + RAW]
         return Hit(
             signature=self._plan.ids[signature],
             line=place.line + 1,
@@ -148,16 +194,16 @@ class Collector:
             match_end=min(match.end - cut, len(raw)),
             key=key,
             fields=dict(match.fields),
+            place=locate(part, match.start, self._profile) if whole else None,
         )
 
     def finish(self) -> Part:
         """What was collected."""
+        ids = self._plan.ids
         for (signature, key), fold in self._folds.items():
+            last = [p if isinstance(p, Hit) else self._hit(signature, key, p) for p in fold.last]
             # The last ones of a short fold are among the first, where they are hits already.
-            made = fold.first[max(0, fold.count - len(fold.last)) :] if fold.count <= FIRST + LAST else []
-            rest = list(fold.last)[len(made) :]
-            last = made + [p if isinstance(p, Hit) else self._hit(signature, key, p) for p in rest]
-            self.part.folds[self._plan.ids[signature], key] = Fold(fold.count, fold.first, last)
+            self.part.folds[ids[signature], key] = Fold(fold.count, fold.first, [*fold.first, *last][-LAST:])
         self._folds.clear()
         return self.part
 
@@ -207,4 +253,5 @@ class _Growing:
     def __init__(self) -> None:
         self.count = 0
         self.first: list[Hit] = []
-        self.last: deque[_Place | Hit] = deque(maxlen=LAST)
+        self.last: list[_Place | Hit] = []
+        """The last ones of those that are not among the first."""

@@ -10,11 +10,13 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from firstfault.scan.engines import make_engine
+from firstfault.scan.shapes import Shapes
 from firstfault.scan.stretch import STOPPED, Stretch, scan_stretch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from firstfault.readers.identity import SourceProfile
     from firstfault.readers.store import Store
     from firstfault.scan.engines import Engine
     from firstfault.scan.plan import Plan
@@ -37,16 +39,28 @@ class Work:
         self.engine: Engine | None = engine
         self.engine_name = engine.name
         self.block_size = block_size
+        self.shapes = Shapes()
 
     def __getstate__(self) -> dict[str, Any]:
         # A compiled engine does not travel; a new process makes its own, from the cache as a rule.
-        return {**self.__dict__, "engine": None}
+        return {**self.__dict__, "engine": None, "shapes": Shapes()}
 
-    def scan(self, stretch: Stretch, progress: Callable[[int], None] | None) -> Part:
-        """Scans one stretch in this process."""
+    def scan(
+        self, stretch: Stretch, progress: Callable[[int], None] | None, profile: SourceProfile | None = None
+    ) -> Part:
+        """Scans one stretch in this process; the profile is that of its source, where it is known."""
         if self.engine is None:
             self.engine = make_engine(self.engine_name, self.plan)
-        return scan_stretch(self.store, stretch, self.plan, self.engine, block_size=self.block_size, progress=progress)
+        return scan_stretch(
+            self.store,
+            stretch,
+            self.plan,
+            self.engine,
+            profile=profile,
+            shapes=self.shapes,
+            block_size=self.block_size,
+            progress=progress,
+        )
 
 
 def processors() -> int:

@@ -26,6 +26,10 @@ class Confirmed(Protocol):
     def fields(self) -> Mapping[str, str]:
         """Named facts of the line."""
 
+    @property
+    def places(self) -> Mapping[str, tuple[int, int]]:
+        """Where in the segment those facts stand."""
+
 
 class Confirmer(Protocol):
     """The truth about one signature, which every engine must agree with."""
@@ -36,6 +40,9 @@ class Confirmer(Protocol):
 
     def find(self, segment: bytes, starts: Sequence[int] = ...) -> Sequence[Confirmed]:
         """Matches in one segment, leftmost first; empty where it is not of this signature."""
+
+    def look(self, segment: bytes, starts: Sequence[int] = ...) -> tuple[Sequence[Confirmed], bool]:
+        """The same, and whether it holds, place by place, for every segment that differs in the value of digits alone."""
 
 
 class Plan(Protocol):

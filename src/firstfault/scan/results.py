@@ -84,8 +84,9 @@ class Part(Struct):
 
 def joined(source: SourceId, parts: Iterable[Part]) -> SourceScan:
     """The scan of a source from its consecutive parts, which are used up."""
-    total = Part()
-    for part in parts:
+    rest = iter(parts)
+    total = next(rest, None) or Part()
+    for part in rest:
         _append(total, part)
     hits = [hit for fold in total.folds.values() for hit in _kept(fold)]
     return SourceScan(
@@ -119,6 +120,8 @@ def _moved(hit: Hit, lines: int) -> Hit:
 
 
 def _kept(fold: Fold) -> list[Hit]:
+    if fold.count == 1:
+        return fold.first  # as it is: the first and only one
     front = [replace(hit, count=fold.count, ordinal=i) for i, hit in enumerate(fold.first)]
     behind = min(len(fold.last), max(0, fold.count - len(front)))
     back = fold.last[len(fold.last) - behind :]

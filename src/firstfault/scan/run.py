@@ -16,12 +16,13 @@ from firstfault.scan.newlines import want_numpy
 from firstfault.scan.regions import BLOCK
 from firstfault.scan.results import ScanResult, SourceScan, joined
 from firstfault.scan.stretch import STOPPED, Stretch
-from firstfault.scan.tasks import Task, split
+from firstfault.scan.tasks import Task, split, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
 
     from firstfault.model.evidence import Source, SourceId
+    from firstfault.readers.identity import SourceProfile
     from firstfault.readers.open import Opened
     from firstfault.scan.plan import Planned
 
@@ -52,6 +53,7 @@ def scan(
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
     block_size: int = BLOCK,
+    only: Container[SourceId] | None = None,
 ) -> ScanResult:
     """Finds every line that a signature of the library matches.
 
@@ -63,13 +65,14 @@ def scan(
         workers: number of processes; as many as processors where None.
         progress: called with the number of bytes that were scanned since the last call.
         block_size: bytes read at a time.
+        only: the sources to scan; all where None.
 
     Raises:
         EngineError: no such engine or executor is there.
         ScanError: a worker process met a fault of this program.
     """
     plan = library.plan
-    sources = [s for s in opened.sources if scanned(s)]
+    sources = [s for s in opened.sources if scanned(s) and (only is None or s.id in only)]
     work = Work(opened.store, plan, make_engine(engine, plan), block_size)
     many = processors() if workers is None else max(1, workers)
     total = sum(opened.store.size(s.id) for s in sources)
@@ -86,6 +89,21 @@ def scan(
     return ScanResult(sources=_by_source(sources, tasks, parts), engine=work.engine_name, complete=whole)
 
 
+def one_by_one(opened: Opened, library: Planned) -> Callable[[Source, SourceProfile], SourceScan]:
+    """What scans one source after the other as a whole, in whatever process asks; for sources that need no splitting.
+
+    Raises:
+        EngineError: no engine is there.
+    """
+    plan = library.plan
+    work = Work(opened.store, plan, make_engine("auto", plan), BLOCK)
+
+    def one(source: Source, profile: SourceProfile) -> SourceScan:
+        return joined(source.id, [work.scan(whole(opened.store, source), None, profile)])
+
+    return one
+
+
 def _by_source(sources: list[Source], tasks: list[Task], parts: Parts) -> tuple[SourceScan, ...]:
     stretches: dict[SourceId, list[Stretch]] = {s.id: [] for s in sources}
     for stretch in (stretch for task in tasks for stretch in task):
@@ -100,4 +118,4 @@ def _by_source(sources: list[Source], tasks: list[Task], parts: Parts) -> tuple[
     return tuple(found)
 
 
-__all__ = ["ScanResult", "SourceScan", "scan", "scanned"]
+__all__ = ["ScanResult", "SourceScan", "one_by_one", "scan", "scanned"]

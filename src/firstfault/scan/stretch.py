@@ -11,10 +11,12 @@ from firstfault.readers.identity import profile_source
 from firstfault.scan.collect import Collector
 from firstfault.scan.regions import BLOCK, regions
 from firstfault.scan.results import Part
+from firstfault.scan.shapes import Shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from firstfault.readers.identity import SourceProfile
     from firstfault.readers.store import Store
     from firstfault.scan.engines import Engine
     from firstfault.scan.plan import Plan
@@ -40,16 +42,24 @@ def scan_stretch(
     plan: Plan,
     engine: Engine,
     *,
+    profile: SourceProfile | None = None,
+    shapes: Shapes | None = None,
     block_size: int = BLOCK,
     progress: Callable[[int], None] | None = None,
 ) -> Part:
-    """Scans the lines between two offsets, of which the first is the start of a line."""
+    """Scans the lines between two offsets, of which the first is the start of a line.
+
+    profile: of the source, where it is known already.
+    shapes: what was found in stretches that were scanned before with the same plan.
+    """
 
     def read(offset: int, buffer: memoryview) -> int:
         return store.read_into(stretch.source, offset, buffer)
 
     try:
-        collector = Collector(plan, profile_source(store.head(stretch.source, SAMPLE), stretch.path))
+        if profile is None:
+            profile = profile_source(store.head(stretch.source, SAMPLE), stretch.path)
+        collector = Collector(plan, profile, Shapes() if shapes is None else shapes)
     except KeyboardInterrupt:
         return Part(damage=STOPPED)
     except OSError as error:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SMALLEST = 16 << 20
 LARGEST = 128 << 20
+UNDIVIDED = SMALLEST + SMALLEST // 2
+"""Bytes up to which a source is never split."""
 _BATCH = 32
 _LOOK = 64 * 1024
 
@@ -45,6 +47,11 @@ def split(store: Store, sources: Iterable[Source], workers: int) -> list[Task]:
     if batch:
         tasks.append(tuple(batch))
     return tasks
+
+
+def whole(store: Store, source: Source) -> Stretch:
+    """All of a source as one stretch."""
+    return Stretch(source.id, source.path, 0, store.size(source.id))
 
 
 def _stretches(store: Store, source: Source, size: int) -> list[Stretch]:

@@ -6,12 +6,13 @@ This is the truth that every engine must agree with: engines only propose lines.
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Role
-from firstfault.signatures.quoted import quoted
+from firstfault.signatures.digits import blind
+from firstfault.signatures.quoted import hangs_on_number, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,15 +39,21 @@ class Match:
         self._limit = limit
 
     @property
-    def fields(self) -> dict[str, str]:
-        """Named facts of the line: of the match itself, then of the further expressions, nearest to it."""
-        fields = _groups(self._found) if self._found.re.groups else {}
+    def places(self) -> dict[str, tuple[int, int]]:
+        """Where the named facts of the line stand in it: of the match itself, then of the further expressions, nearest to it."""
+        places = _groups(self._found) if self._found.re.groups else {}
         segment = self._found.string
         for pattern in self._extract:
             found = pattern.search(segment, self.start, self._limit) or pattern.search(segment)
             if found is not None:
-                fields |= {name: value for name, value in _groups(found).items() if name not in fields}
-        return fields
+                places |= {name: place for name, place in _groups(found).items() if name not in places}
+        return places
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Named facts of the line."""
+        segment = self._found.string
+        return {name: segment[a:b].decode("utf-8", "backslashreplace") for name, (a, b) in self.places.items()}
 
 
 def _compile(pattern: str) -> re.Pattern[bytes]:
@@ -59,11 +66,10 @@ _SPOKEN = frozenset({Role.CAUSE, Role.EFFECT, Role.TEARDOWN})
 class Matcher:
     """The compiled form of one signature."""
 
-    __slots__ = ("_anchored", "_extract", "_free", "_in_warnings", "_quotable", "_unless")
-
     def __init__(self, spec: SignatureFile, words: Sequence[tuple[bytes, ...]] = ()) -> None:
         """`words`: for each pattern what a line must hold, see `Signature.words`; it spares compiling and searching."""
         needed = dict(zip(spec.patterns, words, strict=False))
+        self._spec = spec
         self._anchored = [(needed.get(p, ()), _compile(p[1:])) for p in spec.patterns if p.startswith("^")]
         self._free = [(needed.get(p, ()), _compile(p)) for p in spec.patterns if not p.startswith("^")]
         self._unless = [_compile(p) for p in spec.unless]
@@ -82,7 +88,24 @@ class Matcher:
         Returns:
             Matches that do not overlap, leftmost first, at most `MATCHES_PER_LINE`; empty where it is not of this signature.
         """
+        return self._of(self._spans(segment, starts), segment, starts)
+
+    def look(self, segment: bytes, starts: Sequence[int] = (0,)) -> tuple[list[Match], bool]:
+        """As `find`, and whether the same is found, in the same places, in every segment that differs in digits alone."""
         spans = self._spans(segment, starts)
+        if not spans:
+            return [], self._blind[0]
+        lasting = all(self._blind) and not (self._quotable and any(hangs_on_number(segment, *m.span()) for m in spans))
+        return self._of(spans, segment, starts), lasting
+
+    @cached_property
+    def _blind(self) -> tuple[bool, bool]:
+        """Whether the patterns, and whether the expressions that are asked where one of them matched, see no digits."""
+        spec = self._spec
+        return all(map(blind, spec.patterns)), all(map(blind, (*spec.unless, *spec.extract)))
+
+    def _of(self, spans: list[re.Match[bytes]], segment: bytes, starts: Sequence[int]) -> list[Match]:
+        """What is left of the places at which patterns match."""
         if not spans or any(u.search(segment) for u in self._unless):
             return []
         if self._quotable:
@@ -128,12 +151,13 @@ def _may_hold(segment: bytes, words: tuple[bytes, ...]) -> bool:
     return not words
 
 
-def _groups(match: re.Match[bytes]) -> dict[str, str]:
-    """What the groups of a match hold; what Python would not turn into a number is left out."""
+def _groups(match: re.Match[bytes]) -> dict[str, tuple[int, int]]:
+    """Where the groups of a match stand; what Python would not turn into a number is left out."""
+    places = {name: match.span(number) for name, number in match.re.groupindex.items()}
     return {
-        name: value.decode("utf-8", "backslashreplace")
-        for name, value in match.groupdict().items()
-        if value is not None and (len(value) < DIGITS or _ENDLESS.search(value) is None)
+        name: (a, b)
+        for name, (a, b) in places.items()
+        if a >= 0 and (b - a < DIGITS or _ENDLESS.search(match.string, a, b) is None)
     }
 
 

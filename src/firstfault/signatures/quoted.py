@@ -33,6 +33,7 @@ _SETTING_VALUE = lazy(
 """What follows a name that is a setting: the rest of the name, a sign, and a plain value at the end of its field."""
 _ASSIGNED = lazy(rb"[\w.-]*\s+=\s")
 _NEGATIVE = lazy(rb"(?i)false|none|null|nil|no|off|0(?!\d)")
+_NUMERAL = frozenset(bytes([c]) for c in b"-0123456789")
 _WORD = lazy(rb"[A-Za-z][\w.-]*")
 _SNAKE = lazy(rb"[a-z0-9_.-]+")
 _KEY = lazy(rb"[\"']?([A-Za-z_][\w.-]{0,80})[\"']?\s?[:=]\s?(?:[\[({]\s?)?(?:[\"'][^\"'\n]{0,200}[\"'],\s?){0,20}$")
@@ -78,6 +79,14 @@ def _names_setting(segment: bytes, start: int, end: int) -> bool:
         return False
     assigned = _ASSIGNED.match(segment, end) is not None
     return assigned or _SNAKE.fullmatch(segment, start, end) is not None or _NEGATIVE.match(found[1]) is not None
+
+
+def hangs_on_number(segment: bytes, start: int, end: int) -> bool:
+    """Whether the value of a number decides if the words from `start` to `end` are only quoted: `OOMKilled: 0` denies."""
+    if _WORD.fullmatch(segment, start, end) is None:
+        return False
+    found = _SETTING_VALUE.match(segment, end)
+    return found is not None and found[1][:1] in _NUMERAL
 
 
 def _listed(segment: bytes, start: int) -> bool:

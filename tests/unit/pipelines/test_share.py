@@ -38,3 +38,21 @@ def test_an_error_in_a_copy_comes_up_here():
 
     with pytest.raises(ValueError, match="piece 1"):
         shared(work, 4, 2, int)
+
+
+def test_an_interrupt_leaves_what_was_done():
+    def work(piece):
+        if piece == 2:
+            raise KeyboardInterrupt
+        return piece
+
+    assert shared(work, 5, 1, int, instead=lambda piece: -piece) == [0, 1, -2, -3, -4]
+    with pytest.raises(KeyboardInterrupt):
+        shared(work, 5, 1, int)
+
+
+def test_results_of_all_processes_are_told_of():
+    told = []
+    shared(lambda piece: (time.sleep(0.02), piece)[1], 8, 2, int, done=told.append)
+    assert set(told) >= {0, 2, 4, 6}
+    assert len(told) == len(set(told))

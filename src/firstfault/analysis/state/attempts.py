@@ -72,6 +72,8 @@ class Attempts:
     def _start_times(self, case: Case) -> dict[Clock, dict[int, float]]:
         """On each clock the earliest time stated in the sources of each attempt that have a number of their own."""
         starts: dict[Clock, dict[int, float]] = {}
+        if self.total == 1:
+            return starts  # nothing to tell apart
         stated = [(e.span.source, e.span.offset, e.when) for e in case.events]
         stated += [(p.source, p.offset, p.when) for p in case.seen.progress]
         for source, offset, when in stated:
@@ -87,6 +89,8 @@ class Attempts:
 
     def at(self, source: SourceId, offset: int, when: When) -> int:
         """Number of the attempt at a place: by the source's own restarts, else by the clock, else the last one."""
+        if self.total == 1:
+            return 1
         place = self._place(source, offset)
         if place is not None:
             return place
@@ -121,11 +125,12 @@ def boundaries(case: Case, events: Sequence[Event]) -> list[Event]:
     failed = False
     started = False
     counted: str | None = None
+    attempt, start = case.signatures_with(Mark.ATTEMPT), case.signatures_with(Mark.START)
+    ended = case.signatures_with(*_FAILED)
     for event in events:
-        spec = case.spec(event)
-        marks = () if spec is None else spec.marks
-        count = event.fields.get(COUNT)
-        if Mark.ATTEMPT in marks:
+        signature = event.signature
+        if signature in attempt:
+            count = event.fields.get(COUNT)
             if count is not None and count == counted:
                 continue  # another agent's line about the restart that was told before
             if failed and (started or (count is not None and _ran(case, event, found))):
@@ -133,12 +138,12 @@ def boundaries(case: Case, events: Sequence[Event]) -> list[Event]:
                 started = False
                 counted = count
             failed = False
-        elif Mark.START in marks:
+        elif signature in start:
             if failed and started:
                 found.append(event)
             failed = False
             started = True
-        elif any(m in _FAILED for m in marks):
+        elif signature in ended:
             failed = True
     return found
 

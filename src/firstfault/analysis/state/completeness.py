@@ -37,6 +37,9 @@ class Completeness(Struct, frozen=True, kw_only=True):
 
 def group_size(event: Event) -> int | None:
     """Size of the group of a gather-like collective: NumelOut / NumelIn; a lower bound of the world size."""
+    op = event.fields.get("op", "")
+    if "GATHER" not in op and "SCATTER" not in op:
+        return None
     numbers = []
     for name in ("numel_in", "numel_out"):
         value = event.fields.get(name, "")
@@ -44,8 +47,6 @@ def group_size(event: Event) -> int | None:
             return None
         numbers.append(int(value))
     small, large = min(numbers), max(numbers)
-    if "GATHER" not in event.fields.get("op", "") and "SCATTER" not in event.fields.get("op", ""):
-        return None
     if small == 0 or large % small or large // small > NOT_MORE_THAN:
         return None
     return large // small

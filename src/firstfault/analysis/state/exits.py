@@ -31,11 +31,13 @@ POLL = 5.0
 """Seconds between two looks of torch's agent at its processes, in the versions that look least often."""
 MOST_TASKS = 100_000
 """Numbers taken from one list: a longer one is damage, and each number costs memory."""
+PLAIN = 19
+"""Digits of a number that needs no second look."""
 _INTEGER = lazy(r"-?[0-9]{1,19}")
 _RANGE = lazy(r"(\d+)(?:-(\d+))?")
 
 
-class Exit(Struct, frozen=True, kw_only=True):
+class Exit(Struct, frozen=True, kw_only=True, gc=False):
     """One process (or task) that is reported to have ended badly."""
 
     rank: GlobalRank | None
@@ -53,7 +55,11 @@ class Exit(Struct, frozen=True, kw_only=True):
 
 def integer(text: str | None) -> int | None:
     """A field as a whole number; None where it is missing or is none."""
-    return int(text) if text is not None and _INTEGER.fullmatch(text) else None
+    if text is None:
+        return None
+    if len(text) < PLAIN and text.isascii() and text.isdigit():
+        return int(text)
+    return int(text) if _INTEGER.fullmatch(text) else None
 
 
 def signal_of(event: Event) -> int | None:

@@ -35,8 +35,10 @@ class JobFact(Struct, frozen=True):
 def job_facts(case: Case, events: Iterable[Event]) -> dict[str, JobFact]:
     """Facts of the job by name; where lines differ, the value stated most often, then the first, wins."""
     votes: dict[str, dict[str | int, list[Event]]] = {}
+    specs = case.library.by_id
+    stating = {s for s in case.signatures if s in specs and specs[s].facts}
     for event in events:
-        spec = case.spec(event)
+        spec = case.spec(event) if event.signature in stating else None
         if spec is None:
             continue
         for name, source in spec.facts.items():

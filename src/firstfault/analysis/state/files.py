@@ -43,11 +43,13 @@ def ranks_of_files(
     found: dict[SourceId, GlobalRank] = {}
     inside: set[SourceId] = set()
     shared: set[SourceId] = set()
+    agents = {s for s in case.signatures if s.startswith(_AGENTS)}
+    own = {s for s in case.signatures_with(Mark.IDENTITY) if s.startswith(_OWN)}
     for event in events:
         source = event.span.source
-        if event.signature.startswith(_AGENTS):
+        if event.signature in agents:
             shared.add(source)
-        if not case.has(event, Mark.IDENTITY) or not event.signature.startswith(_OWN):
+        if event.signature not in own:
             continue
         text = event.fields.get("rank", "")
         if text.isdecimal() and stated.get(source) == {GlobalRank(int(text))}:

@@ -30,7 +30,7 @@ UNNAMED = "?"
 """Name of the group of works whose group is not stated anywhere."""
 
 
-class Cell(Struct, frozen=True, kw_only=True):
+class Cell(Struct, frozen=True, kw_only=True, gc=False):
     """One rank in one process group."""
 
     rank: GlobalRank

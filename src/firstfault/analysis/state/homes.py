@@ -199,8 +199,9 @@ def children(case: Case, events: Iterable[Event]) -> int:
     stopped: dict[SourceId, int] = {}
     failed: set[str] = set()
     launchers: set[str] = set()
+    child = case.signatures_with(Mark.CHILD)
     for event in events:
-        if not case.has(event, Mark.CHILD) or (pid := event.fields.get("pid")) is None:
+        if event.signature not in child or (pid := event.fields.get("pid")) is None:
             continue
         found = _LAUNCHER.search(event.text)
         launchers.add("" if found is None else found[1])

@@ -70,10 +70,12 @@ class Pods:
         """Descriptions in each source: first line, first line of the next one, pod."""
         described: dict[SourceId, list[Event]] = {}
         for event in events:
-            pod, host = event.fields.get("pod"), event.fields.get("host")
             if event.signature == DESCRIBED:
                 described.setdefault(event.span.source, []).append(event)
-            elif event.signature in {ASSIGNED, ROW} and pod is not None and host is not None:
+            elif event.signature in {ASSIGNED, ROW}:
+                pod, host = event.fields.get("pod"), event.fields.get("host")
+                if pod is None or host is None:
+                    continue
                 self._nodes.setdefault(pod, set()).add(host)
                 self._take(pod, event)
         for source, own in described.items():

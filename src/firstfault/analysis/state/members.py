@@ -152,8 +152,10 @@ def _communicators(scene: Scene, world: int | None) -> list[dict[int, GlobalRank
     parts: dict[str, tuple[int, dict[int, tuple[str, str]]]] = {}
     for event in scene.events:
         fields = event.fields
+        if "comm" not in fields:
+            continue
         inner, size, host, pid = (fields.get(k, "") for k in ("group_rank", "size", "host", "pid"))
-        if "comm" not in fields or not (inner.isdecimal() and size.isdecimal() and host and pid):
+        if not (inner.isdecimal() and size.isdecimal() and host and pid):
             continue
         if int(size) == world:
             process[(host, pid)] = GlobalRank(int(inner))

@@ -83,7 +83,7 @@ class Roster:
         """Hosts that lines of a source state, other than the one in the name of the file."""
         self._hear([*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed)])
         self._host_of_task: dict[int, str] = {}
-        told = [e for e in kept if case.has(e, Mark.IDENTITY)]
+        told = [e for e in kept if e.signature in case.signatures_with(Mark.IDENTITY)]
         self._whole = world if world is not None else world_of_groups(told)
         """Size of the group of all ranks, as stated or as the groups that processes join show it."""
         self._join(kept, told)
@@ -98,11 +98,16 @@ class Roster:
 
     def _hear(self, speakers: Sequence[tuple[Who, SourceId]]) -> None:
         """Takes in what lines and names of files state about their speakers."""
+        # A speaker tells the same each time: of thousands of ranks that say ten lines each, one counts.
+        speakers = list(dict.fromkeys(speakers))
         for who, source in speakers:
             place = self.case.seen.place.get(source)
             name = None if place is None else place.host
-            if name is not None and who.host not in {None, *LOOPBACK} and short_host(str(who.host)) != short_host(name):
-                self._stated.setdefault(source, set()).add(str(who.host))
+            said = who.host
+            if name is None or said is None or said == name or said in LOOPBACK:
+                continue
+            if short_host(said) != short_host(name):
+                self._stated.setdefault(source, set()).add(said)
         for who, source in speakers:
             self._learn(who, source)
         for sample in self.case.seen.progress:
@@ -125,8 +130,9 @@ class Roster:
                 stands = self._host_said(Who(host=told_by.host), told_by.source)
                 self._learn_process(told_by.rank, stands, told_by.pid)
                 self._place_rank(told_by.rank, stands)
+        deaths = self.case.signatures_with(Mark.DEATH)
         for event in kept:
-            if self.case.has(event, Mark.DEATH):
+            if event.signature in deaths:
                 self._learn_tasks(event)
 
     def _stated_homes(self) -> Stated:
@@ -167,7 +173,10 @@ class Roster:
                 self._labelled.add(task)
             return
         if task is not None and self._agreeing is not None:
-            self._agreeing = {*self._agreeing, task} if task == who.rank else None
+            if task == who.rank:
+                self._agreeing.add(task)
+            else:
+                self._agreeing = None
         self.seen.add(who.rank)
         self._ranks_in.setdefault(source, set()).add(who.rank)
         self._place_rank(who.rank, said)
@@ -182,11 +191,10 @@ class Roster:
 
     def _place_rank(self, rank: GlobalRank, host: str | None) -> None:
         """Notes on which host a rank runs; a second host for it is a contradiction."""
-        if (
-            host is not None
-            and host not in LOOPBACK
-            and short_host(self.host_of.setdefault(rank, host)) != short_host(host)
-        ):
+        if host is None or host in LOOPBACK:
+            return
+        known = self.host_of.setdefault(rank, host)
+        if known != host and short_host(known) != short_host(host):
             self._conflicts.add(rank)
 
     def _learn_fields(self, event: Event) -> None:
@@ -292,13 +300,17 @@ class Roster:
         return all(int(rank) == number for rank in self._ranks_in.get(source, ()))
 
     def _task(self, who: Who) -> int | None:
-        found = re.fullmatch(r"task (\d+)", who.label or "")
+        if who.label is None:
+            return None
+        found = re.fullmatch(r"task (\d+)", who.label)
         return int(found.group(1)) if found else None
 
     def _process_index(self, who: Who) -> GlobalRank | None:
         """The rank of a line labelled `[p8]`, as JAX programs label theirs by the process index."""
-        found = re.fullmatch(r"process (\d+)", who.label or "")
-        return GlobalRank(int(found.group(1))) if found is not None and self._jax else None
+        if who.label is None or not self._jax:
+            return None
+        found = re.fullmatch(r"process (\d+)", who.label)
+        return GlobalRank(int(found.group(1))) if found is not None else None
 
     def _is_single_node(self) -> bool:
         """Whether all ranks run on one machine, by the stated number of machines or by a world that one machine's ranks fill."""
@@ -337,6 +349,8 @@ class Roster:
 
     def rank(self, event: Event) -> GlobalRank | None:
         """Global rank that an event is about, by the line or a stated join; None where it cannot be told."""
+        if event.who.rank is not None:
+            return event.who.rank
         known = self._told.get(id(event))
         if known is not None and known[0] is event:
             return known[1]

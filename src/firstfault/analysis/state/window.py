@@ -65,7 +65,9 @@ def activity(
     """
     late, places = set(ranks), {short_host(h) for h in hosts}
     found: dict[tuple[Doing, bool], list[Event]] = {}
-    for event in scene.events:
+    specs = scene.case.library.by_id
+    telling = {s for s in scene.case.signatures if s in specs and _means(s, specs[s]) is not None}
+    for event in scene.case.of(telling):
         doing = doing_of(scene, event)
         if doing is None or not _in_window(scene, event, edge):
             continue
@@ -156,7 +158,7 @@ def _on(scene: Scene, event: Event, places: set[str]) -> bool:
 
 def _closed(scene: Scene, begin: Event) -> bool:
     """Whether a checkpoint that began was also ended, or progress went on behind it."""
-    return any(scene.case.has(e, Mark.CHECKPOINT_END) and first(begin, e) is True for e in scene.events)
+    return any(first(begin, e) is True for e in scene.marked(Mark.CHECKPOINT_END))
 
 
 def edges(events: Iterable[Event]) -> dict[SourceId, Event]:

@@ -40,7 +40,7 @@ P2P = frozenset({"SEND", "RECV", "RECVANYSOURCE", "COALESCED"})
 """Point-to-point works and bundles of them: they count by themselves, and ranks do not advance together."""
 
 
-class Work(Struct, frozen=True, kw_only=True):
+class Work(Struct, frozen=True, kw_only=True, gc=False):
     """One collective that did not finish in time, as one rank reports it."""
 
     event: Event
@@ -63,7 +63,7 @@ class Work(Struct, frozen=True, kw_only=True):
         return self.op in P2P
 
 
-class State(Struct, frozen=True, kw_only=True):
+class State(Struct, frozen=True, kw_only=True, gc=False):
     """Counters of one rank in one group."""
 
     event: Event
@@ -79,7 +79,7 @@ class State(Struct, frozen=True, kw_only=True):
     """From a dump signal: the numbers are those of the default group, whichever group is stuck."""
 
 
-class Signal(Struct, frozen=True):
+class Signal(Struct, frozen=True, gc=False):
     """A rank says that it dumps on somebody else's account."""
 
     event: Event
@@ -131,11 +131,8 @@ def spoken(scene: Scene) -> Spoken:
     signals: list[Signal] = []
     own: list[Signal] = []
     other: list[Event] = []
-    wanted = {
-        i: s for i, s in scene.case.library.by_id.items() if any(m in s.marks for m in (Mark.HANG, Mark.STATE))
-    } | {i: s for i, s in scene.case.library.by_id.items() if i == TERMINATED}
-    for event in scene.events:
-        if event.signature not in wanted or _over(scene, event):
+    for event in scene.case.of(scene.case.signatures_with(Mark.HANG, Mark.STATE) | {TERMINATED}):
+        if _over(scene, event):
             continue
         rank = scene.roster.rank(event)
         if max(rank or 0, number(event.fields, "group_rank") or 0) >= MOST_RANKS:

@@ -1,0 +1,179 @@
+"""Scans and reads the sources of one input: all one after the other, or many of them in copies of this process at once.
+
+Where a job leaves thousands of files, a copy reads what it has just scanned: hits never travel, only what readers make of
+them. Wires rooms and infers nothing; what comes out does not depend on how many processes there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+
+from firstfault.pipelines.read import Read, read_source
+from firstfault.pipelines.share import can_share, shared
+from firstfault.readers.clock import Date, SourceClock, settle_clocks
+from firstfault.readers.identity import SourceProfile, profile_source
+from firstfault.scan.executors import processors
+from firstfault.scan.results import SourceScan
+from firstfault.scan.run import MUCH, one_by_one, scan, scanned
+from firstfault.scan.stretch import SAMPLE, STOPPED
+from firstfault.scan.tasks import UNDIVIDED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from firstfault.model.evidence import Source, SourceId
+    from firstfault.pipelines.options import DiagnoseOptions
+    from firstfault.readers.open import Opened
+    from firstfault.readers.store import Store
+    from firstfault.signatures.library import Library
+
+FEWEST = 64
+"""Sources from which on they are shared out as wholes."""
+ENOUGH = 2 << 20
+"""Bytes from which on several processes are worth their start, where there are so many sources."""
+MOST_SHARED = 100_000
+"""Hits beyond which one process reads on alone: a copy holds what is being read twice for a moment."""
+
+
+class Gathered(NamedTuple):
+    """What scan and readers made of all sources, in order of sources."""
+
+    scans: tuple[SourceScan, ...]
+    """Without their hits, where those were read where they were found."""
+    read: list[Read]
+    profiles: dict[SourceId, SourceProfile]
+    clocks: dict[SourceId, SourceClock]
+
+
+def gather(
+    opened: Opened, library: Library, options: DiagnoseOptions, tell: Callable[[int], None] | None = None
+) -> Gathered:
+    """Scans and reads all sources that hold text.
+
+    Args:
+        opened: the sources.
+        library: the signatures.
+        options: of the run.
+        tell: called with numbers of bytes that were scanned.
+    """
+    sources = [s for s in opened.sources if scanned(s)]
+    if options.engine != "inline" and len(sources) >= FEWEST and can_share(len(sources), processors()):
+        small = sum(n for s in sources if (n := opened.store.size(s.id)) <= UNDIVIDED)
+        if small >= ENOUGH:
+            return _abreast(opened, sources, library, options, tell)
+    return _in_turn(opened, sources, library, options, tell)
+
+
+def _in_turn(
+    opened: Opened,
+    sources: Sequence[Source],
+    library: Library,
+    options: DiagnoseOptions,
+    tell: Callable[[int], None] | None,
+) -> Gathered:
+    """The scan of everything, then the readers."""
+    store = opened.store
+    result = scan(opened, library, executor=options.engine, progress=tell)
+    read = [(s, r) for s in sources if (r := result.of(s.id)) is not None]
+    profiles = {s.id: r.profile or profile_source(store.head(s.id, SAMPLE), s.path) for s, r in read}
+    clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s, _ in read}
+    settle_clocks(list(clocks.values()))
+
+    def piece(number: int) -> Read:
+        source, found = read[number]
+        seen = read_source(store, source, found, library, profiles[source.id], clocks[source.id])
+        clocks[source.id].forget()
+        return seen
+
+    few = sum(r.bytes for _, r in read) < MUCH or sum(len(r.hits) for _, r in read) > MOST_SHARED
+    workers = 1 if options.engine == "inline" or few else processors()
+    return Gathered(result.sources, shared(piece, len(read), workers, Read), profiles, clocks)
+
+
+class _Head(Struct):
+    """What the first look at a source tells."""
+
+    profile: SourceProfile
+    date: Date | None
+
+
+class _Piece(Struct):
+    """What became of one source."""
+
+    bytes: int
+    lines: int
+    damage: str
+    read: Read
+
+
+def _abreast(
+    opened: Opened,
+    sources: Sequence[Source],
+    library: Library,
+    options: DiagnoseOptions,
+    tell: Callable[[int], None] | None,
+) -> Gathered:
+    """Each source is scanned and read by one process; before that large ones are scanned by all of them together."""
+    store = opened.store
+    large = {s.id for s in sources if store.size(s.id) > UNDIVIDED}
+    known = {r.source: r for r in _large(opened, library, options, large, tell)}
+    profiles, clocks = _heads(store, sources)
+    scan_one = one_by_one(opened, library)
+
+    def piece(number: int) -> _Piece:
+        source = sources[number]
+        profile, clock = profiles[source.id], clocks[source.id]
+        found = known[source.id] if source.id in known else scan_one(source, profile)
+        if found.damage == STOPPED and source.id not in known:
+            raise KeyboardInterrupt
+        read = read_source(store, source, found, library, profile, clock)
+        clock.forget()
+        return _Piece(found.bytes, found.lines, found.damage, read)
+
+    def stopped(_: int) -> _Piece:
+        return _Piece(0, 0, STOPPED, Read([], [], [], [], []))
+
+    def done(finished: _Piece) -> None:
+        if tell is not None:
+            tell(finished.bytes)
+
+    pieces = shared(piece, len(sources), processors(), _Piece, instead=stopped, done=done)
+    scans = tuple(
+        SourceScan(source=s.id, bytes=p.bytes, lines=p.lines, damage=p.damage, profile=profiles[s.id])
+        for s, p in zip(sources, pieces, strict=True)
+    )
+    return Gathered(scans, [p.read for p in pieces], profiles, clocks)
+
+
+def _large(
+    opened: Opened,
+    library: Library,
+    options: DiagnoseOptions,
+    large: set[SourceId],
+    tell: Callable[[int], None] | None,
+) -> tuple[SourceScan, ...]:
+    """Scans of the sources that are split."""
+    if not large:
+        return ()
+    return scan(opened, library, executor=options.engine, progress=tell, only=large).sources
+
+
+def _heads(
+    store: Store, sources: Sequence[Source]
+) -> tuple[dict[SourceId, SourceProfile], dict[SourceId, SourceClock]]:
+    """Profiles and settled clocks of all sources."""
+
+    def head(number: int) -> _Head:
+        source = sources[number]
+        profile = profile_source(store.head(source.id, SAMPLE), source.path)
+        return _Head(profile, SourceClock(store, source, profile).date)
+
+    heads = shared(head, len(sources), processors(), _Head)
+    profiles = {s.id: h.profile for s, h in zip(sources, heads, strict=True)}
+    clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s in sources}
+    for source, known in zip(sources, heads, strict=True):
+        clocks[source.id].believe(known.date)
+    settle_clocks(list(clocks.values()))
+    return profiles, clocks

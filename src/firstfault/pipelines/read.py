@@ -1,0 +1,137 @@
+"""Runs the readers over what the scan found in one source; infers nothing, and knows nothing of other sources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.model.evidence import Event, Failure, ProgressSample
+from firstfault.model.stacks import StackDump
+from firstfault.model.words import Role, SourceKind
+from firstfault.readers.banners import failure_of_event, read_banners
+from firstfault.readers.events import build_events
+from firstfault.readers.nan import nan_from
+from firstfault.readers.progress import (
+    MOST_BYTES,
+    TRAINING,
+    Anchor,
+    find_progress,
+    last_progress,
+    progress_after,
+    progress_before,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from firstfault.model.evidence import Source
+    from firstfault.readers.clock import SourceClock
+    from firstfault.readers.identity import SourceProfile
+    from firstfault.readers.store import Store
+    from firstfault.scan.results import SourceScan
+    from firstfault.signatures.library import Library
+
+BANNER = "launcher.torchrun_banner"
+"""Prefix of the signatures of lines of torchrun's list of failures."""
+NEIGHBOURHOODS = 48
+"""Places in a large source around which progress is looked for."""
+NEXT_STEPS = 4
+"""Signs of progress read after each such place."""
+STACK = "python.stack_of_thread"
+"""Signature of the line that begins a thread in a dump of stacks."""
+STACK_BYTES = 64 << 20
+BEHIND_LAST = 64 << 10
+"""Bytes behind the head of the last thread that may still be of its stack."""
+
+
+class Read(Struct):
+    """What the readers make of one source."""
+
+    events: list[Event]
+    failures: list[Failure]
+    samples: list[ProgressSample]
+    nans: list[Event]
+    stacks: list[StackDump]
+
+
+def read_source(  # noqa: PLR0917
+    store: Store, source: Source, found: SourceScan, library: Library, profile: SourceProfile, clock: SourceClock
+) -> Read:
+    """What the readers make of one source.
+
+    Args:
+        store: of all sources.
+        source: which one.
+        found: what the scan found in it.
+        library: the signatures.
+        profile: of the source.
+        clock: of the source, settled with the others.
+    """
+    if source.kind is SourceKind.ERROR_JSON:
+        from firstfault.pipelines.error_files import read_error_file
+
+        read = read_error_file(store, source, library, profile)
+        return Read(read.events, read.failures, [], [], [])
+    if source.kind is SourceKind.SCHEDULER:
+        from firstfault.pipelines.objects import holds_objects, read_objects
+
+        if holds_objects(store, source):
+            return Read(read_objects(store, source, library, profile, clock), [], [], [], [])
+    own = build_events(found.hits, store, source.id, profile, library.by_id, clock=clock)
+    places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
+    failures = read_banners(store, source.id, places, profile, clock=clock)
+    failures.extend(f for f in map(failure_of_event, own) if f is not None)
+    nan = nan_from(store, source.id, found.lines, clock)
+    samples = _progress(store, found, profile, clock, _telling(own, library))
+    stacks = _stacks(store, source, profile, own)
+    return Read(own, failures, samples, [] if nan is None else [nan], stacks)
+
+
+def _stacks(store: Store, source: Source, profile: SourceProfile, events: Iterable[Event]) -> list[StackDump]:
+    """Stack dumps: a file of them as a whole, in a log the stretch that holds some."""
+    heads = [e.span for e in events if e.signature == STACK]
+    whole = source.kind is SourceKind.STACKS
+    if not whole and not heads:
+        return []
+    from firstfault.readers.stacks import read_stacks
+
+    if whole:
+        return read_stacks(store.read(source.id, 0, STACK_BYTES), source.id, profile, path=source.path)
+    first = min(heads, key=lambda s: s.offset)
+    start = first.offset - first.column + 1
+    end = min(max(s.offset for s in heads) + BEHIND_LAST, start + STACK_BYTES)
+    return read_stacks(
+        store.read(source.id, start, end - start), source.id, profile, path=source.path, offset=start, line=first.line
+    )
+
+
+def _telling(events: Iterable[Event], library: Library) -> list[Event]:
+    """Events for which it matters whether the job went on after them."""
+    wanted = []
+    for event in events:
+        spec = library.by_id.get(event.signature)
+        if spec is None or spec.role in {Role.CAUSE, Role.EFFECT}:
+            wanted.append(event)
+    return wanted
+
+
+def _progress(
+    store: Store, found: SourceScan, profile: SourceProfile, clock: SourceClock, events: Sequence[Event]
+) -> list[ProgressSample]:
+    """Signs of training progress: all of a small source; of a large one those at its end and around telling events."""
+    source = found.source
+    if found.bytes <= MOST_BYTES:
+        signs = find_progress(store.read(source, 0, found.bytes), source, profile=profile, clock=clock)
+        return [s.sample for s in signs if s.kind == TRAINING]
+    kept: dict[int, ProgressSample] = {}
+    last = last_progress(store, source, found.lines, profile)
+    if last is not None:
+        kept[last.sample.offset] = last.sample
+    step = max(1, len(events) // NEIGHBOURHOODS)
+    for event in [*events[::step], *events[-2:]]:
+        anchor = Anchor(event.span.offset, event.span.line)
+        before = progress_before(store, source, anchor, profile, clock=clock)
+        for sign in (*([before] if before else []), *progress_after(store, source, anchor, profile, most=NEXT_STEPS)):
+            kept[sign.sample.offset] = sign.sample
+    return [kept[offset] for offset in sorted(kept)]

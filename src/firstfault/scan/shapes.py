@@ -1,0 +1,92 @@
+"""Remembers what was found in lines of one shape: lines that differ in nothing but the value of their digits.
+
+A thousand ranks say the same with other numbers; what was confirmed in the words of one of them need not be asked again of
+the next. It remembers places and no values, and only where every signature that was asked sees no single digit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from firstfault.scan.plan import Confirmed
+
+LONGEST = 4096
+"""Bytes of a line from which on its shape is not remembered."""
+_MOST = 4096
+"""Shapes that are remembered at a time."""
+_DIGITS = bytes.maketrans(b"123456789", b"000000000")
+
+
+def shape_of(segment: bytes) -> bytes:
+    """A line with zeros for all its digits."""
+    return segment.translate(_DIGITS)
+
+
+class Spot:
+    """A match in a segment by the places that are known of its shape."""
+
+    __slots__ = ("_segment", "end", "places", "start")
+
+    def __init__(self, segment: bytes, start: int, end: int, places: Mapping[str, tuple[int, int]]) -> None:
+        self._segment = segment
+        self.start = start
+        self.end = end
+        self.places = places
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Named facts of the line."""
+        segment = self._segment
+        return {name: segment[a:b].decode("utf-8", "backslashreplace") for name, (a, b) in self.places.items()}
+
+
+class _Known(NamedTuple):
+    signatures: frozenset[int]
+    """Those that were asked."""
+    starts: tuple[int, ...] | None
+    """Where a message could begin; None where that does not matter."""
+    lasting: bool
+    """Whether the same holds for all lines of the shape."""
+    found: tuple[tuple[int, int, int, Mapping[str, tuple[int, int]]], ...]
+    """Signature, start, end and places of the fields of each match."""
+
+
+class Shapes:
+    """What was found, by shape."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, _Known] = {}
+
+    def recall(
+        self, shape: bytes, segment: bytes, signatures: frozenset[int], starts: tuple[int, ...] | None
+    ) -> list[tuple[int, Confirmed]] | None:
+        """The matches in a segment, with their signatures; None where it must be asked.
+
+        Args:
+            shape: of the segment.
+            segment: a whole line, or one part of it between carriage returns.
+            signatures: those that were proposed for it.
+            starts: positions in it at which a message may begin; None where that matters to none of them.
+        """
+        known = self._known.get(shape)
+        if known is None or not known.lasting or known.signatures != signatures or known.starts != starts:
+            return None
+        return [(s, Spot(segment, start, end, places)) for s, start, end, places in known.found]
+
+    def keep(
+        self,
+        shape: bytes,
+        signatures: frozenset[int],
+        starts: tuple[int, ...] | None,
+        found: Sequence[tuple[int, Confirmed]],
+        *,
+        lasting: bool,
+    ) -> None:
+        """Remembers what was found in a segment of a shape; a later answer takes the place of an earlier one."""
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        spots = tuple((s, m.start, m.end, m.places) for s, m in found) if lasting else ()
+        self._known[shape] = _Known(signatures, starts, lasting, spots)
