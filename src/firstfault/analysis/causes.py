@@ -14,21 +14,27 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.clocks import Reading, elsewhere, order
+from firstfault.analysis.far import ZONE_STEP
 from firstfault.analysis.order import comparable, exact, first
-from firstfault.analysis.suspects import Suspect, mentioned, stranger
+from firstfault.analysis.suspects import MACHINES, Suspect, mentioned, stranger
 from firstfault.model.lazy import lazy
-from firstfault.model.words import Blame, Category, Mark, Strength
+from firstfault.model.words import Blame, Category, Mark, Scope, SourceKind, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from firstfault.analysis.case import Case
     from firstfault.analysis.hangs import Hang
+    from firstfault.model.evidence import When
 
 CLOCK_SLACK = 120.0
 """Seconds by which clocks of different logs may differ before a stated cause is held to be too late."""
 NEAR = 200
 """Lines: unstamped events of one source nearer than this are one burst, in which depth decides."""
+STOPPED = frozenset({-15, -2, -9, 143, 130, 137, None})
+"""Exit codes of a process that somebody may have stopped."""
+BURST = 60.0
+"""Seconds between the stamps around two lines from which on these are not of one burst, however near they stand."""
 CLEARLY = 1.0
 """Seconds between two stamped lines from which on their order counts."""
 DEEPER = 25
@@ -50,6 +56,8 @@ class Choice(Struct, frozen=True, kw_only=True):
     explained: tuple[tuple[Suspect, str], ...] = ()
     """Suspects that follow from the root, each with the reason."""
     rivals: tuple[Suspect, ...] = ()
+    late: bool = False
+    """Whether the clocks, as they are read, put the root behind the wait that it would explain."""
 
     @property
     def contested(self) -> bool:
@@ -75,7 +83,11 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, clock: Re
     """
     clock = clock or Reading()
     ordered = sorted(suspects, key=_rank)
-    candidates = [s for s in ordered if not _after_the_hang(s, hang, clock)] or ordered
+    candidates = [s for s in ordered if not _after_the_hang(s, hang, clock)]
+    late = not candidates
+    if late:
+        # Lines that only seem to come behind the wait, since clocks differ, may still tell of its reason.
+        candidates = [s for s in ordered if not _long_after(case, s, hang, clock)]
     if not candidates:
         return None
     reasons: dict[str, str] = {}
@@ -103,7 +115,13 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, clock: Re
             explained.append((suspect, "it was said only after the watchdogs had begun to end the job"))
         else:
             rivals.append(suspect)
-    return Choice(root=root, why=_why(root, explained, rivals), explained=tuple(explained), rivals=tuple(rivals))
+    return Choice(
+        root=root,
+        why=_why(root, explained, rivals),
+        explained=tuple(explained),
+        rivals=tuple(rivals),
+        late=late and hang is not None and _behind(root, hang) > CLOCK_SLACK,
+    )
 
 
 def _same_fault(root: Suspect, suspect: Suspect) -> bool:
@@ -161,6 +179,44 @@ def _after_the_hang(suspect: Suspect, hang: Hang | None, clock: Reading) -> bool
     return first(hang.first, event) is True
 
 
+def _behind(suspect: Suspect, hang: Hang) -> float:
+    """Seconds by which a suspect was told after the first time-out of a hang; 0 where times do not say."""
+    when = suspect.first.when
+    if hang.detected is None or when.earliest is None or not exact(when) or not comparable(when, hang.first.when):
+        return 0.0
+    return when.earliest - hang.detected
+
+
+def _order_alone(suspect: Suspect) -> bool:
+    """Whether a suspect is somebody's order to stop and nothing else, written when it was given; a lost node is told late."""
+    return suspect.ordered and suspect.nature.scope is Scope.EXTERNAL
+
+
+def _machine(case: Case, suspect: Suspect) -> bool:
+    """Whether a machine's or a platform's log tells of it, whatever it is about."""
+    event = suspect.first
+    return event.signature.split(".", 1)[0] in MACHINES or case.kind_of.get(event.span.source) is SourceKind.KERNEL
+
+
+def _long_after(case: Case, suspect: Suspect, hang: Hang | None, clock: Reading) -> bool:
+    """Whether a suspect came so long after a time-out that it cannot be why somebody had waited.
+
+    An order to stop is written when it is given. A machine's clock may be in another zone than the job's: its line is
+    excluded where no shift by half hours brings it into the wait.
+    """
+    if hang is None or not _after_the_hang(suspect, hang, clock):
+        return False
+    if _order_alone(suspect):
+        return True
+    behind = _behind(suspect, hang)
+    if behind <= CLOCK_SLACK or elsewhere(suspect.clock, clock) or not _machine(case, suspect):
+        return False
+    if suspect.first.when.zone is not None or suspect.first.span.source == hang.first.span.source:
+        return True
+    wait = CLOCK_SLACK if hang.began is None or hang.detected is None else hang.detected - hang.began + CLOCK_SLACK
+    return ZONE_STEP - behind % ZONE_STEP > wait
+
+
 def related(a: Suspect, b: Suspect) -> bool:
     """Whether two suspects can have to do with each other: a common rank or host, or a fault that is everywhere."""
     if a.nature.blame in {Blame.NOBODY, Blame.STORE}:
@@ -187,6 +243,10 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return None
     if before is not False and _took_the_peer(case, cause, effect):
         return "a machine or process that fails stops answering its peers"
+    if effect.ordered and not cause.ordered and cause.nature.fatal and _over_before(case, effect):
+        return "the job had ended before it was told to stop"
+    if cause.ordered and not effect.ordered and effect.nature.fatal and _over_before(case, cause):
+        return None
     if before is not False and effect.ordered and _stood_still(case, cause, effect):
         return "the job made no step after it until it was told to stop"
     if before is not True and cause.ordered and _stood_still(case, effect, cause):
@@ -260,6 +320,16 @@ def _took_the_peer(case: Case, cause: Suspect, effect: Suspect) -> bool:
     return machines and bool(cause.hosts) and bool(effect.hosts) and not set(cause.hosts) & set(effect.hosts)
 
 
+def _over_before(case: Case, stop: Suspect) -> bool:
+    """Whether a launcher reported a process that ended by itself, clearly before an order to stop."""
+    told = stop.first.when
+    if told.earliest is None:
+        return False
+    ends = [f.when.latest for f in case.seen.failures if f.exit_code not in STOPPED and comparable(f.when, told)]
+    known = [e for e in ends if e is not None]
+    return bool(known) and told.earliest - min(known) > BURST
+
+
 def _stood_still(case: Case, error: Suspect, stop: Suspect) -> bool:
     """Whether a fault was told before an order to stop that came when no step had been made for long.
 
@@ -280,8 +350,16 @@ def precedes(a: Suspect, b: Suspect) -> bool | None:
         gap = abs((eb.when.earliest or 0.0) - (ea.when.earliest or 0.0))
         return came if gap > CLEARLY else None
     if ea.span.source == eb.span.source and abs(ea.span.line - eb.span.line) <= NEAR:
-        return None
+        told = _order_alone(a) or _order_alone(b)
+        return came if told and _apart(ea.when, eb.when) else None
     return came
+
+
+def _apart(a: When, b: When) -> bool:
+    """Whether two intervals of one clock lie so far from each other that they are no one burst, stamped or not."""
+    if not comparable(a, b) or a.earliest is None or a.latest is None or b.earliest is None or b.latest is None:
+        return False
+    return max(a.earliest - b.latest, b.earliest - a.latest) > BURST
 
 
 def _near(a: Suspect, b: Suspect) -> bool:
@@ -307,6 +385,8 @@ def _doubts(root: Suspect, rival: Suspect) -> bool:
     """Whether a rival is too near to the root, or too sure itself, for the root to be more than a possibility."""
     if rival.nature.depth >= root.nature.depth:
         return True
+    if _order_alone(root) and not rival.ordered and rival.nature.fatal and precedes(root, rival) is None:
+        return True  # an order to stop comes to jobs that have failed, too
     if rival.nature.category is root.nature.category:
         return False
     return rival.nature.strength.level >= Strength.SUPPORTED.level or root.nature.depth < rival.nature.depth + DEEPER
@@ -336,6 +416,8 @@ def strength_of(case: Case, choice: Choice, *, fatal: bool) -> Strength:
             strength = strength.at_most(Strength.POSSIBLE if _doubts(root, rival) else Strength.SUPPORTED)
     if choice.root.nature.category in {None, Category.UNKNOWN}:
         return Strength.UNKNOWN
+    if choice.late:
+        strength = strength.at_most(Strength.POSSIBLE)
     if case.has(choice.root.first, Mark.RETRY) or stranger(choice.root.first):
         strength = strength.at_most(Strength.POSSIBLE)
     return strength

@@ -66,7 +66,8 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
         return Outcome(ended="stopped" if planned else "completed", event=end, why="the run says so")
     good = _good_word(case) or (case.seen.exit_code == 0 and not told)
     against = tuple(sorted(bad, key=sort_key)) if good else () if end is None else (end,)
-    if _good_word(case) and not traces.failures and not any(e in traces.deaths or uncaught(e) for e in bad):
+    lasting = traces.deaths if case.seen.recorded is None else (*traces.deaths, *traces.hangs)
+    if _good_word(case) and not traces.failures and not any(e in lasting or uncaught(e) for e in bad):
         return Outcome(ended="completed", why="the scheduler says so", against=against)
     if bad or traces.failures or told:
         return Outcome(ended="failed", event=min(bad, key=sort_key, default=None), against=against)

@@ -260,7 +260,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # Of several faults that nothing orders, it is not known whose was the first; a device that the processes of the job
         # fill together is no rank's own.
         named = Named()
-    elif choice.rivals:
+    elif choice.rivals or choice.late:
         named = replace(named, strength=named.strength.at_most(strength))
     if root is not choice.root:
         # Who it was follows from the launcher's list or the card's address, not from the lines themselves.
@@ -277,7 +277,8 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     kind, exclude, steps = _action(root, named)
     trigger = trigger_of(scene, root)
     return Answer(
-        question="first_fault",
+        # An order that came to a job standing still says no more than that it was stopped: other witnesses may say why it stood.
+        question="first_fault" if still is None else "stopped",
         failed=True,
         category=category,
         strength=strength,
