@@ -99,15 +99,19 @@ def _host_blame(case: Case, roster: Roster, suspect: Suspect, strength: Strength
     if own and not peers and not alike and 0 < len(suspect.ranks) <= 2:
         ranks = suspect.ranks
     hosts |= {h for h in (roster.host_of_rank(r) for r in ranks) if h is not None}
-    if _shared_store(roster, suspect, hosts) or not (hosts or ranks):
+    if _shared_store(roster, suspect, hosts, alike=alike) or not (hosts or ranks):
         return Named()
     # A machine that no line names takes nothing from its rank.
     return Named(ranks=ranks, hosts=tuple(sorted(hosts)), strength=strength)
 
 
-def _shared_store(roster: Roster, suspect: Suspect, hosts: set[str]) -> bool:
+def _shared_store(roster: Roster, suspect: Suspect, hosts: set[str], *, alike: bool) -> bool:
     """Whether a file system fails on most machines of the job: then it is what they share, and no machine's own fault."""
-    if suspect.nature.category is not Category.STORAGE_IO or len(hosts) < 2:
+    if suspect.nature.category is not Category.STORAGE_IO:
+        return False
+    if alike and not roster.single_node:
+        return True  # all ranks met it, whichever machine's kernel log happens to be here
+    if len(hosts) < 2:
         return False
     known = {*roster.host_of.values(), *hosts}
     return len(hosts) >= MOST * len(known)

@@ -247,7 +247,8 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
     job = scene.roster.machines
-    if nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}:
+    elsewhere = nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}
+    if elsewhere:
         # A machine on which no rank is known to have run.
         strength = strength.at_most(Strength.POSSIBLE)
     still = scene.case.stood_still(root.first) if root.ordered else None
@@ -260,7 +261,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # Of several faults that nothing orders, it is not known whose was the first; a device that the processes of the job
         # fill together is no rank's own.
         named = Named()
-    elif choice.rivals or choice.late:
+    elif choice.rivals or choice.late or elsewhere:
         named = replace(named, strength=named.strength.at_most(strength))
     if root is not choice.root:
         # Who it was follows from the launcher's list or the card's address, not from the lines themselves.
