@@ -53,6 +53,8 @@ class Origin(Struct, frozen=True, kw_only=True):
 
     signature: str = ""
     place: str = ""
+    frames: tuple[str, ...] = ()
+    """Every frame of its traceback, as `file:function`."""
 
 
 def fingerprint(traits: Traits) -> str:

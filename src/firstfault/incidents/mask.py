@@ -55,9 +55,9 @@ def mask(text: str, hosts: Iterable[str] = ()) -> str:
     text = _WINDOWS.sub(_extension, text)
     text = _PATH.sub(_extension, text)
     text = _INSIDE.sub(_extension, text)
-    text = _PSEUDONYM.sub(lambda m: f"<{m.group().partition('-')[0]}>", people.clean(text))
+    text = _PSEUDONYM.sub(lambda m: f"<{m.group().partition('-')[0]}>", people.clean(text)).replace("<addr>", "<host>")
     text = _UUID.sub("<id>", text)
-    text = _ADDRESS.sub("<addr>", text)
+    text = _ADDRESS.sub("<host>", text)
     kept: list[str] = []
 
     def keep(match: re.Match[str]) -> str:
