@@ -19,11 +19,12 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[2]
 sys.path[:0] = [str(REPOSITORY / "src"), str(REPOSITORY / "tests"), str(Path(__file__).parent)]
 
+from mutate import Mutation  # noqa: E402
+
 import casefolder  # noqa: E402
-from firstfault.incidents.fingerprint import Traits, fingerprint, hosts_of, same, traits_of  # noqa: E402
+from firstfault.incidents.fingerprint import Traits, fingerprint, hosts_of, same  # noqa: E402
 from firstfault.pipelines.incidents import examine  # noqa: E402
 from firstfault.pipelines.options import DiagnoseOptions  # noqa: E402
-from mutate import Mutation  # noqa: E402
 
 OPTIONS = DiagnoseOptions(engine="inline")
 
@@ -60,7 +61,7 @@ def main() -> int:
                 differs.update(
                     f"{n}: {getattr(traits, n)!r} -> {getattr(now, n)!r}"
                     for n in Traits.__struct_fields__
-                    if n not in {"layer"} and getattr(traits, n) != getattr(now, n)
+                    if n != "layer" and getattr(traits, n) != getattr(now, n)
                 )
             equal, total = equal + held, total + options.times
             if held < options.times:
@@ -82,7 +83,9 @@ def _collisions(cases: dict[str, casefolder.Case], known: dict[str, Traits]) -> 
             if same(prints[one], prints[other]):
                 clash += 1
                 colliding[one].append(other)
-    print(f"pairs of cases with one fingerprint: {clash} of {pairs} ({100 * clash / max(pairs, 1):.3f} %), before truth is asked")
+    print(
+        f"pairs of cases with one fingerprint: {clash} of {pairs} ({100 * clash / max(pairs, 1):.3f} %), before truth is asked"
+    )
     for one, others in colliding.items():
         for name in (one, *others):
             cause = json.loads((cases[name].folder / "expected.json").read_text(encoding="utf-8"))["root_cause"]

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 _STEP = re.compile(rb"(?i)(\b(?:global_step|step|steps|iter|iteration|it)\b[ :=\[]{1,3})(\d{1,8})\b")
 _RANKED = re.compile(rb"((?:\[rank|\[Rank |\brank ?[:=] ?|\brank )|\[default|\blocal_rank: )(\d{1,3})\b")
-_ROOT = re.compile(rb"(?<![\w/.])/(home|data|mnt|scratch|work|workspace|users|lustre|nfs|fs|gpfs|pfs|cluster|output)/([\w.@-]+)")
+_ROOT = re.compile(
+    rb"(?<![\w/.])/(home|data|mnt|scratch|work|workspace|users|lustre|nfs|fs|gpfs|pfs|cluster|output)/([\w.@-]+)"
+)
 _LABEL = re.compile(rb"\[rank(\d+)\]:")
 _SITES = ("cn", "gpu-", "node", "h100-", "worker-", "nid00", "dgx-", "tr-")
 
@@ -40,7 +42,9 @@ class Mutation:
                 continue
             number += self._dice.randrange(1, 9)
             name = f"{site}{number:03d}"
-            changes.append((re.compile(rb"(?<![A-Za-z0-9])" + re.escape(short).encode() + rb"(?![A-Za-z0-9])"), name.encode()))
+            changes.append(
+                (re.compile(rb"(?<![A-Za-z0-9])" + re.escape(short).encode() + rb"(?![A-Za-z0-9])"), name.encode())
+            )
             del dot, rest
         return changes
 
@@ -83,7 +87,9 @@ class Mutation:
     def _root(self, match: re.Match[bytes]) -> bytes:
         new = self._roots.get(match[0])
         if new is None:
-            new = f"/{self._dice.choice(['home', 'data', 'mnt', 'scratch'])}/u{self._dice.randrange(1000, 9999)}".encode()
+            new = (
+                f"/{self._dice.choice(['home', 'data', 'mnt', 'scratch'])}/u{self._dice.randrange(1000, 9999)}".encode()
+            )
             self._roots[match[0]] = new
         return new
 

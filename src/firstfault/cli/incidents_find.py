@@ -5,7 +5,6 @@ Parses, calls the pipeline and prints.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +13,8 @@ from firstfault.cli.evidence import format_option
 from firstfault.cli.incidents_options import folder_option, key_option, note, store_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from firstfault.incidents.record import Record
     from firstfault.incidents.similar import Likeness
 
@@ -25,10 +26,19 @@ RETURNING = ("fingerprint", "signature", "host", "gpu", "shard", "version")
 @click.command(name="search")
 @click.argument("text", nargs=-1, metavar="[TEXT]...")
 @folder_option
-@click.option("--in", "fields", type=click.Choice(IN), multiple=True, help="Only words of this part of the record; repeatable.")
-@click.option("--signature", multiple=True, metavar="ID", help="Only records of this signature; a `*` at the end stands for anything.")
+@click.option(
+    "--in", "fields", type=click.Choice(IN), multiple=True, help="Only words of this part of the record; repeatable."
+)
+@click.option(
+    "--signature",
+    multiple=True,
+    metavar="ID",
+    help="Only records of this signature; a `*` at the end stands for anything.",
+)
 @click.option("--host", multiple=True, metavar="NAME", help="Only records of this host, by its name or its pseudonym.")
-@click.option("--gpu", multiple=True, metavar="SERIAL", help="Only records of this device, by its serial number or its pseudonym.")
+@click.option(
+    "--gpu", multiple=True, metavar="SERIAL", help="Only records of this device, by its serial number or its pseudonym."
+)
 @click.option("--shard", multiple=True, metavar="NAME", help="Only records of this shard of the data.")
 @click.option("--version", multiple=True, metavar="TEXT", help="Only records of this version: `torch 2.4*`.")
 @click.option("--state", type=click.Choice(STATES), multiple=True, help="Only records in this state.")
@@ -39,12 +49,12 @@ RETURNING = ("fingerprint", "signature", "host", "gpu", "shard", "version")
 @format_option("text", "json")
 def search(
     text: tuple[str, ...],
+    *,
     folder: Path,
     fields: tuple[str, ...],
     limit: int,
     key_file: Path | None,
     form: str,
-    *,
     refresh: bool,
     **facts: tuple[str, ...],
 ) -> int:
@@ -106,7 +116,8 @@ def similar(paths: tuple[str, ...], folder: Path, limit: int, form: str) -> int:
         from firstfault.report.json import neutral_json
 
         rows = [
-            {"record": plain(o.record), "same_fingerprint": o.same, "equal": o.equal, "differs": o.differs} for o in found
+            {"record": plain(o.record), "same_fingerprint": o.same, "equal": o.equal, "differs": o.differs}
+            for o in found
         ]
         write(neutral_json(msgspec.json.encode(rows)) + "\n")
         return 0 if found else 3
@@ -149,7 +160,9 @@ def show(name: str, folder: Path, form: str) -> int:
 
 @click.command(name="trends")
 @folder_option
-@click.option("--by", "kinds", type=click.Choice(RETURNING), multiple=True, help="Only what returns by this; repeatable.")
+@click.option(
+    "--by", "kinds", type=click.Choice(RETURNING), multiple=True, help="Only what returns by this; repeatable."
+)
 @click.option("--least", type=click.IntRange(2), default=2, show_default=True, help="Times that it has to have come.")
 @format_option("text", "json")
 def trends(folder: Path, kinds: tuple[str, ...], least: int, form: str) -> int:

@@ -41,7 +41,9 @@ def import_(file: Path, folder: Path) -> int:
     show_default=True,
     help="One page of Markdown, one HTML page, or one JSON object a line.",
 )
-@click.option("--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE instead of stdout.")
+@click.option(
+    "--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE instead of stdout."
+)
 @click.option("--library", is_flag=True, help="Put the records that ship with firstfault in as well.")
 def export(folder: Path, form: str, output: str | None, *, library: bool) -> int:
     """Write all records out: as one page to read, as an HTML index, or as JSON lines for programs."""

@@ -34,16 +34,25 @@ def today() -> date:
 @click.argument("paths", nargs=-1, required=True, metavar="DIAGNOSIS|PATH...")
 @folder_option
 @key_option
-@click.option("--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the record.")
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the record."
+)
 @click.option("--date", "day", type=DAY, metavar="YYYY-MM-DD", help="Day of the incident; today where it is not given.")
 @click.option("--command", "ran", default="", metavar="TEXT", help="The command that was run.")
 @click.option("--revision", default="", metavar="TEXT", help="Revision of the source.")
 @click.option("--image", default="", metavar="TEXT", help="Digest of the image.")
-@click.option("--gpu", "devices", multiple=True, metavar="SERIAL", help="Serial number of a GPU at fault; only its keyed hash is kept.")
+@click.option(
+    "--gpu",
+    "devices",
+    multiple=True,
+    metavar="SERIAL",
+    help="Serial number of a GPU at fault; only its keyed hash is kept.",
+)
 @click.option("--version", "versions", multiple=True, metavar="TEXT", help="A version that ran, such as `torch 2.4.1`.")
 @click.option("--stdout", "only_show", is_flag=True, help="Print the record instead of writing a file.")
 def new(
     paths: tuple[str, ...],
+    *,
     folder: Path,
     key_file: Path | None,
     lang: str,
@@ -53,7 +62,6 @@ def new(
     image: str,
     devices: tuple[str, ...],
     versions: tuple[str, ...],
-    *,
     only_show: bool,
 ) -> int:
     """Make a record from a DIAGNOSIS (`--format json` of `diagnose`) or from the logs at PATH.
@@ -82,7 +90,9 @@ def new(
 
 @click.command(name="lint")
 @folder_option
-@click.option("--fix", "repair", is_flag=True, help="Bring records of an earlier form up to date; nothing else is changed.")
+@click.option(
+    "--fix", "repair", is_flag=True, help="Bring records of an earlier form up to date; nothing else is changed."
+)
 @format_option("text", "json")
 def lint(folder: Path, form: str, *, repair: bool) -> int:
     """Find records that claim more than they show.
@@ -114,9 +124,18 @@ def lint(folder: Path, form: str, *, repair: bool) -> int:
 
 @click.command(name="verify")
 @click.argument("name", metavar="ID")
-@click.option("--rerun", "paths", multiple=True, required=True, metavar="PATH", help="Logs of the re-run, or its diagnosis as JSON; repeatable.")
+@click.option(
+    "--rerun",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="Logs of the re-run, or its diagnosis as JSON; repeatable.",
+)
 @folder_option
-@click.option("--write", "keep", is_flag=True, help="Link the re-run in the record, and move its state where that is shown.")
+@click.option(
+    "--write", "keep", is_flag=True, help="Link the re-run in the record, and move its state where that is shown."
+)
 @click.option("--date", "day", type=DAY, metavar="YYYY-MM-DD", help="Day of the re-run; today where it is not given.")
 def verify(name: str, paths: tuple[str, ...], folder: Path, day: date | None, *, keep: bool) -> int:
     """Hold a re-run against the incident ID: held, recurred, or not comparable.
@@ -167,8 +186,8 @@ def replay(names: tuple[str, ...], folder: Path, evidence: Path, key_file: Path 
     Exits with 0 where none changed, 1 where one did, 3 where no evidence is there.
     """
     from firstfault.cli.evidence import write
-    from firstfault.pipelines.incidents_over import replay as replayed
     from firstfault.pipelines.incidents import owner_key
+    from firstfault.pipelines.incidents_over import replay as replayed
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.report.neutral import neutral
 

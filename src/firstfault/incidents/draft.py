@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from firstfault.incidents.fingerprint import Traits
+from msgspec import field
+
+from firstfault.incidents.fingerprint import Traits  # noqa: TC001 - the type of a field
 from firstfault.model.diagnosis import Diagnosis, Published
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Layer
@@ -38,9 +40,9 @@ class Draft(Published, frozen=True, kw_only=True):
     command: str = ""
     revision: str = ""
     image: str = ""
-    devices: list[str] = []
+    devices: list[str] = field(default_factory=list)
     """Serial numbers or ids of devices that a person gave."""
-    versions: list[str] = []
+    versions: list[str] = field(default_factory=list)
     """Versions that a person gave: `torch 2.4.1`."""
 
 

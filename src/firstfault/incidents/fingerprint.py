@@ -26,7 +26,9 @@ _OPERATIONS = lazy(
     r"\b(?:OpType=)?(_?(?:COALESCED|ALL_?REDUCE|ALL_?GATHER|REDUCE_?SCATTER|ALL_?TO_?ALL|BROADCAST|REDUCE|GATHER|SCATTER|SEND|RECV|BARRIER)(?:_BASE|_COALESCED)?)\b"
 )
 _RAISED = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Exit)\b")
-_RAISED_IN = re.compile(r"(?:(?<=^)|(?<=[\s\]:|\"'>]))(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Exit)(?=:|$|\()")
+_RAISED_IN = re.compile(
+    r"(?:(?<=^)|(?<=[\s\]:|\"'>]))(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Exit)(?=:|$|\()"
+)
 _LABELS = re.compile(r"^(?:\s*[\[(][^\])]{0,40}[\])]:?)+\s*")
 _JOINED = frozenset({Category.COLLECTIVE_MISMATCH, Category.DATA_LOADING_STALL, Category.NETWORK})
 
@@ -59,8 +61,9 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 def fingerprint(traits: Traits) -> str:
     """`ff1:KIND:MESSAGE:PLACE`, each ten hexadecimal digits or `-` where that part is not known."""
-    kind = "\0".join((traits.category, traits.form, traits.signature, traits.op, traits.phase))
-    return ":".join((VERSION, _digest("kind", kind), _digest("message", traits.message), _digest("place", traits.place)))
+    parts = (traits.category, traits.form, traits.signature, traits.op, traits.phase)
+    kind = "\0".join(parts)
+    return f"{VERSION}:{_digest('kind', kind)}:{_digest('message', traits.message)}:{_digest('place', traits.place)}"
 
 
 def _digest(part: str, text: str) -> str:
@@ -104,7 +107,10 @@ def _word(word: object) -> str:
 
 
 def _operation(diagnosis: Diagnosis) -> str:
-    for text in (diagnosis.verdict.summary, "" if diagnosis.verdict.trigger is None else diagnosis.verdict.trigger.text):
+    for text in (
+        diagnosis.verdict.summary,
+        "" if diagnosis.verdict.trigger is None else diagnosis.verdict.trigger.text,
+    ):
         found = _OPERATIONS.search(text)
         if found is not None:
             return found[1].strip("_").replace("_", "")

@@ -140,7 +140,9 @@ def _scalar(text: str, here: str) -> str:
         try:
             return str(json.loads(said))
         except ValueError:
-            raise IncidentError("this quoted text cannot be read", where=here, fix="Write `\\\\` for a backslash.") from None
+            raise IncidentError(
+                "this quoted text cannot be read", where=here, fix="Write `\\\\` for a backslash."
+            ) from None
     plain = _COMMENT.sub("", text).strip(" ")
     if plain[:1] in set("\"'&*!|>%@`{[") or ": " in plain or plain.endswith(":"):
         raise IncidentError("this text needs quotes", where=here, fix=f"Write {json.dumps(plain, ensure_ascii=False)}.")

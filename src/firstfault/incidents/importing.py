@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.incidents.frontmatter import write_entry
+from firstfault.incidents.frontmatter import Value, write_entry
 from firstfault.incidents.words import ALIASES, HEADINGS, SCHEMA, Section, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
-_LABEL = re.compile(r"[ \t]*(?:[-*+][ \t]+|\d+[.)、][ \t]*)?(?:\*\*|__)?[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)?[ \t]*[:：][ \t]*(?:\*\*|__)?[ \t]*(.*)$")
+_LABEL = re.compile(
+    r"[ \t]*(?:[-*+][ \t]+|\d+[.)、][ \t]*)?(?:\*\*|__)?[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)?[ \t]*[:：][ \t]*(?:\*\*|__)?[ \t]*(.*)$"
+)
 _ROW = re.compile(r"[ \t]*\|(.*)\|[ \t]*$")
 _RULE = re.compile(r"[ \t:|-]+$")
 _DATE = re.compile(r"(?<!\d)(20\d\d)[-/.年](\d{1,2})[-/.月](\d{1,2})日?(?!\d)")
@@ -162,9 +164,13 @@ def record_text(note: Note, record_id: str) -> str:
     """
     chinese = bool(_HAN.search(note.title + "".join(note.parts.values())))
     language = "zh" if chinese else "en"
-    guess, waits = ("猜测（来自旧笔记）：", "待填：旧笔记没有写。") if chinese else ("Guess, from older notes: ", "OPEN: the notes do not say.")
+    guess, waits = (
+        ("猜测（来自旧笔记）：", "待填：旧笔记没有写。")
+        if chinese
+        else ("Guess, from older notes: ", "OPEN: the notes do not say.")
+    )
     title = note.title.strip()[:120]
-    head = [
+    head: list[tuple[str, Value]] = [
         ("schema", SCHEMA), ("id", record_id), ("title", title), ("state", str(State.OPEN)), ("date", note.date), ("language", language),
         ("search_words", tuple(filter(None, (note.name,)))), ("command", ""), ("revision", ""), ("image", ""), ("scope", ""),
         ("formal_results", ""), ("fix_links", ()), ("verifications", ()),

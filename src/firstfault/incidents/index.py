@@ -55,7 +55,7 @@ CREATE VIRTUAL TABLE IF NOT EXISTS said USING fts5 (title, symptom, diagnosis, c
 
 
 class Index:
-    """The index of one store; use it as a context manager."""
+    """The index of one store; close it after use."""
 
     def __init__(self, store: Store, *, place: Path | None = None, in_memory: bool = False) -> None:
         """place: the file; one in the user's cache folder where None."""
@@ -64,10 +64,8 @@ class Index:
         self.base = self._open()
         self.wrong: list[str] = []
 
-    def __enter__(self) -> Index:
-        return self
-
-    def __exit__(self, *rest: object) -> None:
+    def close(self) -> None:
+        """Closes the database."""
         self.base.close()
 
     def _open(self) -> sqlite3.Connection:
@@ -198,7 +196,9 @@ class Index:
             "INSERT INTO records VALUES (?, ?, ?, ?, ?)",
             (number, record.id, str(record.state), record.one("date"), record.title),
         )
-        self.base.executemany("INSERT OR IGNORE INTO facts VALUES (?, ?, ?)", ((k, v, number) for k, v in facts(record)))
+        self.base.executemany(
+            "INSERT OR IGNORE INTO facts VALUES (?, ?, ?)", ((k, v, number) for k, v in facts(record))
+        )
         self.base.execute(
             "INSERT INTO said (rowid, title, symptom, diagnosis, cause, fix, rest) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (number, *(indexed(text) for text in columns(record))),
@@ -244,7 +244,11 @@ def facts(record: Record) -> Iterator[tuple[str, str]]:
             yield kind, record.one(kind).lower()
     parts = record.one("fingerprint").split(":")
     if len(parts) == 4:
-        yield from ((kind, f"{parts[0]}:{part}") for kind, part in zip(("fp_kind", "fp_message"), parts[1:3], strict=True) if part != "-")
+        yield from (
+            (kind, f"{parts[0]}:{part}")
+            for kind, part in zip(("fp_kind", "fp_message"), parts[1:3], strict=True)
+            if part != "-"
+        )
     for rule in record.all("shown_by"):
         yield "shown_by", rule
 

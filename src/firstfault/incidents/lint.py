@@ -83,7 +83,10 @@ def _errors(record: Record) -> Iterator[tuple[str, str]]:
 def _state(record: Record) -> Iterator[tuple[str, str]]:
     for section in _NEEDED[record.state]:
         if is_open(record.sections.get(section, "")):
-            yield f"its state is `{record.state}`, but the section {section} is open", "Fill it, or take the state back."
+            yield (
+                f"its state is `{record.state}`, but the section {section} is open",
+                "Fill it, or take the state back.",
+            )
     links = [read_verification(item) for item in record.all("verifications")]
     if record.state in _FIXED and not record.all("fix_links"):
         yield (
@@ -114,7 +117,10 @@ def _state(record: Record) -> Iterator[tuple[str, str]]:
 
 def _guesses(record: Record) -> Iterator[tuple[str, str]]:
     """What is not shown yet has to carry the word; what is shown must not."""
-    unproved = {Section.ROOT_CAUSE: record.state is State.OPEN, Section.FIX: record.state in {State.OPEN, State.SUPPORTED}}
+    unproved = {
+        Section.ROOT_CAUSE: record.state is State.OPEN,
+        Section.FIX: record.state in {State.OPEN, State.SUPPORTED},
+    }
     for section, guess in unproved.items():
         text = record.sections.get(section, "")
         marked = any(mark in text for mark in GUESS_MARKS)
@@ -124,7 +130,10 @@ def _guesses(record: Record) -> Iterator[tuple[str, str]]:
                 "Begin it with the word Guess, or raise the state with what it needs.",
             )
         if not guess and marked and record.state in _PROVED and section is Section.ROOT_CAUSE:
-            yield f"its state is `{record.state}`, but the root cause is still a guess", "Confirm it, or go back to `open`."
+            yield (
+                f"its state is `{record.state}`, but the root cause is still a guess",
+                "Confirm it, or go back to `open`.",
+            )
     if record.state is not State.VERIFIED and record.said(Section.VERIFICATION) and not record.all("verifications"):
         yield (
             "the section verification tells of a proof that nothing links",
@@ -150,12 +159,18 @@ def _notes(record: Record) -> Iterator[tuple[str, str]]:
         yield "it states no `schema`", "Run `firstfault incidents lint --fix`."
     told = record.one("fingerprint")
     if told and not told.startswith(f"{VERSION}:"):
-        yield f"its fingerprint is of another version ({told.partition(':')[0]})", "Run `firstfault incidents lint --fix`."
+        yield (
+            f"its fingerprint is of another version ({told.partition(':')[0]})",
+            "Run `firstfault incidents lint --fix`.",
+        )
     elif told and told != fingerprint(record.traits):
         yield "its fingerprint does not fit the parts from which it is made", "Run `firstfault incidents lint --fix`."
     unknown = sorted(set(record.values) - set(TEXT_KEYS) - set(LIST_KEYS))
     if unknown:
-        yield f"its head has keys of your own: {', '.join(unknown)}", "They are kept; check that none is a typing error."
+        yield (
+            f"its head has keys of your own: {', '.join(unknown)}",
+            "They are kept; check that none is a typing error.",
+        )
     if record.state is State.VERIFIED:
         kinds = [read_verification(item) for item in record.all("verifications")]
         if all(link.kind == "commit" for link in kinds):
@@ -166,7 +181,10 @@ def _notes(record: Record) -> Iterator[tuple[str, str]]:
     people.clean(body)
     kinds_found = sorted({kind for kind in people.removed if kind in {"host", "user", "mail", "addr", "account"}})
     if kinds_found:
-        yield f"it seems to name somebody ({', '.join(kinds_found)})", "Use pseudonyms where the record leaves your team."
+        yield (
+            f"it seems to name somebody ({', '.join(kinds_found)})",
+            "Use pseudonyms where the record leaves your team.",
+        )
 
 
 def migrated(record: Record) -> dict[str, str]:

@@ -19,7 +19,9 @@ _WINDOWS = lazy(r"\b[A-Za-z]:\\[^\s'\",;]+|\\\\[^\s'\",;]+")
 _PATH = lazy(r"(?<![\w<])~?(?:/[^\s/'\"`,;:()\[\]{}<>=]+)+/?")
 _INSIDE = lazy(r"(?<![\w/<])[\w.@+-]+(?:/[\w.@+=-]+){2,}|(?<![\w/<])[\w.@+-]+/[\w@+=-]+\.[A-Za-z]\w{0,7}\b")
 _METER = lazy(r"[:\s]*\d{1,3}%\|.*", re.DOTALL)
-_ADDRESS = lazy(r"\b\d{1,3}(?:\.\d{1,3}){3}(?:[:<]\d{1,5}>?)?|\[?(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{0,4}\]?(?::\d+)?")
+_ADDRESS = lazy(
+    r"\b\d{1,3}(?:\.\d{1,3}){3}(?:[:<]\d{1,5}>?)?|\[?(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{0,4}\]?(?::\d+)?"
+)
 _UUID = lazy(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", re.IGNORECASE)
 _HEX = lazy(r"\b0x[0-9a-fA-F]+|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,}\b")
 _PCI = lazy(r"\b(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?\b(?!:)")
@@ -27,7 +29,9 @@ _KEPT = lazy(
     r"(?i)\bxid\b(?: \([^)]*\))?:? \d{1,3}\b|\b(?:errno|http(?:/\d(?:\.\d)?)?|status(?: code)?|error(?: code)?|retcode|code|signal|exit(?:ed)?(?: with)?(?: code)?|exitcode|err|rc)\b[\s:=(\[]{0,3}-?\d{1,5}\b|\(\d{3}\)"
 )
 _PSEUDONYM = lazy(r"\b(?:path|folder|bucket|host|user|addr|mail|uid|device|account|role)-(?:\d+|[0-9a-f]{10})\b")
-_NUMBER = lazy(r"-?(?<![A-Za-z0-9])\d[\d_]*(?:[.,]\d+)*(?:[eE][+-]?\d+)?(?: ?(?:[KMGTP]i?B|[kKMGT]|ms|s|us|bytes?|%)\b)?|\d+")
+_NUMBER = lazy(
+    r"-?(?<![A-Za-z0-9])\d[\d_]*(?:[.,]\d+)*(?:[eE][+-]?\d+)?(?: ?(?:[KMGTP]i?B|[kKMGT]|ms|s|us|bytes?|%)\b)?|\d+"
+)
 _RUN = lazy(r"#(?:\s*(?:,|;|and|x|×|-|to|:|\.)\s*#)+")
 _BAR = lazy("[█▉▊▋▌▍▎▏━─=>]{2,}|[█▉▊▋▌▍▎▏]")
 _CLASS = lazy(r"^((?:[A-Za-z_]\w*\.)+)(?=[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Fault)\b)")

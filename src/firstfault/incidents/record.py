@@ -6,7 +6,7 @@ Reading keeps the text as it is; every change goes through `firstfault.incidents
 from __future__ import annotations
 
 import re
-from pathlib import Path  # noqa: TC003 - the type of a field
+from pathlib import Path
 
 from msgspec import Struct
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
+from firstfault.incidents.record import Record
 from firstfault.incidents.tokens import all_of, any_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firstfault.incidents.index import Index
-    from firstfault.incidents.record import Record
 
 Field = Literal["title", "symptom", "diagnosis", "cause", "fix", "rest"]
 FIELDS: tuple[Field, ...] = ("title", "symptom", "diagnosis", "cause", "fix", "rest")
@@ -89,7 +89,7 @@ def by_text(index: Index, query: Query, words: str, limit: int) -> tuple[list[in
     ).fetchone()[0]
     order = "said.rowid DESC" if many > MANY else _WEIGHTS
     rows = index.base.execute(
-        f"SELECT said.rowid FROM said WHERE said MATCH ?{where} ORDER BY {order} LIMIT ?",  # noqa: S608
+        f"SELECT said.rowid FROM said WHERE said MATCH ?{where} ORDER BY {order} LIMIT ?",  # noqa: S608 - our own clauses
         (match, *values, limit),
     )
     return [int(row[0]) for row in rows], many > MANY
@@ -109,9 +109,9 @@ def _where(query: Query, column: str) -> tuple[str, list[str]]:
     for kind, value in query.facts:
         low = value.lower()
         if low.endswith("*"):
-            parts.append(f" AND {column} IN (SELECT number FROM facts WHERE kind = ? AND value >= ? AND value < ?)")
+            parts.append(f" AND {column} IN (SELECT number FROM facts WHERE kind = ? AND value >= ? AND value < ?)")  # noqa: S608 - our own clauses
             values += [kind, low[:-1], low[:-1] + "\U0010ffff"]
         else:
-            parts.append(f" AND {column} IN (SELECT number FROM facts WHERE kind = ? AND value = ?)")
+            parts.append(f" AND {column} IN (SELECT number FROM facts WHERE kind = ? AND value = ?)")  # noqa: S608 - our own clauses
             values += [kind, low]
     return "".join(parts), values

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.incidents.fingerprint import UNKNOWN, Traits, fingerprint, same
+from firstfault.incidents.record import Record
 from firstfault.incidents.search import Query, by_text
 from firstfault.incidents.tokens import any_of, tokens
 
 if TYPE_CHECKING:
     from firstfault.incidents.index import Index
-    from firstfault.incidents.record import Record
 
 _POINTS = {"signature": 30, "place": 25, "message": 25, "op": 8, "category": 6, "form": 4, "phase": 3, "layer": 2}
 """What the equality of one part weighs against that of others; only the order of what is shown depends on it."""
@@ -94,7 +94,8 @@ def _candidates(index: Index, traits: Traits) -> list[int]:
     wanted += [("signature", traits.signature.lower()), ("place", traits.place.lower())]
     for kind, value in wanted:
         rows = index.base.execute(
-            "SELECT number FROM facts WHERE kind = ? AND value = ? ORDER BY number DESC LIMIT ?", (kind, value, _CANDIDATES)
+            "SELECT number FROM facts WHERE kind = ? AND value = ? ORDER BY number DESC LIMIT ?",
+            (kind, value, _CANDIDATES),
         )
         numbers.update(dict.fromkeys(int(row[0]) for row in rows))
     if len(numbers) < _CANDIDATES:

@@ -7,7 +7,6 @@ whether somebody else changed it meanwhile.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.incidents.errors import IncidentError
@@ -15,6 +14,7 @@ from firstfault.incidents.record import LARGEST, Record, parse, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 _SUFFIX = ".md"
 _NO_RECORDS = frozenset({"readme.md", "index.md", "contributing.md", "changelog.md", "all.md"})

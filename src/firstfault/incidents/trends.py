@@ -58,7 +58,9 @@ def _values(record: Record) -> Iterator[tuple[str, str]]:
 
 def _trend(kind: str, value: str, records: list[Record]) -> Trend:
     ordered = sorted(records, key=lambda r: (r.one("date"), r.id))
-    runs = [p for r in ordered for item in r.all("verifications") if (p := read_verification(item)).result == "recurred"]
+    runs = [
+        p for r in ordered for item in r.all("verifications") if (p := read_verification(item)).result == "recurred"
+    ]
     dates = sorted({r.one("date") for r in ordered} | {p.date for p in runs})
     verified = [r.one("date") for r in ordered if r.state is State.VERIFIED and r.one("date")]
     later = [r.id for r in ordered if verified and r.one("date") > min(verified)] if kind == "fingerprint" else []

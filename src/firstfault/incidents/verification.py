@@ -93,7 +93,8 @@ def _fields(record: Record, diagnosis: Diagnosis) -> tuple[list[str], list[str]]
     then = {"world_size": record.one("world_size"), "framework": record.one("framework")}
     for name, key in (("torch", "torch_version"), ("nccl", "nccl_version"), ("driver", "driver_version")):
         then[name], now[name] = told.get(name, ""), _fact(diagnosis, key)
-    equal, differs = [], []
+    equal: list[str] = []
+    differs: list[str] = []
     for name, value in then.items():
         if value and now[name]:
             (equal if value == now[name] else differs).append(
@@ -119,9 +120,15 @@ def _result(record: Record, diagnosis: Diagnosis, traits: Traits, differs: list[
         return "not comparable", f"the re-run completed, but it was another job ({'; '.join(other)})"
     then, now = _number(record.one("last_step")), _number(_fact(diagnosis, "last_step"))
     if then is not None and now is not None and now <= then:
-        return "not comparable", f"the re-run completed, but at step {now}, and the incident came at step {then} or later"
+        return (
+            "not comparable",
+            f"the re-run completed, but at step {now}, and the incident came at step {then} or later",
+        )
     if then is not None and now is None:
-        return "not comparable", f"the re-run completed, but shows no step, and the incident came at step {then} or later"
+        return (
+            "not comparable",
+            f"the re-run completed, but shows no step, and the incident came at step {then} or later",
+        )
     return "held", "the re-run completed" + ("" if now is None else f" at step {now}")
 
 
@@ -132,7 +139,10 @@ def _failed(record: Record, told: str, diagnosis: Diagnosis, traits: Traits) -> 
         return "recurred", "the re-run failed with the same fingerprint"
     if traits.signature and traits.signature == record.one("signature") and traits.category == record.one("category"):
         return "recurred", f"the re-run failed by the same kind of line ({traits.signature}), with another message"
-    return "not comparable", f"the re-run failed by another fault ({traits.category}, {traits.signature or 'no signature'})"
+    return (
+        "not comparable",
+        f"the re-run failed by another fault ({traits.category}, {traits.signature or 'no signature'})",
+    )
 
 
 def _number(text: str) -> int | None:

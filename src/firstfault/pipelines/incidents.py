@@ -211,9 +211,13 @@ def one_record(store: Store, name: str) -> Record:
     if len(exact) == 1:
         return exact[0]
     if exact:
-        raise PipelineError(f"{name!r} is the begin of {len(exact)} ids", fix=f"Give one of {', '.join(r.id for r in exact[:5])}.")
+        raise PipelineError(
+            f"{name!r} is the begin of {len(exact)} ids", fix=f"Give one of {', '.join(r.id for r in exact[:5])}."
+        )
     raise PipelineError(
-        f"there is no record {name!r}", where=str(store.folder), fix="`firstfault incidents search` lists those that are there."
+        f"there is no record {name!r}",
+        where=str(store.folder),
+        fix="`firstfault incidents search` lists those that are there.",
     )
 
 

@@ -6,7 +6,7 @@ Prints nothing.
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from firstfault.pipelines.incidents import owner_key, pseudonym, understood
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from datetime import date
+    from pathlib import Path
 
     from firstfault.incidents.record import Record
     from firstfault.pipelines.options import DiagnoseOptions
@@ -43,7 +44,7 @@ def find(folder: Path, query: Query, *, key_file: Path | None = None, full: bool
         key_file: the key of the pseudonyms; the user's own where None.
         full: whether every file is looked at for changes, however many there are.
     """
-    with Index(Store(folder)) as index:
+    with closing(Index(Store(folder))) as index:
         index.refresh(full=full)
         found = search(index, query)
         hashed = tuple((kind, _hidden(kind, value, key_file)) for kind, value in query.facts)
@@ -61,7 +62,7 @@ def _hidden(kind: str, value: str, key_file: Path | None) -> str:
 def near(folder: Path, paths: Sequence[str], options: DiagnoseOptions, *, limit: int) -> list[Likeness]:
     """The nearest past incidents of what lies at PATHs, or of a stored diagnosis."""
     _, traits = understood(paths, options)
-    with Index(Store(folder)) as index:
+    with closing(Index(Store(folder))) as index:
         index.refresh()
         return similar(index, traits, limit=limit)
 
@@ -111,7 +112,11 @@ def _replayed(record: Record, evidence: Path, options: DiagnoseOptions, key: Cal
     verdict = diagnosis.verdict
     now = {name: getattr(traits, name) for name in Traits.__struct_fields__}
     now |= {"strength": str(verdict.strength), "fingerprint": fingerprint(traits)}
-    changed = [f"{n}: {record.one(n) or 'none'} -> {value or 'none'}" for n, value in now.items() if n in record.values and record.one(n) != value]
+    changed = [
+        f"{n}: {record.one(n) or 'none'} -> {value or 'none'}"
+        for n, value in now.items()
+        if n in record.values and record.one(n) != value
+    ]
     ranks = tuple(str(rank) for rank in verdict.culprits.ranks)
     if "ranks" in record.values and record.all("ranks") != ranks:
         changed.append(f"ranks: {', '.join(record.all('ranks')) or 'none'} -> {', '.join(ranks) or 'none'}")

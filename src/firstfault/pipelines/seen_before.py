@@ -6,6 +6,7 @@ Changes nothing else of the diagnosis: no category, no strength, no culprit rest
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +43,9 @@ def origin_of(conclusion: Conclusion) -> Origin:
         return Origin(signature=trigger.signature)
     frames = [f"{f.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{f.function}" for f in trigger.exception.frames]
     own = trigger.exception.user_frame
-    index = len(frames) - 1 if own is None or own not in trigger.exception.frames else trigger.exception.frames.index(own)
+    index = (
+        len(frames) - 1 if own is None or own not in trigger.exception.frames else trigger.exception.frames.index(own)
+    )
     return Origin(signature=trigger.signature, place=frames[index], frames=tuple(frames))
 
 
@@ -136,7 +139,7 @@ def _own(folder: Path, diagnosis: Diagnosis, origin: Origin, scene: Scene) -> li
     from firstfault.incidents.store import Store
 
     traits = traits_of(diagnosis, origin)
-    with Index(Store(folder)) as index:
+    with closing(Index(Store(folder))) as index:
         index.refresh()
         found = [_row(one, "fingerprint") for one in known_again(index, traits, limit=MOST)]
         rules = index.base.execute("SELECT value, number FROM facts WHERE kind = 'shown_by'").fetchall()

@@ -105,14 +105,17 @@ class _Body:
             Section.SENTENCE: [self.say["open.sentence"]],
             Section.EVIDENCE: self._evidence(),
         }
-        return "\n".join(f"## {self.headings[s]}\n\n" + "\n\n".join(p for p in said if p) + "\n" for s, said in parts.items())
+        return "\n".join(
+            f"## {self.headings[s]}\n\n" + "\n\n".join(p for p in said if p) + "\n" for s, said in parts.items()
+        )
 
     def _symptom(self) -> list[str]:
         verdict = self.diagnosis.verdict
         form = "" if verdict.classes.form is None else str(verdict.classes.form)
         phase = str(verdict.classes.phase)
         told = self.say["seen.form"].format(
-            form=self.say[f"form.{form}"], phase="" if phase == "unknown" else self.say["phase"].format(phase=escape(phase))
+            form=self.say[f"form.{form}"],
+            phase="" if phase == "unknown" else self.say["phase"].format(phase=escape(phase)),
         )
         line = verdict.trigger
         first = "" if line is None else self.say["first"].format(line=code(shorten(line.text.strip(), 200)))
@@ -126,7 +129,11 @@ class _Body:
         return [
             self.say["said"].format(summary=escape(verdict.summary)),
             self.say["sure"].format(category=code(str(verdict.category)), strength=code(str(verdict.strength))),
-            *(f"{self.say[head]}\n\n" + "\n".join(rows) for head, rows in (("chain", chain), ("rivals", rivals), ("settled", settle)) if rows),
+            *(
+                f"{self.say[head]}\n\n" + "\n".join(rows)
+                for head, rows in (("chain", chain), ("rivals", rivals), ("settled", settle))
+                if rows
+            ),
         ]
 
     def _cause(self) -> list[str]:

@@ -28,7 +28,10 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f5f5f5;padding:.6rem
 def render_page(records: Sequence[Record]) -> str:
     """All records on one Markdown page: a table, then each with its headings one level deeper."""
     lines = ["# Incidents", "", "| id | state | date | title |", "|---|---|---|---|"]
-    lines += [f"| {cell(r.id)} | {r.state} | {cell(r.one('date') or '-')} | {escape(r.title).replace('|', '&#124;')} |" for r in records]
+    lines += [
+        f"| {cell(r.id)} | {r.state} | {cell(r.one('date') or '-')} | {escape(r.title).replace('|', '&#124;')} |"
+        for r in records
+    ]
     parts = ["\n".join(lines)]
     for record in records:
         said = [f"## {escape(record.id)}: {escape(record.title)}", f"State: {record.state}."]
@@ -59,7 +62,9 @@ def render_html(records: Sequence[Record]) -> str:
 
 
 def _article(record: Record) -> str:
-    parts = [f"<article id='{_e(record.id)}' lang='{_language(record)}'><h2>{_e(record.id)}: {_e(record.title)}</h2><p>{record.state}</p>"]
+    parts = [
+        f"<article id='{_e(record.id)}' lang='{_language(record)}'><h2>{_e(record.id)}: {_e(record.title)}</h2><p>{record.state}</p>"
+    ]
     for section in Section:
         text = record.sections.get(section, "")
         if text:

@@ -14,7 +14,16 @@ from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from firstfault.model.diagnosis import Action, AttemptSummary, CoverageRow, Diagnosis, Evidence, Ranks, SeenBefore, Time
+    from firstfault.model.diagnosis import (
+        Action,
+        AttemptSummary,
+        CoverageRow,
+        Diagnosis,
+        Evidence,
+        Ranks,
+        SeenBefore,
+        Time,
+    )
     from firstfault.model.views import RankTable, View
 
 _HOSTLIST = lazy(r"[A-Za-z0-9][\w.,\[\]-]*")
