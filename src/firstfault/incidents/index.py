@@ -122,7 +122,8 @@ class Index:
         folders = json.dumps(sorted(self.store.folders())) if self.store.folder.is_dir() else "[]"
         meta = dict(self.base.execute("SELECT key, value FROM meta"))
         large = int(meta.get("files", "0")) > EACH_TIME
-        fresh = time.time() - float(meta.get("checked", "0")) < TRUSTED  # a clock set back makes it look again
+        # A clock that was set back makes it look again.
+        fresh = 0 <= time.time() - float(meta.get("checked", "0")) < TRUSTED
         if large and not full and fresh and meta.get("folders") == folders and meta.get("shipped") == __version__:
             return 0
         with self._changing():

@@ -30,7 +30,7 @@ _KEPT = lazy(
 )
 _PSEUDONYM = lazy(r"\b(?:path|folder|bucket|host|user|addr|mail|uid|device|account|role)-(?:\d+|[0-9a-f]{10})\b")
 _NUMBER = lazy(
-    r"-?(?<![A-Za-z0-9])\d[\d_]*(?:[.,]\d+)*(?:[eE][+-]?\d+)?(?: ?(?:[KMGTP]i?B|[kKMGT]|ms|s|us|bytes?|%)\b)?|\d+"
+    r"(?<![A-Za-z0-9])-?\d[\d_]*(?:[.,]\d+)*(?:[eE][+-]?\d+)?(?: ?(?:[KMGTP]i?B|[kKMGT]|ms|s|us|bytes?|%)\b)?|\d+"
 )
 _RUN = lazy(r"#(?:\s*(?:,|;|and|x|×|-|to|:|\.)\s*#)+")
 _BAR = lazy("[█▉▊▋▌▍▎▏━─=>]{2,}|[█▉▊▋▌▍▎▏]")

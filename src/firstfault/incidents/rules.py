@@ -8,6 +8,7 @@ log. Must not read a record or an index.
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -58,7 +59,7 @@ def _holds(kind: str, value: str, scene: Scene) -> bool:
             low = value.lower()
             return any(low in text for text in scene.texts)
         case "frame":
-            # A name of a function or a file, or both: `filesystem.py:write_data`.
-            return any(value in {frame, *frame.split(":", 1)} for frame in scene.frames)
+            # A name of a function or a file, or both, `*` for anything: `filesystem.py:write_*`.
+            return any(fnmatchcase(name, value) for frame in scene.frames for name in (frame, *frame.split(":", 1)))
         case _:
             return False

@@ -133,7 +133,7 @@ class Store:
         path = folder / f"{record_id}{_SUFFIX}"
         data = text.encode("utf-8")
         # Written beside it and linked: nobody ever reads half a record, and an existing one is never replaced.
-        temporary = folder / f".{record_id}.{os.getpid()}.new"
+        temporary = folder / f".{record_id}.{os.urandom(6).hex()}.new"
         temporary.write_bytes(data)
         try:
             os.link(temporary, path)
@@ -163,7 +163,7 @@ class Store:
             return record
         if record.path.read_bytes() != record.text.encode("utf-8"):
             raise IncidentError("somebody changed it meanwhile", where=str(record.path), fix="Run it again.")
-        temporary = record.path.with_name(f".{record.path.name}.{os.getpid()}.new")
+        temporary = record.path.with_name(f".{record.path.name}.{os.urandom(6).hex()}.new")
         temporary.write_bytes(new.encode("utf-8"))
         try:
             temporary.chmod(record.path.stat().st_mode & 0o777)

@@ -29,7 +29,7 @@ MOST = 3
 FIX = 300
 """Characters of a past fix that it quotes."""
 AUTO = "auto"
-"""Instead of a folder: that named `incidents` beside a PATH or above it."""
+"""Instead of a folder: that named `incidents` in the repository in which a PATH lies."""
 
 
 def origin_of(conclusion: Conclusion) -> Origin:
@@ -86,11 +86,14 @@ def _folder(paths: Sequence[str | os.PathLike[str]], folder: str) -> Path:
         return Path(folder)
     for path in paths:
         start = Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they were named
-        for above in (start, *start.parents):
-            if (above / "incidents").is_dir():
-                return above / "incidents"
+        above = (start, *start.parents)
+        root = next((i for i, place in enumerate(above) if (place / ".git").exists()), -1)
+        # Outside a repository, such as in a temporary folder, anybody may have put a folder of that name.
+        for place in above[: root + 1]:
+            if (place / "incidents").is_dir():
+                return place / "incidents"
     raise PipelineError(
-        "no folder named `incidents` lies beside a PATH or above it",
+        "no folder named `incidents` lies in the repository of a PATH",
         where="--incidents auto",
         fix="Give the folder itself: `--incidents DIR`.",
     )
