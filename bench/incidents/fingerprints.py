@@ -3,8 +3,8 @@
     python bench/incidents/fingerprints.py                 # every case, 20 changes each
     python bench/incidents/fingerprints.py --every 8 --times 5
 
-Prints the share of changed runs whose fingerprint equals that of the case as it lies, and the share of pairs with
-different root causes that share one. Pairs whose truth is the same cause are listed and not counted.
+Prints the share of changed runs whose fingerprint equals that of the case as it lies, and the share of pairs of cases
+that share one, with what their reports say, so that a reader sees which of them are one cause: those that are stay counted.
 """
 
 from __future__ import annotations
@@ -84,12 +84,16 @@ def _collisions(cases: dict[str, casefolder.Case], known: dict[str, Traits]) -> 
                 clash += 1
                 colliding[one].append(other)
     print(
-        f"pairs of cases with one fingerprint: {clash} of {pairs} ({100 * clash / max(pairs, 1):.3f} %), before truth is asked"
+        f"pairs of cases with one fingerprint: {clash} of {pairs} ({100 * clash / max(pairs, 1):.3f} %), whatever their truth"
     )
+    told: set[str] = set()
     for one, others in colliding.items():
+        if one in told:
+            continue
+        told.update(others)
         for name in (one, *others):
             cause = json.loads((cases[name].folder / "expected.json").read_text(encoding="utf-8"))["root_cause"]
-            print(f"  {name}: {known[name].category}; {cause[:150]}")
+            print(f"  {name}: {known[name].category}, {known[name].signature or 'no signature'}; {cause[:120]}")
         print()
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _STEP = re.compile(rb"(?i)(\b(?:global_step|step|steps|iter|iteration|it)\b[ :=\[]{1,3})(\d{1,8})\b")
 _RANKED = re.compile(rb"((?:\[rank|\[Rank |\brank ?[:=] ?|\brank )|\[default|\blocal_rank: )(\d{1,3})\b")
 _ROOT = re.compile(
-    rb"(?<![\w/.])/(home|data|mnt|scratch|work|workspace|users|lustre|nfs|fs|gpfs|pfs|cluster|output)/([\w.@-]+)"
+    rb"(?<![\w/.])/(home|data|mnt|scratch|work|workspace|users|lustre|nfs|fs|gpfs|pfs|cluster|output)/([\w.@-]+)(?=/)"
 )
 _LABEL = re.compile(rb"\[rank(\d+)\]:")
 _SITES = ("cn", "gpu-", "node", "h100-", "worker-", "nid00", "dgx-", "tr-")

@@ -117,10 +117,9 @@ def _state(record: Record) -> Iterator[tuple[str, str]]:
 
 def _guesses(record: Record) -> Iterator[tuple[str, str]]:
     """What is not shown yet has to carry the word; what is shown must not."""
-    unproved = {
-        Section.ROOT_CAUSE: record.state is State.OPEN,
-        Section.FIX: record.state in {State.OPEN, State.SUPPORTED},
-    }
+    # A fix that was made stays one where it did not hold: what it needs is its link.
+    proposed = record.state in {State.OPEN, State.SUPPORTED} and not record.all("fix_links")
+    unproved = {Section.ROOT_CAUSE: record.state is State.OPEN, Section.FIX: proposed}
     for section, guess in unproved.items():
         text = record.sections.get(section, "")
         marked = any(mark in text for mark in GUESS_MARKS)

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from firstfault.incidents.draft import Draft
-from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.fingerprint import Traits, traits_of
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
 from firstfault.incidents.lint import Complaint, lint, migrated
 from firstfault.incidents.store import Store
 from firstfault.incidents.verification import Comparison, compare, written
 from firstfault.model.diagnosis import SCHEMA, Diagnosis
-from firstfault.model.words import Strength
+from firstfault.model.words import CoverageState
 from firstfault.pipelines.build import Builder
 from firstfault.pipelines.diagnose import concluded
 from firstfault.pipelines.errors import PipelineError
@@ -55,12 +54,20 @@ def understood(paths: Sequence[str], options: DiagnoseOptions) -> tuple[Diagnosi
     """A diagnosis with the parts of its fingerprint: read where the one path is a stored diagnosis, made else.
 
     Raises:
-        PipelineError: the stored diagnosis cannot be read.
+        PipelineError: the stored diagnosis or the evidence cannot be read.
     """
     stored = stored_diagnosis(Path(paths[0])) if len(paths) == 1 else None
     if stored is not None:
         return stored, traits_of(stored)
-    return examine(paths, options)
+    diagnosis, traits = examine(paths, options)
+    if not any(row.state in {CoverageState.READ, CoverageState.DAMAGED} for row in diagnosis.coverage):
+        raise PipelineError(
+            "nothing there could be read",
+            where=", ".join(paths),
+            why="; ".join(f"{row.file}: {row.reason or row.state}" for row in diagnosis.coverage[:5]),
+            fix="Give the job's log files, their folder, an archive of it, or a diagnosis as JSON.",
+        )
+    return diagnosis, traits
 
 
 def stored_diagnosis(path: Path) -> Diagnosis | None:
@@ -238,11 +245,3 @@ def link(record: Record, comparison: Comparison, day: date) -> Record:
         IncidentError: the file was changed meanwhile, or ships with firstfault.
     """
     return Store.change(record, lambda _: written(record, comparison, day.isoformat()))
-
-
-def claims(diagnosis: Diagnosis) -> bool:
-    """Whether a diagnosis names a kind of fault, so that a past one may be compared with it."""
-    return diagnosis.verdict.failed is not False and diagnosis.verdict.strength is not Strength.UNKNOWN
-
-
-__all__ = ["IncidentError", "claims", "fix", "link", "verify"]

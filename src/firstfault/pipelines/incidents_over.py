@@ -159,6 +159,3 @@ def plain(record: Record) -> dict[str, Any]:
         "title": record.title,
         "sections": {str(section): text for section, text in record.sections.items()},
     }
-
-
-__all__ = ["find", "import_notes", "near", "plain", "replay", "returning"]

@@ -91,7 +91,7 @@ class _Body:
 
     def __init__(self, draft: Draft, record_id: str, language: str) -> None:
         self.diagnosis = draft.diagnosis
-        self.say = sentences(language)
+        self.sentences = sentences(language)
         self.headings = HEADINGS[language]
         self.id = record_id
 
@@ -101,8 +101,8 @@ class _Body:
             Section.DIAGNOSIS: self._diagnosis(),
             Section.ROOT_CAUSE: self._cause(),
             Section.FIX: self._fix(),
-            Section.VERIFICATION: [self.say["open.verification"].format(id=self.id)],
-            Section.SENTENCE: [self.say["open.sentence"]],
+            Section.VERIFICATION: [self.sentences["open.verification"].format(id=self.id)],
+            Section.SENTENCE: [self.sentences["open.sentence"]],
             Section.EVIDENCE: self._evidence(),
         }
         return "\n".join(
@@ -113,13 +113,13 @@ class _Body:
         verdict = self.diagnosis.verdict
         form = "" if verdict.classes.form is None else str(verdict.classes.form)
         phase = str(verdict.classes.phase)
-        told = self.say["seen.form"].format(
-            form=self.say[f"form.{form}"],
-            phase="" if phase == "unknown" else self.say["phase"].format(phase=escape(phase)),
+        told = self.sentences["seen.form"].format(
+            form=self.sentences[f"form.{form}"],
+            phase="" if phase == "unknown" else self.sentences["phase"].format(phase=escape(phase)),
         )
         line = verdict.trigger
-        first = "" if line is None else self.say["first"].format(line=code(shorten(line.text.strip(), 200)))
-        return [told, first, self.say["open.symptom"]]
+        first = "" if line is None else self.sentences["first"].format(line=code(shorten(line.text.strip(), 200)))
+        return [told, first, self.sentences["open.symptom"]]
 
     def _diagnosis(self) -> list[str]:
         verdict = self.diagnosis.verdict
@@ -127,10 +127,10 @@ class _Body:
         rivals = [f"- {escape(str(r.category))} ({escape(str(r.strength))})" for r in self.diagnosis.rivals[:3]]
         settle = [f"- {escape(c)}" for c in self.diagnosis.collect_next[:3]]
         return [
-            self.say["said"].format(summary=escape(verdict.summary)),
-            self.say["sure"].format(category=code(str(verdict.category)), strength=code(str(verdict.strength))),
+            self.sentences["said"].format(summary=escape(verdict.summary)),
+            self.sentences["sure"].format(category=code(str(verdict.category)), strength=code(str(verdict.strength))),
             *(
-                f"{self.say[head]}\n\n" + "\n".join(rows)
+                f"{self.sentences[head]}\n\n" + "\n".join(rows)
                 for head, rows in (("chain", chain), ("rivals", rivals), ("settled", settle))
                 if rows
             ),
@@ -139,18 +139,18 @@ class _Body:
     def _cause(self) -> list[str]:
         verdict = self.diagnosis.verdict
         if str(verdict.strength) == "unknown":
-            return [self.say["open.unknown"]]
-        guess = self.say["guess"].format(strength=escape(str(verdict.strength)), summary=escape(verdict.summary))
-        return [guess, self.say["open.cause"]]
+            return [self.sentences["open.unknown"]]
+        guess = self.sentences["guess"].format(strength=escape(str(verdict.strength)), summary=escape(verdict.summary))
+        return [guess, self.sentences["open.cause"]]
 
     def _fix(self) -> list[str]:
         steps = [f"{n}. {escape(step)}" for n, step in enumerate(self.diagnosis.verdict.action.steps[:4], 1)]
-        return [f"{self.say['proposed']}\n\n" + "\n".join(steps) if steps else "", self.say["open.fix"]]
+        return [f"{self.sentences['proposed']}\n\n" + "\n".join(steps) if steps else "", self.sentences["open.fix"]]
 
     def _evidence(self) -> list[str]:
         lines = [f"{neutral(e.file)}:{e.line}: {neutral(e.text.rstrip())}" for e in lines_of(self.diagnosis)]
         if not lines:
-            return [self.say["evidence.none"]]
+            return [self.sentences["evidence.none"]]
         longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
         fence = "`" * max(3, longest + 1)
         return [f"{fence}text\n" + "\n".join(lines) + f"\n{fence}"]

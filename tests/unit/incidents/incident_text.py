@@ -69,7 +69,7 @@ DEFAULTS = {
 PROVED = {
     "state": "verified",
     "fix_links": "\n  - commit 3f2a91c0",
-    "verifications": "\n  - \"rerun 2026-03-04 held: completed\"",
+    "verifications": '\n  - "rerun 2026-03-04 held: completed"',
     "cause": "A sample is longer than the others.",
     "fix": "Samples are cut at 8192.",
     "verification": "The re-run came to its end.",

@@ -25,8 +25,14 @@ OPTIONS = DiagnoseOptions(engine="inline")
             "FileNotFoundError: [Errno 2] No such file or directory: '/data/alpha/shard-00017.tar'",
             "FileNotFoundError: [Errno 2] No such file or directory: '/mnt/x/y/train_000003.tar'",
         ),
-        ("connect to 10.0.3.7<41022> failed : No route to host", "connect to 192.168.1.9<54263> failed : No route to host"),
-        ("NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen", "NVRM: Xid (PCI:0001:dd:00): 79, pid=98, GPU has fallen"),
+        (
+            "connect to 10.0.3.7<41022> failed : No route to host",
+            "connect to 192.168.1.9<54263> failed : No route to host",
+        ),
+        (
+            "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen",
+            "NVRM: Xid (PCI:0001:dd:00): 79, pid=98, GPU has fallen",
+        ),
         ("RuntimeError: size 4096 at 0x7f3a exceeds 8192", "RuntimeError: size 16 at 0x55d0c exceeds 32"),
         ("ranks 3, 7, 12 are late", "ranks 0-4 are late"),
         ("Loading: 13%|██▎       | 12/96 [00:01<00:09]", "Loading: 99%|█████████▉| 95/96 [00:11<00:00]"),
@@ -86,7 +92,13 @@ def test_a_stored_diagnosis_gives_the_kind_and_message_that_the_logs_give(oom):
 def test_other_hosts_ranks_paths_and_steps_give_the_same_fingerprint(oom, tmp_path):
     _, before = examine([str(oom)], OPTIONS)
     text = (oom / "gpu-n017.log").read_text(encoding="utf-8")
-    for old, new in (("rank1", "rank7"), ("rank0", "rank3"), ("41/4000", "880/9000"), ("/home/okada", "/scratch/team"), ("GPU 1", "GPU 7")):
+    for old, new in (
+        ("rank1", "rank7"),
+        ("rank0", "rank3"),
+        ("41/4000", "880/9000"),
+        ("/home/okada", "/scratch/team"),
+        ("GPU 1", "GPU 7"),
+    ):
         assert old in text
         text = text.replace(old, new)
     other = tmp_path / "other"

@@ -81,7 +81,9 @@ def test_what_is_written_is_read_back(value, items):
     assert read["many"] == (tuple(items) if items else "")
 
 
-@pytest.mark.parametrize("value", ["no", "true", "12", "1e5", "2026-03-02", "12:30", "~x", "- a", "a: b", "x #y", " a", "null", "0x1F", ""])
+@pytest.mark.parametrize(
+    "value", ["no", "true", "12", "1e5", "2026-03-02", "12:30", "~x", "- a", "a: b", "x #y", " a", "null", "0x1F", ""]
+)
 def test_a_text_that_yaml_takes_for_something_else_is_quoted(value):
     assert scalar_text(value) == (json.dumps(value) if value else "")
 

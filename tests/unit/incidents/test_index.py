@@ -107,7 +107,9 @@ def test_search_in_one_part_of_the_record(put, index):
     assert sorted(ids(index, "quagga")) == ["a", "b"]
 
 
-@pytest.mark.parametrize("text", ['"', "a OR", "NEAR(", "title:", "*", "-x", "'; DROP TABLE files;", "{", "\x00", "AND", "^a"])
+@pytest.mark.parametrize(
+    "text", ['"', "a OR", "NEAR(", "title:", "*", "-x", "'; DROP TABLE files;", "{", "\x00", "AND", "^a"]
+)
 def test_no_text_is_a_query_of_its_own(put, index, text):
     put(id="a")
     ids(index, text)
@@ -161,7 +163,9 @@ for turn in range(int(sys.argv[3])):
 
 def start(store, template, turns, name):
     return subprocess.Popen(
-        [sys.executable, "-c", BUSY, str(store.folder), str(template), str(turns), name], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", BUSY, str(store.folder), str(template), str(turns), name],
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 

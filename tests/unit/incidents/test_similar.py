@@ -27,14 +27,18 @@ def known(oom, put):
     def write(**parts):
         path = put(**{"fingerprint": f'"{fingerprint(traits)}"', **parts})
         text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace("category: gpu_cuda\n", "category: gpu_cuda\nplace: \"loop.py:step\"\n"), encoding="utf-8")
+        path.write_text(
+            text.replace("category: gpu_cuda\n", 'category: gpu_cuda\nplace: "loop.py:step"\n'), encoding="utf-8"
+        )
         return traits
 
     return write
 
 
 def test_what_is_equal_and_what_differs_is_told():
-    traits = Traits(category="gpu_cuda", form="hung", signature="gpu.out_of_memory", message="OutOfMemoryError: CUDA out of memory")
+    traits = Traits(
+        category="gpu_cuda", form="hung", signature="gpu.out_of_memory", message="OutOfMemoryError: CUDA out of memory"
+    )
     one = compared(parse(text_of()), traits)
     assert "signature: gpu.out_of_memory" in one.equal
     assert "form: interrupted | hung" in one.differs
@@ -62,7 +66,12 @@ def test_what_has_neither_message_nor_place_is_never_known_again(store, put):
         assert known_again(index, bare) == []
 
 
-SCENE = Scene("gpu.out_of_memory", "gpu_cuda", ("runtimeerror: cuda error: out of memory",), ("run.py:main", "filesystem.py:write", "__init__.py:current_stream"))
+SCENE = Scene(
+    "gpu.out_of_memory",
+    "gpu_cuda",
+    ("runtimeerror: cuda error: out of memory",),
+    ("run.py:main", "filesystem.py:write", "__init__.py:current_stream"),
+)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +96,7 @@ def test_a_rule_holds_where_all_its_conditions_do(rule, expected):
 
 
 SHOWN = {
-    "E001": "Error: Failed to pull image \"registry.example/train:1.2\": rpc error: code = Unknown desc = unexpected EOF",
+    "E001": 'Error: Failed to pull image "registry.example/train:1.2": rpc error: code = Unknown desc = unexpected EOF',
     "E002": "error: externally-managed-environment",
     "E003": "deepspeed.ops.op_builder.builder.MissingCUDAException: CUDA_HOME does not exist, unable to compile CUDA op(s)",
     "E004": "KeyError: 'grad_norm_mean'",
@@ -164,7 +173,12 @@ def test_a_verified_one_comes_before_an_open_one(oom, store, known):
 
 def test_a_rule_of_a_team_is_heeded(oom, store, put):
     path = put(id="ruled", fingerprint="")
-    path.write_text(path.read_text(encoding="utf-8").replace("hosts:", 'shown_by:\n  - "frame:loop.py & text:out of memory"\nhosts:'), encoding="utf-8")
+    path.write_text(
+        path.read_text(encoding="utf-8").replace(
+            "hosts:", 'shown_by:\n  - "frame:loop.py & text:out of memory"\nhosts:'
+        ),
+        encoding="utf-8",
+    )
     found = diagnose([str(oom)], DiagnoseOptions(engine="inline", incidents=str(store.folder))).seen_before
     assert [(one.id, one.by) for one in found] == [("ruled", "lines")]
 
@@ -188,9 +202,14 @@ def test_a_folder_above_the_repository_is_not_taken(oom, store, known):
 @pytest.mark.parametrize("name", ["auto", "nowhere"])
 def test_a_folder_that_is_not_there_is_an_error(oom, name, tmp_path):
     with pytest.raises(PipelineError, match="records|incidents"):
-        diagnose([str(oom)], DiagnoseOptions(engine="inline", incidents=name if name == "auto" else str(tmp_path / name)))
+        diagnose(
+            [str(oom)], DiagnoseOptions(engine="inline", incidents=name if name == "auto" else str(tmp_path / name))
+        )
 
 
 def test_a_run_without_a_failure_has_seen_nothing_before(tmp_path, store):
     (tmp_path / "ok.log").write_text("step 1/2\nstep 2/2\nTraining completed successfully\n", encoding="utf-8")
-    assert diagnose([str(tmp_path / "ok.log")], DiagnoseOptions(engine="inline", incidents=str(store.folder))).seen_before == []
+    assert (
+        diagnose([str(tmp_path / "ok.log")], DiagnoseOptions(engine="inline", incidents=str(store.folder))).seen_before
+        == []
+    )
