@@ -16,6 +16,7 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Form
 
 if TYPE_CHECKING:
+    from firstfault.incidents.origin import Origin
     from firstfault.model.diagnosis import Diagnosis, Evidence
 
 VERSION = "ff1"
@@ -48,15 +49,6 @@ class Traits(Struct, frozen=True, kw_only=True):
     """Innermost frame of the job's own code: `train.py:step`."""
     message: str = ""
     """The masked message."""
-
-
-class Origin(Struct, frozen=True, kw_only=True):
-    """What the evidence tells of the first line beyond its text; a diagnosis that was only stored lacks it."""
-
-    signature: str = ""
-    place: str = ""
-    frames: tuple[str, ...] = ()
-    """Every frame of its traceback, as `file:function`."""
 
 
 def fingerprint(traits: Traits) -> str:

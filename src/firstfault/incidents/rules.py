@@ -9,9 +9,7 @@ log. Must not read a record or an index.
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 KINDS = ("signature", "text", "frame", "category")
 
 
-class Scene(Struct, frozen=True):
+class Scene(NamedTuple):
     """What the begin of a failure shows."""
 
     signature: str

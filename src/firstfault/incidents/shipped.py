@@ -1,51 +1,23 @@
-"""The records that ship with the program. Must not be changed at run time; a team copies one to go on with it.
-
-A diagnosis looks them up by `library.json`, which holds their rules alone: to read eleven pages costs more than all else
-that such a look-up does.
-"""
+"""The records that ship with the program. Must not be changed at run time; a team copies one to go on with it."""
 
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
 from firstfault.incidents.record import Record, parse
-from firstfault.incidents.words import Section, State
+from firstfault.incidents.table import Row
+from firstfault.incidents.words import Section
 
-FOLDER = "library"
-TABLE = "library.json"
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """What a diagnosis says of one shipped record, and by which lines it is shown."""
-
-    id: str
-    title: str
-    state: str
-    fix: str
-    shown_by: tuple[str, ...]
-
-    @property
-    def verified(self) -> bool:
-        """Whether its fix is shown to hold."""
-        return self.state == str(State.VERIFIED)
+FOLDER = Path(__file__).with_name("library")
 
 
 @cache
 def shipped() -> tuple[Record, ...]:
     """Every record that ships, by id."""
-    folder = resources.files(__package__).joinpath(FOLDER)
-    files = sorted((f for f in folder.iterdir() if f.name.endswith(".md")), key=lambda f: f.name)
-    return tuple(parse(f.read_text(encoding="utf-8")) for f in files)
-
-
-@cache
-def table() -> tuple[Row, ...]:
-    """The rows of the records that logs can show."""
-    raw = resources.files(__package__).joinpath(TABLE).read_bytes()
-    return msgspec.json.decode(raw, type=tuple[Row, ...])
+    return tuple(parse(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.md")))
 
 
 def make_table() -> str:

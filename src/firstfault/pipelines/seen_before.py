@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from firstfault.analysis.conclude import Conclusion
-    from firstfault.incidents.fingerprint import Origin
+    from firstfault.incidents.origin import Origin
     from firstfault.incidents.rules import Scene
     from firstfault.incidents.similar import Likeness
     from firstfault.model.diagnosis import Diagnosis, SeenBefore
@@ -28,13 +28,14 @@ MOST = 3
 """Past incidents that a diagnosis names."""
 FIX = 300
 """Characters of a past fix that it quotes."""
+VERIFIED = "verified"
 AUTO = "auto"
 """Instead of a folder: that named `incidents` in the repository in which a PATH lies."""
 
 
 def origin_of(conclusion: Conclusion) -> Origin:
     """What the first line tells beyond its text: its signature, and the frames of its traceback."""
-    from firstfault.incidents.fingerprint import Origin
+    from firstfault.incidents.origin import Origin
 
     trigger = conclusion.answer.trigger
     if trigger is None:
@@ -110,7 +111,7 @@ def _scene(diagnosis: Diagnosis, origin: Origin) -> Scene:
 
 def _shipped(scene: Scene) -> list[SeenBefore]:
     from firstfault.incidents.rules import shown
-    from firstfault.incidents.shipped import table
+    from firstfault.incidents.table import table
     from firstfault.model.diagnosis import SeenBefore
 
     return [
@@ -118,7 +119,7 @@ def _shipped(scene: Scene) -> list[SeenBefore]:
             id=row.id,
             title=row.title,
             state=row.state,
-            verified=row.verified,
+            verified=row.state == VERIFIED,
             fix=_short(row.fix),
             by="lines",
             equal=_told(rule),

@@ -1,10 +1,9 @@
 """A folder of records, and a cache and settings of its own for each test."""
 
 import pytest
+from incident_text import DEFAULTS, text_of
 
 from firstfault.incidents.store import Store
-
-from incident_text import DEFAULTS, text_of
 
 
 @pytest.fixture(autouse=True)

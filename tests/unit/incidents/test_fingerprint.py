@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from firstfault.incidents.fingerprint import Origin, Traits, fingerprint, same, traits_of
+from firstfault.incidents.fingerprint import Traits, fingerprint, same, traits_of
 from firstfault.incidents.mask import mask
+from firstfault.incidents.origin import Origin
 from firstfault.model.diagnosis import Diagnosis
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.incidents import examine

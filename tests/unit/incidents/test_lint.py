@@ -6,7 +6,8 @@ from incident_text import PROVED, text_of
 from firstfault.incidents.fingerprint import fingerprint
 from firstfault.incidents.lint import lint, migrated
 from firstfault.incidents.record import parse
-from firstfault.incidents.shipped import make_table, shipped, table
+from firstfault.incidents.shipped import make_table, shipped
+from firstfault.incidents.table import FILE, table
 from firstfault.incidents.verification import read_verification
 
 
@@ -93,7 +94,5 @@ def test_the_shipped_records_are_the_eleven_and_lint_finds_nothing():
 
 
 def test_the_table_of_the_shipped_records_is_theirs():
-    from importlib import resources
-
-    assert resources.files("firstfault.incidents").joinpath("library.json").read_text(encoding="utf-8") == make_table()
+    assert FILE.read_text(encoding="utf-8") == make_table()
     assert {row.id for row in table()} == {r.id for r in shipped() if r.all("shown_by")}

@@ -201,7 +201,7 @@ def test_a_folder_above_the_repository_is_not_taken(oom, store, known):
 
 @pytest.mark.parametrize("name", ["auto", "nowhere"])
 def test_a_folder_that_is_not_there_is_an_error(oom, name, tmp_path):
-    with pytest.raises(PipelineError, match="records|incidents"):
+    with pytest.raises(PipelineError, match=r"records|incidents"):
         diagnose(
             [str(oom)], DiagnoseOptions(engine="inline", incidents=name if name == "auto" else str(tmp_path / name))
         )

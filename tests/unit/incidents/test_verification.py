@@ -20,7 +20,7 @@ TRAITS = Traits(
 OTHER = Traits(category="data", form="interrupted", signature="data.archive_damaged", message="BadZipFile: x")
 
 
-def run(failed, category=Category.NONE, **job):
+def run(category=Category.NONE, *, failed, **job):
     """The diagnosis of a re-run."""
     verdict = Verdict(
         failed=failed,
@@ -45,24 +45,24 @@ def incident(**head):
 @pytest.mark.parametrize(
     ("head", "rerun", "traits", "result"),
     [
-        ({}, run(False), Traits(), "held"),
-        ({"last_step": 400}, run(False, last_step=4000), Traits(), "held"),
-        ({"last_step": 400}, run(False, last_step=400), Traits(), "not comparable"),
-        ({"last_step": 400}, run(False, last_step=12), Traits(), "not comparable"),
-        ({"last_step": 400}, run(False), Traits(), "not comparable"),
-        ({"world_size": 16}, run(False, world_size=8), Traits(), "not comparable"),
-        ({"world_size": 16}, run(False, world_size=16), Traits(), "held"),
-        ({"framework": "megatron"}, run(False, framework="lightning"), Traits(), "not comparable"),
-        ({}, run(None, Category.UNKNOWN), Traits(), "not comparable"),
-        ({}, run(True, Category.GPU_CUDA), TRAITS, "recurred"),
+        ({}, run(failed=False), Traits(), "held"),
+        ({"last_step": 400}, run(failed=False, last_step=4000), Traits(), "held"),
+        ({"last_step": 400}, run(failed=False, last_step=400), Traits(), "not comparable"),
+        ({"last_step": 400}, run(failed=False, last_step=12), Traits(), "not comparable"),
+        ({"last_step": 400}, run(failed=False), Traits(), "not comparable"),
+        ({"world_size": 16}, run(failed=False, world_size=8), Traits(), "not comparable"),
+        ({"world_size": 16}, run(failed=False, world_size=16), Traits(), "held"),
+        ({"framework": "megatron"}, run(failed=False, framework="lightning"), Traits(), "not comparable"),
+        ({}, run(failed=None, category=Category.UNKNOWN), Traits(), "not comparable"),
+        ({}, run(failed=True, category=Category.GPU_CUDA), TRAITS, "recurred"),
         (
             {},
-            run(True, Category.GPU_CUDA),
+            run(failed=True, category=Category.GPU_CUDA),
             Traits(**{**{f: getattr(TRAITS, f) for f in TRAITS.__struct_fields__}, "message": "HIP out of memory"}),
             "recurred",
         ),
-        ({}, run(True, Category.DATA), OTHER, "not comparable"),
-        ({}, run(True, Category.UNKNOWN), TRAITS, "not comparable"),
+        ({}, run(failed=True, category=Category.DATA), OTHER, "not comparable"),
+        ({}, run(failed=True, category=Category.UNKNOWN), TRAITS, "not comparable"),
     ],
 )
 def test_what_a_re_run_says(head, rerun, traits, result):
@@ -72,7 +72,7 @@ def test_what_a_re_run_says(head, rerun, traits, result):
 
 
 def test_stable_fields_are_told_as_equal_or_different():
-    comparison = compare(incident(world_size=16), run(False, world_size=16, torch_version="2.7.0"), Traits())
+    comparison = compare(incident(world_size=16), run(failed=False, world_size=16, torch_version="2.7.0"), Traits())
     assert comparison.equal == ("world_size: 16",)
     assert comparison.differs == ()
 
@@ -80,10 +80,10 @@ def test_stable_fields_are_told_as_equal_or_different():
 @pytest.mark.parametrize(
     ("state", "result", "after"),
     [
-        ("fixed", run(False), State.VERIFIED),
-        ("supported", run(False), State.SUPPORTED),
-        ("fixed", run(True, Category.GPU_CUDA), State.SUPPORTED),
-        ("fixed", run(None), State.FIXED),
+        ("fixed", run(failed=False), State.VERIFIED),
+        ("supported", run(failed=False), State.SUPPORTED),
+        ("fixed", run(failed=True, category=Category.GPU_CUDA), State.SUPPORTED),
+        ("fixed", run(failed=None), State.FIXED),
     ],
 )
 def test_a_linked_re_run_moves_the_state_only_as_far_as_it_shows(state, result, after):
@@ -97,7 +97,7 @@ def test_a_linked_re_run_moves_the_state_only_as_far_as_it_shows(state, result, 
 
 def test_what_recurred_after_it_held_is_verified_no_more():
     record = parse(incident().text)
-    held = parse(written(record, compare(record, run(False), Traits()), "2026-03-05"))
-    again = parse(written(held, compare(held, run(True, Category.GPU_CUDA), TRAITS), "2026-03-09"))
+    held = parse(written(record, compare(record, run(failed=False), Traits()), "2026-03-05"))
+    again = parse(written(held, compare(held, run(failed=True, category=Category.GPU_CUDA), TRAITS), "2026-03-09"))
     assert (held.state, again.state) == (State.VERIFIED, State.SUPPORTED)
     assert latest_result(again.all("verifications")) == "recurred"
