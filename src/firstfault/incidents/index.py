@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from firstfault import __version__
 from firstfault.incidents.errors import IncidentError
-from firstfault.incidents.shipped import shipped
+from firstfault.incidents.shipped import FOLDER, shipped
 from firstfault.incidents.store import Stamp
 from firstfault.incidents.tokens import indexed
 from firstfault.incidents.words import FACTS, Section
-from firstfault.scan.cache import folder as cache_folder
+from firstfault.scan.cache import own_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -113,25 +113,31 @@ class Index:
             if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
                 return 0  # somebody else brings it up to date right now
             self.base.close()
-            if self._place is not None:
+            # A full disk or a folder that may not be written: it lives in memory. Damage: it is made anew.
+            if isinstance(error, sqlite3.OperationalError):
+                self._place = None
+            elif self._place is not None:
                 self._place.unlink(missing_ok=True)
             self.base = self._open()
             return self._refresh(full=True)
 
     def _refresh(self, *, full: bool) -> int:
-        folders = json.dumps(sorted(self.store.folders())) if self.store.folder.is_dir() else "[]"
         meta = dict(self.base.execute("SELECT key, value FROM meta"))
         large = int(meta.get("files", "0")) > EACH_TIME
         # A clock that was set back makes it look again.
         fresh = 0 <= time.time() - float(meta.get("checked", "0")) < TRUSTED
-        if large and not full and fresh and meta.get("folders") == folders and meta.get("shipped") == __version__:
+        edition = _edition()
+        current = meta.get("shipped") == edition
+        if large and not full and fresh and current and self.store.same_folders(json.loads(meta.get("folders", "[]"))):
             return 0
+        # Taken before the files are read: what comes meanwhile is seen next time.
+        folders = json.dumps(sorted(self.store.folders())) if self.store.folder.is_dir() else "[]"
         with self._changing():
             read = self._files()
-            if meta.get("shipped") != __version__:
+            if not current:
                 self._ship()
             number = self.base.execute("SELECT count(*) FROM files").fetchone()[0]
-            rows = {"folders": folders, "checked": str(time.time()), "files": str(number), "shipped": __version__}
+            rows = {"folders": folders, "checked": str(time.time()), "files": str(number), "shipped": edition}
             self.base.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows.items())
         return read
 
@@ -226,13 +232,16 @@ class Index:
 
 def _place_of(store: Store) -> Path | None:
     """The file of the index; None where the user's cache folder cannot be used."""
-    place = cache_folder()
-    try:
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
+    place = own_folder()
+    if place is None:
         return None
     name = hashlib.sha256(str(store.folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:20]
     return place / f"incidents-{name}.sqlite"
+
+
+def _edition() -> str:
+    """Tells one set of shipped records from another, also while somebody works on them."""
+    return f"{__version__} {max((file.stat().st_mtime_ns for file in FOLDER.glob('*.md')), default=0)}"
 
 
 def facts(record: Record) -> Iterator[tuple[str, str]]:

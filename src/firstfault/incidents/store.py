@@ -77,13 +77,12 @@ class Store:
                         yield name, entry.stat(follow_symlinks=False).st_mtime_ns
                         todo.append((name, depth - 1))
 
-    def stamp(self, name: str) -> Stamp | None:
-        """The stamp of one file; None where it is not there any more."""
+    def same_folders(self, known: list[tuple[str, int]]) -> bool:
+        """Whether no file came or went since `folders` gave what is known."""
         try:
-            status = os.lstat(self.folder / name)
+            return bool(known) and all((self.folder / name).stat().st_mtime_ns == time for name, time in known)
         except OSError:
-            return None
-        return Stamp(status.st_mtime_ns, status.st_size, status.st_ino)
+            return False
 
     def read(self, name: str) -> Record:
         """The record of one file.

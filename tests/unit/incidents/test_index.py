@@ -244,3 +244,23 @@ def test_facts_and_columns_tell_what_the_record_says():
     assert cause == "A sample is longer than the others."
     assert fix == "Samples are cut at 8192."
     assert "One long sample" in rest
+
+
+def test_an_index_that_may_not_be_written_is_kept_in_memory(store, put, own_folders):
+    put(id="a")
+    with closing(Index(store)) as first:
+        first.refresh()
+    put(id="b")
+    with closing(Index(store)) as index:
+        index.base.execute("PRAGMA query_only = ON")
+        assert {"a", "b"} <= set(ids(index, "interrupted", limit=9))
+
+
+def test_a_cache_folder_that_others_may_write_is_not_used(store, put, own_folders):
+    put(id="a")
+    place = own_folders / "cache" / "firstfault"
+    place.mkdir(parents=True)
+    place.chmod(0o777)
+    with closing(Index(store)) as index:
+        assert ids(index, "memory")[:1] == ["a"]
+    assert list(place.iterdir()) == []
