@@ -145,7 +145,10 @@ def _own(folder: Path, diagnosis: Diagnosis, origin: Origin, scene: Scene) -> li
     traits = traits_of(diagnosis, origin)
     with closing(Index(Store(folder))) as index:
         index.refresh()
-        found = [_row(one, "fingerprint") for one in known_again(index, traits, limit=MOST)]
+        found = []
+        # Without a cause a line of a launcher or a watchdog is all that is alike, and it is so in faults of every kind.
+        if diagnosis.verdict.strength is not Strength.UNKNOWN or traits.place:
+            found = [_row(one, "fingerprint") for one in known_again(index, traits, limit=MOST)]
         rules = index.base.execute("SELECT value, number FROM facts WHERE kind = 'shown_by'").fetchall()
         for rule, number in rules:
             if shown((rule,), scene) and not index.name_of(number).startswith(SHIPPED):

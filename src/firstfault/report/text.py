@@ -252,7 +252,10 @@ class _Page:
         if self.d.seen_before:
             self.row(
                 self.say["label.seen"],
-                [clipped(phrases.seen(one, self.say), self._rows(2)) for one in self.d.seen_before],
+                [
+                    clipped(phrases.seen(one, self.say), self._rows(max(2, self.room.rows)))
+                    for one in self.d.seen_before
+                ],
             )
 
     def _todo(self) -> None:

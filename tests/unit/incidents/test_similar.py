@@ -207,6 +207,17 @@ def test_a_folder_that_is_not_there_is_an_error(oom, name, tmp_path):
         )
 
 
+def test_what_only_a_launcher_says_is_not_taken_for_the_same_fault(tmp_path, store, put):
+    log = tmp_path / "job.log"
+    line = "E0302 10:11:12.000 512 torch/distributed/elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 0 (pid: 701) of binary: /opt/venv/bin/python3\n"
+    log.write_text(line, encoding="utf-8")
+    diagnosis, traits = examine([str(log)], PLAIN)
+    assert str(diagnosis.verdict.strength) == "unknown"
+    put(id="other", fingerprint=f'"{fingerprint(traits)}"')
+    found = diagnose([str(log)], DiagnoseOptions(engine="inline", incidents=str(store.folder)))
+    assert found.seen_before == []
+
+
 def test_a_run_without_a_failure_has_seen_nothing_before(tmp_path, store):
     (tmp_path / "ok.log").write_text("step 1/2\nstep 2/2\nTraining completed successfully\n", encoding="utf-8")
     assert (
