@@ -37,7 +37,7 @@ def main() -> int:
     options = parser.parse_args()
     cases = [c for c in casefolder.find([casefolder.CASES]) if not options.case or c.name in options.case]
     known: dict[str, Traits] = {}
-    equal = total = 0
+    equal = total = lines = untouched = 0
     moved: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder:
         for number, case in enumerate(cases):
@@ -48,14 +48,20 @@ def main() -> int:
             if number % options.every:
                 continue
             files = {case.shown(f): f.read_bytes() for f in case.files()}
-            held, differs = 0, Counter[str]()
+            held, made, differs = 0, 0, Counter[str]()
             for seed in range(options.times):
                 mutation = Mutation(seed, hosts_of(diagnosis), files)
+                before = {mutation.name(name): data.split(b"\n") for name, data in files.items()}
+                changed = {mutation.name(name): mutation.change(data) for name, data in files.items()}
+                if changed == files:
+                    continue
                 target = Path(folder, f"{number}-{seed}")
-                for name, data in files.items():
-                    file = target / mutation.name(name)
+                for name, data in changed.items():
+                    file = target / name
                     file.parent.mkdir(parents=True, exist_ok=True)
-                    file.write_bytes(mutation.change(data))
+                    file.write_bytes(data)
+                    lines += sum(a != b for a, b in zip(data.split(b"\n"), before[name], strict=False))
+                made += 1
                 _, now = examine([str(target)], OPTIONS)
                 held += fingerprint(now) == fingerprint(traits)
                 differs.update(
@@ -63,11 +69,13 @@ def main() -> int:
                     for n in Traits.__struct_fields__
                     if n != "layer" and getattr(traits, n) != getattr(now, n)
                 )
-            equal, total = equal + held, total + options.times
-            if held < options.times:
-                moved[case.name] = options.times - held
-                print(f"{case.name}: {held} of {options.times} equal; {dict(differs.most_common(4))}", flush=True)
+            untouched += not made
+            equal, total = equal + held, total + made
+            if held < made:
+                moved[case.name] = made - held
+                print(f"{case.name}: {held} of {made} equal; {dict(differs.most_common(4))}", flush=True)
     print(f"changed runs with an equal fingerprint: {equal} of {total} ({100 * equal / max(total, 1):.1f} %)")
+    print(f"lines changed in each: {lines / max(total, 1):.0f}; cases in which nothing could be changed: {untouched}")
     _collisions({c.name: c for c in cases}, known)
     return 0
 

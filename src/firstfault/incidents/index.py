@@ -33,7 +33,7 @@ FORM = 1
 """Form of the index; one of another form is made anew."""
 EACH_TIME = 5_000
 """Records up to which every search looks at every file."""
-TRUSTED = 60.0
+TRUSTED = 3600.0
 """Seconds for which the files of a larger folder are not looked at one by one."""
 _RACE = 2_000_000_000
 """Nanoseconds within which a file may change again without a new stamp: it is read again next time."""
@@ -45,7 +45,7 @@ CREATE TABLE IF NOT EXISTS files (number INTEGER PRIMARY KEY, name TEXT NOT NULL
   size INTEGER NOT NULL, inode INTEGER NOT NULL, wrong TEXT NOT NULL DEFAULT '');
 CREATE TABLE IF NOT EXISTS records (number INTEGER PRIMARY KEY, id TEXT NOT NULL, state TEXT NOT NULL, date TEXT NOT NULL,
   title TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS records_by_id ON records (id);
+CREATE INDEX IF NOT EXISTS records_by_date ON records (date DESC, id);
 CREATE TABLE IF NOT EXISTS facts (kind TEXT NOT NULL, value TEXT NOT NULL, number INTEGER NOT NULL,
   PRIMARY KEY (kind, value, number)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS facts_by_record ON facts (number);

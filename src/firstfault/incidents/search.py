@@ -82,7 +82,7 @@ def by_text(index: Index, query: Query, words: str, limit: int) -> tuple[list[in
     if not words:
         return [], False
     match = f"{{{' '.join(query.fields)}}} : ({words})" if query.fields else words
-    where, values = _where(query, "said.rowid")
+    where, values = _where(query, "said.rowid", each=True)
     many = index.base.execute(
         f"SELECT count(*) FROM (SELECT 1 FROM said WHERE said MATCH ?{where} LIMIT ?)",  # noqa: S608 - our own clauses
         (match, *values, MANY + 1),
@@ -96,7 +96,9 @@ def by_text(index: Index, query: Query, words: str, limit: int) -> tuple[list[in
 
 
 def _by_facts(index: Index, query: Query, limit: int) -> Iterator[int]:
-    where, values = _where(query, "records.number")
+    # A value that few records hold names them; one that many hold is met soon on the way from the newest to the oldest.
+    many = any(_held(index, kind, value) > MANY for kind, value in query.facts)
+    where, values = _where(query, "records.number", each=many)
     rows = index.base.execute(
         f"SELECT number FROM records WHERE 1{where} ORDER BY date DESC, id LIMIT ?",  # noqa: S608 - our own clauses
         (*values, limit),
@@ -104,14 +106,34 @@ def _by_facts(index: Index, query: Query, limit: int) -> Iterator[int]:
     yield from (int(row[0]) for row in rows)
 
 
-def _where(query: Query, column: str) -> tuple[str, list[str]]:
+def _held(index: Index, kind: str, value: str) -> int:
+    """How many records hold a value, counted up to one more than `MANY`."""
+    sql = "SELECT count(*) FROM (SELECT 1 FROM facts WHERE kind = ? AND value >= ? AND value <= ? LIMIT ?)"
+    return int(index.base.execute(sql, (kind, *_range(value), MANY + 1)).fetchone()[0])
+
+
+def _range(value: str) -> tuple[str, str]:
+    """The first and the last value that fit."""
+    low = value.lower()
+    return (low[:-1], low[:-1] + "\U0010ffff") if low.endswith("*") else (low, low)
+
+
+def _where(query: Query, column: str, *, each: bool) -> tuple[str, list[str]]:
+    """Conditions for the facts, and their values.
+
+    each: whether every row is asked for its facts, instead of the facts for their rows.
+    """
     parts, values = [], []
     for kind, value in query.facts:
-        low = value.lower()
-        if low.endswith("*"):
-            parts.append(f" AND {column} IN (SELECT number FROM facts WHERE kind = ? AND value >= ? AND value < ?)")  # noqa: S608 - our own clauses
-            values += [kind, low[:-1], low[:-1] + "\U0010ffff"]
+        low, high = _range(value)
+        # One value is found by its key; a range of them has to be looked for among those of the record.
+        by = "" if low == high else " INDEXED BY facts_by_record"
+        inner = f"facts{by if each else ''} WHERE kind = ? AND value >= ? AND value <= ?"
+        if each:
+            inner = inner.replace("value >= ? AND value <= ?", "value = ?") if low == high else inner
+            parts.append(f" AND EXISTS (SELECT 1 FROM {inner} AND number = {column})")  # noqa: S608 - our own clauses
+            values += [kind, low] if low == high else [kind, low, high]
         else:
-            parts.append(f" AND {column} IN (SELECT number FROM facts WHERE kind = ? AND value = ?)")  # noqa: S608 - our own clauses
-            values += [kind, low]
+            parts.append(f" AND {column} IN (SELECT number FROM {inner})")  # noqa: S608 - our own clauses
+            values += [kind, low, high]
     return "".join(parts), values

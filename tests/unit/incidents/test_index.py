@@ -13,6 +13,7 @@ import pytest
 from incident_text import PROVED, text_of
 
 from firstfault.incidents import index as index_module
+from firstfault.incidents import search as search_module
 from firstfault.incidents.index import Index, columns, facts
 from firstfault.incidents.record import parse
 from firstfault.incidents.search import Query, search
@@ -96,6 +97,7 @@ def test_search_by_what_stands_in_the_head(put, index):
     assert ids(index, facts=(("signature", "gpu.out_of_memory"),), limit=9) == ["b", "a", "E011"]
     assert ids(index, facts=(("signature", "gpu.out*"), ("state", "open"))) == ["a"]
     assert ids(index, "memory", facts=(("host", "host-2222222222"),)) == ["b"]
+    assert sorted(ids(index, "memory", facts=(("signature", "gpu.out*"), ("state", "verified")), limit=9)) == ["E011", "b"]
     assert ids(index, facts=(("host", "host-3333333333"),)) == []
 
 
@@ -264,3 +266,15 @@ def test_a_cache_folder_that_others_may_write_is_not_used(store, put, own_folder
     with closing(Index(store)) as index:
         assert ids(index, "memory")[:1] == ["a"]
     assert list(place.iterdir()) == []
+
+
+def test_a_value_that_many_records_hold_gives_the_newest(put, index, monkeypatch):
+    monkeypatch.setattr(search_module, "MANY", 2)
+    for number in range(1, 6):
+        put(id=f"r{number}", date=f"2026-03-0{number}")
+    assert ids(index, facts=(("state", "open"),), limit=2) == ["r5", "r4"]
+    assert ids(index, facts=(("state", "op*"), ("signature", "gpu.out*")), limit=2) == ["r5", "r4"]
+    index.refresh()
+    found = search(index, Query(text="interrupted", limit=2))
+    assert found.unranked
+    assert found.more

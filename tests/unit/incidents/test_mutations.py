@@ -3,9 +3,9 @@
 import importlib.util
 from pathlib import Path
 
-import casefolder
 import pytest
 
+import casefolder
 from firstfault.incidents.fingerprint import fingerprint, hosts_of, same
 from firstfault.pipelines.incidents import examine
 from firstfault.pipelines.options import DiagnoseOptions
