@@ -62,7 +62,7 @@ class Mutation:
             return {}
         (data,) = files.values()
         seen = sorted({int(r) for r in _LABEL.findall(data)})
-        if len(seen) < 2 or max(seen) > 15 or re.search(rb"(?i)cuda:\d|\bGPU \d|pid|LOCAL_RANK", data):
+        if len(seen) < 2 or max(seen) > 15 or re.search(rb"(?i)cuda:\d|LOCAL_RANK", data):
             return {}
         order = seen.copy()
         self._dice.shuffle(order)

@@ -97,7 +97,10 @@ def test_search_by_what_stands_in_the_head(put, index):
     assert ids(index, facts=(("signature", "gpu.out_of_memory"),), limit=9) == ["b", "a", "E011"]
     assert ids(index, facts=(("signature", "gpu.out*"), ("state", "open"))) == ["a"]
     assert ids(index, "memory", facts=(("host", "host-2222222222"),)) == ["b"]
-    assert sorted(ids(index, "memory", facts=(("signature", "gpu.out*"), ("state", "verified")), limit=9)) == ["E011", "b"]
+    assert sorted(ids(index, "memory", facts=(("signature", "gpu.out*"), ("state", "verified")), limit=9)) == [
+        "E011",
+        "b",
+    ]
     assert ids(index, facts=(("host", "host-3333333333"),)) == []
 
 

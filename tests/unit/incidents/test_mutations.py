@@ -15,8 +15,8 @@ SAMPLE = (
     "asr-oom-one-rank",
     "arrow-cache-chmod-on-shared-folder",
     "pdsh-two-nodes-g002-gone-at-step-224",
-    "startup-cache-enospc-disabled-then-keyerror",
-    "conformer-two-ranks-fifteen-minutes-in",
+    "valueerror-three-lines-before-typeerror",
+    "dataloader-worker-sigkill-tee-prefixes",
     "badzip-in-getitem-is-no-checkpoint",
 )
 

@@ -1,10 +1,14 @@
 """Notes of people become records that claim no more than they show; records leave as a page, as HTML and as JSON lines."""
 
+import contextlib
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from incident_text import PROVED, text_of
 
+from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.importing import read_notes, record_text
 from firstfault.incidents.lint import lint
 from firstfault.incidents.record import parse
@@ -155,3 +159,34 @@ def test_one_page_holds_every_record_with_its_headings_below_its_own():
     assert page.count("\n## ") == 2
     assert page.count("### Symptom") == 2
     assert "\x1b" not in render_page([parse(text_of(cause=f"Guess: {HOSTILE}"))])
+
+
+PIECES = (
+    "---",
+    "\n",
+    "id: a\n",
+    "state: open\n",
+    "- x",
+    "# T",
+    "## Fix",
+    "```",
+    "| a | b |",
+    ":",
+    "：",
+    '"',
+    "[",
+    "]",
+    " ",
+    "原因",
+    "\r",
+    "\u2028",
+    "\\",
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+def test_no_text_breaks_the_readers(text):
+    for note in read_notes(text):
+        assert parse(record_text(note, "a")).state is State.OPEN
+    with contextlib.suppress(IncidentError):
+        assert parse(text).text == text
