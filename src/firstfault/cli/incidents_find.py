@@ -23,7 +23,7 @@ STATES = ("open", "supported", "fixed", "verified", "rejected")
 RETURNING = ("fingerprint", "signature", "host", "gpu", "shard", "version")
 
 
-@click.command(name="search")
+@click.command(name="search", short_help="Find records by text or by what stands in their head.")
 @click.argument("text", nargs=-1, metavar="[TEXT]...")
 @folder_option
 @click.option(
@@ -94,7 +94,7 @@ def _line(record: Record, more: str = "") -> str:
     return f"{record.id:<20} {record.state:<9} {date:<10} {record.title}{more}"
 
 
-@click.command(name="similar")
+@click.command(name="similar", short_help="Show the nearest past incidents, with what is equal and differs.")
 @click.argument("paths", nargs=-1, required=True, metavar="DIAGNOSIS|PATH...")
 @folder_option
 @click.option("--limit", type=click.IntRange(1, 100), default=5, show_default=True, help="Records shown at most.")
@@ -134,7 +134,7 @@ def _likeness(one: Likeness) -> list[str]:
     return lines
 
 
-@click.command(name="show")
+@click.command(name="show", short_help="Print one record.")
 @click.argument("name", metavar="ID")
 @folder_option
 @format_option("text", "json")
@@ -158,7 +158,7 @@ def show(name: str, folder: Path, form: str) -> int:
     return 0
 
 
-@click.command(name="trends")
+@click.command(name="trends", short_help="Show what returns over several incidents.")
 @folder_option
 @click.option(
     "--by", "kinds", type=click.Choice(RETURNING), multiple=True, help="Only what returns by this; repeatable."

@@ -12,7 +12,7 @@ import click
 from firstfault.cli.incidents_options import folder_option, note, store_of
 
 
-@click.command(name="import")
+@click.command(name="import", short_help="Make records out of a page of notes.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @folder_option
 def import_(file: Path, folder: Path) -> int:
@@ -31,7 +31,7 @@ def import_(file: Path, folder: Path) -> int:
     return 0
 
 
-@click.command(name="export")
+@click.command(name="export", short_help="Write all records as one page, HTML or JSON lines.")
 @folder_option
 @click.option(
     "--format",

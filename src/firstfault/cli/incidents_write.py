@@ -30,7 +30,7 @@ def today() -> date:
     return datetime.now().astimezone().date()
 
 
-@click.command(name="new")
+@click.command(name="new", short_help="Make a record from logs or from a diagnosis.")
 @click.argument("paths", nargs=-1, required=True, metavar="DIAGNOSIS|PATH...")
 @folder_option
 @key_option
@@ -88,7 +88,7 @@ def new(
     return 0
 
 
-@click.command(name="lint")
+@click.command(name="lint", short_help="Find records that claim more than they show.")
 @folder_option
 @click.option(
     "--fix", "repair", is_flag=True, help="Bring records of an earlier form up to date; nothing else is changed."
@@ -122,7 +122,7 @@ def lint(folder: Path, form: str, *, repair: bool) -> int:
     return 2 if errors else 0
 
 
-@click.command(name="verify")
+@click.command(name="verify", short_help="Hold a re-run against an incident.")
 @click.argument("name", metavar="ID")
 @click.option(
     "--rerun",
@@ -168,7 +168,7 @@ def _compared(name: str, comparison: Comparison) -> str:
     return "".join(neutral(line) + "\n" for line in lines)
 
 
-@click.command(name="replay")
+@click.command(name="replay", short_help="Diagnose kept evidence again, and list changed verdicts.")
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @folder_option
 @click.option(

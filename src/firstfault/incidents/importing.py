@@ -115,7 +115,7 @@ def _day(text: str) -> str:
 
 
 def _named(title: str, parts: dict[Section, str], date: str, line: int) -> Note:
-    clean = title.strip(" *_`")
+    clean = title.strip(" *_")
     found = _ID.match(clean)
     rest = clean[found.end() :] if found is not None else clean
     return Note(
