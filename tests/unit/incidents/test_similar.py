@@ -107,6 +107,7 @@ SHOWN = {
     "E011": "RuntimeError: CUDA error: out of memory",
 }
 FRAMES = {
+    "E010": ['  File "/app/checkpoint.py", line 77, in digest_state', "    total = total * weight + part"],
     "E007": ['  File "/app/environment.py", line 12, in read_probe', "    return json.loads(out)"],
     "E011": [
         '  File "/app/tests/test_checkpoint.py", line 40, in test_save',
@@ -141,6 +142,7 @@ def test_a_log_that_shows_a_shipped_incident_names_it(name, tmp_path):
 @pytest.mark.parametrize(
     "line",
     [
+        "RuntimeError: aten.embedding.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!",
         "KeyError: 'loss'",
         "ModuleNotFoundError: No module named 'yaml'",
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
