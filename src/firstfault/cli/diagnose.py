@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 @paths_argument
 @format_option("text", "markdown", "json")
 @attempts_option(": that one, and the verdict of each other one beside it")
+@click.option(
+    "--incidents",
+    metavar="DIR|auto",
+    help="A folder of records of past incidents, or `auto` for the folder `incidents` of the repository in which PATH lies: "
+    "those that are like this one are named.",
+)
 @evidence_options
 def command(
     paths: tuple[str, ...],

@@ -96,7 +96,7 @@ _OPTIONS = (
         "--lang", type=LanguageValue(), metavar="en", default="en", show_default=True, help="Language of the report."
     ),
 )
-ASKED = ("attempt", "storage", "job_state", "exit_code", "assume_zone", "signatures", "engine")
+ASKED = ("attempt", "storage", "job_state", "exit_code", "assume_zone", "signatures", "engine", "incidents")
 """Options that go to the pipeline."""
 
 

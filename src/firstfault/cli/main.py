@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Explain a signature, class, Xid, exit code, signal, CUDA or NCCL error, or word.",
     ),
     "signatures": ("firstfault.cli.signatures", "List the signatures, check a folder of your own, or start a new one."),
+    "incidents": ("firstfault.cli.incidents", "Keep, search and check records of past incidents."),
     "schema": ("firstfault.cli.schema", "Print the JSON Schema of `--format json`."),
 }
 """Command -> module that holds `command`, and its line in the help."""

@@ -30,7 +30,7 @@ def describe(error: BaseException) -> bool:
     if isinstance(error, PipelineError):
         tell(error.what, where=error.where, why=error.why, fix=error.fix)
         return True
-    if type(error).__name__ == "SignatureError":
+    if type(error).__name__ in {"SignatureError", "IncidentError"}:
         tell(
             str(getattr(error, "what", error)),
             where=str(getattr(error, "where", "")),

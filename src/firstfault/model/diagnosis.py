@@ -320,6 +320,28 @@ class Storage(Struct, frozen=True, kw_only=True):
     counters: list[StorageCounter] = []
 
 
+class SeenBefore(Struct, frozen=True, kw_only=True):
+    """A past incident that is like this one: a hint where to look, never a proof."""
+
+    id: str
+    title: str
+    state: str
+    """open, supported, fixed, verified or rejected, as its record says."""
+    verified: bool
+    """Whether its fix is shown to hold."""
+    fix: str = ""
+    """What was done then; empty where that is not known."""
+    by: Literal["fingerprint", "lines"]
+    """How it was found: the fingerprints are of one fault, or the first lines are those that its record names."""
+    equal: list[str] = []
+    """Parts that are equal, as `name: value`."""
+    differs: list[str] = []
+    """Parts that both know and that differ, as `name: past | now`."""
+    date: str = ""
+    where: str = ""
+    """The file of the record; empty for one that ships with the program."""
+
+
 class Diagnosis(Published, frozen=True, kw_only=True):
     """Everything that a renderer may say about one incident."""
 
@@ -337,7 +359,8 @@ class Diagnosis(Published, frozen=True, kw_only=True):
     ranks: Ranks = field(default_factory=Ranks)
     coverage: list[CoverageRow] = field(default_factory=list)
     verification: Verification = field(default_factory=Verification)
-    seen_before: list[str] = field(default_factory=list)
+    seen_before: list[SeenBefore] = field(default_factory=list)
+    """Past incidents that are like this one, where records were at hand; nothing of the verdict rests on them."""
     collect_next: list[str] = field(default_factory=list)
     storage: Storage | None = None
     recommendations: dict[str, list[str]] = field(default_factory=dict)

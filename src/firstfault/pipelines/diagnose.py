@@ -21,6 +21,7 @@ from firstfault.pipelines.last_words import last_words
 from firstfault.pipelines.lone import heed_lone
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
+from firstfault.pipelines.seen_before import with_seen_before
 from firstfault.readers.open import open_inputs
 from firstfault.scan.newlines import count_newlines
 from firstfault.scan.progress import progress_bar
@@ -62,11 +63,12 @@ def diagnose(
 
     Raises:
         SignatureError: a site signature is wrong.
-        PipelineError: the attempt asked for is not there.
+        PipelineError: the attempt or the folder of records asked for is not there.
     """
     options = options or DiagnoseOptions()
     with concluded(paths, options, stdin=stdin, progress=progress) as (conclusion, verifier):
-        return Builder(conclusion, verifier, every=options.attempt == "all").build()
+        found = Builder(conclusion, verifier, every=options.attempt == "all").build()
+        return with_seen_before(found, conclusion, paths, options.incidents)
 
 
 class Concluded(NamedTuple):

@@ -30,3 +30,5 @@ class DiagnoseOptions(Struct, frozen=True, kw_only=True):
     """Whether a progress bar may be drawn on stderr."""
     storage: tuple[str, ...] = ()
     """Paths that hold the storage system's own logs."""
+    incidents: str | None = None
+    """Folder of a team's records of past incidents, or `auto` for that named `incidents` in the repository of a PATH; None for none."""

@@ -29,6 +29,11 @@ def _escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
 
 
+def escaped(text: str) -> str:
+    """JSON on one line with what could act on a terminal escaped; the data stay the same."""
+    return _UNSAFE.sub(_escape, text)
+
+
 def neutral_json(encoded: bytes) -> str:
     """Indents JSON and escapes what could act on a terminal; the data stay the same."""
     return _UNSAFE.sub(_escape, msgspec.json.format(encoded, indent=2).decode("utf-8"))

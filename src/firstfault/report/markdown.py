@@ -217,6 +217,9 @@ class _Report:
         for side in SIDES:
             self.parts.append(f"### {say[f'section.{side}']}")
             self.bullets(map(escape, self.d.recommendations.get(side, [])), say["none.recommendations"])
+        if self.d.seen_before:
+            self.parts.append(f"### {say['label.seen']}")
+            self.bullets(escape(phrases.seen(one, say)) for one in self.d.seen_before)
         if self.d.collect_next:
             self.parts.append(f"### {say['label.collect']}")
             self.bullets(map(escape, self.d.collect_next))

@@ -14,7 +14,16 @@ from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from firstfault.model.diagnosis import Action, AttemptSummary, CoverageRow, Diagnosis, Evidence, Ranks, Time
+    from firstfault.model.diagnosis import (
+        Action,
+        AttemptSummary,
+        CoverageRow,
+        Diagnosis,
+        Evidence,
+        Ranks,
+        SeenBefore,
+        Time,
+    )
     from firstfault.model.views import RankTable, View
 
 _HOSTLIST = lazy(r"[A-Za-z0-9][\w.,\[\]-]*")
@@ -80,6 +89,13 @@ def how_sure(diagnosis: Diagnosis | View, say: Mapping[str, str]) -> str:
         return say["strength.unknown"]
     sure = f"{verdict.strength}: {say[f'strength.{verdict.strength}']}"
     return sure if verdict.category is Category.NONE else f"{say[f'category.{verdict.category}']}, {sure}"
+
+
+def seen(one: SeenBefore, say: Mapping[str, str]) -> str:
+    """A past incident in one sentence: which, how its fix stands, and what was done."""
+    state = say["seen.verified" if one.verified else f"seen.{one.state}"]
+    told = say["seen.line"].format(id=one.id, title=one.title.rstrip("."), state=state)
+    return f"{told} {say['seen.fix'].format(fix=one.fix)}" if one.fix else told
 
 
 def exit_code(diagnosis: Diagnosis | View) -> Literal[0, 1, 2, 3]:

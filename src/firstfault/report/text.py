@@ -250,7 +250,13 @@ class _Page:
         if naive:
             self.row(self.say["label.naive" if self.d.verdict.failed else "label.harmless"], naive)
         if self.d.seen_before:
-            self.row(self.say["label.seen"], [phrases.names(self.d.seen_before, self.say)])
+            self.row(
+                self.say["label.seen"],
+                [
+                    clipped(phrases.seen(one, self.say), self._rows(max(2, self.room.rows)))
+                    for one in self.d.seen_before
+                ],
+            )
 
     def _todo(self) -> None:
         action = self.d.verdict.action

@@ -35,6 +35,16 @@ def key(*parts: bytes) -> str:
     return digest.hexdigest()
 
 
+def own_folder() -> Path | None:
+    """The cache folder, made where it is not there; None where it cannot be used or is not this user's alone."""
+    place = folder()
+    try:
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return place if _private(place.lstat(), stat.S_ISDIR) else None
+    except OSError:
+        return None
+
+
 def load(name: str) -> bytes | None:
     """What was saved under a name; None where it is not there, not whole, or not ours alone."""
     place = folder()

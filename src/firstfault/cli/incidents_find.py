@@ -1,0 +1,195 @@
+"""The commands that look into records: `search`, `similar`, `show`, `trends`.
+
+Parses, calls the pipeline and prints.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from firstfault.cli.evidence import format_option
+from firstfault.cli.incidents_options import folder_option, key_option, note, store_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from firstfault.incidents.record import Record
+    from firstfault.incidents.similar import Likeness
+
+IN = ("title", "symptom", "diagnosis", "cause", "fix", "rest")
+STATES = ("open", "supported", "fixed", "verified", "rejected")
+RETURNING = ("fingerprint", "signature", "host", "gpu", "shard", "version")
+
+
+@click.command(name="search", short_help="Find records by text or by what stands in their head.")
+@click.argument("text", nargs=-1, metavar="[TEXT]...")
+@folder_option
+@click.option(
+    "--in", "fields", type=click.Choice(IN), multiple=True, help="Only words of this part of the record; repeatable."
+)
+@click.option(
+    "--signature",
+    multiple=True,
+    metavar="ID",
+    help="Only records of this signature; a `*` at the end stands for anything.",
+)
+@click.option("--host", multiple=True, metavar="NAME", help="Only records of this host, by its name or its pseudonym.")
+@click.option(
+    "--gpu", multiple=True, metavar="SERIAL", help="Only records of this device, by its serial number or its pseudonym."
+)
+@click.option("--shard", multiple=True, metavar="NAME", help="Only records of this shard of the data.")
+@click.option("--version", multiple=True, metavar="TEXT", help="Only records of this version: `torch 2.4*`.")
+@click.option("--state", type=click.Choice(STATES), multiple=True, help="Only records in this state.")
+@click.option("--category", multiple=True, metavar="WORD", help="Only records of this category.")
+@click.option("--limit", type=click.IntRange(1, 1000), default=20, show_default=True, help="Records shown at most.")
+@click.option("--refresh", is_flag=True, help="Look at every file for changes, however many there are.")
+@key_option
+@format_option("text", "json")
+def search(
+    text: tuple[str, ...],
+    *,
+    folder: Path,
+    fields: tuple[str, ...],
+    limit: int,
+    key_file: Path | None,
+    form: str,
+    refresh: bool,
+    **facts: tuple[str, ...],
+) -> int:
+    """Find records by TEXT, in English or Chinese, and by what stands in their head.
+
+    The records that ship with firstfault are searched too. Exits with 0 where something was found, else with 3.
+    """
+    from firstfault.cli.evidence import write
+    from firstfault.incidents.search import FIELDS, Query
+    from firstfault.pipelines.incidents_over import find, plain
+    from firstfault.report.neutral import neutral
+
+    wanted = tuple((kind, value) for kind, values in facts.items() for value in values)
+    query = Query(text=" ".join(text), fields=tuple(f for f in FIELDS if f in fields), facts=wanted, limit=limit)
+    found = find(folder, query, key_file=key_file, full=refresh)
+    if form == "json":
+        import msgspec
+
+        from firstfault.report.json import neutral_json
+
+        rows = [{**plain(h.record), "every_word": h.every} for h in found.hits]
+        write(neutral_json(msgspec.json.encode(rows)) + "\n")
+        return 0 if found.hits else 3
+    lines = [_line(h.record, "" if h.every else "  (some of the words)") for h in found.hits]
+    write("".join(neutral(line) + "\n" for line in lines))
+    if found.unranked:
+        note("so many records hold these words that the newest are shown, not the best")
+    elif found.more:
+        note(f"there are more than {limit}; give more words or a larger --limit")
+    if not found.hits:
+        note("no record fits")
+    return 0 if found.hits else 3
+
+
+def _line(record: Record, more: str = "") -> str:
+    date = record.one("date") or "-"
+    return f"{record.id:<20} {record.state:<9} {date:<10} {record.title}{more}"
+
+
+@click.command(name="similar", short_help="Show the nearest past incidents, with what is equal and differs.")
+@click.argument("paths", nargs=-1, required=True, metavar="DIAGNOSIS|PATH...")
+@folder_option
+@click.option("--limit", type=click.IntRange(1, 100), default=5, show_default=True, help="Records shown at most.")
+@format_option("text", "json")
+def similar(paths: tuple[str, ...], folder: Path, limit: int, form: str) -> int:
+    """Show the nearest past incidents of the logs at PATH, with what is equal and what differs.
+
+    A likeness tells where to look and proves nothing. Exits with 0 where something is near, else with 3.
+    """
+    from firstfault.cli.evidence import write
+    from firstfault.pipelines.incidents_over import near, plain
+    from firstfault.pipelines.options import DiagnoseOptions
+    from firstfault.report.neutral import neutral
+
+    found = near(folder, list(paths), DiagnoseOptions(), limit=limit)
+    if form == "json":
+        import msgspec
+
+        from firstfault.report.json import neutral_json
+
+        rows = [
+            {"record": plain(o.record), "same_fingerprint": o.same, "equal": o.equal, "differs": o.differs}
+            for o in found
+        ]
+        write(neutral_json(msgspec.json.encode(rows)) + "\n")
+        return 0 if found else 3
+    write("".join(neutral(line) + "\n" for one in found for line in _likeness(one)))
+    if not found:
+        note("no past incident is near")
+    return 0 if found else 3
+
+
+def _likeness(one: Likeness) -> list[str]:
+    lines = [_line(one.record, "  (same fingerprint)" if one.same else "")]
+    lines += [f"    equal    {part}" for part in one.equal]
+    lines += [f"    differs  {part}" for part in one.differs]
+    return lines
+
+
+@click.command(name="show", short_help="Print one record.")
+@click.argument("name", metavar="ID")
+@folder_option
+@format_option("text", "json")
+def show(name: str, folder: Path, form: str) -> int:
+    """Print the record ID (the begin of an id will do), also one that ships with firstfault."""
+    from firstfault.cli.evidence import write
+    from firstfault.incidents.store import Store
+    from firstfault.pipelines.incidents import one_record
+    from firstfault.pipelines.incidents_over import plain
+    from firstfault.report.neutral import neutral
+
+    record = one_record(Store(folder), name)
+    if form == "json":
+        import msgspec
+
+        from firstfault.report.json import neutral_json
+
+        write(neutral_json(msgspec.json.encode(plain(record))) + "\n")
+        return 0
+    write(neutral(record.text, keep="\n"))
+    return 0
+
+
+@click.command(name="trends", short_help="Show what returns over several incidents.")
+@folder_option
+@click.option(
+    "--by", "kinds", type=click.Choice(RETURNING), multiple=True, help="Only what returns by this; repeatable."
+)
+@click.option("--least", type=click.IntRange(2), default=2, show_default=True, help="Times that it has to have come.")
+@format_option("text", "json")
+def trends(folder: Path, kinds: tuple[str, ...], least: int, form: str) -> int:
+    """Show what returns over several incidents: fault, signature, host, GPU, shard, version, with dates.
+
+    Exits with 0 where something returns, else with 3.
+    """
+    from firstfault.cli.evidence import write
+    from firstfault.pipelines.incidents_over import returning
+    from firstfault.report.neutral import neutral
+
+    found = returning(store_of(folder), kinds=kinds or RETURNING, least=least)
+    if form == "json":
+        import msgspec
+
+        from firstfault.report.json import neutral_json
+
+        write(neutral_json(msgspec.json.encode(found)) + "\n")
+        return 0 if found else 3
+    lines = []
+    for t in found:
+        span = "" if not t.dates else f", {t.dates[0]}" + (f" to {t.dates[-1]}" if len(t.dates) > 1 else "")
+        again = f", {t.recurred} re-runs recurred" if t.recurred else ""
+        lines.append(f"{t.kind} {t.value}: {len(t.incidents)} incidents{again}{span}: {', '.join(t.incidents[:8])}")
+        if t.after_fix:
+            lines.append(f"    came again after a verified fix: {', '.join(t.after_fix[:8])}")
+    write("".join(neutral(line) + "\n" for line in lines))
+    if not found:
+        note("nothing returns")
+    return 0 if found else 3

@@ -1,0 +1,207 @@
+"""The commands that make, check and settle records: `new`, `lint`, `verify`, `replay`.
+
+Parses, calls the pipeline, prints and sets exit codes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from firstfault.cli.evidence import format_option
+from firstfault.cli.incidents_options import folder_option, key_option, note, store_of
+
+if TYPE_CHECKING:
+    from datetime import date
+
+    from firstfault.incidents.verification import Comparison
+
+DAY = click.DateTime(formats=["%Y-%m-%d"])
+RESULTS = {"held": 0, "recurred": 1, "not comparable": 3}
+"""What a re-run says -> exit code."""
+
+
+def today() -> date:
+    """The day on this machine's clock."""
+    from datetime import datetime
+
+    return datetime.now().astimezone().date()
+
+
+@click.command(name="new", short_help="Make a record from logs or from a diagnosis.")
+@click.argument("paths", nargs=-1, required=True, metavar="DIAGNOSIS|PATH...")
+@folder_option
+@key_option
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the record."
+)
+@click.option("--date", "day", type=DAY, metavar="YYYY-MM-DD", help="Day of the incident; today where it is not given.")
+@click.option("--command", "ran", default="", metavar="TEXT", help="The command that was run.")
+@click.option("--revision", default="", metavar="TEXT", help="Revision of the source.")
+@click.option("--image", default="", metavar="TEXT", help="Digest of the image.")
+@click.option(
+    "--gpu",
+    "devices",
+    multiple=True,
+    metavar="SERIAL",
+    help="Serial number of a GPU at fault; only its keyed hash is kept.",
+)
+@click.option("--version", "versions", multiple=True, metavar="TEXT", help="A version that ran, such as `torch 2.4.1`.")
+@click.option("--stdout", "only_show", is_flag=True, help="Print the record instead of writing a file.")
+def new(
+    paths: tuple[str, ...],
+    *,
+    folder: Path,
+    key_file: Path | None,
+    lang: str,
+    day: date | None,
+    ran: str,
+    revision: str,
+    image: str,
+    devices: tuple[str, ...],
+    versions: tuple[str, ...],
+    only_show: bool,
+) -> int:
+    """Make a record from a DIAGNOSIS (`--format json` of `diagnose`) or from the logs at PATH.
+
+    Hosts, users, paths, addresses, buckets and e-mails become pseudonyms. What a person has to fill stays marked `OPEN:`.
+    """
+    from datetime import datetime
+
+    from firstfault.cli.evidence import write
+    from firstfault.incidents.store import Store
+    from firstfault.pipelines.incidents import Given, new_record, owner_key, understood
+    from firstfault.pipelines.options import DiagnoseOptions
+
+    when = day.date() if isinstance(day, datetime) else today()
+    given = Given(command=ran, revision=revision, image=image, devices=devices, versions=versions)
+    found = understood(list(paths), DiagnoseOptions())
+    name, text = new_record(found, given, key=owner_key(key_file), day=when, language=lang)
+    if only_show:
+        write(text)
+        return 0
+    path = Store(folder).create(name, text, f"{when:%Y}")
+    write(f"{path}\n")
+    note(f"wrote {path}; fill in what begins with OPEN:, then run `firstfault incidents lint --dir {folder}`")
+    return 0
+
+
+@click.command(name="lint", short_help="Find records that claim more than they show.")
+@folder_option
+@click.option(
+    "--fix", "repair", is_flag=True, help="Bring records of an earlier form up to date; nothing else is changed."
+)
+@format_option("text", "json")
+def lint(folder: Path, form: str, *, repair: bool) -> int:
+    """Find records that claim more than they show.
+
+    Exits with 0 where there is no error (notes may be), and with 2 where a record is to be corrected.
+    """
+    from firstfault.cli.evidence import write
+    from firstfault.pipelines.incidents import check, fix
+    from firstfault.report.neutral import neutral
+
+    store = store_of(folder)
+    if repair:
+        for changed in fix(store):
+            note(f"changed {changed}")
+    number, found = check(store)
+    errors = [c for c in found if c.level == "error"]
+    if form == "json":
+        import msgspec
+
+        from firstfault.report.json import neutral_json
+
+        write(neutral_json(msgspec.json.encode({"records": number, "complaints": found})) + "\n")
+        return 2 if errors else 0
+    lines = [neutral(f"{c.level}: {c.where}: {c.what}. {c.fix}") for c in found]
+    lines.append(f"{number} records read, {len(errors)} errors, {len(found) - len(errors)} notes")
+    write("".join(line + "\n" for line in lines))
+    return 2 if errors else 0
+
+
+@click.command(name="verify", short_help="Hold a re-run against an incident.")
+@click.argument("name", metavar="ID")
+@click.option(
+    "--rerun",
+    "paths",
+    multiple=True,
+    required=True,
+    metavar="PATH",
+    help="Logs of the re-run, or its diagnosis as JSON; repeatable.",
+)
+@folder_option
+@click.option(
+    "--write", "keep", is_flag=True, help="Link the re-run in the record, and move its state where that is shown."
+)
+@click.option("--date", "day", type=DAY, metavar="YYYY-MM-DD", help="Day of the re-run; today where it is not given.")
+def verify(name: str, paths: tuple[str, ...], folder: Path, day: date | None, *, keep: bool) -> int:
+    """Hold a re-run against the incident ID: held, recurred, or not comparable.
+
+    Exits with 0 where it held, 1 where it recurred, 3 where the two cannot be compared.
+    """
+    from datetime import datetime
+
+    from firstfault.cli.evidence import write
+    from firstfault.pipelines.incidents import link, one_record
+    from firstfault.pipelines.incidents import verify as held_against
+    from firstfault.pipelines.options import DiagnoseOptions
+
+    store = store_of(folder)
+    record = one_record(store, name)
+    comparison = held_against(record, list(paths), DiagnoseOptions())
+    write(_compared(record.id, comparison))
+    if keep:
+        when = day.date() if isinstance(day, datetime) else today()
+        changed = link(record, comparison, when)
+        note(f"linked in {changed.where}; its state is `{changed.state}`")
+    return RESULTS[comparison.result]
+
+
+def _compared(name: str, comparison: Comparison) -> str:
+    from firstfault.report.neutral import neutral
+
+    lines = [f"{name}: {comparison.result}", f"  why: {comparison.reason}"]
+    lines += [f"  equal: {e}" for e in comparison.equal] + [f"  differs: {d}" for d in comparison.differs]
+    return "".join(neutral(line) + "\n" for line in lines)
+
+
+@click.command(name="replay", short_help="Diagnose kept evidence again, and list changed verdicts.")
+@click.argument("names", nargs=-1, metavar="[ID]...")
+@folder_option
+@click.option(
+    "--evidence",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    required=True,
+    metavar="DIR",
+    help="Where the logs of incidents are kept: one file, folder or archive each, named after the id.",
+)
+@key_option
+@format_option("text", "json")
+def replay(names: tuple[str, ...], folder: Path, evidence: Path, key_file: Path | None, form: str) -> int:
+    """Diagnose the kept evidence of records with this version, and list the verdicts that changed.
+
+    Exits with 0 where none changed, 1 where one did, 3 where no evidence is there.
+    """
+    from firstfault.cli.evidence import write
+    from firstfault.pipelines.incidents import owner_key
+    from firstfault.pipelines.incidents_over import replay as replayed
+    from firstfault.pipelines.options import DiagnoseOptions
+    from firstfault.report.neutral import neutral
+
+    rows = replayed(store_of(folder), evidence, names, DiagnoseOptions(), lambda: owner_key(key_file))
+    changed = [r for r in rows if r.changed]
+    done = [r for r in rows if r.state != "no evidence"]
+    if form == "json":
+        import msgspec
+
+        from firstfault.report.json import neutral_json
+
+        write(neutral_json(msgspec.json.encode(rows)) + "\n")
+    else:
+        lines = [f"{r.id}: {r.state}" + "".join(f"\n  {c}" for c in r.changed) for r in rows]
+        lines.append(f"{len(done)} of {len(rows)} replayed, {len(changed)} changed")
+        write("".join(neutral(line, keep="\n") + "\n" for line in lines))
+    return 1 if changed else 0 if done else 3

@@ -1,0 +1,188 @@
+"""Turns notes that people kept, one Markdown page with many errors, into records. English or Chinese.
+
+Each heading begins an incident where it is followed by the parts of one; parts are sub-headings, labels (`**Cause**: …`,
+`- 原因：…`) or the columns of a table. What is imported claims no more than the notes show: a fix without a verification
+that names a command, a commit or a run stays `open` with guesses marked. Must not invent a part that is not there.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.incidents.frontmatter import Value, write_entry
+from firstfault.incidents.words import ALIASES, HEADINGS, SCHEMA, Section, State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
+_LABEL = re.compile(
+    r"[ \t]*(?:[-*+][ \t]+|\d+[.)、][ \t]*)?(?:\*\*|__)?[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)?[ \t]*[:：][ \t]*(?:\*\*|__)?[ \t]*(.*)$"
+)
+_ROW = re.compile(r"[ \t]*\|(.*)\|[ \t]*$")
+_RULE = re.compile(r"[ \t:|-]+$")
+_DATE = re.compile(r"(?<!\d)(20\d\d)[-/.年](\d{1,2})[-/.月](\d{1,2})日?(?!\d)")
+_ID = re.compile(r"^[\[（(]?([A-Z]{1,6}[-_]?\d{1,6})[\]）)]?[ \t]*[:：.、—–-]*[ \t]*")
+_CODE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
+_HAN = re.compile("[㐀-鿿]")
+_ID_COLUMNS = frozenset(["id", "no", "no.", "编号", "序号", "#"])
+_TITLES = frozenset(["title", "标题", "错误", "名称", "incident", "事件"])
+_DATES = frozenset(["date", "日期", "时间", "发生时间"])
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """One incident of the notes."""
+
+    title: str
+    name: str = ""
+    """The id that the notes gave it: `E004`."""
+    date: str = ""
+    parts: dict[Section, str] = {}
+    line: int = 0
+    """Line of the notes on which it begins, from 1."""
+
+
+class _Open:
+    """An incident that is being read."""
+
+    def __init__(self, title: str, level: int, line: int) -> None:
+        self.title, self.level, self.line = title, level, line
+        self.parts: dict[Section, list[str]] = {}
+        self.date = ""
+        self.section: Section | None = None
+
+    def add(self, text: str) -> None:
+        if self.section is not None:
+            self.parts.setdefault(self.section, []).append(text)
+
+    def note(self) -> Note | None:
+        parts = {s: "\n".join(lines).strip() for s, lines in self.parts.items()}
+        kept = {s: text for s, text in parts.items() if text}
+        return None if len(kept) < 2 else _named(self.title, kept, self.date, self.line)
+
+
+def read_notes(text: str) -> list[Note]:
+    """The incidents of a page, in its order; a stretch with fewer than two known parts is none."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    found = list(_table(lines))
+    open_one: _Open | None = None
+    fence = ""
+    for number, line in enumerate(lines, 1):
+        code = _CODE.match(line)
+        if code is not None and (not fence or code[1].startswith(fence)):
+            fence = "" if fence else code[1]
+        heading = None if fence or code is not None else _HEADING.match(line)
+        known = None if heading is None else ALIASES.get(heading[2].strip(" *:：").lower())
+        if heading is not None and known is not None and open_one is not None:
+            open_one.section = known
+            continue
+        if heading is not None:
+            found += _closed(open_one)
+            open_one = _Open(heading[2], len(heading[1]), number)
+            continue
+        if open_one is not None:
+            _line(open_one, line, inside=bool(fence or code is not None))
+    found += _closed(open_one)
+    return sorted(found, key=lambda n: n.line)
+
+
+def _closed(one: _Open | None) -> list[Note]:
+    note = None if one is None else one.note()
+    return [] if note is None else [note]
+
+
+def _line(one: _Open, line: str, *, inside: bool) -> None:
+    label = None if inside else _LABEL.match(line)
+    if label is not None:
+        word = label[1].strip().lower()
+        section = ALIASES.get(word)
+        if section is not None:
+            one.section = section
+            one.add(label[2])
+            return
+        if word in _DATES:
+            one.date = _day(label[2]) or one.date
+            return
+    one.add(line)
+
+
+def _day(text: str) -> str:
+    found = _DATE.search(text)
+    return "" if found is None else f"{found[1]}-{int(found[2]):02d}-{int(found[3]):02d}"
+
+
+def _named(title: str, parts: dict[Section, str], date: str, line: int) -> Note:
+    clean = title.strip(" *_")
+    found = _ID.match(clean)
+    rest = clean[found.end() :] if found is not None else clean
+    return Note(
+        title=rest or clean, name="" if found is None else found[1], date=date or _day(clean), parts=parts, line=line
+    )
+
+
+def _table(lines: list[str]) -> Iterator[Note]:
+    """Incidents that are rows of a table whose head names at least two parts."""
+    columns: list[Section | str | None] = []
+    for number, line in enumerate(lines, 1):
+        row = _ROW.match(line)
+        if row is None:
+            columns = []
+            continue
+        cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row[1])]
+        if not columns:
+            columns = [_column(cell) for cell in cells]
+            if sum(isinstance(c, Section) for c in columns) < 2:
+                columns = [None]
+            continue
+        if columns == [None] or _RULE.fullmatch(line):
+            continue
+        pairs = list(zip(columns, cells, strict=False))
+        parts = {c: cell for c, cell in pairs if isinstance(c, Section) and cell and cell != "-"}
+        told = {c: cell for c, cell in pairs if isinstance(c, str) and not isinstance(c, Section)}
+        if len(parts) >= 2:
+            title = told.get("title") or parts.get(Section.SYMPTOM, "") or next(iter(parts.values()))
+            note = _named(title, parts, _day(told.get("date", "")), number)
+            yield Note(title=note.title, name=told.get("id", note.name), date=note.date, parts=parts, line=number)
+
+
+def _column(cell: str) -> Section | str | None:
+    word = cell.strip(" *").lower()
+    if word in _ID_COLUMNS:
+        return "id"
+    if word in _DATES:
+        return "date"
+    return "title" if word in _TITLES else ALIASES.get(word)
+
+
+def record_text(note: Note, record_id: str) -> str:
+    """The text of a record in the state `open`, with what the notes say of cause and fix marked as a guess.
+
+    The notes' own id is kept as a word by which the record is found.
+    """
+    chinese = bool(_HAN.search(note.title + "".join(note.parts.values())))
+    language = "zh" if chinese else "en"
+    guess, waits = (
+        ("猜测（来自旧笔记）：", "待填：旧笔记没有写。")
+        if chinese
+        else ("Guess, from older notes: ", "OPEN: the notes do not say.")
+    )
+    title = note.title.strip()[:120]
+    head: list[tuple[str, Value]] = [
+        ("schema", SCHEMA), ("id", record_id), ("title", title), ("state", str(State.OPEN)), ("date", note.date), ("language", language),
+        ("search_words", tuple(filter(None, (note.name,)))), ("command", ""), ("revision", ""), ("image", ""), ("scope", ""),
+        ("formal_results", ""), ("fix_links", ()), ("verifications", ()),
+    ]  # fmt: skip
+    body = [f"# {title}"]
+    for section in Section:
+        said = note.parts.get(section, "")
+        if section is Section.EVIDENCE and not said:
+            continue
+        if said and section in {Section.ROOT_CAUSE, Section.FIX}:
+            said = guess + said
+        if said and section is Section.VERIFICATION:
+            said = f"{'待填：笔记这样写，尚未链接证据：' if chinese else 'OPEN: the notes say so, and nothing is linked: '}{said}"
+        body.append(f"## {HEADINGS[language][section]}\n\n{said or waits}")
+    return "---\n" + "".join(write_entry(key, value) for key, value in head) + "---\n\n" + "\n\n".join(body) + "\n"

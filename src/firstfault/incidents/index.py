@@ -1,0 +1,281 @@
+"""The embedded index of a folder of records: SQLite with FTS5 in the user's cache folder.
+
+Only a cache: it may be deleted at any time, a damaged one is made anew, and where none can be kept it lives in memory. Two
+processes may use it at once, and one that is killed leaves it whole (each change is one transaction). Must not answer
+with what a file no longer says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import sqlite3
+import time
+from typing import TYPE_CHECKING
+
+from firstfault import __version__
+from firstfault.incidents.errors import IncidentError
+from firstfault.incidents.shipped import FOLDER, shipped
+from firstfault.incidents.store import Stamp
+from firstfault.incidents.tokens import indexed
+from firstfault.incidents.words import FACTS, Section
+from firstfault.scan.cache import own_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from firstfault.incidents.record import Record
+    from firstfault.incidents.store import Store
+
+FORM = 1
+"""Form of the index; one of another form is made anew."""
+EACH_TIME = 5_000
+"""Records up to which every search looks at every file."""
+TRUSTED = 3600.0
+"""Seconds for which the files of a larger folder are not looked at one by one."""
+_RACE = 2_000_000_000
+"""Nanoseconds within which a file may change again without a new stamp: it is read again next time."""
+SHIPPED = "ships:"
+"""Begin of the names of records that ship with the program."""
+_TABLES = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS files (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, modified INTEGER NOT NULL,
+  size INTEGER NOT NULL, inode INTEGER NOT NULL, wrong TEXT NOT NULL DEFAULT '');
+CREATE TABLE IF NOT EXISTS records (number INTEGER PRIMARY KEY, id TEXT NOT NULL, state TEXT NOT NULL, date TEXT NOT NULL,
+  title TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS records_by_date ON records (date DESC, id);
+CREATE TABLE IF NOT EXISTS facts (kind TEXT NOT NULL, value TEXT NOT NULL, number INTEGER NOT NULL,
+  PRIMARY KEY (kind, value, number)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS facts_by_record ON facts (number);
+CREATE VIRTUAL TABLE IF NOT EXISTS said USING fts5 (title, symptom, diagnosis, cause, fix, rest,
+  tokenize = "porter unicode61 remove_diacritics 2");
+"""
+
+
+class Index:
+    """The index of one store; close it after use."""
+
+    def __init__(self, store: Store, *, place: Path | None = None, in_memory: bool = False) -> None:
+        """place: the file; one in the user's cache folder where None."""
+        self.store = store
+        self._place = None if in_memory else place or _place_of(store)
+        self.base = self._open()
+        self.wrong: list[str] = []
+
+    def close(self) -> None:
+        """Closes the database."""
+        self.base.close()
+
+    def _open(self) -> sqlite3.Connection:
+        if self._place is not None:
+            for _ in range(2):
+                try:
+                    return self._connect(str(self._place))
+                except sqlite3.OperationalError:
+                    break
+                except sqlite3.DatabaseError:
+                    # Not a database, or a damaged one: it holds nothing that the files do not.
+                    for end in ("", "-wal", "-shm"):
+                        self._place.with_name(self._place.name + end).unlink(missing_ok=True)
+        self._place = None
+        return self._connect(":memory:")
+
+    @staticmethod
+    def _connect(name: str) -> sqlite3.Connection:
+        base = sqlite3.connect(name, timeout=20.0, isolation_level=None)
+        try:
+            base.execute("PRAGMA journal_mode = WAL")
+            base.execute("PRAGMA synchronous = NORMAL")
+            form = base.execute("PRAGMA user_version").fetchone()[0]
+            if form not in (0, FORM):
+                raise sqlite3.DatabaseError("another form of the index")
+            if form == 0:
+                base.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {FORM}; COMMIT;")
+        except sqlite3.Error:
+            base.close()
+            raise
+        return base
+
+    def refresh(self, *, full: bool = False) -> int:
+        """Brings the index up to the files.
+
+        Args:
+            full: whether to look at every file, however many there are.
+
+        Returns:
+            Number of files that were read.
+        """
+        try:
+            return self._refresh(full=full)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and "locked" in str(error):
+                return 0  # somebody else brings it up to date right now
+            self.base.close()
+            # A full disk or a folder that may not be written: it lives in memory. Damage: it is made anew.
+            if isinstance(error, sqlite3.OperationalError):
+                self._place = None
+            elif self._place is not None:
+                self._place.unlink(missing_ok=True)
+            self.base = self._open()
+            return self._refresh(full=True)
+
+    def _refresh(self, *, full: bool) -> int:
+        meta = dict(self.base.execute("SELECT key, value FROM meta"))
+        large = int(meta.get("files", "0")) > EACH_TIME
+        # A clock that was set back makes it look again.
+        fresh = 0 <= time.time() - float(meta.get("checked", "0")) < TRUSTED
+        edition = _edition()
+        current = meta.get("shipped") == edition
+        if large and not full and fresh and current and self.store.same_folders(json.loads(meta.get("folders", "[]"))):
+            return 0
+        # Taken before the files are read: what comes meanwhile is seen next time.
+        folders = json.dumps(sorted(self.store.folders())) if self.store.folder.is_dir() else "[]"
+        with self._changing():
+            read = self._files()
+            if not current:
+                self._ship()
+            number = self.base.execute("SELECT count(*) FROM files").fetchone()[0]
+            rows = {"folders": folders, "checked": str(time.time()), "files": str(number), "shipped": edition}
+            self.base.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows.items())
+        return read
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        self.base.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self.base.execute("ROLLBACK")
+            raise
+        self.base.execute("COMMIT")
+
+    def _files(self) -> int:
+        known = {
+            name: (number, Stamp(*stamp))
+            for number, name, *stamp in self.base.execute("SELECT number, name, modified, size, inode FROM files")
+        }
+        read = 0
+        for name, stamp in self.store.files() if self.store.folder.is_dir() else ():
+            number, before = known.pop(name, (None, None))
+            if before != stamp:
+                self._take(name, stamp, number)
+                read += 1
+        for name, (number, _) in known.items():
+            if not name.startswith(SHIPPED):
+                self._drop(number)
+        return read
+
+    def _take(self, name: str, stamp: Stamp, number: int | None) -> None:
+        if number is not None:
+            self._drop(number)
+        now = time.time_ns()
+        if now - stamp.modified < _RACE:
+            stamp = stamp._replace(modified=-1)
+        wrong, record = "", None
+        try:
+            record = self.store.read(name)
+        except IncidentError as error:
+            wrong = f"{error.where}: {error.what}"
+        except OSError as error:
+            wrong = f"{name}: {error.strerror}"
+        added = self.base.execute(
+            "INSERT INTO files (name, modified, size, inode, wrong) VALUES (?, ?, ?, ?, ?)", (name, *stamp, wrong)
+        )
+        if record is not None:
+            self._add(int(added.lastrowid or 0), record)
+
+    def _ship(self) -> None:
+        for number, _ in list(self.base.execute("SELECT number, name FROM files WHERE name GLOB ?", (f"{SHIPPED}*",))):
+            self._drop(number)
+        for record in shipped():
+            row = (f"{SHIPPED}{record.id}", 0, 0, 0)
+            added = self.base.execute("INSERT INTO files (name, modified, size, inode) VALUES (?, ?, ?, ?)", row)
+            self._add(int(added.lastrowid or 0), record)
+
+    def _drop(self, number: int) -> None:
+        for table, column in (("files", "number"), ("records", "number"), ("facts", "number"), ("said", "rowid")):
+            self.base.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608 - our own names
+
+    def _add(self, number: int, record: Record) -> None:
+        self.base.execute(
+            "INSERT INTO records VALUES (?, ?, ?, ?, ?)",
+            (number, record.id, str(record.state), record.one("date"), record.title),
+        )
+        self.base.executemany(
+            "INSERT OR IGNORE INTO facts VALUES (?, ?, ?)", ((k, v, number) for k, v in facts(record))
+        )
+        self.base.execute(
+            "INSERT INTO said (rowid, title, symptom, diagnosis, cause, fix, rest) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (number, *(indexed(text) for text in columns(record))),
+        )
+
+    def name_of(self, number: int) -> str:
+        """The file of a record, below the folder."""
+        row = self.base.execute("SELECT name FROM files WHERE number = ?", (number,)).fetchone()
+        return "" if row is None else str(row[0])
+
+    def current(self, number: int) -> Record | None:
+        """The record as its file is now; None where it is gone. A file that changed is taken anew."""
+        row = self.base.execute("SELECT name, modified, size, inode FROM files WHERE number = ?", (number,)).fetchone()
+        if row is None:
+            return None
+        name = str(row[0])
+        if name.startswith(SHIPPED):
+            return next((r for r in shipped() if r.id == name.removeprefix(SHIPPED)), None)
+        try:
+            return self.store.read(name)
+        except (IncidentError, OSError):
+            return None
+
+
+def _place_of(store: Store) -> Path | None:
+    """The file of the index; None where the user's cache folder cannot be used."""
+    place = own_folder()
+    if place is None:
+        return None
+    name = hashlib.sha256(str(store.folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:20]
+    return place / f"incidents-{name}.sqlite"
+
+
+def _edition() -> str:
+    """Tells one set of shipped records from another, also while somebody works on them."""
+    return f"{__version__} {max((file.stat().st_mtime_ns for file in FOLDER.glob('*.md')), default=0)}"
+
+
+def facts(record: Record) -> Iterator[tuple[str, str]]:
+    """What one may search for by value: kind and value, in small letters."""
+    for kind, key in FACTS.items():
+        for value in record.all(key):
+            yield kind, value.lower()
+    for kind in ("state", "category", "layer", "form", "phase", "place", "fingerprint"):
+        if record.one(kind):
+            yield kind, record.one(kind).lower()
+    parts = record.one("fingerprint").split(":")
+    if len(parts) == 4:
+        yield from (
+            (kind, f"{parts[0]}:{part}")
+            for kind, part in zip(("fp_kind", "fp_message"), parts[1:3], strict=True)
+            if part != "-"
+        )
+    for rule in record.all("shown_by"):
+        yield "shown_by", rule
+
+
+def columns(record: Record) -> tuple[str, ...]:
+    """The texts of a record by the columns of the index."""
+    names = (record.title, record.one("title_zh"), record.id, *record.all("search_words"))
+    said = record.sections
+    told = {said.get(s, "") for s in (Section.SYMPTOM, Section.DIAGNOSIS, Section.ROOT_CAUSE, Section.FIX)}
+    rest = record.text
+    for text in told:
+        rest = rest.replace(text, " ") if text else rest
+    return (
+        "\n".join(names),
+        said.get(Section.SYMPTOM, ""),
+        said.get(Section.DIAGNOSIS, ""),
+        said.get(Section.ROOT_CAUSE, ""),
+        said.get(Section.FIX, ""),
+        rest,
+    )

@@ -1,0 +1,247 @@
+"""Wires the knowledge base: evidence or a stored diagnosis in, records, comparisons and lists out.
+
+Prints nothing. What goes into a record goes through the one door first, with identities as pseudonyms.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from firstfault.incidents.draft import Draft
+from firstfault.incidents.fingerprint import Traits, traits_of
+from firstfault.incidents.ids import RANDOM_BYTES, new_id
+from firstfault.incidents.lint import Complaint, lint, migrated
+from firstfault.incidents.store import Store
+from firstfault.incidents.verification import Comparison, compare, written
+from firstfault.model.diagnosis import SCHEMA, Diagnosis
+from firstfault.model.words import CoverageState
+from firstfault.pipelines.build import Builder
+from firstfault.pipelines.diagnose import concluded
+from firstfault.pipelines.errors import PipelineError
+from firstfault.pipelines.seen_before import origin_of
+from firstfault.redact import redact
+from firstfault.report.incident import render_record
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from firstfault.incidents.record import Record
+    from firstfault.pipelines.options import DiagnoseOptions
+
+LARGEST = 256 << 20
+"""Bytes of a stored diagnosis at most."""
+_HEAD = 4096
+
+
+def examine(paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions) -> tuple[Diagnosis, Traits]:
+    """The diagnosis of evidence, not yet redacted, with the parts of its fingerprint.
+
+    Raises:
+        SignatureError: a site signature is wrong.
+        PipelineError: the attempt asked for is not there.
+    """
+    with concluded(paths, options) as (conclusion, verifier):
+        diagnosis = Builder(conclusion, verifier).build()
+        return diagnosis, traits_of(diagnosis, origin_of(conclusion))
+
+
+def understood(paths: Sequence[str], options: DiagnoseOptions) -> tuple[Diagnosis, Traits]:
+    """A diagnosis with the parts of its fingerprint: read where the one path is a stored diagnosis, made else.
+
+    Raises:
+        PipelineError: the stored diagnosis or the evidence cannot be read.
+    """
+    stored = stored_diagnosis(Path(paths[0])) if len(paths) == 1 else None
+    if stored is not None:
+        return stored, traits_of(stored)
+    diagnosis, traits = examine(paths, options)
+    if not any(row.state in {CoverageState.READ, CoverageState.DAMAGED} for row in diagnosis.coverage):
+        raise PipelineError(
+            "nothing there could be read",
+            where=", ".join(paths),
+            why="; ".join(f"{row.file}: {row.reason or row.state}" for row in diagnosis.coverage[:5]),
+            fix="Give the job's log files, their folder, an archive of it, or a diagnosis as JSON.",
+        )
+    return diagnosis, traits
+
+
+def stored_diagnosis(path: Path) -> Diagnosis | None:
+    """The diagnosis that a file holds as JSON; None where the file is something else.
+
+    Raises:
+        PipelineError: it is one, and it cannot be read.
+    """
+    if not path.is_file() or path.stat().st_size > LARGEST:
+        return None
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+    if not head.lstrip().startswith(b"{") or SCHEMA.encode() not in head:
+        return None
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Diagnosis)
+    except msgspec.MsgspecError as error:
+        raise PipelineError(
+            "this stored diagnosis cannot be read",
+            where=str(path),
+            why=str(error),
+            fix="Write it anew: `firstfault PATH --format json --output FILE`.",
+        ) from error
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person says of an incident beside its logs."""
+
+    command: str = ""
+    revision: str = ""
+    image: str = ""
+    devices: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+
+
+def new_record(
+    understood_as: tuple[Diagnosis, Traits], given: Given, *, key: bytes, day: date, language: str, record_id: str = ""
+) -> tuple[str, str]:
+    """The id and the text of a new record.
+
+    Args:
+        understood_as: see `understood`.
+        given: what a person adds.
+        key: makes pseudonyms the same in all records of one owner.
+        day: of the incident.
+        language: of headings and fixed sentences.
+        record_id: its id; a new one where empty.
+
+    Raises:
+        PipelineError: nothing was read, or there was no failure of which to make a record.
+    """
+    diagnosis, traits = understood_as
+    if diagnosis.verdict.failed is False:
+        raise PipelineError(
+            "there is no failure of which to make a record",
+            why=diagnosis.verdict.summary,
+            fix="Give the logs of the run that failed.",
+        )
+    draft = Draft(
+        diagnosis=diagnosis,
+        traits=traits,
+        command=given.command,
+        revision=given.revision,
+        image=given.image,
+        devices=[pseudonym("device", serial, key) for serial in given.devices],
+        versions=list(given.versions),
+    )
+    name = record_id or new_id(day, os.urandom(RANDOM_BYTES))
+    safe = redact(draft, "identities", key=key)
+    return name, render_record(safe, record_id=name, date=day.isoformat(), language=language)
+
+
+def pseudonym(kind: str, name: str, key: bytes) -> str:
+    """The pseudonym under which a name stands in records; a pseudonym stays what it is."""
+    from firstfault.privacy.identities import Identities
+
+    if name.startswith(f"{kind}-") and len(name) == len(kind) + 11:
+        return name
+    short = name.split(".", maxsplit=1)[0] if kind == "host" and not name.replace(".", "").isdigit() else name
+    return Identities(key=key).pseudonym(kind, short)
+
+
+def config_folder() -> Path:
+    """The folder of the user's own settings: `$XDG_CONFIG_HOME/firstfault`, else below `~/.config`."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    return (Path(base) if base.startswith("/") else Path("~/.config").expanduser()) / "firstfault"
+
+
+def owner_key(file: Path | None = None) -> bytes:
+    """The key of the pseudonyms: that of a file, else the user's own, which is made where there is none yet.
+
+    Raises:
+        PipelineError: the file holds no key.
+        OSError: it cannot be read or made.
+    """
+    path = config_folder() / "incidents.key" if file is None else file
+    if file is None and not path.exists():
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            pass
+        else:
+            with os.fdopen(descriptor, "w", encoding="ascii") as made:
+                made.write(os.urandom(32).hex() + "\n")
+    key = path.read_bytes().strip()
+    if len(key) < 16:
+        raise PipelineError("this file holds no key", where=str(path), fix="Put at least 16 random characters there.")
+    return key
+
+
+def check(store: Store) -> tuple[int, list[Complaint]]:
+    """Number of records, and what is to be corrected in them."""
+    records, wrong = store.records()
+    return len(records), lint(records, wrong)
+
+
+def fix(store: Store) -> list[str]:
+    """Brings records of an earlier form up to date; the files that were changed."""
+    from firstfault.incidents.frontmatter import set_value
+
+    changed = []
+    for record in store.records()[0]:
+        keys = migrated(record)
+        if keys:
+
+            def edit(text: str, keys: dict[str, str] = keys) -> str:
+                for key, value in keys.items():
+                    text = set_value(text, key, value)
+                return text
+
+            Store.change(record, edit)
+            changed.append(record.where)
+    return changed
+
+
+def one_record(store: Store, name: str) -> Record:
+    """The record of an id or of the begin of one; those that ship with firstfault included.
+
+    Raises:
+        PipelineError: there is none, or more than one.
+    """
+    from firstfault.incidents.shipped import shipped
+
+    found = [r for r in store.records()[0] if r.id.startswith(name)] if store.folder.is_dir() else []
+    found += [r for r in shipped() if r.id.lower() == name.lower()]
+    exact = [r for r in found if r.id == name] or found
+    if len(exact) == 1:
+        return exact[0]
+    if exact:
+        raise PipelineError(
+            f"{name!r} is the begin of {len(exact)} ids", fix=f"Give one of {', '.join(r.id for r in exact[:5])}."
+        )
+    raise PipelineError(
+        f"there is no record {name!r}",
+        where=str(store.folder),
+        fix="`firstfault incidents search` lists those that are there.",
+    )
+
+
+def verify(record: Record, paths: Sequence[str], options: DiagnoseOptions) -> Comparison:
+    """What a re-run says of an incident.
+
+    Raises:
+        PipelineError: the re-run cannot be read.
+    """
+    diagnosis, traits = understood(paths, options)
+    return compare(record, diagnosis, traits)
+
+
+def link(record: Record, comparison: Comparison, day: date) -> Record:
+    """Links a re-run in the record's file.
+
+    Raises:
+        IncidentError: the file was changed meanwhile, or ships with firstfault.
+    """
+    return Store.change(record, lambda _: written(record, comparison, day.isoformat()))

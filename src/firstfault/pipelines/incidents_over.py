@@ -1,0 +1,161 @@
+"""Jobs over many records: search, likeness, trends, replay of kept evidence, import of notes, export.
+
+Prints nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from firstfault.incidents.ids import RANDOM_BYTES, new_id
+from firstfault.incidents.importing import read_notes, record_text
+from firstfault.incidents.index import Index
+from firstfault.incidents.record import parse, read_text
+from firstfault.incidents.search import Found, Query, search
+from firstfault.incidents.similar import Likeness, similar
+from firstfault.incidents.store import Store
+from firstfault.incidents.trends import Trend, trends
+from firstfault.pipelines.errors import PipelineError
+from firstfault.pipelines.incidents import owner_key, pseudonym, understood
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from datetime import date
+    from pathlib import Path
+
+    from firstfault.incidents.record import Record
+    from firstfault.pipelines.options import DiagnoseOptions
+
+_ENDS = ("", ".tar.gz", ".tgz", ".tar", ".tar.zst", ".zip", ".log", ".log.gz", ".log.zst", ".txt", ".json")
+_HASHED = {"host": "host", "gpu": "device"}
+"""Field of a search -> the kind of pseudonym under which its values stand in records."""
+
+
+def find(folder: Path, query: Query, *, key_file: Path | None = None, full: bool = False) -> Found:
+    """Records that fit. Hosts and devices are looked for under their pseudonyms and as they are written.
+
+    Args:
+        folder: of the records; only the shipped ones are there where it does not exist.
+        query: what is looked for.
+        key_file: the key of the pseudonyms; the user's own where None.
+        full: whether every file is looked at for changes, however many there are.
+    """
+    with closing(Index(Store(folder))) as index:
+        index.refresh(full=full)
+        found = search(index, query)
+        hashed = tuple((kind, _hidden(kind, value, key_file)) for kind, value in query.facts)
+        if found.hits or hashed == query.facts:
+            return found
+        return search(index, Query(text=query.text, fields=query.fields, facts=hashed, limit=query.limit))
+
+
+def _hidden(kind: str, value: str, key_file: Path | None) -> str:
+    if kind not in _HASHED or value.endswith("*"):
+        return value
+    return pseudonym(_HASHED[kind], value, owner_key(key_file))
+
+
+def near(folder: Path, paths: Sequence[str], options: DiagnoseOptions, *, limit: int) -> list[Likeness]:
+    """The nearest past incidents of what lies at PATHs, or of a stored diagnosis."""
+    _, traits = understood(paths, options)
+    with closing(Index(Store(folder))) as index:
+        index.refresh()
+        return similar(index, traits, limit=limit)
+
+
+def returning(store: Store, *, kinds: Iterable[str], least: int) -> list[Trend]:
+    """What returns over the records of a folder."""
+    records, _ = store.records()
+    return trends(records, kinds=kinds, least=least)
+
+
+class Replayed(Struct, frozen=True):
+    """One record whose kept evidence was diagnosed again."""
+
+    id: str
+    state: str
+    """same, changed, no evidence, or the reason why it could not be read."""
+    changed: tuple[str, ...] = ()
+    """What changed, as `name: then -> now`."""
+
+
+def replay(
+    store: Store, evidence: Path, names: Sequence[str], options: DiagnoseOptions, key: Callable[[], bytes]
+) -> list[Replayed]:
+    """Diagnoses the kept evidence of records with this version.
+
+    Args:
+        store: the records.
+        evidence: folder that holds a file, folder or archive for each, named after the id.
+        names: ids; all where empty.
+        options: of the diagnosis.
+        key: gives the key of the pseudonyms, where hosts have to be compared.
+    """
+    wanted = [r for r in store.records()[0] if not names or r.id in names]
+    missing = set(names) - {r.id for r in wanted}
+    if missing:
+        raise PipelineError(f"there is no record {', '.join(sorted(missing))}", where=str(store.folder))
+    return [_replayed(record, evidence, options, key) for record in wanted]
+
+
+def _replayed(record: Record, evidence: Path, options: DiagnoseOptions, key: Callable[[], bytes]) -> Replayed:
+    place = next((p for end in _ENDS if (p := evidence / f"{record.id}{end}").exists()), None)
+    if place is None:
+        return Replayed(record.id, "no evidence")
+    from firstfault.incidents.fingerprint import Traits, fingerprint
+
+    diagnosis, traits = understood([str(place)], options)
+    verdict = diagnosis.verdict
+    now = {name: getattr(traits, name) for name in Traits.__struct_fields__}
+    now |= {"strength": str(verdict.strength), "fingerprint": fingerprint(traits)}
+    changed = [
+        f"{n}: {record.one(n) or 'none'} -> {value or 'none'}"
+        for n, value in now.items()
+        if n in record.values and record.one(n) != value
+    ]
+    ranks = tuple(str(rank) for rank in verdict.culprits.ranks)
+    if "ranks" in record.values and record.all("ranks") != ranks:
+        changed.append(f"ranks: {', '.join(record.all('ranks')) or 'none'} -> {', '.join(ranks) or 'none'}")
+    hosts = tuple(pseudonym("host", host, key()) for host in (*verdict.culprits.hosts, *verdict.culprits.storage_nodes))
+    if "hosts" in record.values and set(record.all("hosts")) != set(hosts):
+        changed.append(f"hosts: {', '.join(record.all('hosts')) or 'none'} -> {', '.join(hosts) or 'none'}")
+    return Replayed(record.id, "changed" if changed else "same", tuple(changed))
+
+
+def import_notes(file: Path, store: Store, day: date) -> list[Path]:
+    """Writes a record for each incident of a page of notes; the files, in the order of the notes.
+
+    Raises:
+        PipelineError: the page holds no incident.
+        IncidentError: it is not UTF-8, or too large.
+    """
+    notes = read_notes(read_text(file.read_bytes(), str(file)))
+    if not notes:
+        raise PipelineError(
+            "no incident was found in these notes",
+            where=str(file),
+            why="an incident is a heading with at least two known parts below it, or a row of a table with such columns",
+            fix="Name the parts: Symptom, Cause, Fix, Verification, or 现象、原因、修复、验证.",
+        )
+    made = []
+    for note in notes:
+        name = new_id(day, os.urandom(RANDOM_BYTES))
+        text = record_text(note, name)
+        parse(text)
+        made.append(store.create(name, text, f"{day:%Y}"))
+    return made
+
+
+def plain(record: Record) -> dict[str, Any]:
+    """A record as one JSON object: its head, its sections, and where it lies below the folder."""
+    return {
+        **{key: list(value) if isinstance(value, tuple) else value for key, value in record.values.items()},
+        "id": record.id,
+        "state": str(record.state),
+        "title": record.title,
+        "sections": {str(section): text for section, text in record.sections.items()},
+    }

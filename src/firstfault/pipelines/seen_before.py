@@ -1,0 +1,181 @@
+"""Fills "seen before" of a diagnosis: past incidents that are like it, from the shipped records and a team's own.
+
+Changes nothing else of the diagnosis: no category, no strength, no culprit rests on what was seen before.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from firstfault.model.words import Strength
+from firstfault.pipelines.errors import PipelineError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.analysis.conclude import Conclusion
+    from firstfault.incidents.origin import Origin
+    from firstfault.incidents.rules import Scene
+    from firstfault.incidents.similar import Likeness
+    from firstfault.model.diagnosis import Diagnosis, SeenBefore
+
+MOST = 3
+"""Past incidents that a diagnosis names."""
+FIX = 300
+"""Characters of a past fix that it quotes."""
+VERIFIED = "verified"
+AUTO = "auto"
+"""Instead of a folder: that named `incidents` in the repository in which a PATH lies."""
+
+
+def origin_of(conclusion: Conclusion) -> Origin:
+    """What the first line tells beyond its text: its signature, and the frames of its traceback."""
+    from firstfault.incidents.origin import Origin
+
+    trigger = conclusion.answer.trigger
+    if trigger is None:
+        return Origin()
+    if trigger.exception is None or not trigger.exception.frames:
+        return Origin(signature=trigger.signature)
+    frames = [f"{f.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{f.function}" for f in trigger.exception.frames]
+    own = trigger.exception.user_frame
+    index = (
+        len(frames) - 1 if own is None or own not in trigger.exception.frames else trigger.exception.frames.index(own)
+    )
+    return Origin(signature=trigger.signature, place=frames[index], frames=tuple(frames))
+
+
+def with_seen_before(
+    diagnosis: Diagnosis, conclusion: Conclusion, paths: Sequence[str | os.PathLike[str]], folder: str | None
+) -> Diagnosis:
+    """The diagnosis with past incidents that are like it.
+
+    Args:
+        diagnosis: of a failure; any other is given back as it is.
+        conclusion: from which it was made.
+        paths: what was diagnosed.
+        folder: the folder of a team's records, `auto`, or None for the shipped records alone.
+
+    Raises:
+        PipelineError: the folder is not there.
+    """
+    own = None if folder is None else _folder(paths, folder)
+    if diagnosis.verdict.failed is False or conclusion.answer.trigger is None:
+        return diagnosis
+    origin = origin_of(conclusion)
+    scene = _scene(diagnosis, origin)
+    found = [] if own is None else _own(own, diagnosis, origin, scene)
+    found += _shipped(scene) if diagnosis.verdict.strength is not Strength.UNKNOWN else []
+    distinct = {row.id: row for row in reversed(found)}
+    rows = [row for row in found if distinct[row.id] is row][:MOST]
+    return replace(diagnosis, seen_before=rows) if rows else diagnosis
+
+
+def _folder(paths: Sequence[str | os.PathLike[str]], folder: str) -> Path:
+    if folder != AUTO:
+        if not Path(folder).is_dir():
+            raise PipelineError(
+                "there is no such folder of records",
+                where=f"--incidents {folder}",
+                fix="Give the folder of your records, or start one by `firstfault incidents new`.",
+            )
+        return Path(folder)
+    for path in paths:
+        start = Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they were named
+        above = (start, *start.parents)
+        root = next((i for i, place in enumerate(above) if (place / ".git").exists()), -1)
+        # Outside a repository, such as in a temporary folder, anybody may have put a folder of that name.
+        for place in above[: root + 1]:
+            if (place / "incidents").is_dir():
+                return place / "incidents"
+    raise PipelineError(
+        "no folder named `incidents` lies in the repository of a PATH",
+        where="--incidents auto",
+        fix="Give the folder itself: `--incidents DIR`.",
+    )
+
+
+def _scene(diagnosis: Diagnosis, origin: Origin) -> Scene:
+    from firstfault.incidents.rules import Scene
+
+    lines = [] if diagnosis.verdict.trigger is None else [diagnosis.verdict.trigger]
+    lines += [line for link in diagnosis.chain[:1] for line in link.evidence]
+    texts = dict.fromkeys(line.text.lower() for line in lines)
+    return Scene(origin.signature, str(diagnosis.verdict.category), tuple(texts), origin.frames)
+
+
+def _shipped(scene: Scene) -> list[SeenBefore]:
+    from firstfault.incidents.rules import shown
+    from firstfault.incidents.table import table
+    from firstfault.model.diagnosis import SeenBefore
+
+    return [
+        SeenBefore(
+            id=row.id,
+            title=row.title,
+            state=row.state,
+            verified=row.state == VERIFIED,
+            fix=_short(row.fix),
+            by="lines",
+            equal=_told(rule),
+        )
+        for row in table()
+        if (rule := shown(row.shown_by, scene))
+    ]
+
+
+def _told(rule: str) -> list[str]:
+    from firstfault.incidents.rules import conditions
+
+    return [f"{kind}: {value}" for kind, value in conditions(rule)]
+
+
+def _own(folder: Path, diagnosis: Diagnosis, origin: Origin, scene: Scene) -> list[SeenBefore]:
+    from firstfault.incidents.fingerprint import traits_of
+    from firstfault.incidents.index import SHIPPED, Index
+    from firstfault.incidents.rules import shown
+    from firstfault.incidents.similar import compared, known_again
+    from firstfault.incidents.store import Store
+
+    traits = traits_of(diagnosis, origin)
+    with closing(Index(Store(folder))) as index:
+        index.refresh()
+        found = []
+        # Without a cause a line of a launcher or a watchdog is all that is alike, and it is so in faults of every kind.
+        if diagnosis.verdict.strength is not Strength.UNKNOWN or traits.place:
+            found = [_row(one, "fingerprint") for one in known_again(index, traits, limit=MOST)]
+        rules = index.base.execute("SELECT value, number FROM facts WHERE kind = 'shown_by'").fetchall()
+        for rule, number in rules:
+            if shown((rule,), scene) and not index.name_of(number).startswith(SHIPPED):
+                record = index.current(number)
+                if record is not None:
+                    found.append(_row(compared(record, traits), "lines"))
+    return found
+
+
+def _row(one: Likeness, by: str) -> SeenBefore:
+    from firstfault.incidents.words import Section, State
+    from firstfault.model.diagnosis import SeenBefore
+
+    record = one.record
+    return SeenBefore(
+        id=record.id,
+        title=record.title,
+        state=str(record.state),
+        verified=record.state is State.VERIFIED,
+        fix=_short(" ".join(record.said(Section.FIX).split())),
+        by="fingerprint" if by == "fingerprint" else "lines",
+        equal=list(one.equal),
+        differs=list(one.differs),
+        date=record.one("date"),
+        where="" if record.path is None else str(record.path),
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= FIX else text[: FIX - 1].rpartition(" ")[0] + "…"

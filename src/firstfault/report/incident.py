@@ -1,0 +1,156 @@
+"""A new record of an incident: Markdown with a head, from what went through the door.
+
+Must not infer: what a person has to fill stays marked open, and what the diagnosis says of cause and fix is a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from firstfault.i18n.records import sentences
+from firstfault.incidents.draft import facts_of, lines_of
+from firstfault.incidents.fingerprint import Traits, fingerprint
+from firstfault.incidents.frontmatter import write_entry
+from firstfault.incidents.words import HEADINGS, SCHEMA, Section, State
+from firstfault.report.markdown import code, escape
+from firstfault.report.neutral import neutral, shorten
+
+if TYPE_CHECKING:
+    from firstfault.incidents.draft import Draft
+    from firstfault.incidents.frontmatter import Value
+    from firstfault.model.diagnosis import Diagnosis
+    from firstfault.redact import Redacted
+
+TITLE = 120
+"""Characters of a title at most."""
+_WHO = re.compile(r" on (?:ranks? \d|host-|\S+ \(rank).*$")
+_SENTENCE = re.compile(r"(?<=[A-Za-z0-9)])\. (?=[A-Z])|; ")
+
+
+def render_record(safe: Redacted[Draft], *, record_id: str, date: str, language: str = "en") -> str:
+    """The text of a new record in the state `open`.
+
+    Args:
+        safe: what went through the door with identities taken out.
+        record_id: its name.
+        date: day of the incident or of the record, as `2026-03-02`.
+        language: of headings and fixed sentences, `en` or `zh`.
+
+    Raises:
+        ValueError: identities are still in it.
+    """
+    if safe.content.redaction != "identities":
+        raise ValueError("a record takes only what went through the door with its identities taken out")
+    draft = safe.content
+    title = title_of(draft.diagnosis)
+    head = {"schema": SCHEMA, "id": record_id, "title": title, "state": str(State.OPEN), "date": date}
+    values = {**head, "language": language, **_values(draft)}
+    body = _Body(draft, record_id, language)
+    # Nobody has to look up which keys there are: those that a person may fill stand there empty.
+    lines = [write_entry(key, value) for key, value in values.items()]
+    return "---\n" + "".join(lines) + f"---\n\n# {escape(title)}\n\n" + body.text()
+
+
+def title_of(diagnosis: Diagnosis) -> str:
+    """The first clause of the verdict."""
+    first = _SENTENCE.split(diagnosis.verdict.summary, maxsplit=1)[0]
+    # Who it was stands in the head: a title is read in a list, beside others of the same fault.
+    return shorten(neutral(_WHO.sub("", first) or first).rstrip(". "), TITLE)
+
+
+def _values(draft: Draft) -> dict[str, Value]:
+    verdict, job = draft.diagnosis.verdict, draft.diagnosis.job
+    traits = {name: neutral(getattr(draft.traits, name)) for name in Traits.__struct_fields__}
+    facts = facts_of(draft)
+
+    def fact(name: str) -> str:
+        found = job.get(name)
+        return "" if found is None or found.value is None else neutral(str(found.value))
+
+    return {
+        "scope": "" if verdict.classes.scope is None else str(verdict.classes.scope),
+        "strength": str(verdict.strength),
+        **traits,
+        "fingerprint": fingerprint(draft.traits),
+        **{name: tuple(neutral(item) for item in items) for name, items in facts.items()},
+        "framework": fact("framework"),
+        "world_size": fact("world_size"),
+        "last_step": fact("last_step"),
+        "command": neutral(draft.command),
+        "revision": neutral(draft.revision),
+        "image": neutral(draft.image),
+        "formal_results": "",
+        "fix_links": (),
+        "verifications": (),
+    }
+
+
+class _Body:
+    """The sections of one record."""
+
+    def __init__(self, draft: Draft, record_id: str, language: str) -> None:
+        self.diagnosis = draft.diagnosis
+        self.sentences = sentences(language)
+        self.headings = HEADINGS[language]
+        self.id = record_id
+
+    def text(self) -> str:
+        parts = {
+            Section.SYMPTOM: self._symptom(),
+            Section.DIAGNOSIS: self._diagnosis(),
+            Section.ROOT_CAUSE: self._cause(),
+            Section.FIX: self._fix(),
+            Section.VERIFICATION: [self.sentences["open.verification"].format(id=self.id)],
+            Section.SENTENCE: [self.sentences["open.sentence"]],
+            Section.EVIDENCE: self._evidence(),
+        }
+        return "\n".join(
+            f"## {self.headings[s]}\n\n" + "\n\n".join(p for p in said if p) + "\n" for s, said in parts.items()
+        )
+
+    def _symptom(self) -> list[str]:
+        verdict = self.diagnosis.verdict
+        form = "" if verdict.classes.form is None else str(verdict.classes.form)
+        phase = str(verdict.classes.phase)
+        told = self.sentences["seen.form"].format(
+            form=self.sentences[f"form.{form}"],
+            phase="" if phase == "unknown" else self.sentences["phase"].format(phase=escape(phase)),
+        )
+        line = verdict.trigger
+        first = "" if line is None else self.sentences["first"].format(line=code(shorten(line.text.strip(), 200)))
+        return [told, first, self.sentences["open.symptom"]]
+
+    def _diagnosis(self) -> list[str]:
+        verdict = self.diagnosis.verdict
+        chain = [f"{n}. {escape(link.what)}: {escape(link.why)}" for n, link in enumerate(self.diagnosis.chain[:5], 1)]
+        rivals = [f"- {escape(str(r.category))} ({escape(str(r.strength))})" for r in self.diagnosis.rivals[:3]]
+        settle = [f"- {escape(c)}" for c in self.diagnosis.collect_next[:3]]
+        return [
+            self.sentences["said"].format(summary=escape(verdict.summary)),
+            self.sentences["sure"].format(category=code(str(verdict.category)), strength=code(str(verdict.strength))),
+            *(
+                f"{self.sentences[head]}\n\n" + "\n".join(rows)
+                for head, rows in (("chain", chain), ("rivals", rivals), ("settled", settle))
+                if rows
+            ),
+        ]
+
+    def _cause(self) -> list[str]:
+        verdict = self.diagnosis.verdict
+        if str(verdict.strength) == "unknown":
+            return [self.sentences["open.unknown"]]
+        guess = self.sentences["guess"].format(strength=escape(str(verdict.strength)), summary=escape(verdict.summary))
+        return [guess, self.sentences["open.cause"]]
+
+    def _fix(self) -> list[str]:
+        steps = [f"{n}. {escape(step)}" for n, step in enumerate(self.diagnosis.verdict.action.steps[:4], 1)]
+        return [f"{self.sentences['proposed']}\n\n" + "\n".join(steps) if steps else "", self.sentences["open.fix"]]
+
+    def _evidence(self) -> list[str]:
+        lines = [f"{neutral(e.file)}:{e.line}: {neutral(e.text.rstrip())}" for e in lines_of(self.diagnosis)]
+        if not lines:
+            return [self.sentences["evidence.none"]]
+        longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+        fence = "`" * max(3, longest + 1)
+        return [f"{fence}text\n" + "\n".join(lines) + f"\n{fence}"]

@@ -1,0 +1,85 @@
+"""Records as one Markdown page or one HTML page. Must not judge them, and lets no text of theirs become markup of the page.
+
+A record's own Markdown is a team's reviewed text: it stands in the Markdown page as it is, and in the HTML page as text.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import TYPE_CHECKING
+
+from firstfault.incidents.words import HEADINGS, Section
+from firstfault.report.markdown import cell, escape
+from firstfault.report.neutral import neutral
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.incidents.record import Record
+
+_HEADING = re.compile(r"^(#{1,4})(?=[ \t])", re.MULTILINE)
+_STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#1b1b1b;background:#fff}
+table{border-collapse:collapse;width:100%}td,th{border:1px solid #ccc;padding:.3rem .5rem;text-align:left;vertical-align:top}
+pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f5f5f5;padding:.6rem}article{border-top:2px solid #888;margin-top:2rem}
+@media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#161616}pre{background:#222}td,th{border-color:#444}a{color:#8ab4f8}}"""
+
+
+def render_page(records: Sequence[Record]) -> str:
+    """All records on one Markdown page: a table, then each with its headings one level deeper."""
+    lines = ["# Incidents", "", "| id | state | date | title |", "|---|---|---|---|"]
+    lines += [
+        f"| {cell(r.id)} | {r.state} | {cell(r.one('date') or '-')} | {escape(r.title).replace('|', '&#124;')} |"
+        for r in records
+    ]
+    parts = ["\n".join(lines)]
+    for record in records:
+        said = [f"## {escape(record.id)}: {escape(record.title)}", f"State: {record.state}."]
+        for section in Section:
+            text = record.sections.get(section, "")
+            if text:
+                said.append(f"### {HEADINGS[_language(record)][section]}\n\n{_deeper(text)}")
+        parts.append("\n\n".join(said))
+    return neutral("\n\n".join(parts), keep="\n") + "\n"
+
+
+def render_html(records: Sequence[Record]) -> str:
+    """All records on one HTML page that loads nothing: a table with links, then each record as text."""
+    rows = "".join(
+        f"<tr><td><a href='#{_e(r.id)}'>{_e(r.id)}</a></td><td>{_e(str(r.state))}</td><td>{_e(r.one('date'))}</td>"
+        f"<td>{_e(r.title)}</td><td>{_e(', '.join(r.all('signatures')[:2]))}</td></tr>\n"
+        for r in records
+    )
+    articles = "".join(_article(record) for record in records)
+    return (
+        "<!doctype html>\n<html lang='en'><head><meta charset='utf-8'><title>Incidents</title>\n"
+        "<meta http-equiv='Content-Security-Policy' content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"
+        f"<meta name='viewport' content='width=device-width,initial-scale=1'><style>{_STYLE}</style></head>\n"
+        f"<body><h1>Incidents</h1><p>{len(records)} records.</p>\n"
+        "<table><thead><tr><th>id</th><th>state</th><th>date</th><th>title</th><th>signatures</th></tr></thead>\n"
+        f"<tbody>\n{rows}</tbody></table>\n{articles}</body></html>\n"
+    )
+
+
+def _article(record: Record) -> str:
+    parts = [
+        f"<article id='{_e(record.id)}' lang='{_language(record)}'><h2>{_e(record.id)}: {_e(record.title)}</h2><p>{record.state}</p>"
+    ]
+    for section in Section:
+        text = record.sections.get(section, "")
+        if text:
+            parts.append(f"<h3>{_e(HEADINGS[_language(record)][section])}</h3><pre>{_e(text)}</pre>")
+    return "\n".join(parts) + "</article>\n"
+
+
+def _language(record: Record) -> str:
+    told = record.one("language")
+    return told if told in HEADINGS else "en"
+
+
+def _deeper(text: str) -> str:
+    return _HEADING.sub(lambda m: m[1] + "##", text)
+
+
+def _e(text: str) -> str:
+    return html.escape(neutral(text, keep="\n"), quote=True)

@@ -1,0 +1,247 @@
+"""The commands of `firstfault incidents`, from logs to a verified record, and what they keep to themselves."""
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+from incident_text import PROVED
+
+from firstfault.cli.main import run
+from firstfault.i18n.records import sentences
+from firstfault.incidents.record import parse
+from firstfault.incidents.words import OPEN_MARKS
+from firstfault.report.schema import published
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return str(tmp_path / "incidents")
+
+
+def made(capsys):
+    out = capsys.readouterr().out.strip().splitlines()
+    return [Path(line) for line in out]
+
+
+def test_a_record_is_made_from_logs_without_names_and_passes_lint(oom, folder, capsys):
+    (oom / "gpu-n017.log").write_text(
+        (oom / "gpu-n017.log").read_text(encoding="utf-8")
+        + "gpu-n017:812:901 [1] NCCL INFO comm 0x1 rank 1 key hf_AbCdEfGhIjKlMnOpQrStUvWx0123456789\n",
+        encoding="utf-8",
+    )
+    words = [
+        "incidents",
+        "new",
+        str(oom),
+        "--dir",
+        folder,
+        "--date",
+        "2026-03-02",
+        "--revision",
+        "3f2a91c0",
+        "--gpu",
+        "1650521000123",
+    ]
+    assert run(words) == 0
+    (path,) = made(capsys)
+    text = path.read_text(encoding="utf-8")
+    for name in ("okada", "gpu-n017", "1650521000123", "hf_AbCd", "/home"):
+        assert name not in text, name
+    record = parse(text, path)
+    assert path.parent.name == "2026"
+    assert re.fullmatch(r"20260302-[0-9a-z]{10}", record.id)
+    assert record.one("signature") == "gpu.out_of_memory"
+    assert record.one("revision") == "3f2a91c0"
+    assert re.fullmatch(r"device-[0-9a-f]{10}", record.all("devices")[0])
+    assert sum(text.count(mark) for mark in OPEN_MARKS) >= 5
+    assert run(["incidents", "lint", "--dir", folder]) == 0
+
+
+def test_a_record_is_made_from_a_stored_diagnosis_and_in_chinese(oom, folder, tmp_path, capsys):
+    stored = tmp_path / "d.json"
+    assert run([str(oom), "--format", "json", "--output", str(stored), "--exit-zero"]) == 0
+    capsys.readouterr()
+    assert run(["incidents", "new", str(stored), "--dir", folder, "--lang", "zh"]) == 0
+    (path,) = made(capsys)
+    text = path.read_text(encoding="utf-8")
+    assert "## 根因" in text
+    assert "猜测" in text
+    assert "待填：" in text
+    assert "gpu-n017" not in text
+    assert run(["incidents", "lint", "--dir", folder]) == 0
+
+
+def test_one_host_has_one_pseudonym_in_all_records_and_is_found_by_its_name(oom, folder, tmp_path, capsys):
+    kernel = tmp_path / "kernel.log"
+    line = "Mar  2 10:11:12 gpu-n017 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=812, name=python, GPU has fallen off the bus.\n"
+    kernel.write_text(line, encoding="utf-8")
+    ids = []
+    for _ in range(2):
+        assert run(["incidents", "new", str(kernel), "--dir", folder]) == 0
+        (path,) = made(capsys)
+        ids.append(parse(path.read_text(encoding="utf-8"), path))
+    assert ids[0].all("hosts") == ids[1].all("hosts") != ()
+    assert run(["incidents", "search", "--host", "gpu-n017", "--dir", folder]) == 0
+    out = capsys.readouterr().out
+    assert all(record.id in out for record in ids)
+    assert run(["incidents", "search", "--host", "gpu-n018", "--dir", folder]) == 3
+    capsys.readouterr()
+    assert run(["incidents", "trends", "--by", "host", "--dir", folder]) == 0
+    assert f"host {ids[0].all('hosts')[0]}: 2 incidents" in capsys.readouterr().out
+
+
+def test_another_key_gives_other_pseudonyms(oom, tmp_path, capsys):
+    kernel = tmp_path / "kernel.log"
+    kernel.write_text(
+        "Mar  2 10:11:12 gpu-n017 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=812, GPU has fallen off the bus.\n",
+        encoding="utf-8",
+    )
+    told = []
+    for number in range(2):
+        key = tmp_path / f"key{number}"
+        key.write_text(f"{number}" * 32, encoding="utf-8")
+        assert run(["incidents", "new", str(kernel), "--stdout", "--key", str(key)]) == 0
+        told.append(parse(capsys.readouterr().out).all("hosts"))
+    assert told[0] != told[1]
+    short = tmp_path / "short"
+    short.write_text("x", encoding="utf-8")
+    assert run(["incidents", "new", str(kernel), "--stdout", "--key", str(short)]) == 2
+    assert "no key" in capsys.readouterr().err
+
+
+def test_from_open_to_verified_and_back(oom, folder, tmp_path, capsys):
+    run(["incidents", "new", str(oom), "--dir", folder])
+    (path,) = made(capsys)
+    name = path.stem
+    text = path.read_text(encoding="utf-8")
+    for head, key in (
+        ("Symptom", "sentence"),
+        ("Diagnosis", "sentence"),
+        ("Root cause", "cause"),
+        ("Fix", "fix"),
+        ("Verification", "verification"),
+        ("In one sentence", "sentence"),
+    ):
+        text = re.sub(rf"(?s)## {head}\n\n.*?\n(?=## )", f"## {head}\n\n{PROVED[key]}\n\n", text)
+    text = text.replace("state: open", "state: fixed").replace("fix_links:\n", "fix_links:\n  - commit 3f2a91c0\n")
+    path.write_text(text, encoding="utf-8")
+
+    ran = tmp_path / "rerun"
+    ran.mkdir()
+    (ran / "a.log").write_text(
+        "step 3999/4000 loss 1.2\nstep 4000/4000 loss 1.1\nTraining completed successfully\n", encoding="utf-8"
+    )
+    assert run(["incidents", "verify", name, "--rerun", str(ran), "--dir", folder]) == 0
+    assert f"{name}: held" in capsys.readouterr().out
+    assert path.read_text(encoding="utf-8") == text
+    assert (
+        run(["incidents", "verify", name, "--rerun", str(ran), "--dir", folder, "--write", "--date", "2026-03-05"]) == 0
+    )
+    assert "state: verified" in path.read_text(encoding="utf-8")
+    assert run(["incidents", "lint", "--dir", folder]) == 0
+    capsys.readouterr()
+
+    assert (
+        run(["incidents", "verify", name, "--rerun", str(oom), "--dir", folder, "--write", "--date", "2026-03-09"]) == 1
+    )
+    assert "state: supported" in path.read_text(encoding="utf-8")
+    assert "recurred" in capsys.readouterr().out
+    (ran / "a.log").write_text("step 5/4000 loss 1.2\n", encoding="utf-8")
+    assert run(["incidents", "verify", name, "--rerun", str(ran), "--dir", folder]) == 3
+
+
+def test_replay_lists_verdicts_that_changed(oom, folder, tmp_path, capsys):
+    run(["incidents", "new", str(oom), "--dir", folder])
+    (path,) = made(capsys)
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    assert run(["incidents", "replay", "--dir", folder, "--evidence", str(kept)]) == 3
+    oom.rename(kept / path.stem)
+    capsys.readouterr()
+    assert run(["incidents", "replay", "--dir", folder, "--evidence", str(kept)]) == 0
+    assert f"{path.stem}: same" in capsys.readouterr().out
+    path.write_text(
+        path.read_text(encoding="utf-8").replace("category: gpu_cuda", "category: network"), encoding="utf-8"
+    )
+    assert run(["incidents", "replay", "--dir", folder, "--evidence", str(kept), "--format", "json"]) == 1
+    (row,) = json.loads(capsys.readouterr().out)
+    assert row["changed"] == ["category: network -> gpu_cuda"]
+    assert run(["incidents", "replay", "nobody", "--dir", folder, "--evidence", str(kept)]) == 2
+
+
+def test_a_diagnosis_names_what_was_seen_before_in_every_format(oom, folder, capsys):
+    run(["incidents", "new", str(oom), "--dir", folder])
+    (path,) = made(capsys)
+    for form in ("text", "markdown"):
+        assert run([str(oom), "--incidents", folder, "--format", form]) == 1
+        out = capsys.readouterr().out
+        assert "Seen before" in out
+        assert path.stem in out
+        assert "no proof" in out
+    assert run([str(oom), "--incidents", folder, "--format", "json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    jsonschema.validate(told, json.loads(published("diagnosis")))
+    assert told["seen_before"][0]["id"] == path.stem
+    assert told["seen_before"][0]["verified"] is False
+    assert run([str(oom), "--incidents", folder, "--share", "--format", "json"]) == 1
+    assert "okada" not in capsys.readouterr().out
+
+
+def test_show_finds_by_the_begin_of_an_id_and_what_ships(oom, folder, capsys):
+    run(["incidents", "new", str(oom), "--dir", folder])
+    (path,) = made(capsys)
+    assert run(["incidents", "show", path.stem[:12], "--dir", folder]) == 0
+    assert capsys.readouterr().out == path.read_text(encoding="utf-8")
+    assert run(["incidents", "show", "e007", "--dir", folder, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["state"] == "verified"
+    assert run(["incidents", "show", "nobody", "--dir", folder]) == 2
+    assert "no record" in capsys.readouterr().err
+
+
+def test_notes_come_in_and_records_go_out(folder, tmp_path, capsys):
+    notes = tmp_path / "errors.md"
+    notes.write_text("# Log\n\n## E1 disk full\n\n- Symptom: no space\n- Cause: old checkpoints\n", encoding="utf-8")
+    assert run(["incidents", "import", str(notes), "--dir", folder]) == 0
+    (path,) = made(capsys)
+    assert run(["incidents", "lint", "--dir", folder]) == 0
+    capsys.readouterr()
+    assert run(["incidents", "export", "--dir", folder, "--format", "jsonl", "--library"]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {r["id"] for r in rows} == {path.stem, *(f"E{n:03d}" for n in range(1, 12))}
+    for form, begin in (("html", "<!doctype html>"), ("markdown", "# Incidents")):
+        out = tmp_path / f"out.{form}"
+        assert run(["incidents", "export", "--dir", folder, "--format", form, "--output", str(out)]) == 0
+        assert out.read_text(encoding="utf-8").startswith(begin)
+    notes.write_text("# nothing\n", encoding="utf-8")
+    assert run(["incidents", "import", str(notes), "--dir", folder]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["lint"], "There is no folder"),
+        (["verify", "x", "--rerun", "."], "There is no folder"),
+        (["new", "/nowhere/at/all"], "could be read"),
+    ],
+)
+def test_what_cannot_be_done_is_told(words, said, folder, capsys):
+    assert run(["incidents", *words, "--dir", folder]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_run_without_a_failure_makes_no_record(folder, tmp_path, capsys):
+    log = tmp_path / "ok.log"
+    log.write_text(
+        "step 3999/4000 loss 1.2\nstep 4000/4000 loss 1.1\nTraining completed successfully\n", encoding="utf-8"
+    )
+    assert run(["incidents", "new", str(log), "--dir", folder]) == 2
+    assert "no failure" in capsys.readouterr().err
+
+
+def test_both_languages_have_the_same_sentences():
+    english, chinese = sentences("en"), sentences("zh")
+    assert english.keys() == chinese.keys()
+    for key, text in english.items():
+        assert sorted(re.findall(r"\{(\w+)\}", text)) == sorted(re.findall(r"\{(\w+)\}", chinese[key])), key

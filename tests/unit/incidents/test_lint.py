@@ -1,0 +1,98 @@
+"""Records that claim more than they show are found, and those that show it pass."""
+
+import pytest
+from incident_text import PROVED, text_of
+
+from firstfault.incidents.fingerprint import fingerprint
+from firstfault.incidents.lint import lint, migrated
+from firstfault.incidents.record import parse
+from firstfault.incidents.shipped import make_table, shipped
+from firstfault.incidents.table import FILE, table
+from firstfault.incidents.verification import read_verification
+
+
+def errors(**parts):
+    return [c.what for c in lint([parse(text_of(**parts))]) if c.level == "error"]
+
+
+def test_what_shows_what_it_claims_has_no_error():
+    assert errors() == []
+    assert errors(**PROVED) == []
+    assert errors(**{**PROVED, "state": "fixed", "verifications": "", "verification": "OPEN: x"}) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"cause": "A sample is too long."}, "root_cause states as a fact"),
+        ({"cause": "猜测：样本过长。", "fix": "样本截断到 8192。"}, "fix states as a fact"),
+        ({"state": "supported"}, "still a guess"),
+        ({"state": "supported", "cause": "OPEN: x"}, "root_cause is open"),
+        ({**PROVED, "fix_links": ""}, "no `fix_links`"),
+        ({**PROVED, "verifications": ""}, "no re-run that held"),
+        ({**PROVED, "verifications": '\n  - "rerun 2026-03-04 not comparable: x"'}, "no re-run that held"),
+        (
+            {**PROVED, "verifications": '\n  - "rerun 2026-03-04 held: x"\n  - "rerun 2026-03-09 recurred: x"'},
+            "the last re-run recurred",
+        ),
+        ({**PROVED, "verifications": "\n  - it works now"}, "no known kind"),
+        ({**PROVED, "sentence": "OPEN: x"}, "sentence is open"),
+        ({"state": "rejected"}, "without `rejected_because`"),
+        ({"verification": "It works, we looked."}, "proof that nothing links"),
+        ({"date": "March"}, "`date`"),
+        ({"cause": "Guess: token hf_AbCdEfGhIjKlMnOpQrStUvWx0123456789 expired."}, "secret"),
+    ],
+)
+def test_a_claim_that_is_not_shown_is_an_error(parts, said):
+    assert any(said in what for what in errors(**parts)), errors(**parts)
+
+
+def test_an_older_re_run_that_recurred_does_not_undo_a_later_one_that_held():
+    both = '\n  - "rerun 2026-03-01 recurred: x"\n  - "rerun 2026-03-04 held: x"'
+    assert errors(**{**PROVED, "verifications": both}) == []
+
+
+@pytest.mark.parametrize(
+    ("item", "kind", "shows"),
+    [
+        ("rerun 2026-03-04 held: completed", "rerun", True),
+        ("rerun 2026-03-04 recurred", "rerun", False),
+        ('command: python -c "import x" => ok', "command", True),
+        ("check: start of the image => it starts", "command", True),
+        ("command: python train.py", "", False),
+        ("commit 3f2a91c0: pins it", "commit", True),
+        ("looks good", "", False),
+    ],
+)
+def test_kinds_of_verification(item, kind, shows):
+    read = read_verification(item)
+    assert (read.kind, read.shows) == (kind, shows)
+
+
+def test_two_records_of_one_id_and_a_file_named_otherwise_are_found(store, put):
+    put()
+    (store.folder / "other.md").write_text(text_of(), encoding="utf-8")
+    told = " ".join(c.what for c in lint(*store.records()))
+    assert "is also that of" in told
+    assert "named otherwise" in told
+
+
+def test_names_of_people_and_machines_are_a_note_and_no_error():
+    found = lint([parse(text_of(cause="Guess: ask okada@team.example about node gpu-n017.hpc.example."))])
+    assert [c.level for c in found if "name somebody" in c.what] == ["note"]
+
+
+def test_an_earlier_form_is_brought_up_to_date_and_nothing_else():
+    record = parse(text_of(fingerprint="ff0:abc").replace("schema: firstfault.incident/1\n", ""))
+    assert migrated(record) == {"schema": "firstfault.incident/1", "fingerprint": fingerprint(record.traits)}
+    assert {c.level for c in lint([record])} == {"note"}
+
+
+def test_the_shipped_records_are_the_eleven_and_lint_finds_nothing():
+    assert [r.id for r in shipped()] == [f"E{n:03d}" for n in range(1, 12)]
+    assert lint(shipped()) == []
+
+
+def test_the_table_of_the_shipped_records_is_theirs():
+    assert FILE.read_text(encoding="utf-8") == make_table()
+    assert {row.id for row in table()} == {r.id for r in shipped() if r.all("shown_by")}

@@ -1,0 +1,192 @@
+"""Notes of people become records that claim no more than they show; records leave as a page, as HTML and as JSON lines."""
+
+import contextlib
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from incident_text import PROVED, text_of
+
+from firstfault.incidents.errors import IncidentError
+from firstfault.incidents.importing import read_notes, record_text
+from firstfault.incidents.lint import lint
+from firstfault.incidents.record import parse
+from firstfault.incidents.trends import trends
+from firstfault.incidents.words import Section, State
+from firstfault.report.incident_list import render_html, render_page
+
+ENGLISH = """# Error log
+
+Some words first.
+
+## E001: pull ends in EOF (2026-03-02)
+
+**Symptom**: the image does not arrive.
+Second line.
+
+**Root cause:** registry link
+
+- Fix: pin the digest
+- Verification: image starts
+
+```text
+## Fix: not a heading
+```
+
+## A chapter without an incident
+
+Nothing here. Note: really nothing.
+
+## E002 — disk full
+
+### Symptom
+
+No space left.
+
+### Cause
+
+Old checkpoints.
+"""
+CHINESE = """# 错误记录
+
+## [E003] 训练卡住
+
+- 日期：2026年3月5日
+- 现象：第 100 步后不再前进
+- 原因：3 号 rank 在读数据
+- 解决方案：加超时
+- 验证：重跑 2000 步正常
+"""
+TABLE = """| id | symptom | what was looked at | cause and layer | fix | verified by |
+|---|---|---|---|---|---|
+| T1 | dies with `a \\| b` | logs | storage: full | clean | re-run |
+| T2 | hangs | stacks | - | | |
+
+| name | size |
+|---|---|
+| x | 1 |
+"""
+
+
+def test_an_english_log_is_read():
+    one, two = read_notes(ENGLISH)
+    assert (one.name, one.title, one.date) == ("E001", "pull ends in EOF (2026-03-02)", "2026-03-02")
+    assert one.parts[Section.SYMPTOM] == "the image does not arrive.\nSecond line."
+    assert one.parts[Section.ROOT_CAUSE] == "registry link"
+    assert one.parts[Section.FIX] == "pin the digest"
+    assert "not a heading" in one.parts[Section.VERIFICATION]
+    assert (two.name, two.title) == ("E002", "disk full")
+    assert two.parts == {Section.SYMPTOM: "No space left.", Section.ROOT_CAUSE: "Old checkpoints."}
+
+
+def test_a_chinese_log_is_read():
+    (one,) = read_notes(CHINESE)
+    assert (one.name, one.title, one.date) == ("E003", "训练卡住", "2026-03-05")
+    assert one.parts == {
+        Section.SYMPTOM: "第 100 步后不再前进",
+        Section.ROOT_CAUSE: "3 号 rank 在读数据",
+        Section.FIX: "加超时",
+        Section.VERIFICATION: "重跑 2000 步正常",
+    }
+
+
+def test_a_table_is_read_where_its_head_names_parts():
+    one, two = read_notes(TABLE)
+    assert (one.name, one.parts[Section.SYMPTOM], one.parts[Section.FIX]) == ("T1", "dies with `a | b`", "clean")
+    assert two.parts == {Section.SYMPTOM: "hangs", Section.DIAGNOSIS: "stacks"}
+
+
+def test_a_page_without_incidents_gives_none():
+    assert read_notes("# Readme\n\nNothing: here.\n") == []
+
+
+@pytest.mark.parametrize("text", [ENGLISH, CHINESE, TABLE])
+def test_what_is_imported_claims_no_more_than_the_notes_show(text):
+    for number, note in enumerate(read_notes(text)):
+        record = parse(record_text(note, f"n{number}"))
+        assert record.state is State.OPEN
+        assert [c for c in lint([record]) if c.level == "error"] == []
+        assert record.one("language") == ("zh" if text == CHINESE else "en")
+        for section, said in note.parts.items():
+            assert said in record.sections[section]
+        assert note.name in record.all("search_words")
+
+
+def test_what_returns_is_told_with_its_dates():
+    records = [
+        parse(text_of(id="a", date="2026-03-01", **{k: v for k, v in PROVED.items() if k != "date"})),
+        parse(text_of(id="b", date="2026-04-01")),
+        parse(text_of(id="c", date="2026-05-01", host="host-ffffffffff", fingerprint='"ff1:aaaaaaaaaa:bbbbbbbbbb:-"')),
+        parse(text_of(id="d", state="rejected")),
+    ]
+    found = {(t.kind, t.value): t for t in trends(records)}
+    assert found["signature", "gpu.out_of_memory"].incidents == ("a", "b", "c")
+    assert found["signature", "gpu.out_of_memory"].dates == ("2026-03-01", "2026-04-01", "2026-05-01")
+    assert found["host", "host-0a1b2c3d4e"].incidents == ("a", "b")
+    assert ("host", "host-ffffffffff") not in found
+    same = found["fingerprint", "ff1:0123456789:0123456789"]
+    assert same.incidents == ("a", "b")
+    assert same.after_fix == ("b",)
+
+
+def test_a_re_run_that_recurred_counts_as_a_return():
+    record = parse(text_of(verifications='\n  - "rerun 2026-03-09 recurred: x"'))
+    found = {t.kind: t for t in trends([record])}
+    assert found["host"].recurred == 1
+    assert found["host"].dates == ("2026-03-02", "2026-03-09")
+
+
+HOSTILE = "<script>alert(1)</script> \x1b[31m ]]> {{7*7}}"
+
+
+def test_the_html_page_holds_no_markup_of_a_record_and_loads_nothing():
+    text = (
+        text_of(title="<img src=x onerror=y>", cause=f"Guess: {HOSTILE}")
+        .replace('title: "', "title: '")
+        .replace('y>"', "y>'")
+    )
+    page = render_html([parse(text)])
+    assert "<script" not in page
+    assert "<img" not in page
+    assert "\x1b" not in page
+    assert "&lt;script&gt;" in page
+    assert not re.search(r"(?:src|href)=['\"](?!#)", page)
+
+
+def test_one_page_holds_every_record_with_its_headings_below_its_own():
+    page = render_page([parse(text_of(id="a")), parse(text_of(id="b", **PROVED))])
+    assert page.count("\n## ") == 2
+    assert page.count("### Symptom") == 2
+    assert "\x1b" not in render_page([parse(text_of(cause=f"Guess: {HOSTILE}"))])
+
+
+PIECES = (
+    "---",
+    "\n",
+    "id: a\n",
+    "state: open\n",
+    "- x",
+    "# T",
+    "## Fix",
+    "```",
+    "| a | b |",
+    ":",
+    "：",
+    '"',
+    "[",
+    "]",
+    " ",
+    "原因",
+    "\r",
+    "\u2028",
+    "\\",
+)
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25).map("".join))
+def test_no_text_breaks_the_readers(text):
+    for note in read_notes(text):
+        assert parse(record_text(note, "a")).state is State.OPEN
+    with contextlib.suppress(IncidentError):
+        assert parse(text).text == text

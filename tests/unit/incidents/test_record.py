@@ -1,0 +1,110 @@
+"""Records and their folder: reading, sections in both languages, writers that do not collide, edits that keep bytes."""
+
+import threading
+from datetime import date
+
+import pytest
+from incident_text import text_of
+
+from firstfault.incidents.errors import IncidentError
+from firstfault.incidents.frontmatter import set_value
+from firstfault.incidents.ids import new_id
+from firstfault.incidents.record import is_open, parse
+from firstfault.incidents.store import Store
+from firstfault.incidents.words import HEADINGS, Section, State
+
+
+def test_sections_are_known_by_their_headings_in_both_languages():
+    for table in HEADINGS.values():
+        body = "".join(f"## {heading}\n\ntext of {section}\n\n" for section, heading in table.items())
+        record = parse(f"---\nid: a\nstate: open\n---\n\n# T\n\n{body}")
+        assert record.sections == {section: f"text of {section}" for section in Section}
+        assert record.title == "T"
+
+
+def test_a_heading_inside_code_is_text_and_an_unknown_one_ends_a_section():
+    body = "## Symptom\n\n```text\n## Fix\n```\n\n### detail\n\nx\n\n## Notes of ours\n\nnot a symptom\n"
+    record = parse(f"---\nid: a\nstate: open\n---\n{body}")
+    assert "## Fix" in record.sections[Section.SYMPTOM]
+    assert record.sections[Section.SYMPTOM].endswith("x")
+    assert Section.FIX not in record.sections
+
+
+@pytest.mark.parametrize("text", ["", "  ", "OPEN: x", "> OPEN: x", "**OPEN:** x", "a\n\n待填：x", "- OPEN: later"])
+def test_a_part_that_waits_for_a_person_is_open(text):
+    assert is_open(text)
+    assert not is_open("It was the OPENING of the file.")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("---\nschema: firstfault.incident/9\nid: a\nstate: open\n---\n", "schema"),
+        ("---\nid: a b\nstate: open\n---\n", "no `id`"),
+        ("---\nid: a\nstate: done\n---\n", "state"),
+        ("---\nid: a\n---\n", "state"),
+    ],
+)
+def test_what_is_no_record_is_refused(text, said):
+    with pytest.raises(IncidentError, match=said):
+        parse(text)
+
+
+def test_ids_of_one_day_differ_in_their_chance_and_sort_by_day():
+    assert new_id(date(2026, 3, 2), b"\0" * 7) == "20260302-0000000000"
+    assert new_id(date(2026, 3, 2), b"\0" * 6 + b"\1") == "20260302-1000000000"
+    assert len({new_id(date(2026, 3, 2), bytes([i, j, 0, 0, 0, 0, 0])) for i in range(4) for j in range(256)}) == 1024
+
+
+def test_many_writers_of_one_name_leave_one_whole_file(store):
+    won, lost = [], []
+
+    def write(number):
+        try:
+            won.append((number, store.create("same", text_of(id="same", title=f"writer {number}"))))
+        except IncidentError:
+            lost.append(number)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(won) == 1
+    assert len(lost) == 7
+    assert [name for name, _ in store.files()] == ["same.md"]
+    assert store.read("same.md").title == f"writer {won[0][0]}"
+
+
+def test_a_change_keeps_every_other_byte_and_refuses_a_file_that_somebody_else_changed(store):
+    text = text_of().replace("\n", "\r\n").replace("interrupted.", "interrupted.  \ttrailing\u3000")
+    path = store.folder / "20260302-aaaaaaaaaa.md"
+    path.write_bytes(text.encode())
+    record = store.read(path.name)
+    changed = Store.change(record, lambda t: set_value(t, "state", "rejected"))
+    assert changed.state is State.REJECTED
+    assert path.read_bytes() == text.replace("state: open", "state: rejected").encode()
+    with pytest.raises(IncidentError, match="meanwhile"):
+        Store.change(record, lambda t: set_value(t, "state", "fixed"))
+    assert [name for name, _ in store.files()] == [path.name]
+
+
+def test_a_change_that_would_make_no_record_is_refused(store, put):
+    record = store.read(put().name)
+    before = record.path.read_bytes()
+    with pytest.raises(IncidentError):
+        Store.change(record, lambda t: t.replace("state: open", "state: whatever"))
+    assert record.path.read_bytes() == before
+
+
+def test_folders_links_and_other_pages_are_told_apart(store, put, tmp_path):
+    put()
+    (store.folder / "2026").mkdir()
+    (store.folder / "2026" / "b.md").write_text(text_of(id="b"), encoding="utf-8")
+    (store.folder / "README.md").write_text("# about\n", encoding="utf-8")
+    (store.folder / "broken.md").write_text("no head\n", encoding="utf-8")
+    (tmp_path / "secret.md").write_text(text_of(id="secret"), encoding="utf-8")
+    (store.folder / "link.md").symlink_to(tmp_path / "secret.md")
+    records, wrong = store.records()
+    assert sorted(r.id for r in records) == ["20260302-aaaaaaaaaa", "b"]
+    assert [e.where.endswith("broken.md") for e in wrong] == [True]

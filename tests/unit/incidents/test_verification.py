@@ -1,0 +1,103 @@
+"""A re-run against its incident: held, recurred, or not comparable; where it cannot be told it is never held."""
+
+import pytest
+from incident_text import PROVED, text_of
+
+from firstfault.incidents.fingerprint import Traits, fingerprint
+from firstfault.incidents.lint import lint
+from firstfault.incidents.record import parse
+from firstfault.incidents.verification import compare, latest_result, written
+from firstfault.incidents.words import State
+from firstfault.model.diagnosis import Action, Classes, Culprits, Diagnosis, Fact, FirstFailed, Verdict
+from firstfault.model.words import ActionKind, Category, Strength
+
+TRAITS = Traits(
+    category="gpu_cuda",
+    form="interrupted",
+    signature="gpu.out_of_memory",
+    message="OutOfMemoryError: CUDA out of memory",
+)
+OTHER = Traits(category="data", form="interrupted", signature="data.archive_damaged", message="BadZipFile: x")
+
+
+def run(category=Category.NONE, *, failed, **job):
+    """The diagnosis of a re-run."""
+    verdict = Verdict(
+        failed=failed,
+        category=category,
+        strength=Strength.ESTABLISHED,
+        summary="x",
+        culprits=Culprits(),
+        first_failed=FirstFailed(),
+        trigger=None,
+        classes=Classes(),
+        action=Action(kind=ActionKind.NONE),
+    )
+    return Diagnosis(verdict=verdict, job={name: Fact(value=value) for name, value in job.items()})
+
+
+def incident(**head):
+    more = "".join(f'{key}: "{value}"\n' for key, value in head.items())
+    text = text_of(**{**PROVED, "state": "fixed", "verifications": "", "fingerprint": f'"{fingerprint(TRAITS)}"'})
+    return parse(text.replace("fix_links:", f"{more}fix_links:"))
+
+
+@pytest.mark.parametrize(
+    ("head", "rerun", "traits", "result"),
+    [
+        ({}, run(failed=False), Traits(), "held"),
+        ({"last_step": 400}, run(failed=False, last_step=4000), Traits(), "held"),
+        ({"last_step": 400}, run(failed=False, last_step=400), Traits(), "not comparable"),
+        ({"last_step": 400}, run(failed=False, last_step=12), Traits(), "not comparable"),
+        ({"last_step": 400}, run(failed=False), Traits(), "not comparable"),
+        ({"world_size": 16}, run(failed=False, world_size=8), Traits(), "not comparable"),
+        ({"world_size": 16}, run(failed=False, world_size=16), Traits(), "held"),
+        ({"framework": "megatron"}, run(failed=False, framework="lightning"), Traits(), "not comparable"),
+        ({}, run(failed=None, category=Category.UNKNOWN), Traits(), "not comparable"),
+        ({}, run(failed=True, category=Category.GPU_CUDA), TRAITS, "recurred"),
+        (
+            {},
+            run(failed=True, category=Category.GPU_CUDA),
+            Traits(**{**{f: getattr(TRAITS, f) for f in TRAITS.__struct_fields__}, "message": "HIP out of memory"}),
+            "recurred",
+        ),
+        ({}, run(failed=True, category=Category.DATA), OTHER, "not comparable"),
+        ({}, run(failed=True, category=Category.UNKNOWN), TRAITS, "not comparable"),
+    ],
+)
+def test_what_a_re_run_says(head, rerun, traits, result):
+    comparison = compare(incident(**head), rerun, traits)
+    assert comparison.result == result
+    assert comparison.reason
+
+
+def test_stable_fields_are_told_as_equal_or_different():
+    comparison = compare(incident(world_size=16), run(failed=False, world_size=16, torch_version="2.7.0"), Traits())
+    assert comparison.equal == ("world_size: 16",)
+    assert comparison.differs == ()
+
+
+@pytest.mark.parametrize(
+    ("state", "result", "after"),
+    [
+        ("fixed", run(failed=False), State.VERIFIED),
+        ("supported", run(failed=False), State.SUPPORTED),
+        ("fixed", run(failed=True, category=Category.GPU_CUDA), State.SUPPORTED),
+        ("fixed", run(failed=None), State.FIXED),
+    ],
+)
+def test_a_linked_re_run_moves_the_state_only_as_far_as_it_shows(state, result, after):
+    record = parse(incident().text.replace("state: fixed", f"state: {state}"))
+    comparison = compare(record, result, TRAITS if result.verdict.failed else Traits())
+    changed = parse(written(record, comparison, "2026-03-09"))
+    assert changed.state is after
+    assert changed.all("verifications")[-1].startswith(f"rerun 2026-03-09 {comparison.result}: ")
+    assert [c.what for c in lint([changed]) if c.level == "error"] == []
+
+
+def test_what_recurred_after_it_held_is_verified_no_more():
+    record = parse(incident().text)
+    held = parse(written(record, compare(record, run(failed=False), Traits()), "2026-03-05"))
+    again = parse(written(held, compare(held, run(failed=True, category=Category.GPU_CUDA), TRAITS), "2026-03-09"))
+    assert (held.state, again.state) == (State.VERIFIED, State.SUPPORTED)
+    assert latest_result(again.all("verifications")) == "recurred"
