@@ -13,10 +13,12 @@ from firstfault.redact import redact
 
 if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis
+    from firstfault.model.page import Page
     from firstfault.model.views import MemoryTable, Proof, RankTable, RecorderView, StackTable, Timeline
     from firstfault.redact import Level, Redacted
 
 Format = Literal["text", "markdown", "json"]
+"""What a diagnosis alone can be given as; a page needs more, see `publish_page`."""
 ViewFormat = Literal["text", "csv", "json"]
 StackFormat = Literal["text", "json"]
 FORMATS: tuple[Format, ...] = ("text", "markdown", "json")
@@ -58,6 +60,21 @@ def publish(
             from firstfault.report.text import render_text
 
             return render_text(safe, width=width, height=height, color=color)
+
+
+def publish_page(page: Page, level: Level) -> str:
+    """Redacts a page and renders it as one HTML file.
+
+    Args:
+        page: the diagnosis with what its pictures are drawn from.
+        level: what is taken out first; see `firstfault.redact.redact`.
+
+    Returns:
+        The whole document, ending in a newline.
+    """
+    from firstfault.report.html import render_html
+
+    return render_html(redact(page, level))
 
 
 def _unquoted(table: RankTable) -> RankTable:
