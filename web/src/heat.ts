@@ -100,7 +100,8 @@ class Heat {
   private readonly blocks = nodes();
   private readonly hint = this.now.textContent ?? "";
   private cells: Cell[] = [];
-  private size = 10;
+  private wide = 10;
+  private high = 10;
   private way = "state";
   private only: number | null = null;
   private kinds: Kind[] = [];
@@ -127,30 +128,36 @@ class Heat {
 
   private layout(width: number): number {
     const most = Math.max(...this.blocks.map((b) => b.rows.length));
+    return this.blocks.length <= 24 && most <= 16 ? this.labelled(width, most) : this.tiled(width, most);
+  }
+
+  /** One node a line, with its name. */
+  private labelled(width: number, most: number): number {
+    const left = Math.min(190, width * 0.36);
+    const pitch = Math.min(38, Math.max(13, Math.floor(TALLEST / this.blocks.length)));
+    this.high = pitch - 4;
+    this.wide = Math.max(4, Math.min(46, Math.floor((width - left) / most)));
+    this.cells = this.blocks.flatMap((block, i) => block.rows.map((row, j) => ({ row, x: left + j * this.wide, y: i * pitch })));
+    return this.blocks.length * pitch;
+  }
+
+  /** Nodes as small blocks side by side. */
+  private tiled(width: number, most: number): number {
     const columns = Math.min(most, this.blocks.length === 1 ? Math.max(8, Math.ceil(Math.sqrt(most * 2))) : 8);
     const tall = Math.ceil(most / columns);
-    const labelled = this.blocks.length <= 24;
-    const left = labelled ? Math.min(150, width * 0.32) : 0;
-    let size = 30;
-    let across = 1;
-    let height = 0;
-    for (; size >= 2; size--) {
+    const shape = (size: number): [number, number, number] => {
       const gap = size > 8 ? 8 : 3;
-      across = labelled ? 1 : Math.max(1, Math.floor((width + gap) / (columns * size + gap)));
-      const down = Math.ceil(this.blocks.length / across);
-      height = down * (tall * size + gap);
-      if (height <= TALLEST && left + columns * size <= width) break;
-    }
-    size = Math.max(size, 2);
-    const gap = size > 8 ? 8 : 3;
-    this.size = size;
-    this.cells = [];
-    this.blocks.forEach((block, i) => {
-      const x = left + (i % across) * (columns * size + gap);
+      const across = Math.max(1, Math.floor((width + gap) / (columns * size + gap)));
+      return [gap, across, Math.ceil(this.blocks.length / across) * (tall * size + gap)];
+    };
+    let size = 30;
+    while (size > 2 && (shape(size)[2] > TALLEST || columns * size > width)) size--;
+    const [gap, across, height] = shape(size);
+    this.wide = this.high = size;
+    this.cells = this.blocks.flatMap((block, i) => {
+      const x = (i % across) * (columns * size + gap);
       const y = Math.floor(i / across) * (tall * size + gap);
-      block.rows.forEach((row, j) => {
-        this.cells.push({ row, x: x + (j % columns) * size, y: y + Math.floor(j / columns) * size });
-      });
+      return block.rows.map((row, j) => ({ row, x: x + (j % columns) * size, y: y + Math.floor(j / columns) * size }));
     });
     return Math.max(height, size + 2);
   }
@@ -166,11 +173,10 @@ class Heat {
       const shown = this.only === null || this.only === i ? kind.colour : colour("cell-dim");
       for (const row of kind.rows) fill[row] = shown;
     });
-    const size = this.size;
-    const inset = size > 6 ? 2 : size > 3 ? 1 : 0;
+    const inset = this.wide > 6 ? 2 : this.wide > 3 ? 1 : 0;
     for (const cell of this.cells) {
       context.fillStyle = fill[cell.row] ?? colour("cell-none");
-      context.fillRect(cell.x, cell.y, size - inset, size - inset);
+      context.fillRect(cell.x, cell.y, this.wide - inset, this.high - inset);
     }
     this.labels(context);
     this.rings(context, inset);
@@ -188,16 +194,16 @@ class Heat {
       let at = 0;
       for (const block of this.blocks) {
         const cell = this.cells[at]!;
-        context.fillText(textWidth(context, block.name ?? say("no_host"), first.x - 12), 0, cell.y + this.size / 2);
+        context.fillText(textWidth(context, block.name ?? say("no_host"), first.x - 12), 0, cell.y + this.high / 2 - 1);
         at += block.rows.length;
       }
     }
-    if (this.size < 20) return;
+    if (this.wide < 24 || this.high < 16) return;
     context.font = "600 11px ui-monospace, monospace";
     context.textAlign = "center";
     context.fillStyle = colour("cell-ink");
     for (const cell of this.cells) {
-      context.fillText(String(ranks.rank[cell.row]), cell.x + this.size / 2 - 1, cell.y + this.size / 2);
+      context.fillText(String(ranks.rank[cell.row]), cell.x + this.wide / 2 - 1, cell.y + this.high / 2 - 1);
     }
     context.textAlign = "start";
   }
@@ -205,17 +211,17 @@ class Heat {
   private rings(context: CanvasRenderingContext2D, inset: number): void {
     for (const cell of this.cells) {
       const culprit = isCulprit(cell.row);
-      if (!culprit && !(ranks.outlier[cell.row] && this.size <= 6)) continue;
+      if (!culprit && !(ranks.outlier[cell.row] && this.wide <= 6)) continue;
       context.strokeStyle = colour(culprit ? "ink" : "bad");
       context.lineWidth = culprit ? 2 : 1;
-      const out = this.size <= 6 ? 3 : 1;
-      context.strokeRect(cell.x - out, cell.y - out, this.size - inset + 2 * out, this.size - inset + 2 * out);
+      const out = this.wide <= 6 ? 3 : 1;
+      context.strokeRect(cell.x - out, cell.y - out, this.wide - inset + 2 * out, this.high - inset + 2 * out);
     }
     const chosen = this.cells[this.chosen];
     if (chosen === undefined) return;
     context.strokeStyle = colour("accent");
     context.lineWidth = 2;
-    context.strokeRect(chosen.x - 2, chosen.y - 2, this.size - inset + 4, this.size - inset + 4);
+    context.strokeRect(chosen.x - 2, chosen.y - 2, this.wide - inset + 4, this.high - inset + 4);
   }
 
   private legend(): void {
@@ -268,8 +274,7 @@ class Heat {
   }
 
   private at(x: number, y: number): number {
-    const size = this.size;
-    return this.cells.findIndex((c) => x >= c.x && x < c.x + size && y >= c.y && y < c.y + size);
+    return this.cells.findIndex((c) => x >= c.x && x < c.x + this.wide && y >= c.y && y < c.y + this.high);
   }
 
   private choose(at: number): void {

@@ -120,9 +120,13 @@ class LaneChart {
     const t = this.times;
     const marks = [...t.wait_from, ...t.died, t.first_fault].filter((v): v is number => typeof v === "number");
     if (marks.length === 0) return 0;
-    const first = marks.reduce((a, b) => Math.min(a, b));
-    const last = highest(t.seconds, first) ?? t.seconds;
-    const before = Math.max((last - first) * 0.35, 30);
+    let first = marks.reduce((a, b) => Math.min(a, b));
+    const reach = (t.seconds - first) * 2;
+    // What an odd rank last did belongs into the picture, unless it lies so far back that nothing else could be seen.
+    for (const lane of this.lanes) {
+      if (lane.odd && lane.active !== null && lane.active < first && lane.active > first - reach) first = lane.active;
+    }
+    const before = Math.max((t.seconds - first) * 0.3, 30);
     return first - before < t.seconds * 0.1 ? 0 : first - before;
   }
 

@@ -237,7 +237,7 @@ class Table {
     const tr = make("tr", { class: isCulprit(r.row) ? "culprit" : ranks.outlier[r.row] ? "odd" : "" });
     for (const column of this.columns) {
       const tag = column.key === "rank" ? "th" : "td";
-      const td = make(tag, { class: column.number && shown.rows.length === 1 ? "n" : "" });
+      const td = make(tag, { class: column.key === "note" ? "note-cell" : column.number && shown.rows.length === 1 ? "n" : "" });
       if (tag === "th") td.setAttribute("scope", "row");
       td.append(this.cell(column, shown));
       tr.append(td);

@@ -22,7 +22,7 @@ from firstfault.pipelines.memory import memory_of
 from firstfault.pipelines.ranks import group_name
 from firstfault.pipelines.stacks import stacks_of
 from firstfault.pipelines.times import time_of
-from firstfault.report.page_data import cited_lines
+from firstfault.report.page_data import AROUND, cited_lines
 
 if TYPE_CHECKING:
     import os
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 RANKS = 65_536
 """Ranks that a page holds; outliers come first."""
-AROUND = 5
-"""Lines on each side of a cited one."""
 PLACES = 160
 """Cited lines that are shown with the lines around them; the most telling ones."""
 COURSES = 512

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from firstfault.model.page import Page
     from firstfault.redact import Redacted
 
+_STAMP = lazy(r"(?<=\d)T(?=\d\d:)")
 _BREAKS_OUT = lazy("[<>&\u2028\u2029]")
 LINE = 400
 """Characters of a line around the evidence that are shown."""
@@ -50,6 +51,7 @@ def render_html(safe: Redacted[Page], *, language: str = "en") -> str:
     page = safe.content
     style, script = asset("report.css"), asset("report.js")
     d = page.diagnosis
+    files, further = page_data.files_of(page)
     return _environment().get_template("report.html.j2").render(
         page=page,
         d=d,
@@ -62,7 +64,9 @@ def render_html(safe: Redacted[Page], *, language: str = "en") -> str:
         script=_trusted(script),
         data=_trusted(embedded(page_data.data_of(page, say))),
         words=_Words(d, say),
-        files=page_data.files_of(page),
+        files=files,
+        further=further,
+        moments=page_data.moments(d.timeline),
         sides=SIDES,
         line_limit=LINE,
         stack_limit=MOST_STACKS,
@@ -141,8 +145,8 @@ class _Words:
         self.kind = _kind(diagnosis)
 
     def when(self, time: Any) -> str:
-        """A time as text."""
-        return phrases.when(time, self._say)
+        """A time as text, its day and its time of day apart."""
+        return _STAMP.sub(" ", phrases.when(time, self._say))
 
     def who(self, ranks: list[int], hosts: list[str]) -> str:
         """Ranks and hosts in words."""

@@ -15,11 +15,17 @@ from firstfault.redact import walk
 from firstfault.report.neutral import neutral
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from firstfault.model.diagnosis import Diagnosis, Evidence
+    from firstfault.model.diagnosis import Diagnosis, Evidence, TimelineEntry
     from firstfault.model.page import Page
 
+Cited = dict[str, dict[int, str]]
+"""File -> number -> text of lines."""
+AROUND = 5
+"""Lines on each side of a cited one."""
+LINK = 4
+"""Lines of one link of the chain that stand among the key files."""
 PLACES = 40
 """Places of one memory snapshot that are drawn."""
 SNAPSHOTS = 16
@@ -56,23 +62,40 @@ def anchor(file: str, line: int) -> str:
     return f"L{hashlib.sha256(file.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}-{line}"
 
 
-def cited_lines(page: Page) -> dict[str, dict[int, str]]:
-    """File -> number -> text of every line that the page may point at; the most telling files and lines first."""
-    d, found = page.diagnosis, dict[str, dict[int, str]]()
-    everything = [] if d.verdict.trigger is None else [d.verdict.trigger]
-    everything += [e for link in d.chain for e in link.evidence]
-    everything += d.key_lines
-    everything += [e for reading in d.naive for e in reading.evidence]
-    everything += [e for fact in d.job.values() for e in fact.evidence]
-    everything += [e for witness in d.ranks.witnesses for e in witness.evidence]
-    everything += [a.first_line for a in d.attempts if a.first_line is not None]
-    everything += [entry.evidence for entry in d.timeline]
-    everything += _of_storage(d)
-    everything += [] if page.stacks is None else [e for p in page.stacks.places for e in p.evidence]
-    everything += [] if page.recorder is None else page.recorder.key_entries
-    everything += [p.evidence for c in page.courses if c.told for p in c.points]
-    everything += [e for row in d.ranks.table for e in row.evidence]
-    for line in everything:
+def cited_lines(page: Page) -> Cited:
+    """Every line that the page may point at; the most telling files and lines first."""
+    d = page.diagnosis
+    telling = [] if d.verdict.trigger is None else [d.verdict.trigger]
+    telling += [e for link in d.chain for e in link.evidence]
+    telling += d.key_lines
+    telling += [e for reading in d.naive for e in reading.evidence]
+    return _by_file([*telling, *_further(page)])
+
+
+def _telling(page: Page) -> Cited:
+    """The lines on which the verdict rests, of each link of the chain the first few."""
+    d = page.diagnosis
+    lines = [] if d.verdict.trigger is None else [d.verdict.trigger]
+    lines += [e for link in d.chain for e in link.evidence[:LINK]]
+    return _by_file([*lines, *d.key_lines])
+
+
+def _further(page: Page) -> list[Evidence]:
+    d = page.diagnosis
+    lines = [e for fact in d.job.values() for e in fact.evidence]
+    lines += [e for witness in d.ranks.witnesses for e in witness.evidence]
+    lines += [a.first_line for a in d.attempts if a.first_line is not None]
+    lines += [entry.evidence for entry in d.timeline]
+    lines += _of_storage(d)
+    lines += [] if page.stacks is None else [e for p in page.stacks.places for e in p.evidence]
+    lines += [] if page.recorder is None else page.recorder.key_entries
+    lines += [p.evidence for c in page.courses if c.told for p in c.points]
+    return [*lines, *(e for row in d.ranks.table for e in row.evidence)]
+
+
+def _by_file(lines: Iterable[Evidence]) -> Cited:
+    found: Cited = {}
+    for line in lines:
         found.setdefault(line.file, {}).setdefault(line.line, line.text)
     return found
 
@@ -86,16 +109,27 @@ def _of_storage(diagnosis: Diagnosis) -> list[Evidence]:
     return [*held.clock.evidence, *(event.evidence for event in held.events), *restarts, *counted]
 
 
-def files_of(page: Page) -> list[FileExcerpts]:
-    """The excerpts of every file that is cited; the lines around a cited one where the page has them."""
+def files_of(page: Page) -> tuple[list[FileExcerpts], list[FileExcerpts]]:
+    """The excerpts of the files on which the verdict rests, and those of what else is cited; no cited line is in both."""
     around: dict[str, dict[int, str]] = {}
     for block in page.context:
         there = around.setdefault(block.file, {})
         there.update({block.first + i: text for i, text in enumerate(block.lines)})
+    telling = _telling(page)
+    rest = {
+        file: left
+        for file, lines in cited_lines(page).items()
+        if (left := {n: text for n, text in lines.items() if n not in telling.get(file, {})})
+    }
+    return _files(telling, around), _files(rest, around)
+
+
+def _files(cited: Cited, around: Mapping[str, Mapping[int, str]]) -> list[FileExcerpts]:
     found = []
-    for file, cited in cited_lines(page).items():
-        lines = {**around.get(file, {}), **cited}
-        found.append(FileExcerpts(file=file, cited=len(cited), excerpts=_excerpts(file, lines, cited)))
+    for file, lines in cited.items():
+        there = around.get(file, {})
+        near = {n: there[n] for at in lines for n in range(at - AROUND, at + AROUND + 1) if n in there}
+        found.append(FileExcerpts(file=file, cited=len(lines), excerpts=_excerpts(file, {**near, **lines}, lines)))
     return found
 
 
@@ -108,6 +142,17 @@ def _excerpts(file: str, lines: Mapping[int, str], cited: Mapping[int, str]) -> 
             found[-1].lines.append(line)
         else:
             found.append(Excerpt(lines=[line]))
+    return found
+
+
+def moments(timeline: Sequence[TimelineEntry]) -> list[tuple[TimelineEntry, list[TimelineEntry]]]:
+    """The timeline with entries of one kind that follow one another as one, and those that it stands for."""
+    found: list[tuple[TimelineEntry, list[TimelineEntry]]] = []
+    for entry in timeline:
+        if found and found[-1][0].what == entry.what:
+            found[-1][1].append(entry)
+        else:
+            found.append((entry, []))
     return found
 
 
