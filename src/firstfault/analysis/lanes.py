@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from firstfault.analysis.order import clock_of, exact
 from firstfault.analysis.state.parts import Part
-from firstfault.model.evidence import Who
+from firstfault.model.evidence import GlobalRank, When, Who
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.order import Clock
     from firstfault.analysis.rank_table import Entry
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import Event, GlobalRank, When
+    from firstfault.model.evidence import Event
 
 
 class Lane(Struct, kw_only=True):

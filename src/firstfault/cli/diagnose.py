@@ -5,7 +5,7 @@ Parses, calls the pipeline, prints and sets the exit code; it decides nothing ab
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 @click.command(name="diagnose", short_help="Say what the first fault of a job was.", epilog=EXIT_CODES)
 @paths_argument
-@format_option("text", "markdown", "html", "json")
+@format_option("text", "markdown", "html", "json", "sarif", "junit")
 @attempts_option(": that one, and the verdict of each other one beside it")
 @evidence_options
 def command(
     paths: tuple[str, ...],
-    form: Format | Literal["html"],
+    form: Format,
     output: str | None,
     *,
     share: bool,
@@ -66,7 +66,7 @@ def command(
 
 
 def _made(
-    paths: Sequence[str], form: Format | Literal["html"], level: Level, asked: dict[str, Any], shape: dict[str, Any]
+    paths: Sequence[str], form: Format, level: Level, asked: dict[str, Any], shape: dict[str, Any]
 ) -> tuple[Diagnosis, Callable[[], str]]:
     """The diagnosis, and what gives its report: a page also holds what its pictures are drawn from."""
     if form == "html":

@@ -107,10 +107,9 @@ class _Names:
 
 def _columns(entries: Sequence[Entry], left_out: int, cite: Citer) -> RankColumns:
     hosts, states, parts, phases, notes, files = (_Names() for _ in range(6))
-    told = {e.rank: lines[0] for e in entries if (lines := lines_of(e))}
-    cite.ahead(told.values())
-    lines = {rank: cite.event(event) for rank, event in told.items()}
-    cited = [lines.get(e.rank) for e in entries]
+    told = [next(iter(lines_of(e)), None) for e in entries]
+    cite.ahead(e for e in told if e is not None)
+    cited = [None if e is None else cite.event(e) for e in told]
     return RankColumns(
         rank=[int(e.rank) for e in entries],
         host=[hosts.number(e.host) for e in entries],

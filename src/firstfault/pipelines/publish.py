@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from firstfault.model.views import MemoryTable, Proof, RankTable, RecorderView, StackTable, Timeline
     from firstfault.redact import Level, Redacted
 
-Format = Literal["text", "markdown", "json"]
-"""What a diagnosis alone can be given as; a page needs more, see `publish_page`."""
+Format = Literal["text", "markdown", "html", "json", "sarif", "junit"]
 ViewFormat = Literal["text", "csv", "json"]
 StackFormat = Literal["text", "json"]
-FORMATS: tuple[Format, ...] = ("text", "markdown", "json")
+FORMATS: tuple[Format, ...] = ("text", "markdown", "html", "json", "sarif", "junit")
 
 
 def publish(
@@ -37,7 +36,7 @@ def publish(
 
     Args:
         diagnosis: what was found.
-        form: the format to give.
+        form: the format to give; for `html` see `publish_page`, which also has what a page draws.
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
         height: rows of the terminal, into which the text format fits itself; None where there is none.
@@ -46,8 +45,20 @@ def publish(
     Returns:
         The whole report, ending in a newline.
     """
+    if form == "html":
+        from firstfault.model.page import Page
+
+        return publish_page(Page(diagnosis=diagnosis), level)
     safe = redact(diagnosis, level)
     match form:
+        case "sarif":
+            from firstfault.report.sarif import render_sarif
+
+            return render_sarif(safe)
+        case "junit":
+            from firstfault.report.junit import render_junit
+
+            return render_junit(safe)
         case "json":
             from firstfault.report.json import render_json
 

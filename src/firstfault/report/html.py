@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from functools import cache
 from importlib import metadata, resources
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ def render_html(safe: Redacted[Page], *, language: str = "en") -> str:
 
 def asset(name: str) -> str:
     """A file of the packaged script and style, as `web/` built it."""
-    return resources.files("firstfault.report").joinpath("assets", name).read_text(encoding="utf-8")
+    return resources.files("firstfault.report").joinpath("assets").joinpath(name).read_text(encoding="utf-8")
 
 
 def embedded(value: object) -> str:
@@ -103,6 +104,7 @@ def _trusted(text: str) -> Any:
     return Markup(text)  # noqa: S704 - packaged files, and JSON that cannot leave its element
 
 
+@cache
 def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -134,9 +136,7 @@ class _Words:
         self.headline = phrases.headline(diagnosis, say)
         self.sure = phrases.how_sure(diagnosis, say)
         self.culprits = phrases.culprits(diagnosis, say)
-        self.first_failed = phrases.who(
-            diagnosis.verdict.first_failed.ranks, diagnosis.verdict.first_failed.hosts, say
-        )
+        self.first_failed = phrases.who(diagnosis.verdict.first_failed.ranks, diagnosis.verdict.first_failed.hosts, say)
         self.moments = phrases.moments(diagnosis, say)
         self.missing = phrases.missing(diagnosis, say)
         self.recurrence = phrases.recurrence(diagnosis, say)

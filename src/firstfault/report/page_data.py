@@ -177,9 +177,7 @@ def _anchors(page: Page) -> dict[str, str]:
     cited = cited_lines(page)
     ranks = page.ranks
     pairs = {(f, n) for f, n in zip(ranks.file, ranks.line, strict=True) if f is not None and n is not None}
-    return {
-        f"{f}:{n}": anchor(ranks.files[f], n) for f, n in sorted(pairs) if n in cited.get(ranks.files[f], {})
-    }
+    return {f"{f}:{n}": anchor(ranks.files[f], n) for f, n in sorted(pairs) if n in cited.get(ranks.files[f], {})}
 
 
 def _memory(row: Any) -> dict[str, Any]:
