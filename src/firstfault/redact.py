@@ -27,6 +27,7 @@ P = TypeVar("P", bound=Published)
 P_co = TypeVar("P_co", bound=Published, covariant=True)
 _DOOR = object()
 _SURROGATE = lazy("[\ud800-\udfff]")
+_NUMBERS = frozenset({int, float, bool, type(None)})
 _HOST_FIELDS = frozenset({"host", "hosts", "exclude_hosts", "storage_nodes"})
 _HOST_FACTS = ("master_addr", "host", "submit_host", "batch_host")
 
@@ -84,7 +85,9 @@ def _written_out(value: object) -> object:
         return msgspec.structs.replace(value, exclude_hostlist=",".join(value.exclude_hosts))
     if isinstance(value, msgspec.Struct):
         return type(value)(**{f: _written_out(getattr(value, f)) for f in value.__struct_fields__})
-    return [_written_out(v) for v in value] if isinstance(value, list) else value
+    if isinstance(value, list) and not _NUMBERS.issuperset(map(type, value)):
+        return [_written_out(v) for v in value]
+    return value
 
 
 def walk(value: T, change: Callable[[str], str]) -> T:
@@ -100,6 +103,9 @@ def _walk(value: object, change: Callable[[str], str]) -> object:
     if isinstance(value, msgspec.Struct):
         return type(value)(**{f: _walk(getattr(value, f), change) for f in value.__struct_fields__})
     if isinstance(value, (list, tuple)):
+        # Columns of numbers are long, and there is nothing to look through in them.
+        if _NUMBERS.issuperset(map(type, value)):
+            return value
         return type(value)(_walk(v, change) for v in value)
     if isinstance(value, dict):
         return _walk_map(value, change)

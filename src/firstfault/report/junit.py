@@ -15,7 +15,7 @@ from firstfault.report import phrases
 from firstfault.report.neutral import neutral
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.redact import Redacted
@@ -47,7 +47,7 @@ class _Fault(NamedTuple):
     result: Literal["failure", "error", "skipped"]
     kind: str
     message: str
-    lines: list[str] = []
+    lines: Sequence[str] = ()
 
 
 class _Suite:
