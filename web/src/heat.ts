@@ -17,6 +17,7 @@ interface Cell {
 }
 
 const TALLEST = 380;
+const LABEL = "12px ui-sans-serif, system-ui, sans-serif";
 const ranks = data.ranks;
 const order = ranks.rank.map((_, row) => row).sort((a, b) => ranks.rank[a]! - ranks.rank[b]!);
 
@@ -133,7 +134,10 @@ class Heat {
 
   /** One node a line, with its name. */
   private labelled(width: number, most: number): number {
-    const left = Math.min(190, width * 0.36);
+    const context = this.canvas.getContext("2d");
+    if (context !== null) context.font = LABEL;
+    const widest = Math.max(...this.blocks.map((b) => context?.measureText(b.name ?? say("no_host")).width ?? 100));
+    const left = Math.min(widest + 14, width * 0.4);
     const pitch = Math.min(38, Math.max(13, Math.floor(TALLEST / this.blocks.length)));
     this.high = pitch - 4;
     this.wide = Math.max(4, Math.min(46, Math.floor((width - left) / most)));
@@ -189,7 +193,7 @@ class Heat {
     if (first === undefined) return;
     context.textBaseline = "middle";
     if (first.x > 0) {
-      context.font = "12px ui-sans-serif, system-ui, sans-serif";
+      context.font = LABEL;
       context.fillStyle = colour("muted");
       let at = 0;
       for (const block of this.blocks) {

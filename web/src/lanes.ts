@@ -241,12 +241,11 @@ class LaneChart {
   }
 
   private legend(): void {
-    const keys: [string, string][] = [["lane-active", "active"], ["quiet", "quiet"], ["ink", "last"]];
-    if (this.lanes.some((lane) => lane.waitFrom !== null)) keys.splice(1, 0, ["lane-wait", "waited"]);
-    if (this.lanes.some((lane) => lane.died !== null)) keys.push(["bad", "died"]);
-    if (this.times.first_fault !== null) keys.push(["bad", "first_fault"]);
+    const some = (key: "active" | "waitFrom" | "ends" | "died"): boolean => this.lanes.some((lane) => lane[key] !== null);
+    const keys = [some("active") && "active", some("waitFrom") && "waited", "quiet", some("ends") && "last"];
+    keys.push(some("died") && "died", this.times.first_fault !== null && "first_fault");
     byId("lanes-keys").replaceChildren(
-      ...keys.map(([name, key]) => make("span", {}, make("i", { class: `key-${key}`, "data-colour": name }), say(key))),
+      ...keys.filter((key): key is string => key !== false).map((key) => make("span", {}, make("i", { class: `key-${key}` }), say(key))),
     );
   }
 

@@ -37,6 +37,9 @@ LINE = 400
 MOST_STACKS = 300
 """Frames of the tree of stacks that are shown."""
 
+MOST_EVENTS = 12
+"""Events of storage daemons that are shown at once; the rest is folded."""
+
 
 def render_html(safe: Redacted[Page], *, language: str = "en") -> str:
     """The whole page.
@@ -67,10 +70,11 @@ def render_html(safe: Redacted[Page], *, language: str = "en") -> str:
         words=_Words(d, say),
         files=files,
         further=further,
-        moments=page_data.moments(d.timeline),
+        moments=page_data.moments(d.timeline, d.verdict.trigger),
         sides=SIDES,
         line_limit=LINE,
         stack_limit=MOST_STACKS,
+        store_limit=MOST_EVENTS,
     )  # fmt: skip
 
 
@@ -118,6 +122,7 @@ def _environment() -> Environment:
         finalize=_spelt,
     )
     made.filters["short"] = lambda text, limit: shorten(neutral(text), limit)
+    made.filters["spaced"] = lambda text: _STAMP.sub(" ", text)
     made.filters["runs"] = phrases.runs
     return made
 
