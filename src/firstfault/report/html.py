@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     from firstfault.redact import Redacted
 
 _STAMP = lazy(r"(?<=\d)T(?=\d\d:)")
+_END = lazy(r"(?<=[a-z0-9)\]][.!?])\s+(?=[A-Z])")
 _BREAKS_OUT = lazy("[<>&\u2028\u2029]")
+HEADLINE = 170
+"""Characters up to which a summary is one headline."""
 LINE = 400
 """Characters of a line around the evidence that are shown."""
 MOST_STACKS = 300
@@ -138,6 +141,7 @@ class _Words:
     def __init__(self, diagnosis: Diagnosis, say: Mapping[str, str]) -> None:
         self._d = diagnosis
         self._say = say
+        self.claim, self.rest = _sentences(diagnosis.verdict.summary)
         self.headline = phrases.headline(diagnosis, say)
         self.sure = phrases.how_sure(diagnosis, say)
         self.culprits = phrases.culprits(diagnosis, say)
@@ -167,7 +171,7 @@ class _Words:
 
     def store(self, name: str, row: Any) -> Any:
         """The storage side in words; name: a function of `firstfault.report.storage`."""
-        return getattr(storage, name)(row, self._say)
+        return _STAMP.sub(" ", getattr(storage, name)(row, self._say))
 
     def size(self, count: int) -> str:
         """Bytes for people."""
@@ -177,6 +181,12 @@ class _Words:
         """Counts by rank, lowest first, the first sixteen."""
         ordered = sorted(ranks.items(), key=lambda i: (not i[0].isdecimal(), int(i[0]) if i[0].isdecimal() else 0))
         return ", ".join(f"{rank}: {count}" for rank, count in ordered[:16])
+
+
+def _sentences(summary: str) -> tuple[str, str]:
+    """The first sentence, which is the headline, and the rest; all of a short summary is the headline."""
+    end = _END.search(summary) if len(summary) > HEADLINE else None
+    return (summary, "") if end is None else (summary[: end.start()], summary[end.end() :])
 
 
 def _kind(diagnosis: Diagnosis) -> str:

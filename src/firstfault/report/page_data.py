@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from firstfault.model.diagnosis import Diagnosis, Evidence, TimelineEntry
     from firstfault.model.page import Page
+    from firstfault.model.views import MemoryRow
 
 Cited = dict[str, dict[int, str]]
 """File -> number -> text of lines."""
@@ -181,7 +182,7 @@ def data_of(page: Page, say: Mapping[str, str]) -> dict[str, Any]:
         "lanes": None if calm.lanes is None else msgspec.to_builtins(calm.lanes),
         "culprits": diagnosis.verdict.culprits.ranks,
         "anchors": _anchors(page),
-        "memory": [] if calm.memory is None else [_memory(row) for row in calm.memory.rows[:SNAPSHOTS]],
+        "memory": [_memory(row) for row in _devices(calm)[:SNAPSHOTS]],
     }
 
 
@@ -193,7 +194,14 @@ def _anchors(page: Page) -> dict[str, str]:
     return {f"{f}:{n}": anchor(ranks.files[f], n) for f, n in sorted(pairs) if n in cited.get(ranks.files[f], {})}
 
 
-def _memory(row: Any) -> dict[str, Any]:
+def _devices(page: Page) -> list[MemoryRow]:
+    """Devices with a snapshot, those of the culprits first."""
+    named = set(page.diagnosis.verdict.culprits.ranks)
+    rows = [] if page.memory is None else page.memory.rows
+    return sorted(rows, key=lambda row: row.rank not in named)
+
+
+def _memory(row: MemoryRow) -> dict[str, Any]:
     return {
         "who": row.rank,
         "host": row.host,
