@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from firstfault.redact import redact
 
 if TYPE_CHECKING:
+    from firstfault.model.comparison import Comparison
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.model.page import Page
     from firstfault.model.views import MemoryTable, Proof, RankTable, RecorderView, StackTable, Timeline
@@ -212,6 +213,25 @@ def publish_recorder(
     from firstfault.report.flight_recorder import render_recorder
 
     return render_recorder(safe, width=width, every=every)
+
+
+def publish_comparison(found: Comparison, form: StackFormat, *, width: int = 100) -> str:
+    """Redacts and renders the comparison of two diagnoses; what was taken out of these stays out.
+
+    Args:
+        found: what differs.
+        form: the format to give.
+        width: columns of the terminal; only the text format heeds it.
+
+    Returns:
+        The whole report, ending in a newline.
+    """
+    safe = redact(found, "secrets")
+    if form == "json":
+        return _as_json(safe)
+    from firstfault.report.comparison import render_comparison
+
+    return render_comparison(safe, width=width)
 
 
 def _as_json(safe: Redacted[Any]) -> str:
