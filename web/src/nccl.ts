@@ -131,7 +131,7 @@ class Table {
     if (ranks.groups.length < 2) this.group.parentElement!.hidden = true;
     if (ranks.states.length < 2) this.state.parentElement!.hidden = true;
     if (!ranks.outlier.includes(true)) this.odd.parentElement!.hidden = true;
-    this.fold.checked = this.rows.length > 32;
+    this.fold.checked = this.rows.length > 16;
     const again = (): void => {
       this.limit = FIRST;
       this.paint();
