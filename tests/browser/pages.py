@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import hung_job
+from allocator import GIB, MIB, Allocator, OutOfMemory, pickled, stack
 from msgspec.structs import replace
 
 from firstfault.model.diagnosis import CoverageRow
@@ -13,14 +15,15 @@ from firstfault.model.page import GroupColumns, Lanes, RankColumns
 from firstfault.model.words import CoverageState
 from firstfault.pipelines.page import page
 from firstfault.pipelines.publish import publish_page
+from generated.aistore import scenario
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from firstfault.model.page import Page
 
 MANY = 16_384
+MIXED = Path(__file__).resolve().parents[1] / "mixed"
 EVIL = (
     "</script><script>document.title='owned'</script>",
     '"><img src=x onerror="document.title=\'owned\'">',
@@ -143,6 +146,33 @@ def hostile(folder: Path) -> Page:
     return _of(folder, text + "\n".join(EVIL), name="a<img src=x onerror=alert(1)>'\".log")
 
 
+def witnesses(_folder: Path) -> Page:
+    """A real small job that hung, with its logs, flight-recorder dumps, stacks and a kernel log."""
+    case = MIXED / "loader-behind-a-mount"
+    return page([case / part for part in ("logs", "dumps", "stacks", "kernel")])
+
+
+def storage(folder: Path) -> Page:
+    """A simulated incident of an object store, with the logs of its daemons."""
+    spec = next(spec for spec in scenario.matrix(large=False) if spec.kind == "late_abort")
+    scenario.build(spec, folder)
+    return page([folder])
+
+
+def memory(folder: Path) -> Page:
+    """A process of which one line keeps what it makes, with its memory snapshot."""
+    kept = stack(("/srv/app/metrics.py", 57, "remember"), ("/srv/app/train.py", 93, "step"))
+    device = Allocator(4 * GIB)
+    try:
+        while True:
+            device.alloc(120 * MIB, kept)
+    except OutOfMemory:
+        (folder / "rank1_memory_snapshot.pickle").write_bytes(pickled(device.snapshot(device=1)))
+    error = "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 120.00 MiB. GPU 1 has a total capacity of 4.00 GiB"
+    (folder / "rank1.log").write_text(error + "\n", encoding="utf-8")
+    return page([folder])
+
+
 def _of(folder: Path, text: str, name: str = "rank0.log") -> Page:
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -157,6 +187,9 @@ REPORTS: dict[str, Callable[[Path], Page]] = {
     "healthy": healthy,
     "unknown": unknown,
     "hostile": hostile,
+    "witnesses": witnesses,
+    "storage": storage,
+    "memory": memory,
 }
 
 

@@ -120,7 +120,7 @@ def test_it_is_quick_and_small(opened: Opened, report, name: str) -> None:
     assert min(times) < PAINT[name], times
 
 
-@pytest.mark.parametrize("name", ["large", "hostile", "healthy"])
+@pytest.mark.parametrize("name", ["large", "hostile", "storage", "witnesses"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_runs_over_the_edge(opened: Opened, report, name: str, width: int) -> None:
     opened.page.set_viewport_size({"width": width, "height": 844})
@@ -229,6 +229,31 @@ def test_a_long_table_shows_a_part_and_more_on_request(opened: Opened, report) -
     assert len(ranks_shown(page)) == 260
 
 
+def test_every_witness_has_a_panel_and_no_other_is_there(opened: Opened, report) -> None:
+    shown = "[...document.querySelectorAll('.panel, #store')].filter(p => !p.hidden).map(p => p.querySelector('h2, h3').innerText)"
+    panels = {
+        name: set(opened.go(report(name)).evaluate(shown)) for name in ("witnesses", "storage", "memory", "unknown")
+    }
+    assert {"Process groups by the flight recorder", "Where the processes stood, by their stacks"} <= panels[
+        "witnesses"
+    ]
+    assert "Storage daemons" in panels["storage"]
+    assert "What held the memory" in panels["memory"]
+    assert panels["unknown"] <= {"Where every rank stood", "Ranks over time"}
+
+
+def test_the_treemap_names_the_place_that_holds_the_most(opened: Opened, report) -> None:
+    page = opened.go(report("memory"))
+    assert page.locator("#memory-map svg text").first.text_content().startswith("remember (metrics.py:57")
+    assert (
+        page.locator("#memory-map svg")
+        .get_attribute("aria-label")
+        .startswith("Treemap of memory held on device rank 1")
+    )
+    page.locator("#memory-map summary").click()
+    assert page.locator("#memory-map tr").first.inner_text().split("\t")[0] == "remember (metrics.py:57)"
+
+
 def test_links_of_the_chain_open_their_line_in_its_context(opened: Opened, report) -> None:
     page = opened.go(report("large"))
     page.locator(".chain summary").nth(1).click()
@@ -315,7 +340,7 @@ def test_the_policy_lets_nothing_else_run(opened: Opened, report) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "scheme"), [("large", "light"), ("small", "dark"), ("healthy", "light"), ("unknown", "dark")]
+    ("name", "scheme"), [("large", "light"), ("small", "dark"), ("storage", "light"), ("witnesses", "dark")]
 )
 def test_it_is_accessible(browser: Browser, report, name: str, scheme: str) -> None:
     if not AXE.is_file():

@@ -63,6 +63,7 @@ PAGE: dict[str, str] = {
     "page.point.busy": "busy from here on",
     "page.point.lost": "cannot be reached",
     "page.point.last": "last",
+    "page.daemons": "Daemons and what their logs cover",
     "page.counters": "What the counters did",
     "page.inputs": "All {n} inputs",
     "page.made": "Made by firstfault {version} from the files named above. This page fetches nothing and sends nothing.",
