@@ -65,6 +65,7 @@ PAGE: dict[str, str] = {
     "page.point.last": "last",
     "page.daemons": "Daemons and what their logs cover",
     "page.counters": "What the counters did",
+    "page.unread": "Inputs that were not read, or only in part",
     "page.inputs": "All {n} inputs",
     "page.made": "Made by firstfault {version} from the files named above. This page fetches nothing and sends nothing.",
     "page.noscript": "Without its script this page shows all text and evidence, but not its pictures and the table of ranks.",
