@@ -25,7 +25,15 @@ const script = await build({
   ...common, entryPoints: [join(here, "src", "main.ts")], format: "iife", target: "es2020", tsconfig: join(here, "tsconfig.json"),
 });
 const style = await build({ ...common, entryPoints: [join(here, "src", "report.css")], target: "chrome100" });
-const made = { "report.js": mark + script.outputFiles[0].text, "report.css": mark + style.outputFiles[0].text };
+/** The licences of what is bundled, which their terms ask us to pass on. */
+const licences = ["uplot", "d3-hierarchy"]
+  .map((name) => `${name}\n\n${readFileSync(join(here, "node_modules", name, "LICENSE"), "utf8").trim()}\n`)
+  .join(`\n${"-".repeat(72)}\n\n`);
+const made = {
+  "report.js": mark + script.outputFiles[0].text,
+  "report.css": mark + style.outputFiles[0].text,
+  "LICENSES.txt": `The script and the style of the HTML report hold these libraries.\n\n${licences}`,
+};
 
 let stale = 0;
 for (const [name, text] of Object.entries(made)) {
