@@ -16,7 +16,7 @@ BENCH_FILES ?= 16
 BENCH_MB ?= 128
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core lint docs bench bench-smoke quality clean
+.PHONY: help demo test test-core lint docs web bench bench-smoke quality clean
 
 help:  ## Show what there is to make.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -45,16 +45,31 @@ $(VENV)/.lab-$(LAB): $(STAMP) tools/install_torch.py
 	$(BIN)/python tools/install_torch.py $(LAB)
 	@touch $@
 
+# The script of the HTML report comes from web/; whoever does not change it needs no node. With npm its tests also get axe and
+# the schema of SARIF, and what is packaged is held against what the sources give.
+web/node_modules/.package-lock.json: web/package-lock.json
+	npm ci --prefix web --no-fund --no-audit --loglevel error
+	@touch $@
+
+$(VENV)/.web: $(STAMP) $(wildcard web/src/* web/*.mjs web/*.json src/firstfault/report/assets/*)
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web/node_modules/.package-lock.json && npm run --silent --prefix web check; \
+	else echo "npm is not here: the report's script was not built again, and the tests that need axe or SARIF's schema will be skipped" >&2; fi
+	@touch $@
+
+web: web/node_modules/.package-lock.json  ## Build the script and the style of the HTML report into the package (needs npm).
+	npm run --silent --prefix web build
+
 demo: $(RUN_STAMP)  ## Install into .venv and diagnose the bundled incident.
 	@$(BIN)/firstfault --exit-zero examples/incident/logs
 	@echo "(make ends with 0 all the same: the demo asks for that with --exit-zero)"
 
-test: lint $(VENV)/.lab-$(LAB)  ## Everything: style, types and imports, then all tests that this machine can run.
-	$(PYTEST) -m "not torch" $(PYTEST_ARGS)
+test: lint $(VENV)/.web $(VENV)/.lab-$(LAB)  ## Everything: style, types and imports, then all tests that this machine can run.
+	$(PYTEST) -m "not torch and not browser" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m torch tests/lab $(PYTEST_ARGS)
 
-test-core: $(STAMP)  ## The tests that do not need torch; none needs a browser or root.
-	$(PYTEST) -m "not torch" $(PYTEST_ARGS)
+test-core: $(STAMP)  ## The tests that need neither torch nor a browser nor root.
+	$(PYTEST) -m "not torch and not browser" $(PYTEST_ARGS)
 
 lint: $(STAMP)  ## Style, types, imports and docstrings.
 	$(BIN)/ruff check .

@@ -13,6 +13,7 @@ import msgspec
 
 from firstfault.model.diagnosis import Action, Fact, Published, StorageDaemon
 from firstfault.model.lazy import lazy
+from firstfault.model.page import Context, Page
 from firstfault.privacy.secrets import SecretFilter
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ T = TypeVar("T")
 P = TypeVar("P", bound=Published)
 P_co = TypeVar("P_co", bound=Published, covariant=True)
 _DOOR = object()
+_KEY_EDGE = lazy(r"-----(BEGIN|END) (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 _SURROGATE = lazy("[\ud800-\udfff]")
+_NUMBERS = frozenset({int, float, bool, type(None)})
 _HOST_FIELDS = frozenset({"host", "hosts", "exclude_hosts", "storage_nodes"})
 _HOST_FACTS = ("master_addr", "host", "submit_host", "batch_host")
 
@@ -59,6 +62,8 @@ def redact(content: P, level: Level, *, key: bytes | None = None) -> Redacted[P]
     whole = walk(content, _printable)
     removed: dict[str, int] = {}
     if level != "none":
+        if isinstance(whole, Page):
+            whole = cast("P", msgspec.structs.replace(whole, context=[_without_keys(c) for c in whole.context]))
         secrets = SecretFilter()
         _each(whole, secrets.learn)
         whole = walk(whole, secrets.clean)
@@ -74,6 +79,20 @@ def redact(content: P, level: Level, *, key: bytes | None = None) -> Redacted[P]
     return Redacted(msgspec.structs.replace(whole, redaction=level), removed, _DOOR)
 
 
+def _without_keys(context: Context) -> Context:
+    """Lines without the body of a private key: no line of it tells by itself what it is, its first and last line do."""
+    marks = [(i, found[1]) for i, line in enumerate(context.lines) if (found := _KEY_EDGE.search(line)) is not None]
+    lines = list(context.lines)
+    inside = bool(marks) and marks[0][1] == "END"
+    edges = dict(marks)
+    for i in range(len(lines)):
+        if i in edges:
+            inside = edges[i] == "BEGIN"
+        elif inside:
+            lines[i] = "[removed:private key]"
+    return msgspec.structs.replace(context, lines=lines)
+
+
 def _pseudonymous_hostlists(value: T) -> T:
     """A bracketed host list would tell the names that its pseudonyms hide; wherever one stands it is written out instead."""
     return cast("T", _written_out(value))
@@ -84,7 +103,9 @@ def _written_out(value: object) -> object:
         return msgspec.structs.replace(value, exclude_hostlist=",".join(value.exclude_hosts))
     if isinstance(value, msgspec.Struct):
         return type(value)(**{f: _written_out(getattr(value, f)) for f in value.__struct_fields__})
-    return [_written_out(v) for v in value] if isinstance(value, list) else value
+    if isinstance(value, list) and not _NUMBERS.issuperset(map(type, value)):
+        return [_written_out(v) for v in value]
+    return value
 
 
 def walk(value: T, change: Callable[[str], str]) -> T:
@@ -100,6 +121,9 @@ def _walk(value: object, change: Callable[[str], str]) -> object:
     if isinstance(value, msgspec.Struct):
         return type(value)(**{f: _walk(getattr(value, f), change) for f in value.__struct_fields__})
     if isinstance(value, (list, tuple)):
+        # Columns of numbers are long, and there is nothing to look through in them.
+        if _NUMBERS.issuperset(map(type, value)):
+            return value
         return type(value)(_walk(v, change) for v in value)
     if isinstance(value, dict):
         return _walk_map(value, change)
@@ -147,7 +171,8 @@ def _hosts(value: object) -> Iterator[str]:
         for name in value.__struct_fields__:
             held = getattr(value, name)
             if name in _HOST_FIELDS:
-                yield from [held] if isinstance(held, str) else held or ()
+                # A column holds numbers of names, which stand beside it.
+                yield from [held] if isinstance(held, str) else (name for name in held or () if isinstance(name, str))
             else:
                 yield from _hosts(held)
     elif isinstance(value, list):

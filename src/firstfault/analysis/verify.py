@@ -35,6 +35,8 @@ NO_LINES = frozenset({ENTRY, STATUS})
 Cited = tuple[int, int, int, str]
 """Source, offset, line and text of an event."""
 CHUNK = 1 << 20
+REACH = 1 << 14
+"""Bytes that are read on each side of a place to show the lines around it."""
 COUNTED = 64 << 20
 """Bytes up to which the line number of a citation is counted again from the start of its source."""
 COUNTED_IN_ALL = 128 << 20
@@ -144,6 +146,31 @@ class Verifier:
         before += self._count(rest)
         self._near[int(span.source)] = (span.offset, before)
         return before + 1
+
+    def around(self, span: Span, lines: int) -> tuple[int, list[str]]:
+        """The line of a place with those before and after it, as they stand now.
+
+        Args:
+            span: the place.
+            lines: how many to give on each side; fewer where the source, or what is read of it, ends.
+
+        Returns:
+            The number of the first of them, and the lines without their ends; none where nothing can be read.
+        """
+        start, asked = max(0, span.offset - REACH), span.length + REACH
+        try:
+            before = self._reader.read(span.source, start, span.offset - start)
+            after = self._reader.read(span.source, span.offset, asked)
+        except OSError:
+            return span.line, []
+        above, below = before.split(b"\n"), after.split(b"\n")
+        whole = above[:-1] if start == 0 else above[1:-1]  # what is read may begin within a line
+        rest = below[1:] if len(after) < asked else below[1:-1]
+        if len(after) < asked and rest and not rest[-1]:
+            rest = rest[:-1]
+        head = whole[max(0, len(whole) - lines) :]
+        kept = [*head, above[-1] + below[0], *rest[:lines]]
+        return span.line - len(head), [self._decode(line.rstrip(b"\r")) for line in kept]
 
     def column(self, source: SourceId, offset: int) -> int:
         """1-based byte in its line of an offset; 1 where the line begins too far before it to be looked for.

@@ -23,12 +23,16 @@ from firstfault.cli.evidence import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from firstfault.model.diagnosis import Diagnosis
     from firstfault.pipelines.publish import Format
+    from firstfault.redact import Level
 
 
 @click.command(name="diagnose", short_help="Say what the first fault of a job was.", epilog=EXIT_CODES)
 @paths_argument
-@format_option("text", "markdown", "json")
+@format_option("text", "markdown", "html", "json", "sarif", "junit")
 @attempts_option(": that one, and the verdict of each other one beside it")
 @click.option(
     "--incidents",
@@ -55,15 +59,30 @@ def command(
     """
     del lang
     level = level_of(share=share, raw=raw)
-    from firstfault.pipelines.diagnose import diagnose
-    from firstfault.pipelines.publish import publish
     from firstfault.report.phrases import exit_code
 
-    diagnosis = diagnose(list(paths), options_of(asked))
+    diagnosis, report = _made(paths, form, level, asked, page(output))
     code = exit_code(diagnosis)
     # A person needs the reasons alone where nothing was read; a program gets its report all the same.
     if code != 2 or form != "text":
-        deliver(publish(diagnosis, form, level, **page(output)), output)
+        deliver(report(), output)
     if code == 2:
         raise nothing_readable(diagnosis.coverage, paths)
     return 0 if exit_zero else code
+
+
+def _made(
+    paths: Sequence[str], form: Format, level: Level, asked: dict[str, Any], shape: dict[str, Any]
+) -> tuple[Diagnosis, Callable[[], str]]:
+    """The diagnosis, and what gives its report: a page also holds what its pictures are drawn from."""
+    if form == "html":
+        from firstfault.pipelines.page import page as page_of
+        from firstfault.pipelines.publish import publish_page
+
+        made = page_of(list(paths), options_of(asked))
+        return made.diagnosis, lambda: publish_page(made, level)
+    from firstfault.pipelines.diagnose import diagnose
+    from firstfault.pipelines.publish import publish
+
+    diagnosis = diagnose(list(paths), options_of(asked))
+    return diagnosis, lambda: publish(diagnosis, form, level, **shape)

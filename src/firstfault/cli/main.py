@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Show where every process group stands by the flight-recorder dumps.",
     ),
     "memory": ("firstfault.cli.memory", "Show what held the memory of a device, by CUDA memory snapshots."),
+    "diff": ("firstfault.cli.diff", "Show what changed between two diagnoses of one incident, and why."),
     "explain": (
         "firstfault.cli.explain",
         "Explain a signature, class, Xid, exit code, signal, CUDA or NCCL error, or word.",

@@ -5,7 +5,10 @@ Text only. A key names its place (`head`, `label`, `strength`, `exit`, `section`
 
 from __future__ import annotations
 
+from firstfault.i18n.en_page import PAGE
+
 MESSAGES: dict[str, str] = {
+    **PAGE,
     "head.failed": "FAILED",
     "head.failed_unknown": "FAILED, CAUSE UNKNOWN",
     "head.undecided": "NOT DECIDABLE",
@@ -164,6 +167,25 @@ MESSAGES: dict[str, str] = {
     "table.lines": "First and last line",
     "table.covers": "Logs reach",
     "table.notes": "Notes",
+    "diff.same": "The two verdicts are the same.",
+    "diff.changed": "The verdict changed.",
+    "diff.failed": "Whether it failed",
+    "diff.category": "Category",
+    "diff.strength": "Strength",
+    "diff.culprits": "Culprits",
+    "diff.culprits_strength": "Strength of the culprits",
+    "diff.first_failed": "First failed",
+    "diff.trigger": "First sign",
+    "diff.action": "Action",
+    "diff.summary": "In words",
+    "diff.none": "none",
+    "diff.why": "Why, as far as the two show it",
+    "diff.inputs": "Inputs",
+    "diff.added": "new",
+    "diff.gone": "gone",
+    "diff.read_otherwise": "read otherwise",
+    "diff.lines_added": "Lines on which only the second rests",
+    "diff.lines_gone": "Lines on which only the first rested",
     "column.rank": "rank",
     "column.local": "local",
     "column.node": "node",

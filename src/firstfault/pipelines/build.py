@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -65,6 +66,11 @@ class Builder:
         self.scene: Scene = conclusion.scene
         self.paths = conclusion.scene.case.paths
         self.cite = Citer(verifier, self.paths)
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every rank, outliers first."""
+        return rank_entries(self.scene, self.conclusion.answer)
 
     def build(self) -> Diagnosis:
         """The whole diagnosis."""
@@ -236,7 +242,7 @@ class Builder:
         )
 
     def _table(self) -> list[RankRow]:
-        entries = rank_entries(self.scene, self.conclusion.answer)[:TABLE]
+        entries = self.entries[:TABLE]
         notes = notes_of(self.scene, entries)
         return [
             RankRow(

@@ -32,6 +32,8 @@ class Citer:
         self.verifier = verifier
         self.paths = paths
         self.withdrawn: dict[tuple[str, int], Withdrawn] = {}
+        self.spans: dict[tuple[str, int], Span] = {}
+        """File and line of what was cited -> where it stands."""
 
     def path(self, source: SourceId) -> str:
         """Shown path of a source."""
@@ -49,6 +51,7 @@ class Citer:
             self._withdraw(event.span, why)
             return None
         span = event.span
+        self.spans.setdefault((self.path(span.source), span.line), span)
         return Evidence(
             file=self.path(span.source),
             line=span.line,
@@ -93,6 +96,7 @@ class Citer:
         if text is None:
             self._withdraw(span, why)
             return None
+        self.spans.setdefault((self.path(span.source), span.line), span)
         return Evidence(file=self.path(span.source), line=span.line, column=span.column, text=text, time=time_of(when))
 
     def _withdraw(self, span: Span, why: str) -> None:

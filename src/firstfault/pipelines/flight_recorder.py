@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import IO
 
+    from firstfault.analysis.conclude import Conclusion
     from firstfault.analysis.state.recorder.calls import Mismatch
     from firstfault.analysis.state.recorder.lanes import Team
     from firstfault.analysis.state.recorder.reading import Reading
@@ -57,27 +58,32 @@ def recorder_view(
                 why="a rerun writes its dumps over those of the attempt before",
                 fix="Leave --attempt out.",
             )
-        cite = Citer(verifier, scene.case.paths)
-        verdict = verdict_of(conclusion.answer, cite)
-        reading = read(scene.case.seen.dumps)
-        recorded = reading.recorded
-        shown = [e for e in conclusion.answer.proof if e.signature in {ENTRY, STATUS}]
-        return RecorderView(
-            verdict=verdict,
-            attempt=scene.number,
-            attempts=total,
-            coverage=coverage_of(scene),
-            expected=_numbers(recorded.expected),
-            told=recorded.told,
-            dumps=_numbers(recorded.dumps),
-            missing=_numbers(recorded.missing),
-            earlier=sorted(cite.path(d.source) for d in recorded.earlier),
-            frozen=_numbers(reading.waits.frozen),
-            groups=[_group(team, reading) for team in recorded.teams],
-            difference=None if reading.mismatch is None else _difference(reading.mismatch),
-            key_entries=cite.events(shown[:KEY_ENTRIES]),
-            verification=cite.verification(),
-        )
+        return recorder_of(conclusion, Citer(verifier, scene.case.paths))
+
+
+def recorder_of(conclusion: Conclusion, cite: Citer) -> RecorderView:
+    """The view of a conclusion, its entries cited."""
+    scene = conclusion.scene
+    verdict = verdict_of(conclusion.answer, cite)
+    reading = read(scene.case.seen.dumps)
+    recorded = reading.recorded
+    shown = [e for e in conclusion.answer.proof if e.signature in {ENTRY, STATUS}]
+    return RecorderView(
+        verdict=verdict,
+        attempt=scene.number,
+        attempts=len(conclusion.attempts),
+        coverage=coverage_of(scene),
+        expected=_numbers(recorded.expected),
+        told=recorded.told,
+        dumps=_numbers(recorded.dumps),
+        missing=_numbers(recorded.missing),
+        earlier=sorted(cite.path(d.source) for d in recorded.earlier),
+        frozen=_numbers(reading.waits.frozen),
+        groups=[_group(team, reading) for team in recorded.teams],
+        difference=None if reading.mismatch is None else _difference(reading.mismatch),
+        key_entries=cite.events(shown[:KEY_ENTRIES]),
+        verification=cite.verification(),
+    )
 
 
 def _numbers(ranks: Iterable[GlobalRank]) -> list[int]:

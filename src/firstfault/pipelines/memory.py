@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import IO
 
+    from firstfault.analysis.conclude import Conclusion
     from firstfault.analysis.state.memory import MemoryState, Share
     from firstfault.model.memory import DeviceMemory, MemorySnapshot
     from firstfault.pipelines.options import DiagnoseOptions
@@ -43,20 +44,24 @@ def memory_table(
         PipelineError: the attempt asked for is not there.
     """
     with concluded(paths, options, stdin=stdin) as (conclusion, verifier):
-        scene = conclusion.scene
-        cite = Citer(verifier, scene.case.paths)
-        snapshots = scene.case.seen.snapshots
-        verdict = verdict_of(conclusion.answer, cite)
-        rows = [_row(s, d) for s in snapshots for d in s.devices]
-        return MemoryTable(
-            verdict=verdict,
-            attempt=scene.number,
-            attempts=len(conclusion.attempts),
-            coverage=coverage_of(scene),
-            verification=cite.verification(),
-            snapshots=len(snapshots),
-            rows=sorted(rows, key=lambda r: (r.failed is None, r.rank is None, r.rank or 0, r.file, r.device)),
-        )
+        return memory_of(conclusion, Citer(verifier, conclusion.scene.case.paths))
+
+
+def memory_of(conclusion: Conclusion, cite: Citer) -> MemoryTable:
+    """The table of a conclusion, its lines cited."""
+    scene = conclusion.scene
+    snapshots = scene.case.seen.snapshots
+    verdict = verdict_of(conclusion.answer, cite)
+    rows = [_row(s, d) for s in snapshots for d in s.devices]
+    return MemoryTable(
+        verdict=verdict,
+        attempt=scene.number,
+        attempts=len(conclusion.attempts),
+        coverage=coverage_of(scene),
+        verification=cite.verification(),
+        snapshots=len(snapshots),
+        rows=sorted(rows, key=lambda r: (r.failed is None, r.rank is None, r.rank or 0, r.file, r.device)),
+    )
 
 
 def _row(snapshot: MemorySnapshot, device: DeviceMemory) -> MemoryRow:

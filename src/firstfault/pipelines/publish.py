@@ -12,14 +12,16 @@ from msgspec.structs import replace
 from firstfault.redact import redact
 
 if TYPE_CHECKING:
+    from firstfault.model.comparison import Comparison
     from firstfault.model.diagnosis import Diagnosis
+    from firstfault.model.page import Page
     from firstfault.model.views import MemoryTable, Proof, RankTable, RecorderView, StackTable, Timeline
     from firstfault.redact import Level, Redacted
 
-Format = Literal["text", "markdown", "json"]
+Format = Literal["text", "markdown", "html", "json", "sarif", "junit"]
 ViewFormat = Literal["text", "csv", "json"]
 StackFormat = Literal["text", "json"]
-FORMATS: tuple[Format, ...] = ("text", "markdown", "json")
+FORMATS: tuple[Format, ...] = ("text", "markdown", "html", "json", "sarif", "junit")
 
 
 def publish(
@@ -35,7 +37,7 @@ def publish(
 
     Args:
         diagnosis: what was found.
-        form: the format to give.
+        form: the format to give; for `html` see `publish_page`, which also has what a page draws.
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
         height: rows of the terminal, into which the text format fits itself; None where there is none.
@@ -44,8 +46,20 @@ def publish(
     Returns:
         The whole report, ending in a newline.
     """
+    if form == "html":
+        from firstfault.model.page import Page
+
+        return publish_page(Page(diagnosis=diagnosis), level)
     safe = redact(diagnosis, level)
     match form:
+        case "sarif":
+            from firstfault.report.sarif import render_sarif
+
+            return render_sarif(safe)
+        case "junit":
+            from firstfault.report.junit import render_junit
+
+            return render_junit(safe)
         case "json":
             from firstfault.report.json import render_json
 
@@ -58,6 +72,21 @@ def publish(
             from firstfault.report.text import render_text
 
             return render_text(safe, width=width, height=height, color=color)
+
+
+def publish_page(page: Page, level: Level) -> str:
+    """Redacts a page and renders it as one HTML file.
+
+    Args:
+        page: the diagnosis with what its pictures are drawn from.
+        level: what is taken out first; see `firstfault.redact.redact`.
+
+    Returns:
+        The whole document, ending in a newline.
+    """
+    from firstfault.report.html import render_html
+
+    return render_html(redact(page, level))
 
 
 def _unquoted(table: RankTable) -> RankTable:
@@ -184,6 +213,25 @@ def publish_recorder(
     from firstfault.report.flight_recorder import render_recorder
 
     return render_recorder(safe, width=width, every=every)
+
+
+def publish_comparison(found: Comparison, form: StackFormat, *, width: int = 100) -> str:
+    """Redacts and renders the comparison of two diagnoses; what was taken out of these stays out.
+
+    Args:
+        found: what differs.
+        form: the format to give.
+        width: columns of the terminal; only the text format heeds it.
+
+    Returns:
+        The whole report, ending in a newline.
+    """
+    safe = redact(found, "secrets")
+    if form == "json":
+        return _as_json(safe)
+    from firstfault.report.comparison import render_comparison
+
+    return render_comparison(safe, width=width)
 
 
 def _as_json(safe: Redacted[Any]) -> str:

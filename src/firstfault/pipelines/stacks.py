@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import IO
 
+    from firstfault.analysis.conclude import Conclusion
     from firstfault.pipelines.options import DiagnoseOptions
 
 CITED = 3
@@ -46,30 +47,34 @@ def stack_table(
         PipelineError: the attempt asked for is not there.
     """
     with concluded(paths, options, stdin=stdin) as (conclusion, verifier):
-        scene = conclusion.scene
-        cite = Citer(verifier, scene.case.paths)
-        dumps = scene.case.seen.stacks
-        stands = stood(dumps, scene.roster, scene.complete.expected)
-        verdict = verdict_of(conclusion.answer, cite)
-        places = _places(stands, cite)
-        return StackTable(
-            verdict=verdict,
-            attempt=scene.number,
-            attempts=len(conclusion.attempts),
-            coverage=coverage_of(scene),
-            verification=cite.verification(),
-            dumps=len(dumps),
-            processes=len(stands),
-            expected=scene.complete.expected,
-            places=places,
-            tree=_tree(stands),
-            threads=_threads(stands),
-            refused=sorted(
-                int(rank)
-                for dump in refused(dumps, stands, scene.roster)
-                if (rank := scene.roster.rank_of(dump.who, dump.begin.source, {})) is not None
-            ),
-        )
+        return stacks_of(conclusion, Citer(verifier, conclusion.scene.case.paths))
+
+
+def stacks_of(conclusion: Conclusion, cite: Citer) -> StackTable:
+    """The table of a conclusion, its lines cited."""
+    scene = conclusion.scene
+    dumps = scene.case.seen.stacks
+    stands = stood(dumps, scene.roster, scene.complete.expected)
+    verdict = verdict_of(conclusion.answer, cite)
+    places = _places(stands, cite)
+    return StackTable(
+        verdict=verdict,
+        attempt=scene.number,
+        attempts=len(conclusion.attempts),
+        coverage=coverage_of(scene),
+        verification=cite.verification(),
+        dumps=len(dumps),
+        processes=len(stands),
+        expected=scene.complete.expected,
+        places=places,
+        tree=_tree(stands),
+        threads=_threads(stands),
+        refused=sorted(
+            int(rank)
+            for dump in refused(dumps, stands, scene.roster)
+            if (rank := scene.roster.rank_of(dump.who, dump.begin.source, {})) is not None
+        ),
+    )
 
 
 def _places(stands: Sequence[Stood], cite: Citer) -> list[StackPlace]:

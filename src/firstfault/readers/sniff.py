@@ -98,6 +98,13 @@ _STACK_HEAD = lazy(
 )
 _OWN_JSON = lazy(rb'\s*\{\s*"schema"\s*:\s*"firstfault\.')
 _OWN_MARKDOWN = lazy(rb"# [^\n]+\n\n\*\*[^\n]+\*\*\n\n- Category: `[a-z_]+`\n- Strength: `[a-z]+`")
+_OWN_PAGE = lazy(
+    rb'<!doctype html>\n<html[^>]*>\n<head>\n<meta charset="utf-8">\n<meta name="generator" content="firstfault '
+)
+_OWN_XML = lazy(rb'<\?xml [^>]*>\n<testsuites name="firstfault"')
+_OWN_SARIF = lazy(
+    rb'\s*\{\s*"\$schema"\s*:\s*"[^"\n]*sarif[^{]*"runs"\s*:[^"]*"tool"[^"]*"driver"[^"]*"name"\s*:\s*"firstfault"'
+)
 _OWN_TABLE = (b"rank,local_rank,node_rank,host,state,part,", b"clock,earliest,latest,exact,role,")
 _REPORT = lazy(rb"\d\s+of\s+\d+\s+cited\s+lines\s+re-read[^\n]*(?:\n[^\n]+)?\s*\Z")
 """The last words of the reports that this program prints as text."""
@@ -164,7 +171,9 @@ def is_own_report(head: bytes, tail: bytes) -> bool:
         tail: its last bytes, at least 512 or all.
     """
     if head.startswith(b"{"):
-        return _OWN_JSON.match(head) is not None
+        return _OWN_JSON.match(head) is not None or _OWN_SARIF.match(head) is not None
+    if head.startswith(b"<"):
+        return _OWN_PAGE.match(head) is not None or _OWN_XML.match(head) is not None
     if head.startswith(b"# "):
         return _OWN_MARKDOWN.match(head) is not None
     return head.startswith(_OWN_TABLE) or _REPORT.search(tail[-2048:]) is not None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firstfault.model import diagnosis, views, words
+from firstfault.model import comparison, diagnosis, views, words
 from firstfault.report.json import neutral_json
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "stacks": (views.StackTable, views.STACKS),
     "flight-recorder": (views.RecorderView, views.FLIGHT_RECORDER),
     "memory": (views.MemoryTable, views.MEMORY),
+    "diff": (comparison.Comparison, comparison.COMPARISON),
 }
 """Command -> what its `--format json` prints, and the name of its schema."""
 
@@ -44,7 +45,7 @@ def generate(name: str = "diagnosis") -> str:
     document, title = DOCUMENTS[name]
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     described: dict[str, dict[str, str]] = {}
-    for module in (words, diagnosis, views):
+    for module in (words, diagnosis, views, comparison):
         _describe(module, described)
     for part_name, part in parts.items():
         for field, text in described.get(part_name, {}).items():

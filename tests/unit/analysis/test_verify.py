@@ -128,3 +128,22 @@ def test_a_place_that_cannot_be_quoted_is_withdrawn(memory, span):
     assert text is None
     assert why
     assert (verifier.claims, verifier.reread) == (1, 0)
+
+
+@pytest.mark.parametrize(("lines", "first", "wanted"), [(0, 3, [3]), (1, 2, [2, 3, 4]), (9, 1, [1, 2, 3, 4])])
+def test_lines_around_a_place_are_those_of_the_source(lines, first, wanted):
+    number, found = Verifier(Memory(LOG), decode=decode).around(event().span, lines)
+    assert number == first
+    assert found == [LOG.decode().splitlines()[n - 1] for n in wanted]
+
+
+def test_lines_around_a_place_are_whole_where_only_a_part_of_the_source_is_read():
+    log = b"".join(b"line %05d of a long log\r\n" % n for n in range(1, 4001))
+    at = log.index(b"line 02000")
+    number, found = Verifier(Memory(log), decode=decode).around(Span(0, at, 23, 2000, 1), 5)
+    assert number == 1995
+    assert found == [f"line {n:05d} of a long log" for n in range(1995, 2006)]
+
+
+def test_no_lines_are_around_a_place_that_cannot_be_read():
+    assert Verifier(Memory(LOG, broken_below=10**6), decode=decode).around(event().span, 5) == (LINE, [])

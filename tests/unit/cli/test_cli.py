@@ -11,6 +11,7 @@ from firstfault.cli.main import COMMANDS, run
 from firstfault.model.diagnosis import CoverageRow, Verdict
 from firstfault.model.words import Category, CoverageState, Strength
 from firstfault.pipelines.errors import PipelineError
+from firstfault.pipelines.publish import FORMATS
 from firstfault.signatures.errors import SignatureError
 
 READ = [CoverageRow(file="a.log", state=CoverageState.READ, bytes=1)]
@@ -262,14 +263,17 @@ def test_a_report_never_overwrites_evidence(tmp_path, capsys, command):
     assert log.read_text(encoding="utf-8") == "nothing to see\n"
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "json"])
+@pytest.mark.parametrize("form", FORMATS)
 def test_a_report_may_be_written_over_the_one_before(tmp_path, form):
     (tmp_path / "a.log").write_text("nothing to see\n", encoding="utf-8")
     words = ["diagnose", str(tmp_path), "--output", str(tmp_path / "report.log"), "--format", form]
     told = []
     for _ in range(2):
         assert run(words) == 3
-        told.append((tmp_path / "report.log").read_text(encoding="utf-8").splitlines()[:2])
+        head = (tmp_path / "report.log").read_text(encoding="utf-8").splitlines()[:2]
+        told.append(
+            head[:1] if form == "junit" else head
+        )  # its second line counts the inputs, and the report is one more
     assert told[0] == told[1]
 
 

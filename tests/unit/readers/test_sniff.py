@@ -7,6 +7,7 @@ import pytest
 
 from firstfault.cli.main import main
 from firstfault.model.words import SourceKind
+from firstfault.pipelines.publish import FORMATS
 from firstfault.readers.open import open_inputs
 from firstfault.readers.sniff import sniff
 
@@ -40,7 +41,7 @@ def test_the_description_of_a_package_is_no_log():
     assert kind(text, "trainer.egg-info/PKG-INFO") is SourceKind.CONFIG
 
 
-@pytest.mark.parametrize("command", [[], ["ranks"], ["timeline"]])
+@pytest.mark.parametrize("command", [[], ["ranks"], ["timeline"], *(["--format", form] for form in FORMATS)])
 @pytest.mark.parametrize("columns", ["40", "100"])
 def test_our_own_reports_are_no_evidence(command, columns, capfdbinary, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)

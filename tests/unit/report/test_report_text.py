@@ -21,7 +21,7 @@ from firstfault.model.diagnosis import (
     Verdict,
 )
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
-from firstfault.pipelines.publish import publish
+from firstfault.pipelines.publish import FORMATS, publish
 from firstfault.report.neutral import neutral
 from firstfault.report.text import columns, wrap
 
@@ -62,15 +62,15 @@ def test_it_says_all_that_one_screen_must(build_diagnosis):
         assert needed in " ".join(text.split()), needed
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "json"])
+@pytest.mark.parametrize("form", FORMATS)
 def test_log_text_acts_nowhere(build_diagnosis, form):
     out = publish(build_diagnosis(EVIL), form, "secrets")
     bad = [c for c in out if c != "\n" and unicodedata.category(c) in {"Cc", "Cf"}]
     assert not bad, bad
 
 
-@settings(max_examples=60)
-@given(st.text(max_size=200), st.sampled_from(["text", "markdown", "json"]), st.integers(40, 130))
+@settings(max_examples=60, deadline=None)
+@given(st.text(max_size=200), st.sampled_from(FORMATS), st.integers(40, 130))
 def test_any_log_text_is_printable_everywhere(build_diagnosis, text, form, width):
     out = publish(build_diagnosis(text), form, "secrets", width=width)
     assert not [c for c in out if c != "\n" and unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]

@@ -1,0 +1,128 @@
+"""When each rank spoke, waited and failed, on one clock: a pure fold for pictures.
+
+It judges nothing. What lies on another clock than most ranks share is left out, and so is what no line stamps.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.analysis.order import clock_of, exact
+from firstfault.analysis.state.parts import Part
+from firstfault.model.evidence import GlobalRank, When, Who
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from firstfault.analysis.order import Clock
+    from firstfault.analysis.rank_table import Entry
+    from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event
+
+
+class Lane(Struct, kw_only=True):
+    """One rank; seconds of the clock, None where no line tells."""
+
+    begins: float | None = None
+    active_to: float | None = None
+    """Last line before anybody ran out of time."""
+    wait_from: float | None = None
+    wait_to: float | None = None
+    died: float | None = None
+    """An error or an exit of its own."""
+    ends: float | None = None
+
+
+class Course(Struct, frozen=True, kw_only=True):
+    """All lanes of one attempt."""
+
+    start: When
+    """The first moment of all, as its line stamps it."""
+    end: float
+    lanes: dict[GlobalRank, Lane]
+    first_fault: float | None
+    """The first sign of the fault, where it lies on this clock."""
+
+
+def lanes(scene: Scene, entries: Sequence[Entry], trigger: Event | None) -> Course | None:
+    """The lanes of some ranks; None where no clock has the lines of two moments.
+
+    Args:
+        scene: the attempt.
+        entries: the ranks.
+        trigger: the first sign of the fault.
+    """
+    said = list(_said(scene))
+    clock = _shared(said)
+    if clock is None:
+        return None
+    here = [(rank, when) for rank, when in said if clock_of(when) == clock]
+    waits = {e.rank: wait for e in entries if (wait := _wait(e, clock)) is not None}
+    hung_at = min((to for _, to in waits.values()), default=None)
+    found = {entry.rank: Lane() for entry in entries}
+    for rank, when in here:
+        lane = found.get(rank)
+        if lane is not None and when.earliest is not None:
+            _take(lane, when.earliest, hung_at)
+    for entry in entries:
+        lane = found[entry.rank]
+        lane.wait_from, lane.wait_to = waits.get(entry.rank, (None, None))
+        if entry.own_error or entry.part is Part.DIED:
+            lane.died = _at(entry.note_event, clock)
+    first = min((w for _, w in here), key=lambda w: w.earliest or 0.0)
+    last = max(w.earliest or 0.0 for _, w in here)
+    if first.earliest is None or last <= first.earliest:
+        return None
+    return Course(start=first, end=last, lanes=found, first_fault=_at(trigger, clock))
+
+
+def _said(scene: Scene) -> Iterator[tuple[GlobalRank, When]]:
+    """Every stamped line of a known rank: those of a known meaning, and those that prove a step."""
+    for event in scene.events:
+        if exact(event.when):
+            rank = scene.roster.rank(event)
+            if rank is not None:
+                yield rank, event.when
+    for sample in scene.case.seen.progress:
+        if exact(sample.when):
+            rank = scene.roster.rank_of(Who(rank=sample.rank), sample.source, {})
+            if rank is not None:
+                yield rank, sample.when
+
+
+def _shared(said: Iterable[tuple[GlobalRank, When]]) -> Clock | None:
+    """The clock on which most ranks spoke; of equally many the one of most lines."""
+    ranks: dict[Clock, set[GlobalRank]] = {}
+    lines: Counter[Clock] = Counter()
+    for rank, when in said:
+        clock = clock_of(when)
+        ranks.setdefault(clock, set()).add(rank)
+        lines[clock] += 1
+    return max(ranks, key=lambda c: (len(ranks[c]), lines[c], str(c)), default=None)
+
+
+def _take(lane: Lane, at: float, hung_at: float | None) -> None:
+    lane.begins = at if lane.begins is None else min(lane.begins, at)
+    lane.ends = at if lane.ends is None else max(lane.ends, at)
+    if hung_at is None or at < hung_at - 1:
+        lane.active_to = at if lane.active_to is None else max(lane.active_to, at)
+
+
+def _wait(entry: Entry, clock: Clock) -> tuple[float, float] | None:
+    """From when to when a rank waited in the collective that it reported first; None where its line does not time both."""
+    times = []
+    for here in entry.groups:
+        work = here.cell.work
+        to = None if work is None else _at(work.event, clock)
+        if work is not None and work.ran_ms is not None and to is not None:
+            times.append((to - work.ran_ms / 1000, to))
+    return min(times, default=None)
+
+
+def _at(event: Event | None, clock: Clock) -> float | None:
+    if event is None or not exact(event.when) or clock_of(event.when) != clock:
+        return None
+    return event.when.earliest

@@ -1,0 +1,195 @@
+"""The HTML format: one file that opens from disk, without any network; five fixed sections, then checks and rivals.
+
+Must not infer anything. Every text is made neutral and escaped by the template's environment, the data of the pictures stand
+as JSON in a block that no browser runs, and a content-security policy lets nothing run but the one packaged script.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib import metadata, resources
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from firstfault.analysis.wording import size_text
+from firstfault.i18n import messages
+from firstfault.model.lazy import lazy
+from firstfault.report import page_data, phrases, storage
+from firstfault.report.markdown import SIDES
+from firstfault.report.neutral import neutral, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from jinja2 import Environment
+
+    from firstfault.model.diagnosis import Diagnosis, Evidence
+    from firstfault.model.page import Page
+    from firstfault.redact import Redacted
+
+_STAMP = lazy(r"(?<=\d)T(?=\d\d:)")
+_END = lazy(r"(?<=[a-z0-9)\]][.!?])\s+(?=[A-Z])")
+_BREAKS_OUT = lazy("[<>&\u2028\u2029]")
+HEADLINE = 170
+"""Characters up to which a summary is one headline."""
+LINE = 400
+"""Characters of a line around the evidence that are shown."""
+MOST_STACKS = 300
+"""Frames of the tree of stacks that are shown."""
+
+MOST_EVENTS = 12
+"""Events of storage daemons that are shown at once; the rest is folded."""
+
+
+def render_html(safe: Redacted[Page], *, language: str = "en") -> str:
+    """The whole page.
+
+    Args:
+        safe: what went through the door.
+        language: of the fixed words.
+
+    Returns:
+        One HTML document with its style, script and data inside, ending in a newline.
+    """
+    say = messages(language)
+    page = safe.content
+    style, script = asset("report.css"), asset("report.js")
+    d = page.diagnosis
+    files, further = page_data.files_of(page)
+    return _environment().get_template("report.html.j2").render(
+        page=page,
+        d=d,
+        say=say,
+        language=language,
+        redaction=page.redaction,
+        version=metadata.version("firstfault"),
+        policy=_policy(style, script),
+        style=_trusted(style),
+        script=_trusted(script),
+        data=_trusted(embedded(page_data.data_of(page, say))),
+        words=_Words(d, say),
+        files=files,
+        further=further,
+        moments=page_data.moments(d.timeline, d.verdict.trigger),
+        sides=SIDES,
+        line_limit=LINE,
+        stack_limit=MOST_STACKS,
+        store_limit=MOST_EVENTS,
+    )  # fmt: skip
+
+
+def asset(name: str) -> str:
+    """A file of the packaged script and style, as `web/` built it."""
+    return resources.files("firstfault.report").joinpath("assets").joinpath(name).read_text(encoding="utf-8")
+
+
+def embedded(value: object) -> str:
+    """JSON that may stand inside a script element: nothing in it can end the element or a line."""
+    text = msgspec.json.encode(value, order="deterministic").decode("utf-8")
+    return _BREAKS_OUT.sub(lambda m: f"\\u{ord(m.group()):04x}", text)
+
+
+def _policy(style: str, script: str) -> str:
+    """What the browser may do: run this script, use this style, and nothing else; it may fetch nothing."""
+    return (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _digest(text: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _trusted(text: str) -> Any:
+    """Text of our own (or JSON that was made harmless), which goes into the page as it is."""
+    from markupsafe import Markup
+
+    return Markup(text)  # noqa: S704 - packaged files, and JSON that cannot leave its element
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("firstfault.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_spelt,
+    )
+    made.filters["short"] = lambda text, limit: shorten(neutral(text), limit)
+    made.filters["spaced"] = lambda text: _STAMP.sub(" ", text)
+    made.filters["runs"] = phrases.runs
+    return made
+
+
+def _spelt(value: object) -> object:
+    """Every text without control and invisible characters; markup of our own stays as it is."""
+    return neutral(value) if type(value) is str else value
+
+
+class _Words:
+    """The phrases of one diagnosis, for the template."""
+
+    def __init__(self, diagnosis: Diagnosis, say: Mapping[str, str]) -> None:
+        self._d = diagnosis
+        self._say = say
+        self.claim, self.rest = _sentences(diagnosis.verdict.summary)
+        self.headline = phrases.headline(diagnosis, say)
+        self.sure = phrases.how_sure(diagnosis, say)
+        self.culprits = phrases.culprits(diagnosis, say)
+        self.first_failed = phrases.who(diagnosis.verdict.first_failed.ranks, diagnosis.verdict.first_failed.hosts, say)
+        self.moments = phrases.moments(diagnosis, say)
+        self.missing = phrases.missing(diagnosis, say)
+        self.recurrence = phrases.recurrence(diagnosis, say)
+        self.seen_before = [phrases.seen(one, say) for one in diagnosis.seen_before]
+        self.exit_code = phrases.exit_code(diagnosis)
+        self.drain = phrases.drain(diagnosis.verdict.action)
+        self.kind = _kind(diagnosis)
+
+    def when(self, time: Any) -> str:
+        """A time as text, its day and its time of day apart."""
+        return _STAMP.sub(" ", phrases.when(time, self._say))
+
+    def who(self, ranks: list[int], hosts: list[str]) -> str:
+        """Ranks and hosts in words."""
+        return phrases.who(ranks, hosts, self._say)
+
+    def anchor(self, line: Evidence) -> str:
+        """Name of the place of a line on the page."""
+        return page_data.anchor(line.file, line.line)
+
+    def place(self, line: Evidence) -> str:
+        """`file:line`."""
+        return phrases.place(line)
+
+    def store(self, name: str, row: Any) -> Any:
+        """The storage side in words; name: a function of `firstfault.report.storage`."""
+        return _STAMP.sub(" ", getattr(storage, name)(row, self._say))
+
+    def size(self, count: int) -> str:
+        """Bytes for people."""
+        return size_text(count)
+
+    def ranked(self, ranks: Mapping[str, int]) -> str:
+        """Counts by rank, lowest first, the first sixteen."""
+        ordered = sorted(ranks.items(), key=lambda i: (not i[0].isdecimal(), int(i[0]) if i[0].isdecimal() else 0))
+        return ", ".join(f"{rank}: {count}" for rank, count in ordered[:16])
+
+
+def _sentences(summary: str) -> tuple[str, str]:
+    """The first sentence, which is the headline, and the rest; all of a short summary is the headline."""
+    end = _END.search(summary) if len(summary) > HEADLINE else None
+    return (summary, "") if end is None else (summary[: end.start()], summary[end.end() :])
+
+
+def _kind(diagnosis: Diagnosis) -> str:
+    failed = diagnosis.verdict.failed
+    return "fine" if failed is False else "open" if failed is None or diagnosis.verdict.category == "unknown" else "bad"

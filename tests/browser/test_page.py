@@ -1,0 +1,385 @@
+"""The HTML report in a real browser: it draws, it is quick, it can be used by keyboard, nothing in it acts or fetches.
+
+What is read here is what a person gets: text, focus, sizes and times as the browser has them.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pages
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+ROOT = Path(__file__).resolve().parents[2]
+AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None
+)
+SECTIONS = ["Job details", "Timeline", "Root-cause chain", "Key files", "Recommendations"]
+PAINT = {"small": 1000, "large": 1000, "huge": 3000}
+"""Milliseconds from opening the file to the first paint, and to all pictures being there."""
+SIZE = {"large": 1_500_000, "huge": 6_000_000}
+WIDTHS = (1280, 390)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not in this environment")
+    # Nobody's root may use the sandbox; the page is our own.
+    args = ["--no-sandbox"] if os.geteuid() == 0 else []
+    with api.sync_playwright() as driver:
+        made = driver.chromium.launch(executable_path=CHROMIUM, args=args)
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], pages.Shown]:
+    made: dict[str, pages.Shown] = {}
+
+    def get(name: str) -> pages.Shown:
+        if name not in made:
+            made[name] = pages.write(name, tmp_path_factory.mktemp(name))
+        return made[name]
+
+    return get
+
+
+class Opened:
+    """A page with what went wrong on it."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.troubles: list[str] = []
+        self.requests: list[str] = []
+        self.blocked: list[str] = []
+        page.on("console", lambda m: self.troubles.append(f"{m.type}: {m.text}"))
+        page.on("pageerror", lambda e: self.troubles.append(f"error: {e}"))
+        page.on("dialog", lambda d: (self.troubles.append(f"dialog: {d.message}"), d.dismiss()))
+        page.on("requestfailed", lambda r: self.blocked.append(r.url) if r.failure == "csp" else None)
+        page.on("request", lambda r: self.requests.append(r.url))
+
+    def go(self, shown: pages.Shown) -> Page:
+        self.page.goto(shown.path.as_uri())
+        return self.page
+
+
+@pytest.fixture
+def opened(browser: Browser) -> Iterator[Opened]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    one = Opened(context.new_page())
+    yield one
+    context.close()
+
+
+@pytest.mark.parametrize("name", pages.REPORTS)
+def test_it_opens_without_trouble_and_fetches_nothing(opened: Opened, report, name: str) -> None:
+    shown = report(name)
+    page = opened.go(shown)
+    page.wait_for_timeout(50)
+    assert opened.troubles == []
+    assert opened.requests == [shown.path.as_uri()]
+    heads = [h.strip().lstrip("12345") for h in page.locator("main > section > h2").all_inner_texts()]
+    assert heads[:5] == SECTIONS
+    assert heads[-2:] == ["Checks", "Rival explanations"]
+    assert page.locator("h1").count() == 1
+    empty = page.evaluate(
+        "[...document.querySelectorAll('.panel')].filter(p => !p.hidden && p.innerText.trim() === '').length"
+    )
+    assert empty == 0
+
+
+@pytest.mark.parametrize("name", PAINT)
+def test_it_is_quick_and_small(opened: Opened, report, name: str) -> None:
+    shown = report(name)
+    assert shown.size < SIZE.get(name, 1_000_000)
+    session = opened.page.context.new_cdp_session(opened.page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    times = []
+    for _ in range(5):  # the best of five: another program may have had the processor
+        page = opened.go(shown)
+        while page.evaluate("performance.getEntriesByName('first-contentful-paint').length") == 0:
+            page.wait_for_timeout(10)
+        spent = {m["name"]: m["value"] * 1000 for m in session.send("Performance.getMetrics")["metrics"]}
+        assert spent["TaskDuration"] < PAINT[name]  # what the page itself costs, whatever else runs
+        marks = "['first-contentful-paint', 'drawn'].map(name => performance.getEntriesByName(name)[0].startTime)"
+        times.append(max(page.evaluate(marks)))
+        if times[-1] < PAINT[name]:
+            break
+    assert min(times) < PAINT[name], times
+
+
+@pytest.mark.parametrize("name", ["large", "hostile", "storage", "witnesses"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_runs_over_the_edge(opened: Opened, report, name: str, width: int) -> None:
+    opened.page.set_viewport_size({"width": width, "height": 844})
+    page = opened.go(report(name))
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    wide = page.evaluate(
+        "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll, pre, .tree') && "
+        "e.getBoundingClientRect().right > innerWidth + 1).map(e => e.outerHTML.slice(0, 120))"
+    )
+    assert wide == []
+
+
+def pixels(page: Page, canvas: str) -> int:
+    """How many different colours a canvas holds; 1 where nothing was drawn."""
+    return page.evaluate(
+        """id => { const c = document.getElementById(id); const d = new Uint32Array(c.getContext('2d')
+        .getImageData(0, 0, c.width, c.height).data.buffer); return new Set(d).size; }""",
+        canvas,
+    )
+
+
+@pytest.mark.parametrize("name", ["large", "huge"])
+def test_the_heat_map_shows_every_rank_and_names_the_odd_one(opened: Opened, report, name: str) -> None:
+    page = opened.go(report(name))
+    late, total = ("37", 128) if name == "large" else ("9037", pages.MANY)
+    assert pixels(page, "heat-map") > 2
+    label = page.locator("#heat-map").get_attribute("aria-label")
+    assert f"{total} ranks on {total // 8} nodes" in label
+    counts = [int(n) for n in page.locator("#heat-keys b").all_inner_texts()]
+    assert sum(counts) == total
+    assert page.locator("#heat-odd li").all_inner_texts()[0].startswith(f"rank {late} ")
+    page.locator("#heat-odd button").first.click()
+    assert page.locator("#nccl-table tbody tr").count() == 1
+    assert page.locator("#nccl-table tbody th").inner_text() == late
+
+
+def test_a_cell_tells_its_rank_to_the_pointer_and_to_the_keyboard(opened: Opened, report) -> None:
+    page = opened.go(report("large"))
+    canvas = page.locator("#heat-map")
+    canvas.focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#heat-now").inner_text().startswith("rank 9 · cn-08")
+    page.keyboard.press("Enter")
+    assert page.locator("#nccl-find").input_value() == "9"
+    page.locator("#nccl-find").fill("")
+    canvas.hover(position={"x": 200, "y": 4})
+    assert " · cn-07 · " in page.locator("#heat-now").inner_text()
+
+
+def test_the_lanes_tell_who_waited_and_who_went_quiet(opened: Opened, report) -> None:
+    page = opened.go(report("large"))
+    assert pixels(page, "lanes-map") > 4
+    page.locator("#lanes-map").focus()
+    page.keyboard.press("ArrowDown")
+    first = page.locator("#lanes-now").inner_text()
+    assert first.startswith("rank 37 · cn-11")
+    assert "waited" not in first.split("·", 3)[-1]
+    page.keyboard.press("ArrowDown")
+    second = page.locator("#lanes-now").inner_text()
+    assert "127 ranks: 0-36, 38-127" in second
+    assert "waited from 14:25:01 to 14:35:01 (10 min)" in second
+
+
+def rows_are(page: Page, count: int) -> None:
+    """Waits until the table has so many rows; typing is heeded a moment later."""
+    from playwright.sync_api import expect
+
+    expect(page.locator("#nccl-table tbody tr")).to_have_count(count)
+
+
+def ranks_shown(page: Page) -> list[str]:
+    return page.locator("#nccl-table tbody th").all_inner_texts()
+
+
+def test_the_table_sorts_filters_and_folds(opened: Opened, report) -> None:
+    page = opened.go(report("large"))
+    assert page.locator("#nccl-count").inner_text() == "128 rows as 2, equal ones as one"
+    page.locator("#nccl-fold").uncheck()
+    assert ranks_shown(page)[:3] == ["37", "0", "1"]
+    by_rank = page.get_by_role("button", name="Rank", exact=True)
+    by_rank.click()
+    assert ranks_shown(page)[:3] == ["0", "1", "2"]
+    by_rank.click()
+    assert ranks_shown(page)[:3] == ["127", "126", "125"]
+    assert page.locator("#nccl-table th[aria-sort=descending]").count() == 1
+    page.locator("#nccl-find").fill("3-5, 40")
+    rows_are(page, 4)
+    assert ranks_shown(page) == ["40", "5", "4", "3"]
+    page.locator("#nccl-find").fill("cn-11")
+    rows_are(page, 8)
+    page.locator("#nccl-odd").check()
+    assert ranks_shown(page) == ["37"]
+    page.locator("#nccl-odd").uncheck()
+    page.locator("#nccl-find").fill("no such host")
+    rows_are(page, 0)
+
+
+def test_a_long_table_shows_a_part_and_more_on_request(opened: Opened, report) -> None:
+    page = opened.go(report("huge"))
+    page.locator("#nccl-fold").uncheck()
+    assert len(ranks_shown(page)) == 60
+    page.locator("#nccl-more").click()
+    assert len(ranks_shown(page)) == 260
+
+
+def test_every_witness_has_a_panel_and_no_other_is_there(opened: Opened, report) -> None:
+    shown = "[...document.querySelectorAll('.panel, #store')].filter(p => !p.hidden).map(p => p.querySelector('h2, h3').innerText)"
+    panels = {
+        name: set(opened.go(report(name)).evaluate(shown)) for name in ("witnesses", "storage", "memory", "unknown")
+    }
+    assert {"Process groups by the flight recorder", "Where the processes stood, by their stacks"} <= panels[
+        "witnesses"
+    ]
+    assert "Storage daemons" in panels["storage"]
+    assert "What held the memory" in panels["memory"]
+    assert panels["unknown"] <= {"Where every rank stood", "Ranks over time"}
+
+
+def test_the_treemap_names_the_place_that_holds_the_most(opened: Opened, report) -> None:
+    page = opened.go(report("memory"))
+    assert page.locator("#memory-map svg text").first.text_content().startswith("remember (metrics.py:57")
+    assert (
+        page.locator("#memory-map svg")
+        .get_attribute("aria-label")
+        .startswith("Treemap of memory held on device rank 1")
+    )
+    page.locator("#memory-map summary").click()
+    assert page.locator("#memory-map tr").first.inner_text().split("\t")[0] == "remember (metrics.py:57)"
+
+
+def test_links_of_the_chain_open_their_line_in_its_context(opened: Opened, report) -> None:
+    page = opened.go(report("large"))
+    page.locator(".chain summary").nth(1).click()
+    link = page.locator(".chain .quote a.place").nth(1)
+    place = link.inner_text()
+    link.click()
+    target = page.locator(":target")
+    assert target.is_visible()
+    assert target.locator(".ln").inner_text() == place.rpartition(":")[2]
+    numbers = [int(n) for n in target.locator("xpath=..").locator(".ln").all_inner_texts()]
+    assert numbers == list(range(numbers[0], numbers[-1] + 1))
+    assert len(numbers) >= 6
+    assert page.evaluate("document.activeElement.classList.contains('cited')")
+
+
+def test_every_link_leads_to_a_line_that_is_there(opened: Opened, report) -> None:
+    for name in pages.REPORTS:
+        page = opened.go(report(name))
+        lost = page.evaluate(
+            "[...document.querySelectorAll('a[href]')].filter(a => !document.getElementById(a.getAttribute('href').slice(1)))"
+            ".map(a => a.outerHTML)"
+        )
+        assert lost == [], name
+
+
+def test_copying_gives_the_line_with_its_place(browser: Browser, report) -> None:
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(report("large").path.as_uri())
+    button = page.locator("#verdict .quote button.copy")
+    button.click()
+    button.get_by_text("Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    context.close()
+    assert copied.startswith("error-77-4.out:")
+    assert "Received a dump signal" in copied
+
+
+def test_the_keyboard_reaches_everything_in_order(opened: Opened, report) -> None:
+    page = opened.go(report("small"))
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    seen: list[str] = []
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        here: dict[str, Any] = page.evaluate(
+            "(() => { const e = document.activeElement; const b = e.getBoundingClientRect(); const s = getComputedStyle(e);"
+            "return {id: e.id || e.className || e.tagName, outline: s.outlineStyle, seen: b.width > 0 && b.height > 0}; })()"
+        )
+        if here["id"] == "BODY":
+            break
+        assert here["seen"], here
+        assert here["outline"] != "none", here
+        seen.append(here["id"])
+    for needed in ("heat-map", "lanes-map", "nccl-find", "nccl-odd"):
+        assert needed in seen
+
+
+def test_hostile_text_stays_text(opened: Opened, report) -> None:
+    page = opened.go(report("hostile"))
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    page.wait_for_timeout(100)
+    assert page.title() != "owned"
+    assert "owned" not in page.title() or "document.title" in page.title()
+    assert page.locator("img, iframe, object, embed, base, form, link").count() == 0
+    assert page.locator("main script, main svg[onload]").count() == 0
+    assert "</script><script>document.title=" in page.locator("#files").inner_text()
+    assert "{{ 7 * 7 }}" in page.locator("#files").inner_text()
+    assert "<img src=x onerror=alert(1)>" in page.locator("#checks").inner_text()
+    assert opened.troubles == []
+
+
+def test_the_policy_lets_nothing_else_run(opened: Opened, report) -> None:
+    page = opened.go(report("small"))
+    page.evaluate(
+        "() => { const s = document.createElement('script'); s.textContent = 'document.title = \"ran\"'; document.body.append(s);"
+        "const i = document.createElement('img'); i.src = 'https://example.invalid/x.png'; document.body.append(i); }"
+    )
+    page.wait_for_timeout(100)
+    assert page.title() != "ran"
+    assert len(opened.blocked) == 1
+    assert any("Content Security Policy" in t for t in opened.troubles)
+
+
+@pytest.mark.parametrize(
+    ("name", "scheme"), [("large", "light"), ("small", "dark"), ("storage", "light"), ("witnesses", "dark")]
+)
+def test_it_is_accessible(browser: Browser, report, name: str, scheme: str) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe is not here: `npm ci --prefix web` fetches it")
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(report(name).path.as_uri())
+    page.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    context.close()
+    bad = [(v["id"], v["nodes"][0]["html"][:160], v["nodes"][0]["failureSummary"][:200]) for v in found["violations"]]
+    assert bad == []
+
+
+def test_the_theme_can_be_turned(opened: Opened, report) -> None:
+    page = opened.go(report("large"))
+    before = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.locator("#theme").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
+
+
+def test_print_shows_what_is_folded_and_no_buttons(opened: Opened, report) -> None:
+    page = opened.go(report("large"))
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    assert page.locator("button:visible:not(.odd button, .keys button)").count() == 0
+    assert page.locator("#heat-odd li").first.inner_text().startswith("rank 37 · cn-11")
+    assert page.locator("#headline").is_visible()
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("details:not([open])").count() > 0
+
+
+def test_without_its_script_the_verdict_and_the_evidence_are_there(browser: Browser, report) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(report("large").path.as_uri())
+    assert "Rank 37" in page.locator("h1").inner_text()
+    assert page.locator(".row.cited").count() > 0
+    assert "Without its script" in page.locator("noscript").inner_text()
+    context.close()

@@ -1,0 +1,124 @@
+"""What a page holds beside the diagnosis: the same ranks as the table, the lines of the files, the times of the incident."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import hung_job
+import pytest
+
+from firstfault.pipelines import page as pipeline
+from firstfault.pipelines.diagnose import diagnose
+from firstfault.pipelines.options import DiagnoseOptions
+from firstfault.pipelines.page import page
+from firstfault.pipelines.publish import publish_page
+from firstfault.pipelines.ranks import rank_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from firstfault.model.page import Page, RankColumns
+
+LATE = 2
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return hung_job.write(tmp_path_factory.mktemp("hung") / "logs", late=LATE)
+
+
+@pytest.fixture(scope="module")
+def made(logs: Path) -> Page:
+    return page([logs])
+
+
+def columns(ranks: RankColumns) -> list[list[object]]:
+    told = (getattr(ranks, name) for name in ranks.__struct_fields__)
+    names = {"hosts", "states", "parts", "phases", "notes", "files", "groups"}
+    return [
+        c for name, c in zip(ranks.__struct_fields__, told, strict=True) if isinstance(c, list) and name not in names
+    ]
+
+
+def test_the_diagnosis_is_the_one_that_a_diagnosis_gives(logs: Path, made: Page) -> None:
+    assert made.diagnosis == diagnose([logs])
+
+
+def test_the_columns_say_what_the_table_of_ranks_says(logs: Path, made: Page) -> None:
+    ranks = made.ranks
+    table = rank_table([logs], DiagnoseOptions())
+    assert {len(c) for c in columns(ranks)} == {len(table.ranks)}
+    for i, row in enumerate(table.ranks):
+        host, part = ranks.host[i], ranks.part[i]
+        assert ranks.rank[i] == row.rank
+        assert (None if host is None else ranks.hosts[host]) == row.host
+        assert ranks.states[ranks.state[i]] == row.state
+        assert (None if part is None else ranks.parts[part]) == row.part
+        assert (ranks.outlier[i], ranks.last_step[i]) == (row.outlier, row.last_step)
+        for cell in row.groups:
+            group = next(g for g in ranks.groups if g.name == cell.group)
+            at = group.rows.index(i)
+            assert (group.enqueued[at], group.completed[at]) == (cell.last_enqueued, cell.last_completed)
+            assert (group.seq[at], group.ran_ms[at], group.in_flight[at]) == (cell.seq, cell.ran_ms, cell.in_flight)
+    file, line = ranks.file[0], ranks.line[0]
+    assert (
+        f"{ranks.files[file]}:{line}"
+        == f"{table.ranks[0].proof[0].evidence.file}:{table.ranks[0].proof[0].evidence.line}"
+    )
+
+
+def test_the_lanes_tell_when_each_rank_spoke_waited_and_went_quiet(made: Page) -> None:
+    lanes, ranks = made.lanes, made.ranks.rank
+    assert lanes is not None
+    late, other = ranks.index(LATE), ranks.index(0)
+    assert lanes.origin.earliest == "2026-03-02T14:20:00"
+    assert lanes.seconds == pytest.approx(902, abs=1)
+    assert lanes.active_to[late] == pytest.approx(60, abs=1)  # its last step
+    assert (lanes.wait_from[late], lanes.wait_to[late]) == (None, None)
+    assert lanes.wait_to[other] == pytest.approx(901, abs=1)
+    assert lanes.wait_to[other] - lanes.wait_from[other] == pytest.approx(600, abs=1)
+    assert lanes.died == [None] * 4
+    assert lanes.first_fault == pytest.approx(902, abs=1)
+
+
+def test_a_job_without_stamps_has_no_lanes(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text("[rank0]: ValueError: no\n", encoding="utf-8")
+    assert page([tmp_path]).lanes is None
+
+
+def test_the_lines_around_evidence_are_those_of_the_file(logs: Path, made: Page) -> None:
+    assert made.context
+    seen: set[tuple[str, int]] = set()
+    for block in made.context:
+        text = (logs / block.file).read_text(encoding="utf-8").splitlines()
+        assert block.lines == text[block.first - 1 : block.first - 1 + len(block.lines)]
+        places = {(block.file, block.first + i) for i in range(len(block.lines))}
+        assert not places & seen
+        seen |= places
+    trigger = made.diagnosis.verdict.trigger
+    assert {(trigger.file, n) for n in range(trigger.line - 1, trigger.line + 1)} <= seen
+
+
+def test_a_secret_beside_a_cited_line_does_not_survive(tmp_path: Path) -> None:
+    secret = "q7Zt9Lk2Xv4Bn8Mw1Rc6Yd3Hf5Js0PaGe"
+    key = ["-----BEGIN RSA PRIVATE KEY-----", *(f"{n}{'Ab3' * 21}" for n in range(3)), "-----END RSA PRIVATE KEY-----"]
+    near = [f"export WANDB_API_KEY={secret}", "[rank0]: ValueError: no", "see /home/jdoe/run.py on node-04", secret]
+    lines = [*key, *near]
+    (tmp_path / "rank0.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    made = page([tmp_path])
+    assert secret in str(made.context)
+    shown = publish_page(made, "secrets")
+    assert secret not in shown
+    assert key[2] not in shown
+    assert "jdoe" in shown
+    assert "jdoe" not in publish_page(made, "identities")
+
+
+def test_it_is_bounded(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "RANKS", 2)
+    monkeypatch.setattr(pipeline, "PLACES", 1)
+    made = page([logs])
+    assert made.ranks.rank[0] == LATE
+    assert {len(c) for c in columns(made.ranks)} == {2}
+    assert made.ranks.left_out == 2
+    assert sum(len(block.lines) for block in made.context) <= 11

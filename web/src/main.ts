@@ -1,0 +1,16 @@
+// Draws the pictures of the report and makes it usable; everything it shows stands in the page's own data.
+
+import { heat } from "./heat";
+import { lanes } from "./lanes";
+import { memory } from "./memory";
+import { nccl } from "./nccl";
+import { shell } from "./shell";
+import { steps } from "./steps";
+
+nccl();
+heat();
+lanes();
+steps();
+memory();
+shell();
+performance.mark("drawn");
