@@ -88,6 +88,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
             dumps=seen.seen.dumps if last else (),
             snapshots=seen.seen.snapshots if last else (),
             courses=seen.seen.courses if last else (),
+            box=seen.seen.box if last else (),
         ),
         seen.library,
     )

@@ -40,6 +40,7 @@ from firstfault.scan.stretch import SAMPLE
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
+    from firstfault.model.blackbox import BoxRecord
     from firstfault.model.evidence import Source, SourceId
     from firstfault.model.gpu_course import GpuCourse
     from firstfault.pipelines.options import DiagnoseOptions
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 BANNER = "launcher.torchrun_banner"
 """Prefix of the signatures of lines of torchrun's list of failures."""
+OWN_NUMBERS = frozenset({SourceKind.AISTORE, SourceKind.BLACK_BOX})
+"""Kinds of files whose names are not the job's numbering: of daemons, and with process ids."""
 NEIGHBOURHOODS = 48
 """Places in a large source around which progress is looked for."""
 NEXT_STEPS = 4
@@ -107,8 +110,17 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         nans.extend(seen.nans)
         stacks.extend(seen.stacks)
     recorded = read_dumps(store, opened.sources, inline=options.engine == "inline")
+    box: tuple[BoxRecord, ...] = ()
+    told: dict[str, Coverage] = {}
+    if any(s.kind is SourceKind.BLACK_BOX for s in opened.sources):
+        from firstfault.pipelines.boxes import read_boxes, without_stale
+
+        boxes = read_boxes(store, opened.sources, library)
+        box, told = boxes.records, boxes.coverage
+        events.extend(boxes.events)
+        stacks = without_stale(stacks, box, {s.id: s.path for s in opened.sources})
     # A daemon's logs may lie as a file here and as an archive there: their names are not the job's numbering.
-    missing = missing_names(s.path for s in opened.sources if s.kind is not SourceKind.AISTORE)
+    missing = missing_names(s.path for s in opened.sources if s.kind not in OWN_NUMBERS)
     memory = read_snapshots(store, opened.sources, inline=options.engine == "inline")
     courses = _courses(opened)
     observations = Observations(
@@ -118,7 +130,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         progress=tuple(in_zone(samples, options.assume_zone)),
         nan_from=tuple(in_zone(nans, options.assume_zone)),
         coverage=_coverage(
-            opened, result, missing, {**recorded.coverage, **memory.coverage}, {c.first.span.source for c in courses}
+            opened, result, missing, {**recorded.coverage, **memory.coverage, **told}, {c.first.span.source for c in courses}
         ),
         place={i: p.who for i, p in profiles.items()},
         task_files={i: p.number for i, p in profiles.items() if p.number is not None},
@@ -126,6 +138,7 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         job_state=options.job_state,
         exit_code=options.exit_code,
         stacks=tuple(stacks),
+        box=box,
         dumps=recorded.dumps,
         snapshots=memory.snapshots,
         courses=courses,

@@ -126,7 +126,7 @@ class phase:  # noqa: N801 - it reads like a function, and is one
             except Exception as problem:  # noqa: BLE001 - never into the program
                 recorder.fault(problem)
 
-    def __enter__(self) -> phase:
+    def __enter__(self) -> phase:  # noqa: PYI034 - a class that reads like a function
         return self
 
     def __exit__(

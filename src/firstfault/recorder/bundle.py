@@ -56,7 +56,7 @@ def take(settings: Settings, number: int, part: int, processes: list[Watched], c
     Returns:
         The folder into which it went.
     """
-    folder = os.path.join(settings.node, f"bundle-{number}")
+    folder = os.path.join(settings.node, f"bundle-{number:02d}")
     make_folder(folder)
     asked = {p.name: _ask(settings, p, f"{number}.{part}") for p in processes}
     _settle([_stacks_file(settings, p) for p in processes if asked[p.name]])

@@ -41,8 +41,11 @@ STEP = struct.Struct("<qQqq")
 """Step (-1: none yet), number of beats, wall clock and monotonic clock in ns."""
 PHASE = struct.Struct("<qq32s")
 """Since when (monotonic ns), how often, and its name."""
-CALL = struct.Struct("<qqi4x64s")
-"""Begin of the last call of torch.distributed (monotonic ns), its number, whether it is still in it, its name."""
+CALL = struct.Struct("<qqqi4x64s")
+"""Begin of the last call of torch.distributed (monotonic ns), its number, ns in calls in all, whether it is still in it, its name."""
+CALLED = struct.Struct("<qi")
+"""The ns in calls in all, and whether it is still in one, at `CALLED_AT`."""
+CALLED_AT = CALL_AT + 16
 LOADER = struct.Struct("<qqqii")
 """Begin of the wait for a batch (monotonic ns; 0: not waiting), ns waited in all, batches, queue depth (-1: unknown), workers."""
 ITEM = struct.Struct("<qq368s")
@@ -90,6 +93,8 @@ class Ring(NamedTuple):
     call_since: int
     call_number: int
     in_call: bool
+    called: int
+    """ns in calls of torch.distributed in all, the last one not counted where it is still in it."""
     waiting_since: int
     waited: int
     batches: int
@@ -140,7 +145,7 @@ def read_ring(raw: bytes) -> Ring | None:
     head = Head(kind, pid, started, rank, local, world, attempt, worker, signal, ended, parent, wall, _text(host))
     step, beats, last_wall, mono = STEP.unpack_from(raw, STEP_AT)
     phase_since, _, phase = PHASE.unpack_from(raw, PHASE_AT)
-    call_since, number, inside, call = CALL.unpack_from(raw, CALL_AT)
+    call_since, number, called, inside, call = CALL.unpack_from(raw, CALL_AT)
     waiting, waited, batches, depth, workers = LOADER.unpack_from(raw, LOADER_AT)
     item_since, batch, item = ITEM.unpack_from(raw, ITEM_AT)
     entries = [ENTRY.unpack_from(raw, HISTORY_AT + n * ENTRY.size) for n in range(ENTRIES)]
@@ -156,6 +161,7 @@ def read_ring(raw: bytes) -> Ring | None:
         call_since=call_since,
         call_number=number,
         in_call=inside == 1,
+        called=called,
         waiting_since=waiting,
         waited=waited,
         batches=batches,

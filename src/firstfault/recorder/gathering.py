@@ -135,10 +135,12 @@ def beat(ring: Ring, now_wall: float, now_mono: int) -> dict[str, Any]:
         "phase": ring.phase or None,
         "still_s": ago(ring.last),
         "last": layout.stamp(now_wall - ago(ring.last)),
+        "since": layout.stamp(head.wall / 1e9) if head.wall else None,
     }
     if ring.beats:
         fields["step_s_ago"] = ago(ring.mono)
         fields["pace_s"] = pace(ring)
+        fields["steps"] = ring.beats
     if ring.phase:
         fields["phase_for_s"] = ago(ring.phase_since)
     if ring.call:
@@ -147,6 +149,7 @@ def beat(ring: Ring, now_wall: float, now_mono: int) -> dict[str, Any]:
             "number": ring.call_number,
             "inside": ring.in_call,
             "s_ago": ago(ring.call_since),
+            "in_all_s": round(ring.called / 1e9, 3),
         }
     if ring.batches or ring.waiting_since or ring.workers:
         fields["loader"] = {

@@ -19,7 +19,7 @@ from firstfault.recorder import format as layout
 from firstfault.recorder.bundle import Watched, take
 from firstfault.recorder.clean import Cleaner
 from firstfault.recorder.files import Lines, make_folder, read_file, replace_file
-from firstfault.recorder.gathering import beat, gather, rings, write_heartbeats
+from firstfault.recorder.gathering import beat, gather, pace, rings, write_heartbeats
 from firstfault.recorder.header import node_header
 from firstfault.recorder.identity import start_ticks
 from firstfault.recorder.processes import exit_status, signal_name
@@ -30,6 +30,8 @@ LOOK_S = 1.0
 NODE_MB = 32
 OLD_S = 30.0
 """Seconds before the start of this node's processes from which on a fault is none of this run; clocks of nodes may differ."""
+SLOWER = 20.0
+"""Usual steps that must pass without a sign of life, where they are long."""
 PARTS = 3
 """Parts of a bundle about a hang; one about a death has one."""
 
@@ -223,7 +225,10 @@ class Monitor:
             ring = process.ring
             if ring.head.kind != layout.MAIN or not (ring.beats or ring.phase) or ring.head.ended:
                 continue
-            if (now - ring.last) / 1e9 > self.settings.hang_s and self.hanging.get(name) != ring.last:
+            # Before the first step a program compiles, loads and waits for others: a standstill there may be long and right.
+            limit = self.settings.hang_s if ring.beats else max(self.settings.start_s, self.settings.hang_s)
+            limit = max(limit, SLOWER * (pace(ring) or 0.0))
+            if (now - ring.last) / 1e9 > limit and self.hanging.get(name) != ring.last:
                 self.hanging[name] = ring.last
                 fresh.append(ring)
         if not fresh:

@@ -26,9 +26,11 @@ class Ring:
         self.path = path
         self.shared = True
         self.map = self._mapped(path)
-        self.step_number = -1
+        self.step_number = 0
         self.beats = 0
         self.calls = 0
+        self.in_calls = 0
+        self._called_at = 0
         self.batches = 0
         self.waited = 0
         self.phase_name = ""
@@ -78,11 +80,13 @@ class Ring:
     def call(self, name: str) -> None:
         """A call of torch.distributed begins."""
         self.calls += 1
-        layout.CALL.pack_into(self.map, layout.CALL_AT, time.monotonic_ns(), self.calls, 1, self._bytes(name, 64))
+        self._called_at = now = time.monotonic_ns()
+        layout.CALL.pack_into(self.map, layout.CALL_AT, now, self.calls, self.in_calls, 1, self._bytes(name, 64))
 
     def called(self) -> None:
         """That call came back."""
-        layout.I32.pack_into(self.map, layout.CALL_AT + 16, 0)
+        self.in_calls += time.monotonic_ns() - self._called_at
+        layout.CALLED.pack_into(self.map, layout.CALLED_AT, self.in_calls, 0)
 
     def waiting(self, depth: int, workers: int) -> int:
         """The wait for a batch begins; gives the time."""
@@ -90,10 +94,10 @@ class Ring:
         layout.LOADER.pack_into(self.map, layout.LOADER_AT, now, self.waited, self.batches, depth, workers)
         return now
 
-    def arrived(self, since: int, depth: int, workers: int) -> int:
-        """The batch is there; gives the ns that were waited."""
+    def arrived(self, since: int, depth: int, workers: int, *, batch: int = 1) -> int:
+        """The batch is there (0: there is none any more); gives the ns that were waited."""
         now = time.monotonic_ns()
-        self.batches += 1
+        self.batches += batch
         self.waited += now - since
         layout.LOADER.pack_into(self.map, layout.LOADER_AT, 0, self.waited, self.batches, depth, workers)
         return now - since

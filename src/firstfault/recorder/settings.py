@@ -29,6 +29,8 @@ class Settings(NamedTuple):
     host: str
     hang_s: float = 300.0
     """Seconds without a sign of life after which a process is taken to hang; 0: never."""
+    start_s: float = 1800.0
+    """The same before the first step."""
     gather_s: float = 5.0
     """Seconds between two copies from the node to the shared folder."""
     gap_s: float = 10.0
@@ -77,6 +79,7 @@ def from_environment(folder: str | None = None) -> Settings:
         local=os.environ.get(f"{PREFIX}_LOCAL") or local_folder(),
         host=short_host(),
         hang_s=_number("HANG_S", defaults.hang_s),
+        start_s=_number("START_S", defaults.start_s),
         gather_s=max(_number("GATHER_S", defaults.gather_s), 0.2),
         gap_s=_number("GAP_S", defaults.gap_s),
         grace_s=_number("GRACE_S", defaults.grace_s),

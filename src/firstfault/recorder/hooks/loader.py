@@ -9,11 +9,15 @@ import functools
 import os
 import sys
 import weakref
-from typing import Any
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
 
 from firstfault.recorder import api
 from firstfault.recorder.clean import plain_item
 from firstfault.recorder.identity import identify
+
+if TYPE_CHECKING:
+    from firstfault.recorder.core import Recorder
 
 _iterators: weakref.WeakSet[Any] = weakref.WeakSet()
 _original: Any = None
@@ -48,7 +52,7 @@ def _next(original: Any) -> Any:
         try:
             batch = original(self)
         except StopIteration:
-            ring.arrived(since, -1, 0)
+            ring.arrived(since, -1, 0, batch=0)
             ring.phase(before)
             raise
         ring.arrived(since, _depth(self), len(getattr(self, "_workers", ())))
@@ -107,7 +111,7 @@ def worker_loop(*args: Any, **kwargs: Any) -> Any:
     return original(*given, **kwargs)
 
 
-def _start_in_worker(number: int) -> Any:
+def _start_in_worker(number: int) -> Recorder | None:
     if _owner is None and os.environ.get(api.OWNER) is None:
         return None  # its rank does not record
     if _owner is not None and _owner[1] == os.getppid():
@@ -164,11 +168,12 @@ def _short(index: Any) -> str:
     return text[:120]
 
 
-def _watch_opens(recorder: Any) -> None:
+def _watch_opens(recorder: Recorder) -> None:
     """Notes each file that the worker opens through Python, as the item that it reads; not again for a path of the same shape."""
     if recorder.settings.items != "path":
         return
     known: dict[str, None] = {}
+    main = get_ident()
     translate = str.maketrans("0123456789", "##########")
 
     def hook(event: str, args: Any) -> None:

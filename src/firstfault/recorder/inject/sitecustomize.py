@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 
 def _without_us() -> None:
@@ -44,8 +45,6 @@ def _start() -> None:
     begin()
 
 
-try:
+with suppress(Exception):  # the program starts as if we were not there
     _start()
-except Exception:  # noqa: BLE001, S110 - the program starts as if we were not there
-    pass
 _without_us()
