@@ -106,6 +106,10 @@ def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusi
 def ask(scene: Scene) -> Answer:
     """Asks the logs, weighs what flight-recorder dumps and stacks say, and says what speaks against it from outside."""
     answer = with_stacks(scene, with_dumps(scene, _ask_logs(scene)))
+    if scene.case.seen.box:
+        from firstfault.analysis.questions.black_box import with_box
+
+        answer = with_box(scene, answer)
     answer = with_courses(scene, with_whereabouts(scene, answer))
     return contradicted(scene, answer) if scene.outcome.against else answer
 

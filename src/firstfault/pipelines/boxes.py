@@ -152,7 +152,9 @@ def _raised(record: BoxRecord, library: Library) -> Event:
         in_worker=message.startswith(_WORKER) and "in DataLoader worker process" in message[:200],
     )
     frames = exception.frames
-    user = [f for f in frames if "site-packages" not in f.file and "/torch/" not in f.file and not f.file.startswith("<")]
+    user = [
+        f for f in frames if "site-packages" not in f.file and "/torch/" not in f.file and not f.file.startswith("<")
+    ]
     exception = PythonException(
         kind=exception.kind,
         message=exception.message,
@@ -181,7 +183,9 @@ def _frames(found: object) -> tuple[Frame, ...]:
     )
 
 
-def without_stale(stacks: Sequence[StackDump], records: Sequence[BoxRecord], paths: dict[SourceId, str]) -> list[StackDump]:
+def without_stale(
+    stacks: Sequence[StackDump], records: Sequence[BoxRecord], paths: dict[SourceId, str]
+) -> list[StackDump]:
     """The stacks without those of bundles after which the process moved on: they show a standstill that ended."""
     taken = {
         (r.run, r.fields.get("bundle"), r.fields.get("part"), r.who.pid): r.when.latest or 0.0

@@ -130,7 +130,11 @@ def observe(opened: Opened, result: ScanResult, library: Library, options: Diagn
         progress=tuple(in_zone(samples, options.assume_zone)),
         nan_from=tuple(in_zone(nans, options.assume_zone)),
         coverage=_coverage(
-            opened, result, missing, {**recorded.coverage, **memory.coverage, **told}, {c.first.span.source for c in courses}
+            opened,
+            result,
+            missing,
+            {**recorded.coverage, **memory.coverage, **told},
+            {c.first.span.source for c in courses},
         ),
         place={i: p.who for i, p in profiles.items()},
         task_files={i: p.number for i, p in profiles.items() if p.number is not None},

@@ -19,7 +19,9 @@ _NAME = re.compile(
     r"(?i)(?:token|secret|passw|passphrase|passwd|api_?key|access_?key|private_?key|credential|authorization|cookie)"
 )
 _RUN = re.compile(r"(?=[A-Za-z0-9_+=~-]*\d)(?=[A-Za-z0-9_+=~-]*[A-Za-z])[A-Za-z0-9_+=~-]{16,}")
-_HARMLESS = re.compile(r"(?:[A-Za-z]+|\d+)(?:[_=+~-]+(?:[A-Za-z]+\d{0,6}|\d+[A-Za-z]{0,3}))*|[A-Za-z]{1,12}\d{1,12}|(?:[A-Za-z]+[_-])?(?:0x)?[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*")
+_HARMLESS = re.compile(
+    r"(?:[A-Za-z]+|\d+)(?:[_=+~-]+(?:[A-Za-z]+\d{0,6}|\d+[A-Za-z]{0,3}))*|[A-Za-z]{1,12}\d{1,12}|(?:[A-Za-z]+[_-])?(?:0x)?[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*"
+)
 
 
 class Cleaner:

@@ -159,10 +159,9 @@ class Recorder:
             self.write(
                 layout.EXCEPTION,
                 {
+                    **described(error, self.cleaner),
                     "caught": caught,
                     "thread": thread or threading.current_thread().name,
-                    "role": "launcher" if self.who.launcher else None,
-                    **described(error, self.cleaner),
                     "steps": self._last_steps(),
                     "metrics": self.cleaner.value(list(self.metrics)),
                     "run": self.described,

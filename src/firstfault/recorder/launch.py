@@ -44,6 +44,7 @@ def environment(folder: str, told: Mapping[str, str]) -> dict[str, str]:
         f"{PREFIX}_DIR": os.path.abspath(folder),
         f"{PREFIX}_ROOT": str(package.parents[1]),
         LAUNCH: str(os.getpid()),
+        f"{PREFIX}_COMMAND": time.strftime("run-%Y%m%d-%H%M%S-") + str(os.getpid()),
         "PYTHONPATH": os.pathsep.join(p for p in (str(package / "inject"), before) if p),
     }
     return {**os.environ, **own, **{f"{PREFIX}_{k}": v for k, v in told.items()}}

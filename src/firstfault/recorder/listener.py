@@ -67,7 +67,8 @@ def _flight_recorder(recorder: Recorder, stem: str) -> None:
         if dump is None:
             continue
         try:
-            raw = dump()
+            # Without stacks of Python: to tell them torch would import its compiler, from here, for seconds.
+            raw = dump(includeCollectives=True, includeStackTraces=False, onlyActive=False)
         except Exception as problem:  # noqa: BLE001 - each version of torch may refuse in its own way
             recorder.fault(problem)
             continue

@@ -51,6 +51,8 @@ class Monitor:
         self.bundles = 0
         self.due: list[tuple[float, int, int, str]] = []
         """Parts of bundles that are yet to be taken: when (monotonic), bundle, part, why."""
+        self.end_after = False
+        """Whether the ranks are to be ended when the bundle is taken."""
         self.hanging: dict[str, int] = {}
         """Ring -> its last sign of life, for which a hang was told."""
         self.bundled: set[int] = set()
@@ -135,12 +137,13 @@ class Monitor:
 
     def gone(self, name: str, ring: layout.Ring, status: int | None) -> None:
         """A process has ended: its last state, how it ended where that is known, and word to the others where it was a fault."""
-        state = beat(ring, time.time(), time.monotonic_ns())
         head = ring.head
         said = {layout.ENDED: "ended", layout.RAISED: "raised"}.get(head.ended)
+        # What tells most stands first: a report shows the beginning of a line.
+        state: dict[str, Any] = {"time": "", "rank": None, "host": head.host, "how": _how(status, said)}
         if status is not None:
             state["exit_code" if status >= 0 else "signal"] = status if status >= 0 else signal_name(-status)
-        state["how"] = _how(status, said)
+        state.update(beat(ring, time.time(), time.monotonic_ns()))
         clean = status == 0 or (status is None and said == "ended")
         self.write(layout.END if clean else layout.DEATH, state)
         if head.kind == layout.MAIN and not clean:
@@ -182,6 +185,7 @@ class Monitor:
         if not isinstance(record, dict):
             return
         if folder == self.requests:
+            self.end_after |= self.settings.stop and record.get("hang") is True
             self.plan(f"asked for: {record.get('why', 'by hand')}", PARTS)
             return
         if self.stale(record):
@@ -193,8 +197,10 @@ class Monitor:
         if attempt not in self.bundled:
             self.bundled.add(attempt)
             self.plan(f"rank {record.get('rank')} on {record.get('host')} {record.get('how')}", 1)
-            if self.settings.stop:
-                self.end_ranks(attempt)
+            self.end_after |= self.settings.stop
+            if not self.due and self.end_after:
+                self.end_after = False
+                self.end_ranks()
 
     def stale(self, record: dict[str, Any]) -> bool:
         """Whether a fault is of an earlier run that had the same name."""
@@ -205,14 +211,13 @@ class Monitor:
             return False
         return begun is not None and at < begun - OLD_S
 
-    def end_ranks(self, attempt: int) -> None:
-        """Tells the ranks of an attempt to stop, since another one is dead; they get a moment to leave their stacks."""
-        self.take_due()
+    def end_ranks(self) -> None:
+        """Tells the ranks of this node to stop, since one is dead or hangs; they leave their stacks on the way."""
+        self.write(layout.NOTE, {"did": "SIGTERM to the ranks of this node"})
         for process in self.living.values():
-            if process.ring.head.kind == layout.MAIN and process.ring.head.attempt == attempt:
+            if process.ring.head.kind == layout.MAIN:
                 with contextlib.suppress(OSError):
                     signal.pidfd_send_signal(process.pidfd, signal.SIGTERM)
-        self.write(layout.NOTE, {"did": "SIGTERM to the ranks of this node", "attempt": attempt})
 
     # Hangs and bundles
 
@@ -237,12 +242,13 @@ class Monitor:
             self.write(layout.HANG, {**beat(ring, time.time(), now), "after_s": self.settings.hang_s})
         first = min(fresh, key=lambda r: r.last)
         why = f"rank {first.head.rank} stands still in {first.phase or 'no phase'} since step {first.step}"
+        self.end_after |= self.settings.stop
         self.plan(why, PARTS)
-        asked = {"why": why, "host": self.settings.host, "time": layout.stamp(time.time())}
+        asked = {"why": why, "hang": True, "host": self.settings.host, "time": layout.stamp(time.time())}
         make_folder(self.requests)
         name = f"{self.settings.host}.{os.getpid()}.{self.bundles}.json"
         self.told.add(self.requests + name)
-        replace_file(os.path.join(self.requests, name), json.dumps(asked).encode())
+        replace_file(os.path.join(self.requests, name), layout.line(layout.NOTE, asked))
 
     def plan(self, why: str, parts: int) -> None:
         """Plans a bundle, where none is under way and the bound is not reached."""
@@ -253,21 +259,23 @@ class Monitor:
         self.due = [(now + n * self.settings.gap_s, self.bundles, n + 1, why) for n in range(parts)]
 
     def take_due(self) -> None:
-        """Takes the parts of bundles whose time has come."""
+        """Takes the parts of bundles whose time has come; behind the last one the ranks are ended, where that was asked for."""
         while self.due and self.due[0][0] <= time.monotonic():
             _, number, part, why = self.due.pop(0)
             self.find()
-            folder = take(self.settings, number, part, list(self.living.values()), self.cleaner, why)
-            self.write(
-                layout.BUNDLE,
-                {
-                    "bundle": number,
-                    "part": part,
-                    "why": why,
-                    "folder": os.path.basename(folder),
-                    "processes": len(self.living),
-                },
-            )
+            living = list(self.living.values())
+            folder = os.path.basename(take(self.settings, number, part, living, self.cleaner, why))
+            about = {"bundle": number, "part": part, "why": why, "folder": folder, "processes": len(living)}
+            self.write(layout.BUNDLE, about)
+            if not self.due and self.end_after:
+                self.end_after = False
+                if self.bundled or self.still_hangs():
+                    self.end_ranks()
+
+    def still_hangs(self) -> bool:
+        """Whether a process of which a hang was told has not moved since; one that goes on by itself is let go on."""
+        hanging = (self.living[name].ring.last == last for name, last in self.hanging.items() if name in self.living)
+        return any(hanging) or not self.hanging
 
     def collect(self) -> None:
         """Brings everything to the shared folder."""

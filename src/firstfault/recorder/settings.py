@@ -117,7 +117,8 @@ def run_name() -> str:
     port = os.environ.get("MASTER_PORT")
     if port:
         return _safe(f"port-{port}")
-    return f"process-{os.getpid()}"
+    # Of no launcher that we know: the command that `record` started, else the processes of one shell command.
+    return os.environ.get(f"{PREFIX}_COMMAND") or f"group-{os.getpgid(0)}"
 
 
 def _safe(name: str) -> str:

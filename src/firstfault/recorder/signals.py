@@ -21,6 +21,23 @@ if TYPE_CHECKING:
 _DEFAULTS = (signal.SIG_DFL, None)
 
 
+_original: Callable[..., Any] = signal.signal
+"""What the name stood for before we came."""
+_active: Signals | None = None
+"""Whose registrations give way to handlers of the program; None: nobody's."""
+
+
+def _signal(signalnum: Any, handler: Any) -> Any:
+    """Stands for `signal.signal`: a handler that the program sets comes in the place of ours, or behind it."""
+    active = _active
+    held = None if active is None else active.give_way(signalnum)
+    try:
+        return _original(signalnum, handler)
+    finally:
+        if active is not None and held is not None:
+            active.again(int(signalnum), held, handler)
+
+
 class _Watched(NamedTuple):
     """A signal at which stacks are written, with the descriptor that they go to."""
 
@@ -39,7 +56,6 @@ class Signals:
         """Called with what changed."""
         self._watched: dict[int, _Watched] = {}
         self._descriptors: list[int] = []
-        self._original: Callable[..., Any] | None = None
         self.dump = 0
         self.fatal = False
         """Whether fatal signals are ours to write: not where the program has `faulthandler` on."""
@@ -73,6 +89,8 @@ class Signals:
     def stop(self) -> None:
         """Gives everything back."""
         self.forget()
+        if signal.signal is _signal:
+            signal.signal = _original
         for descriptor in self._descriptors:
             with contextlib.suppress(OSError):
                 os.close(descriptor)
@@ -80,9 +98,9 @@ class Signals:
 
     def forget(self) -> None:
         """Takes the registrations away; what was there before holds again. Fit for a process that was just forked."""
-        if self._original is not None and signal.signal is self._patched:
-            signal.signal = self._original
-        self._original = None
+        global _active  # noqa: PLW0603 - the one name of the one module
+        if _active is self:
+            _active = None
         for number in list(self._watched):
             with contextlib.suppress(OSError, RuntimeError, ValueError):
                 faulthandler.unregister(number)
@@ -111,26 +129,26 @@ class Signals:
         return True
 
     def _watch(self) -> None:
-        """Watches `signal.signal`: a handler that the program sets comes in the place of ours, or behind it."""
-        self._original = signal.signal
-        signal.signal = self._patched
+        global _active, _original  # noqa: PLW0603 - the one name of the one module
+        _active = self
+        if signal.signal is not _signal:
+            _original = signal.signal
+            signal.signal = _signal
 
-    def _patched(self, signalnum: int, handler: Any) -> Any:
-        original = self._original
-        assert original is not None
-        held = self._watched.get(int(signalnum)) if threading.current_thread() is threading.main_thread() else None
-        if held is None:
-            return original(signalnum, handler)
-        number = int(signalnum)
-        # Ours goes first, else Python would keep it as what was there before.
-        faulthandler.unregister(number)
-        del self._watched[number]
+    def give_way(self, signalnum: Any) -> _Watched | None:
+        """Takes our registration of a signal away before the program's handler comes, else it would be lost with ours."""
         try:
-            return original(signalnum, handler)
-        finally:
-            self._again(number, held, handler)
+            if threading.current_thread() is not threading.main_thread():
+                return None  # where the program may set none either
+            held = self._watched.pop(int(signalnum), None)
+            if held is not None:
+                faulthandler.unregister(int(signalnum))
+        except Exception:  # noqa: BLE001 - never into the program
+            return None
+        return held
 
-    def _again(self, number: int, held: _Watched, handler: Any) -> None:
+    def again(self, number: int, held: _Watched, handler: Any) -> None:
+        """Registers anew behind or beside the program's handler, or moves the dump to another signal."""
         try:
             if held.chain:
                 if handler is not signal.SIG_IGN:
@@ -142,7 +160,7 @@ class Signals:
             else:
                 self.choose()
                 self._note({"what": "dump signal", "was": number, "now": self.dump, "why": "the program took it"})
-        except (OSError, RuntimeError, ValueError):
+        except Exception:  # noqa: BLE001 - never into the program
             return
 
 

@@ -181,8 +181,10 @@ def _watch_opens(recorder: Recorder) -> None:
             return
         try:
             path = args[0]
+            # Other threads send what was read to the rank, through files of their own.
             if (
-                api.current() is not recorder
+                get_ident() != main
+                or api.current() is not recorder
                 or not isinstance(path, str)
                 or path.startswith(("/proc/", "/dev/", "/sys/"))
             ):
