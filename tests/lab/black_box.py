@@ -97,7 +97,7 @@ def box_spawned_worker_stuck_on_a_read(stage: Stage) -> None:
     assert recorded(stage, "worker_stuck", "--hang", "20", "--stop", world=2, rank=1, workers=1, context="spawn") != 0
 
 
-@scenario("infrastructure", "data", "software", **HELD, first=[FAULTY], phase="data", says=("rank 2",))
+@scenario("infrastructure", "data", "software", **HELD, first=[FAULTY], says=("rank 2", "SIGKILL"))
 def box_worker_killed(stage: Stage) -> None:
     """A worker of the loader of rank 2 is killed."""
     assert recorded(stage, "worker_killed", workers=1) != 0

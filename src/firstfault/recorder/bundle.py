@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from firstfault.recorder import format as layout
 from firstfault.recorder.clean import plain_item
 from firstfault.recorder.files import make_folder, read_file, replace_file
-from firstfault.recorder.gathering import MOST_STACKS, beat, cleaner_text, heading
+from firstfault.recorder.gathering import MOST_STACKS, beat, cleaner_text, heading, tidy
 from firstfault.recorder.processes import handles, threads
 
 if TYPE_CHECKING:
@@ -58,16 +58,22 @@ def take(settings: Settings, number: int, part: int, processes: list[Watched], c
     """
     folder = os.path.join(settings.node, f"bundle-{number:02d}")
     make_folder(folder)
-    asked = {p.name: _ask(settings, p, f"{number}.{part}") for p in processes}
-    _settle([_stacks_file(settings, p) for p in processes if asked[p.name]])
+    token = f"{number}.{part}"
+    silent = _without_answer(settings, [p for p in processes if _ask(settings, p, token)], token)
+    # Who has a thread that answers has written its stacks; the others are made to, from C.
+    asked = {p.name: p for p in processes if p.name in silent or not _listens(settings, p)}
+    signalled = {name for name, process in asked.items() if _signal(process)}
+    _settle([_stacks_file(settings, asked[name]) for name in sorted(signalled)])
     wall, mono = time.time(), time.monotonic_ns()
     lines = []
     for process in processes:
         state = beat(process.ring, wall, mono)
         state["bundle"], state["part"], state["why"] = number, part, why
-        state["signalled"] = asked[process.name]
+        state["signalled"] = process.name in signalled
+        if process.name in silent:
+            state["silent"] = True  # it has a thread that should have answered, and could not
         state["threads"] = [_clean_thread(t, cleaner) for t in threads(process.ring.head.pid)]
-        answer = _answer(settings, process, f"{number}.{part}")
+        answer = _answer(settings, process, token)
         if answer is not None:
             state["answer"] = cleaner.value(answer)
         lines.append(layout.line(layout.STATE, state))
@@ -78,15 +84,40 @@ def take(settings: Settings, number: int, part: int, processes: list[Watched], c
 
 
 def _ask(settings: Settings, process: Watched, token: str) -> bool:
-    """Asks a process for its stacks, from C, and for what only it knows; whether the signal was sent."""
-    head = process.ring.head
+    """Asks a process for what it knows itself, and its stacks; whether it has a thread for that."""
     stem = os.path.join(settings.spool, process.name.removesuffix(layout.RING))
-    with contextlib.suppress(OSError):
+    try:
         descriptor = os.open(stem + layout.ASK, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        try:
-            os.write(descriptor, f"{token}\n".encode())
-        finally:
-            os.close(descriptor)
+    except OSError:
+        return False
+    try:
+        os.write(descriptor, f"{token}\n".encode())
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def _listens(settings: Settings, process: Watched) -> bool:
+    return os.path.exists(os.path.join(settings.spool, process.name.removesuffix(layout.RING) + layout.ASK))
+
+
+def _without_answer(settings: Settings, processes: list[Watched], token: str) -> set[str]:
+    """Names of those that do not answer in time: no thread of theirs can run Python."""
+    waiting = {p.name: p for p in processes}
+    end = time.monotonic() + WAIT_S
+    while waiting and time.monotonic() < end:
+        for name in [n for n, p in waiting.items() if _answer(settings, p, token) is not None]:
+            del waiting[name]
+        if waiting:
+            time.sleep(_LOOK_S)
+    return set(waiting)
+
+
+def _signal(process: Watched) -> bool:
+    """Makes a process write the stack of its main thread, from C; whether the signal was sent."""
+    head = process.ring.head
     if not head.signal or not handles(head.pid, head.signal):
         return False
     try:
@@ -125,7 +156,7 @@ def _write_stacks(
         if name is None:
             continue
         file = _stacks_file(settings, process)
-        raw = read_file(file, MOST_STACKS)
+        raw = tidy(read_file(file, MOST_STACKS))
         with contextlib.suppress(OSError):
             os.truncate(file, 0)
         if raw.strip():

@@ -31,6 +31,9 @@ def heading(name: Name, host: str, why: str) -> bytes:
     return f"firstfault stacks: {whose}{worker}, pid {name.own}, attempt {name.attempt}, host {host}; {why}\n".encode()
 
 
+_ALONE = b"Stack (most recent call first):"
+_CURRENT = b"Current thread 0x0000000000000000 (most recent call first):"
+_OWN = b"firstfault/recorder/listener.py"
 _WHY = {layout.STACKS: "asked for", layout.FATAL: "fatal signal", layout.SIGTERM: "SIGTERM"}
 
 
@@ -63,11 +66,16 @@ def gather(spool: str, node: str, host: str, cleaner: Cleaner, *, only: int | No
 
 
 def _stacks(source: str, target: str, head: bytes, cleaner: Cleaner) -> None:
-    raw = read_file(source, MOST_STACKS)
-    if raw.strip():
-        text = cleaner_text(raw, cleaner)
+    text = cleaner_text(tidy(read_file(source, MOST_STACKS)), cleaner)
+    if text.strip():
         if _size(target) != len(head) + len(text):
             replace_file(target, head + text)
+
+
+def tidy(raw: bytes) -> bytes:
+    """Stacks without our own thread, and with the head that a dump of all threads has also where one thread wrote its own."""
+    blocks = raw.replace(_ALONE, _CURRENT).split(b"\n\n")
+    return b"\n\n".join(b for b in blocks if _OWN not in b)
 
 
 def cleaner_text(raw: bytes, cleaner: Cleaner) -> bytes:

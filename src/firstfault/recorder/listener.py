@@ -5,6 +5,7 @@ It takes no time while nobody asks, and no part in anything else; a process that
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
@@ -12,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from firstfault.recorder import format as layout
-from firstfault.recorder.files import replace_file
+from firstfault.recorder.files import open_plain, replace_file
 
 if TYPE_CHECKING:
     from firstfault.recorder.core import Recorder
@@ -41,10 +42,21 @@ def _listen(recorder: Recorder, descriptor: int, stem: str) -> None:
         try:
             token = asked.decode("ascii", "replace").strip().rsplit("\n", 1)[-1]
             answer = {"token": token, **_answer(recorder)}
+            _all_stacks(stem)
             replace_file(stem + layout.ANSWER, json.dumps(answer, default=str).encode("utf-8", "backslashreplace"))
             _flight_recorder(recorder, stem)
         except Exception as problem:  # noqa: BLE001 - the program goes on
             recorder.fault(problem)
+
+
+def _all_stacks(stem: str) -> None:
+    """Writes the stacks of all threads: safe from here, since none of them runs Python meanwhile."""
+    descriptor = open_plain(stem + layout.STACKS)
+    if descriptor >= 0:
+        try:
+            faulthandler.dump_traceback(file=descriptor, all_threads=True)
+        finally:
+            os.close(descriptor)
 
 
 def _answer(recorder: Recorder) -> dict[str, Any]:

@@ -59,6 +59,8 @@ class Monitor:
         """Attempts for whose first death a bundle was taken."""
         self.faults = os.path.join(settings.folder, settings.run, layout.FAULTS)
         self.requests = os.path.join(settings.folder, settings.run, layout.REQUESTS)
+        self.ended = False
+        """Whether it told the ranks to stop: their deaths are then no news."""
         self.stopping = False
 
     def run(self) -> None:
@@ -81,8 +83,8 @@ class Monitor:
             if now >= next_gather:
                 next_gather = now + self.settings.gather_s
                 self.collect()
-            if self.living:
-                alone_since = now
+            if any(p.ring.head.kind == layout.MAIN for p in self.living.values()):
+                alone_since = now  # a worker that is stuck may outlive its rank for ever
             elif now - alone_since > (2.0 if self.stopping else self.settings.grace_s):
                 break
         self.collect()
@@ -194,7 +196,7 @@ class Monitor:
         if record.get("host") != self.settings.host:
             kept = {k: record.get(k) for k in ("rank", "how", "signal", "exit_code", "step", "phase")}
             self.write(layout.TOLD, {"from": record.get("host"), "at": record.get("time"), **kept, "attempt": attempt})
-        if attempt not in self.bundled:
+        if attempt not in self.bundled and not self.ended:
             self.bundled.add(attempt)
             self.plan(f"rank {record.get('rank')} on {record.get('host')} {record.get('how')}", 1)
             self.end_after |= self.settings.stop
@@ -213,6 +215,7 @@ class Monitor:
 
     def end_ranks(self) -> None:
         """Tells the ranks of this node to stop, since one is dead or hangs; they leave their stacks on the way."""
+        self.ended = True
         self.write(layout.NOTE, {"did": "SIGTERM to the ranks of this node"})
         for process in self.living.values():
             if process.ring.head.kind == layout.MAIN:

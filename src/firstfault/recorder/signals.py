@@ -122,7 +122,8 @@ class Signals:
         if descriptor < 0:
             return False
         try:
-            faulthandler.register(number, file=descriptor, all_threads=True, chain=chain)
+            # The main thread alone: to walk another one that runs meanwhile may crash. All of them are the listener's to tell.
+            faulthandler.register(number, file=descriptor, all_threads=False, chain=chain)
         except (OSError, RuntimeError, ValueError):
             return False
         self._watched[number] = _Watched(descriptor, chain)
@@ -152,10 +153,10 @@ class Signals:
         try:
             if held.chain:
                 if handler is not signal.SIG_IGN:
-                    faulthandler.register(number, file=held.descriptor, all_threads=True, chain=True)
+                    faulthandler.register(number, file=held.descriptor, all_threads=False, chain=True)
                     self._watched[number] = held
             elif handler in _DEFAULTS:
-                faulthandler.register(number, file=held.descriptor, all_threads=True, chain=False)
+                faulthandler.register(number, file=held.descriptor, all_threads=False, chain=False)
                 self._watched[number] = held
             else:
                 self.choose()

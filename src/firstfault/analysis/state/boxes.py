@@ -82,7 +82,7 @@ def rank_boxes(records: Iterable[BoxRecord]) -> dict[GlobalRank, RankBox]:
     deaths: dict[GlobalRank, BoxRecord] = {}
     hangs: dict[GlobalRank, BoxRecord] = {}
     workers: dict[GlobalRank, dict[int, BoxRecord]] = {}
-    asked: dict[GlobalRank, BoxRecord] = {}
+    asked: dict[GlobalRank, dict[object, list[bool]]] = {}
     for record in sorted(records, key=_order):
         rank = record.who.rank
         if rank is None or record.kind not in STATES or "run" in record.fields:
@@ -96,8 +96,10 @@ def rank_boxes(records: Iterable[BoxRecord]) -> dict[GlobalRank, RankBox]:
             deaths[rank] = record
         elif record.kind == "hang":
             hangs[rank] = record
-        elif record.kind == "state" and record.fields.get("signalled") is True:
-            asked[rank] = record
+        elif record.kind == "state":
+            asked.setdefault(rank, {}).setdefault(record.fields.get("bundle"), []).append(
+                record.fields.get("silent") is True
+            )
     return {
         rank: RankBox(
             rank=rank,
@@ -108,7 +110,8 @@ def rank_boxes(records: Iterable[BoxRecord]) -> dict[GlobalRank, RankBox]:
             workers=tuple(
                 WorkerBox(number=n, state=r) for n, r in sorted(workers.get(rank, {}).items()) if _with_it(r, state)
             ),
-            silent=rank in asked and "answer" not in asked[rank].fields,
+            # Once may be a busy machine, or a process on its way out.
+            silent=any(len(told) > 1 and all(told) for told in asked.get(rank, {}).values()),
         )
         for rank, state in sorted(last.items())
     }
