@@ -67,9 +67,8 @@ def gather(spool: str, node: str, host: str, cleaner: Cleaner, *, only: int | No
 
 def _stacks(source: str, target: str, head: bytes, cleaner: Cleaner) -> None:
     text = cleaner_text(tidy(read_file(source, MOST_STACKS)), cleaner)
-    if text.strip():
-        if _size(target) != len(head) + len(text):
-            replace_file(target, head + text)
+    if text.strip() and _size(target) != len(head) + len(text):
+        replace_file(target, head + text)
 
 
 def tidy(raw: bytes) -> bytes:
