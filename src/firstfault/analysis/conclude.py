@@ -105,10 +105,14 @@ def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusi
 
 def ask(scene: Scene) -> Answer:
     """Asks the logs, weighs what flight-recorder dumps and stacks say, and says what speaks against it from outside."""
-    answer = with_stacks(scene, with_dumps(scene, _ask_logs(scene)))
-    if scene.case.seen.box:
-        from firstfault.analysis.questions.black_box import with_box
+    answer = _ask_logs(scene)
+    if not scene.case.seen.box:
+        answer = with_stacks(scene, with_dumps(scene, answer))
+    else:
+        from firstfault.analysis.questions.black_box import died_first, with_box
 
+        if not died_first(scene, answer):
+            answer = with_stacks(scene, with_dumps(scene, answer))
         answer = with_box(scene, answer)
     answer = with_courses(scene, with_whereabouts(scene, answer))
     return contradicted(scene, answer) if scene.outcome.against else answer

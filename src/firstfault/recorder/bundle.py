@@ -78,7 +78,7 @@ def take(settings: Settings, number: int, part: int, processes: list[Watched], c
             state["answer"] = cleaner.value(answer)
         lines.append(layout.line(layout.STATE, state))
     replace_file(os.path.join(folder, f"state.{part}.jsonl"), b"".join(lines))
-    _write_stacks(settings, folder, part, processes, cleaner, why)
+    _write_stacks(settings, folder, part, processes, cleaner)
     _tools(settings, folder, part, processes, cleaner)
     return folder
 
@@ -146,22 +146,22 @@ def _settle(files: list[str]) -> None:
         before = now
 
 
-def _write_stacks(
-    settings: Settings, folder: str, part: int, processes: list[Watched], cleaner: Cleaner, why: str
-) -> None:
+def _write_stacks(settings: Settings, folder: str, part: int, processes: list[Watched], cleaner: Cleaner) -> None:
     """Writes the stacks of a rank and of its loader's workers into one file, and empties those that they came from."""
     by_rank: dict[str, list[bytes]] = {}
     for process in processes:
         name = process.known_as
         if name is None:
             continue
+        if name.rank is None and process.ring.head.rank >= 0:
+            name = name._replace(rank=process.ring.head.rank)  # it was found after its files were named
         file = _stacks_file(settings, process)
         raw = tidy(read_file(file, MOST_STACKS))
         with contextlib.suppress(OSError):
             os.truncate(file, 0)
         if raw.strip():
             stem = layout.name_of(name.rank, name.attempt, name.pid)
-            text = heading(name, settings.host, f"{why}, part {part}") + cleaner_text(raw, cleaner)
+            text = heading(name, settings.host, f"bundle, part {part}") + cleaner_text(raw, cleaner)
             by_rank.setdefault(stem, []).append(text)
     for stem, texts in by_rank.items():
         replace_file(os.path.join(folder, f"{stem}.{part}{layout.STACKS}"), b"\n".join(texts))

@@ -44,7 +44,7 @@ class Lines:
             return False
         try:
             if self._descriptor < 0:
-                os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)
+                make_folder(os.path.dirname(self.path))
                 self._descriptor = os.open(
                     self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
                 )
@@ -98,11 +98,19 @@ def replace_file(path: str, raw: bytes) -> bool:
 
 
 def make_folder(path: str) -> bool:
-    """Makes a private folder with what is above it; whether it is there and ours to write."""
-    try:
-        os.makedirs(path, mode=0o700, exist_ok=True)
-    except OSError:
-        return False
+    """Makes a folder with what is missing above it, all of them private; whether it is there and ours to write."""
+    missing: list[str] = []
+    above = path
+    while above and not os.path.isdir(above) and len(missing) < 64:
+        missing.append(above)
+        above = os.path.dirname(above)
+    for folder in reversed(missing):
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            continue  # another rank made it
+        except OSError:
+            return False
     return os.access(path, os.W_OK | os.X_OK)
 
 

@@ -16,12 +16,15 @@ _LAUNCHERS = (
     "torchrun",
     "torch.distributed.run",
     "torch.distributed.launch",
-    "torch/distributed/run.py",
-    "torch/distributed/launch.py",
     "deepspeed",
     "accelerate",
-    "launcher/launch.py",
     "firstfault",
+)
+_FILES = (
+    "torch/distributed/run.py",
+    "torch/distributed/launch.py",
+    "deepspeed/launcher/launch.py",
+    "accelerate/commands/launch.py",
 )
 
 
@@ -59,10 +62,11 @@ def is_launcher(words: list[str]) -> bool:
         words: as the process was started: interpreter, its options, program.
     """
     for word, before in zip(words[:6], ["", *words], strict=False):
-        if word.endswith((".py", "/launch.py")) and before != "-m" and not word.endswith(_LAUNCHERS):
+        if word.endswith(".py") and before != "-m" and not word.endswith(_FILES):
             return False
         name = word.rsplit("/", 1)[-1]
-        if name in _LAUNCHERS or (before == "-m" and word.startswith(_LAUNCHERS)) or word.endswith(_LAUNCHERS[3:5]):
+        by_path = "/" in word and word.endswith(_FILES)
+        if name in _LAUNCHERS or (before == "-m" and word.startswith(_LAUNCHERS)) or by_path:
             return True
     return False
 

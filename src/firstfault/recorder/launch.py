@@ -90,9 +90,16 @@ def _await_monitors() -> None:
     for pid in mine:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGTERM)
-    while mine and time.monotonic() < end:
+    while any(map(_runs, mine)) and time.monotonic() < end:
         time.sleep(0.05)
-        mine = _monitors()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
 
 
 def _monitors() -> list[int]:
@@ -103,10 +110,9 @@ def _monitors() -> list[int]:
         try:
             held = json.loads(read_file(str(lock)))
             pid = int(held["pid"])
-            os.kill(pid, 0)
-        except (OSError, ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError):
             continue
-        if held.get("launch") == str(os.getpid()):
+        if held.get("launch") == str(os.getpid()) and _runs(pid):
             found.append(pid)
     return found
 

@@ -28,6 +28,8 @@ from firstfault.recorder.settings import Settings
 LOOK_S = 1.0
 """Seconds between two looks at the folders."""
 NODE_MB = 32
+LAST_S = 1.0
+"""Seconds for which it stays when it was told that nobody comes any more."""
 OLD_S = 30.0
 """Seconds before the start of this node's processes from which on a fault is none of this run; clocks of nodes may differ."""
 SLOWER = 20.0
@@ -63,11 +65,16 @@ class Monitor:
         """Whether it told the ranks to stop: their deaths are then no news."""
         self.stopping = False
 
-    def run(self) -> None:
-        """Watches until all processes have ended and none came for a while."""
+    def run(self, ready: int) -> None:
+        """Watches until all processes have ended and none came for a while.
+
+        Args:
+            ready: a descriptor that is closed when the processes that are there are watched.
+        """
         make_folder(self.settings.node)
         make_folder(self.faults)
         self.find()
+        os.close(ready)
         self.write(layout.NODE, node_header(self.settings, self.cleaner, self.process))
         alone_since = time.monotonic()
         next_look = next_gather = 0.0
@@ -85,7 +92,7 @@ class Monitor:
                 self.collect()
             if any(p.ring.head.kind == layout.MAIN for p in self.living.values()):
                 alone_since = now  # a worker that is stuck may outlive its rank for ever
-            elif now - alone_since > (2.0 if self.stopping else self.settings.grace_s):
+            elif now - alone_since > (min(LAST_S, self.settings.grace_s) if self.stopping else self.settings.grace_s):
                 break
         self.collect()
         self.lines.close()
@@ -153,6 +160,7 @@ class Monitor:
             if head.rank >= 0:
                 fault = {**state, "run": self.settings.run}
                 file = f"{self.settings.host}.{head.pid}.json"
+                make_folder(self.faults)
                 replace_file(os.path.join(self.faults, file), layout.line(layout.DEATH, fault))
                 self.hear()
         self.forget(name)
@@ -303,11 +311,12 @@ def _how(status: int | None, said: str | None) -> str:
     return f"exited with code {status}"
 
 
-def main(told: str) -> None:
+def main(told: str, ready: int) -> None:
     """Runs the monitor of a node.
 
     Args:
         told: settings and facts of the process that started it, as JSON.
+        ready: a descriptor that is closed when it watches.
     """
     given = json.loads(told)
     settings = Settings(**given["settings"])
@@ -328,7 +337,7 @@ def main(told: str) -> None:
     with contextlib.suppress(OSError):
         os.nice(5)
     try:
-        monitor.run()
+        monitor.run(ready)
     except Exception as problem:
         monitor.write(layout.NOTE, {"broken": monitor.cleaner.text(f"{type(problem).__name__}: {problem}")[:500]})
         raise SystemExit(1) from problem

@@ -14,13 +14,19 @@ if TYPE_CHECKING:
     from firstfault.recorder.core import Recorder
 
 LOCK = "monitor.lock"
-# It forks once more: the monitor is no child of the program, which may wait for all of its own.
+# It forks once more: the monitor is no child of the program, which may wait for all of its own. The one between ends when
+# the monitor watches: no process of ours ends unseen after that.
 _PROGRAM = (
     "import os, sys\n"
-    "if os.fork(): os._exit(0)\n"
+    "ready, told = os.pipe()\n"
+    "if os.fork():\n"
+    "    os.close(told)\n"
+    "    os.read(ready, 1)\n"
+    "    os._exit(0)\n"
+    "os.close(ready)\n"
     "sys.path.insert(0, sys.argv[1])\n"
     "from firstfault.recorder.monitor import main\n"
-    "main(sys.argv[2])\n"
+    "main(sys.argv[2], told)\n"
 )
 
 

@@ -96,7 +96,7 @@ def train(config: dict, rank: int, world: int) -> None:
         dist.all_reduce(batch)
         box.step()
         box.metrics(loss=float(batch.sum()))
-        if step == config["at"] + 1 and config["fault"] == "stopped" and rank == config["rank"]:
+        if step == config["at"] + 1 and config["fault"] in {"stopped", "slow"} and rank == config["rank"]:
             with open(config["gate"], "w", encoding="ascii") as gate:  # noqa: PTH123 - a FIFO
                 gate.write(f"{os.getpid()}\n")
     dist.destroy_process_group()
@@ -105,6 +105,9 @@ def train(config: dict, rank: int, world: int) -> None:
 def main() -> None:
     """Forks the ranks; each goes on to `train`, the parent waits for all and fails where one did."""
     config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    if "RANK" in os.environ:  # a launcher has started the ranks
+        train(config, int(os.environ["RANK"]), config["world"])
+        return
     children = []
     for rank in range(config["world"]):
         pid = os.fork()

@@ -38,6 +38,7 @@ _PHASES = {
 _OPEN = frozenset({"nothing", "stopped", "effects", "exits", "peers", "stacks", "reported"})
 """Questions that know only that the job went silent, was stopped, or where it stood."""
 _OWN_ERROR = frozenset({"first_fault", "exit_hang", "nan_end", "good_end"})
+_TOLD = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
 _FEW_STEPS = 20
 """Steps from which on times tell a slow rank."""
 _BUSY, _IDLE = 0.25, 0.4
@@ -58,7 +59,10 @@ def with_box(scene: Scene, said: Answer) -> Answer:
         return said
     if said.question in _OWN_ERROR:
         return _described(said, boxes)
-    own = ask(boxes, scene)
+    own = ask(boxes)
+    if own is not None and own.classes.form is Form.SLOW and said.category is not Category.UNKNOWN:
+        # Who was slow did not end the job: that is said, and nobody is blamed.
+        return replace(said, summary=f"{said.summary} {own.summary}", proof=(*said.proof, *own.proof[:2]))
     if own is None:
         return _described(said, boxes)
     blamed, seen = set(said.culprits.ranks), set(own.culprits.ranks)
@@ -73,11 +77,27 @@ def with_box(scene: Scene, said: Answer) -> Answer:
     return replace(own, proof=(*own.proof, *said.proof[:2]), rivals=said.rivals)
 
 
-def ask(boxes: dict[GlobalRank, RankBox], scene: Scene) -> Answer | None:
+def died_first(scene: Scene, said: Answer) -> bool:
+    """Whether the answer of the logs rests on a death that the black box saw before any other, in a job that did not hang.
+
+    Then the others wait for the dead: what dumps and stacks show of them is what it led to.
+    """
+    if said.question != "exits":
+        return False
+    boxes = rank_boxes(scene.case.seen.box)
+    deaths = [b for b in boxes.values() if b.death is not None and b.death.when.earliest is not None]
+    if not deaths or any(b.stuck for b in boxes.values()):
+        return False
+    first = min(deaths, key=lambda b: (b.death.when.earliest or 0.0, b.rank) if b.death is not None else (0.0, b.rank))
+    assert first.death is not None
+    return first.rank in said.first_failed.ranks and first.death.fields.get("signal") not in _TOLD
+
+
+def ask(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
     """The answer of the box alone; None where the ranks stood nowhere, or where it tells nobody apart."""
     stuck = [b for b in boxes.values() if b.stuck]
     if not stuck:
-        return _slow(list(boxes.values()), scene)
+        return _slow(list(boxes.values()))
     if any(b.death is not None and not b.told for b in boxes.values()):
         return None  # who died of its own did not stand still, and the others wait for it
     waiting = [b for b in stuck if b.call is not None]
@@ -180,12 +200,11 @@ def _different(boxes: dict[GlobalRank, RankBox], waiting: Sequence[RankBox]) -> 
     )
 
 
-def _slow(boxes: Sequence[RankBox], scene: Scene) -> Answer | None:
+def _slow(boxes: Sequence[RankBox]) -> Answer | None:
     """One rank never waits for others, and all others wait for it most of the time: it is the slow one.
 
     Told only where the job was stopped or merely ends: slowness is no failure by itself.
     """
-    del scene
     shares = {b.rank: share for b in boxes if (share := _share(b, "call")) is not None}
     if len(shares) < 3 or len(shares) < len(boxes):
         return None
@@ -204,9 +223,9 @@ def _slow(boxes: Sequence[RankBox], scene: Scene) -> Answer | None:
     named = _named([one], Strength.SUPPORTED)
     return Answer(
         question="black_box",
-        failed=True,
-        category=Category.DATA_LOADING_STALL if data else Category.UNKNOWN,
-        strength=Strength.SUPPORTED if data else Strength.UNKNOWN,
+        failed=None,
+        category=Category.DATA_LOADING_STALL,
+        strength=Strength.POSSIBLE,
         summary=(
             f"Rank {least}{_on(one)} was slower than the others up to step {one.state.step}: it spent {shares[least]:.0%} of its time in collectives, "
             f"the others {min(others):.0%} or more, waiting for it; {what}. The job was still making steps when it was ended."
@@ -333,7 +352,12 @@ def _place(one: RankBox) -> str:
 
 
 def _worker_text(one: RankBox) -> str:
-    """A sentence on the worker of its loader that has been at one item for the longest time; empty where none is."""
+    """A sentence on the worker of its loader that was killed, or is at one item for the longest time; empty where none is."""
+    for worker in one.workers:
+        signal = worker.state.fields.get("signal")
+        if worker.state.kind == "death" and isinstance(signal, str) and signal != "SIGTERM":
+            at = "" if worker.item is None else f" while it was at {worker.item}"
+            return f" Worker {worker.number} of its loader was ended by {signal}{at}."
     if one.waiting is None:
         return ""
     busy = [
