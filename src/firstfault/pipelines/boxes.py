@@ -178,9 +178,13 @@ def _raised(record: BoxRecord, library: Library) -> Event:
 def _frames(found: object) -> tuple[Frame, ...]:
     if not isinstance(found, list):
         return ()
-    return tuple(
-        Frame(str(f.get("file")), int(f.get("line") or 0), str(f.get("function"))) for f in found if isinstance(f, dict)
-    )
+    frames = []
+    for frame in found:
+        if isinstance(frame, dict):
+            line = frame.get("line")
+            number = line if isinstance(line, int) else 0
+            frames.append(Frame(str(frame.get("file")), number, str(frame.get("function"))))
+    return tuple(frames)
 
 
 def without_stale(

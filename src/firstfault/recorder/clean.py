@@ -29,7 +29,8 @@ class Cleaner:
 
     def __init__(self) -> None:
         self._filter: Any = None
-        self._lock = threading.Lock()
+        # A signal handler of the program, or a hook of ours, may come here from in here.
+        self._lock = threading.RLock()
 
     @property
     def removed(self) -> dict[str, int]:

@@ -20,7 +20,7 @@ class Lines:
         """Lines that were not written: too many, or the disk refused."""
         self._size = 0
         self._descriptor = -1
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def write(self, kind: str, fields: dict[str, Any]) -> bool:
         """Appends a record; whether it stands in the file."""
@@ -29,7 +29,7 @@ class Lines:
         except (TypeError, ValueError, RecursionError, MemoryError):
             self.dropped += 1
             return False
-        # A process that a signal handler interrupts in here must not wait for itself.
+        # A thread that was stopped in here must not stop the others.
         if not self._lock.acquire(timeout=1.0):
             self.dropped += 1
             return False

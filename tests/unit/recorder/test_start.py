@@ -180,3 +180,23 @@ def test_it_starts_on_the_python_that_has_no_firstfault_but_this_folder(tmp_path
         timeout=60,
     )
     assert code.stdout == "True\n"
+
+
+def test_text_may_be_cleaned_from_within_cleaning(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import sys
+        from firstfault.recorder.clean import Cleaner
+        cleaner = Cleaner()
+        def hook(event, args):
+            if event == "open":
+                try:
+                    cleaner.text("x")
+                except Exception:
+                    pass
+        sys.addaudithook(hook)
+        print(cleaner.text("password=Winter-2031x"))
+        """,
+    )
+    assert left.out == "password=[removed:password]\n"

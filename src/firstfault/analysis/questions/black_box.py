@@ -265,17 +265,20 @@ def _share(box: RankBox, what: str) -> float | None:
 
 def _described(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
     """The answer with where the named ranks were when it happened, by the box."""
-    named = [boxes[r] for r in said.culprits.ranks if r in boxes]
+    named = [boxes[r] for r in said.culprits.ranks or said.first_failed.ranks if r in boxes]
     if not named or len(named) > SHOWN:
         return said
     one = named[0]
     place = _place(one)
-    phase = _PHASES.get(one.state.phase or "", Phase.UNKNOWN)
-    classes = said.classes
-    if classes.phase is Phase.UNKNOWN and phase is not Phase.UNKNOWN:
-        classes = replace(classes, phase=phase)
     if not place:
         return said
+    classes = said.classes
+    phase = _PHASES.get(one.state.phase or "", Phase.UNKNOWN)
+    if phase is not Phase.UNKNOWN and all(b.state.phase == one.state.phase for b in named):
+        classes = replace(classes, phase=phase)
+    if classes.form is Form.FAILED_START and one.state.step is not None:
+        # The log shows no step; the box counted them.
+        classes = replace(classes, form=Form.INTERRUPTED)
     text = f"{said.summary} By its black box rank {one.rank} was {place}.{_worker_text(one)}"
     return replace(said, summary=text, classes=classes, proof=(*said.proof, *_proof([one])[:2]))
 

@@ -85,6 +85,8 @@ def rank_boxes(records: Iterable[BoxRecord]) -> dict[GlobalRank, RankBox]:
     asked: dict[GlobalRank, dict[object, list[bool]]] = {}
     for record in sorted(records, key=_order):
         rank = record.who.rank
+        if rank is not None and record.kind == "exception" and record.who.worker is None:
+            last.setdefault(rank, record)  # where no monitor saw it end, its own last word holds step and phase
         if rank is None or record.kind not in STATES or "run" in record.fields:
             continue
         if record.who.worker is not None:

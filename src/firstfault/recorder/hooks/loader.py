@@ -173,6 +173,7 @@ def _watch_opens(recorder: Recorder) -> None:
     if recorder.settings.items != "path":
         return
     known: dict[str, None] = {}
+    recorder.cleaner.text("")  # it loads its rules, which opens files, before anybody listens to that
     main = get_ident()
     translate = str.maketrans("0123456789", "##########")
 
