@@ -105,7 +105,7 @@ def box_worker_killed(stage: Stage) -> None:
     assert recorded(stage, "worker_killed", workers=1) != 0
 
 
-@scenario("data", "software", **HELD, first=[FAULTY], says=("rank 2", "after step 5"), trigger=["label 17 is outside"])
+@scenario("data", "software", ranks=None, hosts=None, first=[FAULTY], never=["network"], says=("rank 2", "after step 5"), trigger=["label 17 is outside"])
 def box_exception_on_one_rank(stage: Stage) -> None:
     """Rank 2 raises; what was planted in environment, arguments, configuration and message is in no file."""
     assert recorded(stage, "raises", launcher=True) != 0

@@ -234,7 +234,7 @@ class Monitor:
 
     def look_for_hangs(self) -> None:
         """Tells of processes that gave no sign of life for too long, once a standstill, and plans a bundle."""
-        if self.settings.hang_s <= 0:
+        if self.settings.hang_s <= 0 or self.ended:
             return
         now, fresh = time.monotonic_ns(), []
         for name, process in self.living.items():

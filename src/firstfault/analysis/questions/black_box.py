@@ -85,12 +85,14 @@ def died_first(scene: Scene, said: Answer) -> bool:
     if said.question != "exits":
         return False
     boxes = rank_boxes(scene.case.seen.box)
-    deaths = [b for b in boxes.values() if b.death is not None and b.death.when.earliest is not None]
-    if not deaths or any(b.stuck for b in boxes.values()):
+    deaths = [(b.death.when.earliest, b.rank, b.death) for b in boxes.values() if b.death is not None and b.death.when.known]
+    if not deaths:
         return False
-    first = min(deaths, key=lambda b: (b.death.when.earliest or 0.0, b.rank) if b.death is not None else (0.0, b.rank))
-    assert first.death is not None
-    return first.rank in said.first_failed.ranks and first.death.fields.get("signal") not in _TOLD
+    when, rank, death = min(deaths, key=lambda d: (d[0] or 0.0, d[1]))
+    hangs = [b.hang.when.earliest or 0.0 for b in boxes.values() if b.hang is not None]
+    if hangs and min(hangs) < (when or 0.0):
+        return False
+    return rank in said.first_failed.ranks and death.fields.get("signal") not in _TOLD
 
 
 def ask(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
