@@ -279,3 +279,39 @@ def test_stacks_of_a_bundle_that_was_outlived_are_not_used(tmp_path):
     said = verdict(tmp_path)
     assert said.culprits.ranks == []
     assert said.category is Category.INFRASTRUCTURE
+
+
+def test_a_killed_worker_of_a_loader_is_named_with_its_rank(tmp_path):
+    box = Box(tmp_path, world=4)
+    box.node(2, layout.DEATH, 100, worker=0, parent=4002, step=8, phase="data", last="", signal="SIGKILL", how="was ended by SIGKILL",
+             item={"what": "/data/s-8.tar", "for_s": 1.0, "batch": 8})  # fmt: skip
+    for rank in range(4):
+        box.state(
+            rank, layout.DEATH, 109 + rank / 10, last=99.0, phase="data", signal="SIGTERM", how="was ended by SIGTERM"
+        )
+    said = verdict(tmp_path)
+    assert said.category is Category.INFRASTRUCTURE
+    assert said.culprits.ranks == [2]
+    for text in ("SIGKILL", "/data/s-8.tar"):
+        assert text in said.summary
+
+
+def test_workers_that_go_with_their_ranks_are_no_fault(tmp_path):
+    box = Box(tmp_path, world=4)
+    for rank in range(4):
+        box.node(
+            rank,
+            layout.DEATH,
+            100.1,
+            worker=0,
+            parent=4000 + rank,
+            step=8,
+            phase="data",
+            last="",
+            signal="SIGKILL",
+            how="was ended by SIGKILL",
+        )
+        box.state(rank, layout.DEATH, 100, last=99.0, signal="SIGTERM", how="was ended by SIGTERM")
+    said = verdict(tmp_path)
+    assert said.culprits.ranks == []
+    assert "worker" not in said.summary

@@ -38,6 +38,14 @@ _PHASES = {
 _OPEN = frozenset({"nothing", "stopped", "effects", "exits", "peers", "stacks", "reported"})
 """Questions that know only that the job went silent, was stopped, or where it stood."""
 _OWN_ERROR = frozenset({"first_fault", "exit_hang", "nan_end", "good_end"})
+_KILLS = {
+    "SIGKILL": Category.INFRASTRUCTURE,
+    "SIGBUS": Category.INFRASTRUCTURE,
+    "SIGSEGV": Category.SOFTWARE,
+    "SIGABRT": Category.SOFTWARE,
+}
+BEFORE_S = 0.5
+"""Seconds by which a worker's end must come before that of every rank, to have come by itself."""
 _TOLD = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
 _FEW_STEPS = 20
 """Steps from which on times tell a slow rank."""
@@ -59,6 +67,10 @@ def with_box(scene: Scene, said: Answer) -> Answer:
         return said
     if said.question in _OWN_ERROR:
         return _described(said, boxes)
+    if (said.category is Category.UNKNOWN or said.question == "stopped") and (
+        killed := _killed_worker(boxes)
+    ) is not None:
+        return replace(killed, proof=(*killed.proof, *said.proof[:2]))
     own = ask(boxes)
     if own is not None and own.classes.form is Form.SLOW and said.category is not Category.UNKNOWN:
         # Who was slow did not end the job: that is said, and nobody is blamed.
@@ -85,7 +97,9 @@ def died_first(scene: Scene, said: Answer) -> bool:
     if said.question != "exits":
         return False
     boxes = rank_boxes(scene.case.seen.box)
-    deaths = [(b.death.when.earliest, b.rank, b.death) for b in boxes.values() if b.death is not None and b.death.when.known]
+    deaths = [
+        (b.death.when.earliest, b.rank, b.death) for b in boxes.values() if b.death is not None and b.death.when.known
+    ]
     if not deaths:
         return False
     when, rank, death = min(deaths, key=lambda d: (d[0] or 0.0, d[1]))
@@ -111,6 +125,44 @@ def ask(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
     if apart and not waiting:
         return _by_phase(boxes, apart)
     return None
+
+
+def _killed_worker(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
+    """A worker of one rank's loader was ended by a signal that nobody of the job sends, well before any rank ended."""
+    found = [
+        (when, b, w)
+        for b in boxes.values()
+        for w in b.workers
+        if w.state.kind == "death"
+        and w.state.fields.get("signal") in _KILLS
+        and (when := w.state.when.earliest) is not None
+    ]
+    ends = [b.death.when.earliest for b in boxes.values() if b.death is not None and b.death.when.earliest is not None]
+    if len({b.rank for _, b, _ in found}) != 1:
+        return None
+    when, one, worker = min(found, key=lambda f: (f[0], f[2].number))
+    if ends and when > min(ends) - BEFORE_S:
+        return None  # it went with the ranks
+    signal = str(worker.state.fields["signal"])
+    named = _named([one], Strength.POSSIBLE)
+    return Answer(
+        question="black_box",
+        failed=True,
+        category=_KILLS[signal],
+        strength=Strength.POSSIBLE,
+        summary=f"Rank {one.rank}{_on(one)} lost a worker of its data loader, {_place(one)}.{_worker_text(one)}",
+        trigger=event_of(worker.state),
+        proof=(event_of(worker.state), event_of(one.death or one.state)),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.DATA, form=Form.INTERRUPTED, layer=Layer.RUNTIME, phase=Phase.DATA, scope=Scope.RANK
+        ),
+        action=ActionKind.COLLECT_MORE,
+        steps=("Ask the kernel log of that host who killed it: memory of the container or of the node, as a rule.",),
+        collect=("the kernel log of that host around that time (dmesg -T | grep -i -E 'oom|killed process')",),
+        why="the black box saw it end before anything else",
+    )
 
 
 def _by_phase(boxes: dict[GlobalRank, RankBox], stuck: Sequence[RankBox]) -> Answer | None:
