@@ -181,10 +181,10 @@ def box_preempted(stage: Stage) -> None:
 
 
 def _ended_at_the_gate(stage: Stage, job: subprocess.Popen[bytes]) -> None:
-    """Sends SIGTERM to `record` when the faulty rank says that it is there."""
+    """Sends SIGTERM to all processes of the job when the faulty rank says that it is there."""
     with (stage.work / "gate_of_job").open(encoding="ascii") as gate:
         gate.readline()
-    os.kill(job.pid, signal.SIGTERM)
+    os.killpg(job.pid, signal.SIGTERM)
     assert job.wait(timeout=LIMIT) != 0
 
 

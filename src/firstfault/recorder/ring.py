@@ -15,6 +15,10 @@ from firstfault.recorder import format as layout
 if TYPE_CHECKING:
     from firstfault.recorder.format import Head
 
+# Bound once: these are called many times a step.
+_mono, _wall = time.monotonic_ns, time.time_ns
+_STEP, _ENTRY, _PHASE = layout.STEP.pack_into, layout.ENTRY.pack_into, layout.PHASE.pack_into
+_CALL, _CALLED, _LOADER = layout.CALL.pack_into, layout.CALLED.pack_into, layout.LOADER.pack_into
 _MOST_NAMES = 512
 """Names of phases and calls whose bytes are kept."""
 
@@ -36,7 +40,7 @@ class Ring:
         self.phase_name = ""
         self.turns = 0
         self._entry = 0
-        self._names: dict[tuple[str, int], bytes] = {}
+        self._names: dict[str, bytes] = {}
         self.map[0:136] = layout.pack_head(head)
         layout.STEP.pack_into(self.map, layout.STEP_AT, -1, 0, time.time_ns(), time.monotonic_ns())
         layout.LOADER.pack_into(self.map, layout.LOADER_AT, 0, 0, 0, -1, 0)
@@ -55,51 +59,53 @@ class Ring:
             return mmap.mmap(-1, layout.SIZE)
 
     def _bytes(self, name: str, size: int) -> bytes:
-        known = self._names.get((name, size))
+        known = self._names.get(name)
         if known is None:
             known = layout.cut(name, size)
             if len(self._names) < _MOST_NAMES:
-                self._names[name, size] = known
+                self._names[name] = known
         return known
 
     def step(self, number: int | None) -> None:
         """A step was done."""
-        now = time.monotonic_ns()
-        self.step_number = self.step_number + 1 if number is None else number
+        now = _mono()
+        self.step_number = done = self.step_number + 1 if number is None else number
         self.beats += 1
-        layout.STEP.pack_into(self.map, layout.STEP_AT, self.step_number, self.beats, time.time_ns(), now)
-        layout.ENTRY.pack_into(self.map, layout.HISTORY_AT + self._entry * layout.ENTRY.size, self.step_number, now)
-        self._entry = (self._entry + 1) % layout.ENTRIES
+        _STEP(self.map, layout.STEP_AT, done, self.beats, _wall(), now)
+        entry = self._entry
+        _ENTRY(self.map, layout.HISTORY_AT + entry * 16, done, now)
+        self._entry = (entry + 1) % layout.ENTRIES
 
     def phase(self, name: str) -> None:
         """The program is now in another phase."""
         self.turns += 1
         self.phase_name = name
-        layout.PHASE.pack_into(self.map, layout.PHASE_AT, time.monotonic_ns(), self.turns, self._bytes(name, 32))
+        _PHASE(self.map, layout.PHASE_AT, _mono(), self.turns, self._names.get(name) or self._bytes(name, 32))
 
     def call(self, name: str) -> None:
         """A call of torch.distributed begins."""
         self.calls += 1
-        self._called_at = now = time.monotonic_ns()
-        layout.CALL.pack_into(self.map, layout.CALL_AT, now, self.calls, self.in_calls, 1, self._bytes(name, 64))
+        self._called_at = now = _mono()
+        known = self._names.get(name) or self._bytes(name, 32)
+        _CALL(self.map, layout.CALL_AT, now, self.calls, self.in_calls, 1, known)
 
     def called(self) -> None:
         """That call came back."""
-        self.in_calls += time.monotonic_ns() - self._called_at
-        layout.CALLED.pack_into(self.map, layout.CALLED_AT, self.in_calls, 0)
+        self.in_calls += _mono() - self._called_at
+        _CALLED(self.map, layout.CALLED_AT, self.in_calls, 0)
 
     def waiting(self, depth: int, workers: int) -> int:
         """The wait for a batch begins; gives the time."""
-        now = time.monotonic_ns()
-        layout.LOADER.pack_into(self.map, layout.LOADER_AT, now, self.waited, self.batches, depth, workers)
+        now = _mono()
+        _LOADER(self.map, layout.LOADER_AT, now, self.waited, self.batches, depth, workers)
         return now
 
     def arrived(self, since: int, depth: int, workers: int, *, batch: int = 1) -> int:
         """The batch is there (0: there is none any more); gives the ns that were waited."""
-        now = time.monotonic_ns()
+        now = _mono()
         self.batches += batch
         self.waited += now - since
-        layout.LOADER.pack_into(self.map, layout.LOADER_AT, 0, self.waited, self.batches, depth, workers)
+        _LOADER(self.map, layout.LOADER_AT, 0, self.waited, self.batches, depth, workers)
         return now - since
 
     def item(self, text: str, batch: int) -> None:
