@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from programs import SOURCES, Left, environment, program
@@ -151,3 +152,14 @@ def test_shown_records_are_json(tmp_path):
     left = record(tmp_path, program(tmp_path, "pass"), RANK="0", WORLD_SIZE="1")
     assert all(json.dumps(r) for r in left.records())
     assert left.records(layout.END)
+
+
+def test_what_python_finds_at_its_start_is_part_of_the_package():
+    """A folder without `__init__` is none of the packages that a build finds by itself."""
+    root = Path(SOURCES).parent
+    if not (root / "pyproject.toml").exists():
+        pytest.skip("installed, not a checkout")
+    assert '"recorder/inject/*.py"' in (root / "pyproject.toml").read_text(encoding="utf-8")
+    assert list((Path(SOURCES) / "firstfault" / "recorder" / "inject").glob("*.py")) == [
+        Path(SOURCES) / "firstfault" / "recorder" / "inject" / "sitecustomize.py"
+    ]
