@@ -25,6 +25,10 @@ class Scenario:
     truth: Expected
     attempts: tuple[str, ...] | None = None
     """How each start of the job ended, where there are several."""
+    says: tuple[str, ...] = ()
+    """What the summary must hold."""
+    phase: str | None = None
+    """What the job was doing, where the diagnosis must say it."""
     needs_namespaces: bool = False
     """Whether it can only be run where a job may have mounts or host names of its own."""
 
@@ -54,6 +58,8 @@ def scenario(
     never: Iterable[str] = (),
     trigger: Iterable[str] = (),
     attempts: tuple[str, ...] | None = None,
+    says: tuple[str, ...] = (),
+    phase: str | None = None,
     namespaces: bool = False,
 ) -> Callable[[Callable[[Stage], None]], Callable[[Stage], None]]:
     """Register a job: acceptable categories, the right one first, and the rest of its truth.
@@ -75,7 +81,8 @@ def scenario(
             suspect_ranks=frozenset(suspect_ranks),
             suspect_hosts=frozenset(suspect_hosts),
         )
-        ALL.append(Scenario(perform.__name__.replace("_", "-"), perform, truth, attempts, namespaces))
+        name = perform.__name__.replace("_", "-")
+        ALL.append(Scenario(name, perform, truth, attempts, says, phase, namespaces))
         return perform
 
     return register

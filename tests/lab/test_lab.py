@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import black_box  # noqa: F401 - adds to the list of jobs
 import pytest
 import register
 import scenarios
@@ -118,8 +119,22 @@ def test_starts_of_the_job(lab: Lab, wanted: register.Scenario) -> None:
     assert tuple(attempt.ended for attempt in lab.diagnosis(wanted).attempts) == wanted.attempts
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(wanted, id=wanted.name, marks=_marks(wanted, "says"))
+        for wanted in register.ALL
+        if wanted.says or wanted.phase
+    ],
+)
+def test_what_the_verdict_names(lab: Lab, wanted: register.Scenario) -> None:
+    verdict = lab.diagnosis(wanted).verdict
+    assert [text for text in wanted.says if text not in verdict.summary] == [], verdict.summary
+    assert wanted.phase in {None, str(verdict.classes.phase)}
+
+
 def test_what_is_not_reached_is_listed_properly() -> None:
-    names = {wanted.name: {*wanted.checks(CHECKS), "attempts"} for wanted in register.ALL}
+    names = {wanted.name: {*wanted.checks(CHECKS), "attempts", "says"} for wanted in register.ALL}
     for name, entries in REACHED.items():
         assert name in names, name
         assert set(entries) <= names[name], name

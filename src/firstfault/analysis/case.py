@@ -11,6 +11,7 @@ from msgspec import Struct
 from firstfault.analysis.far import PLATFORMS
 from firstfault.analysis.order import Clock, clock_of, exact
 from firstfault.analysis.state.progress import Track
+from firstfault.model.blackbox import BoxRecord
 from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample, Source, SourceId, When, Who
 from firstfault.model.gpu_course import GpuCourse
 from firstfault.model.memory import MemorySnapshot
@@ -62,6 +63,8 @@ class Observations(Struct, frozen=True, kw_only=True):
     """Flight-recorder dumps; a rerun overwrites them, so they are of the last attempt."""
     courses: tuple[GpuCourse, ...] = ()
     """Courses of GPU counters; a monitor runs on, so what they tell of the end is of the last attempt."""
+    box: tuple[BoxRecord, ...] = ()
+    """What the recorder of the job wrote, of its last start."""
     snapshots: tuple[MemorySnapshot, ...] = ()
     """Memory snapshots; nothing inside tells of which attempt, so they are of the last."""
 

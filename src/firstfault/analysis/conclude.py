@@ -118,14 +118,21 @@ def ask(scene: Scene) -> Answer:
     seen = scene.case.seen
     answer = _ask_logs(scene)
     # What few jobs leave is loaded only where it was left.
-    if seen.dumps:
+    died = False
+    if seen.box:
+        from firstfault.analysis.questions.black_box import died_first, with_box
+
+        died = died_first(scene, answer)
+    if seen.dumps and not died:
         from firstfault.analysis.agreement import with_dumps
 
         answer = with_dumps(scene, answer)
-    if seen.stacks:
+    if seen.stacks and not died:
         from firstfault.analysis.questions.stacks import with_stacks
 
         answer = with_stacks(scene, answer)
+    if seen.box:
+        answer = with_box(scene, answer)
     answer = with_whereabouts(scene, answer)
     if seen.courses:
         from firstfault.analysis.gpu_evidence import with_courses

@@ -95,6 +95,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
             job_state=seen.seen.job_state if told is None else told.state,
             exit_code=seen.seen.exit_code if told is None else told.exit_code,
             recorded=None if told is None else told.event,
+            box=seen.seen.box if last else (),
         ),
         seen.library,
     )

@@ -21,6 +21,12 @@ FOUND_NOTHING, FAILURE, WRONG_USE, UNDECIDED = 0, 1, 2, 3
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("firstfault.cli.diagnose", "Say what the first fault of a job was, on which rank and host."),
+    "record": ("firstfault.cli.record", "Run a training command with the black box switched on."),
+    "watch": (
+        "firstfault.cli.watch",
+        "Show the ranks of a running job that records: who moves, is slow, stands or is gone.",
+    ),
+    "collect": ("firstfault.cli.collect", "Pack what a job's recorder left into one archive."),
     "ranks": ("firstfault.cli.ranks", "Show every rank at the end: host, part in a hang, counters, last step, line."),
     "timeline": ("firstfault.cli.timeline", "Show the events of all sources in one order, clock by clock."),
     "stacks": ("firstfault.cli.stacks", "Show where every rank stood when its stack was taken, in one tree."),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import field
 
-from firstfault.incidents.fingerprint import Traits  # noqa: TC001 - the type of a field
+from firstfault.incidents.fingerprint import Traits
 from firstfault.model.diagnosis import Diagnosis, Published
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Layer

@@ -248,6 +248,8 @@ class SourceKind(Word):
     FLIGHT_RECORDER = "flight_recorder"
     MEMORY_SNAPSHOT = "memory_snapshot"
     STACKS = "stacks"
+    BLACK_BOX = "black_box"
+    """Records of firstfault's own recorder."""
     METRICS = "metrics"
     CONFIG = "config"
     BINARY = "binary"

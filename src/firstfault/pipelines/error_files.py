@@ -49,7 +49,7 @@ def read_error_file(store: Store, source: Source, library: Library, profile: Sou
     if exception is None:
         return ErrorFile([failure], [])
     text = data[failure.span.offset : failure.span.offset + failure.span.length]
-    signature, fields = _meaning(exception, library)
+    signature, fields = meaning(exception, library)
     event = Event(
         signature=signature,
         span=failure.span,
@@ -71,7 +71,7 @@ def _exception(message: str) -> PythonException | None:
     return PythonException(kind=found[1], message=(found[2] or "") + (f"\n{rest}" if rest else ""), complete=False)
 
 
-def _meaning(exception: PythonException, library: Library) -> tuple[str, dict[str, str]]:
+def meaning(exception: PythonException, library: Library) -> tuple[str, dict[str, str]]:
     """The signature that knows an exception best, and the fields of its line."""
     said = f"{exception.kind}: {exception.message}".split("\n")[:MESSAGE_LINES]
     best: tuple[tuple[bool, int, int, str], dict[str, str]] | None = None

@@ -17,6 +17,7 @@ from firstfault.readers.zones import in_zone
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
 
+    from firstfault.model.blackbox import BoxRecord
     from firstfault.model.evidence import SourceId
     from firstfault.model.gpu_course import GpuCourse
     from firstfault.model.memory import MemorySnapshot
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from firstfault.scan.results import SourceScan
     from firstfault.signatures.library import Library
 
+OWN_NUMBERS = frozenset({SourceKind.AISTORE, SourceKind.BLACK_BOX})
+"""Kinds of files whose names are not the job's numbering: of daemons, and with process ids."""
 TABLES = frozenset({SourceKind.METRICS, SourceKind.LOG})
 """Kinds of sources that may be tables of GPU counters."""
 COURSE_BYTES = 32 << 20
@@ -65,8 +68,17 @@ def observe(
     nans = [n for r in found.read for n in r.nans]
     stacks = [s for r in found.read for s in r.stacks]
     dumps, snapshots, coverage = _dumped(opened, options)
+    box: tuple[BoxRecord, ...] = ()
+    if any(s.kind is SourceKind.BLACK_BOX for s in opened.sources):
+        from firstfault.pipelines.boxes import read_boxes, without_stale
+
+        boxes = read_boxes(opened.store, opened.sources, library)
+        box = boxes.records
+        coverage |= boxes.coverage
+        events.extend(boxes.events)
+        stacks = without_stale(stacks, box, {s.id: s.path for s in opened.sources})
     # A daemon's logs may lie as a file here and as an archive there: their names are not the job's numbering.
-    missing = missing_names(s.path for s in opened.sources if s.kind is not SourceKind.AISTORE)
+    missing = missing_names(s.path for s in opened.sources if s.kind not in OWN_NUMBERS)
     courses, untold = _courses(opened)
     observations = Observations(
         sources=opened.sources,
@@ -83,6 +95,7 @@ def observe(
         job_state=options.job_state,
         exit_code=options.exit_code,
         stacks=tuple(stacks),
+        box=box,
         dumps=dumps,
         snapshots=snapshots,
         courses=courses,

@@ -23,6 +23,7 @@ HEAD = 64 * 1024
 TAIL = 16 * 1024
 
 _MAGIC = (
+    (b"FFRING", "the heartbeat of a process that records, which its monitor writes out as text"),
     (b"\x7fELF", "an ELF program or library"),
     (b"\x89PNG", "a picture"),
     (b"\xff\xd8\xff", "a picture"),
@@ -39,6 +40,8 @@ _MAGIC = (
     (b"!<arch>\n", "a library"),
     (b"\x0a\x0d\x0d\x0a", "a packet capture"),
 )
+_RECORD = b'{"firstfault":"record/'
+"""How every file of the recorder begins."""
 _PACKAGES = (".whl", ".jar", ".egg", ".docx", ".xlsx", ".pptx", ".odt", ".apk")
 _SOURCE_CODE = frozenset(
     {
@@ -144,6 +147,8 @@ def sniff(head: bytes, tail: bytes, name: str) -> Sniffed:
     """
     if not head:
         return Sniffed(SourceKind.EMPTY, "empty")
+    if head.startswith(_RECORD):
+        return Sniffed(SourceKind.BLACK_BOX)
     encoding = _wide(head)
     if encoding:
         return Sniffed(SourceKind.LOG, encoding=encoding)

@@ -31,6 +31,7 @@ MUCH = 48 << 20
 _UNSCANNED = {
     SourceKind.AISTORE,
     SourceKind.BINARY,
+    SourceKind.BLACK_BOX,
     SourceKind.CONFIG,
     SourceKind.EMPTY,
     SourceKind.FLIGHT_RECORDER,

@@ -306,6 +306,7 @@ NO_LOGS = {
     SourceKind.MEMORY_SNAPSHOT: "memory snapshots",
     SourceKind.FLIGHT_RECORDER: "flight-recorder dumps",
     SourceKind.STACKS: "stacks",
+    SourceKind.BLACK_BOX: "the black box",
     SourceKind.AISTORE: "logs of storage daemons",
     SourceKind.KERNEL: "kernel logs",
     SourceKind.CONFIG: "settings and documents",

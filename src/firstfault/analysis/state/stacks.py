@@ -76,6 +76,8 @@ _TABLE: tuple[tuple[Doing, re.Pattern[str]], ...] = (
 _STANDARD = lazy(
     r"(?:^|/)(?:threading|queue|selectors|socket|ssl|contextlib|functools|runpy|asyncio/\w+|multiprocessing/\w+|concurrent/futures/\w+|importlib/\S+|<\S+>)\.py$|^<"
 )
+_RECORDER = "firstfault/recorder/"
+"""Our own frames around the program's calls, and our own thread."""
 _TORCH = lazy(r"(?:^|/)torch/(?!hub/)")
 _FRAMEWORK = lazy(
     r"[/\\](?:site|dist)-packages[/\\]|(?:^|/)(?:deepspeed|mmcv|mmengine|transformers|accelerate|lightning|pytorch_lightning|megatron|nemo|torchvision|"
@@ -229,8 +231,10 @@ def doing_of(frames: Sequence[StackFrame]) -> tuple[Doing, StackFrame]:
 
 
 def _foreign(frame: StackFrame) -> bool:
-    """Whether a frame is of Python itself or of torch, and so tells no place in the program."""
+    """Whether a frame is of Python itself or of torch (or of the recorder), and so tells no place in the program."""
     file = frame.frame.file
+    if _RECORDER in file:
+        return True
     return bool(_STANDARD.search(file) or _TORCH.search(file) or (_INSTALLED.search(file) and "/torch/" in file))
 
 

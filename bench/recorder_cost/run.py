@@ -1,0 +1,134 @@
+"""What the recorder costs a program: ns a call, share of a 5 ms step in paired stretches, memory, and growth over many steps.
+
+    python bench/recorder_cost/run.py [--pairs 30] [--steps 20]
+
+Each pair is some steps with the calls that a rank with a loader makes and as many without, in one process and in turn;
+processor time is counted, so that other load of the machine counts as little as can be. Needs nothing but this repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
+
+STEP_S = 0.005
+_TWO_SIDED = 1.96
+
+
+def resident_kb() -> int:
+    """Memory of this process that is its own or shared, in KB."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE") // 1024
+
+
+def calibrated() -> int:
+    """Rounds of the stand-in for a step that take 5 ms of this processor."""
+    rounds, spent = 1000, 0.0
+    while spent < STEP_S:
+        rounds = int(rounds * 1.3)
+        begin = time.process_time()
+        work(rounds)
+        spent = time.process_time() - begin
+    return int(rounds * STEP_S / spent)
+
+
+def work(rounds: int) -> int:
+    """Plain work of the interpreter, which takes as much of a cache as anything else."""
+    total = 0
+    for n in range(rounds):
+        total += n & 7
+    return total
+
+
+def per_call(call, count: int = 200_000) -> float:
+    """ns of one call, the best of five."""
+    best = float("inf")
+    for _ in range(5):
+        begin = time.process_time_ns()
+        for _ in range(count):
+            call()
+        best = min(best, (time.process_time_ns() - begin) / count)
+    return best
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--pairs", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=20)
+    chosen = parser.parse_args()
+    import firstfault.recorder as r
+
+    off = per_call(r.step)
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir=memory) as local:
+        os.environ.update(RANK="0", WORLD_SIZE="1", FIRSTFAULT_RECORD_DIR=folder, FIRSTFAULT_RECORD_LOCAL=local, FIRSTFAULT_RECORD_MONITOR="0")  # fmt: skip
+        before = resident_kb()
+        begin = time.process_time()
+        r.start()
+        start_s = time.process_time() - begin
+        started = resident_kb()
+        from firstfault.recorder.api import current
+
+        ring = current().ring
+        print("ns a call (best of five)")
+        print(f"  step(), off            {off:8.0f}")
+        for name, call in (
+            ("step()", r.step),
+            ("phase(name)", lambda: r.phase("data")),
+            ("metrics(loss=…)", lambda: r.metrics(loss=1.0)),
+            ("item(path)", lambda: r.item("/data/set/shard-00017.tar")),
+            ("a collective, in and out", lambda: (ring.call("all_reduce"), ring.called())),
+            ("a batch, asked and given", lambda: ring.arrived(ring.waiting(2, 4), 2, 4)),
+        ):
+            print(f"  {name:<24}{per_call(call, 50_000):6.0f}")
+
+        def recorded() -> None:
+            """What a rank tells in one step: a batch, forward, backward, four collectives, the optimizer, a step, a metric."""
+            since = ring.waiting(2, 4)
+            ring.arrived(since, 2, 4)
+            for name in ("data", "forward", "backward", "forward", "optimizer", "forward"):
+                ring.phase(name)
+            for _ in range(4):
+                ring.call("all_reduce")
+                ring.called()
+            r.step()
+            r.metrics(loss=1.0)
+
+        def one(with_it: bool) -> float:
+            begin = time.process_time_ns()
+            work(rounds)
+            if with_it:
+                recorded()
+            return time.process_time_ns() - begin
+
+        rounds = calibrated()
+        shares = []
+        for _ in range(chosen.pairs):
+            spent = {True: 0.0, False: 0.0}
+            for number in range(2 * chosen.steps):
+                # Step by step in turn, so that what slows the machine for a while slows both.
+                with_it = bool(number % 4 in {1, 2})
+                spent[with_it] += one(with_it)
+            shares.append(100 * (spent[True] / spent[False] - 1))
+        mean, error = statistics.fmean(shares), statistics.stdev(shares) / len(shares) ** 0.5
+        told = per_call(recorded, 20_000)
+        print(
+            f"share of a step of {STEP_S * 1000:.0f} ms, {len(shares)} pairs of {chosen.steps} steps with and without"
+        )
+        print(f"  paired: mean {mean:+.3f} %, upper 95 % bound {mean + _TWO_SIDED * error:+.3f} %")
+        print(f"  by its calls alone: {told / 1000:.1f} us a step, {100 * told / 1e9 / STEP_S:.3f} %")
+        warm = resident_kb()
+        for _ in range(1_000_000):
+            r.step()
+        print(f"memory: {started - before} KB by start, {resident_kb() - warm:+d} KB by a million steps; start took {start_s:.3f} s of the processor")  # fmt: skip
+        print(f"disk: {sum(f.stat().st_size for f in Path(folder).rglob('*') if f.is_file())} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,467 @@
+"""What does the black box say: who stood still first and in what, who was slow, and what the named rank was doing.
+
+An error of its own stays the first fault; the box then only says where the rank was. It never blames a rank that waits.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from statistics import median
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from firstfault.analysis.agreement import STRONGER
+from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.state.boxes import RankBox, event_of, on_of, rank_boxes, seconds_of
+from firstfault.analysis.wording import duration, ranks_text
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event, GlobalRank
+
+SHOWN = 4
+WAITED_S = 1.0
+"""Seconds for which a rank must wait for a batch to be held up by its loader."""
+_PHASES = {
+    "start_up": Phase.START_UP,
+    "data": Phase.DATA,
+    "forward": Phase.FORWARD,
+    "backward": Phase.BACKWARD,
+    "optimizer": Phase.OPTIMIZER,
+    "checkpoint": Phase.CHECKPOINT,
+    "evaluation": Phase.EVALUATION,
+}
+_OPEN = frozenset({"nothing", "stopped", "effects", "exits", "peers", "stacks", "reported"})
+"""Questions that know only that the job went silent, was stopped, or where it stood."""
+_OWN_ERROR = frozenset({"first_fault", "exit_hang", "nan_end", "good_end"})
+_KILLS = {
+    "SIGKILL": Category.INFRASTRUCTURE,
+    "SIGBUS": Category.INFRASTRUCTURE,
+    "SIGSEGV": Category.SOFTWARE,
+    "SIGABRT": Category.SOFTWARE,
+}
+BEFORE_S = 0.5
+"""Seconds by which a worker's end must come before that of every rank, to have come by itself."""
+_TOLD = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
+_FEW_STEPS = 20
+"""Steps from which on times tell a slow rank."""
+_BUSY, _IDLE = 0.25, 0.4
+"""Share of the time of a step that a slow rank waits for others at most, and that the others wait for it at least."""
+
+
+def with_box(scene: Scene, said: Answer) -> Answer:
+    """The answer of everything else, with what the black box adds; unchanged where there is none.
+
+    Args:
+        scene: the attempt that the box is of.
+        said: the answer of logs, dumps and stacks.
+    """
+    if not scene.case.seen.box or said.failed is False:
+        return said
+    boxes = rank_boxes(scene.case.seen.box)
+    if not boxes:
+        return said
+    if said.question in _OWN_ERROR:
+        return _described(said, boxes)
+    if (said.category is Category.UNKNOWN or said.question == "stopped") and (
+        killed := _killed_worker(boxes)
+    ) is not None:
+        return replace(killed, proof=(*killed.proof, *said.proof[:2]))
+    own = ask(boxes)
+    if own is not None and own.classes.form is Form.SLOW and said.category is not Category.UNKNOWN:
+        # Who was slow did not end the job: that is said, and nobody is blamed.
+        return replace(said, summary=f"{said.summary} {own.summary}", proof=(*said.proof, *own.proof[:2]))
+    if own is None:
+        return _described(said, boxes)
+    blamed, seen = set(said.culprits.ranks), set(own.culprits.ranks)
+    if blamed and not seen:
+        return _described(said, boxes)
+    if blamed and blamed != seen:
+        return _differ(said, own)
+    if blamed:
+        return _agree(said, own, boxes)
+    if said.category is not Category.UNKNOWN and said.question not in _OPEN:
+        return replace(said, proof=(*said.proof, *own.proof[:SHOWN]))
+    return replace(own, proof=(*own.proof, *said.proof[:2]), rivals=said.rivals)
+
+
+def died_first(scene: Scene, said: Answer) -> bool:
+    """Whether the answer of the logs rests on a death that the black box saw before any other, in a job that did not hang.
+
+    Then the others wait for the dead: what dumps and stacks show of them is what it led to.
+    """
+    if said.question != "exits":
+        return False
+    boxes = rank_boxes(scene.case.seen.box)
+    deaths = [
+        (b.death.when.earliest, b.rank, b.death) for b in boxes.values() if b.death is not None and b.death.when.known
+    ]
+    if not deaths:
+        return False
+    when, rank, death = min(deaths, key=lambda d: (d[0] or 0.0, d[1]))
+    hangs = [b.hang.when.earliest or 0.0 for b in boxes.values() if b.hang is not None]
+    if hangs and min(hangs) < (when or 0.0):
+        return False
+    return rank in said.first_failed.ranks and death.fields.get("signal") not in _TOLD
+
+
+def ask(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
+    """The answer of the box alone; None where the ranks stood nowhere, or where it tells nobody apart."""
+    stuck = [b for b in boxes.values() if b.stuck]
+    if not stuck:
+        return _slow(list(boxes.values()))
+    if any(b.death is not None and not b.told for b in boxes.values()):
+        return None  # who died of its own did not stand still, and the others wait for it
+    waiting = [b for b in stuck if b.call is not None]
+    apart = [b for b in stuck if b.call is None]
+    if waiting and apart and len(apart) <= max(1, len(boxes) // 4):
+        return _apart(boxes, apart, waiting)
+    if len(waiting) == len(boxes) > 1:
+        return _different(boxes, waiting)
+    if apart and not waiting:
+        return _by_phase(boxes, apart)
+    return None
+
+
+def _killed_worker(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
+    """A worker of one rank's loader was ended by a signal that nobody of the job sends, well before any rank ended."""
+    found = [
+        (when, b, w)
+        for b in boxes.values()
+        for w in b.workers
+        if w.state.kind == "death"
+        and w.state.fields.get("signal") in _KILLS
+        and (when := w.state.when.earliest) is not None
+    ]
+    ends = [b.death.when.earliest for b in boxes.values() if b.death is not None and b.death.when.earliest is not None]
+    if len({b.rank for _, b, _ in found}) != 1:
+        return None
+    when, one, worker = min(found, key=lambda f: (f[0], f[2].number))
+    if ends and when > min(ends) - BEFORE_S:
+        return None  # it went with the ranks
+    signal = str(worker.state.fields["signal"])
+    named = _named([one], Strength.POSSIBLE)
+    return Answer(
+        question="black_box",
+        failed=True,
+        category=_KILLS[signal],
+        strength=Strength.POSSIBLE,
+        summary=f"Rank {one.rank}{_on(one)} lost a worker of its data loader, {_place(one)}.{_worker_text(one)}",
+        trigger=event_of(worker.state),
+        proof=(event_of(worker.state), event_of(one.death or one.state)),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.DATA, form=Form.INTERRUPTED, layer=Layer.RUNTIME, phase=Phase.DATA, scope=Scope.RANK
+        ),
+        action=ActionKind.COLLECT_MORE,
+        steps=("Ask the kernel log of that host who killed it: memory of the container or of the node, as a rule.",),
+        collect=("the kernel log of that host around that time (dmesg -T | grep -i -E 'oom|killed process')",),
+        why="the black box saw it end before anything else",
+    )
+
+
+def _by_phase(boxes: dict[GlobalRank, RankBox], stuck: Sequence[RankBox]) -> Answer | None:
+    """No call is seen (a framework issues them itself): a few ranks stand in data or a checkpoint, the rest further on."""
+    held = [b for b in stuck if b.state.phase in {"data", "checkpoint"}]
+    rest = [b for b in stuck if b.state.phase not in {"data", "checkpoint"}]
+    if not held or not rest or len(held) > max(1, len(boxes) // 4):
+        return None
+    if len(boxes) > 1 and not any(_first(held, b) for b in rest):
+        return None
+    return _apart(boxes, held, rest)
+
+
+def _first(held: Sequence[RankBox], other: RankBox) -> bool:
+    """Whether those held came to a stand no later than another, as far as their clocks tell."""
+    mine = min((b.state.last for b in held if b.state.last is not None), default=None)
+    return mine is not None and other.state.last is not None and mine <= other.state.last + WAITED_S
+
+
+def _apart(boxes: dict[GlobalRank, RankBox], apart: Sequence[RankBox], waiting: Sequence[RankBox]) -> Answer:
+    """A few ranks stand in something of their own while the rest wait in calls of torch.distributed."""
+    one = apart[0]
+    phase = _PHASES.get(one.state.phase or "", Phase.UNKNOWN)
+    data = _held_by_loader(one)
+    strength = Strength.SUPPORTED if data or phase is Phase.CHECKPOINT else Strength.POSSIBLE
+    named = _named(apart, Strength.ESTABLISHED if len(waiting) + len(apart) == len(boxes) else Strength.SUPPORTED)
+    calls = Counter(b.call or b.state.phase or "?" for b in waiting).most_common(1)[0][0]
+    text = f"{_standing(one, many=apart)} {ranks_text([b.rank for b in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in {calls}."
+    return Answer(
+        question="black_box",
+        failed=True,
+        category=Category.DATA_LOADING_STALL,
+        strength=strength,
+        summary=text,
+        trigger=event_of(one.hang or one.state),
+        proof=(*_proof(apart), *(event_of(b.hang or b.state) for b in waiting[:2])),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.DATA if data else None,
+            form=Form.HUNG,
+            layer=Layer.CHECKPOINT if phase is Phase.CHECKPOINT else Layer.RUNTIME,
+            phase=phase,
+            scope=Scope.RANK if len(apart) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(_step(one),),
+        why="the black box saw this rank stand still while the others wait for it",
+    )
+
+
+def _different(boxes: dict[GlobalRank, RankBox], waiting: Sequence[RankBox]) -> Answer | None:
+    """All are in calls of torch.distributed: in different ones, after the same number of calls."""
+    del boxes
+    numbers = {b.call_number for b in waiting}
+    names = Counter(b.call for b in waiting)
+    if len(names) < 2:
+        return None
+    most = names.most_common(1)[0][0]
+    odd = [b for b in waiting if b.call != most]
+    alone = len(odd) < len(waiting) - len(odd) and len(odd) <= max(1, len(waiting) // 4)
+    sure = Strength.SUPPORTED if alone and len(numbers) == 1 else Strength.POSSIBLE
+    named = _named(odd, sure) if alone else Named()
+    counted = f"in their call number {waiting[0].call_number}" if len(numbers) == 1 else "at the end"
+    return Answer(
+        question="black_box",
+        failed=True,
+        category=Category.COLLECTIVE_MISMATCH,
+        strength=sure,
+        summary=(
+            f"The ranks stand in different calls of torch.distributed {counted}: {ranks_text([b.rank for b in odd])} in "
+            f"{odd[0].call}{_where(odd[0])}, {ranks_text([b.rank for b in waiting if b.call == most])} in {most}. Each side waits for a call that the "
+            "other does not make."
+        ),
+        trigger=event_of(odd[0].hang or odd[0].state),
+        proof=(*_proof(odd), *[event_of(b.hang or b.state) for b in waiting if b not in odd][:2]),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.COMMUNICATION,
+            form=Form.HUNG,
+            layer=Layer.COLLECTIVE,
+            phase=_PHASES.get(odd[0].state.phase or "", Phase.UNKNOWN),
+            scope=Scope.RANK if len(odd) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=("Find the condition that sends ranks different ways there: it must not depend on a rank's own data.",),
+        why="the black box saw the ranks in calls that cannot meet",
+    )
+
+
+def _slow(boxes: Sequence[RankBox]) -> Answer | None:
+    """One rank never waits for others, and all others wait for it most of the time: it is the slow one.
+
+    Told only where the job was stopped or merely ends: slowness is no failure by itself.
+    """
+    shares = {b.rank: share for b in boxes if (share := _share(b, "call")) is not None}
+    if len(shares) < 3 or len(shares) < len(boxes):
+        return None
+    least = min(shares, key=lambda r: (shares[r], r))
+    others = [s for r, s in shares.items() if r != least]
+    if shares[least] > _BUSY or min(others) < _IDLE or median(others) < 2 * shares[least]:
+        return None
+    one = next(b for b in boxes if b.rank == least)
+    loader = _share(one, "loader") or 0.0
+    data = loader > 0.3 and loader > 2 * median([_share(b, "loader") or 0.0 for b in boxes if b.rank != least])
+    what = (
+        f"it waited for its data loader {loader:.0%} of the time"
+        if data
+        else "it was at its own work the rest of the time"
+    )
+    named = _named([one], Strength.SUPPORTED)
+    return Answer(
+        question="black_box",
+        failed=None,
+        category=Category.DATA_LOADING_STALL,
+        strength=Strength.POSSIBLE,
+        summary=(
+            f"Rank {least}{_on(one)} was slower than the others up to step {one.state.step}: it spent {shares[least]:.0%} of its time in collectives, "
+            f"the others {min(others):.0%} or more, waiting for it; {what}. The job was still making steps when it was ended."
+        ),
+        trigger=event_of(one.state),
+        proof=_proof([one]),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.DATA if data else Domain.COMPUTE,
+            form=Form.SLOW,
+            layer=Layer.RUNTIME,
+            phase=Phase.DATA if data else Phase.UNKNOWN,
+            scope=Scope.RANK,
+        ),
+        action=ActionKind.FIX_AND_RERUN if data else ActionKind.COLLECT_MORE,
+        steps=(
+            f"Time the reads of rank {least}'s samples alone on its host."
+            if data
+            else f"Compare clocks, temperature and other load of the host and card of rank {least} with those of another.",
+        ),
+        why="the black box shows who the others waited for",
+    )
+
+
+def _share(box: RankBox, what: str) -> float | None:
+    """Share of its time between start and last step that a rank waited for others, or for its loader."""
+    steps, pace = seconds_of(box.state.fields, "steps"), seconds_of(box.state.fields, "pace_s")
+    spent = seconds_of(box.state.fields.get(what), "in_all_s" if what == "call" else "waited_s")
+    if steps is None or pace is None or spent is None or steps < _FEW_STEPS or pace <= 0:
+        return None
+    return min(spent / (steps * pace), 1.0)
+
+
+# What a rank was doing, in words
+
+
+def _described(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
+    """The answer with where the named ranks were when it happened, by the box."""
+    named = [boxes[r] for r in said.culprits.ranks or said.first_failed.ranks if r in boxes]
+    if not named or len(named) > SHOWN:
+        return said
+    one = named[0]
+    place = _place(one)
+    if not place:
+        return said
+    classes = said.classes
+    phase = _PHASES.get(one.state.phase or "", Phase.UNKNOWN)
+    if phase is not Phase.UNKNOWN and all(b.state.phase == one.state.phase for b in named):
+        classes = replace(classes, phase=phase)
+    if classes.form is Form.FAILED_START and one.state.step is not None:
+        # The log shows no step; the box counted them.
+        classes = replace(classes, form=Form.INTERRUPTED)
+    text = f"{said.summary} By its black box rank {one.rank} was {place}.{_worker_text(one)}"
+    return replace(said, summary=text, classes=classes, proof=(*said.proof, *_proof([one])[:2]))
+
+
+def _agree(said: Answer, own: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
+    """Stacks or logs and the box name the same ranks."""
+    category = own.category if said.category is Category.UNKNOWN else said.category
+    strength = said.strength if said.category is not Category.UNKNOWN else own.strength
+    if said.category is own.category:
+        strength = max(said.strength, own.strength, key=lambda s: s.level)
+    one = boxes[own.culprits.ranks[0]]
+    level = STRONGER[max(said.culprits.strength, own.culprits.strength, key=lambda s: s.level)]
+    named = replace(said.culprits, hosts=said.culprits.hosts or own.culprits.hosts, strength=level)
+    phase = said.classes.phase if said.classes.phase is not Phase.UNKNOWN else own.classes.phase
+    return replace(
+        said,
+        category=category,
+        strength=strength,
+        summary=f"{said.summary} The black box agrees: {_standing(one)}",
+        trigger=said.trigger or own.trigger,
+        proof=(*own.proof[:SHOWN], *said.proof),
+        culprits=named,
+        first_failed=named,
+        classes=replace(said.classes, phase=phase, domain=said.classes.domain or own.classes.domain),
+    )
+
+
+def _differ(said: Answer, own: Answer) -> Answer:
+    """Two witnesses that name different ranks: neither is believed much."""
+    weaker = replace(said.culprits, strength=said.culprits.strength.at_most(Strength.POSSIBLE))
+    return replace(
+        said,
+        summary=f"{said.summary} The black box disagrees: {own.summary[:1].lower()}{own.summary[1:]}",
+        strength=said.strength.at_most(Strength.POSSIBLE),
+        culprits=weaker,
+        proof=(*said.proof, *own.proof[:SHOWN]),
+    )
+
+
+def _standing(one: RankBox, many: Sequence[RankBox] = ()) -> str:
+    others = f" So do {ranks_text([b.rank for b in many[1:]])}." if len(many) > 1 else ""
+    since = one.state.fields.get("last")
+    clock = f" since {str(since)[11:19]}" if isinstance(since, str) else ""
+    return f"Rank {one.rank}{_on(one)} stands still{clock}, {_place(one)}.{_worker_text(one)}{_mute(one)}{others}"
+
+
+def _mute(one: RankBox) -> str:
+    if not one.silent:
+        return ""
+    return " It did not answer when it was asked, so no other thread of it could run Python: native code holds the interpreter's lock."
+
+
+def _place(one: RankBox) -> str:
+    state = one.state
+    parts = []
+    if state.phase is not None:
+        parts.append(f"in phase {state.phase}")
+    if one.call is not None:
+        parts.append(f"in {one.call}")
+    if state.step is not None:
+        parts.append(f"after step {state.step}")
+    waiting = one.waiting
+    if waiting is not None and waiting >= WAITED_S:
+        depth = (state.fields.get("loader") or {}).get("depth")
+        lie = f" ({depth} batches lie ready)" if isinstance(depth, int) else ""
+        parts.append(f"waiting {duration(round(waiting * 1000))} for a batch of its data loader{lie}")
+    item = (state.fields.get("item") or {}).get("what") if isinstance(state.fields.get("item"), dict) else None
+    if isinstance(item, str):
+        parts.append(f"at {item}")
+    called = on_of(state)
+    if called is not None and called[1] is not None:
+        parts.append(f"in the system call {called[0]} on {called[1]}")
+    return ", ".join(parts)
+
+
+def _worker_text(one: RankBox) -> str:
+    """A sentence on the worker of its loader that was killed, or is at one item for the longest time; empty where none is."""
+    for worker in one.workers:
+        signal = worker.state.fields.get("signal")
+        if worker.state.kind == "death" and isinstance(signal, str) and signal != "SIGTERM":
+            at = "" if worker.item is None else f" while it was at {worker.item}"
+            return f" Worker {worker.number} of its loader was ended by {signal}{at}."
+    if one.waiting is None:
+        return ""
+    busy = [
+        (w, s) for w in one.workers if w.item and (s := seconds_of(w.state.fields.get("item"), "for_s")) is not None
+    ]
+    if not busy:
+        return ""
+    worker, seconds = max(busy, key=lambda ws: (ws[1], -ws[0].number))
+    called = on_of(worker.state)
+    inside = "" if called is None else f", in the system call {called[0]}" + (f" on {called[1]}" if called[1] else "")
+    return f" Worker {worker.number} of its loader has been at {worker.item} for {duration(round(seconds * 1000))}{inside}."
+
+
+def _held_by_loader(one: RankBox) -> bool:
+    return one.state.phase == "data" or (one.waiting is not None and one.waiting >= WAITED_S)
+
+
+def _where(one: RankBox) -> str:
+    return f" after step {one.state.step}" if one.state.step is not None else ""
+
+
+def _on(one: RankBox) -> str:
+    return f" ({one.host})" if one.host is not None else ""
+
+
+def _named(boxes: Sequence[RankBox], strength: Strength) -> Named:
+    return Named(
+        ranks=tuple(b.rank for b in boxes),
+        hosts=tuple(sorted({b.host for b in boxes if b.host is not None})),
+        strength=strength,
+    )
+
+
+def _proof(boxes: Sequence[RankBox]) -> tuple[Event, ...]:
+    found = []
+    for one in boxes[:SHOWN]:
+        found.append(event_of(one.hang or one.death or one.state))
+        busy = [w for w in one.workers if w.item]
+        if one.waiting is not None and busy:
+            slowest = max(busy, key=lambda w: seconds_of(w.state.fields.get("item"), "for_s") or 0.0)
+            found.append(event_of(slowest.state))
+    return tuple(found)
+
+
+def _step(one: RankBox) -> str:
+    if _held_by_loader(one):
+        return f"Read what rank {one.rank}'s loader stands at by hand on its host: does it return?"
+    if one.state.phase == "checkpoint":
+        return f"Look at the file system to which rank {one.rank} saves, from its host: does a write return?"
+    return f"Find out from its stack what rank {one.rank} waits for."

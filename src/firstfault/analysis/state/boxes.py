@@ -1,0 +1,175 @@
+"""The last state of every rank by the black box: step, phase, call, loader, item, how long it has stood still, how it ended.
+
+A pure fold over records: the same for any order of files. It says what was, not whose fault it is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from firstfault.model.blackbox import BoxRecord
+from firstfault.model.evidence import Event, GlobalRank
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+STATES = frozenset({"heartbeat", "state", "death", "hang", "end"})
+"""Kinds of records that hold the whole state of a process."""
+BOX = "recorder.state"
+"""Signature of events that cite such a record."""
+SAME_S = 0.75
+"""Seconds by which two readings of one moment may differ: clocks are read one after the other, and put right meanwhile."""
+
+
+class WorkerBox(Struct, frozen=True, kw_only=True):
+    """A worker of a rank's data loader at the end."""
+
+    number: int
+    state: BoxRecord
+
+    @property
+    def item(self) -> str | None:
+        """The item that it was reading; None for none."""
+        return _text(self.state.fields.get("item"), "what")
+
+
+class RankBox(Struct, frozen=True, kw_only=True):
+    """A rank at the end."""
+
+    rank: GlobalRank
+    host: str | None
+    state: BoxRecord
+    """The latest record that holds its whole state."""
+    death: BoxRecord | None = None
+    hang: BoxRecord | None = None
+    """The word of the monitor that it stands still, where it never moved again."""
+    workers: tuple[WorkerBox, ...] = ()
+    silent: bool = False
+    """Whether it was asked by the monitor and its own thread did not answer, though its stacks came."""
+
+    @property
+    def call(self) -> str | None:
+        """The call of torch.distributed that it is in; None where it is in none that is seen."""
+        call = self.state.fields.get("call")
+        return _text(call, "name") if isinstance(call, dict) and call.get("inside") is True else None
+
+    @property
+    def call_number(self) -> int | None:
+        """How many calls of torch.distributed it has begun."""
+        return _number(self.state.fields.get("call"), "number")
+
+    @property
+    def waiting(self) -> float | None:
+        """Seconds for which it waits for a batch; None where it does not."""
+        return _seconds(self.state.fields.get("loader"), "waiting_s")
+
+    @property
+    def stuck(self) -> bool:
+        """Whether the monitor saw it stand still, and it never moved again."""
+        return self.hang is not None
+
+    @property
+    def told(self) -> bool:
+        """Whether it ended because it was told to stop, or killed from outside."""
+        return self.death is not None and self.death.fields.get("signal") in {"SIGTERM", "SIGKILL", "SIGINT", "SIGHUP"}
+
+
+def rank_boxes(records: Iterable[BoxRecord]) -> dict[GlobalRank, RankBox]:
+    """The last state of each rank."""
+    last: dict[GlobalRank, BoxRecord] = {}
+    deaths: dict[GlobalRank, BoxRecord] = {}
+    hangs: dict[GlobalRank, BoxRecord] = {}
+    workers: dict[GlobalRank, dict[int, BoxRecord]] = {}
+    asked: dict[GlobalRank, dict[object, list[bool]]] = {}
+    for record in sorted(records, key=_order):
+        rank = record.who.rank
+        if rank is not None and record.kind == "exception" and record.who.worker is None:
+            last.setdefault(rank, record)  # where no monitor saw it end, its own last word holds step and phase
+        if rank is None or record.kind not in STATES or "run" in record.fields:
+            continue
+        if record.who.worker is not None:
+            # Of several loaders the workers' numbers are the same: the latest counts.
+            workers.setdefault(rank, {})[record.who.worker] = record
+            continue
+        last[rank] = record
+        if record.kind == "death":
+            deaths[rank] = record
+        elif record.kind == "hang":
+            hangs[rank] = record
+        elif record.kind == "state":
+            asked.setdefault(rank, {}).setdefault(record.fields.get("bundle"), []).append(
+                record.fields.get("silent") is True
+            )
+    return {
+        rank: RankBox(
+            rank=rank,
+            host=state.who.host,
+            state=state,
+            death=deaths.get(rank),
+            hang=hang if (hang := hangs.get(rank)) is not None and _never_moved(hang, state) else None,
+            workers=tuple(
+                WorkerBox(number=n, state=r) for n, r in sorted(workers.get(rank, {}).items()) if _with_it(r, state)
+            ),
+            # Once may be a busy machine, or a process on its way out.
+            silent=any(len(told) > 1 and all(told) for told in asked.get(rank, {}).values()),
+        )
+        for rank, state in sorted(last.items())
+    }
+
+
+def _order(record: BoxRecord) -> tuple[float, int, int]:
+    return (record.when.latest or 0.0, record.span.source, record.span.offset)
+
+
+def _never_moved(hang: BoxRecord, state: BoxRecord) -> bool:
+    if hang.last is None or state.last is None:
+        return False
+    return abs(hang.last - state.last) <= SAME_S and hang.step == state.step and hang.phase == state.phase
+
+
+def _with_it(worker: BoxRecord, state: BoxRecord) -> bool:
+    """Whether a worker's last record is of the time of its rank's last state, not of a loader that ended long before."""
+    if worker.kind == "end" or worker.when.latest is None or state.last is None:
+        return False
+    return worker.when.latest >= state.last
+
+
+def event_of(record: BoxRecord) -> Event:
+    """A record as evidence."""
+    return Event(signature=BOX, span=record.span, text=record.text, who=record.who, when=record.when)
+
+
+def on_of(record: BoxRecord) -> tuple[str, str | None] | None:
+    """The system call that the main thread of a process was in, and the file it was about; None where nobody looked."""
+    threads = record.fields.get("threads")
+    if not isinstance(threads, list):
+        return None
+    for thread in threads:
+        if (
+            isinstance(thread, dict)
+            and thread.get("thread") == record.who.pid
+            and isinstance(thread.get("syscall"), str)
+        ):
+            on = thread.get("on")
+            return thread["syscall"], on if isinstance(on, str) else None
+    return None
+
+
+def _text(value: Any, name: str) -> str | None:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) and found else None
+
+
+def _number(value: Any, name: str) -> int | None:
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _seconds(value: Any, name: str) -> float | None:
+    found = value.get(name) if isinstance(value, dict) else None
+    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+
+
+seconds_of = _seconds

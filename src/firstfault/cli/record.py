@@ -1,0 +1,54 @@
+"""`firstfault record`: runs a command with the black box in every Python process below it.
+
+Parses, and leaves the rest to `firstfault.recorder.launch`; it reads nothing of what is recorded.
+"""
+
+from __future__ import annotations
+
+import click
+
+from firstfault.pipelines.errors import PipelineError
+
+
+@click.command(
+    name="record",
+    short_help="Run a training command with the black box switched on.",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="Exit code: that of the command; 128 and the signal where one ended it.",
+)
+@click.option(
+    "--dir",
+    "folder",
+    default=None,
+    metavar="DIR",
+    help="Shared folder that all nodes see; firstfault-record unless given.",
+)
+@click.option(
+    "--run", default=None, metavar="NAME", help="Name of this run; found from launcher or scheduler unless given."
+)
+@click.option("--hang", default=None, type=click.FloatRange(min=0), metavar="SECONDS", help="Seconds without a sign of life after which stacks are taken; 300 unless given, 0 for never.")  # fmt: skip
+@click.option("--stop", is_flag=True, help="End all ranks when one has died, instead of letting them wait for it.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def command(folder: str | None, run: str | None, hang: float | None, *, stop: bool, command: tuple[str, ...]) -> int:
+    """Run a training command with the black box switched on, without a change to the script.
+
+    COMMAND is what you would have typed: `firstfault record --dir /shared/box -- torchrun --nproc-per-node 8 train.py`.
+    What it leaves is read by `firstfault diagnose`, alone or beside the logs.
+    """
+    from firstfault.recorder import launch
+    from firstfault.recorder.settings import from_environment
+
+    told = {"STOP": "1"} if stop else {}
+    if run is not None:
+        told["RUN"] = run
+    if hang is not None:
+        told["HANG_S"] = str(hang)
+    words = list(command)
+    try:
+        return launch.run([*launch.find_program(words[0]), *words[1:]], from_environment(folder).folder, told)
+    except OSError as error:
+        raise PipelineError(
+            f"the command could not be started: {error.strerror}",
+            where=words[0],
+            fix="Give the command as you would type it, behind `--`.",
+        ) from error

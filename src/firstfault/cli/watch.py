@@ -1,0 +1,151 @@
+"""`firstfault watch`: a live table of the ranks of a job that records. Parses and draws; what a row says is not decided here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from firstfault.pipelines.errors import PipelineError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from firstfault.watch.board import Board
+
+MOST_ROWS = 40
+_STYLE = {"dead": "bold red", "stalled": "red", "silent": "magenta", "slow": "yellow", "ended": "dim", "moving": ""}
+
+
+@click.command(
+    name="watch",
+    short_help="Show the ranks of a running job that records: who moves, is slow, stands or is gone.",
+    epilog="Exit codes: 0 nobody is dead or stalled, 1 somebody is, 2 wrong use.",
+)
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--once", is_flag=True, help="Show the table once and end.")
+@click.option("--every", default=2.0, type=click.FloatRange(min=0.2), metavar="SECONDS", help="Seconds between two looks; 2 unless given.")  # fmt: skip
+@click.option("--bundle", is_flag=True, help="Ask all nodes for the stacks of all ranks first.")
+@click.option("--textfile", type=click.Path(path_type=Path), metavar="FILE", help="Write Prometheus metrics to FILE at each look.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="Serve Prometheus metrics on this port of the loopback.")  # fmt: skip
+@click.option("--all", "every_rank", is_flag=True, help="Show each rank, however many there are.")
+def command(
+    folder: Path, *, once: bool, every: float, bundle: bool, textfile: Path | None, port: int | None, every_rank: bool
+) -> int:
+    """Show the ranks of a running job that records, outliers first.
+
+    DIR is the folder that was given to `firstfault record`, or one run in it.
+    """
+    from firstfault.watch.board import latest_run, read_board
+    from firstfault.watch.request import ask_for_bundle
+
+    try:
+        run = latest_run(folder)
+        if bundle:
+            ask_for_bundle(run, "asked for by watch")
+    except OSError as error:
+        raise PipelineError(
+            f"no run of the recorder could be watched: {error}",
+            where=str(folder),
+            fix="Give the folder that `firstfault record --dir` was given, once a rank has started.",
+        ) from error
+    if port is not None:
+        from firstfault.watch.prometheus import server
+
+        try:
+            page = server(port, lambda: read_board(run))
+        except OSError as error:
+            raise PipelineError(f"port {port} cannot be used: {error.strerror}", where="--port", fix="Give another one, or 0.") from error  # fmt: skip
+        threading.Thread(target=page.serve_forever, daemon=True).start()
+        click.echo(f"metrics: http://127.0.0.1:{page.server_address[1]}/metrics", err=True)
+    board = read_board(run)
+    _export(board, textfile)
+    if once:
+        _print(board, every_rank=every_rank)
+    else:
+        board = _live(run, every, textfile, every_rank=every_rank)
+    return int(board.count("dead") + board.count("stalled") > 0)
+
+
+def _live(run: Path, every: float, textfile: Path | None, *, every_rank: bool) -> Board:
+    """Draws until it is interrupted, or every rank has ended."""
+    from rich.live import Live
+
+    from firstfault.watch.board import read_board
+
+    board = read_board(run)
+    with Live(table(board, every_rank=every_rank), auto_refresh=False) as live:
+        try:
+            while board.count("ended") + board.count("dead") < max(len(board.rows), 1):
+                time.sleep(every)
+                board = read_board(run)
+                _export(board, textfile)
+                live.update(table(board, every_rank=every_rank), refresh=True)
+        except KeyboardInterrupt:
+            return board
+    return board
+
+
+def _export(board: Board, textfile: Path | None) -> None:
+    if textfile is not None:
+        from firstfault.watch.prometheus import text
+
+        new = textfile.with_name(f".{textfile.name}.new")
+        new.write_text(text(board), encoding="utf-8")
+        new.replace(textfile)
+
+
+def _print(board: Board, *, every_rank: bool) -> None:
+    from rich.console import Console
+
+    Console().print(table(board, every_rank=every_rank))
+
+
+def table(board: Board, *, every_rank: bool) -> Table:
+    """The board as a table, outliers first; of those that move only the first few where there are many."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    told = ", ".join(f"{board.count(s)} {s}" for s in _STYLE if board.count(s))
+    world = "" if board.world is None else f" of {board.world}"
+    drawn = Table(title=escape(f"{board.run}: {len(board.rows)}{world} ranks; {told}"), title_justify="left")
+    for name in (
+        "rank",
+        "host",
+        "state",
+        "step",
+        "phase",
+        "still",
+        "step time",
+        "waits for others",
+        "waits for data",
+        "",
+    ):
+        drawn.add_column(name, justify="right" if name in {"rank", "step", "still", "step time"} else "left")
+    order = list(_STYLE)
+    rows = sorted(board.rows, key=lambda r: (order.index(r.state), r.rank))
+    shown = rows if every_rank else rows[:MOST_ROWS]
+    for row in shown:
+        cells = (
+            str(row.rank),
+            row.host,
+            row.state,
+            "" if row.step is None else str(row.step),
+            row.phase or "",
+            "" if row.still_s is None else f"{row.still_s:.0f} s",
+            "" if row.pace_s is None else f"{row.pace_s:.3f} s",
+            _percent(row.waited_share),
+            _percent(row.loader_share),
+            row.note,
+        )
+        drawn.add_row(*map(escape, cells), style=_STYLE[row.state])
+    if len(shown) < len(rows):
+        drawn.caption = f"{len(rows) - len(shown)} more ranks; --all shows them"
+    return drawn
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.0%}"

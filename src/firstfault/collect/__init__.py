@@ -1,0 +1,1 @@
+"""Brings evidence together into one archive; reads no meaning into it."""

@@ -1,0 +1,222 @@
+"""Reads the black box of a job, where there is one, and turns what speaks for itself into events; infers nothing.
+
+Loaded only where a file of the recorder was found. Of several runs in one folder the last is taken.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from firstfault.model.evidence import Coverage, Event, Frame, PythonException
+from firstfault.model.words import CoverageState, SourceKind
+from firstfault.pipelines.error_files import meaning
+from firstfault.readers.blackbox import read_box, run_of
+from firstfault.recorder import format as layout
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from firstfault.model.blackbox import BoxRecord
+    from firstfault.model.evidence import Source, SourceId
+    from firstfault.model.stacks import StackDump
+    from firstfault.readers.store import Store
+    from firstfault.signatures.library import Library
+
+LARGEST = 64 << 20
+"""Bytes of a file of records that are read."""
+RANK, DEATH, STOPPED, ENDED = "recorder.rank", "recorder.death", "recorder.stopped", "recorder.ended"
+_WORKER = "Caught "
+_BESIDE = 1.0
+"""Seconds after a bundle from which a sign of life shows that it was not the last standstill."""
+
+
+class ReadBoxes(NamedTuple):
+    """The records of the run that is looked at, what follows from them at once, and what became of each file."""
+
+    records: tuple[BoxRecord, ...]
+    events: tuple[Event, ...]
+    coverage: dict[str, Coverage]
+    """By shown path."""
+
+
+def read_boxes(store: Store, sources: Iterable[Source], library: Library) -> ReadBoxes:
+    """All records of an input.
+
+    Args:
+        store: the bytes.
+        sources: all sources; others than those of the recorder are passed over.
+        library: knows what an exception means.
+    """
+    files = [s for s in sources if s.kind is SourceKind.BLACK_BOX]
+    found: list[BoxRecord] = []
+    coverage: dict[str, Coverage] = {}
+    for source in files:
+        size = store.size(source.id)
+        read = read_box(store.read(source.id, 0, min(size, LARGEST)), source.id, source.path)
+        found.extend(read.records)
+        damaged = f"{read.damaged} line{'s' if read.damaged > 1 else ''} could not be read" if read.damaged else ""
+        state = CoverageState.DAMAGED if read.damaged else CoverageState.READ
+        coverage[source.path] = Coverage(file=source.path, state=state, reason=damaged, bytes=size)
+    run = _last_run(found)
+    for source in files:
+        if run_of(source.path) != run:
+            reason = "the black box of another run, which ended before"
+            coverage[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=reason)
+    kept = _of_last_start([r for r in found if r.run == run])
+    return ReadBoxes(kept, tuple(_events(kept, library)), coverage)
+
+
+def _last_run(records: Sequence[BoxRecord]) -> str:
+    """The run whose last record is the latest."""
+    last: dict[str, float] = {}
+    for record in records:
+        last[record.run] = max(last.get(record.run, 0.0), record.when.latest or 0.0)
+    return max(last, key=lambda run: (last[run], run), default="")
+
+
+def _of_last_start(records: Sequence[BoxRecord]) -> tuple[BoxRecord, ...]:
+    """Records of the processes of the last start: a launcher may start ranks again, in the same attempt or a new one."""
+    attempt = max((r.attempt for r in records if r.kind == layout.HEADER and r.who.rank is not None), default=0)
+    process: dict[int, tuple[float, int | None]] = {}
+    for record in records:
+        rank = record.who.rank
+        if record.kind == layout.HEADER and rank is not None and record.attempt == attempt:
+            process[rank] = max(process.get(rank, (-1.0, None)), (record.when.earliest or 0.0, record.who.pid or 0))
+    return tuple(r for r in records if _is_of(r, attempt, process))
+
+
+def _is_of(record: BoxRecord, attempt: int, process: dict[int, tuple[float, int | None]]) -> bool:
+    rank, pid = record.who.rank, record.who.pid if record.who.worker is None else record.owner
+    if rank is None or record.kind == layout.TOLD:
+        return True
+    if record.attempt != attempt:
+        return False
+    return rank not in process or pid in {None, process[rank][1]} or record.who.worker is not None
+
+
+def _events(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
+    ranks = {r.who.rank for r in records if r.who.rank is not None}
+    for record in records:
+        if record.who.worker is not None or (record.who.rank is None and ranks):
+            continue  # a launcher or helper beside ranks only passes on what these met
+        if record.kind == layout.EXCEPTION and record.fields.get("caught") is False:
+            yield _raised(record, library)
+        elif record.kind == layout.HEADER and record.who.rank is not None:
+            yield _event(record, RANK)
+        elif record.kind == layout.DEATH and record.who.rank is not None and not _copied(record):
+            yield _event(record, STOPPED if record.fields.get("signal") == "SIGTERM" else DEATH)
+    yield from _all_ended(records)
+
+
+def _copied(record: BoxRecord) -> bool:
+    """Whether this is the copy of a death for the other nodes, in `faults/`: the node's own file holds it too."""
+    return "run" in record.fields
+
+
+def _all_ended(records: Sequence[BoxRecord]) -> Iterable[Event]:
+    """The end of the last rank, where every rank of a job of known size is seen to have ended with code 0."""
+    ended = {
+        r.who.rank: r
+        for r in records
+        if r.kind == layout.END and r.who.worker is None and r.fields.get("exit_code") == 0 and r.who.rank is not None
+    }
+    world = {r.fields.get("world") for r in records if r.kind == layout.HEADER and r.who.rank is not None}
+    if len(world) == 1 and world == {len(ended)}:
+        yield _event(max(ended.values(), key=lambda r: (r.when.latest or 0.0, r.span)), ENDED)
+
+
+def _event(record: BoxRecord, signature: str) -> Event:
+    fields = {
+        name: str(value)
+        for name in ("rank", "local_rank", "host", "pid", "exit_code", "signal")
+        if (value := record.fields.get(name)) is not None
+    }
+    world = record.fields.get("world")
+    if signature == RANK and isinstance(world, int):
+        fields["world_size"] = str(world)
+    return Event(
+        signature=signature, span=record.span, text=record.text, who=record.who, when=record.when, fields=fields
+    )
+
+
+def _raised(record: BoxRecord, library: Library) -> Event:
+    """An uncaught exception, with the meaning that its last line has in a log."""
+    fields = record.fields
+    message = str(fields.get("message") or "")
+    chain = fields.get("chain") if isinstance(fields.get("chain"), list) else []
+    exception = PythonException(
+        kind=str(fields.get("type") or "Exception"),
+        message=message,
+        frames=_frames(fields.get("traceback")),
+        chained_from=tuple(f"{c.get('type')}: {c.get('message')}" for c in chain or () if isinstance(c, dict)),
+        in_worker=message.startswith(_WORKER) and "in DataLoader worker process" in message[:200],
+    )
+    frames = exception.frames
+    user = [
+        f for f in frames if "site-packages" not in f.file and "/torch/" not in f.file and not f.file.startswith("<")
+    ]
+    exception = PythonException(
+        kind=exception.kind,
+        message=exception.message,
+        frames=frames,
+        user_frame=user[-1] if user else None,
+        chained_from=exception.chained_from,
+        in_worker=exception.in_worker,
+    )
+    signature, named = meaning(exception, library)
+    return Event(
+        signature=signature,
+        span=record.span,
+        text=record.text,
+        who=record.who,
+        when=record.when,
+        fields=named,
+        exception=exception,
+    )
+
+
+def _frames(found: object) -> tuple[Frame, ...]:
+    if not isinstance(found, list):
+        return ()
+    frames = []
+    for frame in found:
+        if isinstance(frame, dict):
+            line = frame.get("line")
+            number = line if isinstance(line, int) else 0
+            frames.append(Frame(str(frame.get("file")), number, str(frame.get("function"))))
+    return tuple(frames)
+
+
+def without_stale(
+    stacks: Sequence[StackDump], records: Sequence[BoxRecord], paths: dict[SourceId, str]
+) -> list[StackDump]:
+    """The stacks without those of bundles after which the process moved on: they show a standstill that ended."""
+    taken = {
+        (r.run, r.fields.get("bundle"), r.fields.get("part"), r.who.pid): r.when.latest or 0.0
+        for r in records
+        if r.kind == layout.STATE
+    }
+    if not taken:
+        return list(stacks)
+    moved: dict[int | None, float] = {}
+    for record in records:
+        if record.last is not None and record.kind != layout.STATE:
+            moved[record.who.pid] = max(moved.get(record.who.pid, 0.0), record.last)
+    kept = []
+    for dump in stacks:
+        place = _bundle_of(paths[dump.begin.source])
+        at = None if place is None else taken.get((run_of(paths[dump.begin.source]), *place))
+        if at is None or place is None or moved.get(place[2], 0.0) <= at + _BESIDE:
+            kept.append(dump)
+    return kept
+
+
+def _bundle_of(path: str) -> tuple[int, int, int] | None:
+    """Number of the bundle, its part and the process of a file of stacks in a bundle; None for any other file."""
+    *_, folder, file = ["", *path.replace("!", "/").split("/")]
+    name = layout.read_name(file)
+    part = file.removesuffix(layout.STACKS).rsplit(".", 1)[-1]
+    number = folder.removeprefix("bundle-")
+    if name is None or not folder.startswith("bundle-") or not (number.isdecimal() and part.isdecimal()):
+        return None
+    return int(number), int(part), name.pid

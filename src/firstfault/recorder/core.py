@@ -1,0 +1,235 @@
+"""The recorder of one process: opens its files, takes what the program and the hooks tell, and never raises.
+
+Holds no hook into torch (see `hooks/`) and watches nobody (see `monitor.py`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from firstfault.recorder import format as layout
+from firstfault.recorder.clean import Cleaner
+from firstfault.recorder.exceptions import Hooks, described, is_an_end
+from firstfault.recorder.files import Lines, make_folder
+from firstfault.recorder.gathering import gather
+from firstfault.recorder.header import process_header
+from firstfault.recorder.identity import Identity, start_ticks
+from firstfault.recorder.ring import Ring
+from firstfault.recorder.signals import Signals
+
+if TYPE_CHECKING:
+    from firstfault.recorder.settings import Settings
+
+LAST = 16
+"""Steps and metrics that are written with an exception."""
+MOST_REPORTS = 200
+"""Exceptions of one process that are written."""
+
+
+class Recorder:
+    """One process that records."""
+
+    def __init__(self, settings: Settings, who: Identity, *, worker: tuple[int, int] | None = None) -> None:
+        self.settings = settings
+        self.who = who
+        self.pid = os.getpid()
+        self.cleaner = Cleaner()
+        self.worker = worker
+        """Number of a loader's worker and the process id of its rank; None for anything else."""
+        number, owner = (None, self.pid) if worker is None else worker
+        self.stem = layout.name_of(who.rank, who.attempt, owner, number, self.pid)
+        self.spool = settings.spool if make_folder(settings.spool) else settings.node
+        self.described: dict[str, Any] = {}
+        """What the program told of its run: hash of the configuration, version of the data, seeds."""
+        self.metrics: deque[dict[str, Any]] = deque(maxlen=LAST)
+        self.steps: deque[tuple[int, float]] = deque(maxlen=LAST)
+        self.broken: list[str] = []
+        """Why parts of the recorder do not work, as they were met."""
+        self.reports = 0
+        self.raised = False
+        self.counting: int | None = None
+        """Whose steps are counted: the id of an optimizer, 0 for a framework; None: nobody yet."""
+        self.counted_by_program = False
+        """Whether the program itself says when a step is done; then optimizers do not."""
+        self._reported: set[int] = set()
+        limit = int(settings.rank_mb * (1 << 20))
+        self.lines = Lines(os.path.join(settings.node, self.stem + layout.LINES), limit)
+        self.ring = Ring(os.path.join(self.spool, self.stem + layout.RING), self._head())
+        if not self.ring.shared:
+            self.broken.append("no file for the heartbeat")
+        self.signals = Signals(os.path.join(self.spool, self.stem), self.ring.signal, self._changed)
+        self.hooks = Hooks(self.raised_in)
+
+    def _head(self) -> layout.Head:
+        who, worker = self.who, self.worker
+
+        def known(number: int | None) -> int:
+            return -1 if number is None else number
+
+        return layout.Head(
+            kind=layout.MAIN if worker is None else layout.WORKER,
+            pid=self.pid,
+            started=start_ticks(self.pid),
+            rank=known(who.rank),
+            local_rank=known(who.local_rank),
+            world=known(who.world),
+            attempt=who.attempt,
+            worker=-1 if worker is None else worker[0],
+            signal=0,
+            ended=layout.RUNNING,
+            parent=os.getppid(),
+            wall=time.time_ns(),
+            host=self.settings.host,
+        )
+
+    def start(self) -> None:
+        """Writes the header and puts the hooks in."""
+        self.signals.start(self.settings.signal, sigterm=self.worker is None)
+        if self.worker is None:
+            self.hooks.start()
+            self.write(layout.HEADER, process_header(self.settings, self.who, self.cleaner, self.signals))
+
+    def adopt(self, rank: int, world: int) -> None:
+        """Takes the rank that was found later; the names of the files stay."""
+        self.who = self.who._replace(rank=rank, world=world)
+        self.ring.rehead(self._head()._replace(signal=self.signals.dump))
+        self.write(layout.CHANGE, {"what": "rank", "now": rank, "world": world})
+
+    # What the program tells
+
+    def step(self, number: int | None) -> None:
+        """A step was done."""
+        self.ring.step(number)
+
+    def tell(self, **values: Any) -> None:
+        """Takes metrics; the last ones are written with an exception."""
+        self.metrics.append({"step": self.ring.step_number if self.ring.beats else None, **values})
+
+    def describe(self, values: dict[str, Any]) -> None:
+        """Takes facts of the run; one that changes is written as a change."""
+        cleaned = {str(k): self.cleaner.value(v, str(k)) for k, v in values.items()}
+        changed = {
+            k: {"was": self.described.get(k), "now": v} for k, v in cleaned.items() if self.described.get(k) != v
+        }
+        self.described.update(cleaned)
+        if changed:
+            self.write(layout.CHANGE, {"changed": changed})
+
+    def _changed(self, fields: dict[str, Any]) -> None:
+        self.write(layout.CHANGE, fields)
+
+    def write(self, kind: str, fields: dict[str, Any]) -> bool:
+        """Appends a record with the fields that all have."""
+        return self.lines.write(kind, {**self.place(), **fields})
+
+    def place(self) -> dict[str, Any]:
+        """The fields of every record: when, who, and where in the run."""
+        who, ring = self.who, self.ring
+        return {
+            "time": layout.stamp(time.time()),
+            "rank": who.rank,
+            "local_rank": who.local_rank,
+            "host": self.settings.host,
+            "pid": self.pid,
+            "attempt": who.attempt,
+            "step": ring.step_number if ring.beats else None,
+            "phase": ring.phase_name or None,
+        }
+
+    # Ends
+
+    def raised_in(self, error: BaseException, thread: str) -> None:
+        """An exception that nobody caught."""
+        self.report(error, thread=thread, caught=False)
+
+    def report(self, error: BaseException, *, thread: str | None = None, caught: bool = True) -> None:
+        """Writes an exception, once; one that is a way to end is no error."""
+        try:
+            if is_an_end(error) or id(error) in self._reported or self.reports >= MOST_REPORTS:
+                return
+            self.reports += 1
+            self._reported.add(id(error))
+            main = not caught and thread == "MainThread"
+            self.write(
+                layout.EXCEPTION,
+                {
+                    **described(error, self.cleaner),
+                    "caught": caught,
+                    "thread": thread or threading.current_thread().name,
+                    "steps": self._last_steps(),
+                    "metrics": self.cleaner.value(list(self.metrics)),
+                    "run": self.described,
+                    "loader": self._loader(),
+                },
+            )
+            if main:
+                self.raised = True
+                self.ring.ended(layout.RAISED)
+        except Exception as problem:  # noqa: BLE001 - the program's own error is what matters
+            self.fault(problem)
+
+    def _last_steps(self) -> list[list[float]]:
+        """The last steps with the seconds before now."""
+        found = layout.read_ring(bytes(self.ring.map))
+        if found is None:
+            return []
+        now = time.monotonic_ns()
+        return [[n, round((now - t) / 1e9, 3)] for n, t in found.history[-LAST:]]
+
+    def _loader(self) -> dict[str, Any] | None:
+        ring = self.ring
+        if not ring.batches:
+            return None
+        return {"batches": ring.batches, "waited_s": round(ring.waited / 1e9, 3)}
+
+    def end(self) -> None:
+        """The interpreter ends."""
+        if os.getpid() != self.pid:
+            return
+        try:
+            if not self.raised:
+                self.ring.ended(layout.ENDED)
+            if self.worker is None:
+                self.write(
+                    layout.END,
+                    {
+                        "how": "raised" if self.raised else "ended",
+                        "removed": self.cleaner.removed,
+                        "not_written": self.lines.dropped,
+                        "broken": self.broken,
+                    },
+                )
+                gather(self.spool, self.settings.node, self.settings.host, self.cleaner, only=self.pid)
+            self.lines.close()
+        except Exception:  # noqa: BLE001 - nothing can be done any more
+            return
+
+    def stop(self) -> None:
+        """Takes all hooks out; files stay."""
+        self.hooks.stop()
+        self.signals.stop()
+        self.end()
+        with contextlib.suppress(OSError):
+            os.unlink(self.ring.path)
+
+    def fault(self, problem: BaseException) -> None:
+        """Something of ours failed: it is noted once a kind, and the program goes on."""
+        text = f"{type(problem).__name__}: {problem}"[:300]
+        if text in self.broken or len(self.broken) >= 20:
+            return
+        self.broken.append(text)
+        with contextlib.suppress(Exception):
+            self.write(layout.NOTE, {"broken": self.cleaner.text(text)})
+
+
+def in_child(recorder: Recorder) -> None:
+    """Makes a process that was just forked a stranger to the recorder of its parent."""
+    recorder.signals.forget()
+    if sys.excepthook == recorder.hooks._main:  # noqa: SLF001 - of this room
+        recorder.hooks.stop()

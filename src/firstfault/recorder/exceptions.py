@@ -1,0 +1,92 @@
+"""What ends a program from inside: exceptions of the main thread and of others, each as one record, then the hook before ours."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from firstfault.recorder.clean import Cleaner
+
+MOST_FRAMES = 60
+MOST_LINKS = 8
+"""Exceptions of one chain that are written."""
+_ENDS = (SystemExit, KeyboardInterrupt, GeneratorExit)
+
+
+class Hooks:
+    """The hooks that we put before those of the program."""
+
+    def __init__(self, record: Callable[[BaseException, str], None]) -> None:
+        self._record = record
+        """Called with the exception and the name of the thread; it does not raise."""
+        self._before: Any = None
+        self._before_thread: Any = None
+
+    def start(self) -> None:
+        """Puts them in."""
+        self._before, sys.excepthook = sys.excepthook, self._main
+        self._before_thread, threading.excepthook = threading.excepthook, self._thread
+
+    def stop(self) -> None:
+        """Takes them out, where nobody stands before them now."""
+        if sys.excepthook == self._main:
+            sys.excepthook = self._before
+        if threading.excepthook == self._thread:
+            threading.excepthook = self._before_thread
+
+    def _main(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        self._record(error, "MainThread")
+        self._before(kind, error, trace)
+
+    def _thread(self, args: Any) -> None:
+        if args.exc_value is not None and not isinstance(args.exc_value, SystemExit):
+            self._record(args.exc_value, "thread" if args.thread is None else args.thread.name)
+        self._before_thread(args)
+
+
+def described(error: BaseException, cleaner: Cleaner) -> dict[str, Any]:
+    """An exception with its chain, oldest first, without secrets.
+
+    Returns:
+        `type`, `message`, `traceback` (frames of the last one, outermost first) and `chain` (those before it).
+    """
+    chain = _chain(error)
+    last = _one(chain[-1], cleaner)
+    return {**last, "chain": [_one(e, cleaner) for e in chain[:-1]]}
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    found: list[BaseException] = []
+    now: BaseException | None = error
+    while now is not None and len(found) < MOST_LINKS and now not in found:
+        found.append(now)
+        now = now.__cause__ if now.__cause__ is not None or now.__suppress_context__ else now.__context__
+    return found[::-1]
+
+
+def _one(error: BaseException, cleaner: Cleaner) -> dict[str, Any]:
+    kind = type(error)
+    name = (
+        kind.__qualname__ if kind.__module__ in {"builtins", "__main__"} else f"{kind.__module__}.{kind.__qualname__}"
+    )
+    try:
+        message = str(error)
+    except Exception:  # noqa: BLE001 - a program's own class may do anything
+        message = "<no text>"
+    frames = []
+    # Without the text of the lines: it may hold what nobody may see, and the file tells it.
+    for frame, line in list(traceback.walk_tb(error.__traceback__))[-MOST_FRAMES:]:
+        code = frame.f_code
+        frames.append({"file": cleaner.text(code.co_filename), "line": line, "function": code.co_name})
+    return {"type": name, "message": cleaner.text(message), "traceback": frames}
+
+
+def is_an_end(error: BaseException) -> bool:
+    """Whether an exception is a way to end a program and no error."""
+    return isinstance(error, _ENDS)

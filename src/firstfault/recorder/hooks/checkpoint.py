@@ -1,0 +1,46 @@
+"""Notes saving and loading of checkpoints: `torch.save`, `torch.load`, and those of torch.distributed.checkpoint."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+from firstfault.recorder import api
+
+
+def apply(module: Any) -> None:
+    """Wraps what the module has, also where the package above has taken the name over."""
+    above = sys.modules.get(module.__name__.rpartition(".")[0])
+    for name in ("save", "load", "async_save"):
+        original = getattr(module, name, None)
+        if original is None:
+            continue
+        wrapped = _wrapped(original, name)
+        setattr(module, name, wrapped)
+        if above is not None and getattr(above, name, None) is original:
+            setattr(above, name, wrapped)
+
+
+def _wrapped(original: Any, name: str) -> Any:
+    @functools.wraps(original)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        recorder = api.current()
+        if recorder is None:
+            return original(*args, **kwargs)
+        ring = recorder.ring
+        before = ring.phase_name
+        ring.phase("checkpoint")
+        target = next(
+            (a for a in (*args[:2], *kwargs.values()) if isinstance(a, str) or hasattr(a, "__fspath__")), None
+        )
+        if target is not None and recorder.worker is None:
+            api.item(target)
+        result = original(*args, **kwargs)
+        if target is not None and recorder.worker is None:
+            api.item(None)
+        ring.phase(before)
+        return result
+
+    del name
+    return inside

@@ -1,0 +1,74 @@
+"""Frameworks: phases and steps by the methods of their trainers, where they have them."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from firstfault.recorder import api
+
+METHODS: dict[str, tuple[tuple[str, str], ...]] = {
+    "lightning.pytorch.trainer.trainer": (
+        ("Trainer.save_checkpoint", "checkpoint"),
+        ("Trainer.validate", "evaluation"),
+    ),
+    "pytorch_lightning.trainer.trainer": (
+        ("Trainer.save_checkpoint", "checkpoint"),
+        ("Trainer.validate", "evaluation"),
+    ),
+    "transformers.trainer": (("Trainer._save_checkpoint", "checkpoint"), ("Trainer.evaluate", "evaluation")),
+    "deepspeed.runtime.engine": (
+        ("DeepSpeedEngine.save_checkpoint", "checkpoint"),
+        ("DeepSpeedEngine.load_checkpoint", "checkpoint"),
+        ("DeepSpeedEngine.backward", "backward"),
+        ("DeepSpeedEngine.step", "optimizer"),
+    ),
+    "megatron.training.training": (
+        ("save_checkpoint_and_time", "checkpoint"),
+        ("evaluate", "evaluation"),
+        ("train_step", "step"),
+    ),
+}
+"""Module -> its methods or functions, each with the phase that the program is in meanwhile; `step`: a whole step."""
+
+
+def apply(module: Any) -> None:
+    """Wraps what is there."""
+    for path, phase in METHODS.get(module.__name__, ()):
+        owner = module
+        *outer, name = path.split(".")
+        for part in outer:
+            owner = getattr(owner, part, None)
+        original = getattr(owner, name, None)
+        if original is not None:
+            setattr(owner, name, _step(original) if phase == "step" else _phase(original, phase))
+
+
+def _phase(original: Any, phase: str) -> Any:
+    @functools.wraps(original)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        recorder = api.current()
+        if recorder is None:
+            return original(*args, **kwargs)
+        before = recorder.ring.phase_name
+        recorder.ring.phase(phase)
+        result = original(*args, **kwargs)
+        recorder.ring.phase(before)
+        return result
+
+    return inside
+
+
+def _step(original: Any) -> Any:
+    @functools.wraps(original)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        recorder = api.current()
+        if recorder is None:
+            return original(*args, **kwargs)
+        recorder.counting = 0
+        result = original(*args, **kwargs)
+        if not recorder.counted_by_program:
+            recorder.step(None)
+        return result
+
+    return inside

@@ -1,0 +1,89 @@
+"""A thread that sleeps in a read until the monitor asks this process what only it knows: thread names, loader, flight recorder.
+
+It takes no time while nobody asks, and no part in anything else; a process that cannot start it goes on without.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from firstfault.recorder import format as layout
+from firstfault.recorder.files import open_plain, replace_file
+
+if TYPE_CHECKING:
+    from firstfault.recorder.core import Recorder
+
+
+def start(recorder: Recorder) -> None:
+    """Makes the FIFO and starts the thread."""
+    stem = os.path.join(recorder.spool, recorder.stem)
+    os.mkfifo(stem + layout.ASK, 0o600)
+    # For reading and writing: a reader alone would see the end of the file each time somebody has asked.
+    descriptor = os.open(stem + layout.ASK, os.O_RDWR | os.O_CLOEXEC)
+    thread = threading.Thread(target=_listen, args=(recorder, descriptor, stem), name="firstfault", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        os.close(descriptor)
+        raise
+
+
+def _listen(recorder: Recorder, descriptor: int, stem: str) -> None:
+    while True:
+        try:
+            asked = os.read(descriptor, 4096)
+        except OSError:
+            return
+        try:
+            token = asked.decode("ascii", "replace").strip().rsplit("\n", 1)[-1]
+            answer = {"token": token, **_answer(recorder)}
+            _all_stacks(stem)
+            replace_file(stem + layout.ANSWER, json.dumps(answer, default=str).encode("utf-8", "backslashreplace"))
+            _flight_recorder(recorder, stem)
+        except Exception as problem:  # noqa: BLE001 - the program goes on
+            recorder.fault(problem)
+
+
+def _all_stacks(stem: str) -> None:
+    """Writes the stacks of all threads: safe from here, since none of them runs Python meanwhile."""
+    descriptor = open_plain(stem + layout.STACKS)
+    if descriptor >= 0:
+        try:
+            faulthandler.dump_traceback(file=descriptor, all_threads=True)
+        finally:
+            os.close(descriptor)
+
+
+def _answer(recorder: Recorder) -> dict[str, Any]:
+    from firstfault.recorder.hooks.loader import describe_loaders
+
+    return {
+        "threads": {t.native_id: t.name for t in threading.enumerate()},
+        "loaders": describe_loaders(),
+        "broken": recorder.broken,
+    }
+
+
+def _flight_recorder(recorder: Recorder, stem: str) -> None:
+    """Keeps what torch has recorded of its collectives, where it records at all."""
+    native = getattr(getattr(sys.modules.get("torch"), "_C", None), "_distributed_c10d", None)
+    if native is None:
+        return
+    for name in ("_dump_nccl_trace", "_dump_fr_trace"):
+        dump = getattr(native, name, None)
+        if dump is None:
+            continue
+        try:
+            # Without stacks of Python: to tell them torch would import its compiler, from here, for seconds.
+            raw = dump(includeCollectives=True, includeStackTraces=False, onlyActive=False)
+        except Exception as problem:  # noqa: BLE001 - each version of torch may refuse in its own way
+            recorder.fault(problem)
+            continue
+        if isinstance(raw, bytes) and b"pg_config" in raw:
+            replace_file(stem + layout.RECORDER, raw)
+            return

@@ -1,0 +1,53 @@
+"""A handler for `logging` that writes lines with fixed fields, and folds those that repeat."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+AGAIN_S = 10.0
+"""Seconds after which a line that repeats is written again, with how often it came."""
+MOST = 2000
+"""Different lines that are remembered."""
+
+
+class RecordHandler(logging.Handler):
+    """Writes every record of `logging` into the events of this process; the same text of one place is folded."""
+
+    def __init__(self, write: Callable[[dict[str, Any]], None], level: int = logging.INFO) -> None:
+        super().__init__(level)
+        self._write = write
+        self._seen: dict[tuple[str, int, str], list[float]] = {}
+        """(logger, level, format) -> [time of the last written one, how many were not written since]."""
+        self._guard = threading.Lock()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Takes one record."""
+        try:
+            key = (record.name, record.levelno, str(record.msg))
+            now = time.monotonic()
+            with self._guard:
+                known = self._seen.get(key)
+                if known is not None and now - known[0] < AGAIN_S:
+                    known[1] += 1
+                    return
+                folded = 0 if known is None else int(known[1])
+                if len(self._seen) >= MOST:
+                    self._seen.clear()
+                self._seen[key] = [now, 0]
+            fields: dict[str, Any] = {
+                "level": record.levelname,
+                "logger": record.name,
+                "message": record.getMessage(),
+                "place": f"{record.pathname}:{record.lineno}",
+            }
+            if folded:
+                fields["repeated"] = folded
+            self._write(fields)
+        except Exception:  # noqa: BLE001 - a log line never ends a program
+            return

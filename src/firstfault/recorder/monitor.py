@@ -1,0 +1,344 @@
+"""The monitor of a node: sees deaths, tells them to the other nodes, notices who stands still, takes bundles, gathers.
+
+A process of its own, started by `monitoring.ensure`; it must not import the program's code, and leaves when its ranks have ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from datetime import datetime
+from typing import Any
+
+from firstfault.recorder import format as layout
+from firstfault.recorder.bundle import Watched, take
+from firstfault.recorder.clean import Cleaner
+from firstfault.recorder.files import Lines, make_folder, read_file, replace_file
+from firstfault.recorder.gathering import beat, gather, pace, rings, write_heartbeats
+from firstfault.recorder.header import node_header
+from firstfault.recorder.identity import start_ticks
+from firstfault.recorder.processes import exit_status, signal_name
+from firstfault.recorder.settings import Settings
+
+LOOK_S = 1.0
+"""Seconds between two looks at the folders."""
+NODE_MB = 32
+LAST_S = 1.0
+"""Seconds for which it stays when it was told that nobody comes any more."""
+OLD_S = 30.0
+"""Seconds before the start of this node's processes from which on a fault is none of this run; clocks of nodes may differ."""
+SLOWER = 20.0
+"""Usual steps that must pass without a sign of life, where they are long."""
+PARTS = 3
+"""Parts of a bundle about a hang; one about a death has one."""
+
+
+class Monitor:
+    """The monitor of one node in one run."""
+
+    def __init__(self, settings: Settings, process: dict[str, Any]) -> None:
+        self.settings = settings
+        self.process = process
+        self.cleaner = Cleaner()
+        self.lines = Lines(os.path.join(settings.node, layout.NODE_FILE), NODE_MB << 20)
+        self.living: dict[str, Watched] = {}
+        self.dead: set[str] = set()
+        self.told: set[str] = set()
+        """Faults and requests that were seen."""
+        self.bundles = 0
+        self.due: list[tuple[float, int, int, str]] = []
+        """Parts of bundles that are yet to be taken: when (monotonic), bundle, part, why."""
+        self.end_after = False
+        """Whether the ranks are to be ended when the bundle is taken."""
+        self.hanging: dict[str, int] = {}
+        """Ring -> its last sign of life, for which a hang was told."""
+        self.bundled: set[int] = set()
+        """Attempts for whose first death a bundle was taken."""
+        self.faults = os.path.join(settings.folder, settings.run, layout.FAULTS)
+        self.requests = os.path.join(settings.folder, settings.run, layout.REQUESTS)
+        self.ended = False
+        """Whether it told the ranks to stop: their deaths are then no news."""
+        self.stopping = False
+
+    def run(self, ready: int) -> None:
+        """Watches until all processes have ended and none came for a while.
+
+        Args:
+            ready: a descriptor that is closed when the processes that are there are watched.
+        """
+        make_folder(self.settings.node)
+        make_folder(self.faults)
+        self.find()
+        os.close(ready)
+        self.write(layout.NODE, node_header(self.settings, self.cleaner, self.process))
+        alone_since = time.monotonic()
+        next_look = next_gather = 0.0
+        while True:
+            self.wait(LOOK_S / 2)
+            now = time.monotonic()
+            if now >= next_look:
+                next_look = now + LOOK_S
+                self.find()
+                self.hear()
+                self.look_for_hangs()
+            self.take_due()
+            if now >= next_gather:
+                next_gather = now + self.settings.gather_s
+                self.collect()
+            if any(p.ring.head.kind == layout.MAIN for p in self.living.values()):
+                alone_since = now  # a worker that is stuck may outlive its rank for ever
+            elif now - alone_since > (min(LAST_S, self.settings.grace_s) if self.stopping else self.settings.grace_s):
+                break
+        self.collect()
+        self.lines.close()
+        self.clear()
+
+    def write(self, kind: str, fields: dict[str, Any]) -> None:
+        """Appends a record of this node."""
+        self.lines.write(kind, {"time": layout.stamp(time.time()), "host": self.settings.host, **fields})
+
+    # Processes
+
+    def find(self) -> None:
+        """Looks for processes that began to record, and reads the rings of all."""
+        for name, ring in rings(self.settings.spool):
+            if name in self.dead:
+                continue
+            known = self.living.get(name)
+            if known is not None:
+                known.ring = ring
+                continue
+            try:
+                pidfd = os.pidfd_open(ring.head.pid)
+            except OSError:
+                self.dead.add(name)
+                self.gone(name, ring, None)
+                continue
+            if start_ticks(ring.head.pid) != ring.head.started:
+                os.close(pidfd)
+                self.dead.add(name)
+                self.gone(name, ring, None)
+                continue
+            self.living[name] = Watched(name, ring, pidfd)
+
+    def wait(self, seconds: float) -> None:
+        """Sleeps until a process ends, or for a while."""
+        if not self.living:
+            time.sleep(seconds)
+            return
+        poll = select.poll()
+        by_descriptor = {p.pidfd: p for p in self.living.values()}
+        for descriptor in by_descriptor:
+            poll.register(descriptor, select.POLLIN)
+        for descriptor, _ in poll.poll(seconds * 1000):
+            process = by_descriptor[descriptor]
+            status = exit_status(process.ring.head.pid, descriptor)
+            del self.living[process.name]
+            self.dead.add(process.name)
+            os.close(descriptor)
+            raw = read_file(os.path.join(self.settings.spool, process.name), layout.SIZE)
+            self.gone(process.name, layout.read_ring(raw) or process.ring, status)
+
+    def gone(self, name: str, ring: layout.Ring, status: int | None) -> None:
+        """A process has ended: its last state, how it ended where that is known, and word to the others where it was a fault."""
+        head = ring.head
+        said = {layout.ENDED: "ended", layout.RAISED: "raised"}.get(head.ended)
+        # What tells most stands first: a report shows the beginning of a line.
+        state: dict[str, Any] = {"time": "", "rank": None, "host": head.host, "how": _how(status, said)}
+        if status is not None:
+            state["exit_code" if status >= 0 else "signal"] = status if status >= 0 else signal_name(-status)
+        state.update(beat(ring, time.time(), time.monotonic_ns()))
+        clean = status == 0 or (status is None and said == "ended")
+        self.write(layout.END if clean else layout.DEATH, state)
+        if head.kind == layout.MAIN and not clean:
+            gather(self.settings.spool, self.settings.node, self.settings.host, self.cleaner, only=head.pid)
+            if head.rank >= 0:
+                fault = {**state, "run": self.settings.run}
+                file = f"{self.settings.host}.{head.pid}.json"
+                make_folder(self.faults)
+                replace_file(os.path.join(self.faults, file), layout.line(layout.DEATH, fault))
+                self.hear()
+        self.forget(name)
+
+    def forget(self, name: str) -> None:
+        """Removes what a dead process left in memory; stacks of workers that ended well are worth nothing."""
+        stem = name.removesuffix(layout.RING)
+        for end in (layout.RING, layout.ASK, layout.ANSWER):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(self.settings.spool, stem + end))
+
+    # Others
+
+    def hear(self) -> None:
+        """Looks what other nodes tell and ask for."""
+        for folder in (self.faults, self.requests):
+            try:
+                names = sorted(os.listdir(folder))
+            except OSError:
+                continue
+            for name in names:
+                if name.endswith(".json") and (folder + name) not in self.told:
+                    self.told.add(folder + name)
+                    self.heard(folder, name)
+
+    def heard(self, folder: str, name: str) -> None:
+        """One word from a node: a fault, or the wish for a bundle."""
+        try:
+            record = json.loads(read_file(os.path.join(folder, name)))
+        except ValueError:
+            return
+        if not isinstance(record, dict):
+            return
+        if folder == self.requests:
+            self.end_after |= self.settings.stop and record.get("hang") is True
+            self.plan(f"asked for: {record.get('why', 'by hand')}", PARTS)
+            return
+        if self.stale(record):
+            return
+        attempt = record.get("attempt") or 0
+        if record.get("host") != self.settings.host:
+            kept = {k: record.get(k) for k in ("rank", "how", "signal", "exit_code", "step", "phase")}
+            self.write(layout.TOLD, {"from": record.get("host"), "at": record.get("time"), **kept, "attempt": attempt})
+        if attempt not in self.bundled and not self.ended:
+            self.bundled.add(attempt)
+            self.plan(f"rank {record.get('rank')} on {record.get('host')} {record.get('how')}", 1)
+            self.end_after |= self.settings.stop
+            if not self.due and self.end_after:
+                self.end_after = False
+                self.end_ranks()
+
+    def stale(self, record: dict[str, Any]) -> bool:
+        """Whether a fault is of an earlier run that had the same name."""
+        begun = min((p.ring.head.wall / 1e9 for p in self.living.values()), default=None)
+        try:
+            at = datetime.fromisoformat(str(record.get("time"))).timestamp()
+        except ValueError:
+            return False
+        return begun is not None and at < begun - OLD_S
+
+    def end_ranks(self) -> None:
+        """Tells the ranks of this node to stop, since one is dead or hangs; they leave their stacks on the way."""
+        self.ended = True
+        self.write(layout.NOTE, {"did": "SIGTERM to the ranks of this node"})
+        for process in self.living.values():
+            if process.ring.head.kind == layout.MAIN:
+                with contextlib.suppress(OSError):
+                    signal.pidfd_send_signal(process.pidfd, signal.SIGTERM)
+
+    # Hangs and bundles
+
+    def look_for_hangs(self) -> None:
+        """Tells of processes that gave no sign of life for too long, once a standstill, and plans a bundle."""
+        if self.settings.hang_s <= 0 or self.ended:
+            return
+        now, fresh = time.monotonic_ns(), []
+        for name, process in self.living.items():
+            ring = process.ring
+            if ring.head.kind != layout.MAIN or not (ring.beats or ring.phase) or ring.head.ended:
+                continue
+            # Before the first step a program compiles, loads and waits for others: a standstill there may be long and right.
+            limit = self.settings.hang_s if ring.beats else max(self.settings.start_s, self.settings.hang_s)
+            limit = max(limit, SLOWER * (pace(ring) or 0.0))
+            if (now - ring.last) / 1e9 > limit and self.hanging.get(name) != ring.last:
+                self.hanging[name] = ring.last
+                fresh.append(ring)
+        if not fresh:
+            return
+        for ring in fresh:
+            self.write(layout.HANG, {**beat(ring, time.time(), now), "after_s": self.settings.hang_s})
+        first = min(fresh, key=lambda r: r.last)
+        why = f"rank {first.head.rank} stands still in {first.phase or 'no phase'} since step {first.step}"
+        self.end_after |= self.settings.stop
+        self.plan(why, PARTS)
+        asked = {"why": why, "hang": True, "host": self.settings.host, "time": layout.stamp(time.time())}
+        make_folder(self.requests)
+        name = f"{self.settings.host}.{os.getpid()}.{self.bundles}.json"
+        self.told.add(self.requests + name)
+        replace_file(os.path.join(self.requests, name), layout.line(layout.NOTE, asked))
+
+    def plan(self, why: str, parts: int) -> None:
+        """Plans a bundle, where none is under way and the bound is not reached."""
+        if self.due or self.bundles >= self.settings.bundles or not self.living:
+            return
+        self.bundles += 1
+        now = time.monotonic()
+        self.due = [(now + n * self.settings.gap_s, self.bundles, n + 1, why) for n in range(parts)]
+
+    def take_due(self) -> None:
+        """Takes the parts of bundles whose time has come; behind the last one the ranks are ended, where that was asked for."""
+        while self.due and self.due[0][0] <= time.monotonic():
+            _, number, part, why = self.due.pop(0)
+            self.find()
+            living = list(self.living.values())
+            folder = os.path.basename(take(self.settings, number, part, living, self.cleaner, why))
+            about = {"bundle": number, "part": part, "why": why, "folder": folder, "processes": len(living)}
+            self.write(layout.BUNDLE, about)
+            if not self.due and self.end_after:
+                self.end_after = False
+                if self.bundled or self.still_hangs():
+                    self.end_ranks()
+
+    def still_hangs(self) -> bool:
+        """Whether a process of which a hang was told has not moved since; one that goes on by itself is let go on."""
+        hanging = (self.living[name].ring.last == last for name, last in self.hanging.items() if name in self.living)
+        return any(hanging) or not self.hanging
+
+    def collect(self) -> None:
+        """Brings everything to the shared folder."""
+        self.find()
+        gather(self.settings.spool, self.settings.node, self.settings.host, self.cleaner)
+        write_heartbeats(self.settings.node, [p.ring for p in self.living.values()])
+
+    def clear(self) -> None:
+        """Removes the spool of this node, which is in the shared folder by now."""
+        with contextlib.suppress(OSError):
+            for name in os.listdir(self.settings.spool):
+                os.unlink(os.path.join(self.settings.spool, name))
+            os.rmdir(self.settings.spool)
+            os.rmdir(os.path.dirname(self.settings.spool))
+
+
+def _how(status: int | None, said: str | None) -> str:
+    if status is None:
+        return f"is gone ({said})" if said else "is gone without a word"
+    if status < 0:
+        return f"was ended by {signal_name(-status)}"
+    return f"exited with code {status}"
+
+
+def main(told: str, ready: int) -> None:
+    """Runs the monitor of a node.
+
+    Args:
+        told: settings and facts of the process that started it, as JSON.
+        ready: a descriptor that is closed when it watches.
+    """
+    given = json.loads(told)
+    settings = Settings(**given["settings"])
+    monitor = Monitor(settings, given["process"])
+    # Who holds the lock stands in it.
+    with contextlib.suppress(OSError):
+        os.pwrite(given["lock"], json.dumps({"pid": os.getpid(), "launch": given["launch"]}).encode() + b"\n", 0)
+
+    def stop(number: int, frame: object) -> None:
+        del number, frame
+        monitor.stopping = True
+
+    # At the end of a job everybody is told to stop: what the ranks leave then is still to be gathered.
+    signal.signal(signal.SIGTERM, stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    # Behind the program where both want the processor.
+    with contextlib.suppress(OSError):
+        os.nice(5)
+    try:
+        monitor.run(ready)
+    except Exception as problem:
+        monitor.write(layout.NOTE, {"broken": monitor.cleaner.text(f"{type(problem).__name__}: {problem}")[:500]})
+        raise SystemExit(1) from problem
+    sys.exit(0)

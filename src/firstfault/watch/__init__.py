@@ -1,0 +1,1 @@
+"""A look at a job that still runs, by what its recorder keeps writing; decides nothing about a fault."""

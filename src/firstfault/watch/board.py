@@ -1,0 +1,172 @@
+"""The state of every rank at one moment, read from the folder of a recorder: who moves, who is slow, who stands, who is gone.
+
+Reads files only, and few: one a node, the deaths, and the headers' names. It draws nothing and asks nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.model.evidence import SourceId
+from firstfault.readers.blackbox import read_box
+from firstfault.recorder import format as layout
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from firstfault.model.blackbox import BoxRecord
+
+STILL_S = 60.0
+"""Seconds without a sign of life from which a rank is called stalled."""
+SLOW_SHARE = 0.5
+"""A rank that waits for others less than this share of what the median rank waits is called slow."""
+OLD_S = 60.0
+"""Seconds after which a node that writes no heartbeats is called silent."""
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One rank."""
+
+    rank: int
+    host: str
+    state: str
+    """`moving`, `slow`, `stalled`, `dead`, `ended`, or `silent` where its node writes no more."""
+    step: int | None = None
+    phase: str | None = None
+    still_s: float | None = None
+    pace_s: float | None = None
+    waited_share: float | None = None
+    """Share of its time that it spent in calls of torch.distributed."""
+    loader_share: float | None = None
+    note: str = ""
+    """How it ended, or what it waits for."""
+
+
+class Board(Struct, frozen=True, kw_only=True):
+    """All ranks of a run."""
+
+    run: str
+    rows: tuple[Row, ...]
+    world: int | None
+
+    def count(self, state: str) -> int:
+        """How many ranks are in a state."""
+        return sum(row.state == state for row in self.rows)
+
+
+def latest_run(folder: Path) -> Path:
+    """The run of a recorder's folder that was written last; the folder itself where it is one run.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    if any(folder.glob(f"*/{layout.NODE_FILE}")):
+        return folder
+    runs = {f.parent.parent: f.stat().st_mtime for f in folder.glob(f"*/*/{layout.NODE_FILE}")}
+    if not runs:
+        raise FileNotFoundError(f"{folder} holds no run of the recorder")
+    return max(runs, key=lambda run: (runs[run], run.name))
+
+
+def read_board(run: Path, now: float | None = None) -> Board:
+    """The state of every rank of a run.
+
+    Args:
+        run: the folder of the run.
+        now: the time in seconds; the clock's where None.
+    """
+    now = time.time() if now is None else now
+    beats: dict[int, BoxRecord] = {}
+    ends: dict[int, BoxRecord] = {}
+    for record in _records(run):
+        rank = record.who.rank
+        if rank is None or record.who.worker is not None:
+            continue
+        if record.kind == layout.BEAT:
+            kept = beats
+        elif record.kind in {layout.DEATH, layout.END}:
+            kept = ends
+        else:
+            continue
+        before = kept.get(int(rank))
+        if before is None or (record.attempt, record.when.latest or 0) >= (before.attempt, before.when.latest or 0):
+            kept[int(rank)] = record
+    last = {r: _later(beats.get(r), ends.get(r)) for r in sorted({*beats, *ends})}
+    shares = {r: s for r, record in last.items() if (s := _share(record, "call")) is not None}
+    typical = median(shares.values()) if len(shares) > 2 else None
+    rows = tuple(_row(rank, record, now, shares.get(rank), typical) for rank, record in last.items())
+    worlds = [w for record in last.values() if isinstance(w := record.fields.get("world"), int)]
+    return Board(run=run.name, rows=rows, world=max(worlds, default=None))
+
+
+def _records(run: Path) -> Sequence[BoxRecord]:
+    found: list[BoxRecord] = []
+    for name in (layout.HEARTBEAT_FILE, layout.NODE_FILE):
+        for file in sorted(run.glob(f"*/{name}")):
+            try:
+                raw = file.read_bytes()
+            except OSError:
+                continue  # replaced while we looked
+            found.extend(read_box(raw, SourceId(0), str(file)).records)
+    return found
+
+
+def _later(beat: BoxRecord | None, end: BoxRecord | None) -> BoxRecord:
+    if beat is None or (
+        end is not None and (end.attempt, end.when.latest or 0) >= (beat.attempt, beat.when.latest or 0)
+    ):
+        assert end is not None
+        return end
+    return beat
+
+
+def _share(record: BoxRecord, what: str) -> float | None:
+    fields = record.fields
+    held = fields.get(what)
+    spent = held.get("in_all_s" if what == "call" else "waited_s") if isinstance(held, dict) else None
+    steps, pace = fields.get("steps"), fields.get("pace_s")
+    if not isinstance(spent, (int, float)) or not isinstance(steps, int) or not isinstance(pace, (int, float)):
+        return None
+    return min(1.0, spent / (steps * pace)) if steps >= 10 and pace > 0 else None
+
+
+def _row(rank: int, record: BoxRecord, now: float, share: float | None, typical: float | None) -> Row:
+    age = now - (record.when.latest or now)
+    still = (record.still or 0.0) + max(age, 0.0)
+    state, note = "moving", ""
+    if record.kind == layout.DEATH:
+        state, note = "dead", str(record.fields.get("how") or "")
+    elif record.kind == layout.END:
+        state = "ended"
+    elif age > OLD_S:
+        state, note = "silent", "its node has written nothing since"
+    elif still > STILL_S:
+        state, note = "stalled", _doing(record)
+    elif share is not None and typical is not None and typical > 0.2 and share < SLOW_SHARE * typical:
+        state, note = "slow", "the others wait for it"
+    pace = record.fields.get("pace_s")
+    return Row(
+        rank=rank,
+        host=record.who.host or "",
+        state=state,
+        step=record.step,
+        phase=record.phase,
+        still_s=round(still, 1),
+        pace_s=float(pace) if isinstance(pace, (int, float)) else None,
+        waited_share=share,
+        loader_share=_share(record, "loader"),
+        note=note,
+    )
+
+
+def _doing(record: BoxRecord) -> str:
+    call = record.fields.get("call")
+    if isinstance(call, dict) and call.get("inside") is True:
+        return f"in {call.get('name')}"
+    item = record.fields.get("item")
+    return f"at {item['what']}" if isinstance(item, dict) and item.get("what") else ""

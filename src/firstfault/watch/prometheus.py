@@ -1,0 +1,69 @@
+"""The board as Prometheus metrics: text for a collector of text files, and a page that listens on the loopback only."""
+
+from __future__ import annotations
+
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from firstfault.watch.board import Board
+
+STATES = ("moving", "slow", "stalled", "dead", "ended", "silent")
+_GAUGES = (
+    ("step", "firstfault_rank_step", "Last step of the rank."),
+    ("still_s", "firstfault_rank_still_seconds", "Seconds since the last sign of life of the rank."),
+    ("pace_s", "firstfault_rank_step_seconds", "Usual seconds of a step of the rank."),
+    ("waited_share", "firstfault_rank_waits_for_others_ratio", "Share of its time that the rank waits for others."),
+    (
+        "loader_share",
+        "firstfault_rank_waits_for_loader_ratio",
+        "Share of its time that the rank waits for its data loader.",
+    ),
+)
+
+
+def text(board: Board) -> str:
+    """All metrics of a board in the text format."""
+    lines = ["# HELP firstfault_ranks Ranks by state.", "# TYPE firstfault_ranks gauge"]
+    lines += [f'firstfault_ranks{{run="{_safe(board.run)}",state="{s}"}} {board.count(s)}' for s in STATES]
+    for field, name, meaning in _GAUGES:
+        rows = [(row, value) for row in board.rows if (value := getattr(row, field)) is not None]
+        if rows:
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} gauge"]
+            lines += [
+                f'{name}{{run="{_safe(board.run)}",rank="{row.rank}",host="{_safe(row.host)}"}} {v}' for row, v in rows
+            ]
+    return "\n".join(lines) + "\n"
+
+
+def _safe(label: str) -> str:
+    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def server(port: int, board: Callable[[], Board]) -> ThreadingHTTPServer:
+    """A server of `/metrics` on the loopback; start it with `serve_forever`.
+
+    Args:
+        port: 0 for any free one.
+        board: gives the board at each request.
+
+    Raises:
+        OSError: the port is taken.
+    """
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found = self.path.split("?", 1)[0] == "/metrics"
+            body = text(board()).encode() if found else b"only /metrics is here\n"
+            self.send_response(200 if found else 404)
+            self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the class
+            del format, args
+
+    return ThreadingHTTPServer(("127.0.0.1", port), Page)

@@ -1,0 +1,317 @@
+"""What a diagnosis makes of a black box alone; the truth is what the invented job was made to do."""
+
+import pytest
+from box_folder import Box
+
+from firstfault.model.words import Category, CoverageState, Form, Phase, Strength
+from firstfault.pipelines.diagnose import diagnose
+from firstfault.recorder import format as layout
+
+GLOO = "[../third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.2]:1234"
+
+
+def verdict(folder, *more):
+    return diagnose([folder, *more]).verdict
+
+
+def test_a_rank_in_its_loader_while_all_others_wait(tmp_path):
+    box = Box(tmp_path, world=8)
+    loader = {"batches": 7, "waited_s": 300.0, "waiting_s": 300.0, "depth": 0, "workers": 2}
+    box.hung({5}, phase="data", loader=loader)
+    box.node(
+        5,
+        layout.STATE,
+        401,
+        worker=1,
+        parent=4005,
+        step=8,
+        phase="data",
+        last="",
+        item={"what": "/data/shard-17.tar", "for_s": 301.0, "batch": 8},
+    )
+    said = verdict(tmp_path)
+    assert (said.category, said.culprits.ranks, said.culprits.hosts) == (Category.DATA_LOADING_STALL, [5], ["node-01"])
+    assert said.classes.phase is Phase.DATA
+    assert said.classes.form is Form.HUNG
+    for text in ("after step 7", "0 batches lie ready", "Worker 1", "/data/shard-17.tar", "all_reduce"):
+        assert text in said.summary
+
+
+def test_a_rank_in_a_checkpoint(tmp_path):
+    Box(tmp_path, world=8).hung({0}, phase="checkpoint", item={"what": "/ckpt/step-7.pt", "for_s": 300.0, "batch": -1})
+    said = verdict(tmp_path)
+    assert (said.category, said.culprits.ranks, said.classes.phase) == (
+        Category.DATA_LOADING_STALL,
+        [0],
+        Phase.CHECKPOINT,
+    )
+    assert "/ckpt/step-7.pt" in said.summary
+
+
+def test_a_rank_in_a_phase_of_its_own_word_is_possible_only(tmp_path):
+    Box(tmp_path, world=8).hung({3}, phase="augment")
+    said = verdict(tmp_path)
+    assert (said.culprits.ranks, said.strength) == ([3], Strength.POSSIBLE)
+    assert "phase augment" in said.summary
+
+
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
+def test_who_ended_the_hung_job_does_not_matter(tmp_path, signal):
+    Box(tmp_path, world=8).hung({3}, phase="data", signal=signal)
+    assert verdict(tmp_path).culprits.ranks == [3]
+
+
+def test_frameworks_whose_calls_are_not_seen_are_told_by_phases(tmp_path):
+    box = Box(tmp_path, world=8)
+    for rank in range(8):
+        own = {"phase": "data", "last": 100.0} if rank == 2 else {"phase": "backward", "last": 100.3}
+        box.state(rank, layout.HANG, 400, **own)
+    assert verdict(tmp_path).culprits.ranks == [2]
+
+
+def test_half_of_the_ranks_apart_names_nobody(tmp_path):
+    Box(tmp_path, world=8).hung({0, 1, 2, 3}, phase="data")
+    assert verdict(tmp_path).culprits.ranks == []
+
+
+def test_all_in_the_same_call_names_nobody(tmp_path):
+    Box(tmp_path, world=4).hung(set())
+    said = verdict(tmp_path)
+    assert said.culprits.ranks == []
+    assert said.category in {Category.UNKNOWN, Category.INFRASTRUCTURE}
+
+
+def test_a_standstill_that_ended_is_none(tmp_path):
+    box = Box(tmp_path, world=4)
+    for rank in range(4):
+        own = {"phase": "data"} if rank == 2 else {"call": "all_reduce"}
+        box.state(rank, layout.HANG, 400, last=100.0, **own)
+    for rank in range(4):
+        box.state(rank, layout.DEATH, 900, step=90, last=899.0, how="was ended by SIGTERM", signal="SIGTERM")
+    said = verdict(tmp_path)
+    assert (said.category, said.culprits.ranks) == (Category.INFRASTRUCTURE, [])
+    assert "told to stop" in said.summary
+
+
+def test_different_calls_after_the_same_number(tmp_path):
+    Box(tmp_path, world=8).hung({6}, call="broadcast")
+    said = verdict(tmp_path)
+    assert (said.category, said.culprits.ranks, said.strength) == (
+        Category.COLLECTIVE_MISMATCH,
+        [6],
+        Strength.SUPPORTED,
+    )
+    assert "broadcast" in said.summary
+
+
+def test_a_killed_rank_and_its_victims(tmp_path):
+    box = Box(tmp_path, world=4)
+    box.state(2, layout.DEATH, 100.0, last=99.9, how="was ended by SIGKILL", signal="SIGKILL")
+    for rank in (0, 1, 3):
+        box.raised(rank, 100.2, "RuntimeError", GLOO)
+        box.state(
+            rank, layout.DEATH, 100.5 + rank, last=100.0, call="all_reduce", exit_code=1, how="exited with code 1"
+        )
+    said = verdict(tmp_path)
+    assert (said.category, said.culprits.ranks, said.first_failed.ranks) == (Category.INFRASTRUCTURE, [2], [2])
+    assert "SIGKILL" in said.summary
+    assert "after step 7" in said.summary
+
+
+def test_an_exception_means_what_it_means_in_a_log(tmp_path):
+    box = Box(tmp_path, world=4)
+    box.raised(
+        1,
+        100,
+        "torch.OutOfMemoryError",
+        "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.15 GiB",
+    )
+    for rank in (0, 2, 3):
+        box.raised(rank, 101, "RuntimeError", GLOO)
+    said = verdict(tmp_path)
+    assert (said.category, said.culprits.ranks) == (Category.GPU_CUDA, [1])
+    assert said.trigger.file.endswith("rank-00001.0.4001.jsonl")
+    assert "CUDA out of memory" in said.trigger.text
+
+
+def test_a_caught_exception_is_no_fault(tmp_path):
+    box = Box(tmp_path, world=2)
+    box.raised(1, 100, "TimeoutError", "slow", caught=True)
+    for rank in range(2):
+        box.state(rank, layout.END, 200, last=199, exit_code=0, how="exited with code 0")
+    assert verdict(tmp_path).category is Category.NONE
+
+
+def test_all_ranks_ended_with_code_0(tmp_path):
+    box = Box(tmp_path, world=4)
+    for rank in range(4):
+        box.state(rank, layout.END, 200 + rank, last=199, exit_code=0, how="exited with code 0")
+    assert verdict(tmp_path).failed is False
+
+
+def test_a_good_end_is_earned_by_all(tmp_path):
+    box = Box(tmp_path, world=4)
+    for rank in range(3):
+        box.state(rank, layout.END, 200 + rank, last=199, exit_code=0, how="exited with code 0")
+    assert verdict(tmp_path).failed is None
+
+
+def test_a_slow_rank_of_a_job_that_was_ended(tmp_path):
+    box = Box(tmp_path, world=4)
+    for rank in range(4):
+        waited = 5.0 if rank == 1 else 35.0
+        call = {"name": "all_reduce", "number": 99, "inside": False, "s_ago": 0.1, "in_all_s": waited}
+        box.node(rank, layout.DEATH, 100 + rank / 100, step=100, steps=100, pace_s=0.5, phase="forward", still_s=0.1, signal="SIGTERM",
+                 last="2026-11-30T09:01:39+00:00", call=call, how="was ended by SIGTERM")  # fmt: skip
+    said = verdict(tmp_path)
+    assert said.category is Category.INFRASTRUCTURE
+    assert said.culprits.ranks == []
+    assert "Rank 1 (node-00) was slower" in said.summary
+
+
+def test_ranks_that_wait_alike_are_not_slow(tmp_path):
+    box = Box(tmp_path, world=4)
+    for rank in range(4):
+        call = {"name": "all_reduce", "number": 99, "inside": False, "s_ago": 0.1, "in_all_s": 20.0 + rank}
+        box.node(rank, layout.DEATH, 100, step=100, steps=100, pace_s=0.5, phase="forward", still_s=0.1, signal="SIGTERM",
+                 last="2026-11-30T09:01:39+00:00", call=call, how="was ended by SIGTERM")  # fmt: skip
+    assert "slower" not in verdict(tmp_path).summary
+
+
+def test_of_two_runs_the_last_is_diagnosed_and_the_other_is_named_as_skipped(tmp_path):
+    first = Box(tmp_path, world=2, run="run-1")
+    first.raised(1, 100, "ValueError", "an old fault")
+    second = Box(tmp_path, world=2, run="run-2")
+    second.raised(0, 900, "KeyError", "'label'")
+    diagnosis = diagnose([tmp_path])
+    assert diagnosis.verdict.culprits.ranks in ([0], [])
+    assert diagnosis.verdict.first_failed.ranks == [0]
+    states = {c.file.split("/")[0]: c.state for c in diagnosis.coverage}
+    assert states == {"run-1": CoverageState.SKIPPED, "run-2": CoverageState.READ}
+
+
+def test_of_a_rank_that_was_started_again_the_last_start_counts(tmp_path):
+    box = Box(tmp_path, world=2)
+    box.raised(1, 100, "ValueError", "first start")
+    for rank in range(2):
+        box.line(rank, layout.HEADER, 200, attempt=1, world=2, launcher=False)
+    for rank in range(2):
+        box.node(rank, layout.END, 300, attempt=1, exit_code=0, how="exited with code 0", step=3, last="", still_s=0.0)
+    assert verdict(tmp_path).category is Category.NONE
+
+
+def test_a_damaged_line_is_told_and_the_rest_is_read(tmp_path):
+    box = Box(tmp_path, world=2)
+    path = box.write(1, layout.NOTE, 5)
+    with path.open("ab") as file:
+        file.write(b'{"firstfault":"record/1","kind":"exc\n')
+    box.raised(1, 100, "ValueError", "label 17")
+    diagnosis = diagnose([tmp_path])
+    assert diagnosis.verdict.first_failed.ranks == [1]
+    damaged = [c for c in diagnosis.coverage if c.state is CoverageState.DAMAGED]
+    assert [c.reason for c in damaged] == ["1 line could not be read"]
+
+
+def test_the_order_of_files_changes_nothing(tmp_path):
+    for name in ("a", "b"):
+        Box(tmp_path / name, world=8, run="run-1").hung({5}, phase="data")
+    other = sorted((tmp_path / "b" / "run-1" / "node-01").glob("*.jsonl"))
+    for number, file in enumerate(reversed(other)):
+        file.rename(file.with_name(f"x{number}.jsonl"))
+    one, two = verdict(tmp_path / "a"), verdict(tmp_path / "b")
+    assert (one.summary, one.culprits) == (two.summary, two.culprits)
+
+
+def test_cutting_the_box_anywhere_never_raises(tmp_path):
+    box = Box(tmp_path, world=4)
+    box.hung({1}, phase="data", loader={"waiting_s": 9.0})
+    file = tmp_path / "run-1" / "node-00" / "node.jsonl"
+    whole = file.read_bytes()
+    for length in range(0, len(whole), 487):
+        file.write_bytes(whole[:length])
+        verdict(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"firstfault":"record/1"}',
+        b'{"firstfault":"record/1","kind":"death","time":5,"rank":"x","host":7,"call":[],"loader":3,"item":"y","threads":{}}',
+        b'{"firstfault":"record/1","kind":"hang","rank":1,"time":"2026-11-30T09:00:00+00:00","last":"x","call":{"inside":true,"name":5}}',
+        b'{"firstfault":"record/1","kind":"exception","rank":1,"caught":false,"traceback":[1,{"line":"x"}],"chain":[3]}',
+        b'{"firstfault":"record/9","kind":"death"}',
+    ],
+)
+def test_odd_records_never_raise(tmp_path, line):
+    (tmp_path / "run" / "node-a").mkdir(parents=True)
+    (tmp_path / "run" / "node-a" / "node.jsonl").write_bytes(line + b"\n")
+    diagnose([tmp_path])
+
+
+def test_beside_a_log_the_box_says_where_the_rank_was(tmp_path):
+    box = Box(tmp_path / "box", world=2)
+    box.state(1, layout.DEATH, 101, last=100, phase="optimizer", exit_code=1, how="exited with code 1")
+    log = tmp_path / "rank_1.log"
+    log.write_text(
+        "2026-11-30 09:01:39,000 INFO world size 2\nTraceback (most recent call last):\n"
+        '  File "train.py", line 9, in <module>\n    step()\nValueError: loss scale must be positive\n',
+        encoding="utf-8",
+    )
+    said = verdict(tmp_path / "box", log)
+    assert said.first_failed.ranks == [1]
+    assert said.classes.phase is Phase.OPTIMIZER or "optimizer" in said.summary
+
+
+def test_stacks_of_a_bundle_that_was_outlived_are_not_used(tmp_path):
+    box = Box(tmp_path, world=2)
+    folder = tmp_path / "run-1" / "node-00" / "bundle-01"
+    for rank in range(2):
+        box.line(rank, layout.STATE, 50, file="node.jsonl", bundle=1, part=1, step=1, last="", still_s=9.0)
+        folder.mkdir(exist_ok=True)
+        frame = "data.py" if rank else "torch/distributed/distributed_c10d.py"
+        name = "read_shard" if rank else "all_reduce"
+        (folder / f"{layout.name_of(rank, 0, 4000 + rank)}.1.stacks.txt").write_text(
+            f"firstfault stacks: rank {rank}, pid {4000 + rank}, attempt 0, host node-00; bundle, part 1\n"
+            f'Current thread 0x0000000000000000 (most recent call first):\n  File "{frame}", line 4, in {name}\n  File "train.py", line 9, in <module>\n',
+            encoding="utf-8",
+        )
+        box.state(rank, layout.DEATH, 900, step=90, last=899.0, how="was ended by SIGTERM", signal="SIGTERM")
+    said = verdict(tmp_path)
+    assert said.culprits.ranks == []
+    assert said.category is Category.INFRASTRUCTURE
+
+
+def test_a_killed_worker_of_a_loader_is_named_with_its_rank(tmp_path):
+    box = Box(tmp_path, world=4)
+    box.node(2, layout.DEATH, 100, worker=0, parent=4002, step=8, phase="data", last="", signal="SIGKILL", how="was ended by SIGKILL",
+             item={"what": "/data/s-8.tar", "for_s": 1.0, "batch": 8})  # fmt: skip
+    for rank in range(4):
+        box.state(
+            rank, layout.DEATH, 109 + rank / 10, last=99.0, phase="data", signal="SIGTERM", how="was ended by SIGTERM"
+        )
+    said = verdict(tmp_path)
+    assert said.category is Category.INFRASTRUCTURE
+    assert said.culprits.ranks == [2]
+    for text in ("SIGKILL", "/data/s-8.tar"):
+        assert text in said.summary
+
+
+def test_workers_that_go_with_their_ranks_are_no_fault(tmp_path):
+    box = Box(tmp_path, world=4)
+    for rank in range(4):
+        box.node(
+            rank,
+            layout.DEATH,
+            100.1,
+            worker=0,
+            parent=4000 + rank,
+            step=8,
+            phase="data",
+            last="",
+            signal="SIGKILL",
+            how="was ended by SIGKILL",
+        )
+        box.state(rank, layout.DEATH, 100, last=99.0, signal="SIGTERM", how="was ended by SIGTERM")
+    said = verdict(tmp_path)
+    assert said.culprits.ranks == []
+    assert "worker" not in said.summary

@@ -1,0 +1,65 @@
+"""What is taken out before it is written, and what must stay readable."""
+
+import pytest
+
+from firstfault.recorder.clean import Cleaner, plain_item
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/data/imagenet/train/n01440764/n01440764_10026.JPEG",
+        "/mnt/set/shard-000017.tar",
+        "/dev/shm/firstfault-0/run-794c5a3c-1f29-4652-bd34-b09a04f934c3/node-a",
+        "index 17",
+        "s3://bucket/part-00001-of-01024.parquet",
+        "/cache/blobs/0f4d1c9be0f4d1c9be0f4d1c9be0f4d1c9be0f4d",
+    ],
+)
+def test_what_names_a_sample_stays(text):
+    assert plain_item(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("https://host/x.tar?X-Amz-Signature=abcdef0123456789abcdef", "abcdef0123456789"),
+        ("https://user:Pa55word@host/x.tar", "Pa55word"),
+        ("/data/hf_AbCdEfGh1234567890XyZ/x.jpg", "hf_AbCdEfGh1234567890XyZ"),
+        ("/run/secrets/api_key_prod/x", "api_key_prod"),
+    ],
+)
+def test_what_may_be_a_secret_goes(text, secret):
+    assert secret not in plain_item(text)
+
+
+def test_a_value_under_a_telling_name_is_a_secret_whatever_it_looks_like():
+    cleaner = Cleaner()
+    cleaned = cleaner.value(
+        {"optimizer": {"lr": 0.1, "name": "adam"}, "password": "plain", "seeds": (1, 2), "nan": float("nan")}
+    )
+    assert cleaned == {
+        "optimizer": {"lr": 0.1, "name": "adam"},
+        "password": "[removed:password]",
+        "seeds": [1, 2],
+        "nan": None,
+    }
+    assert cleaner.removed == {"password": 1}
+
+
+def test_deep_and_long_values_end():
+    nested: dict = {}
+    nested["again"] = nested
+    assert Cleaner().value(nested)
+    assert len(Cleaner().text("word " * 100_000)) < 30_000
+    assert len(Cleaner().value(list(range(10_000)))) == 400
+
+
+def test_an_option_gives_the_next_word_away():
+    assert Cleaner().words(["train.py", "--password", "hunter2x9", "--lr", "1"])[1:] != [
+        "--password",
+        "hunter2x9",
+        "--lr",
+        "1",
+    ]
+    assert Cleaner().words(["python", "train.py", "--lr", "0.1"]) == ["python", "train.py", "--lr", "0.1"]

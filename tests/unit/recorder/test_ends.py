@@ -1,0 +1,295 @@
+"""Exceptions and signals: what is left of a process that ends, and that the program's own way to end is kept."""
+
+import os
+import signal
+import subprocess
+
+from programs import LIMIT, Left, environment, program, run
+
+from firstfault.recorder import format as layout
+
+
+def start(folder, text, **more):
+    """A program that says `ready` and then waits; the process."""
+    process = subprocess.Popen(
+        program(folder, text),
+        env=environment(folder, **more),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout.readline() == b"ready\n", process.communicate()
+    return process
+
+
+def ended(folder, process):
+    out, err = process.communicate(timeout=LIMIT)
+    return Left(process.returncode, out.decode(), err.decode(), folder / "box")
+
+
+WAITS = """
+import os, signal, sys
+import firstfault.recorder as r
+r.start()
+{more}
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+def dumps(folder, end):
+    return "".join(f.read_text() for f in sorted((folder / "local").rglob(f"*{end}")))
+
+
+def test_an_exception_is_written_with_its_chain_and_the_programs_hook_goes_on(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import sys
+        sys.excepthook = lambda *a: print("own hook", a[0].__name__)
+        import firstfault.recorder as r
+        r.start()
+        def read():
+            raise KeyError("sample 7")
+        for n in range(20):
+            r.step()
+        r.metrics(loss=2.5)
+        r.describe(config={"lr": 0.1})
+        with r.phase("data"):
+            try:
+                read()
+            except KeyError as error:
+                raise ValueError("bad batch") from error
+        """,
+    )
+    assert left.out == "own hook ValueError\n"
+    record = left.records(layout.EXCEPTION)[0]
+    assert (record["type"], record["message"], record["phase"], record["step"]) == (
+        "ValueError",
+        "bad batch",
+        "data",
+        20,
+    )
+    assert record["chain"][0]["type"] == "KeyError"
+    assert record["chain"][0]["traceback"][-1]["function"] == "read"
+    assert record["metrics"] == [{"step": 20, "loss": 2.5}]
+    assert record["run"]["config"] == {"lr": 0.1}
+    assert [n for n, _ in record["steps"]] == list(range(5, 21))
+    assert not record["caught"]
+    assert left.records(layout.END)[0]["how"] == "raised"
+
+
+def test_an_exception_of_a_thread_is_written_and_the_program_goes_on(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import threading
+        import firstfault.recorder as r
+        r.start()
+        def work():
+            raise OSError(28, "No space left on device")
+        thread = threading.Thread(target=work, name="saver"); thread.start(); thread.join()
+        print("on")
+        """,
+    )
+    assert left.out == "on\n"
+    assert "saver" in left.err
+    record = left.records(layout.EXCEPTION)[0]
+    assert (record["thread"], record["type"]) == ("saver", "OSError")
+    assert left.records(layout.END)[0]["how"] == "ended"
+
+
+def test_a_caught_exception_may_be_told_and_is_told_once(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import firstfault.recorder as r
+        r.start()
+        try:
+            1 / 0
+        except ZeroDivisionError as error:
+            r.report(error); r.report(error)
+        """,
+    )
+    assert [r["caught"] for r in left.records(layout.EXCEPTION)] == [True]
+
+
+def test_ways_to_end_are_no_errors(tmp_path):
+    left = run(tmp_path, "import sys\nimport firstfault.recorder as r\nr.start()\nsys.exit(4)")
+    assert left.code == 4
+    assert left.records(layout.EXCEPTION) == []
+
+
+def test_an_exception_that_cannot_be_printed_is_survived(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import firstfault.recorder as r
+        class Odd(Exception):
+            def __str__(self):
+                raise RuntimeError("no")
+        r.start()
+        raise Odd()
+        """,
+    )
+    assert left.records(layout.EXCEPTION)[0]["message"] == "<no text>"
+
+
+def test_the_dump_signal_leaves_stacks_and_the_program_goes_on(tmp_path):
+    process = start(tmp_path, WAITS.format(more="def here():\n    pass"))
+    ring = next((tmp_path / "local").rglob("*.ring"))
+    number = layout.read_ring(ring.read_bytes()).head.signal
+    assert number == signal.SIGUSR1
+    os.kill(process.pid, number)
+    while "program.py" not in dumps(tmp_path, layout.STACKS):
+        assert process.poll() is None
+    process.kill()
+    ended(tmp_path, process)
+
+
+def test_under_slurm_the_dump_signal_is_one_that_no_scheduler_sends(tmp_path):
+    process = start(tmp_path, WAITS.format(more=""), SLURM_JOB_ID="99")
+    ring = next((tmp_path / "local").rglob("*.ring"))
+    number = layout.read_ring(ring.read_bytes()).head.signal
+    process.kill()
+    left = ended(tmp_path, process)
+    assert number >= signal.SIGRTMIN
+    assert left.records(layout.HEADER)[0]["dump_signal"] == number
+
+
+def test_a_handler_that_was_there_before_keeps_its_signal(tmp_path):
+    text = "import os, signal\nsignal.signal(signal.SIGUSR1, lambda *a: os.write(1, b'mine\\n'))\n" + WAITS.format(
+        more=""
+    )
+    process = start(tmp_path, text)
+    os.kill(process.pid, signal.SIGUSR1)
+    assert process.stdout.readline() == b"mine\n"
+    process.kill()
+    assert ended(tmp_path, process).records(layout.HEADER)[0]["dump_signal"] != signal.SIGUSR1
+
+
+def test_a_handler_that_comes_later_takes_the_signal_and_the_dump_moves(tmp_path):
+    more = "signal.signal(signal.SIGUSR1, lambda *a: os.write(1, b'mine\\n'))"
+    process = start(tmp_path, WAITS.format(more=more))
+    os.kill(process.pid, signal.SIGUSR1)
+    assert process.stdout.readline() == b"mine\n"
+    ring = next((tmp_path / "local").rglob("*.ring"))
+    number = layout.read_ring(ring.read_bytes()).head.signal
+    assert number not in {0, signal.SIGUSR1}
+    os.kill(process.pid, number)
+    while "program.py" not in dumps(tmp_path, layout.STACKS):
+        assert process.poll() is None
+    process.kill()
+    change = ended(tmp_path, process).records(layout.CHANGE)[0]
+    assert (change["was"], change["now"]) == (signal.SIGUSR1, number)
+
+
+def test_sigterm_leaves_stacks_and_ends_as_before(tmp_path):
+    process = start(tmp_path, WAITS.format(more=""))
+    process.terminate()
+    assert ended(tmp_path, process).code == -signal.SIGTERM
+    assert "program.py" in dumps(tmp_path, layout.SIGTERM)
+
+
+def test_sigterm_goes_to_the_programs_own_handler(tmp_path):
+    more = "def stop(*a):\n    os.write(1, b'saving\\n')\n    sys.exit(7)\nsignal.signal(signal.SIGTERM, stop)\nassert signal.getsignal(signal.SIGTERM) is stop"
+    process = start(tmp_path, WAITS.format(more=more))
+    process.terminate()
+    left = ended(tmp_path, process)
+    assert (left.code, left.out) == (7, "saving\n")
+    assert "program.py" in "".join(left.texts(layout.SIGTERM))
+    assert "rank 3" in left.texts(layout.SIGTERM)[0].splitlines()[0]
+
+
+def test_a_program_that_ignores_sigterm_goes_on_ignoring_it(tmp_path):
+    more = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    process = start(tmp_path, WAITS.format(more=more))
+    process.terminate()
+    os.kill(process.pid, signal.SIGUSR1)
+    while "program.py" not in dumps(tmp_path, layout.STACKS):
+        assert process.poll() is None
+    process.kill()
+    assert ended(tmp_path, process).code == -signal.SIGKILL
+
+
+def test_a_crash_leaves_its_stack(tmp_path):
+    left = run(
+        tmp_path,
+        "import ctypes\nimport firstfault.recorder as r\nr.start()\ndef broken():\n    ctypes.string_at(0)\nbroken()",
+    )
+    assert left.code == -signal.SIGSEGV
+    text = dumps(tmp_path, layout.FATAL)
+    assert "Segmentation fault" in text
+    assert "in broken" in text
+
+
+def test_the_programs_own_faulthandler_is_left_alone(tmp_path):
+    left = run(
+        tmp_path,
+        "import ctypes, faulthandler\nfaulthandler.enable()\nimport firstfault.recorder as r\nr.start()\nctypes.string_at(0)",
+    )
+    assert "Segmentation fault" in left.err
+    assert left.records(layout.HEADER)[0]["fatal_signals"] == "the program's own faulthandler"
+
+
+def test_a_forked_child_writes_nothing_of_its_parents(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import os, signal
+        import firstfault.recorder as r
+        r.start(); r.step()
+        pid = os.fork()
+        if pid == 0:
+            assert not r.started()
+            r.step(); r.step()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            raise SystemExit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        pid = os.fork()
+        if pid == 0:
+            os.kill(os.getpid(), 11)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -11
+        """,
+    )
+    assert left.code == 0, left.err
+    ends = left.records(layout.END)
+    assert [e["step"] for e in ends] == [1]
+    assert dumps(tmp_path, layout.FATAL) == ""
+
+
+def test_a_child_of_multiprocessing_can_take_signals(tmp_path):
+    """torch sets SIGCHLD in each process with a loader, also where its parent recorded."""
+    left = run(
+        tmp_path,
+        """
+        import os, signal
+        import firstfault.recorder as r
+        r.start()
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGCHLD, lambda *a: None)
+            r.start()
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        """,
+    )
+    assert left.code == 0, left.err
+
+
+def test_signals_in_a_storm_end_nothing(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import os, signal
+        import firstfault.recorder as r
+        r.start()
+        for n in range(3000):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            r.step()
+        print("on")
+        """,
+    )
+    assert (left.code, left.out) == (0, "on\n"), left.err

@@ -1,0 +1,204 @@
+"""Hooks into libraries, held against stand-ins that have the names and calls of the real ones; the lab holds them against torch."""
+
+import pytest
+from programs import run
+
+from firstfault.recorder import format as layout
+
+STAND_IN = """
+import os, sys, types
+def library(name, **content):
+    folder = os.path.join(os.getcwd(), *name.split("."))
+    os.makedirs(folder, exist_ok=True)
+    part = os.getcwd()
+    for word in name.split("."):
+        part = os.path.join(part, word)
+        init = os.path.join(part, "__init__.py")
+        if not os.path.exists(init):
+            open(init, "w").close()
+    with open(os.path.join(folder, "__init__.py"), "w") as file:
+        file.write(content["text"])
+"""
+
+
+def test_an_optimizer_counts_steps_by_torchs_own_hooks_also_where_it_is_imported_later(tmp_path):
+    left = run(
+        tmp_path,
+        STAND_IN
+        + '''
+library("torch.optim.optimizer", text="""
+before, after = [], []
+def register_optimizer_step_pre_hook(hook): before.append(hook)
+def register_optimizer_step_post_hook(hook): after.append(hook)
+class SGD:
+    def step(self):
+        for hook in before: hook(self, (), {})
+        for hook in after: hook(self, (), {})
+""")
+import firstfault.recorder as r
+r.start()
+from torch.optim.optimizer import SGD
+one, other = SGD(), SGD()
+for n in range(5):
+    one.step(); other.step()
+from firstfault.recorder import api, format
+ring = format.read_ring(bytes(api.current().ring.map))
+print(ring.step, ring.phase)
+r.step(100); one.step()
+print(format.read_ring(bytes(api.current().ring.map)).step, SGD.__module__)
+''',
+    )
+    assert left.out == "5 forward\n100 torch.optim.optimizer\n", left.err
+
+
+def test_a_call_is_noted_and_an_exception_leaves_it_inside(tmp_path):
+    left = run(
+        tmp_path,
+        STAND_IN
+        + '''
+library("torch.distributed.distributed_c10d", text="""
+def all_reduce(x):
+    if x is None: raise RuntimeError("Connection closed by peer")
+    return x + 1
+def is_initialized(): return True
+def get_rank(): return 5
+def get_world_size(): return 8
+""")
+import firstfault.recorder as r
+r.start()
+import torch.distributed.distributed_c10d as c10d
+from firstfault.recorder import api, format
+assert c10d.all_reduce(1) == 2 and c10d.all_reduce.__name__ == "all_reduce"
+ring = format.read_ring(bytes(api.current().ring.map))
+print(ring.call, ring.in_call, ring.call_number, ring.head.rank)
+try:
+    c10d.all_reduce(None)
+except RuntimeError:
+    pass
+print(format.read_ring(bytes(api.current().ring.map)).in_call)
+''',
+        RANK="",
+    )
+    assert left.out == "all_reduce False 1 5\nTrue\n", left.err
+    assert left.records(layout.CHANGE)[0]["now"] == 5
+
+
+MEMORY = (
+    STAND_IN
+    + '''
+library("torch", text="""
+class _C:
+    @staticmethod
+    def _cuda_attach_out_of_memory_observer(observer):
+        _C.observer = observer
+""")
+library("torch.cuda", text="def _lazy_call(call): call()\\n")
+library("torch.cuda.memory", text="""
+switched = []
+def _record_memory_history(**how): switched.append(how)
+def _dump_snapshot(file): open(file, "wb").write(b"a snapshot")
+def memory_summary(device): return f"summary of {device}"
+""")
+import firstfault.recorder as r
+r.start()
+import torch, torch.cuda, torch.cuda.memory
+'''
+)
+
+
+def test_the_allocators_observer_leaves_a_snapshot_and_a_summary_when_it_happens(tmp_path):
+    left = run(
+        tmp_path,
+        MEMORY
+        + """
+print(torch.cuda.memory.switched[0]["max_entries"])
+for n in range(5):
+    torch._C.observer(0, 2 << 30, 80 << 30, 1 << 20)
+print("the program catches it and goes on")
+""",
+    )
+    assert left.out == "100000\nthe program catches it and goes on\n", left.err
+    records = left.records(layout.OOM)
+    assert [(r["device"], r["wanted"], r.get("snapshot") is not None) for r in records[:3]] == [
+        (0, 2 << 30, True),
+        (0, 2 << 30, True),
+        (0, 2 << 30, False),
+    ]
+    assert left.texts(layout.MEMORY) == ["a snapshot"] * 2
+    assert left.texts(".memory.txt") == ["summary of 0"] * 2
+
+
+def test_the_memory_history_can_be_left_off(tmp_path):
+    left = run(tmp_path, MEMORY + "print(torch.cuda.memory.switched)", FIRSTFAULT_RECORD_MEMORY="0")
+    assert left.out == "[]\n", left.err
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def _dump_snapshot(file): raise OSError('full')\ndef _record_memory_history(**how): pass\n",
+        "def _record_memory_history(enabled): pass\n",
+        "",
+    ],
+)
+def test_an_old_torch_is_left_alone(tmp_path, text):
+    program = MEMORY.replace(
+        'library("torch.cuda.memory", text="""', 'library("torch.cuda.memory", text="""' + text + "\nignored = '''"
+    ).replace('memory_summary(device): return f"summary of {device}"\n', "memory_summary'''\n")
+    left = run(tmp_path, program + "\ngetattr(torch._C, 'observer', print)(0, 1, 2, 3)\nprint('on')")
+    assert left.code == 0, left.err
+    assert left.out.endswith("on\n")
+
+
+def test_frameworks_tell_their_phases_and_steps(tmp_path):
+    left = run(
+        tmp_path,
+        STAND_IN
+        + '''
+library("transformers.trainer", text="""
+import firstfault.recorder.api as api
+def now(): return api.current().ring.phase_name
+class Trainer:
+    def _save_checkpoint(self): return now()
+    def evaluate(self): return now()
+""")
+library("megatron.training.training", text="""
+def train_step(): return 7
+def evaluate(): raise ValueError("x")
+""")
+import firstfault.recorder as r
+r.start()
+from transformers.trainer import Trainer
+import megatron.training.training as m
+from firstfault.recorder import api
+print(Trainer()._save_checkpoint(), Trainer().evaluate(), repr(api.current().ring.phase_name))
+print(m.train_step(), m.train_step(), api.current().ring.step_number)
+try:
+    m.evaluate()
+except ValueError:
+    print(api.current().ring.phase_name)
+''',
+    )
+    assert left.out == "checkpoint evaluation ''\n7 7 2\nevaluation\n", left.err
+
+
+def test_what_is_imported_is_imported_as_ever(tmp_path):
+    left = run(
+        tmp_path,
+        STAND_IN
+        + """
+library("torch.serialization", text="def save(obj, f): return f\\nraise_it = False\\n")
+library("lightning.pytorch.trainer.trainer", text="raise ImportError('its own error')\\n")
+import firstfault.recorder as r
+r.start()
+import torch.serialization as s, importlib, inspect
+assert inspect.getsource(s).startswith("def save"), s.__spec__
+assert s.__loader__ is s.__spec__.loader and s.__loader__.get_filename()
+print(s.save(1, "/ckpt/x.pt"), importlib.reload(s).raise_it)
+try:
+    import lightning.pytorch.trainer.trainer
+except ImportError as error:
+    print(error)
+""",
+    )
+    assert left.out == "/ckpt/x.pt False\nits own error\n", left.err

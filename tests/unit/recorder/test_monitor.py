@@ -1,0 +1,261 @@
+"""The monitor of a node, with real processes: deaths with their reasons, word to other nodes, standstills, bundles."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+from programs import environment, program
+
+from firstfault.recorder import format as layout
+from firstfault.recorder.monitor import Monitor
+from firstfault.recorder.processes import exit_status
+from firstfault.recorder.settings import Settings
+
+STEPS = """
+import os, signal
+import firstfault.recorder as r
+r.start()
+r.step(7)
+r.phase("checkpoint")
+{more}
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def started(tmp_path):
+    running = []
+
+    def start(more="", **names):
+        folder = tmp_path / f"job-{len(running)}"
+        folder.mkdir()
+        where = {"FIRSTFAULT_RECORD_DIR": str(tmp_path / "box"), "FIRSTFAULT_RECORD_LOCAL": str(tmp_path / "local")}
+        process = subprocess.Popen(
+            program(folder, STEPS.format(more=more)),
+            env=environment(folder, **where, **names),
+            stdout=subprocess.PIPE,
+            cwd=folder,
+        )
+        running.append(process)
+        assert process.stdout.readline() == b"ready\n"
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def settings(tmp_path, **changes):
+    from firstfault.recorder.identity import short_host
+
+    plain = Settings(str(tmp_path / "box"), "run", str(tmp_path / "local"), short_host(), gap_s=0.0, grace_s=0.0)
+    return plain._replace(**changes)
+
+
+def lines(monitor):
+    path = os.path.join(monitor.settings.node, layout.NODE_FILE)
+    if not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def until(monitor, kind):
+    """Lets the monitor wait for what is about to happen."""
+    end = time.monotonic() + 30
+    while not any(r["kind"] == kind for r in lines(monitor)):
+        assert time.monotonic() < end
+        monitor.wait(0.5)
+    return [r for r in lines(monitor) if r["kind"] == kind]
+
+
+@pytest.mark.parametrize(
+    ("how", "fields"),
+    [
+        (signal.SIGKILL, {"signal": "SIGKILL"}),
+        (signal.SIGTERM, {"signal": "SIGTERM"}),
+        (signal.SIGSEGV, {"signal": "SIGSEGV"}),
+    ],
+)
+def test_a_death_is_told_with_its_reason_and_the_last_state(tmp_path, started, how, fields):
+    process = started()
+    monitor = Monitor(settings(tmp_path), {})
+    monitor.find()
+    os.kill(process.pid, how)
+    death = until(monitor, layout.DEATH)[0]
+    assert {k: death[k] for k in fields} == fields
+    assert (death["rank"], death["step"], death["phase"], death["pid"]) == (3, 7, "checkpoint", process.pid)
+    told = json.loads(next((tmp_path / "box" / "run" / layout.FAULTS).iterdir()).read_text())
+    assert (told["rank"], told["run"]) == (3, "run")
+
+
+def test_an_exit_code_is_told_and_a_good_end_is_no_death(tmp_path, started):
+    bad = started("os.write(1, b'ready\\n'); os._exit(5)")
+    monitor = Monitor(settings(tmp_path), {})
+    monitor.find()
+    assert until(monitor, layout.DEATH)[0]["exit_code"] == 5
+    bad.wait()
+    started("print('ready', flush=True); raise SystemExit(0)", RANK="4")
+    monitor.find()
+    assert until(monitor, layout.END)[0]["rank"] == 4
+    assert len([r for r in lines(monitor) if r["kind"] == layout.DEATH]) == 1
+
+
+def test_a_status_is_known_before_and_after_the_dead_is_reaped():
+    child = subprocess.Popen(["/bin/sh", "-c", "exit 3"])
+    descriptor = os.pidfd_open(child.pid)
+    os.waitid(os.P_PIDFD, descriptor, os.WEXITED | os.WNOWAIT)
+    assert exit_status(child.pid, descriptor) == 3
+    child.wait()
+    assert exit_status(child.pid, descriptor) in {3, None}  # older kernels forget it
+    os.close(descriptor)
+
+
+def test_another_node_hears_of_a_death_and_takes_its_stacks(tmp_path, started):
+    process = started()
+    there = Monitor(settings(tmp_path), {})
+    there.find()
+    here = Monitor(settings(tmp_path, host="node-b"), {})
+    other = started(RANK="9")
+    os.makedirs(here.settings.spool)
+    # The same machine plays the other node: its spool holds the ring of another rank.
+    for file in (tmp_path / "local" / "run" / there.settings.host).glob("rank-00009*"):
+        os.rename(file, os.path.join(here.settings.spool, file.name))
+    here.find()
+    process.kill()
+    until(there, layout.DEATH)
+    begin = time.monotonic()
+    here.hear()
+    here.take_due()
+    assert time.monotonic() - begin < 5
+    told = next(r for r in lines(here) if r["kind"] == layout.TOLD)
+    assert (told["from"], told["rank"], told["signal"]) == (there.settings.host, 3, "SIGKILL")
+    stacks = next((tmp_path / "box" / "run" / "node-b").rglob("*.stacks.txt")).read_text()
+    assert "rank 9" in stacks.splitlines()[0]
+    assert "program.py" in stacks
+    assert other.poll() is None
+
+
+def test_a_standstill_is_told_once_and_leaves_a_bundle_of_three(tmp_path, started):
+    process = started()
+    monitor = Monitor(settings(tmp_path, hang_s=1e-6), {})
+    monitor.find()
+    monitor.look_for_hangs()
+    monitor.look_for_hangs()
+    hangs = [r for r in lines(monitor) if r["kind"] == layout.HANG]
+    assert [(h["rank"], h["step"], h["phase"]) for h in hangs] == [(3, 7, "checkpoint")]
+    monitor.take_due()
+    folder = tmp_path / "box" / "run" / monitor.settings.host / "bundle-01"
+    states = sorted(folder.glob("state.*.jsonl"))
+    assert len(states) == 3
+    state = json.loads(states[0].read_text())
+    assert state["answer"]["broken"] == []
+    assert {t["syscall"] for t in state["threads"]} >= {"pause", "read"}
+    stacks = (folder / f"rank-00003.0.{process.pid}.3.stacks.txt").read_text()
+    assert "program.py" in stacks
+    assert "listener.py" not in stacks
+    assert process.poll() is None
+
+
+def test_who_moves_or_has_not_begun_stands_not_still(tmp_path, started):
+    started()
+    monitor = Monitor(settings(tmp_path, hang_s=3600.0), {})
+    monitor.find()
+    monitor.look_for_hangs()
+    assert lines(monitor) == []
+
+
+def test_a_process_that_holds_the_interpreters_lock_is_reached_by_signal(tmp_path, started):
+    started(
+        "import ctypes, sys\nsys.setswitchinterval(1000)\nmutex, c = ctypes.create_string_buffer(64), ctypes.PyDLL(None)\n"
+        "c.pthread_mutex_lock(mutex); c.write(1, b'ready\\n', 6); c.pthread_mutex_lock(mutex)"
+    )
+    monitor = Monitor(settings(tmp_path, hang_s=1e-6), {})
+    monitor.find()
+    monitor.look_for_hangs()
+    monitor.due = monitor.due[:1]
+    monitor.take_due()
+    folder = tmp_path / "box" / "run" / monitor.settings.host / "bundle-01"
+    state = json.loads((folder / "state.1.jsonl").read_text())
+    assert (state["silent"], state["signalled"]) == (True, True)
+    assert "program.py" in next(folder.glob("*.stacks.txt")).read_text()
+
+
+def test_asked_to_the_ranks_are_ended_when_one_died(tmp_path, started):
+    first, second = started(), started(RANK="4")
+    monitor = Monitor(settings(tmp_path, stop=True), {})
+    monitor.find()
+    first.kill()
+    until(monitor, layout.DEATH)
+    monitor.take_due()
+    assert second.wait(timeout=30) == -signal.SIGTERM
+
+
+def test_bundles_are_bounded(tmp_path, started):
+    started()
+    monitor = Monitor(settings(tmp_path, bundles=2), {})
+    monitor.find()
+    for number in range(5):
+        monitor.plan(f"wish {number}", 1)
+        monitor.take_due()
+    assert len(list((tmp_path / "box" / "run" / monitor.settings.host).glob("bundle-*"))) == 2
+
+
+def test_only_who_has_a_handler_is_signalled(tmp_path, started):
+    process = started("import faulthandler\nfaulthandler.unregister(signal.SIGUSR1)")
+    os.unlink(next((tmp_path / "local").rglob("*.ask")))
+    monitor = Monitor(settings(tmp_path), {})
+    monitor.find()
+    monitor.plan("a wish", 1)
+    monitor.take_due()
+    state = json.loads(next((tmp_path / "box").rglob("state.1.jsonl")).read_text())
+    assert state["signalled"] is False
+    assert process.poll() is None
+
+
+def test_heartbeats_come_to_the_shared_folder_as_text(tmp_path, started):
+    started()
+    monitor = Monitor(settings(tmp_path), {})
+    monitor.collect()
+    record = json.loads((tmp_path / "box" / "run" / monitor.settings.host / layout.HEARTBEAT_FILE).read_text())
+    assert (record["kind"], record["rank"], record["step"], record["phase"]) == (layout.BEAT, 3, 7, "checkpoint")
+    assert record["still_s"] >= 0
+
+
+def test_a_fault_of_an_earlier_run_of_that_name_is_no_news(tmp_path, started):
+    started()
+    monitor = Monitor(settings(tmp_path), {})
+    monitor.find()
+    os.makedirs(monitor.faults)
+    old = {"time": "2020-01-01T00:00:00+00:00", "rank": 1, "host": "node-b", "how": "was ended by SIGKILL"}
+    with open(os.path.join(monitor.faults, "node-b.1.json"), "wb") as file:
+        file.write(layout.line(layout.DEATH, old))
+    monitor.hear()
+    assert [r for r in lines(monitor) if r["kind"] == layout.TOLD] == []
+
+
+def test_the_monitor_is_started_once_a_node_and_leaves(tmp_path):
+    folder = tmp_path / "job"
+    folder.mkdir()
+    names = {"FIRSTFAULT_RECORD_MONITOR": "1", "FIRSTFAULT_RECORD_GRACE_S": "0.2", "FIRSTFAULT_RECORD_DIR": str(tmp_path / "box"),
+             "FIRSTFAULT_RECORD_LOCAL": str(tmp_path / "local")}  # fmt: skip
+    text = "import firstfault.recorder as r\nr.start(); r.step()"
+    pair = [
+        subprocess.Popen(program(folder, text), env=environment(folder, **names, RANK=str(rank)), cwd=folder)
+        for rank in (0, 1)
+    ]
+    assert [p.wait(timeout=60) for p in pair] == [0, 0]
+    node = next((tmp_path / "box" / "run").glob("*/"))
+    end = time.monotonic() + 30
+    while list((tmp_path / "local").glob("run/*")):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    records = [json.loads(x) for f in (tmp_path / "box").rglob(layout.NODE_FILE) for x in f.read_text().splitlines()]
+    assert node
+    assert [r["kind"] for r in records].count(layout.NODE) == 1

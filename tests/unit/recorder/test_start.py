@@ -1,0 +1,202 @@
+"""What a program notices of the recorder: nothing, but for the files."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from programs import SOURCES, environment, run
+
+from firstfault.recorder import format as layout
+
+
+def test_the_import_pulls_in_nothing_that_is_not_pythons_own(tmp_path):
+    text = (
+        "import sys; before = set(sys.modules); import firstfault.recorder as r; r.start(); r.step(); r.describe(config={'a': 1});"
+        "print('\\n'.join(sorted(set(sys.modules) - before)))"
+    )
+    out = subprocess.run(
+        [sys.executable, "-S", "-c", text],
+        env=environment(tmp_path),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    ).stdout.split()
+    foreign = {m.split(".")[0] for m in out} - set(sys.stdlib_module_names) - {"firstfault"}
+    assert foreign == set()
+    assert {m for m in out if m.startswith("firstfault.")} <= {
+        m for m in out if m.startswith(("firstfault.recorder", "firstfault.privacy", "firstfault.model"))
+    }
+    assert "firstfault.model.words" not in out
+
+
+def test_without_start_every_call_does_nothing(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import sys, threading
+        hook = sys.excepthook
+        import firstfault.recorder as r
+        r.step(); r.phase("data"); r.item("x"); r.metrics(loss=1.0); r.describe(a=1); r.report(ValueError()); r.stop()
+        with r.phase("checkpoint"):
+            pass
+        assert sys.excepthook is hook and threading.active_count() == 1 and not r.started()
+        print("ok")
+        """,
+    )
+    assert (left.code, left.out) == (0, "ok\n")
+    assert not left.box.exists()
+
+
+def test_the_header_says_who_where_and_how(tmp_path):
+    (tmp_path / "conf.yaml").write_text("lr: 1\n", encoding="utf-8")
+    left = run(
+        tmp_path,
+        "import firstfault.recorder as r; r.start(); r.step()",
+        "--config=conf.yaml",
+        NCCL_DEBUG="INFO",
+        OTHER="x",
+    )
+    header = left.records(layout.HEADER)[0]
+    assert (header["rank"], header["local_rank"], header["world"], header["attempt"]) == (3, 1, 8, 0)
+    assert header["variables"]["NCCL_DEBUG"] == "INFO"
+    assert "OTHER" not in header["variables"]
+    assert header["config"][0]["file"] == "conf.yaml"
+    assert header["command"][-1] == "--config=conf.yaml"
+    end = left.records(layout.END)[0]
+    assert (end["how"], end["step"], end["broken"]) == ("ended", 1, [])
+
+
+def test_every_line_starts_as_the_format_says(tmp_path):
+    left = run(tmp_path, "import firstfault.recorder as r; r.start(); r.describe(data='v3'); r.report(ValueError('x'))")
+    for file in left.box.rglob("*.jsonl"):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            assert line.startswith(layout.START)
+            json.loads(line)
+
+
+def test_a_second_start_changes_nothing(tmp_path):
+    left = run(tmp_path, "import firstfault.recorder as r; assert r.start(); assert r.start()")
+    assert len(left.records(layout.HEADER)) == 1
+
+
+def test_stop_gives_everything_back(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import faulthandler, signal, sys, threading
+        before = (sys.excepthook, threading.excepthook, signal.signal, signal.getsignal(signal.SIGTERM))
+        import firstfault.recorder as r
+        r.start(); r.stop()
+        assert (sys.excepthook, threading.excepthook, signal.signal, signal.getsignal(signal.SIGTERM)) == before
+        assert not faulthandler.is_enabled()
+        print("ok")
+        """,
+    )
+    assert (left.code, left.out) == (0, "ok\n"), left.err
+
+
+@pytest.mark.parametrize("secret", ["sk-proj-Planted0Secret1Of2This3Test", "hf_PlantedTokenOfThisTest0123456789"])
+def test_no_planted_secret_reaches_a_file(tmp_path, secret):
+    left = run(
+        tmp_path,
+        """
+        import os, sys
+        import firstfault.recorder as r
+        secret = os.environ["HUB_TOKEN"]
+        r.start()
+        r.describe(config={"api_key": secret, "nested": {"password": "Winter-2031x"}}, data="s3://u:Pa55-word9@bucket/v3")
+        r.metrics(note=secret)
+        r.item("/data/" + secret + "/x.jpg")
+        r.item(f"https://host/x?token={secret}")
+        import logging
+        logging.getLogger().addHandler(r.handler()); logging.getLogger().setLevel(20)
+        logging.info("token=%s", secret)
+        with r.phase("data"):
+            try:
+                raise KeyError(f"no such key, api_key={secret}")
+            except KeyError as error:
+                raise RuntimeError(f"Authorization: Bearer {secret}") from error
+        """,
+        "--token",
+        secret,
+        HUB_TOKEN=secret,
+        NCCL_NOTE=f"password={secret}",
+        TORCH_SECRET=secret,
+    )
+    assert left.code == 1
+    local = b"".join(f.read_bytes() for f in (tmp_path / "local").rglob("*") if f.is_file())
+    for text in (secret, secret[8:], "Winter-2031x", "Pa55-word9"):
+        assert text.encode() not in left.everything()
+        assert text.encode() not in local
+    assert sum(left.records(layout.END)[0]["removed"].values()) >= 4
+
+
+def test_changed_facts_are_written_as_changes(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import firstfault.recorder as r
+        r.start(); r.describe(data="v3", seeds={"torch": 1}); r.describe(data="v3"); r.describe(data="v4")
+        """,
+    )
+    changes = left.records(layout.CHANGE)
+    assert [c["changed"].get("data") for c in changes] == [{"was": None, "now": "v3"}, {"was": "v3", "now": "v4"}]
+    assert len(changes[0]["changed"]["seeds_sha256"]["now"]) == 16
+
+
+def test_lines_of_logging_that_repeat_are_folded(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import logging
+        import firstfault.recorder as r
+        r.start()
+        log = logging.getLogger("job"); log.setLevel(10); log.addHandler(r.handler())
+        for n in range(1000):
+            log.warning("slow read of shard %d", n)
+        log.info("another")
+        log.debug("too low")
+        """,
+    )
+    assert [r["message"] for r in left.records(layout.LOG)] == ["slow read of shard 0", "another"]
+
+
+def test_it_starts_on_the_python_that_has_no_firstfault_but_this_folder(tmp_path):
+    code = subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"import sys; sys.path.insert(0, {SOURCES!r}); import firstfault.recorder as r; print(r.start())",
+        ],
+        env={**environment(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert code.stdout == "True\n"
+
+
+def test_text_may_be_cleaned_from_within_cleaning(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import sys
+        from firstfault.recorder.clean import Cleaner
+        cleaner = Cleaner()
+        def hook(event, args):
+            if event == "open":
+                try:
+                    cleaner.text("x")
+                except Exception:
+                    pass
+        sys.addaudithook(hook)
+        print(cleaner.text("password=Winter-2031x"))
+        """,
+    )
+    assert left.out == "password=[removed:password]\n"

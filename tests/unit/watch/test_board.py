@@ -1,0 +1,110 @@
+"""The live table over an invented job: who moves, is slow, stands or is gone."""
+
+import urllib.request
+from threading import Thread
+
+import pytest
+from box_folder import START, Box
+from click.testing import CliRunner
+
+from firstfault.cli.watch import command
+from firstfault.recorder import format as layout
+from firstfault.watch.board import latest_run, read_board
+from firstfault.watch.prometheus import server, text
+from firstfault.watch.request import ask_for_bundle
+
+
+def beat(box, rank, seconds, waited=20.0, **fields):
+    call = {"name": "all_reduce", "number": 5, "inside": False, "s_ago": 0.1, "in_all_s": waited}
+    plain = {
+        "step": 100,
+        "steps": 100,
+        "pace_s": 0.5,
+        "phase": "forward",
+        "still_s": 0.2,
+        "last": "",
+        "call": call,
+        "world": 4,
+    }
+    box.line(rank, layout.BEAT, seconds, file=layout.HEARTBEAT_FILE, **{**plain, **fields})
+
+
+@pytest.fixture
+def job(tmp_path):
+    box = Box(tmp_path, world=4)
+    beat(box, 0, 100)
+    beat(box, 1, 100, waited=2.0)
+    beat(box, 2, 100, still_s=90.0, phase="data", item={"what": "/data/x.tar", "for_s": 90.0, "batch": 1})
+    box.node(3, layout.DEATH, 99, signal="SIGKILL", how="was ended by SIGKILL", step=99, still_s=0.0)
+    return box.folder
+
+
+def test_each_rank_is_what_it_is(job):
+    rows = {r.rank: r for r in read_board(job, now=START + 101).rows}
+    assert {n: r.state for n, r in rows.items()} == {0: "moving", 1: "slow", 2: "stalled", 3: "dead"}
+    assert rows[2].note == "at /data/x.tar"
+    assert rows[3].note == "was ended by SIGKILL"
+    assert rows[1].waited_share == 0.04
+
+
+def test_a_node_that_writes_no_more_is_silent(job):
+    rows = {r.rank: r.state for r in read_board(job, now=START + 500).rows}
+    assert rows == {0: "silent", 1: "silent", 2: "silent", 3: "dead"}
+
+
+def test_a_rank_that_was_started_again_lives(job, tmp_path):
+    box = Box.__new__(Box)
+    box.folder, box.world, box.per_host = job, 4, 4
+    beat(box, 3, 100, attempt=1)
+    assert {r.rank: r.state for r in read_board(job, now=START + 101).rows}[3] == "moving"
+
+
+def test_metrics_are_what_the_table_says(job):
+    lines = text(read_board(job, now=START + 101)).splitlines()
+    assert 'firstfault_ranks{run="run-1",state="dead"} 1' in lines
+    assert 'firstfault_rank_step{run="run-1",rank="0",host="node-00"} 100' in lines
+    assert 'firstfault_rank_still_seconds{run="run-1",rank="2",host="node-00"} 91.0' in lines
+
+
+def test_the_page_listens_on_the_loopback_only(job):
+    page = server(0, lambda: read_board(job, now=START + 101))
+    Thread(target=page.serve_forever, daemon=True).start()
+    try:
+        assert page.server_address[0] == "127.0.0.1"
+        address = f"http://127.0.0.1:{page.server_address[1]}"
+        body = urllib.request.urlopen(f"{address}/metrics", timeout=10).read().decode()
+        assert body == text(read_board(job, now=START + 101))
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{address}/etc", timeout=10)
+        refused.value.close()
+    finally:
+        page.shutdown()
+        page.server_close()
+
+
+def test_the_run_that_was_written_last_is_watched(job, tmp_path):
+    Box(tmp_path, world=1, run="run-0").node(0, layout.NODE, 1)
+    assert latest_run(tmp_path).name == "run-0"
+    assert latest_run(job) == job
+
+
+def test_a_folder_without_a_run_is_told_in_one_message(tmp_path):
+    done = CliRunner().invoke(command, [str(tmp_path), "--once"])
+    assert done.exit_code != 0
+    assert "no run of the recorder" in str(done.exception)
+
+
+def test_the_table_shows_outliers_first_and_exports(job, tmp_path):
+    file = tmp_path / "out.prom"
+    done = CliRunner(env={"COLUMNS": "220"}).invoke(
+        command, [str(job), "--once", "--textfile", str(file)], standalone_mode=False
+    )
+    assert done.return_value == 1
+    assert done.output.index("was ended by SIGKILL") < done.output.index("at /data/x.tar")
+    assert "firstfault_ranks" in file.read_text()
+
+
+def test_a_wish_for_a_bundle_is_a_record(job):
+    file = ask_for_bundle(job, "asked for by watch")
+    assert file.parent == job / layout.REQUESTS
+    assert file.read_bytes().startswith(layout.START.encode())
