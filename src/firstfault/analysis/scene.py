@@ -19,6 +19,7 @@ from firstfault.analysis.state.facts import JobFact, job_facts
 from firstfault.analysis.state.joins import Pods, joined
 from firstfault.analysis.state.ranks import Roster
 from firstfault.analysis.state.record import of_this_job, record
+from firstfault.analysis.storage_pods import without_store_pods
 from firstfault.analysis.suspects import (
     Suspect,
     another_program,
@@ -79,6 +80,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     here = {e.span.source for e in events} | {p.source for p in progress}
     events = of_this_job(events, {s: p for s, p in seen.paths.items() if s in here})
     events = joined(events, seen.seen.place, pods, caught=seen.signatures_with(Mark.CAUGHT))
+    events = without_store_pods(events, seen.seen.sources)
     asked = seen.seen.job_state is not None or seen.seen.exit_code is not None
     told = None if asked else record(seen, events)
     last = number == attempts.total
