@@ -11,6 +11,7 @@ import re
 _PIECES = re.compile(r"\[(?:\\.|[^\]\\])+\]|\{\d*(?:,\d*)?\}|\\x[0-9a-fA-F]{2}|\\.|\(\?P=|.", re.DOTALL)
 _CODE = re.compile(r"\\x([0-9a-fA-F]{2})")
 _ALL_DIGITS = re.compile(r"0-9")
+_CLASS_OF_DIGITS = re.compile(r"\[\^?[^\[\]\\\d]*0-9[^\[\]\\\d]*\]")
 _COUNT = re.compile(r"(?<!\\)\{\d*(?:,\d*)?\}")
 _COUNT_IN_CLASS = re.compile(r"\[[^\]]*\{")
 _SEEN = re.compile(r"[0-9]|\(\?P=")
@@ -22,7 +23,7 @@ def blind(pattern: str) -> bool:
     A digit that it names, a range that ends at one and a repetition of what matched before all speak against it.
     """
     # Nearly all have digits in their counts alone; that is seen without going through them piece by piece.
-    if not _COUNT_IN_CLASS.search(pattern) and not _SEEN.search(_ALL_DIGITS.sub("", _COUNT.sub("", pattern))):
+    if not _COUNT_IN_CLASS.search(pattern) and not _SEEN.search(_CLASS_OF_DIGITS.sub("", _COUNT.sub("", pattern))):
         return True
     for found in _PIECES.finditer(pattern):
         piece = _CODE.sub(_character, found.group())

@@ -21,6 +21,7 @@ from firstfault.model.diagnosis import (
     NaiveReading,
     Recurrence,
     RivalSummary,
+    SeenBefore,
     TimelineEntry,
 )
 from firstfault.model.page import Context, Course, CoursePoint, GroupColumns, Lanes, Page, RankColumns
@@ -94,7 +95,9 @@ def evil_page(build, text):
         recommendations={"client": [text]},
         collect_next=[text],
         key_lines=[line],
-        seen_before=[text],
+        seen_before=[
+            SeenBefore(id=text, title=text, state="fixed", verified=False, fix=text, by="lines", equal=[text])
+        ],
     )
     return Page(
         diagnosis=everywhere,
