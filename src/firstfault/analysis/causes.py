@@ -408,6 +408,11 @@ def strength_of(case: Case, choice: Choice, *, fatal: bool) -> Strength:
     if not fatal or all(mentioned(case, e) for e in root.events):
         # A line that a program's logger wrote would yield to the exception that ended it; of that, none may be left.
         strength = strength.at_most(Strength.SUPPORTED)
+    for suspect in (s for s, _ in choice.explained):
+        alike = suspect.nature.category is root.nature.category and suspect.nature.fatal
+        if alike and case.library.explains(_plain(root), _plain(suspect)):
+            # With its reason an error is no less sure than without.
+            strength = max(strength, suspect.nature.strength, key=lambda s: s.level)
     for rival in choice.rivals:
         if rival.nature.category is root.nature.category:
             if rival.nature.depth >= root.nature.depth:

@@ -263,7 +263,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         named = Named()
     elif choice.rivals or choice.late or elsewhere:
         named = replace(named, strength=named.strength.at_most(strength))
-    if root is not choice.root:
+    if root is not choice.root and (named.ranks or set(named.hosts) != set(choice.root.hosts)):
         # Who it was follows from the launcher's list or the card's address, not from the lines themselves.
         named = replace(named, strength=named.strength.at_most(Strength.SUPPORTED))
     if not named.ranks and nature.blame is Blame.HOST and nature_is_of_one_process(root):
