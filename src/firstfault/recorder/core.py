@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 LAST = 16
 """Steps and metrics that are written with an exception."""
 MOST_REPORTS = 200
-"""Exceptions of one process that are written."""
+"""Exceptions of one process that are written, beside the one that ends it."""
+_TOLD = "__firstfault_told__"
+"""On an exception: the process that has written it. Its id would not do, which the next one gets when it is gone."""
 
 
 class Recorder:
@@ -57,7 +59,6 @@ class Recorder:
         """Whose steps are counted: the id of an optimizer, 0 for a framework; None: nobody yet."""
         self.counted_by_program = False
         """Whether the program itself says when a step is done; then optimizers do not."""
-        self._reported: set[int] = set()
         limit = int(settings.rank_mb * (1 << 20))
         self.lines = Lines(os.path.join(settings.node, self.stem + layout.LINES), limit)
         self.ring = Ring(os.path.join(self.spool, self.stem + layout.RING), self._head())
@@ -149,13 +150,19 @@ class Recorder:
         self.report(error, thread=thread, caught=False)
 
     def report(self, error: BaseException, *, thread: str | None = None, caught: bool = True) -> None:
-        """Writes an exception, once; one that is a way to end is no error."""
+        """Writes an exception, once (again where it was caught and then ends the program); one that is a way to end is no error."""
         try:
-            if is_an_end(error) or id(error) in self._reported or self.reports >= MOST_REPORTS:
+            # A forked child that kept our hook behind one of its own must not write as its parent.
+            if is_an_end(error) or os.getpid() != self.pid:
+                return
+            main = not caught and thread == "MainThread"
+            if main:
+                self.raised = True
+                self.ring.ended(layout.RAISED)
+            elif vars(error).get(_TOLD) == self.pid or self.reports >= MOST_REPORTS:
                 return
             self.reports += 1
-            self._reported.add(id(error))
-            main = not caught and thread == "MainThread"
+            vars(error)[_TOLD] = self.pid
             self.write(
                 layout.EXCEPTION,
                 {
@@ -168,9 +175,6 @@ class Recorder:
                     "loader": self._loader(),
                 },
             )
-            if main:
-                self.raised = True
-                self.ring.ended(layout.RAISED)
         except Exception as problem:  # noqa: BLE001 - the program's own error is what matters
             self.fault(problem)
 
