@@ -110,7 +110,8 @@ class Recorder:
 
     def tell(self, **values: Any) -> None:
         """Takes metrics; the last ones are written with an exception."""
-        self.metrics.append({"step": self.ring.step_number if self.ring.beats else None, **values})
+        told = {name: _value_now(value) for name, value in values.items()}
+        self.metrics.append({"step": self.ring.step_number if self.ring.beats else None, **told})
 
     def describe(self, values: dict[str, Any]) -> None:
         """Takes facts of the run; one that changes is written as a change."""
@@ -230,6 +231,19 @@ class Recorder:
         self.broken.append(text)
         with contextlib.suppress(Exception):
             self.write(layout.NOTE, {"broken": self.cleaner.text(text)})
+
+
+def _value_now(value: Any) -> Any:
+    """A metric as a number or text of its own: a tensor that is kept keeps its graph, and one on a device may block whoever reads it."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    device = getattr(value, "device", None)
+    if getattr(device, "type", device) not in {None, "cpu"}:
+        return f"<{type(value).__name__} on {device}>"
+    try:
+        return float(value)
+    except Exception:  # noqa: BLE001 - no number: then its text, cut where it is long
+        return str(value)[:200]
 
 
 def in_child(recorder: Recorder) -> None:

@@ -171,6 +171,36 @@ def test_a_forked_child_that_kept_our_hook_does_not_write_as_its_parent(tmp_path
     assert [r["how"] for r in left.records(layout.END)] == ["ended"]
 
 
+def test_a_metric_is_kept_as_a_number_and_one_on_a_device_is_not_read(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import gc, weakref
+        import firstfault.recorder as r
+        class Device:
+            type = "cuda"
+            def __str__(self): return "cuda:0"
+        class Tensor:
+            def __init__(self, device): self.device = device
+            def __float__(self):
+                assert self.device == "cpu"
+                return 2.5
+            def __str__(self): raise SystemExit("it would wait for the device")
+        r.start()
+        near, far = Tensor("cpu"), Tensor(Device())
+        gone = [weakref.ref(near), weakref.ref(far)]
+        r.metrics(loss=near, other=far)
+        del near, far
+        gc.collect()
+        print([g() for g in gone])
+        raise ValueError("the end")
+        """,
+    )
+    assert left.out == "[None, None]\n"
+    metrics = left.records(layout.EXCEPTION)[0]["metrics"]
+    assert [(m["loss"], m["other"]) for m in metrics] == [(2.5, "<Tensor on cuda:0>")]
+
+
 def test_ways_to_end_are_no_errors(tmp_path):
     left = run(tmp_path, "import sys\nimport firstfault.recorder as r\nr.start()\nsys.exit(4)")
     assert left.code == 4
