@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from firstfault.recorder import format as layout
 from firstfault.recorder.clean import Cleaner
 from firstfault.recorder.exceptions import Hooks, described, is_an_end
-from firstfault.recorder.files import Lines, make_folder
+from firstfault.recorder.files import Lines, is_ours, make_folder
 from firstfault.recorder.gathering import gather
 from firstfault.recorder.header import process_header
 from firstfault.recorder.identity import Identity, start_ticks
 from firstfault.recorder.ring import Ring
+from firstfault.recorder.settings import local_folder
 from firstfault.recorder.signals import Signals
 
 if TYPE_CHECKING:
@@ -46,7 +47,10 @@ class Recorder:
         """Number of a loader's worker and the process id of its rank; None for anything else."""
         number, owner = (None, self.pid) if worker is None else worker
         self.stem = layout.name_of(who.rank, who.attempt, owner, number, self.pid)
-        self.spool = settings.spool if make_folder(settings.spool) else settings.node
+        self.spool = settings.spool
+        if not make_folder(settings.spool) or not _safe(settings):
+            self.spool = settings.node
+            make_folder(settings.node)
         self.described: dict[str, Any] = {}
         """What the program told of its run: hash of the configuration, version of the data, seeds."""
         self.metrics: deque[dict[str, Any]] = deque(maxlen=LAST)
@@ -231,6 +235,11 @@ class Recorder:
         self.broken.append(text)
         with contextlib.suppress(Exception):
             self.write(layout.NOTE, {"broken": self.cleaner.text(text)})
+
+
+def _safe(settings: Settings) -> bool:
+    """Whether nobody else can put rings, answers and locks into the spool; a local folder that the user named is the user's business."""
+    return is_ours(settings.spool) and (settings.local != local_folder() or is_ours(settings.local))
 
 
 def _value_now(value: Any) -> Any:
