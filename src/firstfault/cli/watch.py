@@ -109,9 +109,11 @@ def table(board: Board, *, every_rank: bool) -> Table:
     from rich.markup import escape
     from rich.table import Table
 
+    from firstfault.report.neutral import neutral
+
     told = ", ".join(f"{board.count(s)} {s}" for s in _STYLE if board.count(s))
     world = "" if board.world is None else f" of {board.world}"
-    drawn = Table(title=escape(f"{board.run}: {len(board.rows)}{world} ranks; {told}"), title_justify="left")
+    drawn = Table(title=escape(neutral(f"{board.run}: {len(board.rows)}{world} ranks; {told}")), title_justify="left")
     for name in (
         "rank",
         "host",
@@ -141,7 +143,7 @@ def table(board: Board, *, every_rank: bool) -> Table:
             _percent(row.loader_share),
             row.note,
         )
-        drawn.add_row(*map(escape, cells), style=_STYLE[row.state])
+        drawn.add_row(*(escape(neutral(c)) for c in cells), style=_STYLE[row.state])
     if len(shown) < len(rows):
         drawn.caption = f"{len(rows) - len(shown)} more ranks; --all shows them"
     return drawn

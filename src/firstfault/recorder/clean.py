@@ -57,8 +57,12 @@ class Cleaner:
             name: under which it stands.
             depth: how deep it stands.
         """
-        if value is None or isinstance(value, (bool, int, float)):
-            return None if isinstance(value, float) and value != value else value  # noqa: PLR0124 - NaN is no JSON
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, (int, float)):
+            if value != value:  # noqa: PLR0124 - NaN is no JSON
+                return None
+            return self._number(value, name)
         if depth > DEEPEST:
             return "…"
         if isinstance(value, dict):
@@ -72,6 +76,13 @@ class Cleaner:
         label = f"{name}="
         cleaned = self.text(label + text)
         return cleaned.removeprefix(label)
+
+    def _number(self, value: float, name: str) -> Any:
+        """A number as it is, unless its name makes a secret of it: a password may have digits alone."""
+        if not _NAME.search(name):
+            return value
+        label = f"{name}="
+        return value if self.text(f"{label}{value}") == f"{label}{value}" else "[removed]"
 
     def words(self, words: list[str]) -> list[str]:
         """A command line without secrets: cleaned as a whole, since an option names the word behind it."""

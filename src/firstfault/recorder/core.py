@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 from firstfault.recorder import format as layout
 from firstfault.recorder.clean import Cleaner
 from firstfault.recorder.exceptions import Hooks, described, is_an_end
-from firstfault.recorder.files import Lines, make_folder
+from firstfault.recorder.files import Lines, is_ours, make_folder
 from firstfault.recorder.gathering import gather
 from firstfault.recorder.header import process_header
 from firstfault.recorder.identity import Identity, start_ticks
 from firstfault.recorder.ring import Ring
+from firstfault.recorder.settings import local_folder
 from firstfault.recorder.signals import Signals
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
 LAST = 16
 """Steps and metrics that are written with an exception."""
 MOST_REPORTS = 200
-"""Exceptions of one process that are written."""
+"""Exceptions of one process that are written, beside the one that ends it."""
+_TOLD = "__firstfault_told__"
+"""On an exception: the process that has written it. Its id would not do, which the next one gets when it is gone."""
 
 
 class Recorder:
@@ -44,7 +47,10 @@ class Recorder:
         """Number of a loader's worker and the process id of its rank; None for anything else."""
         number, owner = (None, self.pid) if worker is None else worker
         self.stem = layout.name_of(who.rank, who.attempt, owner, number, self.pid)
-        self.spool = settings.spool if make_folder(settings.spool) else settings.node
+        self.spool = settings.spool
+        if not make_folder(settings.spool) or not _safe(settings):
+            self.spool = settings.node
+            make_folder(settings.node)
         self.described: dict[str, Any] = {}
         """What the program told of its run: hash of the configuration, version of the data, seeds."""
         self.metrics: deque[dict[str, Any]] = deque(maxlen=LAST)
@@ -57,7 +63,6 @@ class Recorder:
         """Whose steps are counted: the id of an optimizer, 0 for a framework; None: nobody yet."""
         self.counted_by_program = False
         """Whether the program itself says when a step is done; then optimizers do not."""
-        self._reported: set[int] = set()
         limit = int(settings.rank_mb * (1 << 20))
         self.lines = Lines(os.path.join(settings.node, self.stem + layout.LINES), limit)
         self.ring = Ring(os.path.join(self.spool, self.stem + layout.RING), self._head())
@@ -109,7 +114,8 @@ class Recorder:
 
     def tell(self, **values: Any) -> None:
         """Takes metrics; the last ones are written with an exception."""
-        self.metrics.append({"step": self.ring.step_number if self.ring.beats else None, **values})
+        told = {name: _value_now(value) for name, value in values.items()}
+        self.metrics.append({"step": self.ring.step_number if self.ring.beats else None, **told})
 
     def describe(self, values: dict[str, Any]) -> None:
         """Takes facts of the run; one that changes is written as a change."""
@@ -149,13 +155,19 @@ class Recorder:
         self.report(error, thread=thread, caught=False)
 
     def report(self, error: BaseException, *, thread: str | None = None, caught: bool = True) -> None:
-        """Writes an exception, once; one that is a way to end is no error."""
+        """Writes an exception, once (again where it was caught and then ends the program); one that is a way to end is no error."""
         try:
-            if is_an_end(error) or id(error) in self._reported or self.reports >= MOST_REPORTS:
+            # A forked child that kept our hook behind one of its own must not write as its parent.
+            if is_an_end(error) or os.getpid() != self.pid:
+                return
+            main = not caught and thread == "MainThread"
+            if main:
+                self.raised = True
+                self.ring.ended(layout.RAISED)
+            elif vars(error).get(_TOLD) == self.pid or self.reports >= MOST_REPORTS:
                 return
             self.reports += 1
-            self._reported.add(id(error))
-            main = not caught and thread == "MainThread"
+            vars(error)[_TOLD] = self.pid
             self.write(
                 layout.EXCEPTION,
                 {
@@ -168,9 +180,6 @@ class Recorder:
                     "loader": self._loader(),
                 },
             )
-            if main:
-                self.raised = True
-                self.ring.ended(layout.RAISED)
         except Exception as problem:  # noqa: BLE001 - the program's own error is what matters
             self.fault(problem)
 
@@ -226,6 +235,24 @@ class Recorder:
         self.broken.append(text)
         with contextlib.suppress(Exception):
             self.write(layout.NOTE, {"broken": self.cleaner.text(text)})
+
+
+def _safe(settings: Settings) -> bool:
+    """Whether nobody else can put rings, answers and locks into the spool; a local folder that the user named is the user's business."""
+    return is_ours(settings.spool) and (settings.local != local_folder() or is_ours(settings.local))
+
+
+def _value_now(value: Any) -> Any:
+    """A metric as a number or text of its own: a tensor that is kept keeps its graph, and one on a device may block whoever reads it."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    device = getattr(value, "device", None)
+    if getattr(device, "type", device) not in {None, "cpu"}:
+        return f"<{type(value).__name__} on {device}>"
+    try:
+        return float(value)
+    except Exception:  # noqa: BLE001 - no number: then its text, cut where it is long
+        return str(value)[:200]
 
 
 def in_child(recorder: Recorder) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import threading
 from typing import Any
 
@@ -112,6 +113,15 @@ def make_folder(path: str) -> bool:
         except OSError:
             return False
     return os.access(path, os.W_OK | os.X_OK)
+
+
+def is_ours(path: str) -> bool:
+    """Whether a folder is this user's and no other can put anything into it; below a shared one somebody else may have made it."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o022
 
 
 def read_file(path: str, most: int = 1 << 20) -> bytes:

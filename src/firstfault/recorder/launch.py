@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from firstfault.recorder.files import read_file
+from firstfault.recorder.files import is_ours, read_file
 from firstfault.recorder.identity import short_host
 from firstfault.recorder.monitoring import LOCK
 from firstfault.recorder.settings import ON, PREFIX, local_folder
@@ -107,6 +107,8 @@ def _monitors() -> list[int]:
     base = os.environ.get(f"{PREFIX}_LOCAL") or local_folder()
     found = []
     for lock in Path(base).glob(f"*/{short_host()}/{LOCK}"):
+        if not is_ours(str(lock.parent)):
+            continue
         try:
             held = json.loads(read_file(str(lock)))
             pid = int(held["pid"])

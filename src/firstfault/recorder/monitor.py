@@ -31,7 +31,7 @@ NODE_MB = 32
 LAST_S = 1.0
 """Seconds for which it stays when it was told that nobody comes any more."""
 OLD_S = 30.0
-"""Seconds before the start of this node's processes from which on a fault is none of this run; clocks of nodes may differ."""
+"""Seconds before the start of this node's processes from which on what another node told is none of this run: clocks may differ."""
 SLOWER = 20.0
 """Usual steps that must pass without a sign of life, where they are long."""
 PARTS = 3
@@ -61,8 +61,8 @@ class Monitor:
         """Attempts for whose first death a bundle was taken."""
         self.faults = os.path.join(settings.folder, settings.run, layout.FAULTS)
         self.requests = os.path.join(settings.folder, settings.run, layout.REQUESTS)
-        self.ended = False
-        """Whether it told the ranks to stop: their deaths are then no news."""
+        self.ended = -1
+        """The last attempt whose ranks it told to stop: their deaths are then no news."""
         self.stopping = False
 
     def run(self, ready: int) -> None:
@@ -194,17 +194,17 @@ class Monitor:
             return
         if not isinstance(record, dict):
             return
+        if self.stale(record):
+            return
         if folder == self.requests:
             self.end_after |= self.settings.stop and record.get("hang") is True
             self.plan(f"asked for: {record.get('why', 'by hand')}", PARTS)
-            return
-        if self.stale(record):
             return
         attempt = record.get("attempt") or 0
         if record.get("host") != self.settings.host:
             kept = {k: record.get(k) for k in ("rank", "how", "signal", "exit_code", "step", "phase")}
             self.write(layout.TOLD, {"from": record.get("host"), "at": record.get("time"), **kept, "attempt": attempt})
-        if attempt not in self.bundled and not self.ended:
+        if attempt not in self.bundled and attempt > self.ended:
             self.bundled.add(attempt)
             self.plan(f"rank {record.get('rank')} on {record.get('host')} {record.get('how')}", 1)
             self.end_after |= self.settings.stop
@@ -213,17 +213,17 @@ class Monitor:
                 self.end_ranks()
 
     def stale(self, record: dict[str, Any]) -> bool:
-        """Whether a fault is of an earlier run that had the same name."""
+        """Whether a fault or a wish is of an earlier run that had the same name."""
         begun = min((p.ring.head.wall / 1e9 for p in self.living.values()), default=None)
         try:
             at = datetime.fromisoformat(str(record.get("time"))).timestamp()
         except ValueError:
             return False
-        return begun is not None and at < begun - OLD_S
+        return begun is not None and at < begun - (0.0 if record.get("host") == self.settings.host else OLD_S)
 
     def end_ranks(self) -> None:
         """Tells the ranks of this node to stop, since one is dead or hangs; they leave their stacks on the way."""
-        self.ended = True
+        self.ended = max((p.ring.head.attempt for p in self.living.values()), default=self.ended)
         self.write(layout.NOTE, {"did": "SIGTERM to the ranks of this node"})
         for process in self.living.values():
             if process.ring.head.kind == layout.MAIN:
@@ -234,12 +234,14 @@ class Monitor:
 
     def look_for_hangs(self) -> None:
         """Tells of processes that gave no sign of life for too long, once a standstill, and plans a bundle."""
-        if self.settings.hang_s <= 0 or self.ended:
+        if self.settings.hang_s <= 0:
             return
         now, fresh = time.monotonic_ns(), []
         for name, process in self.living.items():
             ring = process.ring
             if ring.head.kind != layout.MAIN or not (ring.beats or ring.phase) or ring.head.ended:
+                continue
+            if ring.head.attempt <= self.ended:
                 continue
             # Before the first step a program compiles, loads and waits for others: a standstill there may be long and right.
             limit = self.settings.hang_s if ring.beats else max(self.settings.start_s, self.settings.hang_s)

@@ -47,6 +47,12 @@ def test_a_value_under_a_telling_name_is_a_secret_whatever_it_looks_like():
     assert cleaner.removed == {"password": 1}
 
 
+def test_a_password_of_digits_is_one_and_a_count_of_tokens_is_none():
+    told = {"password": 12345678, "api_key": 99887766, "max_tokens": 2048, "pad_token_id": 0, "sync": True}
+    cleaned = Cleaner().value(told)
+    assert cleaned == {**told, "password": "[removed]", "api_key": "[removed]"}
+
+
 def test_deep_and_long_values_end():
     nested: dict = {}
     nested["again"] = nested

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 
+import pytest
 from programs import LIMIT, Left, environment, program, run
 
 from firstfault.recorder import format as layout
@@ -113,6 +114,91 @@ def test_a_caught_exception_may_be_told_and_is_told_once(tmp_path):
         """,
     )
     assert [r["caught"] for r in left.records(layout.EXCEPTION)] == [True]
+
+
+def test_each_caught_exception_is_told_though_the_one_before_is_gone(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import firstfault.recorder as r
+        r.start()
+        for number in range(4):
+            try:
+                raise ValueError(number)
+            except ValueError as error:
+                r.report(error)
+        """,
+    )
+    assert [r["message"] for r in left.records(layout.EXCEPTION)] == ["0", "1", "2", "3"]
+
+
+@pytest.mark.parametrize("before", [1, 250])
+def test_what_ends_the_program_is_told_though_it_was_caught_before_or_there_were_many(tmp_path, before):
+    left = run(
+        tmp_path,
+        f"""
+        import firstfault.recorder as r
+        r.start()
+        for number in range({before}):
+            try:
+                raise ValueError(number)
+            except ValueError as error:
+                r.report(error)
+                last = error
+        raise last
+        """,
+    )
+    told = left.records(layout.EXCEPTION)[-1]
+    assert (told["caught"], told["message"]) == (False, str(before - 1))
+    assert left.records(layout.END)[0]["how"] == "raised"
+
+
+def test_a_forked_child_that_kept_our_hook_does_not_write_as_its_parent(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import os, sys
+        import firstfault.recorder as r
+        r.start()
+        ours = sys.excepthook
+        sys.excepthook = lambda *args: ours(*args)
+        if os.fork() == 0:
+            raise ValueError("of the child")
+        os.wait()
+        """,
+    )
+    assert left.records(layout.EXCEPTION) == []
+    assert [r["how"] for r in left.records(layout.END)] == ["ended"]
+
+
+def test_a_metric_is_kept_as_a_number_and_one_on_a_device_is_not_read(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import gc, weakref
+        import firstfault.recorder as r
+        class Device:
+            type = "cuda"
+            def __str__(self): return "cuda:0"
+        class Tensor:
+            def __init__(self, device): self.device = device
+            def __float__(self):
+                assert self.device == "cpu"
+                return 2.5
+            def __str__(self): raise SystemExit("it would wait for the device")
+        r.start()
+        near, far = Tensor("cpu"), Tensor(Device())
+        gone = [weakref.ref(near), weakref.ref(far)]
+        r.metrics(loss=near, other=far)
+        del near, far
+        gc.collect()
+        print([g() for g in gone])
+        raise ValueError("the end")
+        """,
+    )
+    assert left.out == "[None, None]\n"
+    metrics = left.records(layout.EXCEPTION)[0]["metrics"]
+    assert [(m["loss"], m["other"]) for m in metrics] == [(2.5, "<Tensor on cuda:0>")]
 
 
 def test_ways_to_end_are_no_errors(tmp_path):

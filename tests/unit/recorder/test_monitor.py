@@ -197,6 +197,22 @@ def test_asked_to_the_ranks_are_ended_when_one_died(tmp_path, started):
     assert second.wait(timeout=30) == -signal.SIGTERM
 
 
+def test_after_a_restart_the_ranks_are_watched_as_before(tmp_path, started):
+    first, second = started(), started(RANK="4")
+    monitor = Monitor(settings(tmp_path, stop=True, hang_s=1e-6), {})
+    monitor.find()
+    first.kill()
+    until(monitor, layout.DEATH)
+    monitor.take_due()
+    second.wait(timeout=30)
+    again = started("r.step(); r.step()", TORCHELASTIC_RESTART_COUNT="1")
+    monitor.find()
+    monitor.look_for_hangs()
+    assert [r["attempt"] for r in lines(monitor) if r["kind"] == layout.HANG] == [1]
+    monitor.take_due()
+    assert again.wait(timeout=30) == -signal.SIGTERM
+
+
 def test_bundles_are_bounded(tmp_path, started):
     started()
     monitor = Monitor(settings(tmp_path, bundles=2), {})
@@ -238,6 +254,22 @@ def test_a_fault_of_an_earlier_run_of_that_name_is_no_news(tmp_path, started):
         file.write(layout.line(layout.DEATH, old))
     monitor.hear()
     assert [r for r in lines(monitor) if r["kind"] == layout.TOLD] == []
+
+
+def test_a_wish_and_a_fault_of_an_earlier_run_end_nobody(tmp_path, started):
+    before = layout.stamp(time.time() - 1)
+    process = started()
+    monitor = Monitor(settings(tmp_path, stop=True), {})
+    monitor.find()
+    for folder in (monitor.requests, monitor.faults):
+        os.makedirs(folder)
+        told = {"time": before, "rank": 1, "host": monitor.settings.host, "how": "x", "why": "x", "hang": True}
+        with open(os.path.join(folder, "a.json"), "wb") as file:
+            file.write(layout.line(layout.NOTE, told))
+    monitor.hear()
+    monitor.take_due()
+    assert (monitor.bundles, monitor.end_after) == (0, False)
+    assert process.poll() is None
 
 
 def test_the_monitor_is_started_once_a_node_and_leaves(tmp_path):

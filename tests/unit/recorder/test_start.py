@@ -49,6 +49,18 @@ def test_without_start_every_call_does_nothing(tmp_path):
     assert not left.box.exists()
 
 
+def test_a_local_folder_that_others_may_write_is_not_used(tmp_path):
+    from firstfault.recorder.identity import short_host
+
+    spool = tmp_path / "local" / "run" / short_host()
+    spool.mkdir(parents=True)
+    spool.chmod(0o777)
+    left = run(tmp_path, "import firstfault.recorder as r; r.start(); r.step()")
+    assert left.code == 0
+    assert list(spool.iterdir()) == []
+    assert list(left.box.rglob(f"*{layout.RING}"))
+
+
 def test_the_header_says_who_where_and_how(tmp_path):
     (tmp_path / "conf.yaml").write_text("lr: 1\n", encoding="utf-8")
     left = run(

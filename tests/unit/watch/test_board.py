@@ -7,7 +7,7 @@ import pytest
 from box_folder import START, Box
 from click.testing import CliRunner
 
-from firstfault.cli.watch import command
+from firstfault.cli.watch import command, table
 from firstfault.recorder import format as layout
 from firstfault.watch.board import latest_run, read_board
 from firstfault.watch.prometheus import server, text
@@ -108,3 +108,13 @@ def test_a_wish_for_a_bundle_is_a_record(job):
     file = ask_for_bundle(job, "asked for by watch")
     assert file.parent == job / layout.REQUESTS
     assert file.read_bytes().startswith(layout.START.encode())
+
+
+def test_what_a_file_says_does_not_act_on_the_terminal(tmp_path):
+    box = Box(tmp_path, world=1)
+    beat(box, 0, 100, still_s=90.0, item={"what": "/data/\x1b]0;x\x07.tar", "for_s": 90.0, "batch": 1})
+    board = read_board(box.folder, now=START + 100)
+    assert "\x1b" in board.rows[0].note
+    cells = [str(cell) for column in table(board, every_rank=True).columns for cell in column.cells]
+    assert any(".tar" in c for c in cells)
+    assert not [c for c in cells if "\x1b" in c]
