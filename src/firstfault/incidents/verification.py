@@ -83,7 +83,7 @@ def compare(record: Record, diagnosis: Diagnosis, traits: Traits) -> Comparison:
         traits: the parts of the re-run's fingerprint.
     """
     equal, differs = _fields(record, diagnosis)
-    result, reason = _result(record, diagnosis, traits, differs)
+    result, reason = _result(record, diagnosis, traits, equal, differs)
     return Comparison(result, reason, tuple(equal), tuple(differs))
 
 
@@ -108,7 +108,9 @@ def _fact(diagnosis: Diagnosis, name: str) -> str:
     return "" if found is None or found.value is None else str(found.value)
 
 
-def _result(record: Record, diagnosis: Diagnosis, traits: Traits, differs: list[str]) -> tuple[Result, str]:
+def _result(
+    record: Record, diagnosis: Diagnosis, traits: Traits, equal: list[str], differs: list[str]
+) -> tuple[Result, str]:
     verdict = diagnosis.verdict
     told = record.one("fingerprint") or fingerprint(record.traits)
     if verdict.failed is None:
@@ -118,6 +120,11 @@ def _result(record: Record, diagnosis: Diagnosis, traits: Traits, differs: list[
     other = [d for d in differs if d.startswith(("world_size:", "framework:"))]
     if other:
         return "not comparable", f"the re-run completed, but it was another job ({'; '.join(other)})"
+    if not any(e.startswith(("world_size:", "framework:")) for e in equal):
+        return (
+            "not comparable",
+            "the re-run completed, but neither its world size nor its framework shows that it is the same job",
+        )
     then, now = _number(record.one("last_step")), _number(_fact(diagnosis, "last_step"))
     if then is not None and now is not None and now <= then:
         return (

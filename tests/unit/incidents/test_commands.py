@@ -112,6 +112,9 @@ def test_another_key_gives_other_pseudonyms(oom, tmp_path, capsys):
 
 
 def test_from_open_to_verified_and_back(oom, folder, tmp_path, capsys):
+    world = "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2\n"
+    log = oom / "gpu-n017.log"
+    log.write_text(world + log.read_text(encoding="utf-8"), encoding="utf-8")
     run(["incidents", "new", str(oom), "--dir", folder])
     (path,) = made(capsys)
     name = path.stem
@@ -131,7 +134,7 @@ def test_from_open_to_verified_and_back(oom, folder, tmp_path, capsys):
     ran = tmp_path / "rerun"
     ran.mkdir()
     (ran / "a.log").write_text(
-        "step 3999/4000 loss 1.2\nstep 4000/4000 loss 1.1\nTraining completed successfully\n", encoding="utf-8"
+        world + "step 3999/4000 loss 1.2\nstep 4000/4000 loss 1.1\nTraining completed successfully\n", encoding="utf-8"
     )
     assert run(["incidents", "verify", name, "--rerun", str(ran), "--dir", folder]) == 0
     assert f"{name}: held" in capsys.readouterr().out

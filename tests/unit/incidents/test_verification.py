@@ -45,8 +45,10 @@ def incident(**head):
 @pytest.mark.parametrize(
     ("head", "rerun", "traits", "result"),
     [
-        ({}, run(failed=False), Traits(), "held"),
-        ({"last_step": 400}, run(failed=False, last_step=4000), Traits(), "held"),
+        ({}, run(failed=False), Traits(), "not comparable"),
+        ({"world_size": 16}, run(failed=False), Traits(), "not comparable"),
+        ({"last_step": 400}, run(failed=False, last_step=4000), Traits(), "not comparable"),
+        ({"world_size": 16, "last_step": 400}, run(failed=False, world_size=16, last_step=4000), Traits(), "held"),
         ({"last_step": 400}, run(failed=False, last_step=400), Traits(), "not comparable"),
         ({"last_step": 400}, run(failed=False, last_step=12), Traits(), "not comparable"),
         ({"last_step": 400}, run(failed=False), Traits(), "not comparable"),
@@ -80,14 +82,15 @@ def test_stable_fields_are_told_as_equal_or_different():
 @pytest.mark.parametrize(
     ("state", "result", "after"),
     [
-        ("fixed", run(failed=False), State.VERIFIED),
-        ("supported", run(failed=False), State.SUPPORTED),
+        ("fixed", run(failed=False, world_size=16), State.VERIFIED),
+        ("fixed", run(failed=False), State.FIXED),
+        ("supported", run(failed=False, world_size=16), State.SUPPORTED),
         ("fixed", run(failed=True, category=Category.GPU_CUDA), State.SUPPORTED),
         ("fixed", run(failed=None), State.FIXED),
     ],
 )
 def test_a_linked_re_run_moves_the_state_only_as_far_as_it_shows(state, result, after):
-    record = parse(incident().text.replace("state: fixed", f"state: {state}"))
+    record = parse(incident(world_size=16).text.replace("state: fixed", f"state: {state}"))
     comparison = compare(record, result, TRAITS if result.verdict.failed else Traits())
     changed = parse(written(record, comparison, "2026-03-09"))
     assert changed.state is after
@@ -96,8 +99,8 @@ def test_a_linked_re_run_moves_the_state_only_as_far_as_it_shows(state, result, 
 
 
 def test_what_recurred_after_it_held_is_verified_no_more():
-    record = parse(incident().text)
-    held = parse(written(record, compare(record, run(failed=False), Traits()), "2026-03-05"))
+    record = parse(incident(world_size=16).text)
+    held = parse(written(record, compare(record, run(failed=False, world_size=16), Traits()), "2026-03-05"))
     again = parse(written(held, compare(held, run(failed=True, category=Category.GPU_CUDA), TRAITS), "2026-03-09"))
     assert (held.state, again.state) == (State.VERIFIED, State.SUPPORTED)
     assert latest_result(again.all("verifications")) == "recurred"
