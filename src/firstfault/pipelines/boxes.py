@@ -28,6 +28,8 @@ RANK, DEATH, STOPPED, ENDED = "recorder.rank", "recorder.death", "recorder.stopp
 _WORKER = "Caught "
 _BESIDE = 1.0
 """Seconds after a bundle from which a sign of life shows that it was not the last standstill."""
+STOOD = 60.0
+"""Seconds without a sign of life from which on a rank stood still, where no watch says so."""
 
 
 class ReadBoxes(NamedTuple):
@@ -190,7 +192,17 @@ def _frames(found: object) -> tuple[Frame, ...]:
 def without_stale(
     stacks: Sequence[StackDump], records: Sequence[BoxRecord], paths: dict[SourceId, str]
 ) -> list[StackDump]:
-    """The stacks without those of bundles after which the process moved on: they show a standstill that ended."""
+    """The stacks without those that show no standstill of the end.
+
+    Those of bundles after which the process moved on; and those that SIGTERM left in a run in which nobody stood still: a
+    job that was told to stop at work is seen at any place of its step.
+    """
+    stood = {r.run for r in records if r.kind == layout.HANG or (r.still or 0.0) >= STOOD}
+    stacks = [
+        s
+        for s in stacks
+        if not paths[s.begin.source].endswith(layout.SIGTERM) or run_of(paths[s.begin.source]) in stood
+    ]
     taken = {
         (r.run, r.fields.get("bundle"), r.fields.get("part"), r.who.pid): r.when.latest or 0.0
         for r in records

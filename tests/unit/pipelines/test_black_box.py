@@ -315,3 +315,26 @@ def test_workers_that_go_with_their_ranks_are_no_fault(tmp_path):
     said = verdict(tmp_path)
     assert said.culprits.ranks == []
     assert "worker" not in said.summary
+
+
+@pytest.mark.parametrize(("last", "named"), [(99.8, []), (10.0, [0])])
+def test_what_a_working_job_was_at_when_it_was_told_to_stop_blames_nobody(tmp_path, last, named):
+    """SIGTERM leaves a stack of every rank; only where the ranks had stood still does it show for whom they waited."""
+    box = Box(tmp_path, world=4)
+    for rank in range(4):
+        name = layout.name_of(rank, 0, 4000 + rank)
+        frame = (
+            'app/train.py", line 94 in train'
+            if rank == 0
+            else 'lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", line 3252 in all_reduce'
+        )
+        path = box.folder / box.host(rank) / f"{name}{layout.SIGTERM}"
+        path.write_text(
+            f"firstfault stacks: rank {rank}, pid {4000 + rank}, attempt 0, host {box.host(rank)}; SIGTERM\n"
+            f'Current thread 0x0000000000000000 (most recent call first):\n  File "/{frame}\n  File "/app/train.py", line 124 in <module>\n'
+        )
+        box.state(rank, layout.DEATH, 100.0, last=last, how="was ended by SIGTERM", signal="SIGTERM")
+    said = verdict(tmp_path)
+    assert said.culprits.ranks == named
+    if not named:
+        assert said.category is Category.INFRASTRUCTURE
