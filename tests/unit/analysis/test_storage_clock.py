@@ -23,6 +23,14 @@ def test_the_offset_is_that_at_which_reads_stop_with_the_job(hours, name):
     assert len(found.stops) == 3
 
 
+@pytest.mark.parametrize(("hours", "joined"), [(-7, True), (5.75, True), (-0.5, False), (0.75, False), (7.25, False)])
+def test_a_job_is_in_a_zone_that_exists_where_the_store_is_in_utc(hours, joined):
+    """What no zone makes of the two clocks is chance: reads of others that end at such a distance prove nothing."""
+    pieces = [piece(daemon(n), counters=reads(STOP + 7 * n)) for n in range(3)]
+    found = join_clocks(pieces, job(hours * HOUR))
+    assert found.offset == (hours * HOUR if joined else None)
+
+
 def test_plain_reads_do_not_count_where_batches_move():
     pieces = []
     for n in range(3):

@@ -50,6 +50,9 @@ SLACK = 120.0
 """Seconds between the moment at which a job stands still and the last read of its loaders, either way."""
 WEST, EAST = -12 * 3600, 14 * 3600
 """The zones of the world, in seconds east of UTC."""
+_BROKEN_HOURS = (-9.5, -3.5, -2.5, 3.5, 4.5, 5.5, 5.75, 6.5, 8.75, 9.5, 10.5, 11.5, 12.75, 13.75)
+ZONES = frozenset({*range(WEST, EAST + 1, 3600), *(int(h * 3600) for h in _BROKEN_HOURS)})
+"""Those that there are, summer times and those of the last decades included."""
 
 
 class JobTimes(Struct, frozen=True, kw_only=True):
@@ -304,7 +307,9 @@ def _vote(
             steps = range(int(-(-first // QUARTER)), int(last // QUARTER) + 1)
             for step in steps:
                 offset = step * QUARTER
-                inside = reach[0] <= (-offset if job.utc and not known else offset) <= reach[1]
+                east = -offset if job.utc and not known else offset
+                # Where one side is in UTC, the other is in a zone that exists; what only some other shift would join is not joined.
+                inside = reach[0] <= east <= reach[1] and (known == job.utc or east in ZONES)
                 if inside and (not named or not job.utc or -offset in named):
                     votes.setdefault(offset, {}).setdefault(name, stop)
     unknown = ClockJoin(offset=None, how="unknown", utc=known, counter=counter, daemons=active)
