@@ -340,11 +340,11 @@ def test_lists_that_hold_the_bytes_of_their_own_end_are_read() -> None:
 
 
 def outcome(raw: bytes) -> object:
-    """What reading gives, or why it does not."""
+    """What reading gives, or that it gives nothing; which of several flaws of one file is told first is of no account."""
     try:
         return load(raw)
-    except UnreadableSnapshotError as error:
-        return str(error)[:12]
+    except UnreadableSnapshotError:
+        return "unreadable"
 
 
 @settings(max_examples=100, deadline=None)
