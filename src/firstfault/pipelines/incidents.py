@@ -166,13 +166,17 @@ def owner_key(file: Path | None = None) -> bytes:
     path = config_folder() / "incidents.key" if file is None else file
     if file is None and not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Written beside it and then linked: nobody ever sees a key that is not whole, and of two writers one is believed.
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as made:
+            made.write(os.urandom(32).hex() + "\n")
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            os.link(beside, path)
         except FileExistsError:
             pass
-        else:
-            with os.fdopen(descriptor, "w", encoding="ascii") as made:
-                made.write(os.urandom(32).hex() + "\n")
+        finally:
+            beside.unlink(missing_ok=True)
     key = path.read_bytes().strip()
     if len(key) < 16:
         raise PipelineError("this file holds no key", where=str(path), fix="Put at least 16 random characters there.")
