@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from firstfault.model.evidence import SourceId
@@ -140,6 +140,9 @@ def test_nothing_but_the_bytes_matters(tmp, data, block, cuts):
         assert scan_bytes(data, tmp, engine, block, tuple(cuts)) == whole
 
 
+@example(
+    data=b"[rank1]: Error: disk" + b"x" * 128 + b"Error: diskout of mem", block=3, cuts=[]
+)  # \b at a cut is no end of a word
 @given(data=LONG, block=st.integers(1, 300), cuts=st.lists(st.integers(0, 5000), max_size=4))
 @settings(max_examples=150, deadline=None, suppress_health_check=OPEN)
 def test_long_segments_do_not_depend_on_blocks_either(tmp, data, block, cuts):

@@ -83,7 +83,8 @@ class Collector:
             if begin < 0 or (is_open and stop > end):
                 continue  # the region before has it whole, or the next one will
             part = bytes(region.data[begin : min(stop, end)])
-            found = self._in_window(part, windows[window], head=begin == first - region.offset)
+            cut = stop < end or is_open
+            found = self._in_window(part, windows[window], head=begin == first - region.offset, cut=cut)
             self._keep(found, part, first, region.offset + begin)
 
     def _recall(self, part: bytes, signatures: frozenset[int]) -> Sequence[_Found]:
@@ -113,19 +114,20 @@ class Collector:
             self._shapes.keep(shape, signatures, starts, matches, lasting=lasting)
         return matches
 
-    def _in_window(self, part: bytes, signatures: set[int], *, head: bool) -> Sequence[_Found]:
+    def _in_window(self, part: bytes, signatures: set[int], *, head: bool, cut: bool) -> Sequence[_Found]:
         """The matches in a window of a long segment, without those that belong to the next window.
 
         Args:
             part: the bytes.
             signatures: those that were proposed.
             head: whether `part` begins where its segment does.
+            cut: whether the segment goes on behind it; then what ends with it may only seem to.
         """
         starts: tuple[int, ...] | None = None
         if self._placed(frozenset(signatures)):
             starts = body_starts(part, self._profile)
             starts = starts if head else tuple(s for s in starts if s != 0)
-        matches, _ = self._ask(part, signatures, starts, until=STEP)
+        matches, _ = self._ask(part, signatures, starts, until=STEP, within=len(part) - cut)
         return [(s, match, stream_key(part, match.start, self._profile)) for s, match in matches]
 
     def _placed(self, signatures: frozenset[int]) -> bool:
@@ -136,7 +138,12 @@ class Collector:
         return known
 
     def _ask(
-        self, part: bytes, signatures: Iterable[int], starts: tuple[int, ...] | None, until: int | None = None
+        self,
+        part: bytes,
+        signatures: Iterable[int],
+        starts: tuple[int, ...] | None,
+        until: int | None = None,
+        within: int = 0,
     ) -> tuple[list[tuple[int, Confirmed]], bool]:
         """The matches in some bytes that nothing better explains, and whether they are those of all lines of this shape.
 
@@ -145,6 +152,7 @@ class Collector:
             signatures: those that were proposed.
             starts: positions at which a message may begin; None where that does not matter.
             until: matches that start here or later are left out.
+            within: with `until`, matches that end behind this place are left out too.
         """
         plan = self._plan
         found: dict[int, Sequence[Confirmed]] = {}
@@ -153,7 +161,7 @@ class Collector:
             matches, lasting = plan.confirmer(signature).look(part, starts or ())
             lasts = lasts and lasting
             if until is not None:
-                matches = [m for m in matches if m.start < until]
+                matches = [m for m in matches if m.start < until and m.end <= within]
             if matches:
                 found[signature] = matches
         if len(found) > 1:
