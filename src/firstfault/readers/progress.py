@@ -14,6 +14,7 @@ from msgspec import Struct
 from firstfault.model.evidence import ProgressSample, When, Who
 from firstfault.model.lazy import lazy
 from firstfault.readers.identity import locate
+from firstfault.readers.shape import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -140,7 +141,6 @@ def read_progress(segment: bytes) -> Shape | None:
     return shape
 
 
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
 _MOST_KNOWN = 4096
 _known_plain: dict[bytes, _Plain | None] = {}
 """Where the numbers of plain step lines stand, by the line with zeros for its digits; None for lines that are of no form.
@@ -148,7 +148,7 @@ Whether a line is of any form does not hang on what its digits are; a job's step
 
 
 def _shape_of(segment: bytes) -> Shape | None:
-    bare = segment.translate(_DIGITS)
+    bare = shape_of(segment)
     if bare in _known_plain:
         plain = _known_plain[bare]
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from firstfault.readers.chain import Chain
 from firstfault.readers.inner import inner_parts
 from firstfault.readers.prefixes import parse_chain
+from firstfault.readers.shape import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +23,6 @@ LONGEST = 2048
 """Bytes of a line from which on its shape is not remembered."""
 MOST = 4096
 """Shapes that are remembered at a time."""
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
 
 
 class _Shape:
@@ -66,7 +66,7 @@ class _Seen:
             self.shapes = self.styles.setdefault(style_of(profile), {})
         self.segment, self.chain, self.inner, self.shape, self.usual = segment, None, None, None, True
         if len(segment) < LONGEST:
-            bare = segment.translate(_DIGITS)
+            bare = shape_of(segment)
             shape = self.shapes.get(bare)
             if shape is None:
                 if self.count >= MOST:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.patterns import Hit
 from firstfault.readers.identity import body_starts, locate, stream_key
+from firstfault.readers.shape import shape_of
 from firstfault.scan.engines import SHIFT
 from firstfault.scan.newlines import count_newlines, lines_of
 from firstfault.scan.regions import STEP, WINDOW
 from firstfault.scan.results import FIRST, LAST, Fold, Part
-from firstfault.scan.shapes import LONGEST, shape_of
+from firstfault.scan.shapes import LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -17,12 +17,6 @@ LONGEST = 4096
 """Bytes of a line from which on its shape is not remembered."""
 _MOST = 4096
 """Shapes that are remembered at a time."""
-_DIGITS = bytes.maketrans(b"123456789", b"000000000")
-
-
-def shape_of(segment: bytes) -> bytes:
-    """A line with zeros for all its digits."""
-    return segment.translate(_DIGITS)
 
 
 class Spot:

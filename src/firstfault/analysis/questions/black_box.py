@@ -6,13 +6,13 @@ An error of its own stays the first fault; the box then only says where the rank
 from __future__ import annotations
 
 from collections import Counter
-from statistics import median
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from firstfault.analysis.agreement import STRONGER
 from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.median import median
 from firstfault.analysis.state.boxes import RankBox, event_of, on_of, rank_boxes, seconds_of
 from firstfault.analysis.wording import duration, ranks_text
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
