@@ -305,13 +305,13 @@ def nothing_readable(coverage: Iterable[CoverageRow], paths: Sequence[str]) -> P
     from difflib import get_close_matches
 
     from firstfault.cli.main import COMMANDS
+    from firstfault.report.phrases import why_unread
 
-    reasons = [f"{row.file}: {row.state}" + (f", {row.reason}" if row.reason else "") for row in coverage]
     near = get_close_matches(paths[0], list(COMMANDS), n=1, cutoff=0.6)
     return PipelineError(
         "nothing there could be read",
         where=", ".join(paths),
-        why="; ".join(reasons[:5]) or "no file was found",
+        why=why_unread(coverage),
         fix=f"Did you mean the command `{near[0]}`?"
         if near
         else "Give the job's log files, their folder, or an archive of it.",

@@ -109,6 +109,12 @@ def exit_code(diagnosis: Diagnosis | View) -> Literal[0, 1, 2, 3]:
     return 1 if verdict.failed is True and known else 3
 
 
+def why_unread(coverage: Iterable[CoverageRow]) -> str:
+    """The reasons why inputs could not be read, the first few."""
+    reasons = [f"{row.file}: {row.state}" + (f", {row.reason}" if row.reason else "") for row in coverage]
+    return "; ".join(reasons[:5]) or "no file was found"
+
+
 def when(time: Time | None, say: Mapping[str, str]) -> str:
     """A time as text: one stamp, or both ends of an interval."""
     if time is None or (time.earliest is None and time.latest is None):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from firstfault.model.views import GroupCell, Proof, RankLine, RankTable
     from firstfault.redact import Redacted
+    from firstfault.report.tabular import Cell
 
 FOLD_FROM = 9
 """Ranks from which on equal ones share a row."""
@@ -228,20 +229,17 @@ def _remarks(table: RankTable, rows: Sequence[Shown], say: Mapping[str, str]) ->
 
 def render_ranks_csv(safe: Redacted[RankTable]) -> str:
     """The table of ranks as CSV: a row for each rank and group, the columns of `CSV_HEAD`, ending in a newline."""
-    return separated(CSV_HEAD, (row for rank in safe.content.ranks for row in _csv_rows(rank)))
+    return separated(CSV_HEAD, (row for rank in safe.content.ranks for row in rank_rows(rank)))
 
 
-def _csv_rows(rank: RankLine) -> list[list[str | int | None]]:
+def rank_rows(rank: RankLine) -> list[list[Cell]]:
+    """The rows of one rank with the columns of `CSV_HEAD`: one for each process group in which it is stuck, else one."""
     place = rank.proof[0].evidence if rank.proof else None
-    before = [rank.rank, rank.local_rank, rank.node_rank, rank.host, rank.state, rank.part, _yes(rank.outlier)]
-    behind = [rank.last_step, None if rank.phase is None else str(rank.phase), rank.note]
+    before: list[Cell] = [rank.rank, rank.local_rank, rank.node_rank, rank.host, rank.state, rank.part, rank.outlier]
+    behind: list[Cell] = [rank.last_step, None if rank.phase is None else str(rank.phase), rank.note]
     behind += [None, None] if place is None else [place.file, place.line]
-    inside: list[list[str | int | None]] = [
-        [g.group, g.last_enqueued, g.last_completed, g.op, g.seq, g.numel_in, g.numel_out, g.timeout_ms, g.ran_ms, _yes(g.in_flight)]
+    inside: list[list[Cell]] = [
+        [g.group, g.last_enqueued, g.last_completed, g.op, g.seq, g.numel_in, g.numel_out, g.timeout_ms, g.ran_ms, g.in_flight]
         for g in rank.groups
     ]  # fmt: skip
     return [[*before, *cells, *behind] for cells in inside or [[None] * 10]]
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"

@@ -16,6 +16,8 @@ from firstfault.report.text import columns, wrap
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    Cell = str | int | bool | None
+
 GAP = 2
 """Blanks between two columns."""
 WIDEST = 36
@@ -80,8 +82,8 @@ def _row(cells: Sequence[str], sizes: Sequence[int]) -> str:
     return (" " * GAP).join(cell + " " * (size - columns(cell)) for cell, size in zip(cells, sizes, strict=True))
 
 
-def separated(head: Sequence[str], rows: Iterable[Sequence[str | int | None]]) -> str:
-    """CSV with a head, commas and plain newlines; a text that a spreadsheet could take for a formula stands behind an apostrophe."""
+def separated(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    """CSV with a head, commas and plain newlines; truth is told as yes or no, and a text that a spreadsheet could take for a formula stands behind an apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
@@ -90,9 +92,11 @@ def separated(head: Sequence[str], rows: Iterable[Sequence[str | int | None]]) -
     return out.getvalue()
 
 
-def _safe(cell: str | int | None) -> str:
+def _safe(cell: Cell) -> str:
     if cell is None:
         return ""
+    if isinstance(cell, bool):
+        return "yes" if cell else "no"
     if isinstance(cell, int):
         return str(cell)
     text = neutral(cell)

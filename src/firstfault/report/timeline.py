@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from firstfault.model.diagnosis import Time
     from firstfault.model.views import Clock, Entry, Timeline
     from firstfault.redact import Redacted
+    from firstfault.report.tabular import Cell
 
 SAME = 1.5
 """Seconds within which both ends of an interval are one time: stamps of whole seconds are that wide."""
@@ -164,16 +165,17 @@ def _day_of(iso: str | None) -> str:
 
 def render_timeline_csv(safe: Redacted[Timeline]) -> str:
     """The timeline as CSV: a row for each entry, the columns of `CSV_HEAD`, ending in a newline."""
-    return separated(CSV_HEAD, map(_csv_row, safe.content.events))
+    return separated(CSV_HEAD, map(timeline_row, safe.content.events))
 
 
-def _csv_row(entry: Entry) -> list[str | int | None]:
+def timeline_row(entry: Entry) -> list[Cell]:
+    """The row of one entry with the columns of `CSV_HEAD`."""
     time, last = entry.time, entry.last
     return [
         entry.clock,
         None if time is None else time.earliest,
         None if time is None else time.latest,
-        "yes" if entry.exact else "no",
+        entry.exact,
         str(entry.role),
         phrases.runs(entry.ranks, most=len(entry.ranks)).replace(", ", " "),
         " ".join(entry.hosts),
