@@ -15,10 +15,11 @@ import re
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+import firstfault
 from firstfault.cli.main import COMMANDS, load, run
 from firstfault.i18n.glossary import WORDS
 from firstfault.readers.identity import body_starts
@@ -26,6 +27,9 @@ from firstfault.report.markdown import code, escape
 from firstfault.report.schema import DOCUMENTS, file_of, generate
 from firstfault.signatures.library import load_library
 from firstfault.signatures.match import Matcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -62,6 +66,7 @@ def pages() -> dict[str, str]:
     made = {
         **{f"src/firstfault/report/{file_of(name)}": generate(name) for name in DOCUMENTS},
         "docs/reference/commands.md": commands(),
+        "docs/reference/python-api.md": python_api(),
         "docs/reference/json.md": json_fields(),
         "docs/reference/signatures.md": signatures(),
         "docs/reference/storage-clients.md": storage_clients(),
@@ -138,6 +143,75 @@ def _prose(text: str) -> str:
         else:
             paragraphs.append(" ".join(part.split()))
     return "\n\n".join(paragraphs)
+
+
+API = """What `import firstfault` offers; the [how-to](../how-to/use-it-from-python.md) shows it at work. Names, arguments and
+meanings stay within a major version. The fields of what is returned are those of the [JSON](json.md): the first heading there
+is the type `Diagnosis` here."""
+
+
+def python_api() -> str:
+    """The reference of what programs call, from signatures and docstrings."""
+    parts = [MADE, "# Python API", API]
+    for name in firstfault.__all__:
+        if name == "__version__":
+            continue
+        made = getattr(firstfault, name)
+        if inspect.isclass(made):
+            # What is inherited as it is needs no entry of its own; what a notebook calls is no business of a reader.
+            methods = [n for n, m in vars(made).items() if inspect.isfunction(m) and not n.startswith("_")]
+            parts += [f"## `{name}`", _documented(made.__doc__)]
+            if made is firstfault.DiagnoseOptions:
+                parts.append(_options())
+            for inner in methods:
+                method = getattr(made, inner)
+                parts += [
+                    f"### `{name}.{inner}`",
+                    f"```python\n{inner}{_call(method, drop=1)}\n```",
+                    _documented(method.__doc__),
+                ]
+        else:
+            parts += [f"## `{name}`", f"```python\n{name}{_call(made)}\n```", _documented(made.__doc__)]
+    return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def _call(function: Callable[..., object], *, drop: int = 0) -> str:
+    signature = inspect.signature(function)
+    told = str(signature.replace(parameters=list(signature.parameters.values())[drop:]))
+    return re.sub(r"(: |-> )'([^']*)'", r"\1\2", told)
+
+
+def _options() -> str:
+    """The options with their defaults, as their class tells them."""
+    source = inspect.getsource(firstfault.DiagnoseOptions)
+    rows = re.findall(r'^    (\w+): (.+?) = (.+)\n    """(.+?)"""', source, re.MULTILINE)
+    assert [r[0] for r in rows] == list(firstfault.DiagnoseOptions.__struct_fields__)
+    return "\n".join(
+        f"- {code(name)} ({code(kind)}, default {code(default)}): {prose(says)}" for name, kind, default, says in rows
+    )
+
+
+def _documented(text: str | None) -> str:
+    """A docstring as Markdown: what it says, then its sections as lists."""
+    said, *sections = re.split(r"\n\n(?=(?:Args|Returns|Raises):\n)", inspect.cleandoc(text or ""))
+    parts = [prose(" ".join(said.split()))]
+    for section in sections:
+        head, _, body = section.partition("\n")
+        entries = re.split(r"\n(?=    \S)", "\n" + body)[1:]
+        if head == "Returns:":
+            parts.append("Returns: " + prose(" ".join(body.split())))
+            continue
+        rows = [" ".join(entry.split()).partition(": ") for entry in entries]
+        parts.append(
+            "\n".join(
+                [
+                    {"Args:": "Arguments:", "Raises:": "Raises:"}[head],
+                    "",
+                    *(f"- {code(a)}: {prose(b)}" for a, _, b in rows),
+                ]
+            )
+        )
+    return "\n\n".join(parts)
 
 
 def json_fields() -> str:

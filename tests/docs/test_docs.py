@@ -174,3 +174,16 @@ def test_only_the_tests_of_the_page_need_a_browser():
     assert marked == {Path("tests/browser/test_page.py")}
     core = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ntest-core:")[2].partition("\n\n")[0]
     assert '-m "not torch and not browser"' in core
+
+
+def test_the_notebook_runs_and_shows_what_it_says():
+    import nbformat
+    from nbclient import NotebookClient
+
+    book = nbformat.read(ROOT / "examples" / "notebook.ipynb", as_version=4)
+    assert all(not cell.outputs for cell in book.cells if cell.cell_type == "code")  # kept without what one run gave
+    NotebookClient(book, timeout=120, resources={"metadata": {"path": str(ROOT / "examples")}}).execute()
+    shown = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
+    kinds = {kind for output in shown for kind in output.get("data", {})}
+    assert {"text/markdown", "text/html", "text/plain"} <= kinds
+    assert "software supported" in "".join(o.get("text", "") for o in shown)

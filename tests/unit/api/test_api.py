@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
+import polars as pl
 import pytest
 
 import firstfault
@@ -81,11 +83,12 @@ def test_rows_are_those_of_the_csv(found):
 
 
 def test_rows_become_data_frames():
-    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     table = firstfault.ranks(LOGS)
-    assert isinstance(table.to_pandas(), pandas.DataFrame)
-    assert table.to_pandas()["rank"].tolist() == table.to_polars()["rank"].to_list() == [r["rank"] for r in table.rows()]
-    assert table.to_polars().schema["outlier"] == polars.Boolean
+    assert isinstance(table.to_pandas(), pd.DataFrame)
+    assert (
+        table.to_pandas()["rank"].tolist() == table.to_polars()["rank"].to_list() == [r["rank"] for r in table.rows()]
+    )
+    assert table.to_polars().schema["outlier"] == pl.Boolean
 
 
 def test_what_a_notebook_shows_holds_no_secret_and_no_markup_of_the_logs(leaky):
