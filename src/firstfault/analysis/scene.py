@@ -124,7 +124,9 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     if ended.ended in {"completed", "stopped"}:
         innocent, guilty, weak = (*innocent, *guilty, *weak), [], []
     elif ended.ended == "failed" and ends:
-        before_end = {id(e) for e in guilty if not _own_last_word(e, deaths) and any(first(e, end) is True for end in ends)}
+        before_end = {
+            id(e) for e in guilty if not _own_last_word(e, deaths) and any(first(e, end) is True for end in ends)
+        }
         innocent = (*innocent, *(e for e in guilty if id(e) in before_end))
         guilty = [e for e in guilty if id(e) not in before_end]
     return Scene(
