@@ -188,7 +188,10 @@ def publisher(seen: Picture) -> tuple[GlobalRank, ...]:
     if scene.hang is None or seen.state.groups or seen.state.unplaced:
         return ()
     told = [e for e in scene.hang.events if e.signature == UNIQUE_ID]
-    if not told or len(told) < len(scene.hang.events) or {e.fields.get("peer") for e in told} != {"0"}:
+    lines = {(e.span.source, e.span.line) for e in told}
+    if any((e.span.source, e.span.line) not in lines for e in scene.hang.events):
+        return ()
+    if {e.fields.get("peer") for e in told} != {"0"}:
         return ()
     if any(_STORE_GONE.search(e.fields.get("reason", "")) is not None for e in told):
         return ()
