@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.cards import address
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.joins import down_nodes
 from firstfault.analysis.state.nodes import expand_hosts
 from firstfault.model.evidence import Event, GlobalRank
@@ -158,12 +159,20 @@ def only_absent(scene: Scene) -> GlobalRank | None:
     hang = scene.hang
     if hang is None:
         return None
-    waiters = set(hang.waiters)
-    total = scene.complete.expected or scene.complete.at_least
+    waiters = set(hang.waiters) or _assumed(scene)
+    total = scene.complete.expected or max(scene.complete.at_least, max(waiters, default=-1) + 1)
     if total < 3 or len(waiters) != total - 1:
         return None
     away = set(map(GlobalRank, range(total))) - waiters
     return next(iter(away)) if len(away) == 1 else None
+
+
+def _assumed(scene: Scene) -> set[GlobalRank]:
+    """Ranks that wait by numbers that may be taken for global ones, where all who wait do so in the group of the whole job."""
+    state = hang_state(scene)
+    if len(state.stuck) != 1 or not state.stuck[0].default:
+        return set()
+    return {c.rank for c in state.stuck[0].pending}
 
 
 def of_one_process(scene: Scene, event: Event) -> bool:

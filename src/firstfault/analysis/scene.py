@@ -124,7 +124,9 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     if ended.ended in {"completed", "stopped"}:
         innocent, guilty, weak = (*innocent, *guilty, *weak), [], []
     elif ended.ended == "failed" and ends:
-        before_end = {id(e) for e in guilty if any(first(e, end) is True for end in ends)}
+        before_end = {
+            id(e) for e in guilty if not _own_last_word(e, deaths) and any(first(e, end) is True for end in ends)
+        }
         innocent = (*innocent, *(e for e in guilty if id(e) in before_end))
         guilty = [e for e in guilty if id(e) not in before_end]
     return Scene(
@@ -202,6 +204,11 @@ def _sort(
         guilty = [e for e in weak if nature_of(case, e).key in ended]
         weak = [e for e in weak if nature_of(case, e).key not in ended]
     return guilty, weak, tuple(innocent), tuple(effects), tuple(teardown)
+
+
+def _own_last_word(event: Event, deaths: tuple[Event, ...]) -> bool:
+    """Whether an error ended its process for certain while one is known to have died: the end that is told behind it is another's."""
+    return bool(deaths) and uncaught(event) and not another_program(event)
 
 
 def _only_talk(case: Case, guilty: list[Event]) -> bool:

@@ -38,6 +38,8 @@ _LIBRARY = lazy(
 _CAUGHT_TEXT = lazy(
     r"(?i)error|exception|fail(?! with\b| if\b| when\b| at\b| unless\b)|retr(?:y|ies)|could ?n.t|could not|unable|skipp|timed? ?out|reconnect|suppress",
 )
+_RAISED_ON = lazy(r"(?i)\bre-?(?:rais|throw)(?:e|es|ing)\b")
+"""What a program says that hands on the error which it caught: nobody went on."""
 _QUOTATION = lazy(r"(?<!\w)'[^'\n]{1,200}'(?!\w)|\"[^\"\n]{1,200}\"")
 """Words in quotation marks: a notice that quotes an error tells of no exception that somebody caught."""
 _SWALLOWED = lazy(
@@ -131,7 +133,7 @@ def was_caught(before: str, level: str | None, frames: Sequence[Frame]) -> bool:
     """
     if _SWALLOWED.match(before):
         return True
-    if uncaught(frames):
+    if uncaught(frames) or _RAISED_ON.search(before) is not None:
         return False
     attempt = _ATTEMPT_OF.search(before)
     if attempt is not None and attempt[1] == attempt[2]:

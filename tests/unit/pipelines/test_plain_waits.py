@@ -310,3 +310,14 @@ def test_others_that_were_at_work_have_not_ended(job):
     verdict, _ = job(**alone_at_the_end(AT_WORK))
     assert verdict.category is Category.UNKNOWN
     assert verdict.culprits.ranks == []
+
+
+def test_all_who_wait_for_the_id_of_rank_0_name_it(job):
+    asked = (
+        "torch.distributed.DistBackendError: [{r}] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d "
+        "key-value store by key '0', but store->get('0') got error: wait timeout after 600000ms, keys: /default_pg/0//cuda//0"
+    )  # fmt: skip
+    verdict, applied = job(**{f"rank_{r}": [f"[rank{r}]: {asked.format(r=r)}"] for r in (1, 2, 3)})
+    assert applied == "unpublished"
+    assert list(verdict.culprits.ranks) == [0]
+    assert verdict.category is Category.UNKNOWN

@@ -204,7 +204,8 @@ def _owners(scene: Scene, root: Suspect, *, killed: bool) -> set[GlobalRank]:
 def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
     """Ranks that did not wait while all others of a known number did: the failed ones, where they are no more than lines."""
     hang, world = scene.hang, scene.complete.expected
-    if world is None and root.nature.fatal and (alone := only_absent(scene)) is not None:
+    counted = world is not None and hang is not None and bool(hang.waiters)
+    if not counted and root.nature.fatal and (alone := only_absent(scene)) is not None:
         return {alone}
     if hang is None or world is None or len(hang.waiters) < world / 2 or not root.nature.fatal:
         return set()

@@ -18,7 +18,16 @@ from firstfault.analysis.hang_answers import COLLECT, UNEXPLAINED, from_hang, st
 from firstfault.analysis.hang_words import accounted, collective, first_collective, waited, waiting_there
 from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.analysis.questions.open_save import open_save, saving
-from firstfault.analysis.questions.plain_wait import apart, apart_applies, pairs, quiet, quiet_ranks, unbatched
+from firstfault.analysis.questions.plain_wait import (
+    apart,
+    apart_applies,
+    pairs,
+    publisher,
+    quiet,
+    quiet_ranks,
+    unbatched,
+    unpublished,
+)
 from firstfault.analysis.state.difference import difference
 from firstfault.analysis.state.elsewhere import elsewhere
 from firstfault.analysis.state.exits import TOLD, signal_of
@@ -454,6 +463,7 @@ ROWS: tuple[Row, ...] = (
     Row("inside_group", _inside_group_applies, _inside_group),
     Row("pairs", lambda p: bool(unbatched(p)), pairs),
     Row("apart", apart_applies, apart),
+    Row("unpublished", lambda p: bool(publisher(p)), unpublished),
     Row("quiet", lambda p: bool(quiet_ranks(p)), quiet),
     Row("saving", lambda p: bool(open_save(p.scene)) and not p.where.outside, saving),
     Row("circle", lambda p: bool(p.where.graph.of(End.CIRCLE)) and not p.where.missing, _circle),

@@ -75,7 +75,7 @@ def activity(
         if rank is not None:
             if rank in late:
                 found.setdefault((doing, True), []).append(event)
-        elif _on(scene, event, places):
+        elif _on(scene, event, places) or (doing is Doing.PREPARING and 0 in late and _nowhere(scene, event)):
             found.setdefault((doing, False), []).append(event)
     seen = []
     for (doing, direct), events in found.items():
@@ -154,6 +154,11 @@ def _older(scene: Scene, event: Event) -> bool:
 def _on(scene: Scene, event: Event, places: set[str]) -> bool:
     host = scene.roster.host(event)
     return host is not None and short_host(host) in places
+
+
+def _nowhere(scene: Scene, event: Event) -> bool:
+    """Whether no line tells on which machine a line was printed, and the job is not known to have several."""
+    return scene.roster.host(event) is None and len(scene.roster.machines) <= 1
 
 
 def _closed(scene: Scene, begin: Event) -> bool:
