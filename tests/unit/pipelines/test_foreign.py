@@ -152,9 +152,11 @@ OUT_OF_MEMORY = (
     "Traceback (most recent call last):",
     '  File "/srv/serve.py", line 5, in <module>',
     "    generate()",
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which "
-    "1.02 GiB is free. Including non-PyTorch memory, this process has 78.08 GiB memory in use. Of the allocated memory 75.12 GiB "
-    "is allocated by PyTorch, and 1.41 GiB is reserved by PyTorch but unallocated.",
+    (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which "
+        "1.02 GiB is free. Including non-PyTorch memory, this process has 78.08 GiB memory in use. Of the allocated memory 75.12 GiB "
+        "is allocated by PyTorch, and 1.41 GiB is reserved by PyTorch but unallocated."
+    ),
 )
 
 
