@@ -109,6 +109,8 @@ def _shared_store(roster: Roster, suspect: Suspect, hosts: set[str], *, alike: b
     """Whether a file system fails on most machines of the job: then it is what they share, and no machine's own fault."""
     if suspect.nature.category is not Category.STORAGE_IO:
         return False
+    if any(e.fields.get("volume") for e in suspect.events):
+        return True  # a disk of the shared volume itself, of which a client of it only tells
     if alike and not roster.single_node:
         return True  # all ranks met it, whichever machine's kernel log happens to be here
     if len(hosts) < 2:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from firstfault.analysis.suspects import Suspect
 
 IMAGE_PULL, IMAGE_THERE = "kubernetes.image_pull", "kubernetes.image_there"
+_CONNECTION = lazy(
+    r"(?i)^[\w.]*(?:connect|timeout|http|rpc|unavailable|protocol|socket)\w*:|connection (?:refused|reset|closed|aborted)|unavailable"
+)
+"""By the class of an exception or its words: it is about the process at the other end."""
 _SEVERAL = lazy(r"\[repeated \d+x across cluster\]")
 LATE = "jax.barrier_timeout"
 MOST_LOST = 4
@@ -178,3 +182,30 @@ def _assumed(scene: Scene) -> set[GlobalRank]:
 def of_one_process(scene: Scene, event: Event) -> bool:
     """Whether a line is the kernel's word on the end of one process, which names no rank."""
     return event.signature.startswith("kernel.") and scene.case.has(event, Mark.DEATH)
+
+
+def spoke_of_another(scene: Scene, root: Suspect, ranks: Iterable[GlobalRank]) -> bool:
+    """Whether a line without a rank is the word of a process beside the job, of which the ranks that failed only complain.
+
+    A server (an inference engine, a reward model, a parameter server) writes a file of its own, in which no rank speaks; a
+    rank that fails with a broken connection as its own last word, in another file, did not fail of what that file tells.
+    """
+    event = root.first
+    if event.signature.startswith("kernel.") or scene.roster.speaks_in(event.span.source):
+        return False
+    if any(f.span.source == event.span.source for f in scene.failures):
+        return False
+    wanted = set(ranks)
+    complained = {r for e in scene.events if _of_connection(scene, e, event) and (r := scene.roster.rank(e)) in wanted}
+    return bool(wanted) and complained == wanted
+
+
+def _of_connection(scene: Scene, event: Event, other: Event) -> bool:
+    """Whether an exception in another file than a line's is about a connection that broke or was refused."""
+    exception = event.exception
+    if exception is None or exception.ignored or event.span.source == other.span.source or event.who.rank is None:
+        return False
+    return (
+        scene.case.has(event, Mark.PEER_LOST)
+        or _CONNECTION.search(f"{exception.kind}: {exception.message}") is not None
+    )

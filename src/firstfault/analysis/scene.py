@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.case import Case
 from firstfault.analysis.far import far_from_job
+from firstfault.analysis.foreign import of_another
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
 from firstfault.analysis.outcome import Outcome, Traces, bad_word, outcome, uncaught
@@ -108,10 +109,13 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     end_words = _end_words(case)
     ends = tuple(e for e in events if e.signature in end_words and not went_on(case, e) and not _raised_behind(case, e))
-    guilty, weak, innocent, effects, teardown = _sort(case, events)
+    foreign = {id(e) for e in events if of_another(case, roster, e)}
+    guilty, weak, innocent, effects, teardown = _sort(case, events, foreign)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
     deaths = tuple(
-        e for e in events if e.signature in dying and not (_good_exit(e) or went_on(case, e) or far_from_job(case, e))
+        e
+        for e in events
+        if e.signature in dying and not (id(e) in foreign or _good_exit(e) or went_on(case, e) or far_from_job(case, e))
     )
     hang = find_hang(case, roster, (e for e in events if e.signature in waiting and not went_on(case, e)))
     if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):
@@ -169,9 +173,12 @@ def _raised_behind(case: Case, end: Event) -> bool:
 
 
 def _sort(
-    case: Case, events: tuple[Event, ...]
+    case: Case, events: tuple[Event, ...], foreign: set[int]
 ) -> tuple[list[Event], list[Event], tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]]:
-    """Events by what they can be: fatal causes, weak causes, acquitted causes, effects, teardown."""
+    """Events by what they can be: fatal causes, weak causes, acquitted causes, effects, teardown.
+
+    Those of `foreign` (by identity) are about what is no part of the job.
+    """
     guilty: list[Event] = []
     weak: list[Event] = []
     innocent: list[Event] = []
@@ -179,7 +186,10 @@ def _sort(
     teardown: list[Event] = []
     for event in events:
         nature = nature_of(case, event)
-        if nature.role is Role.EFFECT:
+        if id(event) in foreign:
+            if nature.role is Role.CAUSE:
+                innocent.append(event)
+        elif nature.role is Role.EFFECT:
             excused = harmless(event) or recovered_retry(case, event) or far_from_job(case, event)
             if not (excused or went_on(case, event) or another_program(event)):
                 effects.append(event)

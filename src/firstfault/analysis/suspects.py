@@ -322,6 +322,11 @@ def stranger(event: Event) -> bool:
     )
 
 
+def ours(name: str) -> bool:
+    """Whether a program may by its name be one of a training job."""
+    return _OURS.search(name) is not None
+
+
 _ELSEWHERE_WRITTEN = lazy(r"^(?:<string>|.*/tmp/tmp[a-z0-9_]{8}(?:/.*|\.py))$")
 """Files of no project: text handed to `exec` or `python -c`, and programs written into Python's temporary files."""
 

@@ -123,7 +123,7 @@ def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:
     own = bool(named.ranks) or set(failed.ranks) <= set(root.everyone)
     ranks = named.ranks or (failed.ranks if own else ())
     hosts = named.hosts or (failed.hosts if own else ())
-    text = f"{what_text(root)}{who_text(ranks, hosts)}{_reporters(root, ranks, scene)}.{_group_rank(root, scene)}"
+    text = f"{what_text(root)}{who_text(ranks, hosts)}{_process(root, ranks)}{_reporters(root, ranks, scene)}.{_group_rank(root, scene)}"
     waited = scene.hang
     if waited is not None and waited.waiters:
         blamed = set(ranks)
@@ -132,6 +132,14 @@ def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:
             wait = f" for {duration(waited.waited_ms)}" if waited.waited_ms is not None else ""
             text += f" {ranks_text(others).capitalize()} only waited for it{wait}."
     return text
+
+
+def _process(root: Suspect, shown: Sequence[int]) -> str:
+    """The process that a line names, where it is no rank: a server beside the job, with a file of its own."""
+    label, pid = root.first.who.label, root.first.who.pid
+    if shown or root.everyone or label is None or pid is None or not label.endswith(f" pid={pid}"):
+        return ""
+    return f" in {label.removesuffix(f' pid={pid}')} (process {pid})"
 
 
 def _reporters(root: Suspect, shown: Sequence[int], scene: Scene) -> str:

@@ -13,12 +13,12 @@ from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
-from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent
+from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent, spoke_of_another
 from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import first, sort_key
 from firstfault.analysis.questions.memory import explained
 from firstfault.analysis.stopped import UPON_STOP, upon_stop
-from firstfault.analysis.suspects import mentioned
+from firstfault.analysis.suspects import mentioned, stranger
 from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
@@ -99,6 +99,8 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
     explained = any(scene.case.library.explains(weak.nature.key.split("#")[0], s.nature.key) for s in scene.suspects)
     if explained:
         return True
+    if scene.suspects and stranger(weak.first):
+        return False  # another program was killed for memory: that is no reason for an error of another kind
     if not scene.suspects and weak.first.exception is not None and scene.outcome.ended == "failed":
         # A traceback that nobody caught, in a job that failed: it may be harmless elsewhere, here nothing else is left.
         return True
@@ -171,7 +173,7 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
         # A line that no interpreter printed as its last word may be about anybody.
         return root
     owners = _owners(scene, root, killed=killed) or _absent(scene, root)
-    if not owners:
+    if not owners or spoke_of_another(scene, root, owners):
         return root
     hosts = {h for r in owners if (h := scene.roster.host_of_rank(r)) is not None}
     if root.hosts and hosts and not hosts & set(root.hosts):

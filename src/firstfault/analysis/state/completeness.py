@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.state.facts import JobFact
+from firstfault.analysis.state.joins import size_of_group
 from firstfault.model.evidence import GlobalRank
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Compl
         world = product if 0 < product < NOT_MORE_THAN else None
     sizes = [s for s in (group_size(e) for e in case.events) if s is not None]
     highest = max((int(r) + 1 for r in roster.seen), default=0)
-    at_least = max([highest, *sizes])
+    joined = [s for s in (size_of_group(e) for e in case.events) if s is not None and s < NOT_MORE_THAN]
+    at_least = max([highest, *sizes, *joined])
     if world is not None and world < highest:
         world = None
     silent: tuple[GlobalRank, ...] = ()

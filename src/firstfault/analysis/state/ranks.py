@@ -84,7 +84,7 @@ class Roster:
         self._hear([*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed)])
         self._host_of_task: dict[int, str] = {}
         told = [e for e in kept if e.signature in case.signatures_with(Mark.IDENTITY)]
-        self._whole = world if world is not None else world_of_groups(told)
+        self.whole = world if world is not None else world_of_groups(told)
         """Size of the group of all ranks, as stated or as the groups that processes join show it."""
         self._join(kept, told)
         self._folder_rank = ranks_of_folders(case, kept, listed, self._by_offset)
@@ -212,7 +212,7 @@ class Roster:
                 self._only_of_host[host] = GlobalRank(node)
         if host is not None and host not in LOOPBACK and rank is None and event.who.rank is None:
             self.source_hosts.setdefault(event.span.source, set()).add(host)
-        if rank is None and self._whole is not None and size_of_group(event) == self._whole:
+        if rank is None and self.whole is not None and size_of_group(event) == self.whole:
             # A communicator as large as the job: its ranks are the global ones.
             rank = _integer(event.fields, "group_rank")
             pid = _integer(event.fields, "pid")
@@ -416,6 +416,10 @@ class Roster:
         rank = _only(self._by_pid.get((None, pid)))
         known = None if rank is None else self.host_of.get(rank)
         return None if host is not None and known is not None and short_host(known) != short_host(host) else rank
+
+    def speaks_in(self, source: SourceId) -> bool:
+        """Whether any line of a source states a rank as its speaker."""
+        return bool(self._ranks_in.get(source))
 
     def source_host(self, source: SourceId) -> str | None:
         """The one host that lines of a source name; None where there are none or several. It may hold others' lines too."""

@@ -1,0 +1,73 @@
+"""Machine's and platform's lines about what is no part of the job: another program on its GPU, a pod that runs no rank of it.
+
+Acquits only where names say so on both sides: what the line is about, and where all ranks of the job ran. Judges no times.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.suspects import ours
+from firstfault.model.evidence import GlobalRank
+from firstfault.model.lazy import lazy
+
+if TYPE_CHECKING:
+    from firstfault.analysis.case import Case
+    from firstfault.analysis.state.ranks import Roster
+    from firstfault.model.evidence import Event
+
+PROGRAMS_OWN = frozenset({"8", "13", "31", "43", "45", "69"})
+"""Xid codes by which the driver tells what one program did or met: these end that program, and no other on the same GPU."""
+_SERVES = lazy(
+    r"(?i)launch|master|head|leader|driver|sched|etcd|rdzv|rendezvous|coord|control|operator|server|store|redis"
+)
+"""Parts of names of pods that serve a job without running a rank of it."""
+_PLATFORMS = ("kubernetes.", "container.")
+_HOW = lazy(r"(?i)vllm|sglang|triton|infer|engine|jax|tensorflow|cuda|test|bench|python")
+
+
+def of_another(case: Case, roster: Roster, event: Event) -> bool:
+    """Whether a line is about a program or a pod that is no part of the job.
+
+    Args:
+        case: knows where files come from.
+        roster: which rank ran where.
+        event: a line of a machine or a platform.
+    """
+    if event.signature == "kernel.xid":
+        return _another_program(event)
+    if event.signature.startswith(_PLATFORMS):
+        return _another_pod(case, roster, event)
+    return False
+
+
+def _another_program(event: Event) -> bool:
+    """Whether an Xid that tells what one program did names a program that by its name is no training job's."""
+    name = event.fields.get("name", "")
+    if event.fields.get("xid") not in PROGRAMS_OWN or not name or name.startswith("<"):
+        return False
+    return not ours(name) and _HOW.search(name) is None
+
+
+def _another_pod(case: Case, roster: Roster, event: Event) -> bool:
+    """Whether a pod is none of the job's: all ranks are placed, none by its name or on its node, and no name is akin.
+
+    A container's host name is the name of its pod as a rule, and the node's where it shares the node's network: so neither
+    may be a machine of a rank. A pod that serves a job has a part of the job's name, or says by its own what it serves.
+    """
+    pod, node, world = event.fields.get("pod"), event.who.host, roster.whole
+    if pod is None or node is None or not world or _SERVES.search(pod) is not None:
+        return False
+    machines = {h for r in range(world) if (h := roster.host_of.get(GlobalRank(r))) is not None}
+    if any(GlobalRank(r) not in roster.host_of for r in range(world)):
+        return False
+    if {short_host(pod), short_host(node)} & {short_host(h) for h in machines}:
+        return False
+    labels = {w.label for w in case.seen.place.values() if w.label is not None and w.label != pod}
+    return _stem(pod) not in {_stem(name) for name in (*machines, *labels)}
+
+
+def _stem(name: str) -> str:
+    """The first word of a name, by which the pods of one job are alike."""
+    return name.split("-", 1)[0].split(".", 1)[0].lower()
