@@ -179,6 +179,21 @@ def paths_argument(command: F) -> F:
     return click.argument("paths", nargs=-1, required=True, metavar="PATH...")(command)
 
 
+def shared_options() -> frozenset[str]:
+    """Long names, without dashes, of the options that several commands share: these may stand in settings for all of them."""
+    return frozenset({"format", "attempt", "incidents"}) | {
+        opt.removeprefix("--") for option in _OPTIONS for opt in _names(option) if opt.startswith("--")
+    } - {"output"}
+
+
+def _names(option: Callable[[Any], Any]) -> list[str]:
+    def bare() -> None: ...
+
+    option(bare)
+    found: list[str] = [opt for p in vars(bare)["__click_params__"] for opt in p.opts]
+    return found
+
+
 def options_of(asked: dict[str, Any]) -> DiagnoseOptions:
     """The pipeline's options out of those of a command."""
     from firstfault.pipelines.options import DiagnoseOptions

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +17,7 @@ from firstfault import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+CONFIG = "--config"
 EPILOG = """\b
 A bare path means `diagnose`:
   firstfault logs/              the first fault, on one screen
@@ -43,11 +45,27 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports and returns a command; None where there is none of that name."""
-        del ctx
         if cmd_name not in self._table:
             return None
         command: click.Command = import_module(self._table[cmd_name][0]).command
+        self._preset(ctx, cmd_name, command)
         return command
+
+    def _preset(self, ctx: click.Context, name: str, command: click.Command) -> None:
+        """Makes what settings say the defaults of a command."""
+        named = ctx.params.get("config")
+        if ctx.resilient_parsing or not (named or _may_have_settings()):
+            return
+        from firstfault.cli.settings import settings
+
+        found = settings(os.environ, Path.cwd(), self._table, named)
+        ctx.default_map = {name: found.defaults(name, command)}
+        ctx.obj = found
+        if found.left_out:
+            from firstfault.cli.messages import tell
+
+            for sentence in found.left_out:
+                tell(sentence)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the list of commands without importing any."""
@@ -57,10 +75,11 @@ class LazyGroup(click.Group):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Puts `diagnose` before anything that is neither a command nor an option of the group."""
-        if args and args[0] not in self._table and args[0] not in {"--help", "-h", "--version", "-V"}:
-            self._mistyped(ctx, args[0])
-            args = ["diagnose", *args]
-        return super().parse_args(ctx, args)
+        given, rest = _own(args)
+        if rest and rest[0] not in self._table and rest[0] not in {"--help", "-h", "--version", "-V"}:
+            self._mistyped(ctx, rest[0])
+            rest = ["diagnose", *rest]
+        return super().parse_args(ctx, given + rest)
 
     def _mistyped(self, ctx: click.Context, word: str) -> None:
         """Says so where the first word can only be a command that is not there: no path, and like one of the commands."""
@@ -81,10 +100,37 @@ class LazyGroup(click.Group):
         return super().invoke(ctx)
 
 
+def _own(args: list[str]) -> tuple[list[str], list[str]]:
+    """The options of the program itself in front of a command or a path, and the rest."""
+    if args and args[0] == CONFIG:
+        return args[:2], args[2:]
+    if args and args[0].startswith(f"{CONFIG}="):
+        return args[:1], args[1:]
+    return [], args
+
+
+def _may_have_settings() -> bool:
+    """Whether there is anything to read: without, a start pays for a few looks at folders and no more."""
+    if any(name.startswith("FIRSTFAULT_") for name in os.environ):
+        return True
+    home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    if os.path.lexists(os.path.join(home, "firstfault", "firstfault.toml")):  # noqa: PTH118 - a tenth of the time
+        return True
+    place = os.getcwd()  # noqa: PTH109
+    while True:
+        if any(os.path.lexists(f"{place}/{name}") for name in ("firstfault.toml", "pyproject.toml")):
+            return True
+        above = os.path.dirname(place)  # noqa: PTH120
+        if os.path.lexists(f"{place}/.git") or above == place:
+            return False
+        place = above
+
+
 def group(table: Mapping[str, tuple[str, str]]) -> click.Group:
     """The command line over a table of commands."""
 
-    def show_help(ctx: click.Context) -> int | None:
+    def show_help(ctx: click.Context, config: str | None) -> int | None:
+        del config
         if ctx.invoked_subcommand is not None:
             return None
         click.echo(ctx.get_help())
@@ -100,4 +146,10 @@ def group(table: Mapping[str, tuple[str, str]]) -> click.Group:
         epilog=EPILOG,
         context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     )
+    top = click.option(
+        CONFIG,
+        type=click.Path(exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Settings to use: a firstfault.toml, or a pyproject.toml with [tool.firstfault]. Stands before the command.",
+    )(top)
     return click.version_option(__version__, "-V", "--version", message="firstfault %(version)s")(top)

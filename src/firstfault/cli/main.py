@@ -105,6 +105,7 @@ def run(words: Sequence[str]) -> int:
         sys.stdout.flush()
     except click.ClickException as error:
         error.show(sys.stderr)
+        _tell_setting(error)
         return WRONG_USE
     except (click.Abort, KeyboardInterrupt):
         tell("interrupted before anything was known", fix="Run it again, on fewer files if it took too long.")
@@ -118,6 +119,25 @@ def run(words: Sequence[str]) -> int:
             tell_unexpected(error)
         return WRONG_USE
     return code if isinstance(code, int) else FOUND_NOTHING
+
+
+def _tell_setting(error: Exception) -> None:
+    """Says where a wrong value stands that nobody typed."""
+    import click
+
+    if (
+        not isinstance(error, click.BadParameter)
+        or error.ctx is None
+        or error.param is None
+        or error.param.name is None
+    ):
+        return
+    found = error.ctx.find_root().obj
+    if found is None or error.ctx.get_parameter_source(error.param.name) is not click.core.ParameterSource.DEFAULT_MAP:
+        return
+    option = max(error.param.opts, key=len).removeprefix("--")
+    command = " ".join(error.ctx.command_path.split()[1:])
+    sys.stderr.write(f"The value stands in {found.source(command, option)}.\n")
 
 
 def load(command: str) -> object:
