@@ -9,7 +9,8 @@ from firstfault.model.evidence import Event, SourceId, Span, When
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Phase
 from firstfault.pipelines.last_words import last_words
-from firstfault.readers.progress import EVALUATION, PREPARATION, Anchor, find_progress
+from firstfault.readers.progress import Anchor, find_progress
+from firstfault.readers.steplines import EVALUATION, PREPARATION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

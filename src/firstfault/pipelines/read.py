@@ -14,13 +14,13 @@ from firstfault.readers.events import build_events
 from firstfault.readers.nan import nan_from
 from firstfault.readers.progress import (
     MOST_BYTES,
-    TRAINING,
     Anchor,
     find_progress,
     last_progress,
     progress_after,
     progress_before,
 )
+from firstfault.readers.steplines import TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

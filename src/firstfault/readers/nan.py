@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from firstfault.model.evidence import Event, Span
 from firstfault.model.lazy import lazy
 from firstfault.readers.identity import locate
-from firstfault.readers.progress import TRAINING, Anchor, find_progress
+from firstfault.readers.progress import Anchor, find_progress
+from firstfault.readers.steplines import TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

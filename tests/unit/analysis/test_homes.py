@@ -173,3 +173,15 @@ def test_a_local_rank_on_a_named_host_follows_from_another_of_that_host():
     assert scene.roster.rank(said) == 5
     first = event("run.start", 2, who=Who(rank=0, local_rank=0, host="n2"))
     assert scene_of(said, first).roster.rank(said) is None
+
+
+def test_ranks_between_two_known_ones_of_a_machine_are_on_it_and_those_beside_them_are_not():
+    known = {8: ("n1", 0), 11: ("n1", 3), 17: ("n2", 1), 19: ("n2", 3)}
+    reports = [
+        event("launcher.exit", 80 + rank, who=Who(rank=rank, local_rank=local, host=host))
+        for rank, (host, local) in known.items()
+    ]
+    scene = scene_of(*reports)
+    between = {9: "n1", 10: "n1", 18: "n2"}
+    assert hosts_of(scene, range(7, 21)) == {rank: host for rank, (host, _) in known.items()} | between
+    assert [home(scene, rank) for rank in (7, 12, 16, 20)] == [None] * 4

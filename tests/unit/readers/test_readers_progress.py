@@ -2,17 +2,8 @@ import pytest
 from memory_store import SOURCE, MemoryStore
 
 from firstfault.readers.identity import SourceProfile, profile_source
-from firstfault.readers.progress import (
-    EVALUATION,
-    PREPARATION,
-    TRAINING,
-    Anchor,
-    find_progress,
-    last_progress,
-    progress_after,
-    progress_before,
-    read_progress,
-)
+from firstfault.readers.progress import Anchor, find_progress, last_progress, progress_after, progress_before
+from firstfault.readers.steplines import EVALUATION, PREPARATION, TRAINING, read_progress
 
 PLAIN = SourceProfile()
 

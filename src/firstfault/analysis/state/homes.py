@@ -6,6 +6,7 @@ only by a stated mapping (`Mapped`); where none is stated it has no host, howeve
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -76,6 +77,9 @@ class Homes:
         self._split = self._one_file_a_machine()
         self._blocks = self._task_blocks() | self._block_hosts()
         self.spans = self._known_spans()
+        self._bounds = sorted({edge for low, high, _ in self.spans for edge in (low, high + 1)})
+        """Ranks at which some span begins, or has just ended: between two of them all ranks lie in the same spans."""
+        self._within: dict[int, str | None] = {}
         self._sources: dict[GlobalRank, list[SourceId]] = {}
         for source, ranks in stated.ranks_in.items():
             for rank in ranks:
@@ -92,7 +96,7 @@ class Homes:
             return Home(stated.host_of_task[int(rank)], Mapped.TASK)
         if stated.one_machine:
             return None if self._only is None else Home(self._only, Mapped.ONE_MACHINE)
-        between = only_of(host for low, high, host in self.spans if low <= int(rank) <= high)
+        between = self._between(int(rank))
         if between is not None:
             return Home(between, Mapped.BLOCK)
         block = None if stated.per_node is None else self._blocks.get(int(rank) // stated.per_node)
@@ -100,6 +104,13 @@ class Homes:
             return Home(block, Mapped.BLOCK)
         files = only_of(h for s in self._sources.get(rank, ()) if (h := self.of_file(s)) is not None)
         return None if files is None else Home(files, Mapped.FILE)
+
+    def _between(self, rank: int) -> str | None:
+        """The machine whose span holds a rank; looked for once in each stretch, since there may be as many spans as machines."""
+        stretch = bisect_right(self._bounds, rank)
+        if stretch not in self._within:
+            self._within[stretch] = only_of(host for low, high, host in self.spans if low <= rank <= high)
+        return self._within[stretch]
 
     def of_file(self, source: SourceId) -> str | None:
         """The machine whose output a source is; None where it may hold the lines of several, though it names only one."""
@@ -215,7 +226,10 @@ def children(case: Case, events: Iterable[Event]) -> int:
 
 def only_of(hosts: Iterable[str]) -> str | None:
     """The one host of some names, in its shortest form; None where there are none or several."""
-    forms = by_short_name(hosts)
+    found = set(hosts)
+    if len(found) < 2:
+        return next(iter(found), None)
+    forms = by_short_name(found)
     return next(iter(forms.values())) if len(forms) == 1 else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from firstfault.analysis.state.joins import (
     size_of_group,
     world_of_groups,
 )
+from firstfault.analysis.state.labels import process_of_label, task_of_label
 from firstfault.model.evidence import GlobalRank, LocalRank, Who
 from firstfault.model.words import Mark
 
@@ -167,7 +167,7 @@ class Roster:
                 self._speakers.setdefault(source, set()).add((short_host(said), process))
         if who.local_rank is not None:
             self.locals_seen.setdefault(source, set()).add(who.local_rank)
-        task = self._task(who)
+        task = task_of_label(who)
         if who.rank is None:
             if task is not None:
                 self._labelled.add(task)
@@ -299,18 +299,9 @@ class Roster:
         number = self.case.seen.task_files.get(source)
         return all(int(rank) == number for rank in self._ranks_in.get(source, ()))
 
-    def _task(self, who: Who) -> int | None:
-        if who.label is None:
-            return None
-        found = re.fullmatch(r"task (\d+)", who.label)
-        return int(found.group(1)) if found else None
-
     def _process_index(self, who: Who) -> GlobalRank | None:
         """The rank of a line labelled `[p8]`, as JAX programs label theirs by the process index."""
-        if who.label is None or not self._jax:
-            return None
-        found = re.fullmatch(r"process (\d+)", who.label)
-        return GlobalRank(int(found.group(1))) if found is not None else None
+        return process_of_label(who) if self._jax else None
 
     def _is_single_node(self) -> bool:
         """Whether all ranks run on one machine, by the stated number of machines or by a world that one machine's ranks fill."""
@@ -366,7 +357,7 @@ class Roster:
         stated = _integer(fields, "rank")
         if stated is not None:
             return GlobalRank(stated)
-        task = self._task(who)
+        task = task_of_label(who)
         if task is not None and self.tasks_are_ranks:
             return GlobalRank(task)
         index = self._process_index(who)
@@ -459,7 +450,7 @@ class Roster:
         node = None if self.pods is None else self.pods.node(event.fields.get("pod"))
         if node is not None:
             return node
-        task = self._task(event.who)
+        task = task_of_label(event.who)
         if task is not None and task in self._host_of_task:
             return self._host_of_task[task]
         rank = self.rank(event)

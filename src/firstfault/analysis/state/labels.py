@@ -1,0 +1,26 @@
+"""What the label before a line says of its speaker: a scheduler's task or a process by its index. Knows no other line of the job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.model.evidence import GlobalRank
+from firstfault.model.lazy import lazy
+
+if TYPE_CHECKING:
+    from firstfault.model.evidence import Who
+
+_TASK = lazy(r"task (\d+)")
+_PROCESS = lazy(r"process (\d+)")
+
+
+def task_of_label(who: Who) -> int | None:
+    """The scheduler's task by which a line is labelled, as `srun --label` does; None for any other label."""
+    found = None if who.label is None else _TASK.fullmatch(who.label)
+    return None if found is None else int(found[1])
+
+
+def process_of_label(who: Who) -> GlobalRank | None:
+    """The index of the process by which a line is labelled, `[p8]`; it is a rank where the program numbers its processes so."""
+    found = None if who.label is None else _PROCESS.fullmatch(who.label)
+    return None if found is None else GlobalRank(int(found[1]))
