@@ -105,7 +105,7 @@ def _reason(seen: Picture, work: tuple[Seen, ...], stated: bool, who: Strength) 
     unless it was seen at work.
     """
     if work:
-        slow = work[0].doing in {Doing.PREPARING, Doing.READING}
+        slow = work[0].doing in {Doing.PREPARING, Doing.READING, Doing.LOADING}
         sure = Strength.SUPPORTED if slow and who.level >= Strength.POSSIBLE.level else Strength.POSSIBLE
         return Category.DATA_LOADING_STALL, sure
     if stated:
@@ -148,7 +148,7 @@ def _phase(category: Category, busy: Seen | None) -> Phase:
                 return Phase.CHECKPOINT
             case Doing.EVALUATION:
                 return Phase.EVALUATION
-            case Doing.PREPARING | Doing.READING:
+            case Doing.PREPARING | Doing.READING | Doing.LOADING:
                 return Phase.DATA
     return Phase.DATA if category is Category.DATA_LOADING_STALL else Phase.UNKNOWN
 
@@ -163,6 +163,10 @@ def _steps(late: Sequence[GlobalRank], busy: Seen | None, scope: Scope) -> tuple
     elif busy is not None and busy.doing is Doing.READING:
         first = (
             "Give reads of the data store a timeout and few retries, so that a slow read fails in seconds instead of holding the job up.",
+        )
+    elif busy is not None and busy.doing is Doing.LOADING:
+        first = (
+            "Give the first collective a timeout longer than the reading of the weights takes, or let every rank read only its own part.",
         )
     elif busy is not None and busy.doing is Doing.CHECKPOINT:
         first = ("Look at the speed of the checkpoint's file system, or write the checkpoint asynchronously.",)
