@@ -58,7 +58,8 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
     """
     late = tuple(sorted(ranks))
     stated = tuple(lines)
-    work = seen.seen(late)
+    # Weights are read by all ranks as a rule: a bar without a rank is the late one's only where a line names who is late.
+    work = tuple(w for w in seen.seen(late) if w.direct or w.doing is not Doing.LOADING or seen.named_event is not None)
     hosts = tuple(sorted(set(hosts_of(seen.scene, late).values())))
     category, sure = _reason(seen, work, bool(stated) and seen.named_event is None, strength)
     start = first_collective(seen.nearest)

@@ -113,7 +113,8 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     deaths = tuple(
         e
         for e in events
-        if e.signature in dying and not (_good_exit(e) or _ended_nothing(e) or went_on(case, e) or far_from_job(case, e))
+        if e.signature in dying
+        and not (_good_exit(e) or _ended_nothing(e) or went_on(case, e) or far_from_job(case, e))
     )
     hang = find_hang(case, roster, (e for e in events if e.signature in waiting and not went_on(case, e)))
     if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):

@@ -172,9 +172,7 @@ def _closed(scene: Scene, begin: Event) -> bool:
 
 def _read(scene: Scene, last: Event) -> bool:
     """Whether a bar of weights came to its end behind a line: whose bar it was, bars do not tell."""
-    return any(
-        e.span.source == last.span.source and e.span.offset > last.span.offset for e in scene.case.of({LOADED})
-    )
+    return any(e.span.source == last.span.source and e.span.offset > last.span.offset for e in scene.case.of({LOADED}))
 
 
 def edges(events: Iterable[Event]) -> dict[SourceId, Event]:
