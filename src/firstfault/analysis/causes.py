@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.clocks import Reading, elsewhere, order
-from firstfault.analysis.far import ZONE_STEP
 from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.suspects import MACHINES, Suspect, mentioned, stranger
 from firstfault.model.lazy import lazy
@@ -202,7 +201,7 @@ def _long_after(case: Case, suspect: Suspect, hang: Hang | None, clock: Reading)
     """Whether a suspect came so long after a time-out that it cannot be why somebody had waited.
 
     An order to stop is written when it is given. A machine's clock may be in another zone than the job's: its line is
-    excluded where no shift by half hours brings it into the wait.
+    excluded where no difference of zones brings it into the wait.
     """
     if hang is None or not _after_the_hang(suspect, hang, clock):
         return False
@@ -214,7 +213,7 @@ def _long_after(case: Case, suspect: Suspect, hang: Hang | None, clock: Reading)
     if suspect.first.when.zone is not None or suspect.first.span.source == hang.first.span.source:
         return True
     wait = CLOCK_SLACK if hang.began is None or hang.detected is None else hang.detected - hang.began + CLOCK_SLACK
-    return ZONE_STEP - behind % ZONE_STEP > wait
+    return not shifted_into(behind, -wait, CLOCK_SLACK)
 
 
 def related(a: Suspect, b: Suspect) -> bool:

@@ -153,6 +153,7 @@ def _ask_logs(scene: Scene) -> Answer:
         silence.ask_reported,
         hang.ask,
         scheduler_word.ask,
+        silence.ask_told_first,
         silence.ask_exits,
         silence.ask_peers,
         silence.ask_stopped,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.order import exact
+from firstfault.analysis.zones import shifted_into
 from firstfault.model.evidence import EARLIER
 from firstfault.model.words import SourceKind
 
@@ -19,8 +20,6 @@ PLATFORMS = frozenset({"kernel", "kubernetes", "container", "network"})
 """Rooms of signatures whose lines are kept for weeks, by whomever."""
 ZONES = 27 * 3600.0
 """Seconds by which two clocks may differ for their zones alone (from -12 to +14 hours), and an hour more."""
-ZONE_STEP = 1800.0
-"""Seconds of which the difference of two zones is a multiple (but for two small countries)."""
 BEFORE_END = 600.0
 """Seconds before the end of a job within which a machine's fault can have ended it, where nobody waited for a time-out."""
 BEHIND = 300.0
@@ -47,7 +46,7 @@ def far_from_job(case: Case, event: Event) -> bool:
 def _after_the_end(case: Case, when: When) -> bool:
     """Whether a time lies behind the reported end of the job, on whichever zones the two clocks are.
 
-    A container often has another zone than its machine; then the two differ by whole half hours, and by what clocks drift.
+    A container often has another zone than its machine; then the two differ by a zone that exists, and by what clocks drift.
     """
     end = case.reported_end
     if end is None or when.earliest is None or when.dated != end.dated or not exact(end):
@@ -61,9 +60,7 @@ def _after_the_end(case: Case, when: When) -> bool:
         return False
     if when.zone is not None and end.zone is not None:
         return True
-    # The smallest distance behind the end, and the smallest one before it, that a shift by zones leaves.
-    rest = behind % ZONE_STEP
-    return rest > BEHIND and end.latest - (ZONE_STEP - rest) < lowest
+    return not shifted_into(behind, lowest - end.latest, BEHIND)
 
 
 def _platform(case: Case, event: Event) -> bool:

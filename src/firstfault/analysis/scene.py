@@ -115,7 +115,8 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     deaths = tuple(
         e
         for e in events
-        if e.signature in dying and not (id(e) in foreign or _good_exit(e) or went_on(case, e) or far_from_job(case, e))
+        if e.signature in dying
+        and not (id(e) in foreign or _good_exit(e) or _ended_nothing(e) or went_on(case, e) or far_from_job(case, e))
     )
     hang = find_hang(case, roster, (e for e in events if e.signature in waiting and not went_on(case, e)))
     if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):
@@ -224,6 +225,11 @@ def _own_last_word(event: Event, deaths: tuple[Event, ...]) -> bool:
 def _only_talk(case: Case, guilty: list[Event]) -> bool:
     """Whether all that speaks of a failure are plain lines that the job stepped past, and nobody says that it failed."""
     return not bad_word(case) and all(stepped_past(case, e) for e in guilty)
+
+
+def _ended_nothing(event: Event) -> bool:
+    """Whether a line about a command that ended badly belongs to an exception that nobody was harmed by."""
+    return event.exception is not None and event.exception.ignored
 
 
 def _good_exit(event: Event) -> bool:

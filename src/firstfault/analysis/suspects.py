@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.case import BARE_EXCEPTION, GENERIC_EXCEPTION, Case
 from firstfault.analysis.clocks import Reading, reading
+from firstfault.analysis.gathered import out_of_a_collective
 from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.analysis.storage_clients import client_of
 from firstfault.model.evidence import CAUGHT, Event, GlobalRank
@@ -132,12 +133,33 @@ def nature_of(case: Case, event: Event) -> Nature:
     """
     spec = case.spec(event)
     if spec is None or event.signature in {BARE_EXCEPTION, GENERIC_EXCEPTION}:
+        if event.exception is not None and out_of_a_collective(event.exception):
+            return _OUT_OF_STEP
         return _through_a_client(event, _exception_nature(case, event))
     code = event.fields.get(spec.table, "") if spec.table else None
     known = case.natures.get((event.signature, code))
     if known is None:
         known = case.natures[event.signature, code] = _signature_nature(case, event.signature, spec, code)
+    if event.exception is not None and out_of_a_collective(event.exception):
+        return _OUT_OF_STEP
     return _through_a_client(event, known) if event.signature.startswith("python.") else known
+
+
+_OUT_OF_STEP = Nature(
+    key="collective.object_unreadable",
+    title="An object that ranks sent to each other arrived unreadable: they were not in the same call",
+    role=Role.CAUSE,
+    category=Category.COLLECTIVE_MISMATCH,
+    domain=Domain.COMMUNICATION,
+    layer=Layer.COLLECTIVE,
+    strength=Strength.POSSIBLE,
+    depth=44,
+    action=ActionKind.FIX_AND_RERUN,
+    advice=(
+        "Compare what the ranks ran before it: a batch skipped, an epoch that ends earlier or a branch on one rank puts them out of step.",
+    ),
+    meaning="The bytes that a gather or a broadcast brought are no pickled object; it is no file that is damaged.",
+)
 
 
 def _through_a_client(event: Event, nature: Nature) -> Nature:

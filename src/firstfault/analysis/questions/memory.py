@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MESSAGES = "gpu.out_of_memory"
 """Signature of the allocators' message that gives figures."""
+CLONES = "gpu.state_clone_failed"
+"""Signature of FSDP's warning that a copy of the state did not fit."""
 REFUSALS = frozenset({"gpu.xla_out_of_memory", "gpu.memory_taken", "gpu.kv_cache_too_small"})
 """Signatures of refusals whose figures are of other kinds."""
 
@@ -39,7 +41,7 @@ class Explained(Struct, frozen=True, kw_only=True):
     settled: bool = False
     """Whether a snapshot answers already what would else be asked for."""
     shared: bool = False
-    """Whether processes of this very job filled the device that the rank ran out of: a fault of code that all run alike."""
+    """Whether what ran full is no rank's own: processes of this job filled its device, or another device was full as well."""
 
 
 def explained(scene: Scene, root: Suspect) -> Explained:
@@ -53,7 +55,7 @@ def explained(scene: Scene, root: Suspect) -> Explained:
     told = None if known is None else account(known)
     ours = None if known is None or told is None or told.kind is not Kind.OTHERS else _of_this_job(scene, known)
     told = ours or told
-    shared = ours is not None
+    shared = ours is not None or _others_refused(scene, root)
     sentences = [] if told is None else [told.sentence]
     steps = [] if told is None else [told.step]
     chosen = _snapshot_of(scene, root)
@@ -64,6 +66,13 @@ def explained(scene: Scene, root: Suspect) -> Explained:
     sentences.append(f"Its memory snapshot ({snapshot.path}): {' '.join(reading.sentences)}")
     sentences += _beside_others(scene, snapshot, device)
     return Explained(sentences=tuple(sentences), steps=(*reading.steps, *steps), settled=True, shared=shared)
+
+
+def _others_refused(scene: Scene, root: Suspect) -> bool:
+    """Whether another device of the job was full too, though its program went on: then the limit is not one rank's."""
+    own = {e.fields.get("device") for e in root.events} - {None, ""}
+    others = {e.fields.get("device") for e in scene.case.of({MESSAGES, CLONES})} - {None, ""}
+    return bool(own) and not others <= own
 
 
 def _of_this_job(scene: Scene, known: Figures) -> Account | None:

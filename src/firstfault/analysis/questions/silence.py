@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.answer import Answer, Classes, Named
 from firstfault.analysis.joins import Lost, named_lost, speaks_for_itself
 from firstfault.analysis.last_words import MISSED
+from firstfault.analysis.order import first as precedes
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.exits import TOLD, earliest
 from firstfault.analysis.state.joins import RAS_DEAD
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 ENFORCED = "launcher.torchrun_forced_kill"
 """Signature of the agent's own SIGKILL to a survivor that ignored SIGTERM."""
+BY_HAND = frozenset({"2", "SIGINT"})
+"""What a keyboard sends."""
 NEED_ALL = ("the logs of every rank and node, from the start of the attempt to its end",)
 
 
@@ -247,9 +250,27 @@ def ask_stopped(scene: Scene) -> Answer | None:
     )
 
 
+def ask_told_first(scene: Scene) -> Answer | None:
+    """The answer where one launcher was told to stop from outside, and elsewhere processes ended since they lost a peer.
+
+    An agent may report an exit later than it was: only where the processes that it reports had lost a peer, the order came first.
+    """
+    orders = [e for e in scene.teardown if scene.case.has(e, Mark.STOP_SIGNAL) and scene.case.has(e, Mark.OUTSIDE)]
+    order = min(orders, key=sort_key, default=None)
+    if order is None or order.fields.get("signal") in BY_HAND:
+        return None
+    told = {e.span.source for e in orders}
+    ends = [e for e in scene.deaths if e.span.source not in told]
+    lost = {e.span.source for e in _with(scene, scene.effects, Mark.PEER_LOST) if speaks_for_itself(scene, e)}
+    before = [e for e in scene.deaths if e.span.source in told and precedes(order, e) is not True]
+    if not ends or before or not {e.span.source for e in ends} <= lost:
+        return None
+    return ask_stopped(scene) if all(precedes(order, e) is True for e in ends) else None
+
+
 def _by_hand(event: Event) -> bool:
     """Whether a stop is a keyboard interrupt of the program itself."""
-    return event.signature == "process.keyboard_interrupt" or event.fields.get("signal") in {"2", "SIGINT"}
+    return event.signature == "process.keyboard_interrupt" or event.fields.get("signal") in BY_HAND
 
 
 def ask_effects(scene: Scene) -> Answer | None:

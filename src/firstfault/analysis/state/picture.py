@@ -14,10 +14,13 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
 _NUMBERS = lazy(r"\d+")
+_RAN_OUT = lazy(r"(?i)wait timeout|timed out|Socket Timeout")
+"""Why an id of a communicator never came: the store answered, and the key was not there. A broken link tells of a death."""
 BARRIER = "gloo.monitored_barrier_failed"
 DESYNC = "nccl.desync_laggards"
 HOROVOD = "framework.horovod_stall"
-REPORTS = {BARRIER: "peer", DESYNC: "ranks", HOROVOD: "peer"}
+UNIQUE_ID = "nccl.unique_id_not_received"
+REPORTS = {BARRIER: "peer", DESYNC: "ranks", HOROVOD: "peer", UNIQUE_ID: "peer"}
 """Signatures of reports that list late ranks, with the field that lists them."""
 
 
@@ -89,10 +92,10 @@ def _named(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[Globa
     A report counts in its group. They are global where the reporter's own number in it equals its global rank, no
     sub-group is known, and none of the numbers is beyond the job or of a rank that reports a wait itself.
     """
-    waited = {scene.roster.rank(e) for e in state.other if e.signature == BARRIER}
+    waited = {scene.roster.rank(e) for e in state.other if e.signature in {BARRIER, UNIQUE_ID}}
     best: tuple[tuple[GlobalRank, ...], Event | None] = ((), None)
     for event in state.other:
-        if event.signature not in REPORTS:
+        if event.signature not in REPORTS or (event.signature == UNIQUE_ID and not _RAN_OUT.search(event.text)):
             continue
         ranks = _listed(scene, state, event)
         if event.signature == HOROVOD and best[1] is not None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.median import median
 from firstfault.analysis.order import exact
+from firstfault.analysis.zones import EAST, WEST, ZONES
 from firstfault.model.evidence import Event
 from firstfault.model.storage import DaemonRole, StatsLine
 
@@ -48,11 +49,6 @@ QUIET = 1200.0
 """Seconds of rest that make the end of work, and not a pause."""
 SLACK = 120.0
 """Seconds between the moment at which a job stands still and the last read of its loaders, either way."""
-WEST, EAST = -12 * 3600, 14 * 3600
-"""The zones of the world, in seconds east of UTC."""
-_BROKEN_HOURS = (-9.5, -3.5, -2.5, 3.5, 4.5, 5.5, 5.75, 6.5, 8.75, 9.5, 10.5, 11.5, 12.75, 13.75)
-ZONES = frozenset({*range(WEST, EAST + 1, 3600), *(int(h * 3600) for h in _BROKEN_HOURS)})
-"""Those that there are, summer times and those of the last decades included."""
 
 
 class JobTimes(Struct, frozen=True, kw_only=True):

@@ -31,6 +31,8 @@ LINES = 40
 _LEFT = lazy(r"Retry\(total=(\d+)")
 PREPARING = "data.preparing"
 """Signature of progress bars of data preparation."""
+LOADING, LOADED = "data.loading_weights", "data.weights_loaded"
+"""Signatures of progress bars of a model's weights being read, and of such a bar at its end."""
 
 
 class Doing(Word):
@@ -38,6 +40,7 @@ class Doing(Word):
 
     PREPARING = "preparing data"
     READING = "retrying reads"
+    LOADING = "reading the weights of a model"
     CHECKPOINT = "saving a checkpoint"
     EVALUATION = "running an evaluation"
 
@@ -83,6 +86,8 @@ def activity(
             continue
         if doing is Doing.CHECKPOINT and _closed(scene, events[-1]):
             continue
+        if doing is Doing.LOADING and _read(scene, events[-1]):
+            continue
         if doing is Doing.EVALUATION and not direct:
             continue  # every rank takes part in it; a bar without a rank is nobody's
         seen.append(Seen(doing=doing, events=tuple(events), direct=direct))
@@ -101,6 +106,8 @@ def _means(signature: str, spec: SignatureFile) -> Doing | None:
     """What lines of a signature show their speaker doing."""
     if signature == PREPARING:
         return Doing.PREPARING
+    if signature == LOADING:
+        return Doing.LOADING
     if Mark.RETRY in spec.marks:
         return Doing.READING
     if Mark.CHECKPOINT_BEGIN in spec.marks:
@@ -153,6 +160,8 @@ def _older(scene: Scene, event: Event) -> bool:
 
 def _on(scene: Scene, event: Event, places: set[str]) -> bool:
     host = scene.roster.host(event)
+    if host is None and not places:
+        return len({s.id for s in scene.case.seen.sources}) == 1  # one log of a job that names no host at all
     return host is not None and short_host(host) in places
 
 
@@ -164,6 +173,11 @@ def _nowhere(scene: Scene, event: Event) -> bool:
 def _closed(scene: Scene, begin: Event) -> bool:
     """Whether a checkpoint that began was also ended, or progress went on behind it."""
     return any(first(begin, e) is True for e in scene.marked(Mark.CHECKPOINT_END))
+
+
+def _read(scene: Scene, last: Event) -> bool:
+    """Whether a bar of weights came to its end behind a line: whose bar it was, bars do not tell."""
+    return any(e.span.source == last.span.source and e.span.offset > last.span.offset for e in scene.case.of({LOADED}))
 
 
 def edges(events: Iterable[Event]) -> dict[SourceId, Event]:
