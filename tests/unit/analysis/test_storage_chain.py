@@ -107,3 +107,62 @@ def test_keep_alives_that_are_repeated_are_noise():
         found(piece(daemon(1, DaemonRole.PROXY), lines=[said(STOP - 60, "aistore.keepalive_retry", name="nodet2")]))
         is None
     )
+
+
+REBALANCED = "I moss:311 x-get-batch[k7]-s3://asr aborting: reason: starting x-rebalance[g12]"
+
+
+def fresh(*, lines=(), counters=(), proxy=(), aborts=True):
+    """A target whose only file begins shortly before the stop, beside one whose batches are aborted."""
+    broken = [said(STOP - 10, "aistore.batch_aborted", REBALANCED, source=1)] if aborts else []
+    return found(
+        piece(daemon(1), begins=STOP - 40, started=[STOP - 40.0], lines=lines, counters=counters),
+        piece(daemon(2), source=1, lines=broken),
+        piece(daemon(3, DaemonRole.PROXY), source=2, lines=proxy),
+    )
+
+
+JOINED = said(STOP - 35, "aistore.membership", "I clustermap:370 joined t[nodet1] -> Smap v51[u8Xk]", source=2)
+
+
+def test_the_first_start_of_a_new_member_is_no_restart_and_its_rebalance_is_told():
+    root = fresh(proxy=[JOINED])
+    assert (root.trouble.signature, root.trouble.node) == ("aistore.membership", "nodet1")
+    assert root.batch.signature == "aistore.batch_aborted"
+
+
+def test_the_first_start_of_a_member_that_moves_no_data_is_no_trouble():
+    assert fresh(proxy=[JOINED], aborts=False) is None
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {"counters": [stats(STOP - 900, get__n=5)]},
+        {"lines": [said(STOP - 900, "aistore.pressure")]},
+        {"counters": [stats(STOP - 5, state__flags=134)]},
+        {
+            "proxy": [
+                said(STOP - 60, "aistore.keepalive_retry", "W kalive:279 failed to fast-kalive t[nodet1]", source=2)
+            ]
+        },
+    ],
+    ids=["counters", "lines", "flag", "missed"],
+)
+def test_a_start_of_a_process_that_had_run_before_is_a_restart(evidence):
+    assert fresh(**{"proxy": [JOINED]} | evidence).trouble.signature == "aistore.started"
+
+
+def test_the_end_of_a_process_is_dated_by_who_missed_it_first():
+    root = found(
+        piece(daemon(1), ends=STOP - 300),
+        piece(daemon(1), source=1, begins=STOP - 5, started=[STOP - 5.0]),
+        piece(
+            daemon(2, DaemonRole.PROXY),
+            source=2,
+            lines=[
+                said(STOP - 38, "aistore.keepalive_retry", "W kalive:279 failed to fast-kalive t[nodet1]", source=2)
+            ],
+        ),
+    )
+    assert (root.trouble.signature, root.trouble.first.at) == ("aistore.started", STOP - 38)

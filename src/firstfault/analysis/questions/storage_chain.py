@@ -237,6 +237,11 @@ def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
     if seen is Symptom.WAIT:
         return Strength.POSSIBLE, Strength.POSSIBLE
     here = found.trouble.daemon is not None
+    if found.trouble.signature == "aistore.membership":
+        return (
+            Strength.SUPPORTED,
+            Strength.POSSIBLE,
+        )  # whoever let it join at that hour did it; the member is not at fault
     if found.batch is not None and found.named:
         who = Strength.SUPPORTED if here else Strength.POSSIBLE
         return (Strength.ESTABLISHED if seen is Symptom.READ and here else Strength.SUPPORTED), who

@@ -107,7 +107,7 @@ class Team(Struct, frozen=True, kw_only=True):
     @property
     def default(self) -> bool:
         """Whether it is the default group, which holds every rank of the job."""
-        return DEFAULT_DESC == self.desc or self.name == DEFAULT_NAME
+        return self.desc == DEFAULT_DESC or self.name == DEFAULT_NAME
 
     @property
     def title(self) -> str:
