@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from firstfault.analysis.state.storage import Moment, disk_event, flags, health, stats_event
+from firstfault.analysis.state.storage_clock import ZONES
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
@@ -79,6 +80,10 @@ _FLAG_FAULTS = {
     "disk fault": "aistore.disk_fault", "out of space": "aistore.out_of_space",
     "a disk out of space": "aistore.out_of_space", "out of memory": "aistore.memory_critical",
 }  # fmt: skip
+_MEMBERS = ("aistore.started", "aistore.membership")
+LATE = 900.0
+"""Seconds from the fault of a target to the failure that it brings about, at most, where only one clock tells both."""
+_REACHED = lazy(r"\bt\[(\w+)\][^\n]{0,80}?dial tcp (\d{1,3}(?:\.\d{1,3}){3}):")
 _FROM = lazy(r"failed to receive \S+ from t\[(\w+)\]|shared-dm\[(\w+)(?:<=|=>)(\w+)\]")
 _OUTER = lazy(r"remote target abort[^\n]{0,120}?\[t\[(\w+)\]: ")
 
@@ -260,6 +265,35 @@ def _flagged(state: StorageState, daemon: DaemonState) -> Iterable[tuple[Moment,
                     stats_event(daemon, at, line, "state.flags"), signature=signature, fields={"reason": name}
                 )
                 yield Moment(at, event), signature
+
+
+def node_at(state: StorageState, address: str) -> str | None:
+    """Node id of the one target that lines of daemons reach at an address; None where none or several are."""
+    found = {
+        m[1] for d in state.daemons for line in d.lines for m in _REACHED.finditer(line.event.text) if m[2] == address
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def lone_trouble(state: StorageState, asked: str | None) -> Trouble | None:
+    """The fault of the one target that has any, where the clocks are not joined and it can be of the failure's time.
+
+    Where the client names the target, any zone may put the fault shortly before the job stood still; else only clocks that
+    say the same. Where the job tells no time, it must be the last of what the daemon's logs tell.
+
+    Args:
+        state: the store.
+        asked: the daemon that the client's own error names.
+    """
+    faults = [t for t in troubles(state) if t.kind is Kind.FAULT and t.signature not in {*_MEMBERS, "aistore.stopping"}]
+    if not faults or {t.node for t in faults} - {faults[0].node} or asked not in {None, faults[0].node}:
+        return None
+    stop = state.job.stop
+    if stop is None:
+        last = max((d.ends for d in state.daemons if d.ends is not None), default=None)
+        return faults[0] if last is not None and last - faults[-1].last.at <= LATE else None
+    shifts = ZONES if asked is not None else {0}
+    return next((t for t in faults if any(0 <= stop - (t.first.at + s) <= LATE for s in shifts)), None)
 
 
 def abort_origin(trouble: Trouble) -> str | None:
