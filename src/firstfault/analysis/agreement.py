@@ -41,14 +41,14 @@ def with_dumps(scene: Scene, said: Answer) -> Answer:
     """
     if not scene.case.seen.dumps or said.failed is False:
         return said
-    reading = read(scene.case.seen.dumps)
+    reading = read(scene.case.seen.dumps, scene)
     own = ask(scene, reading)
     if own is None:
         return _quiet(said, reading)
     sure = said.category is not Category.UNKNOWN and said.strength.level >= Strength.SUPPORTED.level
     if said.question in STANDS or (said.question == "stopped" and sure):
         return _beside(scene, said, own)
-    return _joined(said, own)
+    return _joined(said, own, reading.waits.waiters)
 
 
 def _quiet(said: Answer, reading: Reading) -> Answer:
@@ -118,14 +118,18 @@ def _beside(scene: Scene, said: Answer, own: Answer) -> Answer:
     )
 
 
-def _joined(said: Answer, own: Answer) -> Answer:
-    """What the dumps say of a hang, with whom the lines of the logs name."""
+def _joined(said: Answer, own: Answer, waiters: frozenset[GlobalRank]) -> Answer:
+    """What the dumps say of a hang, with whom the lines of the logs name.
+
+    Who is silent in the logs and waits by its dump is no culprit: the dump saw it inside.
+    """
     if said.failed is None or said.question not in {"hang", "mismatch"}:
         return replace(own, proof=(*own.proof, *said.proof[:2]))
     blamed, seen = set(said.culprits.ranks), set(own.culprits.ranks)
     proof = (*own.proof, *said.proof[:3])
     if not blamed or not seen:
-        taken = own if seen or own.category is not Category.UNKNOWN or not said.culprits.anybody else said
+        acquitted = bool(blamed) and blamed <= waiters
+        taken = own if seen or own.category is not Category.UNKNOWN or not said.culprits.anybody or acquitted else said
         return replace(taken, proof=proof if taken is own else (*said.proof, *own.proof[:3]))
     if blamed == seen:
         return _agreed(said, own)

@@ -11,7 +11,7 @@ from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.analysis.state.exits import integer, signal_name
 from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.parts import Part
-from firstfault.analysis.suspects import nature_of
+from firstfault.analysis.suspects import nature_of, stranger
 from firstfault.analysis.window_links import window_links
 from firstfault.analysis.wording import duration, ranks_text, who_text
 from firstfault.model.findings import Link
@@ -245,7 +245,7 @@ def _reports(scene: Scene, event: Event) -> bool:
 
 def _ended(scene: Scene, event: Event) -> bool:
     marks = (Mark.STOP_SIGNAL, Mark.DEATH)
-    return any(scene.case.has(event, m) for m in marks) or _reports(scene, event)
+    return not stranger(event) and (any(scene.case.has(event, m) for m in marks) or _reports(scene, event))
 
 
 def _other_effects(scene: Scene, event: Event) -> bool:

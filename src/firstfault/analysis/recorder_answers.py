@@ -80,7 +80,7 @@ def origins(scene: Scene, reading: Reading) -> Answer:
     who = Strength.SUPPORTED if few(len(named), total) else Strength.POSSIBLE
     if len(named) == 1 and len(reading.waits.waiters) == 1:
         who = Strength.POSSIBLE  # one waits for one: which of the two went another way has no third witness
-    if recorded.missing or (not sure and (wait is None or wait.team.states)):
+    if recorded.unplaced or (not sure and (wait is None or wait.team.states)):
         who = who.at_most(Strength.POSSIBLE)
     frozen = tuple(r for r in named if r in waits.frozen)
     stalled = None if wait is None or frozen else _stalled(reading, wait, named, who)
@@ -207,7 +207,7 @@ def _standing(reading: Reading, wait: Wait | None, named: Sequence[GlobalRank]) 
     for rank in named[:4]:
         if rank in reading.waits.frozen:
             events.append(entry_event(reading.waits.frozen[rank][0]))
-        elif wait is not None and rank in wait.team.lanes:
+        elif wait is not None and rank in wait.team.lanes and rank not in reading.recorded.witnessed:
             events.append(standing_event(wait.team.lanes[rank], wait.team))
         elif (last := last_spot(reading.recorded.dumps[rank])) is not None:
             events.append(entry_event(last))
@@ -220,6 +220,9 @@ def _accounted(reading: Reading) -> str:
     text = f"{len(recorded.dumps)} of {total} ranks left a dump"
     if recorded.missing:
         text += f"; none is here of {some_ranks(recorded.missing)}"
+    if recorded.witnessed:
+        placed = sorted(recorded.witnessed)
+        text += f"; {some_ranks(placed)} {'is' if len(placed) == 1 else 'are'} placed by {'its' if len(placed) == 1 else 'their'} own lines in the log"
     if recorded.earlier:
         number = len(recorded.earlier)
         text += f"; {number} more {'is' if number == 1 else 'are'} of an earlier start of the job and left out"
@@ -261,7 +264,7 @@ def _most_outside(reading: Reading, wait: Wait, outside: Sequence[GlobalRank]) -
         f"{_wait(wait.waiters)} in {_where(wait)}, which "
         f"{len(outside)} of {_total(reading)} ranks never issued: a collective in code that only some ranks run, "
         f"uneven numbers of batches, or a fault common to many ranks. {_accounted(reading)}",
-        category=Category.COLLECTIVE_MISMATCH if not reading.recorded.missing else Category.UNKNOWN,
+        category=Category.COLLECTIVE_MISMATCH if not reading.recorded.unplaced else Category.UNKNOWN,
         proof=_standing(reading, wait, outside),
         steps=("Look for a collective that only some ranks call: a branch on the rank, or uneven numbers of batches.",),
     )
@@ -270,7 +273,7 @@ def _most_outside(reading: Reading, wait: Wait, outside: Sequence[GlobalRank]) -
 def _unclear(reading: Reading, wait: Wait, named: Sequence[GlobalRank]) -> bool:
     """Whether those that did not come may wait for somebody else, where the backend records neither states nor messages."""
     several = len(reading.recorded.teams) > 1
-    return not wait.team.states and several and (len(named) > 1 or bool(reading.recorded.missing))
+    return not wait.team.states and several and (len(named) > 1 or bool(reading.recorded.unplaced))
 
 
 def _elsewhere(reading: Reading, wait: Wait, absent: Sequence[GlobalRank]) -> Answer:
@@ -437,7 +440,7 @@ def inside(scene: Scene, reading: Reading, place: Inside) -> Answer:
     lost = reading.recorded.overrun & set(place.team.members)
     # Without states a work of another group that never ended looks like one that did.
     seen = place.team.states or len(reading.recorded.teams) == 1
-    known = whole and seen and not reading.recorded.missing and not lost
+    known = whole and seen and not reading.recorded.unplaced and not lost
     text = (
         f"All {size} members of {place.team.title} ({size} of {size}) are inside {call_text(spots[0], place.team)}, with the "
         f"same sizes: no rank is missing, so the collective itself is stuck. No entry says where. {_accounted(reading)}"

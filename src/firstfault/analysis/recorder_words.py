@@ -51,7 +51,8 @@ def entry_event(spot: Spot) -> Event:
 
 
 def status_event(lane: Lane, team: Team) -> Event:
-    """What a dump says of a group in which nothing of it is visible: its counters."""
+    """What a dump says of a group in which nothing of it is visible: its counters; the lane is that of a dump."""
+    assert lane.dump is not None
     return Event(
         signature=STATUS,
         span=Span(lane.dump.source, 0, 0, 1, 1),

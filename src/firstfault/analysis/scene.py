@@ -27,6 +27,7 @@ from firstfault.analysis.suspects import (
     group,
     harmless,
     nature_of,
+    of_the_store,
     quiet,
     recovered_retry,
     stranger,
@@ -116,7 +117,14 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         e
         for e in events
         if e.signature in dying
-        and not (id(e) in foreign or _good_exit(e) or _ended_nothing(e) or went_on(case, e) or far_from_job(case, e))
+        and not (
+            id(e) in foreign
+            or _good_exit(e)
+            or _ended_nothing(e)
+            or went_on(case, e)
+            or far_from_job(case, e)
+            or stranger(e)
+        )
     )
     hang = find_hang(case, roster, (e for e in events if e.signature in waiting and not went_on(case, e)))
     if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):
@@ -200,6 +208,7 @@ def _sort(
             if (
                 far_from_job(case, event)
                 or harmless(event)
+                or of_the_store(event)
                 or quiet(case, event)
                 or recovered_retry(case, event)
                 or went_on(case, event)

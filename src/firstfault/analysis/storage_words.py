@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.state.storage import disk_event
-from firstfault.analysis.state.storage_faults import Kind, Trouble
+from firstfault.analysis.state.storage_faults import REBALANCE, Kind, Trouble
 from firstfault.analysis.wording import duration, ranks_text
 from firstfault.model.findings import Link, Rival
 from firstfault.model.lazy import lazy
@@ -29,6 +29,7 @@ SAID = {
     "aistore.started": "its process ended and was started anew",
     "aistore.stopping": "it was told to stop",
     "aistore.member_removed": "it did not answer and was taken out of the cluster map",
+    "aistore.membership": "it was started as a new member of the cluster, which sets off a rebalance",
     "aistore.disk_fault": "a disk of it failed",
     "aistore.out_of_space": "it ran out of space",
     "aistore.memory_critical": "it ran short of memory",
@@ -110,7 +111,7 @@ def _side(trouble: Trouble) -> str:
 def what(state: StorageState, trouble: Trouble) -> str:
     """One trouble as a sentence without its full stop."""
     reason = trouble.first.event.fields.get("path", "")
-    detail = f" ({reason})" if reason and trouble.signature == "aistore.disk_fault" else ""
+    detail = f" ({reason})" if reason and trouble.signature == "aistore.disk_fault" else _for_rebalance(trouble)
     return (
         f"{_side(trouble)} {trouble.full}: {SAID[trouble.signature]}{detail}, "
         f"{'from' if len(trouble.moments) > 1 and trouble.kind is Kind.LOAD else 'at'} "
@@ -118,12 +119,19 @@ def what(state: StorageState, trouble: Trouble) -> str:
     )
 
 
+def _for_rebalance(trouble: Trouble) -> str:
+    """Why a get-batch job was aborted, where the line says that data was being moved."""
+    if trouble.signature != "aistore.batch_aborted" or not REBALANCE.search(trouble.first.event.text):
+        return ""
+    return " because a rebalance began"
+
+
 def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) -> str:
     """The verdict in a few sentences."""
     parts = [f"{what(state, found.trouble)}."]
     if found.batch is not None and found.batch.first.event is not found.trouble.first.event:
         where = "There" if found.batch.node == found.trouble.node else f"At {found.batch.shown}"
-        said = SAID[found.batch.signature]
+        said = SAID[found.batch.signature] + _for_rebalance(found.batch)
         parts.append(f"{where} {said} at {both_clocks(state, found.batch.first.at, _zone(state, found.batch))}.")
     failed = answer.first_failed.ranks or answer.culprits.ranks
     if failed:
@@ -171,6 +179,8 @@ def _merged(listed: Sequence[Link]) -> Iterable[Link]:
 
 def _why(trouble: Trouble, found: Origin) -> str:
     if trouble.kind is Kind.BATCH:
+        if _for_rebalance(trouble):
+            return "a rebalance ends the get-batch jobs of all targets"
         if trouble.node == found.trouble.node:
             return "a target in trouble is late with its batches"
         return "an abort at one target ends the job on all of them"

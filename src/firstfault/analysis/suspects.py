@@ -349,6 +349,11 @@ def ours(name: str) -> bool:
     return _OURS.search(name) is not None
 
 
+def of_the_store(event: Event) -> bool:
+    """Whether the kernel killed a daemon of the object store, which is no process of the job whatever host it is on."""
+    return stranger(event) and event.fields.get("name") == "aisnode"
+
+
 _ELSEWHERE_WRITTEN = lazy(r"^(?:<string>|.*/tmp/tmp[a-z0-9_]{8}(?:/.*|\.py))$")
 """Files of no project: text handed to `exec` or `python -c`, and programs written into Python's temporary files."""
 
@@ -365,7 +370,7 @@ def another_program(event: Event) -> bool:
 
 
 _OURS = lazy(
-    r"(?i)python|^pt_|torch|train|ray|mpi|slurm|srun|conda|deepspeed|accelerate|nccl|sh$|node$|container|java|data|worker|main"
+    r"(?i)python|^pt_|torch|train|ray|mpi|slurm|srun|conda|deepspeed|accelerate|nccl|sh$|(?<!ais)node$|container|java|data|worker|main"
 )
 
 

@@ -22,7 +22,7 @@ from firstfault.analysis.state.storage_clock import (
 from firstfault.model.storage import DaemonRole, LogPiece, StorageLogs
 from firstfault.model.words import SourceKind
 from firstfault.pipelines.share import shared
-from firstfault.readers.aistore import Index, index_source, read_piece
+from firstfault.readers.aistore import Index, ends, index_source, read_piece
 from firstfault.readers.discover import STDIN
 from firstfault.scan.executors import processors
 from firstfault.scan.newlines import count_newlines, want_numpy
@@ -89,11 +89,13 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
     if clock.fits:
         clock = settled(clock, job, _breaks(opened, indexes, job, search, assumed))
     window = _window(job, clock)
+    much = sum(i.size for i in indexes) > SAMPLED_BYTES
 
     def piece(number: int) -> list[LogPiece]:
         found = indexes[number]
         try:
-            return read_piece(store, found, _local(found, window, indexes), search, assumed)
+            within = _local(found, window, indexes) if window is not None or much else _unjoined(found, job, indexes)
+            return read_piece(store, found, within, search, assumed)
         except OSError:
             return []
 
@@ -137,6 +139,14 @@ def _local(index: Index, window: tuple[float, float] | None, indexes: Sequence[I
     zone = index.zones[0] if len(index.zones) == 1 else _zone(indexes)
     shift = 0 if zone is None else zone
     return window[0] + shift, window[1] + shift
+
+
+def _unjoined(index: Index, job: JobTimes, indexes: Sequence[Index]) -> tuple[float, float] | None:
+    """The time to read where nothing joins the clocks: as long as zones can differ by, else the last hours that are there."""
+    if job.stop is not None:
+        return _local(index, (job.stop - EAST - BEFORE, (job.end or job.stop) - WEST + AFTER), indexes)
+    last = ends(index)
+    return None if last is None else (last - BEFORE, last + 1.0)
 
 
 def _join(opened: Opened, indexes: Sequence[Index], job: JobTimes, assumed: float) -> ClockJoin:

@@ -1,10 +1,11 @@
 """Which daemon was the origin: faults before load, named before loud, and nobody where nothing tells."""
 
 import pytest
+from msgspec.structs import replace
 from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state, stats
 
 from firstfault.analysis.questions.storage_chain import _active, origin
-from firstfault.analysis.state.storage_faults import Kind, troubles
+from firstfault.analysis.state.storage_faults import Kind, lone_trouble, node_at, troubles
 from firstfault.model.evidence import Span
 from firstfault.model.storage import DaemonRole, DiskLine
 
@@ -107,3 +108,109 @@ def test_keep_alives_that_are_repeated_are_noise():
         found(piece(daemon(1, DaemonRole.PROXY), lines=[said(STOP - 60, "aistore.keepalive_retry", name="nodet2")]))
         is None
     )
+
+
+REBALANCED = "I moss:311 x-get-batch[k7]-s3://asr aborting: reason: starting x-rebalance[g12]"
+
+
+def fresh(*, lines=(), counters=(), proxy=(), aborts=True):
+    """A target whose only file begins shortly before the stop, beside one whose batches are aborted."""
+    broken = [said(STOP - 10, "aistore.batch_aborted", REBALANCED, source=1)] if aborts else []
+    return found(
+        piece(daemon(1), begins=STOP - 40, started=[STOP - 40.0], lines=lines, counters=counters),
+        piece(daemon(2), source=1, lines=broken),
+        piece(daemon(3, DaemonRole.PROXY), source=2, lines=proxy),
+    )
+
+
+JOINED = said(STOP - 35, "aistore.membership", "I clustermap:370 joined t[nodet1] -> Smap v51[u8Xk]", source=2)
+
+
+def test_the_first_start_of_a_new_member_is_no_restart_and_its_rebalance_is_told():
+    root = fresh(proxy=[JOINED])
+    assert (root.trouble.signature, root.trouble.node) == ("aistore.membership", "nodet1")
+    assert root.batch.signature == "aistore.batch_aborted"
+
+
+def test_the_first_start_of_a_member_that_moves_no_data_is_no_trouble():
+    assert fresh(proxy=[JOINED], aborts=False) is None
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        {"counters": [stats(STOP - 900, get__n=5)]},
+        {"lines": [said(STOP - 900, "aistore.pressure")]},
+        {"counters": [stats(STOP - 5, state__flags=134)]},
+        {
+            "proxy": [
+                said(STOP - 60, "aistore.keepalive_retry", "W kalive:279 failed to fast-kalive t[nodet1]", source=2)
+            ]
+        },
+    ],
+    ids=["counters", "lines", "flag", "missed"],
+)
+def test_a_start_of_a_process_that_had_run_before_is_a_restart(evidence):
+    assert fresh(**{"proxy": [JOINED]} | evidence).trouble.signature == "aistore.started"
+
+
+def test_the_end_of_a_process_is_dated_by_who_missed_it_first():
+    root = found(
+        piece(daemon(1), ends=STOP - 300),
+        piece(daemon(1), source=1, begins=STOP - 5, started=[STOP - 5.0]),
+        piece(
+            daemon(2, DaemonRole.PROXY),
+            source=2,
+            lines=[
+                said(STOP - 38, "aistore.keepalive_retry", "W kalive:279 failed to fast-kalive t[nodet1]", source=2)
+            ],
+        ),
+    )
+    assert (root.trouble.signature, root.trouble.first.at) == ("aistore.started", STOP - 38)
+
+
+REMOVED = "E 11:59:50.222668 kalive:444 slow-kalive failure after 3 attempts - removing t[nodet1] from Smap v45[u8Xk]"
+MISSED = "W 11:59:20.730338 kalive:279 p[nodep9] failed to fast-kalive t[nodet1] err: [ dial tcp 10.3.0.9:51082: i/o timeout 0 ]"
+
+
+def unplaced(*faults, asked=None, stop=STOP):
+    """The lone trouble of a store whose clock nothing joins to the job's."""
+    held = state(
+        *(piece(daemon(n), source=n, lines=[said(at, s, source=n)], ends=STOP) for n, at, s in faults), offset=None
+    )
+    return lone_trouble(replace(held, job=replace(held.job, stop=stop)), asked)
+
+
+def test_the_one_target_in_trouble_is_found_without_a_common_clock():
+    assert unplaced((1, STOP - 60, "aistore.disk_fault")).node == "nodet1"
+    assert unplaced((1, STOP - 60, "aistore.disk_fault"), (2, STOP - 50, "aistore.disk_fault")) is None
+    assert unplaced((1, STOP - 60, "aistore.disk_fault"), asked="nodet2") is None
+    assert unplaced((1, STOP - 60, "aistore.client_gone")) is None
+
+
+def test_a_fault_of_another_time_is_not_taken_without_a_common_clock():
+    assert unplaced((1, STOP + 1800, "aistore.disk_fault")) is None
+    assert unplaced((1, STOP - 86400, "aistore.disk_fault")) is None
+    assert unplaced((1, STOP - 86400, "aistore.disk_fault"), asked="nodet1") is None
+
+
+def test_a_target_that_the_client_names_may_have_failed_in_another_zone():
+    assert unplaced((1, STOP - 60 + 7 * 3600, "aistore.disk_fault"), asked="nodet1").node == "nodet1"
+    assert unplaced((1, STOP - 60 + 7 * 3600, "aistore.disk_fault")) is None
+
+
+def test_where_the_job_tells_no_time_the_fault_must_be_the_last_of_what_is_told():
+    assert unplaced((1, STOP - 60, "aistore.disk_fault"), stop=None).node == "nodet1"
+    assert unplaced((1, STOP - 7200, "aistore.disk_fault"), stop=None) is None
+
+
+@pytest.mark.parametrize("address", ["10.3.0.9", "10.3.0.1", "10.3.0.99"])
+def test_a_target_is_known_by_the_address_at_which_others_reach_it(address):
+    lines = [said(STOP - 40, "aistore.keepalive_retry", MISSED), said(STOP - 10, "aistore.member_removed", REMOVED)]
+    held = state(piece(daemon(9, DaemonRole.PROXY), lines=lines), piece(daemon(1), source=1))
+    assert node_at(held, address) == ("nodet1" if address == "10.3.0.9" else None)
+
+
+def test_an_address_of_two_targets_names_neither():
+    lines = [said(STOP - 40 + i, "aistore.keepalive_retry", MISSED.replace("nodet1", f"nodet{i}")) for i in (1, 2)]
+    assert node_at(state(piece(daemon(9, DaemonRole.PROXY), lines=lines)), "10.3.0.9") is None

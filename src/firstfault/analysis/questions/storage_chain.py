@@ -20,11 +20,14 @@ from firstfault.analysis.state.storage_faults import (
     Kind,
     Trouble,
     abort_origin,
+    lone_trouble,
     name_of,
+    node_at,
     peers_of,
     still,
     troubles,
 )
+from firstfault.analysis.suspects import of_the_store
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
@@ -52,6 +55,9 @@ ERRORS = ("err.getbatch.n", "err.soft.getbatch.n", "err.gfn.getbatch.n", "err.io
 _NAMED = lazy(
     r"""["']node["']:\s*["'][tp]\[([\w-]+)\]|host=['"]([A-Za-z][\w-]*)|(?:REQ_URL:|with url: )https?://([A-Za-z][\w-]*)"""
 )
+
+
+_ADDRESS = lazy(r"(?:host=['\"]|https?://|Connection to )(\d{1,3}(?:\.\d{1,3}){3})(?![\d.])")
 
 
 class Origin(NamedTuple):
@@ -82,7 +88,12 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     seen = symptom(scene, answer)
     if seen is None:
         return answer
+    answer = _with_killed(scene, answer, seen)
     if state.stop is None:
+        asked = told(answer, state)
+        alone = lone_trouble(state, asked) if seen is Symptom.READ else None
+        if alone is not None and answer.category is Category.STORAGE_IO:
+            answer = _unplaced(answer, state, alone, named=alone.node == asked)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
     active = _active(troubles(state), state.stop)
     found = origin(state, active, told(answer, state))
@@ -96,10 +107,38 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     return _answer(scene, answer, state, Weighed(found, active, sure, who))
 
 
+def _unplaced(answer: Answer, state: StorageState, alone: Trouble, *, named: bool) -> Answer:
+    """The answer with the one target in trouble at `possible`, where nothing joins the clocks of the store and the job."""
+    why = "The client's error names its address" if named else "It is the only one in trouble"
+    return replace(
+        answer,
+        summary=f"{answer.summary} {words.what(state, alone)} (the store's own clock). {why}; how that clock lies to the job's is "
+        "not known, so that it may be of another time.",
+        proof=(*answer.proof, *(m.event for m in alone.moments[:2])),
+        culprits=Named(storage_nodes=(alone.shown,), strength=Strength.POSSIBLE),
+    )
+
+
+def _with_killed(scene: Scene, answer: Answer, seen: Symptom) -> Answer:
+    """The answer with what the kernel of a storage host says: that it killed a daemon of the store for memory."""
+    killed = [e for e in scene.events if of_the_store(e)]
+    if seen is not Symptom.READ or answer.category is not Category.STORAGE_IO or not killed:
+        return answer
+    hosts = sorted({host for e in killed if (host := scene.roster.host(e)) is not None})
+    on = f" on {', '.join(hosts[:4])}" if hosts else ""
+    return replace(
+        answer,
+        summary=f"{answer.summary} The kernel killed a daemon of the store (aisnode) for memory{on}.",
+        proof=(*answer.proof, *killed[:2]),
+        steps=(f"Look at the memory of the storage host{on}, and which target ran there.", *answer.steps),
+    )
+
+
 def without_logs(scene: Scene, answer: Answer) -> Answer:
     """The answer where no daemon's logs were given: it asks for them where a client of the store gave up."""
     if symptom(scene, answer) is not Symptom.READ or not any(e.signature.startswith("aistore.") for e in scene.events):
         return answer
+    answer = _with_killed(scene, answer, Symptom.READ)
     rest = tuple(c for c in answer.collect if not c.startswith("ais log get"))
     asked = "the storage daemons' logs around that time: ais log get cluster ais_logs/"
     return replace(answer, collect=(asked, *rest), steps=(*words.get_logs(scene), *answer.steps))
@@ -111,6 +150,7 @@ def told(answer: Answer, state: StorageState) -> str | None:
     for event in answer.proof[:2]:
         text = event.text if event.exception is None else f"{event.text}\n{event.exception.message}"
         names += [n for found in _NAMED.finditer(text) for n in found.groups() if n]
+        names += [node for found in _ADDRESS.finditer(text) if (node := node_at(state, found[1])) is not None]
     known = [d for n in names if (d := state.named(n)) is not None]
     return name_of(known[0]) if known else None
 
@@ -237,6 +277,11 @@ def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
     if seen is Symptom.WAIT:
         return Strength.POSSIBLE, Strength.POSSIBLE
     here = found.trouble.daemon is not None
+    if found.trouble.signature == "aistore.membership":
+        return (
+            Strength.SUPPORTED,
+            Strength.POSSIBLE,
+        )  # whoever let it join at that hour did it; the member is not at fault
     if found.batch is not None and found.named:
         who = Strength.SUPPORTED if here else Strength.POSSIBLE
         return (Strength.ESTABLISHED if seen is Symptom.READ and here else Strength.SUPPORTED), who

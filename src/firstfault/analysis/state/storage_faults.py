@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from firstfault.analysis.state.storage import Moment, disk_event, health, stats_event
+from firstfault.analysis.state.storage import Moment, disk_event, flags, health, stats_event
+from firstfault.analysis.state.storage_clock import ZONES
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ KINDS: dict[str, Kind] = {
     "aistore.started": Kind.FAULT,
     "aistore.stopping": Kind.FAULT,
     "aistore.member_removed": Kind.FAULT,
+    "aistore.membership": Kind.FAULT,
     "aistore.disk_fault": Kind.FAULT,
     "aistore.out_of_space": Kind.FAULT,
     "aistore.memory_critical": Kind.LOAD,
@@ -59,13 +61,29 @@ BUSY = "aistore.disk_busy"
 SATURATED, SUSTAINED, PAUSE = 95, 6, 120.0
 """Per cent, number of lines and seconds between them from which on a busy disk is one at its limit."""
 ONCE = frozenset(
-    {"aistore.panic", "aistore.daemon_fatal", "aistore.started", "aistore.stopping", "aistore.member_removed"}
+    {
+        "aistore.panic",
+        "aistore.daemon_fatal",
+        "aistore.started",
+        "aistore.stopping",
+        "aistore.member_removed",
+        "aistore.membership",
+    }
 )
 """Troubles of one moment."""
+MISSED = ("aistore.keepalive_failed", "aistore.keepalive_retry", "aistore.member_removed")
+"""What the others say of a daemon that does not answer."""
+JOINS = 300.0
+"""Seconds from the start of a new member within which it joins, and its rebalance begins."""
+REBALANCE = lazy(r"(?:starting|reason:) x-(?:rebalance|resilver)\b")
 _FLAG_FAULTS = {
     "disk fault": "aistore.disk_fault", "out of space": "aistore.out_of_space",
     "a disk out of space": "aistore.out_of_space", "out of memory": "aistore.memory_critical",
 }  # fmt: skip
+_MEMBERS = ("aistore.started", "aistore.membership")
+LATE = 900.0
+"""Seconds from the fault of a target to the failure that it brings about, at most, where only one clock tells both."""
+_REACHED = lazy(r"\bt\[(\w+)\][^\n]{0,80}?dial tcp (\d{1,3}(?:\.\d{1,3}){3}):")
 _FROM = lazy(r"failed to receive \S+ from t\[(\w+)\]|shared-dm\[(\w+)(?:<=|=>)(\w+)\]")
 _OUTER = lazy(r"remote target abort[^\n]{0,120}?\[t\[(\w+)\]: ")
 
@@ -116,7 +134,7 @@ def troubles(state: StorageState) -> list[Trouble]:
             signature = moment.event.signature
             if signature == "aistore.member_removed":
                 found.append(_removed(state, daemon, moment))
-            elif signature in KINDS and signature != "aistore.started":
+            elif signature in KINDS and signature not in {"aistore.started", "aistore.membership"}:
                 runs.setdefault(signature, []).append(moment)
         for moment, signature in _flagged(state, daemon):
             runs.setdefault(signature, []).append(moment)
@@ -180,6 +198,7 @@ def still(trouble: Trouble, moment: float) -> bool:
 
 
 def _restarted(state: StorageState, daemon: DaemonState) -> Iterable[Trouble]:
+    """Starts of a process in the time that was read: of one that had run before, or of a new member that set off a rebalance."""
     if state.window is None:
         return
     low, high = state.window
@@ -191,9 +210,47 @@ def _restarted(state: StorageState, daemon: DaemonState) -> Iterable[Trouble]:
         if not low <= at <= high or any(abs(at - other) < 60 for other in seen):
             continue
         seen.append(at)
-        # It was gone from its last word on; the new process only shows it.
-        gone = last if last is not None and at - last < GAP else at
-        yield Trouble(daemon, name_of(daemon), "aistore.started", Kind.FAULT, (Moment(min(gone, at), event),))
+        if not _ran_before(state, daemon, at, last):
+            yield from _joined(state, daemon, Moment(at, event))
+            continue
+        # It was gone from its last word on; the new process only shows it. Idle daemons speak rarely, and others miss
+        # one that died within seconds.
+        gone = min(last, at) if last is not None and at - last < GAP else at
+        missed = next((m for m in _of_others(state, daemon, *MISSED) if gone <= m.at < at), None)
+        moments = (Moment(gone, event),) if missed is None else (missed, Moment(at, event))
+        yield Trouble(daemon, name_of(daemon), "aistore.started", Kind.FAULT, moments)
+
+
+def _of_others(state: StorageState, daemon: DaemonState, *signatures: str) -> list[Moment]:
+    """Lines of other daemons about this one, in order of time."""
+    named = (f"t[{daemon.daemon.node}]", f"p[{daemon.daemon.node}]")
+    found = [
+        m for d in state.daemons if d is not daemon for m in d.of(*signatures) if any(n in m.event.text for n in named)
+    ]
+    return sorted(found, key=lambda m: m.at)
+
+
+def _ran_before(state: StorageState, daemon: DaemonState, at: float, last: float | None) -> bool:
+    """Whether a daemon had run before a start: by its own earlier lines, its flags since, or what others said of it."""
+    if last is not None or any(m.at < at - 1 for m in daemon.lines) or any(s < at - 1 for s, _ in daemon.stats):
+        return True
+    flagged = (n for t, line in daemon.stats if t >= at for n in flags(line.counters.get("state.flags", 0)))
+    if "restarted" in flagged:
+        return True
+    return any(m.at < at for m in _of_others(state, daemon, *MISSED))
+
+
+def _joined(state: StorageState, daemon: DaemonState, start: Moment) -> Iterable[Trouble]:
+    """A new member, where the rebalance that it sets off ended batches."""
+    maps = [m for d in state.daemons if d is not daemon for m in d.of("aistore.membership") if "Smap v" in m.event.text]
+    told = [
+        m
+        for m in (*_of_others(state, daemon, "aistore.membership"), *maps)
+        if start.at - 60 <= m.at <= start.at + JOINS
+    ]
+    begun = [m.at for d in state.daemons for m in d.of("aistore.batch_aborted") if REBALANCE.search(m.event.text)]
+    if told and any(told[0].at - 1 <= at <= told[0].at + JOINS for at in begun):
+        yield Trouble(daemon, name_of(daemon), "aistore.membership", Kind.FAULT, (start,))
 
 
 def _flagged(state: StorageState, daemon: DaemonState) -> Iterable[tuple[Moment, str]]:
@@ -208,6 +265,35 @@ def _flagged(state: StorageState, daemon: DaemonState) -> Iterable[tuple[Moment,
                     stats_event(daemon, at, line, "state.flags"), signature=signature, fields={"reason": name}
                 )
                 yield Moment(at, event), signature
+
+
+def node_at(state: StorageState, address: str) -> str | None:
+    """Node id of the one target that lines of daemons reach at an address; None where none or several are."""
+    found = {
+        m[1] for d in state.daemons for line in d.lines for m in _REACHED.finditer(line.event.text) if m[2] == address
+    }
+    return found.pop() if len(found) == 1 else None
+
+
+def lone_trouble(state: StorageState, asked: str | None) -> Trouble | None:
+    """The fault of the one target that has any, where the clocks are not joined and it can be of the failure's time.
+
+    Where the client names the target, any zone may put the fault shortly before the job stood still; else only clocks that
+    say the same. Where the job tells no time, it must be the last of what the daemon's logs tell.
+
+    Args:
+        state: the store.
+        asked: the daemon that the client's own error names.
+    """
+    faults = [t for t in troubles(state) if t.kind is Kind.FAULT and t.signature not in {*_MEMBERS, "aistore.stopping"}]
+    if not faults or {t.node for t in faults} - {faults[0].node} or asked not in {None, faults[0].node}:
+        return None
+    stop = state.job.stop
+    if stop is None:
+        last = max((d.ends for d in state.daemons if d.ends is not None), default=None)
+        return faults[0] if last is not None and last - faults[-1].last.at <= LATE else None
+    shifts = ZONES if asked is not None else {0}
+    return next((t for t in faults if any(0 <= stop - (t.first.at + s) <= LATE for s in shifts)), None)
 
 
 def abort_origin(trouble: Trouble) -> str | None:

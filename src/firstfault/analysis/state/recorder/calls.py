@@ -148,7 +148,7 @@ def _comparable(lane: Lane, seq: int) -> Spot | None:
     if lane.high is None or seq > lane.high:
         return None
     run = lane.run(seq)
-    if len(run) != 1 or lane.log is None:
+    if len(run) != 1 or lane.log is None or lane.dump is None:
         return None
     spot = Spot(lane.dump, lane.log, run[0])
     return None if "coalesced" in spot.call.op else spot
@@ -160,7 +160,7 @@ def _op(call: Call) -> str:
 
 def _size(call: Call) -> str | None:
     """The sizes that must be equal on all ranks, as numbers of elements; None where they need not be or are not told."""
-    ins, outs = _elements(call.input_sizes), _elements(call.output_sizes)
+    ins, outs = elements(call.input_sizes), elements(call.output_sizes)
     if ins is not None and (call.op in IN_AND_OUT or call.op in IN_AND_OUT_LONG):
         return f"{call.op} of {ins}" + (f" into {outs}" if outs != ins and outs is not None else "")
     if call.op in OUT_ONLY and outs is not None:
@@ -170,7 +170,8 @@ def _size(call: Call) -> str | None:
     return None
 
 
-def _elements(sizes: tuple[tuple[int, ...], ...]) -> int | None:
+def elements(sizes: tuple[tuple[int, ...], ...]) -> int | None:
+    """Number of elements of all tensors of a call; None where no sizes are told."""
     return sum(prod(s) for s in sizes) if sizes else None
 
 
@@ -184,8 +185,8 @@ def _totals(team: Team, seq: int, spots: list[Spot]) -> Mismatch | None:
     call = spots[0].call
     if call.op not in EXCHANGES or len(spots) < len(team.members) or spots[0].dump.version < (2, 4):
         return None
-    sent = [_elements(s.call.input_sizes) for s in spots]
-    taken = [_elements(s.call.output_sizes) for s in spots]
+    sent = [elements(s.call.input_sizes) for s in spots]
+    taken = [elements(s.call.output_sizes) for s in spots]
     if None in sent or None in taken:
         return None
     total, other = sum(n for n in sent if n is not None), sum(n for n in taken if n is not None)

@@ -48,7 +48,8 @@ class Lane(Struct, frozen=True, kw_only=True):
     """The collectives of one rank in one group."""
 
     rank: GlobalRank
-    dump: RankDump
+    dump: RankDump | None
+    """None where the lane is known by the rank's own lines in a log only."""
     log: GroupLog | None
     high: int | None
     """Number of the last collective that was issued; None where that is not known."""
@@ -68,11 +69,13 @@ class Lane(Struct, frozen=True, kw_only=True):
     def spot(self, seq: int) -> Spot | None:
         """The entry of a number (of a coalesced call the last); None where it is not visible."""
         run = self.run(seq)
-        return Spot(self.dump, self.log, run[-1]) if run and self.log is not None else None
+        return Spot(self.dump, self.log, run[-1]) if run and self.log is not None and self.dump is not None else None
 
     def last(self) -> Spot | None:
         """The last visible entry."""
-        return Spot(self.dump, self.log, len(self.log.seq) - 1) if self.log is not None else None
+        if self.log is None or self.dump is None:
+            return None
+        return Spot(self.dump, self.log, len(self.log.seq) - 1)
 
     @property
     def low(self) -> int | None:
@@ -99,7 +102,12 @@ class Team(Struct, frozen=True, kw_only=True):
     told: bool
     """Whether the members are told by a dump."""
     lanes: dict[GlobalRank, Lane]
-    """Of the members that left a dump, by rank."""
+    """Of the members that left a dump or that their own lines place, by rank."""
+
+    @property
+    def default(self) -> bool:
+        """Whether it is the default group, which holds every rank of the job."""
+        return self.desc == DEFAULT_DESC or self.name == DEFAULT_NAME
 
     @property
     def title(self) -> str:
@@ -110,7 +118,7 @@ class Team(Struct, frozen=True, kw_only=True):
 
     @property
     def unseen(self) -> tuple[GlobalRank, ...]:
-        """Members without a dump."""
+        """Members of which neither a dump nor a line of their own tells where they stand."""
         return tuple(r for r in self.members if r not in self.lanes)
 
     @property
@@ -139,6 +147,8 @@ class Recorded(Struct, frozen=True, kw_only=True):
     """Ranks of which all visible works are known to be completed."""
     overrun: frozenset[GlobalRank]
     """Ranks whose oldest unfinished work may have been overwritten by later ones."""
+    witnessed: frozenset[GlobalRank] = frozenset()
+    """Ranks that their own lines in the log place inside a collective, where their dump is missing or too old."""
 
     def messages(self, rank: GlobalRank, team: Team) -> GroupLog | None:
         """The sends and receives of a rank in a group; None where none are visible."""
@@ -149,6 +159,11 @@ class Recorded(Struct, frozen=True, kw_only=True):
     def missing(self) -> tuple[GlobalRank, ...]:
         """Ranks that should be there and left no dump."""
         return tuple(r for r in self.expected if r not in self.dumps)
+
+    @property
+    def unplaced(self) -> tuple[GlobalRank, ...]:
+        """Ranks without a dump that no line of their own places either."""
+        return tuple(r for r in self.missing if r not in self.witnessed)
 
 
 def align(dumps: Iterable[RankDump]) -> Recorded:

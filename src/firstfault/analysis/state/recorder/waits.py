@@ -104,7 +104,7 @@ def find_waits(recorded: Recorded) -> Waits:
     waiters = frozenset(r for w in waits for r in w.waiters) - set(frozen)
     sure = {r for w in waits if w.why in SURE for r in w.blockers}
     origins = tuple(sorted(r for r in sure if r not in waiters and r in recorded.dumps))
-    unseen = tuple(sorted({r for w in waits for r in w.blockers if r not in recorded.dumps}))
+    unseen = tuple(sorted({r for w in waits for r in w.blockers if r not in recorded.dumps and r not in waiters}))
     if not origins and not unseen:
         origins = tuple(frozen)  # nobody waits for them any more: the others are through
     return Waits(
@@ -182,10 +182,12 @@ def _stands_before(lane: Lane, seq: int) -> bool:
 
 
 def _inside(team: Team, seq: int, oldest: Oldest) -> Inside | None:
-    """A collective in which all members with a dump are, none of them finished; None where it is not so."""
-    lanes = list(team.lanes.values())
+    """A collective in which all members are, none of them finished; None where it is not so."""
+    lanes = [lane for lane in team.lanes.values() if lane.dump is not None]
     if team.unseen or any(lane.high is None or lane.high < seq for lane in lanes):
         return None
+    if any(lane.open != seq for lane in team.lanes.values() if lane.dump is None):
+        return None  # a rank that a line places is known at that one number alone
     spots = [lane.spot(seq) for lane in lanes]
     open_ones = [lane for lane in lanes if lane.waits_in(seq)]
     if any(s is None for s in spots) or not open_ones:
