@@ -16,6 +16,7 @@ from msgspec import Struct
 from firstfault.analysis.clocks import Reading, elsewhere, order
 from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.suspects import MACHINES, Suspect, mentioned, stranger
+from firstfault.analysis.zones import shifted_into
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Mark, Scope, SourceKind, Strength
 

@@ -9,7 +9,8 @@ import os
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.state.storage import StorageState, fold
-from firstfault.analysis.state.storage_clock import (
+from firstfault.analysis.state.storage_clock import 
+from firstfault.analysis.zones import 
     EAST,
     WEST,
     ClockJoin,
