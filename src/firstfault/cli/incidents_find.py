@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from firstfault.cli.evidence import format_option
-from firstfault.cli.incidents_options import folder_option, key_option, note, store_of
+from firstfault.cli.incidents_options import folder_option, key_option, note, opened, store_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +50,7 @@ RETURNING = ("fingerprint", "signature", "host", "gpu", "shard", "version")
 def search(
     text: tuple[str, ...],
     *,
-    folder: Path,
+    folder: Path | str,
     fields: tuple[str, ...],
     limit: int,
     key_file: Path | None,
@@ -99,7 +99,7 @@ def _line(record: Record, more: str = "") -> str:
 @folder_option
 @click.option("--limit", type=click.IntRange(1, 100), default=5, show_default=True, help="Records shown at most.")
 @format_option("text", "json")
-def similar(paths: tuple[str, ...], folder: Path, limit: int, form: str) -> int:
+def similar(paths: tuple[str, ...], folder: Path | str, limit: int, form: str) -> int:
     """Show the nearest past incidents of the logs at PATH, with what is equal and what differs.
 
     A likeness tells where to look and proves nothing. Exits with 0 where something is near, else with 3.
@@ -138,15 +138,14 @@ def _likeness(one: Likeness) -> list[str]:
 @click.argument("name", metavar="ID")
 @folder_option
 @format_option("text", "json")
-def show(name: str, folder: Path, form: str) -> int:
+def show(name: str, folder: Path | str, form: str) -> int:
     """Print the record ID (the begin of an id will do), also one that ships with firstfault."""
     from firstfault.cli.evidence import write
-    from firstfault.incidents.store import Store
     from firstfault.pipelines.incidents import one_record
     from firstfault.pipelines.incidents_over import plain
     from firstfault.report.neutral import neutral
 
-    record = one_record(Store(folder), name)
+    record = one_record(opened(folder), name)
     if form == "json":
         import msgspec
 
@@ -165,7 +164,7 @@ def show(name: str, folder: Path, form: str) -> int:
 )
 @click.option("--least", type=click.IntRange(2), default=2, show_default=True, help="Times that it has to have come.")
 @format_option("text", "json")
-def trends(folder: Path, kinds: tuple[str, ...], least: int, form: str) -> int:
+def trends(folder: Path | str, kinds: tuple[str, ...], least: int, form: str) -> int:
     """Show what returns over several incidents: fault, signature, host, GPU, shard, version, with dates.
 
     Exits with 0 where something returns, else with 3.

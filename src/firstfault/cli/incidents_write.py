@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from firstfault.cli.evidence import format_option
-from firstfault.cli.incidents_options import folder_option, key_option, note, store_of
+from firstfault.cli.incidents_options import folder_option, key_option, note, opened, store_of
 
 if TYPE_CHECKING:
     from datetime import date
@@ -53,7 +53,7 @@ def today() -> date:
 def new(
     paths: tuple[str, ...],
     *,
-    folder: Path,
+    folder: Path | str,
     key_file: Path | None,
     lang: str,
     day: date | None,
@@ -71,7 +71,7 @@ def new(
     from datetime import datetime
 
     from firstfault.cli.evidence import write
-    from firstfault.incidents.store import Store
+    from firstfault.incidents.places import shown
     from firstfault.pipelines.incidents import Given, new_record, owner_key, understood
     from firstfault.pipelines.options import DiagnoseOptions
 
@@ -82,9 +82,11 @@ def new(
     if only_show:
         write(text)
         return 0
-    path = Store(folder).create(name, text, f"{when:%Y}")
+    path = opened(folder).create(name, text, f"{when:%Y}")
     write(f"{path}\n")
-    note(f"wrote {path}; fill in what begins with OPEN:, then run `firstfault incidents lint --dir {folder}`")
+    note(
+        f"wrote {path}; fill in what begins with OPEN:, then run `firstfault incidents lint --dir {shown(str(folder))}`"
+    )
     return 0
 
 
@@ -94,7 +96,7 @@ def new(
     "--fix", "repair", is_flag=True, help="Bring records of an earlier form up to date; nothing else is changed."
 )
 @format_option("text", "json")
-def lint(folder: Path, form: str, *, repair: bool) -> int:
+def lint(folder: Path | str, form: str, *, repair: bool) -> int:
     """Find records that claim more than they show.
 
     Exits with 0 where there is no error (notes may be), and with 2 where a record is to be corrected.
@@ -137,7 +139,7 @@ def lint(folder: Path, form: str, *, repair: bool) -> int:
     "--write", "keep", is_flag=True, help="Link the re-run in the record, and move its state where that is shown."
 )
 @click.option("--date", "day", type=DAY, metavar="YYYY-MM-DD", help="Day of the re-run; today where it is not given.")
-def verify(name: str, paths: tuple[str, ...], folder: Path, day: date | None, *, keep: bool) -> int:
+def verify(name: str, paths: tuple[str, ...], folder: Path | str, day: date | None, *, keep: bool) -> int:
     """Hold a re-run against the incident ID: held, recurred, or not comparable.
 
     Exits with 0 where it held, 1 where it recurred, 3 where the two cannot be compared.
@@ -155,7 +157,7 @@ def verify(name: str, paths: tuple[str, ...], folder: Path, day: date | None, *,
     write(_compared(record.id, comparison))
     if keep:
         when = day.date() if isinstance(day, datetime) else today()
-        changed = link(record, comparison, when)
+        changed = link(store, record, comparison, when)
         note(f"linked in {changed.where}; its state is `{changed.state}`")
     return RESULTS[comparison.result]
 
@@ -180,7 +182,7 @@ def _compared(name: str, comparison: Comparison) -> str:
 )
 @key_option
 @format_option("text", "json")
-def replay(names: tuple[str, ...], folder: Path, evidence: Path, key_file: Path | None, form: str) -> int:
+def replay(names: tuple[str, ...], folder: Path | str, evidence: Path, key_file: Path | None, form: str) -> int:
     """Diagnose the kept evidence of records with this version, and list the verdicts that changed.
 
     Exits with 0 where none changed, 1 where one did, 3 where no evidence is there.
