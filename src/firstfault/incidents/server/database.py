@@ -109,9 +109,7 @@ class Database:
         if not ships:
             # A user who may only read goes on without the records that ship.
             with contextlib.suppress(IncidentError), self.work() as base:
-                base.execute(sa.select(sa.func.pg_advisory_xact_lock(schema.LOCK)))
-                if base.execute(held).first() is None:
-                    self.add(base, shipped(), edition())
+                self.add(base, shipped(), edition())
 
     @staticmethod
     def _versions(base: sa.Connection) -> tuple[int, int]:
@@ -121,8 +119,7 @@ class Database:
         return int(rows.get("form", "0")), int(rows.get("words", "0"))
 
     def _migrate(self) -> None:
-        with self.work() as base:
-            base.execute(sa.select(sa.func.pg_advisory_xact_lock(schema.LOCK)))
+        with self._alone(), self.work() as base:
             form, words = self._versions(base)
             for step in schema.STEPS[form:]:
                 step(base)
@@ -131,6 +128,18 @@ class Database:
             base.execute(sa.delete(schema.meta).where(schema.meta.c.key.in_(["form", "words"])))
             now = [{"key": "form", "value": str(schema.FORM)}, {"key": "words", "value": str(schema.WORDS)}]
             base.execute(sa.insert(schema.meta), now)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Waits until no other client changes tables, and keeps them away."""
+        # Not the lock of a transaction: one that waited would go on with what it had read of the catalogue before.
+        with self.work() as base:
+            base.execute(sa.select(sa.func.pg_advisory_lock(schema.LOCK)))
+        try:
+            yield
+        finally:
+            with self.work() as base:
+                base.execute(sa.select(sa.func.pg_advisory_unlock(schema.LOCK)))
 
     def _cut_anew(self, base: sa.Connection) -> None:
         """Makes words and facts of all records anew; those that ship come again by themselves."""
