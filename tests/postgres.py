@@ -52,28 +52,32 @@ def _owner() -> pwd.struct_passwd | None:
     raise RuntimeError("PostgreSQL does not run as root, and there is no other user here")
 
 
+def _run(command: list[object], folder: str, owner: pwd.struct_passwd | None) -> None:
+    """Runs one of its programs in its folder, as the user that owns the data."""
+    as_owner = {} if owner is None else {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+    plain = {**os.environ, "LC_ALL": "C"}
+    subprocess.run([str(c) for c in command], check=True, stdout=subprocess.DEVNULL, cwd=folder, env=plain, **as_owner)
+
+
 @contextmanager
 def server() -> Iterator[str]:
     """A running server; the folder of its socket, under which a user `ff` may do everything."""
-    binaries = programs()
+    binaries, owner = programs(), _owner()
     assert binaries is not None, missing()
-    owner = _owner()
-    as_owner = {} if owner is None else {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
     # A path of a socket has at most about 100 bytes: not below pytest's own folders.
     with tempfile.TemporaryDirectory(prefix="ff-pg-", dir="/tmp") as folder:
         if owner is not None:
             os.chown(folder, owner.pw_uid, owner.pw_gid)
         data = f"{folder}/data"
-        quiet = {"check": True, "stdout": subprocess.DEVNULL, "cwd": folder, "env": {**os.environ, "LC_ALL": "C"}}
         make = [binaries / "initdb", "-D", data, "-A", "trust", "-U", "ff", "--encoding", "UTF8", "--no-locale", "-N"]
-        subprocess.run(make, **quiet, **as_owner)
+        _run(make, folder, owner)
         settings = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off -c max_connections=50"
         control = [binaries / "pg_ctl", "-D", data, "-w", "-t", "120"]
-        subprocess.run([*control, "-l", f"{folder}/log", "-o", settings, "start"], **quiet, **as_owner)
+        _run([*control, "-l", f"{folder}/log", "-o", settings, "start"], folder, owner)
         try:
             yield folder
         finally:
-            subprocess.run([*control, "-m", "immediate", "stop"], **quiet, **as_owner)
+            _run([*control, "-m", "immediate", "stop"], folder, owner)
 
 
 def address(folder: str, name: str, user: str = "ff") -> str:

@@ -38,7 +38,11 @@ def main() -> int:
     parser.add_argument("--part", default="1/1", help="take only this part of the cases, as 1/2")
     parser.add_argument("--case", action="append", default=[], help="only this case; repeatable")
     options = parser.parse_args()
-    cases = [c for c in casefolder.find([casefolder.CASES, casefolder.GENERATED]) if not options.case or c.name in options.case]
+    cases = [
+        c
+        for c in casefolder.find([casefolder.CASES, casefolder.GENERATED])
+        if not options.case or c.name in options.case
+    ]
     part, parts = (int(n) for n in options.part.split("/"))
     cases = cases[part - 1 :: parts]
     known: dict[str, Traits] = {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from firstfault.cli.messages import tell
+from firstfault.cli.values import ParamType
 from firstfault.incidents.places import is_address
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class Place(click.ParamType):
+class Place(ParamType):
     """A folder, or the address of a database as it was given."""
 
     name = "place"

@@ -2,10 +2,10 @@
 
 import itertools
 
-import postgres
 import pytest
 from incident_text import DEFAULTS, text_of
 
+import postgres
 from firstfault.incidents.store import Store
 
 

@@ -149,7 +149,10 @@ def test_rare_words_weigh_more_and_so_does_the_title(kept):
 
 def test_the_nearest_and_the_known_again_are_found(kept):
     traits = Traits(
-        category="gpu_cuda", form="interrupted", signature="gpu.out_of_memory", message="OutOfMemoryError: CUDA out of memory"
+        category="gpu_cuda",
+        form="interrupted",
+        signature="gpu.out_of_memory",
+        message="OutOfMemoryError: CUDA out of memory",
     )
     kept.put(id="same", fingerprint=f'"{fingerprint(traits)}"')
     kept.put(id="other", fingerprint='"ff1:0123456789:9876543210:-"')

@@ -5,10 +5,10 @@ import sys
 import threading
 from contextlib import closing
 
-import postgres
 import pytest
 from incident_text import text_of
 
+import postgres
 from firstfault.cli.main import run
 from firstfault.incidents import places
 from firstfault.incidents.errors import IncidentError
