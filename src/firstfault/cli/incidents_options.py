@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
+DAY = click.DateTime(formats=["%Y-%m-%d"])
+"""A day, as 2026-03-02."""
+
+
 class Place(ParamType):
     """A folder, or the address of a database as it was given."""
 

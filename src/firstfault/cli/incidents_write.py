@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from firstfault.cli.evidence import format_option
-from firstfault.cli.incidents_options import folder_option, key_option, note, opened, store_of
+from firstfault.cli.incidents_options import DAY, folder_option, key_option, note, opened, store_of
 
 if TYPE_CHECKING:
     from datetime import date
 
     from firstfault.incidents.verification import Comparison
 
-DAY = click.DateTime(formats=["%Y-%m-%d"])
 RESULTS = {"held": 0, "recurred": 1, "not comparable": 3}
 """What a re-run says -> exit code."""
 
@@ -37,7 +36,13 @@ def today() -> date:
 @click.option(
     "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the record."
 )
-@click.option("--date", "day", type=DAY, metavar="YYYY-MM-DD", help="Day of the incident; today where it is not given.")
+@click.option(
+    "--date",
+    "day",
+    type=DAY,
+    metavar="YYYY-MM-DD",
+    help="Day of the incident; that of its first line where it is not given, and today where no line has a date.",
+)
 @click.option("--command", "ran", default="", metavar="TEXT", help="The command that was run.")
 @click.option("--revision", default="", metavar="TEXT", help="Revision of the source.")
 @click.option("--image", default="", metavar="TEXT", help="Digest of the image.")
@@ -49,6 +54,7 @@ def today() -> date:
     help="Serial number of a GPU at fault; only its keyed hash is kept.",
 )
 @click.option("--version", "versions", multiple=True, metavar="TEXT", help="A version that ran, such as `torch 2.4.1`.")
+@click.option("--again", is_flag=True, help="Make another record of lines of which there is one.")
 @click.option("--stdout", "only_show", is_flag=True, help="Print the record instead of writing a file.")
 def new(
     paths: tuple[str, ...],
@@ -62,25 +68,33 @@ def new(
     image: str,
     devices: tuple[str, ...],
     versions: tuple[str, ...],
+    again: bool,
     only_show: bool,
 ) -> int:
     """Make a record from a DIAGNOSIS (`--format json` of `diagnose`) or from the logs at PATH.
 
     Hosts, users, paths, addresses, buckets and e-mails become pseudonyms. What a person has to fill stays marked `OPEN:`.
+    Where there is a record of the same lines, that one is named and nothing is written.
     """
     from datetime import datetime
 
     from firstfault.cli.evidence import write
+    from firstfault.incidents.draft import day_of
     from firstfault.incidents.places import shown
-    from firstfault.pipelines.incidents import Given, new_record, owner_key, understood
+    from firstfault.pipelines.incidents import Given, already_there, new_record, owner_key, understood
     from firstfault.pipelines.options import DiagnoseOptions
 
-    when = day.date() if isinstance(day, datetime) else today()
     given = Given(command=ran, revision=revision, image=image, devices=devices, versions=versions)
     found = understood(list(paths), DiagnoseOptions())
+    when = day.date() if isinstance(day, datetime) else day_of(found[0]) or today()
     name, text = new_record(found, given, key=owner_key(key_file), day=when, language=lang)
     if only_show:
         write(text)
+        return 0
+    there = [] if again else already_there(folder, text)
+    if there:
+        write(f"{there[0].where}\n")
+        note(f"it is there already, and nothing was written: {there[0].where}; --again makes another record of it")
         return 0
     path = opened(folder).create(name, text, f"{when:%Y}")
     write(f"{path}\n")

@@ -6,6 +6,7 @@ Prints nothing. What goes into a record goes through the one door first, with id
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,6 +139,19 @@ def new_record(
     name = record_id or new_id(day, os.urandom(RANDOM_BYTES))
     safe = redact(draft, "identities", key=key)
     return name, render_record(safe, record_id=name, date=day.isoformat(), language=language)
+
+
+def already_there(place: Path | str, text: str) -> list[Record]:
+    """The records of a store that were made of the same lines as this one."""
+    from firstfault.incidents.places import index_at
+    from firstfault.incidents.record import parse
+
+    digest = parse(text).one("evidence_digest")
+    if not digest:
+        return []
+    with closing(index_at(place)) as index:
+        index.refresh()
+        return [record for _, record in index.records_of(index.holding("evidence_digest", digest, 5))]
 
 
 def pseudonym(kind: str, name: str, key: bytes) -> str:
