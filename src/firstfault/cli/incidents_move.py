@@ -12,20 +12,29 @@ import click
 from firstfault.cli.incidents_options import folder_option, note, opened, store_of
 
 
-@click.command(name="import", short_help="Make records out of a page of notes.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.command(name="import", short_help="Make records out of a page of notes, or copy those of a folder.")
+@click.argument("file", metavar="FILE|FOLDER", type=click.Path(exists=True, path_type=Path))
 @folder_option
 def import_(file: Path, folder: Path | str) -> int:
     """Make records out of a page of notes: a Markdown FILE with one heading or table row for each error.
 
     Parts are known by their names in English or Chinese: Symptom, Cause, Fix, Verification, 现象, 原因, 修复, 验证.
+
+    Of a FOLDER every record is copied as it is, under its own id; one whose id is taken is left out and named.
     """
     from firstfault.cli.evidence import write
     from firstfault.cli.incidents_write import today
     from firstfault.incidents.places import shown
-    from firstfault.pipelines.incidents_over import import_notes
+    from firstfault.pipelines.incidents_over import copy_records, import_notes
 
     place = shown(str(folder))
+    if file.is_dir():
+        copied, left = copy_records(file, opened(folder))
+        write("".join(f"{path}\n" for path in copied))
+        for line in left:
+            note(f"left out: {line}")
+        note(f"copied {len(copied)} records")
+        return 0 if copied or not left else 2
     made = import_notes(file, opened(folder), today())
     write("".join(f"{path}\n" for path in made))
     note(f"made {len(made)} records; `firstfault incidents lint --dir {place}` says what they lack")

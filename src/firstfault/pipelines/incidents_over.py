@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
 from firstfault.incidents.importing import read_notes, record_text
-from firstfault.incidents.places import index_at
+from firstfault.incidents.places import index_at, store_at
 from firstfault.incidents.record import parse, read_text
 from firstfault.incidents.search import Found, Query, search
 from firstfault.incidents.similar import Likeness, similar
@@ -148,6 +149,23 @@ def import_notes(file: Path, store: Records, day: date) -> list[Path | str]:
         parse(text)
         made.append(store.create(name, text, f"{day:%Y}"))
     return made
+
+
+def copy_records(source: Path, store: Records) -> tuple[list[Path | str], list[str]]:
+    """Copies every record of a folder into another store, byte for byte; where they are now, and what was left out and why."""
+    records, wrong = store_at(source).records()
+    left = [f"{error.where}: {error.what}" for error in wrong]
+    made: list[Path | str] = []
+    # A folder keeps one id in any of its folders, so a free name of a file is not enough.
+    taken = {record.id for record in store.records()[0]} if store.exists() else set()
+    for record in records:
+        try:
+            if record.id in taken:
+                raise IncidentError("there is a record of that name")
+            made.append(store.create(record.id, record.text, record.one("date")[:4]))
+        except IncidentError as error:
+            left.append(f"{record.where}: {error.what}")
+    return made, left
 
 
 def plain(record: Record) -> dict[str, Any]:

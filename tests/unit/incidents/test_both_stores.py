@@ -6,6 +6,7 @@ from contextlib import closing
 import pytest
 from incident_text import PROVED, text_of
 
+from firstfault.cli.main import run
 from firstfault.incidents import search as search_module
 from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.fingerprint import Traits, fingerprint
@@ -207,6 +208,24 @@ def test_a_change_of_what_somebody_else_changed_is_refused(kept):
 def test_a_record_that_ships_is_not_changed(kept):
     with closing(store_at(kept.place)) as store, pytest.raises(IncidentError, match="ships"):
         store.change(shipped()[0], lambda t: set_value(t, "command", "x"))
+
+
+def test_the_records_of_a_folder_are_copied_byte_for_byte_and_never_over_others(kept, tmp_path, capsys):
+    folder = tmp_path / "from" / "2026"
+    folder.mkdir(parents=True)
+    text = text_of(id="a", cause="Guess: zebra.").replace("\n", "\r\n")
+    (folder / "a.md").write_bytes(text.encode())
+    (folder / "b.md").write_text(text_of(id="b"), encoding="utf-8")
+    (folder / "c.md").write_text("no record", encoding="utf-8")
+    kept.put(id="b", title="Theirs")
+    assert run(["incidents", "import", str(tmp_path / "from"), "--dir", str(kept.place)]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 1
+    assert "b.md: there is a record of that name" in said.err
+    assert "c.md" in said.err
+    assert kept.one("a").text == text
+    assert kept.one("b").title == "Theirs"
+    assert ids(kept, "zebra") == ["a"]
 
 
 def test_many_writers_at_once_lose_nothing_and_take_each_name_once(kept):
