@@ -159,9 +159,10 @@ def copy_records(source: Path, store: Records) -> tuple[list[Path | str], list[s
     # A folder keeps one id in any of its folders, so a free name of a file is not enough.
     taken = {record.id for record in store.records()[0]} if store.exists() else set()
     for record in records:
+        if record.id in taken:
+            left.append(f"{record.where}: there is a record of that name")
+            continue
         try:
-            if record.id in taken:
-                raise IncidentError("there is a record of that name")
             made.append(store.create(record.id, record.text, record.one("date")[:4]))
         except IncidentError as error:
             left.append(f"{record.where}: {error.what}")
