@@ -31,10 +31,16 @@ if TYPE_CHECKING:
     from firstfault.incidents.server.database import Database
     from firstfault.incidents.tokens import Wanted
 
+RANKED = 1_000
+"""Matches beyond which they are given newest first: each costs a look into a text that lies apart from its row."""
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 """What PostgreSQL keeps in no text, so that no record holds it."""
 _AT_ONCE = 50
 """Records that are fetched in one go."""
+
+
+def _most() -> int:
+    return min(limits.MANY, RANKED)
 
 
 class ServerIndex:
@@ -67,9 +73,9 @@ class ServerIndex:
             if query.fields:
                 fits.append(_within(query).op("@@")(whole))
             # Which fit is found once; how rare each word is among them and in all tells what it weighs.
-            found = sa.select(records.c.number).where(*fits).limit(limits.MANY + 1).subquery()
+            found = sa.select(records.c.number).where(*fits).limit(_most() + 1).subquery()
             many = int(base.execute(sa.select(sa.func.count()).select_from(found)).scalar_one())
-            if many > limits.MANY:
+            if many > _most():
                 newest = sa.select(records.c.number).where(*fits).order_by(records.c.number.desc()).limit(limit)
                 return [int(row[0]) for row in base.execute(newest)], True
             rank = self._rank(base, parts)
@@ -79,11 +85,11 @@ class ServerIndex:
     def _rank(self, base: sa.Connection, parts: list[str]) -> Any:
         # To count them all takes longer than the search; the planner's guess will do once there is one.
         total = int(base.execute(_GUESSED).scalar_one())
-        if total < limits.MANY:
+        if total < _most():
             total = max(int(base.execute(_ROWS).scalar_one()), 1)
         weighed = []
         for part in parts:
-            some = sa.select(records.c.number).where(records.c.said.op("@@")(_query(part))).limit(limits.MANY + 1)
+            some = sa.select(records.c.number).where(records.c.said.op("@@")(_query(part))).limit(_most() + 1)
             held = int(base.execute(sa.select(sa.func.count()).select_from(some.subquery())).scalar_one())
             rare = max(math.log((max(total, held) - held + 0.5) / (held + 0.5)), 1e-6)
             # 1: a long text is not better for holding a word; ts_rank itself tires of a word that comes again and again.
