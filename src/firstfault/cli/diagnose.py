@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "--incidents",
     metavar="DIR|auto",
-    help="A folder of records of past incidents, or `auto` for the folder `incidents` of the repository in which PATH lies: "
+    help="A folder of records of past incidents, `postgresql://…` for those of an organisation, or `auto` for the folder `incidents` of the repository in which PATH lies: "
     "those that are like this one are named.",
 )
 @evidence_options

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import click
 
-from firstfault.cli.incidents_find import search, show, similar, trends
+from firstfault.cli.incidents_find import search, show, similar, timeline, trends
 from firstfault.cli.incidents_move import export, import_
 from firstfault.cli.incidents_write import lint, new, replay, verify
 
@@ -17,5 +17,5 @@ def command() -> None:
     """Keep, search and check records of past incidents: Markdown files in a folder of your own."""
 
 
-for _part in (new, search, similar, show, verify, lint, trends, replay, import_, export):
+for _part in (new, search, similar, show, verify, lint, trends, timeline, replay, import_, export):
     command.add_command(_part)

@@ -1,4 +1,4 @@
-"""The commands that look into records: `search`, `similar`, `show`, `trends`.
+"""The commands that look into records: `search`, `similar`, `show`, `trends`, `timeline`.
 
 Parses, calls the pipeline and prints.
 """
@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from firstfault.cli.evidence import format_option
-from firstfault.cli.incidents_options import folder_option, key_option, note, store_of
+from firstfault.cli.incidents_options import DAY, folder_option, key_option, note, opened, store_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from firstfault.incidents.record import Record
@@ -35,7 +36,9 @@ RETURNING = ("fingerprint", "signature", "host", "gpu", "shard", "version")
     metavar="ID",
     help="Only records of this signature; a `*` at the end stands for anything.",
 )
-@click.option("--host", multiple=True, metavar="NAME", help="Only records of this host, by its name or its pseudonym.")
+@click.option(
+    "--host", multiple=True, metavar="NAME", help="Only records that name this host, by its name or its pseudonym."
+)
 @click.option(
     "--gpu", multiple=True, metavar="SERIAL", help="Only records of this device, by its serial number or its pseudonym."
 )
@@ -50,7 +53,7 @@ RETURNING = ("fingerprint", "signature", "host", "gpu", "shard", "version")
 def search(
     text: tuple[str, ...],
     *,
-    folder: Path,
+    folder: Path | str,
     fields: tuple[str, ...],
     limit: int,
     key_file: Path | None,
@@ -99,7 +102,7 @@ def _line(record: Record, more: str = "") -> str:
 @folder_option
 @click.option("--limit", type=click.IntRange(1, 100), default=5, show_default=True, help="Records shown at most.")
 @format_option("text", "json")
-def similar(paths: tuple[str, ...], folder: Path, limit: int, form: str) -> int:
+def similar(paths: tuple[str, ...], folder: Path | str, limit: int, form: str) -> int:
     """Show the nearest past incidents of the logs at PATH, with what is equal and what differs.
 
     A likeness tells where to look and proves nothing. Exits with 0 where something is near, else with 3.
@@ -138,15 +141,14 @@ def _likeness(one: Likeness) -> list[str]:
 @click.argument("name", metavar="ID")
 @folder_option
 @format_option("text", "json")
-def show(name: str, folder: Path, form: str) -> int:
+def show(name: str, folder: Path | str, form: str) -> int:
     """Print the record ID (the begin of an id will do), also one that ships with firstfault."""
     from firstfault.cli.evidence import write
-    from firstfault.incidents.store import Store
     from firstfault.pipelines.incidents import one_record
     from firstfault.pipelines.incidents_over import plain
     from firstfault.report.neutral import neutral
 
-    record = one_record(Store(folder), name)
+    record = one_record(opened(folder), name)
     if form == "json":
         import msgspec
 
@@ -165,7 +167,7 @@ def show(name: str, folder: Path, form: str) -> int:
 )
 @click.option("--least", type=click.IntRange(2), default=2, show_default=True, help="Times that it has to have come.")
 @format_option("text", "json")
-def trends(folder: Path, kinds: tuple[str, ...], least: int, form: str) -> int:
+def trends(folder: Path | str, kinds: tuple[str, ...], least: int, form: str) -> int:
     """Show what returns over several incidents: fault, signature, host, GPU, shard, version, with dates.
 
     Exits with 0 where something returns, else with 3.
@@ -192,4 +194,38 @@ def trends(folder: Path, kinds: tuple[str, ...], least: int, form: str) -> int:
     write("".join(neutral(line) + "\n" for line in lines))
     if not found:
         note("nothing returns")
+    return 0 if found else 3
+
+
+@click.command(name="timeline", short_help="List incidents and their re-runs by day.")
+@folder_option
+@click.option("--since", type=DAY, metavar="YYYY-MM-DD", help="Only from this day on.")
+@click.option("--until", type=DAY, metavar="YYYY-MM-DD", help="Only to this day.")
+@format_option("text", "json")
+def timeline(folder: Path | str, since: datetime | None, until: datetime | None, form: str) -> int:
+    """List incidents and the re-runs that were linked in them, oldest first; those without a date come last.
+
+    Exits with 0 where there is one, else with 3.
+    """
+    from firstfault.cli.evidence import write
+    from firstfault.incidents.timeline import timeline as by_day
+    from firstfault.report.neutral import neutral
+
+    records, _ = store_of(folder).records()
+    found = by_day(
+        records,
+        since="" if since is None else f"{since:%Y-%m-%d}",
+        until="" if until is None else f"{until:%Y-%m-%d}",
+    )
+    if form == "json":
+        import msgspec
+
+        from firstfault.report.json import neutral_json
+
+        write(neutral_json(msgspec.json.encode(found)) + "\n")
+        return 0 if found else 3
+    lines = [f"{m.date or '-':<10} {m.what:<22} {m.id:<20} {m.state:<9} {m.title}" for m in found]
+    write("".join(neutral(line) + "\n" for line in lines))
+    if not found:
+        note("no incident of those days is there")
     return 0 if found else 3

@@ -9,25 +9,35 @@ from pathlib import Path
 
 import click
 
-from firstfault.cli.incidents_options import folder_option, note, store_of
+from firstfault.cli.incidents_options import folder_option, note, opened, store_of
 
 
-@click.command(name="import", short_help="Make records out of a page of notes.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.command(name="import", short_help="Make records out of a page of notes, or copy those of a folder.")
+@click.argument("file", metavar="FILE|FOLDER", type=click.Path(exists=True, path_type=Path))
 @folder_option
-def import_(file: Path, folder: Path) -> int:
+def import_(file: Path, folder: Path | str) -> int:
     """Make records out of a page of notes: a Markdown FILE with one heading or table row for each error.
 
     Parts are known by their names in English or Chinese: Symptom, Cause, Fix, Verification, 现象, 原因, 修复, 验证.
+
+    Of a FOLDER every record is copied as it is, under its own id; one whose id is taken is left out and named.
     """
     from firstfault.cli.evidence import write
     from firstfault.cli.incidents_write import today
-    from firstfault.incidents.store import Store
-    from firstfault.pipelines.incidents_over import import_notes
+    from firstfault.incidents.places import shown
+    from firstfault.pipelines.incidents_over import copy_records, import_notes
 
-    made = import_notes(file, Store(folder), today())
+    place = shown(str(folder))
+    if file.is_dir():
+        copied, left = copy_records(file, opened(folder))
+        write("".join(f"{path}\n" for path in copied))
+        for line in left:
+            note(f"left out: {line}")
+        note(f"copied {len(copied)} records")
+        return 0 if copied or not left else 2
+    made = import_notes(file, opened(folder), today())
     write("".join(f"{path}\n" for path in made))
-    note(f"made {len(made)} records; `firstfault incidents lint --dir {folder}` says what they lack")
+    note(f"made {len(made)} records; `firstfault incidents lint --dir {place}` says what they lack")
     return 0
 
 
@@ -45,7 +55,7 @@ def import_(file: Path, folder: Path) -> int:
     "--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE instead of stdout."
 )
 @click.option("--library", is_flag=True, help="Put the records that ship with firstfault in as well.")
-def export(folder: Path, form: str, output: str | None, *, library: bool) -> int:
+def export(folder: Path | str, form: str, output: str | None, *, library: bool) -> int:
     """Write all records out: as one page to read, as an HTML index, or as JSON lines for programs."""
     from firstfault.cli.evidence import deliver
     from firstfault.incidents.shipped import shipped

@@ -8,13 +8,32 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from firstfault.cli.messages import tell
+from firstfault.cli.values import ParamType
+from firstfault.incidents.places import is_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from firstfault.incidents.store import Store
+    from firstfault.incidents.places import Records
 
 F = TypeVar("F", bound="Callable[..., Any]")
+
+
+DAY = click.DateTime(formats=["%Y-%m-%d"])
+"""A day, as 2026-03-02."""
+
+
+class Place(ParamType):
+    """A folder, or the address of a database as it was given."""
+
+    name = "place"
+
+    def convert(self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None) -> str | Path:
+        """The address as text, anything else as a path."""
+        if is_address(str(value)):
+            return str(value)
+        path: Path = click.Path(file_okay=False, path_type=Path).convert(value, param, ctx)
+        return path
 
 
 def folder_option(command: F) -> F:
@@ -22,11 +41,11 @@ def folder_option(command: F) -> F:
     return click.option(
         "--dir",
         "folder",
-        type=click.Path(file_okay=False, path_type=Path),
+        type=Place(),
         default="incidents",
         show_default=True,
         metavar="DIR",
-        help="The folder of records.",
+        help="The folder of records, or `postgresql://…` for those of an organisation.",
     )(command)
 
 
@@ -41,19 +60,27 @@ def key_option(command: F) -> F:
     )(command)
 
 
-def store_of(folder: Path) -> Store:
-    """The store of a folder that is there.
+def opened(place: Path | str) -> Records:
+    """The store of a place, whether it is there or not; it is closed when the command ends."""
+    from firstfault.incidents.places import store_at
+
+    store = store_at(place)
+    click.get_current_context().call_on_close(store.close)
+    return store
+
+
+def store_of(place: Path | str) -> Records:
+    """The store of a place that is there.
 
     Raises:
         click.UsageError: it is not there.
     """
-    from firstfault.incidents.store import Store
-
-    if not folder.is_dir():
+    store = opened(place)
+    if not store.exists():
         raise click.UsageError(
-            f"There is no folder {folder}. Give that of your records by --dir, or start one by `firstfault incidents new`."
+            f"There is no folder {place}. Give that of your records by --dir, or start one by `firstfault incidents new`."
         )
-    return Store(folder)
+    return store
 
 
 def note(text: str) -> None:

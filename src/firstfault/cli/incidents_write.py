@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from firstfault.cli.evidence import format_option
-from firstfault.cli.incidents_options import folder_option, key_option, note, store_of
+from firstfault.cli.incidents_options import DAY, folder_option, key_option, note, opened, store_of
 
 if TYPE_CHECKING:
     from datetime import date
 
     from firstfault.incidents.verification import Comparison
 
-DAY = click.DateTime(formats=["%Y-%m-%d"])
 RESULTS = {"held": 0, "recurred": 1, "not comparable": 3}
 """What a re-run says -> exit code."""
 
@@ -37,7 +36,13 @@ def today() -> date:
 @click.option(
     "--lang", type=click.Choice(["en", "zh"]), default="en", show_default=True, help="Language of the record."
 )
-@click.option("--date", "day", type=DAY, metavar="YYYY-MM-DD", help="Day of the incident; today where it is not given.")
+@click.option(
+    "--date",
+    "day",
+    type=DAY,
+    metavar="YYYY-MM-DD",
+    help="Day of the incident; that of its first line where it is not given, and today where no line has a date.",
+)
 @click.option("--command", "ran", default="", metavar="TEXT", help="The command that was run.")
 @click.option("--revision", default="", metavar="TEXT", help="Revision of the source.")
 @click.option("--image", default="", metavar="TEXT", help="Digest of the image.")
@@ -49,11 +54,12 @@ def today() -> date:
     help="Serial number of a GPU at fault; only its keyed hash is kept.",
 )
 @click.option("--version", "versions", multiple=True, metavar="TEXT", help="A version that ran, such as `torch 2.4.1`.")
+@click.option("--again", is_flag=True, help="Make another record of lines of which there is one.")
 @click.option("--stdout", "only_show", is_flag=True, help="Print the record instead of writing a file.")
 def new(
     paths: tuple[str, ...],
     *,
-    folder: Path,
+    folder: Path | str,
     key_file: Path | None,
     lang: str,
     day: date | None,
@@ -62,29 +68,39 @@ def new(
     image: str,
     devices: tuple[str, ...],
     versions: tuple[str, ...],
+    again: bool,
     only_show: bool,
 ) -> int:
     """Make a record from a DIAGNOSIS (`--format json` of `diagnose`) or from the logs at PATH.
 
     Hosts, users, paths, addresses, buckets and e-mails become pseudonyms. What a person has to fill stays marked `OPEN:`.
+    Where there is a record of the same lines, that one is named and nothing is written.
     """
     from datetime import datetime
 
     from firstfault.cli.evidence import write
-    from firstfault.incidents.store import Store
-    from firstfault.pipelines.incidents import Given, new_record, owner_key, understood
+    from firstfault.incidents.draft import day_of
+    from firstfault.incidents.places import shown
+    from firstfault.pipelines.incidents import Given, already_there, new_record, owner_key, understood
     from firstfault.pipelines.options import DiagnoseOptions
 
-    when = day.date() if isinstance(day, datetime) else today()
     given = Given(command=ran, revision=revision, image=image, devices=devices, versions=versions)
     found = understood(list(paths), DiagnoseOptions())
+    when = day.date() if isinstance(day, datetime) else day_of(found[0]) or today()
     name, text = new_record(found, given, key=owner_key(key_file), day=when, language=lang)
     if only_show:
         write(text)
         return 0
-    path = Store(folder).create(name, text, f"{when:%Y}")
+    there = [] if again else already_there(folder, text)
+    if there:
+        write(f"{there[0].where}\n")
+        note(f"it is there already, and nothing was written: {there[0].where}; --again makes another record of it")
+        return 0
+    path = opened(folder).create(name, text, f"{when:%Y}")
     write(f"{path}\n")
-    note(f"wrote {path}; fill in what begins with OPEN:, then run `firstfault incidents lint --dir {folder}`")
+    note(
+        f"wrote {path}; fill in what begins with OPEN:, then run `firstfault incidents lint --dir {shown(str(folder))}`"
+    )
     return 0
 
 
@@ -94,7 +110,7 @@ def new(
     "--fix", "repair", is_flag=True, help="Bring records of an earlier form up to date; nothing else is changed."
 )
 @format_option("text", "json")
-def lint(folder: Path, form: str, *, repair: bool) -> int:
+def lint(folder: Path | str, form: str, *, repair: bool) -> int:
     """Find records that claim more than they show.
 
     Exits with 0 where there is no error (notes may be), and with 2 where a record is to be corrected.
@@ -137,7 +153,7 @@ def lint(folder: Path, form: str, *, repair: bool) -> int:
     "--write", "keep", is_flag=True, help="Link the re-run in the record, and move its state where that is shown."
 )
 @click.option("--date", "day", type=DAY, metavar="YYYY-MM-DD", help="Day of the re-run; today where it is not given.")
-def verify(name: str, paths: tuple[str, ...], folder: Path, day: date | None, *, keep: bool) -> int:
+def verify(name: str, paths: tuple[str, ...], folder: Path | str, day: date | None, *, keep: bool) -> int:
     """Hold a re-run against the incident ID: held, recurred, or not comparable.
 
     Exits with 0 where it held, 1 where it recurred, 3 where the two cannot be compared.
@@ -155,7 +171,7 @@ def verify(name: str, paths: tuple[str, ...], folder: Path, day: date | None, *,
     write(_compared(record.id, comparison))
     if keep:
         when = day.date() if isinstance(day, datetime) else today()
-        changed = link(record, comparison, when)
+        changed = link(store, record, comparison, when)
         note(f"linked in {changed.where}; its state is `{changed.state}`")
     return RESULTS[comparison.result]
 
@@ -180,7 +196,7 @@ def _compared(name: str, comparison: Comparison) -> str:
 )
 @key_option
 @format_option("text", "json")
-def replay(names: tuple[str, ...], folder: Path, evidence: Path, key_file: Path | None, form: str) -> int:
+def replay(names: tuple[str, ...], folder: Path | str, evidence: Path, key_file: Path | None, form: str) -> int:
     """Diagnose the kept evidence of records with this version, and list the verdicts that changed.
 
     Exits with 0 where none changed, 1 where one did, 3 where no evidence is there.

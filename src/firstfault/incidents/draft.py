@@ -6,12 +6,14 @@ It goes through the one door whole, so that one name has one pseudonym in all of
 
 from __future__ import annotations
 
+import hashlib
 import re
+from datetime import date
 from typing import TYPE_CHECKING
 
 from msgspec import field
 
-from firstfault.incidents.fingerprint import Traits
+from firstfault.incidents.fingerprint import Traits, hosts_of
 from firstfault.model.diagnosis import Diagnosis, Published
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Layer
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 LINES = 8
 """Lines that a record quotes at most."""
+HOSTS = 64
+"""Hosts beside those at fault that a record names at most: the head is a page that people read."""
 _DEVICE = lazy(r"\bdevice-[0-9a-f]{10}\b")
 _SHARD = lazy(
     r"(?<![\w.-])[\w.-]*\w\.(?:tar|bin|idx|parquet|arrow|npy|npz|jsonl|ndjson|csv|h5|hdf5|tfrecord|mds|wds|lmdb|rec|lance|msgpack|zip)(?:\.(?:gz|zst|xz))?\b"
@@ -57,8 +61,30 @@ def lines_of(diagnosis: Diagnosis) -> list[Evidence]:
     return list(kept.values())[:LINES]
 
 
+def day_of(diagnosis: Diagnosis) -> date | None:
+    """The day on which the first fault shows, by its own clock; None where no line of it is dated."""
+    lines = [] if diagnosis.verdict.trigger is None else [diagnosis.verdict.trigger]
+    lines += [line for link in diagnosis.chain for line in link.evidence]
+    times = [line.time for line in lines] + [entry.time for entry in diagnosis.timeline]
+    for time in times:
+        if time is not None and time.dated and time.earliest is not None:
+            try:
+                return date.fromisoformat(time.earliest[:10])
+            except ValueError:
+                continue
+    return None
+
+
+def digest_of(draft: Draft) -> str:
+    """Tells whether two records were made of the same lines; the names in them are pseudonyms of one key by then."""
+    named = draft.diagnosis.verdict.culprits
+    parts = [line.text for line in lines_of(draft.diagnosis)]
+    parts += [",".join(map(str, named.ranks)), ",".join([*named.hosts, *named.storage_nodes])]
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
 def facts_of(draft: Draft) -> dict[str, list[str]]:
-    """The lists of a record's head: whose fault it was, which devices and shards the first lines name, which versions ran."""
+    """The lists of a record's head: whose fault it was, who else was there, devices and shards of the first lines, versions."""
     diagnosis = draft.diagnosis
     named = diagnosis.verdict.culprits
     hosts = [*named.hosts, *named.storage_nodes]
@@ -72,6 +98,7 @@ def facts_of(draft: Draft) -> dict[str, list[str]]:
         "signatures": list(dict.fromkeys(_signatures(draft))),
         "ranks": [str(rank) for rank in named.ranks],
         "hosts": list(dict.fromkeys(hosts)),
+        "hosts_seen": [h for h in hosts_of(diagnosis) if h not in hosts][:HOSTS],
         "devices": list(dict.fromkeys([*draft.devices, *devices])),
         "shards": list(dict.fromkeys(_shards(diagnosis, texts))),
         "versions": list(dict.fromkeys([*draft.versions, *told])),

@@ -15,21 +15,26 @@ import time
 from typing import TYPE_CHECKING
 
 from firstfault import __version__
+from firstfault.incidents import search as limits
 from firstfault.incidents.errors import IncidentError
+from firstfault.incidents.search import span_of
 from firstfault.incidents.shipped import FOLDER, shipped
 from firstfault.incidents.store import Stamp
-from firstfault.incidents.tokens import indexed
+from firstfault.incidents.tokens import fts, indexed
 from firstfault.incidents.words import FACTS, Section
+from firstfault.model.lazy import lazy
 from firstfault.scan.cache import own_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from firstfault.incidents.record import Record
+    from firstfault.incidents.search import Query
     from firstfault.incidents.store import Store
+    from firstfault.incidents.tokens import Wanted
 
-FORM = 1
+FORM = 2
 """Form of the index; one of another form is made anew."""
 EACH_TIME = 5_000
 """Records up to which every search looks at every file."""
@@ -37,6 +42,8 @@ TRUSTED = 3600.0
 """Seconds for which the files of a larger folder are not looked at one by one."""
 _RACE = 2_000_000_000
 """Nanoseconds within which a file may change again without a new stamp: it is read again next time."""
+_HOST = lazy(r"\bhost-[0-9a-f]{10}\b")
+_WEIGHTS = "bm25(said, 8.0, 4.0, 2.0, 3.0, 2.0, 1.0)"
 SHIPPED = "ships:"
 """Begin of the names of records that ship with the program."""
 _TABLES = """
@@ -126,8 +133,8 @@ class Index:
         large = int(meta.get("files", "0")) > EACH_TIME
         # A clock that was set back makes it look again.
         fresh = 0 <= time.time() - float(meta.get("checked", "0")) < TRUSTED
-        edition = _edition()
-        current = meta.get("shipped") == edition
+        ships = edition()
+        current = meta.get("shipped") == ships
         if large and not full and fresh and current and self.store.same_folders(json.loads(meta.get("folders", "[]"))):
             return 0
         # Taken before the files are read: what comes meanwhile is seen next time.
@@ -137,7 +144,7 @@ class Index:
             if not current:
                 self._ship()
             number = self.base.execute("SELECT count(*) FROM files").fetchone()[0]
-            rows = {"folders": folders, "checked": str(time.time()), "files": str(number), "shipped": edition}
+            rows = {"folders": folders, "checked": str(time.time()), "files": str(number), "shipped": ships}
             self.base.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", rows.items())
         return read
 
@@ -211,14 +218,16 @@ class Index:
             (number, *(indexed(text) for text in columns(record))),
         )
 
-    def name_of(self, number: int) -> str:
-        """The file of a record, below the folder."""
-        row = self.base.execute("SELECT name FROM files WHERE number = ?", (number,)).fetchone()
-        return "" if row is None else str(row[0])
+    def records_of(self, numbers: Iterable[int]) -> Iterator[tuple[int, Record]]:
+        """The records as their files are now, in the given order; those that are gone are left out."""
+        for number in numbers:
+            record = self.current(number)
+            if record is not None:
+                yield number, record
 
     def current(self, number: int) -> Record | None:
-        """The record as its file is now; None where it is gone. A file that changed is taken anew."""
-        row = self.base.execute("SELECT name, modified, size, inode FROM files WHERE number = ?", (number,)).fetchone()
+        """The record as its file is now; None where it is gone."""
+        row = self.base.execute("SELECT name FROM files WHERE number = ?", (number,)).fetchone()
         if row is None:
             return None
         name = str(row[0])
@@ -228,6 +237,77 @@ class Index:
             return self.store.read(name)
         except (IncidentError, OSError):
             return None
+
+    def holding(self, kind: str, value: str, limit: int) -> list[int]:
+        """Numbers of the records that hold a value, those that came last first."""
+        rows = self.base.execute(
+            "SELECT number FROM facts WHERE kind = ? AND value = ? ORDER BY number DESC LIMIT ?", (kind, value, limit)
+        )
+        return [int(row[0]) for row in rows]
+
+    def own_rules(self) -> list[tuple[str, int]]:
+        """What the records of this store are shown by, with their numbers; without those that ship."""
+        rows = self.base.execute(
+            "SELECT value, facts.number FROM facts JOIN files ON files.number = facts.number"
+            " WHERE kind = 'shown_by' AND NOT name GLOB ? ORDER BY facts.number, value",
+            (f"{SHIPPED}*",),
+        )
+        return [(str(rule), int(number)) for rule, number in rows]
+
+    def by_text(self, query: Query, wanted: Wanted, limit: int) -> tuple[list[int], bool]:
+        """Numbers of records, best first, and whether they are too many to be ranked."""
+        words = fts(wanted)
+        if not words:
+            return [], False
+        match = f"{{{' '.join(query.fields)}}} : ({words})" if query.fields else words
+        where, values = _where(query, "said.rowid", each=True)
+        many = self.base.execute(
+            f"SELECT count(*) FROM (SELECT 1 FROM said WHERE said MATCH ?{where} LIMIT ?)",  # noqa: S608 - our own clauses
+            (match, *values, limits.MANY + 1),
+        ).fetchone()[0]
+        order = "said.rowid DESC" if many > limits.MANY else _WEIGHTS
+        rows = self.base.execute(
+            f"SELECT said.rowid FROM said WHERE said MATCH ?{where} ORDER BY {order} LIMIT ?",  # noqa: S608 - our own clauses
+            (match, *values, limit),
+        )
+        return [int(row[0]) for row in rows], many > limits.MANY
+
+    def by_facts(self, query: Query, limit: int) -> list[int]:
+        """Numbers of records, newest first."""
+        # A value that few records hold names them; one that many hold is met soon on the way from the newest to the oldest.
+        many = any(self._held(kind, value) > limits.MANY for kind, value in query.facts)
+        where, values = _where(query, "records.number", each=many)
+        rows = self.base.execute(
+            f"SELECT number FROM records WHERE 1{where} ORDER BY date DESC, id LIMIT ?",  # noqa: S608 - our own clauses
+            (*values, limit),
+        )
+        return [int(row[0]) for row in rows]
+
+    def _held(self, kind: str, value: str) -> int:
+        """How many records hold a value, counted up to one more than `MANY`."""
+        sql = "SELECT count(*) FROM (SELECT 1 FROM facts WHERE kind = ? AND value >= ? AND value <= ? LIMIT ?)"
+        return int(self.base.execute(sql, (kind, *span_of(value), limits.MANY + 1)).fetchone()[0])
+
+
+def _where(query: Query, column: str, *, each: bool) -> tuple[str, list[str]]:
+    """Conditions for the facts, and their values.
+
+    each: whether every row is asked for its facts, instead of the facts for their rows.
+    """
+    parts, values = [], []
+    for kind, value in query.facts:
+        low, high = span_of(value)
+        # One value is found by its key; a range of them has to be looked for among those of the record.
+        by = "" if low == high else " INDEXED BY facts_by_record"
+        inner = f"facts{by if each else ''} WHERE kind = ? AND value >= ? AND value <= ?"
+        if each:
+            inner = inner.replace("value >= ? AND value <= ?", "value = ?") if low == high else inner
+            parts.append(f" AND EXISTS (SELECT 1 FROM {inner} AND number = {column})")  # noqa: S608 - our own clauses
+            values += [kind, low] if low == high else [kind, low, high]
+        else:
+            parts.append(f" AND {column} IN (SELECT number FROM {inner})")  # noqa: S608 - our own clauses
+            values += [kind, low, high]
+    return "".join(parts), values
 
 
 def _place_of(store: Store) -> Path | None:
@@ -239,7 +319,7 @@ def _place_of(store: Store) -> Path | None:
     return place / f"incidents-{name}.sqlite"
 
 
-def _edition() -> str:
+def edition() -> str:
     """Tells one set of shipped records from another, also while somebody works on them."""
     return f"{__version__} {max((file.stat().st_mtime_ns for file in FOLDER.glob('*.md')), default=0)}"
 
@@ -249,7 +329,10 @@ def facts(record: Record) -> Iterator[tuple[str, str]]:
     for kind, key in FACTS.items():
         for value in record.all(key):
             yield kind, value.lower()
-    for kind in ("state", "category", "layer", "form", "phase", "place", "fingerprint"):
+    # Who was there beside those at fault, and who is named in a quoted line: asked for as often, and counted in no trend.
+    for host in (*record.all("hosts_seen"), *_HOST.findall(record.text)):
+        yield "host", host.lower()
+    for kind in ("state", "category", "layer", "form", "phase", "place", "fingerprint", "evidence_digest"):
         if record.one(kind):
             yield kind, record.one(kind).lower()
     parts = record.one("fingerprint").split(":")

@@ -35,7 +35,9 @@ class Record(Struct, frozen=True, kw_only=True):
     sections: dict[Section, str]
     """Texts below the headings that we know, without blanks around them."""
     path: Path | None = None
-    """Where it lies; None for one that ships with the program."""
+    """Where it lies; None for one that ships with the program and one of a database."""
+    place: str = ""
+    """The database that holds it, without a password; empty for any other."""
 
     def one(self, key: str) -> str:
         """The text of a key; empty where it is absent or a list."""
@@ -55,7 +57,9 @@ class Record(Struct, frozen=True, kw_only=True):
     @property
     def where(self) -> str:
         """The file for messages."""
-        return str(self.path) if self.path is not None else self.id
+        if self.path is not None:
+            return str(self.path)
+        return f"{self.place}#{self.id}" if self.place else self.id
 
     @property
     def traits(self) -> Traits:
@@ -68,13 +72,13 @@ def is_open(text: str) -> bool:
     return not text.strip() or any(line.lstrip(" >*-_").startswith(OPEN_MARKS) for line in text.split("\n"))
 
 
-def parse(text: str, path: Path | None = None) -> Record:
-    """The record in a text.
+def parse(text: str, path: Path | None = None, place: str = "") -> Record:
+    """The record in a text, which lies at a path or in a database.
 
     Raises:
         IncidentError: it is none, or of a later version than this program reads.
     """
-    where = "" if path is None else str(path)
+    where = place if path is None else str(path)
     head = read_head(text, where)
     values = {key: entry.value for key, entry in head.entries.items()}
     schema = values.get("schema", SCHEMA)
@@ -100,6 +104,7 @@ def parse(text: str, path: Path | None = None) -> Record:
         values=values,
         sections=sections,
         path=path,
+        place=place,
     )
 
 

@@ -8,11 +8,11 @@ from msgspec import Struct
 
 from firstfault.incidents.fingerprint import UNKNOWN, Traits, fingerprint, same
 from firstfault.incidents.record import Record
-from firstfault.incidents.search import Query, by_text
-from firstfault.incidents.tokens import any_of, tokens
+from firstfault.incidents.search import Query
+from firstfault.incidents.tokens import any_word, tokens
 
 if TYPE_CHECKING:
-    from firstfault.incidents.index import Index
+    from firstfault.incidents.places import Lookup
 
 _POINTS = {"signature": 30, "place": 25, "message": 25, "op": 8, "category": 6, "form": 4, "phase": 3, "layer": 2}
 """What the equality of one part weighs against that of others; only the order of what is shown depends on it."""
@@ -34,28 +34,24 @@ class Likeness(Struct, frozen=True):
     points: int
 
 
-def similar(index: Index, traits: Traits, *, limit: int = 5) -> list[Likeness]:
+def similar(index: Lookup, traits: Traits, *, limit: int = 5) -> list[Likeness]:
     """The nearest past incidents, nearest first; rejected ones are left out."""
     found = []
-    for number in _candidates(index, traits):
-        record = index.current(number)
-        if record is not None and str(record.state) != "rejected":
+    for _, record in index.records_of(_candidates(index, traits)):
+        if str(record.state) != "rejected":
             likeness = compared(record, traits)
             if likeness.same or likeness.points >= _LEAST:
                 found.append(likeness)
     return sorted(found, key=lambda one: (not one.same, -one.points, one.record.id))[:limit]
 
 
-def known_again(index: Index, traits: Traits, *, limit: int = 3) -> list[Likeness]:
+def known_again(index: Lookup, traits: Traits, *, limit: int = 3) -> list[Likeness]:
     """Past incidents of the same fingerprint, verified ones first; none where the present one has no message or place to tell it by."""
     told = fingerprint(traits)
     if told.split(":")[2:] == [UNKNOWN, UNKNOWN]:
         return []
-    rows = index.base.execute(
-        "SELECT number FROM facts WHERE kind = 'fp_kind' AND value = ? ORDER BY number DESC LIMIT ?",
-        (":".join(told.split(":")[:2]), _CANDIDATES),
-    ).fetchall()
-    likes = [compared(r, traits) for (n,) in rows if (r := index.current(n)) is not None and str(r.state) != "rejected"]
+    numbers = index.holding("fp_kind", ":".join(told.split(":")[:2]), _CANDIDATES)
+    likes = [compared(r, traits) for _, r in index.records_of(numbers) if str(r.state) != "rejected"]
     alike = [one for one in likes if one.same]
     order = {"verified": 0, "fixed": 1, "supported": 2, "open": 3}
     return sorted(alike, key=lambda one: (order.get(str(one.record.state), 4), one.record.id))[:limit]
@@ -87,18 +83,14 @@ def _overlap(then: str, now: str) -> int:
     return int(_POINTS["message"] * len(one & other) / max(len(one | other), 1))
 
 
-def _candidates(index: Index, traits: Traits) -> list[int]:
+def _candidates(index: Lookup, traits: Traits) -> list[int]:
     numbers: dict[int, None] = {}
     parts = fingerprint(traits).split(":")
     wanted = [("fp_message", f"{parts[0]}:{parts[2]}"), ("fp_kind", f"{parts[0]}:{parts[1]}")]
     wanted += [("signature", traits.signature.lower()), ("place", traits.place.lower())]
     for kind, value in wanted:
-        rows = index.base.execute(
-            "SELECT number FROM facts WHERE kind = ? AND value = ? ORDER BY number DESC LIMIT ?",
-            (kind, value, _CANDIDATES),
-        )
-        numbers.update(dict.fromkeys(int(row[0]) for row in rows))
+        numbers.update(dict.fromkeys(index.holding(kind, value, _CANDIDATES)))
     if len(numbers) < _CANDIDATES:
-        near, _ = by_text(index, Query(), any_of(traits.message.replace("#", " ")), _CANDIDATES)
+        near, _ = index.by_text(Query(), any_word(traits.message.replace("#", " ")), _CANDIDATES)
         numbers.update(dict.fromkeys(near))
     return list(numbers)[: 2 * _CANDIDATES]

@@ -37,6 +37,18 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    @property
+    def where(self) -> str:
+        """The folder, for messages."""
+        return str(self.folder)
+
+    def exists(self) -> bool:
+        """Whether the folder is there."""
+        return self.folder.is_dir()
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
     def files(self) -> Iterator[tuple[str, Stamp]]:
         """Every file that may hold a record, by its path below the folder, with its stamp; links are not followed.
 
@@ -116,7 +128,7 @@ class Store:
         return found, wrong
 
     def create(self, record_id: str, text: str, year: str = "") -> Path:
-        """Writes a new file and never over another.
+        """Writes a new file and never over another; its path.
 
         Args:
             record_id: its name.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import NamedTuple
 
 _HAN = "㐀-䶿一-鿿豈-﫿぀-ヿ가-힯"
 _PART = re.compile(rf"([{_HAN}]+)|([^\W_{_HAN}]+)")
@@ -36,25 +37,49 @@ def indexed(text: str) -> str:
     return " ".join(tokens(text))
 
 
+class Phrase(NamedTuple):
+    """Words that have to follow each other."""
+
+    words: tuple[str, ...]
+    open_end: bool
+    """Whether the last of them may be the begin of a longer one."""
+
+
+class Wanted(NamedTuple):
+    """What is looked for in texts: every phrase, or any of them; nothing where there is none."""
+
+    phrases: tuple[Phrase, ...]
+    every: bool
+
+
+def every_word(text: str) -> Wanted:
+    """Looks for texts that hold every word of this one."""
+    return Wanted(tuple(p for p in map(_phrase, text.split()) if p.words), every=True)
+
+
+def any_word(text: str) -> Wanted:
+    """Looks for texts that hold any word of this one that says something."""
+    words = [t for t in dict.fromkeys(tokens(text)) if t not in STOP]
+    return Wanted(tuple(Phrase((word,), len(word) >= 4) for word in words[:64]), every=False)
+
+
+def fts(wanted: Wanted) -> str:
+    """The query as FTS5 takes it."""
+    parts = ['"' + " ".join(p.words) + '"' + (" *" if p.open_end else "") for p in wanted.phrases]
+    return (" AND " if wanted.every else " OR ").join(parts)
+
+
 def all_of(text: str) -> str:
-    """The query for records that hold every word of a text; empty where it has none."""
-    return " AND ".join(filter(None, (_phrase(word) for word in text.split())))
+    """The query of FTS5 for records that hold every word of a text; empty where it has none."""
+    return fts(every_word(text))
 
 
 def any_of(text: str) -> str:
-    """The query for records that hold any word of a text; empty where it has none that says something."""
-    words = [t for t in dict.fromkeys(tokens(text)) if t not in STOP]
-    return " OR ".join(_quoted(word) for word in words[:64])
+    """The query of FTS5 for records that hold any word of a text; empty where it has none that says something."""
+    return fts(any_word(text))
 
 
-def _phrase(word: str) -> str:
-    parts = tokens(word)
-    if not parts:
-        return ""
+def _phrase(word: str) -> Phrase:
+    parts = tuple(tokens(word))
     # The begin of a word will do where it is long enough to mean it; so will the first of two characters.
-    open_end = len(parts[-1]) >= 3 or not parts[-1].isascii()
-    return '"' + " ".join(parts) + '"' + (" *" if open_end else "")
-
-
-def _quoted(word: str) -> str:
-    return f'"{word}" *' if len(word) >= 4 else f'"{word}"'
+    return Phrase(parts, bool(parts) and (len(parts[-1]) >= 3 or not parts[-1].isascii()))

@@ -135,11 +135,11 @@ GUESS_MARKS = ("Guess", "guess", "猜测")
 TEXT_KEYS = (
     "schema", "id", "title", "title_zh", "state", "date", "language", "command", "revision", "image", "scope",
     "formal_results", "category", "strength", "form", "layer", "phase", "fingerprint", "signature", "op", "place",
-    "message", "world_size", "last_step", "framework", "rejected_because",
+    "message", "world_size", "last_step", "framework", "rejected_because", "evidence_digest",
 )  # fmt: skip
 """Keys of a head that hold one text."""
 LIST_KEYS = (
-    "signatures", "ranks", "hosts", "devices", "shards", "versions", "fix_links", "verifications", "search_words",
+    "signatures", "ranks", "hosts", "hosts_seen", "devices", "shards", "versions", "fix_links", "verifications", "search_words",
     "shown_by",
 )  # fmt: skip
 """Keys of a head that hold a list."""

@@ -6,6 +6,7 @@ Prints nothing. What goes into a record goes through the one door first, with id
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,6 @@ from firstfault.incidents.draft import Draft
 from firstfault.incidents.fingerprint import Traits, traits_of
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
 from firstfault.incidents.lint import Complaint, lint, migrated
-from firstfault.incidents.store import Store
 from firstfault.incidents.verification import Comparison, compare, written
 from firstfault.model.diagnosis import SCHEMA, Diagnosis
 from firstfault.model.words import CoverageState
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
+    from firstfault.incidents.places import Records
     from firstfault.incidents.record import Record
     from firstfault.pipelines.options import DiagnoseOptions
 
@@ -140,6 +141,19 @@ def new_record(
     return name, render_record(safe, record_id=name, date=day.isoformat(), language=language)
 
 
+def already_there(place: Path | str, text: str) -> list[Record]:
+    """The records of a store that were made of the same lines as this one."""
+    from firstfault.incidents.places import index_at
+    from firstfault.incidents.record import parse
+
+    digest = parse(text).one("evidence_digest")
+    if not digest:
+        return []
+    with closing(index_at(place)) as index:
+        index.refresh()
+        return [record for _, record in index.records_of(index.holding("evidence_digest", digest, 5))]
+
+
 def pseudonym(kind: str, name: str, key: bytes) -> str:
     """The pseudonym under which a name stands in records; a pseudonym stays what it is."""
     from firstfault.privacy.identities import Identities
@@ -183,13 +197,13 @@ def owner_key(file: Path | None = None) -> bytes:
     return key
 
 
-def check(store: Store) -> tuple[int, list[Complaint]]:
+def check(store: Records) -> tuple[int, list[Complaint]]:
     """Number of records, and what is to be corrected in them."""
     records, wrong = store.records()
     return len(records), lint(records, wrong)
 
 
-def fix(store: Store) -> list[str]:
+def fix(store: Records) -> list[str]:
     """Brings records of an earlier form up to date; the files that were changed."""
     from firstfault.incidents.frontmatter import set_value
 
@@ -203,12 +217,12 @@ def fix(store: Store) -> list[str]:
                     text = set_value(text, key, value)
                 return text
 
-            Store.change(record, edit)
+            store.change(record, edit)
             changed.append(record.where)
     return changed
 
 
-def one_record(store: Store, name: str) -> Record:
+def one_record(store: Records, name: str) -> Record:
     """The record of an id or of the begin of one; those that ship with firstfault included.
 
     Raises:
@@ -216,7 +230,7 @@ def one_record(store: Store, name: str) -> Record:
     """
     from firstfault.incidents.shipped import shipped
 
-    found = [r for r in store.records()[0] if r.id.startswith(name)] if store.folder.is_dir() else []
+    found = [r for r in store.records()[0] if r.id.startswith(name)] if store.exists() else []
     found += [r for r in shipped() if r.id.lower() == name.lower()]
     exact = [r for r in found if r.id == name] or found
     if len(exact) == 1:
@@ -227,7 +241,7 @@ def one_record(store: Store, name: str) -> Record:
         )
     raise PipelineError(
         f"there is no record {name!r}",
-        where=str(store.folder),
+        where=store.where,
         fix="`firstfault incidents search` lists those that are there.",
     )
 
@@ -242,10 +256,10 @@ def verify(record: Record, paths: Sequence[str], options: DiagnoseOptions) -> Co
     return compare(record, diagnosis, traits)
 
 
-def link(record: Record, comparison: Comparison, day: date) -> Record:
+def link(store: Records, record: Record, comparison: Comparison, day: date) -> Record:
     """Links a re-run in the record's file.
 
     Raises:
         IncidentError: the file was changed meanwhile, or ships with firstfault.
     """
-    return Store.change(record, lambda _: written(record, comparison, day.isoformat()))
+    return store.change(record, lambda _: written(record, comparison, day.isoformat()))

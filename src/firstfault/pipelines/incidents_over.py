@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
 from firstfault.incidents.importing import read_notes, record_text
-from firstfault.incidents.index import Index
+from firstfault.incidents.places import index_at, store_at
 from firstfault.incidents.record import parse, read_text
 from firstfault.incidents.search import Found, Query, search
 from firstfault.incidents.similar import Likeness, similar
-from firstfault.incidents.store import Store
 from firstfault.incidents.trends import Trend, trends
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.incidents import owner_key, pseudonym, understood
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import date
     from pathlib import Path
 
+    from firstfault.incidents.places import Records
     from firstfault.incidents.record import Record
     from firstfault.pipelines.options import DiagnoseOptions
 
@@ -35,16 +36,16 @@ _HASHED = {"host": "host", "gpu": "device"}
 """Field of a search -> the kind of pseudonym under which its values stand in records."""
 
 
-def find(folder: Path, query: Query, *, key_file: Path | None = None, full: bool = False) -> Found:
+def find(folder: Path | str, query: Query, *, key_file: Path | None = None, full: bool = False) -> Found:
     """Records that fit. Hosts and devices are looked for under their pseudonyms and as they are written.
 
     Args:
-        folder: of the records; only the shipped ones are there where it does not exist.
+        folder: of the records, or the address of a database; only the shipped ones are there where it does not exist.
         query: what is looked for.
         key_file: the key of the pseudonyms; the user's own where None.
         full: whether every file is looked at for changes, however many there are.
     """
-    with closing(Index(Store(folder))) as index:
+    with closing(index_at(folder)) as index:
         index.refresh(full=full)
         found = search(index, query)
         hashed = tuple((kind, _hidden(kind, value, key_file)) for kind, value in query.facts)
@@ -59,15 +60,15 @@ def _hidden(kind: str, value: str, key_file: Path | None) -> str:
     return pseudonym(_HASHED[kind], value, owner_key(key_file))
 
 
-def near(folder: Path, paths: Sequence[str], options: DiagnoseOptions, *, limit: int) -> list[Likeness]:
+def near(folder: Path | str, paths: Sequence[str], options: DiagnoseOptions, *, limit: int) -> list[Likeness]:
     """The nearest past incidents of what lies at PATHs, or of a stored diagnosis."""
     _, traits = understood(paths, options)
-    with closing(Index(Store(folder))) as index:
+    with closing(index_at(folder)) as index:
         index.refresh()
         return similar(index, traits, limit=limit)
 
 
-def returning(store: Store, *, kinds: Iterable[str], least: int) -> list[Trend]:
+def returning(store: Records, *, kinds: Iterable[str], least: int) -> list[Trend]:
     """What returns over the records of a folder."""
     records, _ = store.records()
     return trends(records, kinds=kinds, least=least)
@@ -84,7 +85,7 @@ class Replayed(Struct, frozen=True):
 
 
 def replay(
-    store: Store, evidence: Path, names: Sequence[str], options: DiagnoseOptions, key: Callable[[], bytes]
+    store: Records, evidence: Path, names: Sequence[str], options: DiagnoseOptions, key: Callable[[], bytes]
 ) -> list[Replayed]:
     """Diagnoses the kept evidence of records with this version.
 
@@ -98,7 +99,7 @@ def replay(
     wanted = [r for r in store.records()[0] if not names or r.id in names]
     missing = set(names) - {r.id for r in wanted}
     if missing:
-        raise PipelineError(f"there is no record {', '.join(sorted(missing))}", where=str(store.folder))
+        raise PipelineError(f"there is no record {', '.join(sorted(missing))}", where=store.where)
     return [_replayed(record, evidence, options, key) for record in wanted]
 
 
@@ -126,7 +127,7 @@ def _replayed(record: Record, evidence: Path, options: DiagnoseOptions, key: Cal
     return Replayed(record.id, "changed" if changed else "same", tuple(changed))
 
 
-def import_notes(file: Path, store: Store, day: date) -> list[Path]:
+def import_notes(file: Path, store: Records, day: date) -> list[Path | str]:
     """Writes a record for each incident of a page of notes; the files, in the order of the notes.
 
     Raises:
@@ -141,13 +142,31 @@ def import_notes(file: Path, store: Store, day: date) -> list[Path]:
             why="an incident is a heading with at least two known parts below it, or a row of a table with such columns",
             fix="Name the parts: Symptom, Cause, Fix, Verification, or 现象、原因、修复、验证.",
         )
-    made = []
+    made: list[Path | str] = []
     for note in notes:
         name = new_id(day, os.urandom(RANDOM_BYTES))
         text = record_text(note, name)
         parse(text)
         made.append(store.create(name, text, f"{day:%Y}"))
     return made
+
+
+def copy_records(source: Path, store: Records) -> tuple[list[Path | str], list[str]]:
+    """Copies every record of a folder into another store, byte for byte; where they are now, and what was left out and why."""
+    records, wrong = store_at(source).records()
+    left = [f"{error.where}: {error.what}" for error in wrong]
+    made: list[Path | str] = []
+    # A folder keeps one id in any of its folders, so a free name of a file is not enough.
+    taken = {record.id for record in store.records()[0]} if store.exists() else set()
+    for record in records:
+        if record.id in taken:
+            left.append(f"{record.where}: there is a record of that name")
+            continue
+        try:
+            made.append(store.create(record.id, record.text, record.one("date")[:4]))
+        except IncidentError as error:
+            left.append(f"{record.where}: {error.what}")
+    return made, left
 
 
 def plain(record: Record) -> dict[str, Any]:

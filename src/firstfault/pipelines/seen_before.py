@@ -76,7 +76,11 @@ def with_seen_before(
     return replace(diagnosis, seen_before=rows) if rows else diagnosis
 
 
-def _folder(paths: Sequence[str | os.PathLike[str]], folder: str) -> Path:
+def _folder(paths: Sequence[str | os.PathLike[str]], folder: str) -> Path | str:
+    from firstfault.incidents.places import is_address
+
+    if is_address(folder):
+        return folder
     if folder != AUTO:
         if not Path(folder).is_dir():
             raise PipelineError(
@@ -135,26 +139,21 @@ def _told(rule: str) -> list[str]:
     return [f"{kind}: {value}" for kind, value in conditions(rule)]
 
 
-def _own(folder: Path, diagnosis: Diagnosis, origin: Origin, scene: Scene) -> list[SeenBefore]:
+def _own(folder: Path | str, diagnosis: Diagnosis, origin: Origin, scene: Scene) -> list[SeenBefore]:
     from firstfault.incidents.fingerprint import traits_of
-    from firstfault.incidents.index import SHIPPED, Index
+    from firstfault.incidents.places import index_at
     from firstfault.incidents.rules import shown
     from firstfault.incidents.similar import compared, known_again
-    from firstfault.incidents.store import Store
 
     traits = traits_of(diagnosis, origin)
-    with closing(Index(Store(folder))) as index:
+    with closing(index_at(folder)) as index:
         index.refresh()
         found = []
         # Without a cause a line of a launcher or a watchdog is all that is alike, and it is so in faults of every kind.
         if diagnosis.verdict.strength is not Strength.UNKNOWN or traits.place:
             found = [_row(one, "fingerprint") for one in known_again(index, traits, limit=MOST)]
-        rules = index.base.execute("SELECT value, number FROM facts WHERE kind = 'shown_by'").fetchall()
-        for rule, number in rules:
-            if shown((rule,), scene) and not index.name_of(number).startswith(SHIPPED):
-                record = index.current(number)
-                if record is not None:
-                    found.append(_row(compared(record, traits), "lines"))
+        numbers = dict.fromkeys(number for rule, number in index.own_rules() if shown((rule,), scene))
+        found += [_row(compared(record, traits), "lines") for _, record in index.records_of(numbers)]
     return found
 
 
@@ -173,7 +172,7 @@ def _row(one: Likeness, by: str) -> SeenBefore:
         equal=list(one.equal),
         differs=list(one.differs),
         date=record.one("date"),
-        where="" if record.path is None else str(record.path),
+        where=record.where if record.path is not None or record.place else "",
     )
 
 

@@ -9,10 +9,7 @@ import os
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.state.storage import StorageState, fold
-from firstfault.analysis.state.storage_clock import 
-from firstfault.analysis.zones import 
-    EAST,
-    WEST,
+from firstfault.analysis.state.storage_clock import (
     ClockJoin,
     JobTimes,
     job_times,
@@ -20,6 +17,7 @@ from firstfault.analysis.zones import
     on_store_clock,
     settled,
 )
+from firstfault.analysis.zones import EAST, WEST
 from firstfault.model.storage import DaemonRole, LogPiece, StorageLogs
 from firstfault.model.words import SourceKind
 from firstfault.pipelines.share import shared

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from firstfault.i18n.records import sentences
-from firstfault.incidents.draft import facts_of, lines_of
+from firstfault.incidents.draft import digest_of, facts_of, lines_of
 from firstfault.incidents.fingerprint import Traits, fingerprint
 from firstfault.incidents.frontmatter import write_entry
 from firstfault.incidents.words import HEADINGS, SCHEMA, Section, State
@@ -80,6 +80,7 @@ def _values(draft: Draft) -> dict[str, Value]:
         "command": neutral(draft.command),
         "revision": neutral(draft.revision),
         "image": neutral(draft.image),
+        "evidence_digest": digest_of(draft) if lines_of(draft.diagnosis) else "",
         "formal_results": "",
         "fix_links": (),
         "verifications": (),

@@ -1,8 +1,11 @@
 """A folder of records, and a cache and settings of its own for each test."""
 
+import itertools
+
 import pytest
 from incident_text import DEFAULTS, text_of
 
+import postgres
 from firstfault.incidents.store import Store
 
 
@@ -48,3 +51,42 @@ def oom(tmp_path):
     ]
     (folder / "gpu-n017.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
     return folder
+
+
+_NUMBERS = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def socket_folder():
+    """A running PostgreSQL; the folder of its socket."""
+    why = postgres.missing()
+    if why:
+        pytest.skip(why)
+    with postgres.server() as folder:
+        yield folder
+
+
+@pytest.fixture
+def empty_database(socket_folder):
+    """The address of an empty database."""
+    name = f"t{next(_NUMBERS)}"
+    postgres.ask(socket_folder, "postgres", f"CREATE DATABASE {name}")
+    return postgres.address(socket_folder, name)
+
+
+@pytest.fixture(scope="session")
+def prepared(socket_folder):
+    """The name of a database in which the tables are."""
+    from firstfault.incidents.server.database import database_at
+
+    postgres.ask(socket_folder, "postgres", "CREATE DATABASE prepared")
+    database_at(postgres.address(socket_folder, "prepared")).close()
+    return "prepared"
+
+
+@pytest.fixture
+def database(socket_folder, prepared):
+    """The address of a database that holds the tables and no record of its own."""
+    name = f"t{next(_NUMBERS)}"
+    postgres.ask(socket_folder, "postgres", f"CREATE DATABASE {name} TEMPLATE {prepared}")
+    return postgres.address(socket_folder, name)

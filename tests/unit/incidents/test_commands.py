@@ -2,12 +2,14 @@
 
 import json
 import re
+from datetime import date
 from pathlib import Path
 
 import jsonschema
 import pytest
 from incident_text import PROVED
 
+from firstfault.cli import incidents_write
 from firstfault.cli.main import run
 from firstfault.i18n.records import sentences
 from firstfault.incidents.record import parse
@@ -78,8 +80,8 @@ def test_one_host_has_one_pseudonym_in_all_records_and_is_found_by_its_name(oom,
     line = "Mar  2 10:11:12 gpu-n017 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=812, name=python, GPU has fallen off the bus.\n"
     kernel.write_text(line, encoding="utf-8")
     ids = []
-    for _ in range(2):
-        assert run(["incidents", "new", str(kernel), "--dir", folder]) == 0
+    for again in ([], ["--again"]):
+        assert run(["incidents", "new", str(kernel), "--dir", folder, *again]) == 0
         (path,) = made(capsys)
         ids.append(parse(path.read_text(encoding="utf-8"), path))
     assert ids[0].all("hosts") == ids[1].all("hosts") != ()
@@ -90,6 +92,103 @@ def test_one_host_has_one_pseudonym_in_all_records_and_is_found_by_its_name(oom,
     capsys.readouterr()
     assert run(["incidents", "trends", "--by", "host", "--dir", folder]) == 0
     assert f"host {ids[0].all('hosts')[0]}: 2 incidents" in capsys.readouterr().out
+
+
+def test_a_second_record_of_the_same_lines_is_made_only_where_it_is_asked_for(oom, folder, tmp_path, capsys):
+    stored = tmp_path / "d.json"
+    assert run([str(oom), "--format", "json", "--output", str(stored), "--exit-zero"]) == 0
+    capsys.readouterr()
+    assert run(["incidents", "new", str(oom), "--dir", folder]) == 0
+    (path,) = made(capsys)
+    # What a person wrote meanwhile does not make it another one.
+    path.write_text(path.read_text(encoding="utf-8").replace("OPEN: confirm", "Guess: a long sample. OPEN: confirm"))
+    for source in (str(oom), str(stored)):
+        assert run(["incidents", "new", source, "--dir", folder]) == 0
+        said = capsys.readouterr()
+        assert said.out.strip() == str(path)
+        assert "there already" in said.err
+        assert "--again" in said.err
+    assert len(list(Path(folder).rglob("*.md"))) == 1
+    log = oom / "gpu-n017.log"
+    log.write_text(log.read_text(encoding="utf-8").replace("2.00 GiB", "3.00 GiB"), encoding="utf-8")
+    assert run(["incidents", "new", str(oom), "--dir", folder]) == 0
+    assert made(capsys) != [path]
+    assert run(["incidents", "new", str(oom), "--dir", folder, "--again"]) == 0
+    assert len(list(Path(folder).rglob("*.md"))) == 3
+
+
+def test_a_record_is_dated_by_the_incident(oom, folder, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(incidents_write, "today", lambda: date(2031, 5, 6))
+    kernel = tmp_path / "kernel.log"
+    kernel.write_text(
+        "2025-11-30T23:50:02.100000+01:00 gpu-n017 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=812, GPU has fallen off the bus.\n",
+        encoding="utf-8",
+    )
+    bare = tmp_path / "bare.log"
+    bare.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n", encoding="utf-8")
+    dates = []
+    for source, more in ((kernel, []), (kernel, ["--again", "--date", "2025-12-24"]), (bare, [])):
+        assert run(["incidents", "new", str(source), "--dir", folder, *more]) == 0
+        (path,) = made(capsys)
+        dates.append(parse(path.read_text(encoding="utf-8")).one("date"))
+        assert path.stem.startswith(dates[-1].replace("-", ""))
+        assert path.parent.name == dates[-1][:4]
+    assert dates == ["2025-11-30", "2025-12-24", "2031-05-06"]
+
+
+def test_a_host_that_is_only_named_is_found_and_counts_in_no_trend(folder, tmp_path, capsys):
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    for number, host in enumerate(("gpu-n017", "gpu-n018")):
+        head = f"{host}:{700 + number}:{800 + number} [0] NCCL INFO comm 0x7f00 rank {number} nranks 2 cudaDev 0 nvmlDev 0 busId 3b000 - Init COMPLETE\n"
+        died = "[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n" if number else ""
+        (logs / f"{host}.log").write_text(head + died, encoding="utf-8")
+    assert run(["incidents", "new", str(logs), "--dir", folder]) == 0
+    (path,) = made(capsys)
+    record = parse(path.read_text(encoding="utf-8"))
+    assert len(record.all("hosts")) == 1
+    for host in ("gpu-n017", "gpu-n018"):
+        assert host not in record.text
+        assert run(["incidents", "search", "--host", host, "--dir", folder]) == 0, host
+        assert record.id in capsys.readouterr().out
+    assert run(["incidents", "search", "--host", "gpu-n019", "--dir", folder]) == 3
+    assert run(["incidents", "new", str(logs), "--dir", folder, "--again"]) == 0
+    capsys.readouterr()
+    assert run(["incidents", "trends", "--by", "host", "--dir", folder]) == 0
+    assert capsys.readouterr().out.count("host host-") == 1
+
+
+def test_the_timeline_lists_incidents_and_their_reruns_by_day(put, store, capsys):
+    put(id="late", date="2026-03-09")
+    put(id="early", date="2026-03-02", title="First", **{k: v for k, v in PROVED.items() if k != "title"})
+    put(id="undated", date="")
+    folder = str(store.folder)
+    assert run(["incidents", "timeline", "--dir", folder]) == 0
+    rows = [line.split()[:4] for line in capsys.readouterr().out.splitlines()]
+    assert [(r[0], r[1]) for r in rows] == [
+        ("2026-03-02", "incident"),
+        ("2026-03-04", "re-run"),
+        ("2026-03-09", "incident"),
+        ("-", "incident"),
+    ]
+    words = [
+        "incidents",
+        "timeline",
+        "--dir",
+        folder,
+        "--since",
+        "2026-03-03",
+        "--until",
+        "2026-03-09",
+        "--format",
+        "json",
+    ]
+    assert run(words) == 0
+    assert [(m["what"], m["id"]) for m in json.loads(capsys.readouterr().out)] == [
+        ("re-run held", "early"),
+        ("incident", "late"),
+    ]
+    assert run(["incidents", "timeline", "--dir", folder, "--since", "2027-01-01"]) == 3
 
 
 def test_another_key_gives_other_pseudonyms(oom, tmp_path, capsys):

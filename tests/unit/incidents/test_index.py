@@ -13,11 +13,9 @@ import pytest
 from incident_text import PROVED, text_of
 
 from firstfault.incidents import index as index_module
-from firstfault.incidents import search as search_module
 from firstfault.incidents.index import Index, columns, facts
 from firstfault.incidents.record import parse
 from firstfault.incidents.search import Query, search
-from firstfault.incidents.shipped import shipped
 from firstfault.incidents.store import Store
 from firstfault.incidents.tokens import all_of, any_of, tokens
 
@@ -43,31 +41,6 @@ def test_words_are_cut_in_both_languages():
     assert all_of("::: --") == ""
 
 
-LIBRARY = {
-    "E001": ["docker pull EOF", "image pull stalls", "拉取镜像 EOF", "镜像拉取卡住"],
-    "E002": ["externally-managed-environment", "pip install PEP 668", "pip 安装失败 容器", "系统 Python 虚拟环境"],
-    "E003": ["CUDA_HOME nvcc deepspeed", "DeepSpeed nvcc not found", "找不到 nvcc", "没有 nvcc 算子编译"],
-    "E004": ["KeyError grad_norm_mean", "report missing field", "报告 字段缺失", "可选字段"],
-    "E005": ["megatron mock data helpers", "helpers_cpp", "Megatron 编译 helper", "模拟数据 构建工具"],
-    "E006": ["transformer engine apex fallback", "unfused kernels", "融合算子 回退环境", "未融合"],
-    "E007": ["json.loads stdout banner", "JSONDecodeError banner", "横幅 标准输出", "探测 解析失败"],
-    "E008": ["foreign process GPU", "contaminated trial", "外来进程", "显卡被占用"],
-    "E009": ["topology matrix interrupted", "partial results overwritten", "拓扑 中断", "部分结果 原子发布"],
-    "E010": ["FSDP sharded state digest", "DCP resume checksum", "分片状态 摘要", "断点续训 不一致"],
-    "E011": ["current_stream out of memory gloo", "CPU test CUDA OOM", "CPU 测试 显存", "检查点测试 显存不足"],
-}
-
-
-@pytest.mark.parametrize(("wanted", "texts"), LIBRARY.items())
-def test_the_shipped_records_are_found_by_what_people_type(index, wanted, texts):
-    for text in texts:
-        assert ids(index, text, limit=3)[:1] == [wanted], text
-
-
-def test_every_shipped_record_is_asked_for_in_both_languages():
-    assert set(LIBRARY) == {r.id for r in shipped()}
-
-
 def test_the_index_follows_the_files(store, put, index):
     path = put(id="a", cause="Guess: a zebra ate the cable.")
     assert ids(index, "zebra") == ["a"]
@@ -88,38 +61,6 @@ def test_a_file_that_changes_twice_within_one_tick_is_read_again(put, index):
     path.write_text(text_of(id="a", cause="Guess: bbbb2222 ate it."), encoding="utf-8")
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
     assert ids(index, "bbbb2222") == ["a"]
-
-
-def test_search_by_what_stands_in_the_head(put, index):
-    put(id="a", host="host-1111111111", date="2026-03-01")
-    put(id="b", host="host-2222222222", date="2026-03-02", **{**PROVED, "title": "Another"})
-    assert ids(index, facts=(("host", "host-1111111111"),)) == ["a"]
-    assert ids(index, facts=(("signature", "gpu.out_of_memory"),), limit=9) == ["b", "a", "E011"]
-    assert ids(index, facts=(("signature", "gpu.out*"), ("state", "open"))) == ["a"]
-    assert ids(index, "memory", facts=(("host", "host-2222222222"),)) == ["b"]
-    assert sorted(ids(index, "memory", facts=(("signature", "gpu.out*"), ("state", "verified")), limit=9)) == [
-        "E011",
-        "b",
-    ]
-    assert ids(index, facts=(("host", "host-3333333333"),)) == []
-
-
-def test_search_in_one_part_of_the_record(put, index):
-    put(id="a", cause="Guess: quagga.", fix="OPEN: x")
-    put(id="b", cause="Guess: zebra.", fix="Guess: take the quagga out.")
-    assert ids(index, "quagga", fields=("fix",)) == ["b"]
-    assert ids(index, "quagga", fields=("cause",)) == ["a"]
-    assert sorted(ids(index, "quagga")) == ["a", "b"]
-
-
-@pytest.mark.parametrize(
-    "text", ['"', "a OR", "NEAR(", "title:", "*", "-x", "'; DROP TABLE files;", "{", "\x00", "AND", "^a"]
-)
-def test_no_text_is_a_query_of_its_own(put, index, text):
-    put(id="a")
-    ids(index, text)
-    assert ids(index, facts=(("host", f"{text}x"),)) == []
-    assert ids(index, "memory")
 
 
 def test_a_damaged_or_foreign_index_is_made_anew(store, put, own_folders):
@@ -269,15 +210,3 @@ def test_a_cache_folder_that_others_may_write_is_not_used(store, put, own_folder
     with closing(Index(store)) as index:
         assert ids(index, "memory")[:1] == ["a"]
     assert list(place.iterdir()) == []
-
-
-def test_a_value_that_many_records_hold_gives_the_newest(put, index, monkeypatch):
-    monkeypatch.setattr(search_module, "MANY", 2)
-    for number in range(1, 6):
-        put(id=f"r{number}", date=f"2026-03-0{number}")
-    assert ids(index, facts=(("state", "open"),), limit=2) == ["r5", "r4"]
-    assert ids(index, facts=(("state", "op*"), ("signature", "gpu.out*")), limit=2) == ["r5", "r4"]
-    index.refresh()
-    found = search(index, Query(text="interrupted", limit=2))
-    assert found.unranked
-    assert found.more

@@ -1,0 +1,1 @@
+"""Records of a whole organisation in PostgreSQL; the only part that knows SQLAlchemy and psycopg."""
