@@ -254,7 +254,8 @@ class Monitor:
         for ring in fresh:
             self.write(layout.HANG, {**beat(ring, time.time(), now), "after_s": self.settings.hang_s})
         first = min(fresh, key=lambda r: r.last)
-        why = f"rank {first.head.rank} stands still in {first.phase or 'no phase'} since step {first.step}"
+        whose = f"rank {first.head.rank}" if first.head.rank >= 0 else f"process {first.head.pid}"
+        why = f"{whose} stands still in {first.phase or 'no phase'} since step {first.step}"
         self.end_after |= self.settings.stop
         self.plan(why, PARTS)
         asked = {"why": why, "hang": True, "host": self.settings.host, "time": layout.stamp(time.time())}
