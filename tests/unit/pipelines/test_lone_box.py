@@ -34,7 +34,9 @@ class Lone:
         self.line(pid, layout.DEATH, seconds, file="node.jsonl", **fields)
 
     def killed(self, pid, *, step=7, phase="forward"):
-        self.death(pid, 30, how="was ended by SIGKILL", signal="SIGKILL", step=step, phase=phase, still_s=0.1, last=at(29))
+        self.death(
+            pid, 30, how="was ended by SIGKILL", signal="SIGKILL", step=step, phase=phase, still_s=0.1, last=at(29)
+        )
 
 
 def test_the_death_of_the_only_process_is_that_of_rank_0_of_1(tmp_path):
