@@ -193,7 +193,7 @@ def _apart(boxes: dict[GlobalRank, RankBox], apart: Sequence[RankBox], waiting: 
     calls = Counter(b.call or b.state.phase or "?" for b in waiting).most_common(1)[0][0]
     text = f"{_standing(one, many=apart)} {ranks_text([b.rank for b in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in {calls}."
     why = "the black box saw this rank stand still while the others wait for it"
-    return _stands(apart, waiting, named, strength, text, why)
+    return _stands(apart, waiting, named, strength, text=text, why=why)
 
 
 def _alone(one: RankBox) -> Answer | None:
@@ -203,11 +203,11 @@ def _alone(one: RankBox) -> Answer | None:
     at_one = isinstance(one.state.fields.get("item"), dict) or (one.waiting is not None and one.waiting >= WAITED_S)
     strength = Strength.SUPPORTED if at_one else Strength.POSSIBLE
     why = "the black box saw the only rank stand still until it ended"
-    return _stands([one], [], _named([one], Strength.SUPPORTED), strength, _standing(one), why)
+    return _stands([one], [], _named([one], Strength.SUPPORTED), strength, text=_standing(one), why=why)
 
 
 def _stands(
-    apart: Sequence[RankBox], waiting: Sequence[RankBox], named: Named, strength: Strength, text: str, why: str
+    apart: Sequence[RankBox], waiting: Sequence[RankBox], named: Named, strength: Strength, *, text: str, why: str
 ) -> Answer:
     """The answer about ranks that stand in something of their own."""
     one = apart[0]
