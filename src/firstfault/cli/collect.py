@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 
 import click
@@ -10,6 +11,10 @@ import click
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.incidents import owner_key
 
+BEFORE_S = 600.0
+"""Seconds before the job from which on the kernel's words are taken."""
+DAY_S = 86400.0
+"""The same before now, where nobody knows when the job began."""
 _JOB = re.compile(r"\d{1,12}(?:_\d{1,7})?(?:\.\w{1,12})?")
 
 
@@ -42,7 +47,7 @@ def command(
     No root is needed, no program may take longer than ten seconds, and what could not be had is listed with the reason. Keys,
     proxies and serial numbers of cards are taken out; names of hosts, users, paths and addresses become pseudonyms.
     """
-    from firstfault.collect.boxes import pack
+    from firstfault.collect.boxes import begun, pack
     from firstfault.collect.node import look
 
     asks = node or job is not None or bool(pids)
@@ -54,7 +59,9 @@ def command(
         if target.exists():
             raise FileExistsError(f"{target} is there already")
         key = None if key_file is None else owner_key(key_file)
-        found = look(str(code), job=job, pids=pids) if asks else None
+        start = None if folder is None else begun(folder)
+        since = time.time() - DAY_S if start is None else start - BEFORE_S
+        found = look(str(code), job=job, pids=pids, since=since) if asks else None
         packed = pack(folder, target, raw=raw, node=found, key=key)
     except OSError as error:
         raise PipelineError(

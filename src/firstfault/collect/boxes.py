@@ -5,6 +5,7 @@ Names of hosts, users, paths and addresses become pseudonyms, the same in all fi
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -12,7 +13,9 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from firstfault.model.evidence import SourceId
 from firstfault.privacy.identities import Identities
+from firstfault.readers.blackbox import read_box
 from firstfault.recorder import format as layout
 from firstfault.recorder.identity import short_host
 
@@ -90,15 +93,26 @@ def pack(
     return Packed(count, size, tuple(left_out), tuple(left_out.values()))
 
 
+def begun(folder: Path) -> float | None:
+    """When the first of a recorder's files was begun, in seconds since the epoch; None where no line says it."""
+    found = []
+    for name in _files(folder):
+        if name.suffix == layout.LINES:
+            with contextlib.suppress(OSError), name.open("rb") as lines:
+                first = read_box(lines.readline(1 << 20), SourceId(0), str(name)).records
+                found += [r.when.earliest for r in first if r.when.earliest is not None]
+    return min(found, default=None)
+
+
 def _members(
     folder: Path | None, names: list[Path], node: Found | None, people: Identities | None, left_out: dict[str, str]
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file that goes in; what does not is put into `left_out`."""
     if node is not None:
         place = f"node-{short_host()}"
-        for name, raw in node.files.items():
-            yield f"{place}/{name}", _clean(raw, people)
-        left_out.update({f"{place}/{name}": why for name, why in node.left_out.items()})
+        for part, raw in node.files.items():
+            yield f"{place}/{part}", _clean(raw, people)
+        left_out.update({f"{place}/{part}": why for part, why in node.left_out.items()})
     for name in names:
         try:
             content = _content(name, people)

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,6 +30,10 @@ _UUID = re.compile(r"\b(?:[A-Z]{3,4}-)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{1
 _PROXY = re.compile(
     r"(?i)((?:^|[\s,;\"'{])-{0,2}(?:\w+[_-])?(?:https?|ftp|all|no|socks5?)[_-]?proxy[\"']?\s*[=:\s]\s*)(\S+)"
 )
+_STAMP = re.compile(
+    rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{6})?[+-]\d\d:?\d\d|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]"
+)
+"""`2026-11-30T07:00:00,123456+00:00` of `dmesg --time-format iso` and of the journal, `[Mon Nov 30 07:00:00 2026]` of `dmesg -T`."""
 _CARDS = (
     "index,name,pci.bus_id,driver_version,pstate,temperature.gpu,utilization.gpu,memory.used,memory.total,"
     "ecc.errors.uncorrected.volatile.total,clocks_throttle_reasons.active"
@@ -70,7 +75,7 @@ def parts(code: str, job: str | None) -> list[Part]:
         Part("code-revision.txt", ((*git, "log", "-1", "--format=%H %cI"),)),
         Part("code-changes.txt", ((*git, "status", "--porcelain", "--untracked-files=no"),)),
         Part("image-labels.txt", tuple((tool, "ps", "--format", "{{.Image}} {{.Labels}}") for tool in ("docker", "podman"))),
-        Part("kernel.txt", (("dmesg", "-T"), ("journalctl", "-k", "--no-pager", "-o", "short-iso", "-n", "20000"))),
+        Part("kernel.txt", (("dmesg", "--time-format", "iso"), ("journalctl", "-k", "--no-pager", "-o", "short-iso", "-n", "20000"), ("dmesg", "-T"))),
     ]  # fmt: skip
     if job is not None:
         found += [
@@ -81,7 +86,12 @@ def parts(code: str, job: str | None) -> list[Part]:
 
 
 def look(
-    code: str, *, job: str | None = None, pids: Sequence[int] = (), say: Callable[[str], None] | None = None
+    code: str,
+    *,
+    job: str | None = None,
+    pids: Sequence[int] = (),
+    since: float | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Found:
     """Asks this node.
 
@@ -89,6 +99,7 @@ def look(
         code: folder of the program's source.
         job: number of a Slurm job, of which the scheduler is asked too.
         pids: processes to describe; those of this user that run Python where none is given.
+        since: seconds since the epoch before which the kernel's words are of no interest; None: all that it has.
         say: is told the name of each part before it is asked for.
     """
     secrets = SecretFilter()
@@ -101,6 +112,10 @@ def look(
         if say is not None:
             say(name)
         text, trouble = _processes(pids) if part is None else _asked(part)
+        if name == "kernel.txt" and since is not None:
+            text, before = recent(text, since)
+            if before:
+                trouble = "; ".join(filter(None, (trouble, f"{before} lines are older than the job")))
         if text.strip():
             files[name] = cleaned(text, secrets)
         elif not trouble:
@@ -122,6 +137,33 @@ def _asked(part: Part) -> tuple[bytes, str]:
         if answer.trouble not in troubles:
             troubles.append(answer.trouble)
     return best, "; ".join(troubles)
+
+
+def recent(text: bytes, since: float) -> tuple[bytes, int]:
+    """The lines of a kernel log from a time on, and how many were before it; a line without a time goes with the one above."""
+    kept: list[bytes] = []
+    lines = text.split(b"\n")
+    new = True
+    for line in lines:
+        at = _time_of(line)
+        new = new if at is None else at >= since
+        if new:
+            kept.append(line)
+    return b"\n".join(kept), len(lines) - len(kept)
+
+
+def _time_of(line: bytes) -> float | None:
+    found = _STAMP.match(line)
+    if found is None:
+        return None
+    text = found.group().decode("ascii").strip("[]")
+    try:
+        if text[0].isdigit():
+            iso = re.sub(r"([+-]\d\d)(\d\d)$", r"\1:\2", text.replace(",", "."))
+            return datetime.fromisoformat(iso).timestamp()
+        return datetime.strptime(text, "%a %b %d %H:%M:%S %Y").astimezone().timestamp()
+    except ValueError:
+        return None
 
 
 def cleaned(text: bytes, secrets: SecretFilter) -> bytes:

@@ -5,13 +5,15 @@ import subprocess
 import sys
 import tarfile
 import time
+from datetime import datetime, timezone
 
 import pytest
+from box_folder import START, Box
 from click.testing import CliRunner
 
 from firstfault.cli.collect import command
 from firstfault.collect import node
-from firstfault.collect.boxes import pack
+from firstfault.collect.boxes import begun, pack
 from firstfault.collect.commands import run
 
 UUID = "GPU-3b1f2c4d-0a1b-2c3d-4e5f-60718293a4b5"
@@ -117,3 +119,27 @@ def test_wrong_use_is_told(words, tmp_path):
     done = CliRunner().invoke(command, [*words, "-o", str(tmp_path / "a.tar.gz")])
     assert done.exit_code == 2
     assert not (tmp_path / "a.tar.gz").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("2026-11-30T06:00:00,123456+00:00 x: segfault", "2026-11-30T07:00:01,123456+00:00 y: segfault"),
+        ("2026-11-30T06:00:00+0000 h kernel: x", "2026-11-30T09:00:01+0200 h kernel: y"),
+    ],
+)
+def test_what_the_kernel_said_before_the_job_stays_away(old, new):
+    since = datetime(2026, 11, 30, 7, tzinfo=timezone.utc).timestamp()
+    text = f"{old}\n more of it\n{new}\n more of that\n"
+    assert node.recent(text.encode(), since) == (f"{new}\n more of that\n".encode(), 2)
+
+
+def test_a_time_of_the_local_clock_counts_too():
+    now = time.time()
+    lines = [f"[{time.strftime('%a %b %e %H:%M:%S %Y', time.localtime(now + s))}] x" for s in (-7200, -60)]
+    assert node.recent("\n".join(lines).encode(), now - 3600) == (lines[1].encode(), 1)
+
+
+def test_the_job_begins_with_its_box(tmp_path):
+    Box(tmp_path)
+    assert begun(tmp_path) == START
