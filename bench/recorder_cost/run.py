@@ -1,25 +1,30 @@
 """What the recorder costs a program: ns a call, share of a 5 ms step in paired stretches, memory, and growth over many steps.
 
-    python bench/recorder_cost/run.py [--pairs 30] [--steps 20]
+    python bench/recorder_cost/run.py [--runs 30] [--steps 60]
 
-Each pair is some steps with the calls that a rank with a loader makes and as many without, in one process and in turn;
-processor time is counted, so that other load of the machine counts as little as can be. Needs nothing but this repository.
+A run is pairs of neighbouring steps, one with the calls that a rank with a loader makes and one without, in an order drawn by
+lot, in one thread on one processor whose own time is counted: other load of the machine counts as little as can be. The bound
+is that of a two-sided interval of 95 % over the runs. Needs nothing but this repository.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import statistics
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 STEP_S = 0.005
-_TWO_SIDED = 1.96
 
 
 def resident_kb() -> int:
@@ -57,11 +62,51 @@ def per_call(call, count: int = 200_000) -> float:
     return best
 
 
+def paired(work: Callable[[], object], switched: Callable[..., None], pairs: int, seed: int) -> float:
+    """Cost of the recorder in percent of a step: the middle of the differences of two neighbouring steps, one with it.
+
+    Which of the two comes first is drawn by lot, so that nothing that goes up and down with time, and nothing that the first
+    of two steps does for the second, falls on one side. A tenth at each end is cut off: there another process came between.
+    """
+    draw = random.Random(seed)
+    differences, plain = [], []
+    clock = time.thread_time_ns
+
+    def one(*, on: bool) -> int:
+        switched(on=on)
+        begin = clock()
+        work()
+        return clock() - begin
+
+    one(on=True)
+    for _ in range(pairs):
+        first = draw.random() < 0.5
+        spent = {first: one(on=first)}
+        spent[not first] = one(on=not first)
+        differences.append(spent[True] - spent[False])
+        plain.append(spent[False])
+    return 100 * trimmed(differences) / trimmed(plain)
+
+
+def trimmed(values: list[int]) -> float:
+    """The mean without a tenth at each end."""
+    cut = len(values) // 10
+    return statistics.fmean(sorted(values)[cut : len(values) - cut])
+
+
+def bound(runs: int) -> float:
+    """How many standard errors above the mean a two-sided interval of 95 % ends: of Student's distribution, to three digits."""
+    freedom = runs - 1
+    return 1.96 + 2.37 / freedom + 2.8 / freedom**2
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--pairs", type=int, default=30)
-    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=60)
     chosen = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     import firstfault.recorder as r
 
     off = per_call(r.step)
@@ -100,28 +145,24 @@ def main() -> None:
             r.step()
             r.metrics(loss=1.0)
 
-        def one(with_it: bool) -> float:
-            begin = time.process_time_ns()
-            work(rounds)
-            if with_it:
-                recorded()
-            return time.process_time_ns() - begin
-
         rounds = calibrated()
-        shares = []
-        for _ in range(chosen.pairs):
-            spent = {True: 0.0, False: 0.0}
-            for number in range(2 * chosen.steps):
-                # Step by step in turn, so that what slows the machine for a while slows both.
-                with_it = bool(number % 4 in {1, 2})
-                spent[with_it] += one(with_it)
-            shares.append(100 * (spent[True] / spent[False] - 1))
+        now = {"on": False}
+
+        def step() -> None:
+            work(rounds)
+            if now["on"]:
+                recorded()
+
+        def switched(*, on: bool) -> None:
+            now["on"] = on
+
+        shares = [paired(step, switched, chosen.steps, number) for number in range(chosen.runs)]
         mean, error = statistics.fmean(shares), statistics.stdev(shares) / len(shares) ** 0.5
         told = per_call(recorded, 20_000)
         print(
-            f"share of a step of {STEP_S * 1000:.0f} ms, {len(shares)} pairs of {chosen.steps} steps with and without"
+            f"share of a step of {STEP_S * 1000:.0f} ms, {len(shares)} runs of {chosen.steps} pairs of neighbouring steps"
         )
-        print(f"  paired: mean {mean:+.3f} %, upper 95 % bound {mean + _TWO_SIDED * error:+.3f} %")
+        print(f"  paired: mean {mean:+.3f} %, upper 95 % bound {mean + bound(len(shares)) * error:+.3f} %")
         print(f"  by its calls alone: {told / 1000:.1f} us a step, {100 * told / 1e9 / STEP_S:.3f} %")
         warm = resident_kb()
         for _ in range(1_000_000):

@@ -25,7 +25,10 @@ _STYLE = {"dead": "bold red", "stalled": "red", "silent": "magenta", "slow": "ye
     short_help="Show the ranks of a running job that records: who moves, is slow, stands or is gone.",
     epilog="Exit codes: 0 nobody is dead or stalled, 1 somebody is, 2 wrong use.",
 )
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--slurm", "job", metavar="JOB", help="The run of this Slurm job; without DIR its working directory is asked for."
+)
 @click.option("--once", is_flag=True, help="Show the table once and end.")
 @click.option("--every", default=2.0, type=click.FloatRange(min=0.2), metavar="SECONDS", help="Seconds between two looks; 2 unless given.")  # fmt: skip
 @click.option("--bundle", is_flag=True, help="Ask all nodes for the stacks of all ranks first.")
@@ -33,25 +36,25 @@ _STYLE = {"dead": "bold red", "stalled": "red", "silent": "magenta", "slow": "ye
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="Serve Prometheus metrics on this port of the loopback.")  # fmt: skip
 @click.option("--all", "every_rank", is_flag=True, help="Show each rank, however many there are.")
 def command(
-    folder: Path, *, once: bool, every: float, bundle: bool, textfile: Path | None, port: int | None, every_rank: bool
+    folder: Path | None,
+    *,
+    job: str | None,
+    once: bool,
+    every: float,
+    bundle: bool,
+    textfile: Path | None,
+    port: int | None,
+    every_rank: bool,
 ) -> int:
     """Show the ranks of a running job that records, outliers first.
 
     DIR is the folder that was given to `firstfault record`, or one run in it.
     """
-    from firstfault.watch.board import latest_run, read_board
-    from firstfault.watch.request import ask_for_bundle
+    from firstfault.watch.board import read_board
 
-    try:
-        run = latest_run(folder)
-        if bundle:
-            ask_for_bundle(run, "asked for by watch")
-    except OSError as error:
-        raise PipelineError(
-            f"no run of the recorder could be watched: {error}",
-            where=str(folder),
-            fix="Give the folder that `firstfault record --dir` was given, once a rank has started.",
-        ) from error
+    run = _run(folder, job)
+    if bundle:
+        _ask(run)
     if port is not None:
         from firstfault.watch.prometheus import server
 
@@ -68,6 +71,41 @@ def command(
     else:
         board = _live(run, every, textfile, every_rank=every_rank)
     return int(board.count("dead") + board.count("stalled") > 0)
+
+
+def _run(folder: Path | None, job: str | None) -> Path:
+    """The folder of the run that is meant."""
+    from firstfault.watch.board import latest_run
+    from firstfault.watch.slurm import run_of_job
+
+    if folder is None and job is None:
+        raise click.UsageError("Give the folder DIR of a recorder, or --slurm JOB.")
+    try:
+        if job is not None:
+            return run_of_job(job, folder)
+        assert folder is not None
+        return latest_run(folder)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    except OSError as error:
+        raise PipelineError(
+            f"no run of the recorder could be watched: {error}",
+            where=str(folder or job),
+            fix="Give the folder that `firstfault record --dir` was given, once a rank has started.",
+        ) from error
+
+
+def _ask(run: Path) -> None:
+    from firstfault.watch.request import ask_for_bundle
+
+    try:
+        ask_for_bundle(run, "asked for by watch")
+    except OSError as error:
+        raise PipelineError(
+            f"the nodes could not be asked for stacks: {error.strerror}",
+            where=str(run),
+            fix="Run it as the user of the job, who may write there.",
+        ) from error
 
 
 def _live(run: Path, every: float, textfile: Path | None, *, every_rank: bool) -> Board:

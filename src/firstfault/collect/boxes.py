@@ -1,19 +1,28 @@
-"""One archive of a recorder's folder, as `diagnose` opens it. Takes regular files of the folder only, never through links.
+"""One archive of a recorder's folder and of what a node told, as `diagnose` opens it. Takes regular files of the folder only, never through links.
 
 Names of hosts, users, paths and addresses become pseudonyms, the same in all files, unless they are asked for as they are.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
 import tarfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from firstfault.model.evidence import SourceId
 from firstfault.privacy.identities import Identities
+from firstfault.readers.blackbox import read_box
 from firstfault.recorder import format as layout
+from firstfault.recorder.identity import short_host
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from firstfault.collect.node import Found
 
 TEXTS = frozenset({".jsonl", ".json", ".txt"})
 LARGEST = 1 << 30
@@ -26,17 +35,32 @@ class Packed(NamedTuple):
     files: int
     bytes: int
     left_out: tuple[str, ...]
+    reasons: tuple[str, ...] = ()
+    """Why each of them was."""
 
 
-def pack(folder: Path, target: Path, *, raw: bool = False) -> Packed:
-    """Packs a recorder's folder (or one run of it) into a compressed archive.
+LEFT_OUT = "left-out.txt"
+"""In the archive: what is not in it, and why."""
+
+
+def pack(
+    folder: Path | None,
+    target: Path,
+    *,
+    raw: bool = False,
+    node: Found | None = None,
+    key: bytes | None = None,
+) -> Packed:
+    """Packs a recorder's folder (or one run of it), and what a node told, into a compressed archive.
 
     Memory snapshots hold paths that cannot be taken out: they come along only where names may stay.
 
     Args:
-        raw: leave names as they are.
-        folder: what `record --dir` was given, or one run in it.
+        folder: what `record --dir` was given, or one run in it; None for none.
         target: the archive, which must not be there yet.
+        raw: leave names as they are.
+        node: what this node told.
+        key: of the pseudonyms: archives made with the same one call a host by the same name.
 
     Returns:
         How much was packed, and what was left out.
@@ -46,37 +70,68 @@ def pack(folder: Path, target: Path, *, raw: bool = False) -> Packed:
         FileExistsError: the archive is there already.
         OSError: it cannot be written.
     """
-    names = sorted(_files(folder))
-    if not any(name.name == layout.NODE_FILE or name.suffix == layout.LINES for name in names):
+    names = [] if folder is None else sorted(_files(folder))
+    if folder is not None and not any(n.name == layout.NODE_FILE or n.suffix == layout.LINES for n in names):
         raise FileNotFoundError(f"{folder} holds nothing of the recorder")
     if target.exists():
         raise FileExistsError(f"{target} is there already")
-    people = None if raw else _people(folder, names)
-    left_out: list[str] = []
+    people = None if raw else _people(folder, names, node, key)
+    left_out: dict[str, str] = {}
     size = count = 0
     new = target.with_name(f".{target.name}.new")
     try:
         with tarfile.open(new, "x:gz", compresslevel=6) as archive:
-            for name in names:
-                try:
-                    content = _content(name, people)
-                except FileNotFoundError:
-                    continue  # the job still runs, and files are replaced
-                if content is None:
-                    left_out.append(str(name))
-                    continue
-                shown = "/".join(name.relative_to(folder.parent).parts)
+            for shown, content in _members(folder, names, node, people, left_out):
                 archive.addfile(_entry(_renamed(shown, people), len(content)), io.BytesIO(content))
                 size, count = size + len(content), count + 1
+            if left_out:
+                text = "".join(f"{_renamed(name, people)}: {why}\n" for name, why in left_out.items()).encode()
+                archive.addfile(_entry(LEFT_OUT, len(text)), io.BytesIO(text))
         new.replace(target)
     finally:
         new.unlink(missing_ok=True)
-    return Packed(count, size, tuple(left_out))
+    return Packed(count, size, tuple(left_out), tuple(left_out.values()))
 
 
-def _people(folder: Path, names: list[Path]) -> Identities:
+def begun(folder: Path) -> float | None:
+    """When the first of a recorder's files was begun, in seconds since the epoch; None where no line says it."""
+    found = []
+    for name in _files(folder):
+        if name.suffix == layout.LINES:
+            with contextlib.suppress(OSError), name.open("rb") as lines:
+                first = read_box(lines.readline(1 << 20), SourceId(0), str(name)).records
+                found += [r.when.earliest for r in first if r.when.earliest is not None]
+    return min(found, default=None)
+
+
+def _members(
+    folder: Path | None, names: list[Path], node: Found | None, people: Identities | None, left_out: dict[str, str]
+) -> Iterator[tuple[str, bytes]]:
+    """Name and content of each file that goes in; what does not is put into `left_out`."""
+    if node is not None:
+        place = f"node-{short_host()}"
+        for part, raw in node.files.items():
+            yield f"{place}/{part}", _clean(raw, people)
+        left_out.update({f"{place}/{part}": why for part, why in node.left_out.items()})
+    for name in names:
+        try:
+            content = _content(name, people)
+        except FileNotFoundError:
+            continue  # the job still runs, and files are replaced
+        if content is None:
+            large = name.stat().st_size > LARGEST
+            left_out[str(name)] = "larger than 1 GiB" if large else "names in it cannot be taken out"
+        elif folder is not None:
+            yield "/".join(name.relative_to(folder.parent).parts), content
+
+
+def _people(folder: Path | None, names: list[Path], node: Found | None, key: bytes | None) -> Identities:
     """All names of hosts and users that stand in the texts; the folders of the nodes are named by their hosts."""
-    people = Identities()
+    people = Identities(key=key)
+    if node is not None:
+        people.learn_hosts([short_host()])
+        for raw in node.files.values():
+            people.learn(raw.decode("utf-8", "replace"))
     people.learn_hosts(sorted({n.parent.name for n in names if n.name == layout.NODE_FILE and n.parent != folder}))
     for name in names:
         if name.suffix in TEXTS and name.stat().st_size <= LARGEST:
@@ -91,9 +146,16 @@ def _content(name: Path, people: Identities | None) -> bytes | None:
     if people is None:
         return name.read_bytes()
     if name.suffix in TEXTS:
-        lines = name.read_text(encoding="utf-8", errors="replace").split("\n")
-        return "\n".join(_line(line, people) for line in lines).encode("utf-8", "backslashreplace")
+        return _clean(name.read_bytes(), people)
     return name.read_bytes() if name.suffix == layout.RECORDER else None
+
+
+def _clean(raw: bytes, people: Identities | None) -> bytes:
+    """A text with pseudonyms; as it is where names may stay."""
+    if people is None:
+        return raw
+    lines = raw.decode("utf-8", "replace").split("\n")
+    return "\n".join(_line(line, people) for line in lines).encode("utf-8", "backslashreplace")
 
 
 def _line(line: str, people: Identities) -> str:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
 from firstfault.model.evidence import Coverage, Event, Frame, PythonException
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.error_files import meaning
 from firstfault.readers.blackbox import read_box, run_of
+from firstfault.readers.lone_box import numbered
 from firstfault.recorder import format as layout
 
 if TYPE_CHECKING:
@@ -64,7 +67,7 @@ def read_boxes(store: Store, sources: Iterable[Source], library: Library) -> Rea
         if run_of(source.path) != run:
             reason = "the black box of another run, which ended before"
             coverage[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=reason)
-    kept = _of_last_start([r for r in found if r.run == run])
+    kept = _of_last_start(numbered([r for r in found if r.run == run]))
     return ReadBoxes(kept, tuple(_events(kept, library)), coverage)
 
 
@@ -200,7 +203,7 @@ def without_stale(
     stood = {r.run for r in records if r.kind == layout.HANG or (r.still or 0.0) >= STOOD}
     stacks = [
         s
-        for s in stacks
+        for s in _of_the_lone(stacks, records)
         if not paths[s.begin.source].endswith(layout.SIGTERM) or run_of(paths[s.begin.source]) in stood
     ]
     taken = {
@@ -221,6 +224,16 @@ def without_stale(
         if at is None or place is None or moved.get(place[2], 0.0) <= at + _BESIDE:
             kept.append(dump)
     return kept
+
+
+def _of_the_lone(stacks: Sequence[StackDump], records: Sequence[BoxRecord]) -> list[StackDump]:
+    """The stacks, where one process is the whole job with the rank that its records were given."""
+    ranks = {(r.who.host, r.who.pid): r.who for r in records if r.kind == layout.HEADER and r.who.rank is not None}
+    found = []
+    for dump in stacks:
+        who = ranks.get((dump.who.host, dump.who.pid)) if dump.who.rank is None else None
+        found.append(dump if who is None else replace(dump, who=replace(dump.who, rank=who.rank)))
+    return found
 
 
 def _bundle_of(path: str) -> tuple[int, int, int] | None:

@@ -175,7 +175,7 @@ def describe(**facts: Any) -> None:
     try:
         from firstfault.recorder.describing import hashed
 
-        recorder.describe(hashed(facts))
+        recorder.describe(hashed(facts, recorder.cleaner.value))
     except Exception as problem:  # noqa: BLE001 - never into the program
         recorder.fault(problem)
 

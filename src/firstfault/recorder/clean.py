@@ -16,8 +16,15 @@ DEEPEST = 6
 MOST = 400
 """Entries of one list or map that are kept."""
 _NAME = re.compile(
-    r"(?i)(?:token|secret|passw|passphrase|passwd|api_?key|access_?key|private_?key|credential|authorization|cookie)"
+    r"(?i)(?:token|secret|passw|passphrase|passwd|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization|cookie)"
 )
+_CALLED = ("name", "key", "Name", "Key")
+"""Keys of a map under which the name of its `value` may stand."""
+_PLURAL = re.compile(
+    r"(?i)\b(?:\w*[_-])?(?:password|passphrase|secret|credential|api_?key|access_?key|private_?key)(?=s$)"
+)
+"""Of a name of several secrets that of one. Tokens are not among them: most are those of a text."""
+_VALUES = frozenset({"value", "val", "default", "content"})
 _RUN = re.compile(r"(?=[A-Za-z0-9_+=~-]*\d)(?=[A-Za-z0-9_+=~-]*[A-Za-z])[A-Za-z0-9_+=~-]{16,}")
 _HARMLESS = re.compile(
     r"(?:[A-Za-z]+|\d+)(?:[_=+~-]+(?:[A-Za-z]+\d{0,6}|\d+[A-Za-z]{0,3}))*|[A-Za-z]{1,12}\d{1,12}|(?:[A-Za-z]+[_-])?(?:0x)?[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*"
@@ -49,40 +56,70 @@ class Cleaner:
             cleaned: str = self._filter.clean(text)
             return cleaned
 
-    def value(self, value: Any, name: str = "", depth: int = 0) -> Any:
+    def value(self, value: Any, name: str = "") -> Any:
         """A value of any kind as one that JSON knows, without secrets; a value whose name speaks of a secret is one.
+
+        So is everything below such a name, and the second of a pair or a `value` beside a `name` that speaks of one.
 
         Args:
             value: a text, number, map, list or anything else.
             name: under which it stands.
-            depth: how deep it stands.
         """
+        return self._walk(value, (name,) if name else (), 0)
+
+    def _walk(self, value: Any, names: tuple[str, ...], depth: int) -> Any:
+        """A value under its names: its own last, before it those above that may speak of a secret."""
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, (int, float)):
             if value != value:  # noqa: PLR0124 - NaN is no JSON
                 return None
-            return self._number(value, name)
+            return self._number(value, names)
         if depth > DEEPEST:
             return "…"
         if isinstance(value, dict):
-            return {self.text(str(k)): self.value(v, str(k), depth + 1) for k, v in list(value.items())[:MOST]}
+            return self._map(value, names, depth)
         if isinstance(value, (list, tuple, set, frozenset)):
-            return [self.value(v, name, depth + 1) for v in list(value)[:MOST]]
-        text = value if isinstance(value, str) else _shown(value)
-        if not name:
-            return self.text(text)
-        # With its name before it a value is known for what it is: `password=…`.
-        label = f"{name}="
-        cleaned = self.text(label + text)
-        return cleaned.removeprefix(label)
+            return self._list(list(value)[:MOST], names, depth)
+        return self._leaf(value if isinstance(value, str) else _shown(value), names)
 
-    def _number(self, value: float, name: str) -> Any:
-        """A number as it is, unless its name makes a secret of it: a password may have digits alone."""
-        if not _NAME.search(name):
-            return value
-        label = f"{name}="
-        return value if self.text(f"{label}{value}") == f"{label}{value}" else "[removed]"
+    def _map(self, found: dict[Any, Any], names: tuple[str, ...], depth: int) -> dict[str, Any]:
+        called = next((found[k] for k in _CALLED if isinstance(found.get(k), str)), "")
+        kept: dict[str, Any] = {}
+        for key, value in list(found.items())[:MOST]:
+            own = "_".join(map(str, key)) if isinstance(key, tuple) else str(key)
+            # `{"name": "PASSWORD", "value": …}`, as containers and command lines are described.
+            above = _below(names, called) if own.lower() in _VALUES and called else names
+            kept[self.text(own)] = self._walk(value, _below(above, own), depth + 1)
+        return kept
+
+    def _list(self, found: list[Any], names: tuple[str, ...], depth: int) -> list[Any]:
+        pair = len(found) == 2
+        kept: list[Any] = []
+        before = ""
+        for number, value in enumerate(found):
+            # `--password`, `x` of a command line, and pairs: the word before names the value.
+            above = _below(names, before) if before else names
+            kept.append(self._walk(value, above, depth + 1))
+            named = isinstance(value, str) and (value.startswith("-") or (pair and number == 0))
+            before = value.lstrip("-").replace("-", "_") if named and _NAME.search(value) and "=" not in value else ""
+        return kept
+
+    def _leaf(self, text: str, names: tuple[str, ...]) -> str:
+        """A text; with a name before it it is known for what it is: `password=…`."""
+        if not names:
+            return self.text(text)
+        for name in reversed(names):
+            label = f"{name}="
+            cleaned = self.text(label + text).removeprefix(label)
+            if cleaned != text[:LONGEST]:
+                return cleaned
+        return self.text(text)
+
+    def _number(self, value: float, names: tuple[str, ...]) -> Any:
+        """A number as it is, unless a name makes a secret of it: a password may have digits alone."""
+        labels = (f"{name}={value}" for name in names if _NAME.search(name))
+        return value if all(self.text(label) == label for label in labels) else "[removed]"
 
     def words(self, words: list[str]) -> list[str]:
         """A command line without secrets: cleaned as a whole, since an option names the word behind it."""
@@ -91,6 +128,11 @@ class Cleaner:
         parts = [self.text(w) for w in joined]
         # A secret that only the blank between two words gave away.
         return [w if w in spaced else "[removed]" for w in parts]
+
+
+def _below(names: tuple[str, ...], own: str) -> tuple[str, ...]:
+    """The names of a value in a map: those above that may speak of a secret, and its own."""
+    return (*(n for n in names if _NAME.search(n)), own, *_PLURAL.findall(own))
 
 
 def _shown(value: object) -> str:

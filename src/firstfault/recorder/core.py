@@ -20,6 +20,7 @@ from firstfault.recorder.files import Lines, is_ours, make_folder
 from firstfault.recorder.gathering import gather
 from firstfault.recorder.header import process_header
 from firstfault.recorder.identity import Identity, start_ticks
+from firstfault.recorder.listener import stop as stop_listening
 from firstfault.recorder.ring import Ring
 from firstfault.recorder.settings import local_folder
 from firstfault.recorder.signals import Signals
@@ -70,6 +71,8 @@ class Recorder:
             self.broken.append("no file for the heartbeat")
         self.signals = Signals(os.path.join(self.spool, self.stem), self.ring.signal, self._changed)
         self.hooks = Hooks(self.raised_in)
+        self.listening: threading.Thread | None = None
+        """The thread that answers the monitor; None where there is none."""
 
     def _head(self) -> layout.Head:
         who, worker = self.who, self.worker
@@ -118,8 +121,8 @@ class Recorder:
         self.metrics.append({"step": self.ring.step_number if self.ring.beats else None, **told})
 
     def describe(self, values: dict[str, Any]) -> None:
-        """Takes facts of the run; one that changes is written as a change."""
-        cleaned = {str(k): self.cleaner.value(v, str(k)) for k, v in values.items()}
+        """Takes facts of the run, which hold no secret any more; one that changes is written as a change."""
+        cleaned = {str(k): v for k, v in values.items()}
         changed = {
             k: {"was": self.described.get(k), "now": v} for k, v in cleaned.items() if self.described.get(k) != v
         }
@@ -223,6 +226,7 @@ class Recorder:
         """Takes all hooks out; files stay."""
         self.hooks.stop()
         self.signals.stop()
+        stop_listening(self)
         self.end()
         with contextlib.suppress(OSError):
             os.unlink(self.ring.path)

@@ -37,7 +37,13 @@ _OWN = b"firstfault/recorder/listener.py"
 _WHY = {layout.STACKS: "asked for", layout.FATAL: "fatal signal", layout.SIGTERM: "SIGTERM"}
 
 
-def gather(spool: str, node: str, host: str, cleaner: Cleaner, *, only: int | None = None) -> None:
+Seen = dict[str, tuple[int, int, int]]
+"""File -> inode, size and time of change of what was copied of it last."""
+
+
+def gather(
+    spool: str, node: str, host: str, cleaner: Cleaner, *, only: int | None = None, seen: Seen | None = None
+) -> None:
     """Copies what is new or changed from the spool to the shared folder of the node.
 
     Args:
@@ -46,7 +52,9 @@ def gather(spool: str, node: str, host: str, cleaner: Cleaner, *, only: int | No
         host: its name.
         cleaner: takes secrets out of texts on the way.
         only: a process id; then only its files.
+        seen: what was copied by earlier calls, and is now; None: everything is copied.
     """
+    seen = {} if seen is None else seen
     try:
         names = os.listdir(spool)
     except OSError:
@@ -59,16 +67,22 @@ def gather(spool: str, node: str, host: str, cleaner: Cleaner, *, only: int | No
             continue
         end = next((e for e in layout.DUMPS if file.endswith(e)), None)
         source, target = os.path.join(spool, file), os.path.join(node, file)
+        now = _version(source)
+        if now is None or seen.get(source) == now:
+            continue
+        done = True
         if end is not None:
-            _stacks(source, target, heading(name, host, _WHY[end]), cleaner)
+            done = _stacks(source, target, heading(name, host, _WHY[end]), cleaner)
         elif file.endswith((layout.RECORDER, layout.MEMORY)):
-            _whole(source, target)
+            done = _whole(source, target, now[1])
+        if done:
+            seen[source] = now
 
 
-def _stacks(source: str, target: str, head: bytes, cleaner: Cleaner) -> None:
+def _stacks(source: str, target: str, head: bytes, cleaner: Cleaner) -> bool:
+    """Copies stacks; whether nothing is left to do. One that was emptied since keeps what it had."""
     text = cleaner_text(tidy(read_file(source, MOST_STACKS)), cleaner)
-    if text.strip() and _size(target) != len(head) + len(text):
-        replace_file(target, head + text)
+    return replace_file(target, head + text) if text.strip() else True
 
 
 def tidy(raw: bytes) -> bytes:
@@ -87,17 +101,17 @@ def cleaner_text(raw: bytes, cleaner: Cleaner) -> bytes:
     return "\n".join(known[line] for line in lines).encode("utf-8", "backslashreplace")
 
 
-def _whole(source: str, target: str) -> None:
-    size = _size(source)
-    if 0 < size <= MOST_DUMP and _size(target) != size:
-        replace_file(target, read_file(source, MOST_DUMP))
+def _whole(source: str, target: str, size: int) -> bool:
+    return replace_file(target, read_file(source, MOST_DUMP)) if 0 < size <= MOST_DUMP else True
 
 
-def _size(path: str) -> int:
+def _version(path: str) -> tuple[int, int, int] | None:
+    """What changes when a file does, though it may be as long as before."""
     try:
-        return os.stat(path).st_size
+        status = os.stat(path)
     except OSError:
-        return -1
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def rings(spool: str) -> list[tuple[str, Ring]]:

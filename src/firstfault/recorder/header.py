@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from firstfault.recorder.files import read_file
+from firstfault.recorder.gathering import cleaner_text
 
 if TYPE_CHECKING:
     from firstfault.recorder.clean import Cleaner
@@ -26,9 +27,24 @@ _LAUNCHER_NAMES = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT", "HOSTNAME",
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CUDA_LAUNCH_BLOCKING", "LD_LIBRARY_PATH", "PYTHONHASHSEED", "TZ",
 )  # fmt: skip
-_LAUNCHER_PREFIXES = ("NCCL_", "TORCH", "SLURM_", "GLOO_", "OMP_", "MKL_", "UCX_", "FI_", "RDMAV_", "OMPI_COMM_", "PMI", "CUDA_",
+_SCHEDULER_NAMES = frozenset(
+    f"SLURM_{name}"
+    for name in (
+        "JOB_ID", "JOBID", "JOB_NAME", "JOB_NODELIST", "JOB_NUM_NODES", "JOB_PARTITION", "JOB_QOS", "JOB_START_TIME", "JOB_END_TIME",
+        "JOB_CPUS_PER_NODE", "JOB_GPUS", "ARRAY_JOB_ID", "ARRAY_TASK_ID", "ARRAY_TASK_COUNT", "CLUSTER_NAME", "CPUS_ON_NODE",
+        "CPUS_PER_TASK", "CPU_BIND", "DISTRIBUTION", "GPUS", "GPUS_ON_NODE", "GPUS_PER_NODE", "GPUS_PER_TASK", "GPU_BIND", "GTIDS",
+        "LAUNCH_NODE_IPADDR", "LOCALID", "MEM_PER_CPU", "MEM_PER_GPU", "MEM_PER_NODE", "NNODES", "NODEID", "NODELIST", "NPROCS",
+        "NTASKS", "NTASKS_PER_NODE", "PROCID", "RESTART_COUNT", "STEP_ID", "STEPID", "STEP_NODELIST", "STEP_NUM_NODES",
+        "STEP_NUM_TASKS", "STEP_TASKS_PER_NODE", "STEP_GPUS", "SUBMIT_HOST", "TASKS_PER_NODE", "THREADS_PER_CORE",
+        "TOPOLOGY_ADDR", "HET_SIZE",
+    )
+)  # fmt: skip
+"""Of the scheduler these alone: others hold logins (`SLURM_JWT`), comments, names of people and accounts."""
+_LAUNCHER_PREFIXES = ("NCCL_", "TORCH", "GLOO_", "OMP_", "MKL_", "UCX_", "FI_", "RDMAV_", "OMPI_COMM_", "PMI", "CUDA_",
                       "PYTORCH_", "DEEPSPEED_", "ACCELERATE_", "FSDP_", "HF_HUB_", "HSA_", "HIP_", "ROCR_", "XLA_", "FIRSTFAULT_")  # fmt: skip
 _LIMIT_S = 5.0
+MOST_CONFIG = 512 << 10
+"""Bytes of a configuration file that is hashed; its text is cleaned first, which takes 20 µs a line."""
 _CONFIGS = (".yaml", ".yml", ".json", ".toml", ".cfg", ".ini")
 _PACKAGES = ("torch", "numpy", "lightning", "pytorch-lightning", "transformers", "deepspeed", "accelerate", "megatron-core", "nvidia-nccl-cu12", "nvidia-nccl-cu13")  # fmt: skip
 
@@ -36,7 +52,7 @@ _PACKAGES = ("torch", "numpy", "lightning", "pytorch-lightning", "transformers",
 def process_header(settings: Settings, who: Identity, cleaner: Cleaner, signals: Signals) -> dict[str, Any]:
     """What a process knows of itself without asking anybody; secrets taken out."""
     words = getattr(sys, "orig_argv", [*sys.argv])
-    variables = {k: v for k, v in os.environ.items() if k in _LAUNCHER_NAMES or k.startswith(_LAUNCHER_PREFIXES)}
+    variables = {k: v for k, v in os.environ.items() if _is_kept(k)}
     return {
         "world": who.world,
         "launcher": who.launcher,
@@ -54,6 +70,11 @@ def process_header(settings: Settings, who: Identity, cleaner: Cleaner, signals:
     }
 
 
+def _is_kept(name: str) -> bool:
+    """Whether a variable tells of the launch, and of nobody's login."""
+    return name in _LAUNCHER_NAMES or name in _SCHEDULER_NAMES or name.startswith(_LAUNCHER_PREFIXES)
+
+
 def _directory() -> str:
     try:
         return os.getcwd()
@@ -62,14 +83,15 @@ def _directory() -> str:
 
 
 def _configs(words: list[str], cleaner: Cleaner) -> list[dict[str, Any]]:
-    """Configuration files that the command line names, each with its hash; not their content."""
+    """Configuration files that the command line names, each with the hash of its text without secrets; not their content."""
     found: list[dict[str, Any]] = []
     for word in words[1:200]:
         path = word.rsplit("=", 1)[-1]
         if path.endswith(_CONFIGS) and len(found) < 8:
-            raw = read_file(path, 4 << 20)
-            if raw:
-                found.append({"file": cleaner.text(path), "sha256": hashlib.sha256(raw).hexdigest()[:16]})
+            raw = read_file(path, MOST_CONFIG + 1)
+            if raw and len(raw) <= MOST_CONFIG:
+                left = cleaner_text(raw, cleaner)
+                found.append({"file": cleaner.text(path), "sha256": hashlib.sha256(left).hexdigest()[:16]})
     return found
 
 

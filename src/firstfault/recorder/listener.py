@@ -5,6 +5,7 @@ It takes no time while nobody asks, and no part in anything else; a process that
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import os
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     from firstfault.recorder.core import Recorder
 
 
+LAST = "stop"
+"""What the process itself writes into its FIFO, so that the thread ends."""
+_LAST_S = 1.0
+
+
 def start(recorder: Recorder) -> None:
     """Makes the FIFO and starts the thread."""
     stem = os.path.join(recorder.spool, recorder.stem)
@@ -30,7 +36,29 @@ def start(recorder: Recorder) -> None:
         thread.start()
     except RuntimeError:
         os.close(descriptor)
+        with contextlib.suppress(OSError):
+            os.unlink(stem + layout.ASK)
         raise
+    recorder.listening = thread
+
+
+def stop(recorder: Recorder) -> None:
+    """Ends the thread, which closes the FIFO, and removes it; waits a second at most."""
+    thread, recorder.listening = recorder.listening, None
+    if thread is None:
+        return
+    stem = os.path.join(recorder.spool, recorder.stem)
+    with contextlib.suppress(OSError):
+        descriptor = os.open(stem + layout.ASK, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.write(descriptor, f"{LAST}\n".encode())
+        finally:
+            os.close(descriptor)
+        if thread is not threading.current_thread():
+            thread.join(_LAST_S)
+    for end in (layout.ASK, layout.ANSWER):
+        with contextlib.suppress(OSError):
+            os.unlink(stem + end)
 
 
 def _listen(recorder: Recorder, descriptor: int, stem: str) -> None:
@@ -40,7 +68,11 @@ def _listen(recorder: Recorder, descriptor: int, stem: str) -> None:
         except OSError:
             return
         try:
-            token = asked.decode("ascii", "replace").strip().rsplit("\n", 1)[-1]
+            words = asked.decode("ascii", "replace").split()
+            if not words or LAST in words:
+                os.close(descriptor)
+                return
+            token = words[-1]
             answer = {"token": token, **_answer(recorder)}
             _all_stacks(stem)
             replace_file(stem + layout.ANSWER, json.dumps(answer, default=str).encode("utf-8", "backslashreplace"))

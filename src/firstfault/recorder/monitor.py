@@ -19,9 +19,10 @@ from firstfault.recorder import format as layout
 from firstfault.recorder.bundle import Watched, take
 from firstfault.recorder.clean import Cleaner
 from firstfault.recorder.files import Lines, make_folder, read_file, replace_file
-from firstfault.recorder.gathering import beat, gather, pace, rings, write_heartbeats
+from firstfault.recorder.gathering import Seen, beat, gather, pace, rings, write_heartbeats
 from firstfault.recorder.header import node_header
 from firstfault.recorder.identity import start_ticks
+from firstfault.recorder.monitoring import LOCK
 from firstfault.recorder.processes import exit_status, signal_name
 from firstfault.recorder.settings import Settings
 
@@ -50,17 +51,22 @@ class Monitor:
         self.dead: set[str] = set()
         self.told: set[str] = set()
         """Faults and requests that were seen."""
+        self.copied: Seen = {}
         self.bundles = 0
         self.due: list[tuple[float, int, int, str]] = []
         """Parts of bundles that are yet to be taken: when (monotonic), bundle, part, why."""
         self.end_after = False
-        """Whether the ranks are to be ended when the bundle is taken."""
+        """Whether the ranks are to be ended when the bundle is taken, since one is dead."""
+        self.end_if_still = False
+        """The same, but only if the rank that hung still does."""
         self.hanging: dict[str, int] = {}
         """Ring -> its last sign of life, for which a hang was told."""
         self.bundled: set[int] = set()
         """Attempts for whose first death a bundle was taken."""
         self.faults = os.path.join(settings.folder, settings.run, layout.FAULTS)
         self.requests = os.path.join(settings.folder, settings.run, layout.REQUESTS)
+        self.early: set[str] = set()
+        """Faults and requests that were there before this monitor."""
         self.ended = -1
         """The last attempt whose ranks it told to stop: their deaths are then no news."""
         self.stopping = False
@@ -74,6 +80,7 @@ class Monitor:
         make_folder(self.settings.node)
         make_folder(self.faults)
         self.find()
+        self.look_back()
         os.close(ready)
         self.write(layout.NODE, node_header(self.settings, self.cleaner, self.process))
         alone_since = time.monotonic()
@@ -93,7 +100,10 @@ class Monitor:
             if any(p.ring.head.kind == layout.MAIN for p in self.living.values()):
                 alone_since = now  # a worker that is stuck may outlive its rank for ever
             elif now - alone_since > (min(LAST_S, self.settings.grace_s) if self.stopping else self.settings.grace_s):
-                break
+                self.collect()
+                if self.leaves():
+                    break
+                alone_since = now
         self.collect()
         self.lines.close()
         self.clear()
@@ -174,6 +184,28 @@ class Monitor:
 
     # Others
 
+    def look_back(self) -> None:
+        """Notes what an earlier run of that name has left for all, and takes away what this node told in it.
+
+        Clocks of nodes differ, so that the time alone does not tell such a fault from one of this run.
+        """
+        for folder in (self.faults, self.requests):
+            with contextlib.suppress(OSError):
+                self.early.update(folder + name for name in os.listdir(folder))
+        for key in sorted(self.early):
+            name = key.removeprefix(self.faults)
+            if key.startswith(self.faults) and name.startswith(f"{self.settings.host}.") and self.is_old(name):
+                with contextlib.suppress(OSError):
+                    os.unlink(os.path.join(self.faults, name))
+
+    def is_old(self, name: str) -> bool:
+        """Whether a fault that this node told is of before its present processes."""
+        try:
+            record = json.loads(read_file(os.path.join(self.faults, name)))
+        except ValueError:
+            return False
+        return isinstance(record, dict) and self.stale(record, early=True)
+
     def hear(self) -> None:
         """Looks what other nodes tell and ask for."""
         for folder in (self.faults, self.requests):
@@ -194,10 +226,12 @@ class Monitor:
             return
         if not isinstance(record, dict):
             return
-        if self.stale(record):
+        if self.stale(record, early=(folder + name) in self.early):
             return
         if folder == self.requests:
-            self.end_after |= self.settings.stop and record.get("hang") is True
+            if record.get("stop") is True:
+                self.told_to_stop(record.get("attempt"))
+                return
             self.plan(f"asked for: {record.get('why', 'by hand')}", PARTS)
             return
         attempt = record.get("attempt") or 0
@@ -207,28 +241,57 @@ class Monitor:
         if attempt not in self.bundled and attempt > self.ended:
             self.bundled.add(attempt)
             self.plan(f"rank {record.get('rank')} on {record.get('host')} {record.get('how')}", 1)
-            self.end_after |= self.settings.stop
-            if not self.due and self.end_after:
-                self.end_after = False
-                self.end_ranks()
+            self.end_soon()
 
-    def stale(self, record: dict[str, Any]) -> bool:
-        """Whether a fault or a wish is of an earlier run that had the same name."""
+    def told_to_stop(self, attempt: object) -> None:
+        """The node of a rank that hangs has ended its ranks, and so do the others."""
+        if isinstance(attempt, int) and attempt > self.ended:
+            self.end_soon()
+
+    def end_soon(self) -> None:
+        """Ends the ranks, where that was asked for; when the bundle that is under way is taken."""
+        if self.settings.stop and self.due:
+            self.end_after = True
+        elif self.settings.stop:
+            self.end_ranks()
+
+    def stale(self, record: dict[str, Any], *, early: bool = False) -> bool:
+        """Whether a fault or a wish is of an earlier run that had the same name.
+
+        Args:
+            record: the fault or wish.
+            early: it was there before this monitor; then the clocks must not differ in its favour.
+        """
         begun = min((p.ring.head.wall / 1e9 for p in self.living.values()), default=None)
         try:
             at = datetime.fromisoformat(str(record.get("time"))).timestamp()
         except ValueError:
             return False
-        return begun is not None and at < begun - (0.0 if record.get("host") == self.settings.host else OLD_S)
+        same = early or record.get("host") == self.settings.host
+        return begun is not None and at < begun - (0.0 if same else OLD_S)
 
-    def end_ranks(self) -> None:
-        """Tells the ranks of this node to stop, since one is dead or hangs; they leave their stacks on the way."""
+    def end_ranks(self, *, tell: bool = False) -> None:
+        """Tells the ranks of this node to stop, since one is dead or hangs; they leave their stacks on the way.
+
+        Args:
+            tell: the other nodes too: a rank that hangs in the kernel may not end, and so be no death that they hear of.
+        """
         self.ended = max((p.ring.head.attempt for p in self.living.values()), default=self.ended)
         self.write(layout.NOTE, {"did": "SIGTERM to the ranks of this node"})
+        if tell:
+            self.ask({"why": "a rank hangs", "stop": True, "attempt": self.ended})
         for process in self.living.values():
             if process.ring.head.kind == layout.MAIN:
                 with contextlib.suppress(OSError):
                     signal.pidfd_send_signal(process.pidfd, signal.SIGTERM)
+
+    def ask(self, wish: dict[str, Any]) -> None:
+        """Leaves a wish for the monitors of the other nodes."""
+        make_folder(self.requests)
+        name = f"{self.settings.host}.{os.getpid()}.{len(self.told)}.json"
+        self.told.add(self.requests + name)
+        asked = {**wish, "host": self.settings.host, "time": layout.stamp(time.time())}
+        replace_file(os.path.join(self.requests, name), layout.line(layout.NOTE, asked))
 
     # Hangs and bundles
 
@@ -254,14 +317,11 @@ class Monitor:
         for ring in fresh:
             self.write(layout.HANG, {**beat(ring, time.time(), now), "after_s": self.settings.hang_s})
         first = min(fresh, key=lambda r: r.last)
-        why = f"rank {first.head.rank} stands still in {first.phase or 'no phase'} since step {first.step}"
-        self.end_after |= self.settings.stop
+        whose = f"rank {first.head.rank}" if first.head.rank >= 0 else f"process {first.head.pid}"
+        why = f"{whose} stands still in {first.phase or 'no phase'} since step {first.step}"
+        self.end_if_still = self.settings.stop
         self.plan(why, PARTS)
-        asked = {"why": why, "hang": True, "host": self.settings.host, "time": layout.stamp(time.time())}
-        make_folder(self.requests)
-        name = f"{self.settings.host}.{os.getpid()}.{self.bundles}.json"
-        self.told.add(self.requests + name)
-        replace_file(os.path.join(self.requests, name), layout.line(layout.NOTE, asked))
+        self.ask({"why": why, "hang": True})
 
     def plan(self, why: str, parts: int) -> None:
         """Plans a bundle, where none is under way and the bound is not reached."""
@@ -280,27 +340,55 @@ class Monitor:
             folder = os.path.basename(take(self.settings, number, part, living, self.cleaner, why))
             about = {"bundle": number, "part": part, "why": why, "folder": folder, "processes": len(living)}
             self.write(layout.BUNDLE, about)
-            if not self.due and self.end_after:
-                self.end_after = False
-                if self.bundled or self.still_hangs():
-                    self.end_ranks()
+        if not self.due and (self.end_after or self.end_if_still):
+            hangs = self.end_if_still and self.still_hangs()
+            dead = self.end_after
+            self.end_after = self.end_if_still = False
+            if dead or hangs:
+                self.end_ranks(tell=hangs)
 
     def still_hangs(self) -> bool:
         """Whether a process of which a hang was told has not moved since; one that goes on by itself is let go on."""
-        hanging = (self.living[name].ring.last == last for name, last in self.hanging.items() if name in self.living)
-        return any(hanging) or not self.hanging
+        return any(self.living[name].ring.last == last for name, last in self.hanging.items() if name in self.living)
 
     def collect(self) -> None:
         """Brings everything to the shared folder."""
         self.find()
-        gather(self.settings.spool, self.settings.node, self.settings.host, self.cleaner)
+        gather(self.settings.spool, self.settings.node, self.settings.host, self.cleaner, seen=self.copied)
         write_heartbeats(self.settings.node, [p.ring for p in self.living.values()])
 
-    def clear(self) -> None:
-        """Removes the spool of this node, which is in the shared folder by now."""
+    def leaves(self) -> bool:
+        """Gives the lock away, and looks once more: who came before that is still this monitor's to watch.
+
+        Who comes later finds no lock, and starts a monitor of its own, which takes over whatever lies in the spool.
+        """
+        lock = os.path.join(self.settings.spool, LOCK)
+        aside = f"{lock}.{os.getpid()}"
         with contextlib.suppress(OSError):
-            for name in os.listdir(self.settings.spool):
-                os.unlink(os.path.join(self.settings.spool, name))
+            os.rename(lock, aside)
+        self.find()
+        if not any(p.ring.head.kind == layout.MAIN for p in self.living.values()):
+            with contextlib.suppress(OSError):
+                os.unlink(aside)
+            return True
+        try:
+            os.link(aside, lock)
+        except OSError:
+            return True  # another one watches by now
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+        return False
+
+    def clear(self) -> None:
+        """Removes from the spool what dead processes left, which is in the shared folder by now; and the spool where nothing is left."""
+        with contextlib.suppress(OSError):
+            for file in os.listdir(self.settings.spool):
+                name = layout.read_name(file)
+                if name is None:
+                    continue
+                stem = layout.name_of(name.rank, name.attempt, name.pid, name.worker, name.own)
+                if start_ticks(name.own) == 0 or stem + layout.RING in self.dead:
+                    os.unlink(os.path.join(self.settings.spool, file))
             os.rmdir(self.settings.spool)
             os.rmdir(os.path.dirname(self.settings.spool))
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from firstfault.recorder.core import Recorder
 
 LOCK = "monitor.lock"
+_TRIES = 5
 # It forks once more: the monitor is no child of the program, which may wait for all of its own. The one between ends when
 # the monitor watches: no process of ours ends unseen after that.
 _PROGRAM = (
@@ -35,12 +36,10 @@ def ensure(recorder: Recorder) -> None:
     settings = recorder.settings
     if not settings.monitor or recorder.worker is not None or recorder.spool != settings.spool:
         return
-    descriptor = os.open(os.path.join(settings.spool, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = _lock(os.path.join(settings.spool, LOCK))
+    if descriptor < 0:
+        return
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return
         process = {"directory": os.getcwd(), "paths": [p for p in sys.path if p and os.path.isdir(p)]}
         launch = os.environ.get("FIRSTFAULT_RECORD_LAUNCH")
         told = json.dumps({"settings": settings._asdict(), "process": process, "lock": descriptor, "launch": launch})
@@ -60,3 +59,21 @@ def ensure(recorder: Recorder) -> None:
         )
     finally:
         os.close(descriptor)
+
+
+def _lock(path: str) -> int:
+    """A descriptor that holds the lock of this node; -1 where another process does."""
+    for _ in range(_TRIES):
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+                return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            return -1
+        except FileNotFoundError:
+            pass
+        # The file of a monitor that has just left: a lock on it would keep nobody out.
+        os.close(descriptor)
+    return -1

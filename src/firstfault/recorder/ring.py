@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING
 from firstfault.recorder import format as layout
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from firstfault.recorder.format import Head
+
+    Pack = Callable[..., None]
 
 # Bound once: these are called many times a step.
 _mono, _wall = time.monotonic_ns, time.time_ns
@@ -25,6 +29,11 @@ _MOST_NAMES = 512
 
 class Ring:
     """The ring of this process."""
+
+    __slots__ = (
+        "_called_at", "_entry", "_names", "batches", "beats", "calls", "in_calls", "map", "path", "phase_name", "shared",
+        "step_number", "turns", "waited",
+    )  # fmt: skip
 
     def __init__(self, path: str, head: Head) -> None:
         self.path = path
@@ -66,33 +75,44 @@ class Ring:
                 self._names[name] = known
         return known
 
-    def step(self, number: int | None) -> None:
+    # Defaults, which lie side by side, for what would be looked up: these are called many times a step, and between two of them
+    # the program fills the processor's caches with its own.
+
+    def step(
+        self,
+        number: int | None,
+        _now: Callable[[], int] = _mono,
+        _at: int = layout.STEP_AT,
+        _entry_at: int = layout.HISTORY_AT,
+        _entries: int = layout.ENTRIES,
+    ) -> None:
         """A step was done."""
-        now = _mono()
+        now = _now()
         self.step_number = done = self.step_number + 1 if number is None else number
-        self.beats += 1
-        _STEP(self.map, layout.STEP_AT, done, self.beats, _wall(), now)
+        self.beats = beats = self.beats + 1
         entry = self._entry
-        _ENTRY(self.map, layout.HISTORY_AT + entry * 16, done, now)
-        self._entry = (entry + 1) % layout.ENTRIES
+        _STEP(self.map, _at, done, beats, _wall(), now)
+        _ENTRY(self.map, _entry_at + entry * 16, done, now)
+        self._entry = (entry + 1) % _entries
 
-    def phase(self, name: str) -> None:
+    def phase(
+        self, name: str, _now: Callable[[], int] = _mono, _pack: Pack = _PHASE, _at: int = layout.PHASE_AT
+    ) -> None:
         """The program is now in another phase."""
-        self.turns += 1
+        self.turns = turns = self.turns + 1
         self.phase_name = name
-        _PHASE(self.map, layout.PHASE_AT, _mono(), self.turns, self._names.get(name) or self._bytes(name, 32))
+        _pack(self.map, _at, _now(), turns, self._names.get(name) or self._bytes(name, 32))
 
-    def call(self, name: str) -> None:
+    def call(self, name: str, _now: Callable[[], int] = _mono, _pack: Pack = _CALL, _at: int = layout.CALL_AT) -> None:
         """A call of torch.distributed begins."""
-        self.calls += 1
-        self._called_at = now = _mono()
-        known = self._names.get(name) or self._bytes(name, 32)
-        _CALL(self.map, layout.CALL_AT, now, self.calls, self.in_calls, 1, known)
+        self.calls = calls = self.calls + 1
+        self._called_at = now = _now()
+        _pack(self.map, _at, now, calls, self.in_calls, 1, self._names.get(name) or self._bytes(name, 32))
 
-    def called(self) -> None:
+    def called(self, _now: Callable[[], int] = _mono, _pack: Pack = _CALLED, _at: int = layout.CALLED_AT) -> None:
         """That call came back."""
-        self.in_calls += _mono() - self._called_at
-        _CALLED(self.map, layout.CALLED_AT, self.in_calls, 0)
+        self.in_calls = spent = self.in_calls + _now() - self._called_at
+        _pack(self.map, _at, spent, 0)
 
     def waiting(self, depth: int, workers: int) -> int:
         """The wait for a batch begins; gives the time."""

@@ -5,6 +5,7 @@ Reads files only, and few: one a node, the deaths, and the headers' names. It dr
 
 from __future__ import annotations
 
+import contextlib
 import time
 from statistics import median
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ from msgspec import Struct
 
 from firstfault.model.evidence import SourceId
 from firstfault.readers.blackbox import read_box
+from firstfault.readers.lone_box import numbered
 from firstfault.recorder import format as layout
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ STILL_S = 60.0
 """Seconds without a sign of life from which a rank is called stalled."""
 SLOW_SHARE = 0.5
 """A rank that waits for others less than this share of what the median rank waits is called slow."""
+MOST_HEADERS = 256
+"""Processes of no rank whose headers are read."""
 OLD_S = 60.0
 """Seconds after which a node that writes no heartbeats is called silent."""
 
@@ -83,7 +87,7 @@ def read_board(run: Path, now: float | None = None) -> Board:
     now = time.time() if now is None else now
     beats: dict[int, BoxRecord] = {}
     ends: dict[int, BoxRecord] = {}
-    for record in _records(run):
+    for record in numbered(_records(run)):
         rank = record.who.rank
         if rank is None or record.who.worker is not None:
             continue
@@ -112,6 +116,18 @@ def _records(run: Path) -> Sequence[BoxRecord]:
                 raw = file.read_bytes()
             except OSError:
                 continue  # replaced while we looked
+            found.extend(read_box(raw, SourceId(0), str(file)).records)
+    if found and all(r.who.rank is None for r in found):
+        found.extend(_headers(run))
+    return found
+
+
+def _headers(run: Path) -> list[BoxRecord]:
+    """The first lines of the processes of no rank, which tell a program from its launcher."""
+    found: list[BoxRecord] = []
+    for file in sorted(run.glob(f"*/process.*{layout.LINES}"))[:MOST_HEADERS]:
+        with contextlib.suppress(OSError), file.open("rb") as lines:
+            raw = lines.readline(1 << 20)
             found.extend(read_box(raw, SourceId(0), str(file)).records)
     return found
 

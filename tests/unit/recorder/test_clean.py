@@ -1,8 +1,12 @@
 """What is taken out before it is written, and what must stay readable."""
 
+import argparse
+import json
+
 import pytest
 
 from firstfault.recorder.clean import Cleaner, plain_item
+from firstfault.recorder.describing import hashed
 
 
 @pytest.mark.parametrize(
@@ -69,3 +73,43 @@ def test_an_option_gives_the_next_word_away():
         "1",
     ]
     assert Cleaner().words(["python", "train.py", "--lr", "0.1"]) == ["python", "train.py", "--lr", "0.1"]
+
+
+PLANTED = "Winterx"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"a": {"b": {"c": {"password": PLANTED}}}},
+        {"password": {"of": PLANTED, "all": [PLANTED, {"deep": PLANTED}]}},
+        {"credentials": {"user": "u", "what": PLANTED}},
+        {"secrets": {"store": PLANTED}},
+        {"passwords": [PLANTED, PLANTED]},
+        {"login": [["password", PLANTED]]},
+        {"env": [{"name": "STORE_PASSWORD", "value": PLANTED}]},
+        {"args": ["--steps", "9", "--api-key", PLANTED, "--lr", "1"]},
+        {("store", "password"): PLANTED},
+        {"store.password": PLANTED},
+        {"text": '{"password": "Winterx"}'},
+        {"made": argparse.Namespace(password=PLANTED)},
+    ],
+)
+def test_a_secret_goes_at_any_depth(config):
+    cleaner = Cleaner()
+    assert PLANTED not in json.dumps(cleaner.value({"run": config}))
+    assert cleaner.removed
+
+
+def test_what_only_sounds_like_a_secret_stays_at_any_depth():
+    told = {"tokenizer": {"name": "bpe", "files": ["tok/x.json"], "size": 50000}, "tokens": {"max": 2048, "kind": "bpe"},
+            "pair": ["key", "adam"], "env": [{"name": "LR", "value": "0.1"}], "args": ["--lr", "0.1", "--tokens", "2048"]}  # fmt: skip
+    assert Cleaner().value(told) == told
+
+
+def test_the_hash_of_a_configuration_holds_no_secret_and_tells_two_apart():
+    def of(**config):
+        return hashed({"config": config}, Cleaner().value)["config_sha256"]
+
+    assert of(lr=1, store={"password": "one"}) == of(lr=1, store={"password": "two"})
+    assert of(lr=1) != of(lr=2)

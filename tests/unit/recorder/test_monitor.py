@@ -11,6 +11,7 @@ from programs import environment, program
 
 from firstfault.recorder import format as layout
 from firstfault.recorder.monitor import Monitor
+from firstfault.recorder.monitoring import LOCK, _lock
 from firstfault.recorder.processes import exit_status
 from firstfault.recorder.settings import Settings
 
@@ -291,3 +292,103 @@ def test_the_monitor_is_started_once_a_node_and_leaves(tmp_path):
     records = [json.loads(x) for f in (tmp_path / "box").rglob(layout.NODE_FILE) for x in f.read_text().splitlines()]
     assert node
     assert [r["kind"] for r in records].count(layout.NODE) == 1
+
+
+def word(monitor, folder, name, seconds, **fields):
+    """A word of another node, so many seconds from now."""
+    os.makedirs(folder, exist_ok=True)
+    told = {"time": layout.stamp(time.time() + seconds), "rank": 1, "host": "node-b", "how": "x", "why": "x", **fields}
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(layout.line(layout.NOTE, told))
+
+
+def test_a_fault_that_lay_there_ends_nobody_though_it_is_some_seconds_old(tmp_path, started):
+    process = started()
+    monitor = Monitor(settings(tmp_path, stop=True), {})
+    word(monitor, monitor.faults, "node-b.7.json", -15)
+    word(monitor, monitor.faults, f"{monitor.settings.host}.7.json", -15, host=monitor.settings.host)
+    monitor.find()
+    monitor.look_back()
+    monitor.hear()
+    monitor.take_due()
+    assert (monitor.bundles, process.poll()) == (0, None)
+    assert os.listdir(monitor.faults) == ["node-b.7.json"]
+    # One of this run, by a clock that is behind, is heard.
+    word(monitor, monitor.faults, "node-b.8.json", -15)
+    monitor.hear()
+    monitor.take_due()
+    assert process.wait(timeout=30) == -signal.SIGTERM
+
+
+def test_a_hang_elsewhere_ends_the_ranks_only_when_its_node_says_so(tmp_path, started):
+    process = started()
+    monitor = Monitor(settings(tmp_path, stop=True, gap_s=0.0), {})
+    monitor.find()
+    word(monitor, monitor.requests, "node-b.1.json", 0, hang=True)
+    monitor.hear()
+    while monitor.due:
+        monitor.take_due()
+    assert process.poll() is None
+    word(monitor, monitor.requests, "node-b.2.json", 0, stop=True, attempt=0)
+    monitor.hear()
+    assert process.wait(timeout=30) == -signal.SIGTERM
+
+
+def test_a_hang_that_is_over_ends_nobody_also_after_an_earlier_death(tmp_path, started):
+    process = started("import time; print('ready', flush=True); time.sleep(0.5); r.step(); time.sleep(60)", RANK="4")
+    monitor = Monitor(settings(tmp_path, stop=True, hang_s=1e-6, gap_s=0.5), {})
+    monitor.bundled.add(0)
+    monitor.find()
+    monitor.look_for_hangs()
+    while monitor.due:
+        monitor.take_due()
+        time.sleep(0.05)
+    assert process.poll() is None
+    assert not [r for r in lines(monitor) if r.get("did")]
+
+
+def test_a_hang_that_goes_on_is_told_to_the_other_nodes_as_an_end(tmp_path, started):
+    process = started()
+    monitor = Monitor(settings(tmp_path, stop=True, hang_s=1e-6, gap_s=0.0), {})
+    monitor.find()
+    monitor.look_for_hangs()
+    while monitor.due:
+        monitor.take_due()
+    assert process.wait(timeout=30) == -signal.SIGTERM
+    told = [json.loads(f.read_text()) for f in (tmp_path / "box" / "run" / layout.REQUESTS).iterdir()]
+    assert [t["attempt"] for t in told if t.get("stop")] == [0]
+
+
+def test_who_comes_while_the_monitor_leaves_is_watched_and_keeps_its_files(tmp_path, started):
+    monitor = Monitor(settings(tmp_path), {})
+    os.makedirs(monitor.settings.spool)
+    lock = os.path.join(monitor.settings.spool, LOCK)
+    for path in (lock, os.path.join(monitor.settings.spool, "rank-00001.0.999999999.ring")):
+        with open(path, "wb"):
+            pass
+    process = started()
+    assert monitor.leaves() is False
+    assert os.path.exists(lock)
+    monitor.clear()
+    assert sorted(f.rsplit(".", 1)[-1] for f in os.listdir(monitor.settings.spool) if f"{process.pid}" in f)[:1] == [
+        "ask"
+    ]
+    assert not [f for f in os.listdir(monitor.settings.spool) if "999999999" in f]
+    process.kill()
+    until(monitor, layout.DEATH)
+    assert monitor.leaves() is True
+    monitor.clear()
+    assert not os.path.exists(lock)
+
+
+def test_a_lock_on_the_file_of_one_that_left_is_none(tmp_path):
+    path = str(tmp_path / LOCK)
+    first = _lock(path)
+    assert first >= 0
+    assert _lock(path) == -1
+    os.unlink(path)
+    second = _lock(path)
+    assert second >= 0
+    assert os.path.samestat(os.fstat(second), os.stat(path))
+    os.close(first)
+    os.close(second)

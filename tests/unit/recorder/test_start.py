@@ -103,6 +103,12 @@ def test_stop_gives_everything_back(tmp_path):
         r.start(); r.stop()
         assert (sys.excepthook, threading.excepthook, signal.signal, signal.getsignal(signal.SIGTERM)) == before
         assert not faulthandler.is_enabled()
+        assert [t.name for t in threading.enumerate()] == ["MainThread"]
+        import glob, os
+        left = [os.readlink(f"/proc/self/fd/{d}") for d in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{d}")]
+        assert not [f for f in left if f.endswith(".ask")]
+        assert not [f for f in glob.glob(os.environ["FIRSTFAULT_RECORD_LOCAL"] + "/*/*/*") if f.endswith((".ask", ".ring"))]
+        assert r.start() and r.started()  # and again
         print("ok")
         """,
     )
@@ -212,3 +218,25 @@ def test_text_may_be_cleaned_from_within_cleaning(tmp_path):
         """,
     )
     assert left.out == "password=[removed:password]\n"
+
+
+def test_of_the_schedulers_variables_only_those_of_the_shape_are_kept(tmp_path):
+    told = {"SLURM_JWT": "aaaa.bbbb.cccc", "SLURM_JOB_ACCOUNT": "lab-of-somebody", "SLURM_JOB_COMMENT": "ask mallory",
+            "SLURM_JOB_ID": "77", "SLURM_JOB_NODELIST": "node-[01-08]", "SLURM_NTASKS": "64"}  # fmt: skip
+    left = run(tmp_path, "import firstfault.recorder as r; r.start()", **told)
+    kept = left.records(layout.HEADER)[0]["variables"]
+    assert {k: v for k, v in kept.items() if k.startswith("SLURM_")} == {
+        k: told[k] for k in ("SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_NTASKS")
+    }
+
+
+def test_the_hash_of_a_configuration_file_is_of_its_text_without_secrets(tmp_path):
+    hashes = []
+    for number, password in enumerate(("one", "two", "two")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        config = tmp_path / "train.yaml"
+        config.write_text(f"lr: {1 + number // 2}\npassword: Winter{password}\n", encoding="utf-8")
+        left = run(folder, "import firstfault.recorder as r; r.start()", f"--config={config}")
+        hashes.append(left.records(layout.HEADER)[0]["config"][0]["sha256"])
+    assert hashes[0] == hashes[1] != hashes[2]

@@ -116,6 +116,8 @@ def ask(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
         return _slow(list(boxes.values()))
     if any(b.death is not None and not b.told for b in boxes.values()):
         return None  # who died of its own did not stand still, and the others wait for it
+    if len(boxes) == 1 and stuck[0].state.fields.get("world") == 1:
+        return _alone(stuck[0])
     waiting = [b for b in stuck if b.call is not None]
     apart = [b for b in stuck if b.call is None]
     if waiting and apart and len(apart) <= max(1, len(boxes) // 4):
@@ -185,12 +187,32 @@ def _first(held: Sequence[RankBox], other: RankBox) -> bool:
 def _apart(boxes: dict[GlobalRank, RankBox], apart: Sequence[RankBox], waiting: Sequence[RankBox]) -> Answer:
     """A few ranks stand in something of their own while the rest wait in calls of torch.distributed."""
     one = apart[0]
-    phase = _PHASES.get(one.state.phase or "", Phase.UNKNOWN)
-    data = _held_by_loader(one)
-    strength = Strength.SUPPORTED if data or phase is Phase.CHECKPOINT else Strength.POSSIBLE
+    plain = _held_by_loader(one) or one.state.phase == "checkpoint"
+    strength = Strength.SUPPORTED if plain else Strength.POSSIBLE
     named = _named(apart, Strength.ESTABLISHED if len(waiting) + len(apart) == len(boxes) else Strength.SUPPORTED)
     calls = Counter(b.call or b.state.phase or "?" for b in waiting).most_common(1)[0][0]
     text = f"{_standing(one, many=apart)} {ranks_text([b.rank for b in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in {calls}."
+    why = "the black box saw this rank stand still while the others wait for it"
+    return _stands(apart, waiting, named, strength, text=text, why=why)
+
+
+def _alone(one: RankBox) -> Answer | None:
+    """The one rank of a job stands in its loader or in a save; a stand in any other phase may be its own work."""
+    if one.call is not None or not (_held_by_loader(one) or one.state.phase in {"data", "checkpoint"}):
+        return None
+    at_one = isinstance(one.state.fields.get("item"), dict) or (one.waiting is not None and one.waiting >= WAITED_S)
+    strength = Strength.SUPPORTED if at_one else Strength.POSSIBLE
+    why = "the black box saw the only rank stand still until it ended"
+    return _stands([one], [], _named([one], Strength.SUPPORTED), strength, text=_standing(one), why=why)
+
+
+def _stands(
+    apart: Sequence[RankBox], waiting: Sequence[RankBox], named: Named, strength: Strength, *, text: str, why: str
+) -> Answer:
+    """The answer about ranks that stand in something of their own."""
+    one = apart[0]
+    phase = _PHASES.get(one.state.phase or "", Phase.UNKNOWN)
+    data = _held_by_loader(one)
     return Answer(
         question="black_box",
         failed=True,
@@ -210,7 +232,7 @@ def _apart(boxes: dict[GlobalRank, RankBox], apart: Sequence[RankBox], waiting: 
         ),
         action=ActionKind.FIX_AND_RERUN,
         steps=(_step(one),),
-        why="the black box saw this rank stand still while the others wait for it",
+        why=why,
     )
 
 

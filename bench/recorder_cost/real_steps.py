@@ -1,0 +1,90 @@
+"""What the recorder costs a real training step of torch of 5 ms: loader, forward, backward, all-reduces and optimizer, on one thread.
+
+    python bench/recorder_cost/real_steps.py [--runs 30] [--steps 60]
+
+Needs torch. All hooks are in place; each pair is one step in which they find the recorder on and one in which they find it off,
+in an order drawn by lot, in one thread on one processor whose own time is counted. The bound is that of `run.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parents[2] / "src")]
+
+WIDTH, BATCH = 256, 32
+BUCKETS = 4
+
+
+def training(torch, layers: int):
+    """One step of a small model with a loader that never ends, and with the calls of torch.distributed that DDP would make."""
+    dist = torch.distributed
+    model = torch.nn.Sequential(
+        *(m for _ in range(layers) for m in (torch.nn.Linear(WIDTH, WIDTH), torch.nn.ReLU())), torch.nn.Linear(WIDTH, 1)
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
+    data = torch.utils.data.TensorDataset(torch.randn(BATCH * 1_000_000, 1).expand(-1, WIDTH))
+    batches = iter(torch.utils.data.DataLoader(data, batch_size=BATCH))
+    bucket = torch.zeros(1024)
+
+    def step() -> None:
+        (batch,) = next(batches)
+        model(batch).square().mean().backward()
+        for _ in range(BUCKETS):
+            dist.all_reduce(bucket)
+        optimizer.step()
+        optimizer.zero_grad()
+
+    return step
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=60)
+    chosen = parser.parse_args()
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir=memory) as local:
+        os.environ.update(RANK="0", WORLD_SIZE="1", FIRSTFAULT_RECORD_DIR=folder, FIRSTFAULT_RECORD_LOCAL=local, FIRSTFAULT_RECORD_MONITOR="0")  # fmt: skip
+        from run import STEP_S, bound, paired
+
+        from firstfault.recorder import api
+
+        api.start()
+        import torch
+
+        torch.set_num_threads(1)
+        torch.distributed.init_process_group("gloo", init_method=f"file://{folder}/store", rank=0, world_size=1)
+        recorder, layers, spent = api.current(), 1, 0.0
+        while spent < STEP_S:
+            layers += 1
+            step = training(torch, layers)
+            begin = time.thread_time()
+            for _ in range(20):
+                step()
+            spent = (time.thread_time() - begin) / 20
+        recorder.counting = None  # the optimizers of smaller models are gone
+        before = recorder.ring.beats
+
+        def switched(*, on: bool) -> None:
+            api._now = recorder if on else None  # noqa: SLF001 - off as it is for a program that never started it
+
+        shares = [paired(step, switched, chosen.steps, number) for number in range(chosen.runs)]
+        done = recorder.ring.beats - before
+        mean, error = statistics.fmean(shares), statistics.stdev(shares) / len(shares) ** 0.5
+        print(
+            f"torch {torch.__version__}, {layers} layers, {spent * 1000:.1f} ms a step, {done} steps were counted with it on"
+        )
+        print(f"  paired: mean {mean:+.3f} %, upper 95 % bound {mean + bound(len(shares)) * error:+.3f} %")
+        switched(on=True)
+
+
+if __name__ == "__main__":
+    main()
