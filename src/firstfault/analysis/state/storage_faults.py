@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from firstfault.analysis.state.storage import Moment, disk_event, flags, health, stats_event
-from firstfault.analysis.state.storage_clock import ZONES
+from firstfault.analysis.zones import ZONES
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
