@@ -17,6 +17,7 @@ from firstfault.analysis.clocks import Reading, elsewhere, order
 from firstfault.analysis.order import comparable, exact, first
 from firstfault.analysis.suspects import MACHINES, Suspect, mentioned, stranger
 from firstfault.analysis.zones import shifted_into
+from firstfault.model.evidence import Event
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Mark, Scope, SourceKind, Strength
 
@@ -70,7 +71,22 @@ class Choice(Struct, frozen=True, kw_only=True):
         return tuple(r for r in self.rivals if _doubts(self.root, r))
 
 
-def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, clock: Reading | None = None) -> Choice | None:
+class Opening(Struct, frozen=True, kw_only=True):
+    """The first line of a wait, on each clock by which one is stamped."""
+
+    clock: Reading = Reading()
+    """Of the first line of all."""
+    there: dict[str, Event] = {}
+    """Machine -> the first line that is stamped by its clock; the machine of the first line of all may be missing."""
+
+    def for_(self, suspect: Suspect, hang: Hang) -> tuple[Event, Reading]:
+        """The first line by the clock that stamped a suspect, else the first of all; and the clock of it."""
+        machine = suspect.clock.machine
+        own = None if machine is None or not elsewhere(suspect.clock, self.clock) else self.there.get(machine)
+        return (hang.first, self.clock) if own is None else (own, suspect.clock)
+
+
+def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: Opening | None = None) -> Choice | None:
     """Chooses the first fault among suspects; None where there are none.
 
     The answer does not depend on the order in which suspects are given.
@@ -79,15 +95,15 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, clock: Re
         case: of the attempt.
         suspects: all that may be the first fault.
         hang: the wait of others, where somebody waited too long.
-        clock: by which the first line of the hang is stamped.
+        opening: by which clocks the first lines of the hang are stamped.
     """
-    clock = clock or Reading()
+    opening = opening or Opening()
     ordered = sorted(suspects, key=_rank)
-    candidates = [s for s in ordered if not _after_the_hang(s, hang, clock)]
+    candidates = [s for s in ordered if not _after_the_hang(s, hang, opening)]
     late = not candidates
     if late:
         # Lines that only seem to come behind the wait, since clocks differ, may still tell of its reason.
-        candidates = [s for s in ordered if not _long_after(case, s, hang, clock)]
+        candidates = [s for s in ordered if not _long_after(case, s, hang, opening)]
     if not candidates:
         return None
     reasons: dict[str, str] = {}
@@ -111,7 +127,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, clock: Re
             explained.append((suspect, reasons[suspect.nature.key]))
         elif _same_fault(root, suspect):
             explained.append((suspect, "it tells of the same fault"))
-        elif _after_the_hang(suspect, hang, clock):
+        elif _after_the_hang(suspect, hang, opening):
             explained.append((suspect, "it was said only after the watchdogs had begun to end the job"))
         else:
             rivals.append(suspect)
@@ -120,7 +136,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, clock: Re
         why=_why(root, explained, rivals),
         explained=tuple(explained),
         rivals=tuple(rivals),
-        late=late and hang is not None and _behind(root, hang) > CLOCK_SLACK,
+        late=hang is not None and _behind(root, hang, opening) > CLOCK_SLACK,
     )
 
 
@@ -167,24 +183,28 @@ def _why(root: Suspect, explained: Sequence[tuple[Suspect, str]], rivals: Sequen
     return "the other errors follow from it, or came later"
 
 
-def _after_the_hang(suspect: Suspect, hang: Hang | None, clock: Reading) -> bool:
+def _after_the_hang(suspect: Suspect, hang: Hang | None, opening: Opening) -> bool:
     """Whether a suspect spoke only after somebody had already waited too long."""
     if hang is None:
         return False
     event = suspect.first
+    told, clock = opening.for_(suspect, hang)
     if elsewhere(suspect.clock, clock):
-        return order(hang.first, clock, event, suspect.clock) is True
-    if exact(event.when) and hang.detected is not None and comparable(event.when, hang.first.when):
-        return (event.when.earliest or 0.0) > hang.detected + CLEARLY
-    return first(hang.first, event) is True
+        return order(told, clock, event, suspect.clock) is True
+    began = hang.detected if told is hang.first else told.when.earliest
+    if exact(event.when) and began is not None and comparable(event.when, told.when):
+        return (event.when.earliest or 0.0) > began + CLEARLY
+    return first(told, event) is True
 
 
-def _behind(suspect: Suspect, hang: Hang) -> float:
+def _behind(suspect: Suspect, hang: Hang, opening: Opening) -> float:
     """Seconds by which a suspect was told after the first time-out of a hang; 0 where times do not say."""
     when = suspect.first.when
-    if hang.detected is None or when.earliest is None or not exact(when) or not comparable(when, hang.first.when):
+    told, _ = opening.for_(suspect, hang)
+    began = hang.detected if told is hang.first else told.when.earliest
+    if began is None or when.earliest is None or not exact(when) or not comparable(when, told.when):
         return 0.0
-    return when.earliest - hang.detected
+    return when.earliest - began
 
 
 def _order_alone(suspect: Suspect) -> bool:
@@ -198,20 +218,20 @@ def _machine(case: Case, suspect: Suspect) -> bool:
     return event.signature.split(".", 1)[0] in MACHINES or case.kind_of.get(event.span.source) is SourceKind.KERNEL
 
 
-def _long_after(case: Case, suspect: Suspect, hang: Hang | None, clock: Reading) -> bool:
+def _long_after(case: Case, suspect: Suspect, hang: Hang | None, opening: Opening) -> bool:
     """Whether a suspect came so long after a time-out that it cannot be why somebody had waited.
 
     An order to stop is written when it is given. A machine's clock may be in another zone than the job's: its line is
     excluded where no difference of zones brings it into the wait.
     """
-    if hang is None or not _after_the_hang(suspect, hang, clock):
+    if hang is None or not _after_the_hang(suspect, hang, opening):
         return False
     if _order_alone(suspect):
         return True
-    behind = _behind(suspect, hang)
+    behind, (told, clock) = _behind(suspect, hang, opening), opening.for_(suspect, hang)
     if behind <= CLOCK_SLACK or elsewhere(suspect.clock, clock) or not _machine(case, suspect):
         return False
-    if suspect.first.when.zone is not None or suspect.first.span.source == hang.first.span.source:
+    if suspect.first.when.zone is not None or suspect.first.span.source == told.span.source:
         return True
     wait = CLOCK_SLACK if hang.began is None or hang.detected is None else hang.detected - hang.began + CLOCK_SLACK
     return not shifted_into(behind, -wait, CLOCK_SLACK)

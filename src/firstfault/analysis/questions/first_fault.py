@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.cards import rank_of_card
-from firstfault.analysis.causes import Choice, choose, precedes, strength_of
+from firstfault.analysis.causes import Choice, Opening, choose, precedes, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent, spoke_of_another
 from firstfault.analysis.machine import of_one_machine
-from firstfault.analysis.order import first, sort_key
+from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.questions.memory import explained
 from firstfault.analysis.stopped import UPON_STOP, upon_stop
 from firstfault.analysis.suspects import mentioned, stranger
@@ -26,6 +26,8 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Phase, Strength
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.suspects import Suspect
     from firstfault.model.evidence import Event
@@ -57,10 +59,9 @@ def ask(scene: Scene) -> Answer | None:
     """The answer where a suspect remains; else None."""
     own = [s for s in scene.suspects if not _elsewhere(scene, s)] or scene.suspects
     pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
-    clock = None if scene.hang is None else reading(scene.roster, scene.hang.first)
     placed = [of_one_node(scene, of_one_machine(scene, _placed(scene, s))) for s in pool]
     late = upon_stop(scene, placed)
-    choice = choose(scene.case, [s for s in placed if s not in late], scene.hang, clock)
+    choice = choose(scene.case, [s for s in placed if s not in late], scene.hang, _opening(scene, placed))
     if choice is None:
         return None
     choice = replace(choice, explained=(*choice.explained, *((s, UPON_STOP) for s in late)))
@@ -68,6 +69,22 @@ def ask(scene: Scene) -> Answer | None:
         # A settings dump or a hint holds such words too; without any sign of a failure they are only words.
         return None
     return answer(scene, choice)
+
+
+def _opening(scene: Scene, suspects: Sequence[Suspect]) -> Opening | None:
+    """By which clocks the first lines of the wait are stamped: of the first of all, and on the machines of suspects."""
+    if scene.hang is None:
+        return None
+    clock = reading(scene.roster, scene.hang.first)
+    wanted = {m for s in suspects if (m := s.clock.machine) is not None} - {clock.machine}
+    there: dict[str, Event] = {}
+    for event in scene.hang.events if wanted else ():
+        host = scene.roster.host(event)
+        if host is not None and short_host(host) in wanted and exact(event.when):
+            known = there.setdefault(short_host(host), event)
+            if first(event, known) is True:
+                there[short_host(host)] = event
+    return Opening(clock=clock, there=there)
 
 
 def _failed(scene: Scene) -> bool:
