@@ -9,6 +9,7 @@ What is left beside the root is a rival; a fatal one makes the answer a possibil
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -36,6 +37,10 @@ STOPPED = frozenset({-15, -2, -9, 143, 130, 137, None})
 """Exit codes of a process that somebody may have stopped."""
 BURST = 60.0
 """Seconds between the stamps around two lines from which on these are not of one burst, however near they stand."""
+GOES_ON = 3600.0
+"""Seconds before a wait within which what befell one machine can have kept its ranks from coming: longer than ranks stay apart."""
+SHORTLY = 300.0
+"""The same where it takes another zone to bring the line there: zones lie an hour apart, so that much fits by chance."""
 CLEARLY = 1.0
 """Seconds between two stamped lines from which on their order counts."""
 DEEPER = 25
@@ -99,11 +104,13 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
     """
     opening = opening or Opening()
     ordered = sorted(suspects, key=_rank)
-    candidates = [s for s in ordered if not _after_the_hang(s, hang, opening)]
-    late = not candidates
-    if late:
+    early = {id(s): e for s in ordered if (e := _early(case, s, hang, opening)) is not None}
+    candidates = [s for s in ordered if id(s) not in early and not _after_the_hang(s, hang, opening)]
+    if not candidates:
+        candidates = [s for s in ordered if early.get(id(s)) is Early.BY_ZONE]
+    if not candidates:
         # Lines that only seem to come behind the wait, since clocks differ, may still tell of its reason.
-        candidates = [s for s in ordered if not _long_after(case, s, hang, opening)]
+        candidates = [s for s in ordered if id(s) not in early and not _long_after(case, s, hang, opening)]
     if not candidates:
         return None
     reasons: dict[str, str] = {}
@@ -129,6 +136,8 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
             explained.append((suspect, "it tells of the same fault"))
         elif _after_the_hang(suspect, hang, opening):
             explained.append((suspect, "it was said only after the watchdogs had begun to end the job"))
+        elif early.get(id(suspect)) is Early.BY_FAR:
+            explained.append((suspect, "it came long before the wait, and all ranks had gone on until then"))
         else:
             rivals.append(suspect)
     return Choice(
@@ -136,7 +145,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
         why=_why(root, explained, rivals),
         explained=tuple(explained),
         rivals=tuple(rivals),
-        late=hang is not None and _behind(root, hang, opening) > CLOCK_SLACK,
+        late=id(root) in early or (hang is not None and _behind(root, hang, opening) > CLOCK_SLACK),
     )
 
 
@@ -205,6 +214,34 @@ def _behind(suspect: Suspect, hang: Hang, opening: Opening) -> float:
     if began is None or when.earliest is None or not exact(when) or not comparable(when, told.when):
         return 0.0
     return when.earliest - began
+
+
+class Early(Enum):
+    """Why a machine's line that came long before a wait is not its reason."""
+
+    BY_FAR = "by far"
+    """On whichever zones the two clocks are."""
+    BY_ZONE = "by zone"
+    """As its clock is read; in another zone that exists it would lie in the wait."""
+
+
+def _early(case: Case, suspect: Suspect, hang: Hang | None, opening: Opening) -> Early | None:
+    """Whether a machine's line came so long before a wait that it is no reason for it; None where it did not.
+
+    Whoever waits had come to the collective, and so had all ranks to the one before it: until shortly before the wait they went on.
+    """
+    if hang is None or hang.began is None or hang.detected is None or not _machine(case, suspect):
+        return None
+    when, (told, _) = suspect.first.when, opening.for_(suspect, hang)
+    if when.latest is None or told.when.earliest is None or not exact(when) or not comparable(when, told.when):
+        return None
+    waited = hang.detected - hang.began
+    began = hang.began if told is hang.first else told.when.earliest - waited
+    if began - when.latest <= GOES_ON:
+        return None
+    if when.zone is not None or suspect.first.span.source == told.span.source:
+        return Early.BY_FAR
+    return Early.BY_ZONE if shifted_into(when.latest - began, -SHORTLY, waited + CLOCK_SLACK) else Early.BY_FAR
 
 
 def _order_alone(suspect: Suspect) -> bool:

@@ -54,3 +54,20 @@ def test_within_the_wait_it_is(tmp_path, said, category, host):
 def test_a_zone_that_exists_may_put_it_into_the_wait_and_then_it_is_no_more_than_possible(tmp_path, zone):
     found = job(tmp_path, "xid", GAVE_UP + timedelta(minutes=zone - 9), "n1")
     assert found.strength in {Strength.POSSIBLE, Strength.UNKNOWN}
+
+
+@pytest.mark.parametrize("said", LINES)
+@pytest.mark.parametrize("hours", [2, 4, 9.3], ids="{}h".format)
+def test_hours_before_the_wait_all_ranks_had_gone_on_since(tmp_path, said, hours):
+    # n0 is no place of the rank that never came.
+    found = job(tmp_path, said, GAVE_UP - timedelta(minutes=10 + 60 * hours), "n0")
+    assert found.strength is Strength.UNKNOWN
+    assert found.culprits.ranks == [3]
+    assert found.culprits.hosts in ([], ["n1"])
+
+
+@pytest.mark.parametrize("host", ["n0", "n1"])
+def test_some_minutes_before_the_wait_it_may_have_kept_a_rank_from_coming(tmp_path, host):
+    found = job(tmp_path, "xid", GAVE_UP - timedelta(minutes=10 + 20), host)
+    assert found.category is Category.GPU_CUDA
+    assert found.culprits.hosts == [host]

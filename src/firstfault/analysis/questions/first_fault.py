@@ -64,11 +64,22 @@ def ask(scene: Scene) -> Answer | None:
     choice = choose(scene.case, [s for s in placed if s not in late], scene.hang, _opening(scene, placed))
     if choice is None:
         return None
+    if choice.late and _elsewhere_than_absent(scene, choice.root):
+        return None
     choice = replace(choice, explained=(*choice.explained, *((s, UPON_STOP) for s in late)))
     if mentioned(scene.case, choice.root.first) and not _failed(scene):
         # A settings dump or a hint holds such words too; without any sign of a failure they are only words.
         return None
     return answer(scene, choice)
+
+
+def _elsewhere_than_absent(scene: Scene, root: Suspect) -> bool:
+    """Whether one rank alone never came, and a machine's line that only another zone brings to the wait is not of its place."""
+    absent = only_absent(scene)
+    if absent is None:
+        return False
+    host = scene.roster.host_of.get(absent)
+    return absent not in root.everyone and (host is None or short_host(host) not in {short_host(h) for h in root.hosts})
 
 
 def _opening(scene: Scene, suspects: Sequence[Suspect]) -> Opening | None:
