@@ -51,6 +51,8 @@ def course(seed: int, fault: str | None) -> Course:
     at = None if fault is None else int(rng.integers(int(rows * 0.3), int(rows * 0.8)))
     if at is not None:
         _inject(rng, data, at, str(fault), steps)
+        if fault == "memory_leak" and told["restart"] is not None:
+            told["restart"] = int(at * 0.8)  # a restart frees what leaked before it
     text = _write(form, steps, data, told, rng)
     name = {"jsonl": "metrics.jsonl", "csv": "metrics.csv"}.get(form, "train.log")
     return Course({name: text}, fault, None if at is None else int(steps[at]), interval, told={"form": form, **told})

@@ -8,6 +8,7 @@ its reason; how often each raises a false alarm on healthy series is measured by
 from __future__ import annotations
 
 from enum import Enum
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from firstfault.metrics.robust import Shift
     from firstfault.metrics.steps import Steps
 
     Series = NDArray[np.float64]
@@ -108,6 +110,8 @@ LEAK_SHARE, LEAK_BLOCKS = 0.05, 16
 JUMP_SHARE = 0.10
 DATA_SHARE, DATA_TIMES = 0.15, 2.0
 """Waiting for data takes this share of a step, and twice what it did."""
+REGULAR = 3
+"""Pauses at regular steps from which on they are planned."""
 WARM_UP = 3
 """Rows at each start that are slow by themselves: compilation, caches, the first allocation."""
 
@@ -282,7 +286,8 @@ class _Course:
         if len(falls) < 3:
             return
         # The run of falls that led there: falls far apart are the ordinary search for the largest scale.
-        gaps = np.flatnonzero(np.diff(falls) > WINDOW)
+        apart = np.diff(falls)
+        gaps = np.flatnonzero(apart > max(3.0, 3 * float(np.median(apart[-6:]))))
         first = int(falls[gaps[-1] + 1]) if len(gaps) else int(falls[0])
         yield self.point(
             Kind.SCALE_FLOOR, "loss_scale", int(rows[first]), float(scale[low].min()), float(scale[max(0, first - 1)]),
@@ -317,13 +322,15 @@ class _Course:
             yield from drops
             return
         fair = self._for_size(rows, seconds)
-        shift = self._shift(rows, fair)
-        if shift is not None and not self._work_grew(rows, shift):
+        changes = shifts(fair, fewest=SHIFT_ROWS)
+        usual = _levels(fair, changes)
+        shift = next((p for p in self._shifted(rows, fair, changes) if not self._work_grew(rows, p)), None)
+        if shift is not None:
             yield shift
             drops = [d for d in drops if d.line != shift.line and not _near(d, shift)]
         yield from drops
-        yield from self._tail(rows, fair, shift)
-        yield from self._pauses(rows, fair)
+        yield from self._tail(rows, fair, usual, shift)
+        yield from self._pauses(rows, fair, usual)
 
     def _for_size(self, rows: NDArray[np.int64], seconds: Series) -> Series:
         """Step times as if all batches had the size of the first: a batch that grows by plan takes longer."""
@@ -332,17 +339,16 @@ class _Course:
             return seconds
         return np.asarray(seconds * size[rows[0]] / size[rows], dtype=np.float64)
 
-    def _shift(self, rows: NDArray[np.int64], seconds: Series) -> Point | None:
-        for shift in shifts(seconds, fewest=SHIFT_ROWS):
+    def _shifted(self, rows: NDArray[np.int64], seconds: Series, changes: Sequence[Shift]) -> Iterator[Point]:
+        for shift in changes:
             grown = shift.after - shift.before
             if grown > max(SHIFT_SHARE * shift.before, SHIFT_SIGMA * shift.spread):
                 after = seconds[shift.at :]
                 slow = after > (shift.before + shift.after) / 2
-                return self.point(
+                yield self.point(
                     Kind.STEP_TIME, "step_time", int(rows[shift.at]), shift.after, shift.before, int(slow.sum()),
                     lasts=float(slow[-SHIFT_ROWS:].mean()) > 0.5,
                 )  # fmt: skip
-        return None
 
     def _work_grew(self, rows: NDArray[np.int64], shift: Point) -> bool:
         """Whether each step does more since then, since the work a second has not fallen: longer sequences, by plan."""
@@ -372,8 +378,7 @@ class _Course:
                     )  # fmt: skip
                     return
 
-    def _tail(self, rows: NDArray[np.int64], seconds: Series, shift: Point | None) -> Iterator[Point]:
-        usual, _ = local_baseline(seconds, min(WINDOW, len(seconds) // 3))
+    def _tail(self, rows: NDArray[np.int64], seconds: Series, usual: Series, shift: Point | None) -> Iterator[Point]:
         slow = seconds > TAIL_RATIO * usual
         planned = self._planned(rows, slow)
         slow &= ~planned
@@ -405,22 +410,33 @@ class _Course:
             return np.zeros(len(rows), dtype=bool)
         interval = float(np.nanmedian(np.abs(np.diff(steps)))) or 1.0
         regular = np.zeros(len(rows), dtype=bool)
-        gaps = np.diff(steps[places])
-        for period in np.unique(gaps[gaps > 0])[:50]:
-            if period < 4 * interval:
-                continue
+        gaps, counts = np.unique(np.diff(steps[places]), return_counts=True)
+        wanted = gaps >= 8 * interval
+        periods = gaps[wanted][np.argsort(-counts[wanted], kind="stable")][:40]
+        for period in periods:
             phase = np.mod(steps[places], period)
+            phases, often = np.unique(phase, return_counts=True)
             # Behind a checkpoint at 1000 the slow row is that step, or the next one printed.
-            for shift in (0.0, float(np.median(phase))):
+            for shift in phases[np.argsort(-often, kind="stable")][:10]:
                 off = np.abs(np.mod(phase - shift + period / 2, period) - period / 2)
-                fit = off <= 1.01 * interval
-                expected = (steps[places[-1]] - steps[places[0]]) / period + 1
-                if int(fit.sum()) >= max(2.0, 0.6 * expected):
-                    regular[places[fit]] = True
+                for reach in (0.0, interval):
+                    fit = off <= reach + 0.01 * interval
+                    if self._is_plan(steps[places], fit, float(shift), float(period), interval, reach, len(periods)):
+                        regular[places[fit]] = True
         return regular
 
-    def _pauses(self, rows: NDArray[np.int64], seconds: Series) -> Iterator[Point]:
-        usual, _ = local_baseline(seconds, min(WINDOW, len(seconds) // 3))
+    @staticmethod
+    def _is_plan(  # noqa: PLR0917
+        steps: Series, fit: NDArray[np.bool_], shift: float, period: float, interval: float, reach: float, tests: int
+    ) -> bool:
+        """Whether slow rows hit regular steps more often than rows that are slow by chance do."""
+        first, last = steps[fit][0], steps[fit][-1]
+        hit = len(np.unique(np.round((steps[fit] - shift) / period)))
+        between = int(((steps >= first) & (steps <= last)).sum()) - hit + 1
+        chance = (1 + 2 * reach / interval) * between * interval / max(last - first, interval)
+        return hit >= REGULAR and _by_chance(hit, (last - first) / period + 1, chance) * tests * 20 < 1e-2
+
+    def _pauses(self, rows: NDArray[np.int64], seconds: Series, usual: Series) -> Iterator[Point]:
         spans = np.diff(self.step[rows], prepend=np.nan) if self.step is not None else np.ones(len(rows))
         interval = max(1.0, float(np.nanmedian(spans)) if np.isfinite(spans).any() else 1.0)
         wall = seconds.copy()
@@ -452,7 +468,7 @@ class _Course:
             rows, used = self.rows(name, warm=True)
             if len(rows) < 2 * FEWEST:
                 continue
-            leak = self._leak(rows, used, name)
+            leak = next(filter(None, (self._leak(*one, name) for one in self._starts(rows, used))), None)
             if leak is not None:
                 yield leak
                 return
@@ -464,10 +480,13 @@ class _Course:
                     )
                     return
 
+    def _starts(self, rows: NDArray[np.int64], used: Series) -> Iterator[tuple[NDArray[np.int64], Series]]:
+        """Rows and values of each start of the run: a restart frees all memory."""
+        attempt = self.steps.attempt[rows]
+        for one in np.unique(attempt):
+            yield rows[attempt == one], used[attempt == one]
+
     def _leak(self, rows: NDArray[np.int64], used: Series, name: str) -> Point | None:
-        # Only the last attempt: a restart frees all.
-        current = self.steps.attempt[rows] == self.steps.attempt[rows[-1]]
-        rows, used = rows[current], used[current]
         if len(rows) < 3 * LEAK_BLOCKS:
             return None
         begin = _climb(used)
@@ -517,6 +536,23 @@ def _climb(used: Series) -> int:
         if left < cost:
             best, cost = int(corner), left
     return best
+
+
+def _levels(values: Series, changes: Sequence[Shift]) -> Series:
+    """The usual level of each value: the median of the stretch between two changes in which it lies."""
+    edges = [0, *(c.at for c in changes), len(values)]
+    return np.concatenate([np.full(b - a, np.median(values[a:b])) for a, b in pairwise(edges)])
+
+
+def _by_chance(hits: int, tries: float, chance: float) -> float:
+    """Upper bound (Chernoff's) of the probability of so many hits or more."""
+    share = min(hits / max(tries, 1.0), 1.0)
+    if share <= chance or chance >= 1.0:
+        return 1.0
+    excess = share * np.log(share / chance)
+    if share < 1.0:
+        excess += (1 - share) * np.log((1 - share) / (1 - chance))
+    return float(np.exp(-tries * excess))
 
 
 def _near(one: Point, other: Point) -> bool:
