@@ -330,7 +330,7 @@ class _Course:
             drops = [d for d in drops if d.line != shift.line and not _near(d, shift)]
         yield from drops
         yield from self._tail(rows, fair, usual, shift)
-        yield from self._pauses(rows, fair, usual)
+        yield from self._pauses(rows, fair, usual, fair / np.maximum(seconds, 1e-12))
 
     def _for_size(self, rows: NDArray[np.int64], seconds: Series) -> Series:
         """Step times as if all batches had the size of the first: a batch that grows by plan takes longer."""
@@ -436,12 +436,14 @@ class _Course:
         chance = (1 + 2 * reach / interval) * between * interval / max(last - first, interval)
         return hit >= REGULAR and _by_chance(hit, (last - first) / period + 1, chance) * tests * 20 < 1e-2
 
-    def _pauses(self, rows: NDArray[np.int64], seconds: Series, usual: Series) -> Iterator[Point]:
+    def _pauses(
+        self, rows: NDArray[np.int64], seconds: Series, usual: Series, factor: Series
+    ) -> Iterator[Point]:
         spans = np.diff(self.step[rows], prepend=np.nan) if self.step is not None else np.ones(len(rows))
         interval = max(1.0, float(np.nanmedian(spans)) if np.isfinite(spans).any() else 1.0)
         wall = seconds.copy()
         if self.time is not None and self.step is not None:
-            took = np.diff(self.time[rows], prepend=np.nan) / np.maximum(spans, 1.0)
+            took = np.diff(self.time[rows], prepend=np.nan) / np.maximum(spans, 1.0) * factor
             # Times without a date run backwards at midnight, and those of a restart hold the time between.
             good = np.isfinite(took) & (took > 0) & (self.age[rows] > WARM_UP)
             wall = np.where(good, np.maximum(wall, took), wall)
