@@ -450,6 +450,10 @@ class _Course:
         slow = wall > 2 * usual
         planned = self._planned(rows, slow)
         long = (wall > STALL_RATIO * usual) & ((wall - usual) * interval > STALL_SECONDS) & ~planned
+        # A checkpoint takes about as long each time; two stalls hardly do.
+        excess = (wall - usual) * interval
+        alike = [int(a) for a in np.flatnonzero(long) if int((np.abs(excess[slow] - excess[a]) < 0.1 * excess[a]).sum()) > 1]
+        long[alike], planned[alike] = False, True
         for at in np.flatnonzero(long)[:3]:
             yield self.point(
                 Kind.STALL, "step_time", int(rows[at]), float(wall[at] * interval), float(usual[at] * interval), 1, lasts=int(at) == len(wall) - 1

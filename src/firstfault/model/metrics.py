@@ -108,6 +108,11 @@ class MetricsView(Published, frozen=True, kw_only=True):
     curves: list[Curve] = field(default_factory=list)
     coverage: list[CoverageRow] = field(default_factory=list)
 
+    @property
+    def is_abnormal(self) -> bool:
+        """Whether any point is a sign of trouble, and no planned pause."""
+        return any(p.kind not in {"checkpoint_pause", "evaluation_pause"} for p in self.points)
+
 
 class RunDifference(Struct, frozen=True, kw_only=True):
     """One thing that is not the same in two runs."""
