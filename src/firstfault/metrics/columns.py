@@ -40,7 +40,7 @@ NUMBERS = tuple(name for name in UNITS if name not in {"source", "line", "attemp
 
 _S, _MS = 1.0, 0.001
 ALIASES: dict[str, tuple[str, float]] = {
-    **dict.fromkeys(("iteration", "iter", "step", "steps", "global_step", "global step", "globalstep", "_step", "num_updates", "train_step", "trainer/global_step", "train/global_step", "training_iteration", "training step", "train step", "update"), ("step", 1.0)),
+    **dict.fromkeys(("iteration", "iter", "step", "steps", "global_step", "global step", "globalstep", "_step", "num_updates", "train_step", "total step", "total_step", "total steps", "completed steps", "trainer/global_step", "train/global_step", "training_iteration", "training step", "train step", "update"), ("step", 1.0)),
     **dict.fromkeys(("epoch", "train/epoch", "current_epoch"), ("epoch", 1.0)),
     **dict.fromkeys(("loss", "lm loss", "lm_loss", "train_loss", "train loss", "training loss", "training_loss", "train/loss", "reduced_train_loss", "total_loss", "train/total_loss", "loss/train", "loss_step", "train_loss_step", "loss_avg_rank", "loss_metrics/global_avg_loss", "loss_total", "train-loss", "nll_loss", "batch_loss", "lm-loss-training/lm loss", "train/ce_loss", "mean_loss"), ("loss", 1.0)),
     **dict.fromkeys(("val_loss", "val loss", "valid_loss", "valid loss", "validation loss", "validation_loss", "eval_loss", "eval loss", "eval/loss", "val/loss", "lm loss value", "test_loss", "validation/loss", "loss/val"), ("val_loss", 1.0)),
@@ -67,7 +67,7 @@ ALIASES: dict[str, tuple[str, float]] = {
 }  # fmt: skip
 """Name as printed, in lower case -> column and factor to its unit."""
 PREFERRED: dict[str, tuple[str, ...]] = {
-    "step": ("trainer/global_step", "train/global_step", "global_step", "global step", "globalstep", "_step", "num_updates"),
+    "step": ("total step", "total_step", "trainer/global_step", "train/global_step", "global_step", "global step", "globalstep", "_step", "num_updates"),
     "memory": ("maxmemallocated", "max_memory_allocated", "max_memory", "max_mem"),
     "throughput": ("currsamplespersec", "tokens_per_sec_per_gpu", "tokens_per_second"),
     "loss": ("loss", "reduced_train_loss"),

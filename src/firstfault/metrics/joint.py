@@ -84,7 +84,7 @@ def _numbers(tables: Sequence[Steps], points: Sequence[Point]) -> Iterator[Readi
             continue
         grown = [
             p for p in points
-            if p.kind is Kind.GRAD_SPIKE and p.source == point.source and p.rank == point.rank and 0 <= row - _row(steps, p) <= CLOSE_ROWS
+            if p.kind is Kind.GRAD_SPIKE and p.source == point.source and 0 <= row - _row(steps, p) <= CLOSE_ROWS
         ]  # fmt: skip
         epoch = _epoch_before(steps, row)
         if grown and point.kind is Kind.NAN:

@@ -12,7 +12,7 @@ from firstfault.metrics.columns import ALIASES, MEMORY_UNITS, NUMBERS, PREFERRED
 from firstfault.model.lazy import lazy
 
 _DROPPED = bytes(b for b in range(256) if b >= 128) + b"0123456789.+- #"
-_TRIGGER = lazy(rb"(?i)step|iter|loss|epoch|it/s|s/it|\d%\||it \[|\| time \(ms\)|overflow|update")
+_TRIGGER = lazy(rb"(?i)step|=>|\xe2\x94\x81|iter|loss|epoch|it/s|s/it|\d%\||it \[|\| time \(ms\)|overflow|update")
 NUMBER = rb"[-+]?\d+(?:,\d{3}(?!\d))*(?:\.\d*)?(?:[eE][-+]?\d+)?"
 _NUMBER = lazy(NUMBER)
 _VALUE = rb"(?P<value>[-+]?(?:\d+(?:,\d{3}(?!\d))*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan\b|inf(?:inity)?\b))"
@@ -28,7 +28,10 @@ _BAR = lazy(
 )
 _OPEN_BAR = lazy(rb"(?<![\d.])(\d[\d,]*)it \[[\d:]{4,12}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?")
 _RATE = lazy(rb"(?P<rate>\d+(?:\.\d+)?) ?(?P<unit>it/s|s/it)\b")
-_SLASHED = lazy(rb"(?i)\b(?:Epoch(?:\s|:)[^/\n]{0,40}?)[\[(] {0,9}(\d{1,9}) ?/ ?(\d{1,9})\b")
+_SLASHED = lazy(
+    rb"(?i)\b(?:Epoch|Train)(?:\(train\))?(?:\s|:)[^/\n]{0,40}?[\[(|] {0,9}(\d{1,9}) ?/ {0,9}(\d{1,9})\b|"
+    rb"(?:^|[^\d./])(\d{1,9})/\d{1,9} (?:\[[=>.]{5,60}\]|(?:\xe2\x94[\x80-\xbf]){5,})"
+)
 _DATE = lazy(rb"(\d{4})[-/](\d\d)[-/](\d\d)[ T_](\d\d):(\d\d):(\d\d(?:[.,]\d{1,9})?)")
 _US_DATE = lazy(rb"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)")
 _RANK = lazy(rb"(?i)\[?\brank[\s:=]{0,2}(\d{1,6})\b")
@@ -78,7 +81,7 @@ def may_be_step(line: bytes) -> bool:
 
 def read_layout(line: bytes) -> Layout | None:
     """The layout of a line; None where it tells no step and no metric of training."""
-    if len(line) > 8192 or not may_be_step(line):
+    if len(line) > 8192 or not may_be_step(line) or b"train_runtime" in line:
         return None
     starts = [m.start() for m in _NUMBER.finditer(line)]
     at = {start: n for n, start in enumerate(starts)}
@@ -143,13 +146,20 @@ def _take(
     elif column == "memory" or column == "memory_reserved":
         if after.endswith("%") or after == "%":
             return
-        factor = MEMORY_UNITS.get(after) or MEMORY_UNITS.get(unit) or (1 / 1024**3 if "bytes" in key else 1.0)
+        factor = MEMORY_UNITS.get(after) or MEMORY_UNITS.get(unit) or _size(pair["value"])
     elif column == "step" and after.startswith("/s"):
         return
     rank = 0 if key not in PREFERRED.get(column, ()) else 8 - PREFERRED[column].index(key)
     if column in found and found[column][0] >= rank:
         return
     found[column] = (rank, _slot(pair.start("value"), pair["value"], at, factor))
+
+
+def _size(value: bytes) -> float:
+    """Factor of memory without a unit: GiB where it fits a GPU, else MiB or bytes."""
+    digits = value.replace(b",", b"").lstrip(b"+-")
+    amount = float(digits) if digits[:1].isdigit() else 0.0
+    return 1.0 if amount < 1000 else 1 / 1024 if amount < 4e6 else 1 / 1024**3
 
 
 def _slot(start: int, value: bytes, at: dict[int, int], factor: float) -> Slot:
@@ -180,8 +190,9 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
             found.setdefault("step_time", (0, Slot(at[rate.start("rate")], factor)))
     if "step" not in found:
         slashed = _SLASHED.search(line)
-        if slashed is not None and slashed.start(1) in at:
-            found["step"] = (0, Slot(at[slashed.start(1)]))
+        start = -1 if slashed is None else max(slashed.start(1), slashed.start(3))
+        if start in at and not evaluation:
+            found["step"] = (0, Slot(at[start]))
 
 
 def _stamp(line: bytes, at: dict[int, int]) -> tuple[tuple[int, ...], int]:

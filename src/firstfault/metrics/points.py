@@ -80,12 +80,16 @@ class Point(NamedTuple):
     """Whether it goes on to the end."""
     before: tuple[str, ...] = ()
     """What came in the steps before, in words."""
+    epoch: int | None = None
+    """As printed, where the line tells a whole one: the step may be counted within it."""
 
 
 WINDOW = 48
 """Rows by which the usual level of a row is measured: fewer make the deviation itself uncertain, more follow a falling loss too late."""
 FEWEST = 24
 """Rows below which a series tells no usual level."""
+FEW, SHORT_RATIO = 3, 20.0
+"""Of an excerpt of few rows only the last is judged: the gradient norm by this ratio to the largest before it."""
 SPIKE_SIGMA, SPIKE_SHARE = 9.0, 0.12
 """A loss is a spike so many robust deviations, and by such a share, above its usual level: batches of real data give
 single values of 5 to 6 deviations in 100,000 rows."""
@@ -126,8 +130,21 @@ def find_points(tables: Sequence[Steps]) -> list[Point]:
     for table in tables:
         for rank, steps in by_rank(table):
             found += _Course(steps, rank).points()
-    found += _between_ranks(tables)
+    found = [*_folded(found), *_between_ranks(tables)]
     return sorted(found, key=lambda p: (p.time is None, p.time or 0.0, p.source, p.line, p.kind.value))
+
+
+def _folded(points: Sequence[Point]) -> Iterator[Point]:
+    """What several ranks tell of one step is one point, of nobody: the ranks of a step wait for each other."""
+    same: dict[tuple[Kind, str, float | None], list[Point]] = {}
+    for point in points:
+        key = (point.kind, point.column, point.step if point.rank is not None else None)
+        same.setdefault(key, []).append(point)
+    for (_, _, step), group in same.items():
+        if step is None or len({p.rank for p in group}) < 3:
+            yield from group
+            continue
+        yield min(group, key=lambda p: p.rank or 0)._replace(rank=None)
 
 
 class _Course:
@@ -164,8 +181,14 @@ class _Course:
         time = None if self.time is None or np.isnan(self.time[row]) else float(self.time[row])
         return Point(
             kind, column, self.steps.source, int(self.steps.line[row]), step, time, self.rank,
-            int(self.steps.attempt[row]), value, usual, count, lasts, before,
+            int(self.steps.attempt[row]), value, usual, count, lasts, before, self._epoch(row),
         )  # fmt: skip
+
+    def _epoch(self, row: int) -> int | None:
+        epoch = self.steps.columns.get("epoch")
+        if epoch is None or not epoch.there[row] or not float(epoch.values[row]).is_integer():
+            return None
+        return int(epoch.values[row])
 
     def points(self) -> Iterator[Point]:
         """All of them."""
@@ -183,13 +206,21 @@ class _Course:
         if len(rows) >= FEWEST:
             usual, spread = local_baseline(loss, min(WINDOW, max(FEWEST // 2, len(loss) // 4)))
             yield from self._rise(rows, loss, usual, spread)
+        elif len(rows) >= FEW and self._under_way(rows[-1]) and loss[-1] > 3 * np.median(loss[:-1]) and loss[-1] > 1.2 * loss[:-1].max():
+            yield self.point(Kind.LOSS_SPIKE, "loss", int(rows[-1]), float(loss[-1]), float(np.median(loss[:-1])), 1, lasts=True)
         rows, norm = self.rows("grad_norm")
+        if FEW <= len(rows) < FEWEST and self._under_way(rows[-1]) and norm[-1] > SHORT_RATIO * max(float(norm[:-1].max()), 1e-9):
+            yield self.point(Kind.GRAD_SPIKE, "grad_norm", int(rows[-1]), float(norm[-1]), float(np.median(norm[:-1])), 1, lasts=True)
         if len(rows) >= FEWEST and bool((norm > 0).all()):
             log = np.log(norm)
             usual, spread = local_baseline(log, min(WINDOW, max(FEWEST // 2, len(log) // 4)))
             limit = np.maximum(GRAD_SIGMA * spread, np.log(GRAD_RATIO))
             high = np.flatnonzero((log - usual > limit) & (np.arange(len(log)) >= FEWEST // 2))
             yield from self._clusters(Kind.GRAD_SPIKE, "grad_norm", rows, norm, np.exp(usual), high)
+
+    def _under_way(self, row: int) -> bool:
+        """Whether a row lies behind the first steps of a run, in which everything changes much."""
+        return self.step is not None and bool(self.step[row] > 50)
 
     def _rise(self, rows: NDArray[np.int64], loss: Series, usual: Series, spread: Series) -> Iterator[Point]:
         over = loss - usual
@@ -276,19 +307,22 @@ class _Course:
         if len(rows) < 4 or scale.max() < 8 * max(scale.min(), 1e-30):
             return
         # Below 1 gradients are scaled down: no half-precision run needs that to stay there.
-        low = np.flatnonzero(scale <= 1.0)
+        low = np.flatnonzero(scale <= min(1.0, float(scale.max()) / 8))
         if not len(low):
             return
         change = np.diff(scale, prepend=scale[0])
         rising = np.flatnonzero(change[: low[0]] > 0)
         begin = int(rising[-1]) if len(rising) else 0
         falls = np.flatnonzero(change[begin : low[0] + 1] < 0) + begin
-        if len(falls) < 3:
+        if len(falls) < (3 if scale[-1] >= 1.0 else 1):
             return
         # The run of falls that led there: falls far apart are the ordinary search for the largest scale.
         apart = np.diff(falls)
         gaps = np.flatnonzero(apart > max(3.0, 3 * float(np.median(apart[-6:]))))
         first = int(falls[gaps[-1] + 1]) if len(gaps) else int(falls[0])
+        skipped = self.steps.values("skipped")
+        while first > 0 and skipped is not None and skipped[rows[first - 1]] > 0 and scale[first - 1] >= scale[first]:
+            first -= 1  # the first step that was skipped is printed with the scale to which it led
         yield self.point(
             Kind.SCALE_FLOOR, "loss_scale", int(rows[first]), float(scale[low].min()), float(scale[max(0, first - 1)]),
             len(low), lasts=bool(scale[-1] <= 1.0),

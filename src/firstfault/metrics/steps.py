@@ -128,10 +128,15 @@ def _attempts(steps: Steps) -> NDArray[np.int64]:
     step, rank = steps.columns.get("step"), steps.columns.get("rank")
     if step is None or steps.height < 2:
         return count
+    epoch = steps.columns.get("epoch")
     ranks = np.where(rank.there, rank.values, -1.0) if rank is not None else np.zeros(steps.height)
     for one in np.unique(ranks):
         rows = np.flatnonzero((ranks == one) & step.there)
-        back = np.diff(step.values[rows], prepend=-np.inf) < 0
+        back = np.diff(step.values[rows], prepend=step.values[rows[:1]]) < 0
+        if epoch is not None:
+            # Steps that are counted within an epoch begin anew with each.
+            last = np.fmax.accumulate(np.where(epoch.there & np.isfinite(epoch.values), epoch.values, -1.0)[rows])
+            back &= ~(np.diff(last, prepend=last[:1]) > 0)
         count[rows] = 1 + np.cumsum(back)
     if not step.there.all():
         count = np.maximum.accumulate(count) if len(np.unique(ranks)) == 1 else count

@@ -31,15 +31,17 @@ def pause_of(lines: Iterable[str]) -> Kind | None:
 def summary_of(point: Point) -> str:
     """What a point says, in one sentence."""
     who = "" if point.rank is None else f" of rank {point.rank}"
-    at = f"from line {point.line} on" if point.step is None else f"from step {point.step:g} on"
+    epoch = "" if point.epoch is None else f" (epoch {point.epoch})"
+    at = f"from line {point.line} on" if point.step is None else f"from step {point.step:g}{epoch} on"
     once = at.removesuffix(" on").replace("from", "at", 1)
     name = point.column.replace("_", " ")
     unit = _UNIT.get(point.column, "")
     value, usual = f"{point.value:.4g}{unit}", f"{point.usual:.4g}{unit}"
     match point.kind:
         case Kind.NAN:
+            well = "" if point.usual != point.usual else f"; before it was {usual}"  # noqa: PLR0124 - NaN is not itself
             end = "to the end" if point.lasts else f"in {point.count} rows"
-            return f"The {name}{who} is no number {at}, {end}; before it was {usual}."
+            return f"The {name}{who} is no number {at}, {end}{well}."
         case Kind.LOSS_SPIKE | Kind.GRAD_SPIKE:
             return f"The {name}{who} jumps to {value} {once}, usually {usual}; {point.count} such rows."
         case Kind.LOSS_RISE:

@@ -84,13 +84,14 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
         return ""
     width = min(width, len(values))
     cells = [values[i * len(values) // width : max((i + 1) * len(values) // width, i * len(values) // width + 1)] for i in range(width)]
-    known = [v for v in values if v is not None]
+    # The first steps of a run are slow and its first loss is high: they would flatten all that follows.
+    known = [v for v in values[len(values) // 20 :] if v is not None]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
     span = (high - low) or 1.0
     drawn = []
     for cell in cells:
         told = [v for v in cell if v is not None]
-        drawn.append(GAP_MARK if len(told) < len(cell) else BARS[min(7, int((max(told) - low) / span * 8))])
+        drawn.append(GAP_MARK if len(told) < len(cell) else BARS[max(0, min(7, int((max(told) - low) / span * 8)))])
     return "".join(drawn)
 
 
