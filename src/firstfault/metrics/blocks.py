@@ -70,13 +70,14 @@ def read_block(data: bytes, first: int, shapes: Shapes, *, fast: bool) -> list[P
         data += b"\n"
     start = data[: data.index(b"\n")]
     key = shape_key(start)
-    count = int(np.count_nonzero(np.frombuffer(data, np.uint8) == 10))
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
+    count = len(ends)
     if count >= UNIFORM and b"\r" not in data:
         whole = shape_key(data)
         if len(whole) == count * (len(key) + 1) and whole == (key + b"\n") * count:
             layout = shapes.of(key, start)
             lines = np.arange(first, first + count, dtype=np.int64)
-            return [] if layout is None else [_part(data, lines, layout, start, fast=fast)]
+            return [] if layout is None else [_part(data, lines, layout, start, ends, fast=fast)]
     groups: dict[bytes, tuple[Layout, list[bytes], list[int]]] = {}
     for number, line in enumerate(data.split(b"\n")[:-1], first):
         for piece in line.split(b"\r") if b"\r" in line else (line,):
@@ -91,23 +92,33 @@ def read_block(data: bytes, first: int, shapes: Shapes, *, fast: bool) -> list[P
             group[1].append(piece)
             group[2].append(number)
     return [
-        _part(b"\n".join(lines) + b"\n", np.array(numbers, dtype=np.int64), layout, lines[0], fast=fast)
+        _part(b"\n".join(lines) + b"\n", np.array(numbers, dtype=np.int64), layout, lines[0], None, fast=fast)
         for layout, lines, numbers in groups.values()
     ]
 
 
-def _part(data: bytes, lines: NDArray[np.int64], layout: Layout, first: bytes, *, fast: bool) -> Part:
+def _part(  # noqa: PLR0917
+    data: bytes,
+    lines: NDArray[np.int64],
+    layout: Layout,
+    first: bytes,
+    ends: NDArray[np.int64] | None,
+    *,
+    fast: bool,
+) -> Part:
     if fast and len(lines) >= UNIFORM and b"|" in first and b"%|" not in first:
-        columns = _by_table(data, layout, len(lines), first)
+        columns = _by_table(data, layout, ends, len(lines), first)
         if columns is not None:
             return Part(lines, columns)
     if len(lines) < FEW:
         return _one_by_one(data, lines)
-    columns = _by_tokens(data, layout, len(lines), first)
+    columns = _by_tokens(data, layout, ends, len(lines), first)
     return _one_by_one(data, lines) if columns is None else Part(lines, columns)
 
 
-def _by_tokens(data: bytes, layout: Layout, count: int, first: bytes) -> dict[str, Numbers] | None:
+def _by_tokens(
+    data: bytes, layout: Layout, ends: NDArray[np.int64] | None, count: int, first: bytes
+) -> dict[str, Numbers] | None:
     """The same by parting the text at whatever is no number; None where the lines do not all give as many parts."""
     data, first = _capital(data, first), _capital(first, first)
     flat = data.translate(_SPACED, _SMALL).split()
@@ -129,7 +140,7 @@ def _by_tokens(data: bytes, layout: Layout, count: int, first: bytes) -> dict[st
         except ValueError:
             return None
     if layout.stamp:
-        stamps = _stamps(data, layout, count)
+        stamps = _stamps(data, layout, ends, count)
         if stamps is None:
             return None
         columns["time"] = stamps
@@ -200,7 +211,9 @@ def _days(year: NDArray[np.int64], month: NDArray[np.int64], day: NDArray[np.int
     return np.asarray(era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468, dtype=np.int64)
 
 
-def _by_table(data: bytes, layout: Layout, count: int, first: bytes) -> dict[str, Numbers] | None:
+def _by_table(
+    data: bytes, layout: Layout, ends: NDArray[np.int64] | None, count: int, first: bytes
+) -> dict[str, Numbers] | None:
     """The same by a reader of tables, after all words were taken out; None where that does not give the same numbers."""
     import polars as pl
 
@@ -215,7 +228,7 @@ def _by_table(data: bytes, layout: Layout, count: int, first: bytes) -> dict[str
         if place is None:
             return None
         wanted[name] = place
-    stamps = _stamps(data, layout, count)
+    stamps = _stamps(data, layout, ends, count)
     if layout.stamp and stamps is None:
         return None
     used = set(wanted.values())
@@ -247,13 +260,14 @@ def _place(cells: list[bytes], tokens: list[bytes], number: int) -> int | None:
     return places[before] if len(places) == tokens.count(token) else None
 
 
-def _stamps(data: bytes, layout: Layout, count: int) -> Numbers | None:
+def _stamps(data: bytes, layout: Layout, ends: NDArray[np.int64] | None, count: int) -> Numbers | None:
     """Dates that stand at one place of every line, such as `2026-08-22 15:22:22`; None where they do not."""
     at = layout.stamp_at
     if at < 0:
         return None
     raw = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(raw == 10)
+    if ends is None:
+        ends = np.flatnonzero(raw == 10)
     starts = np.empty(count, np.int64)
     starts[0] = 0
     starts[1:] = ends[:-1] + 1

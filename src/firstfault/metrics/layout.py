@@ -20,8 +20,8 @@ _NAMES = b"|".join(
     re.escape(name.encode()).replace(rb"\ ", b"[ _]") for name in sorted(ALIASES, key=lambda n: (-len(n), n))
 )
 _PAIR = lazy(
-    rb"(?i)(?<![\w/.])(?P<key>" + _NAMES + rb")(?![a-z_])['\"]?(?: {0,2}\((?P<unit>[^()\n]{1,24})\)| \[(?P<unit2>[a-z/]{1,12})\])?"
-    rb"(?:(?P<equal>\s{0,12}[:=]\s{0,14}|\]\[?\s?)|\s{1,12})['\"\[(]{0,2}" + _VALUE + rb"(?P<after>[ ]?[a-z%/]{0,8})"
+    rb"(?i)(?<![\w.])(?<![a-z]/)(?P<key>" + _NAMES + rb")(?![a-z_])['\"]?(?: {0,2}\((?P<unit>[^()\n]{1,24})\)| \[(?P<unit2>[a-z/]{1,12})\])?"
+    rb"(?:(?P<equal>\s{0,12}[:=]\s{0,14}|\]\[?\s?)|\s{1,12})['\"\[(]{0,2}" + _VALUE + rb"(?=(?P<after>[ ]?[a-z%/]{0,8}))"
 )
 _BAR = lazy(
     rb"(\d{1,3})%\|[^|\n]{0,400}\| {0,12}(\d[\d,]*) ?/ ?(\d[\d,]*|\?) ?\[[\d:]{4,12}<[^,\]\n]{1,20}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?"

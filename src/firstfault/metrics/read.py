@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Source, SourceId
     from firstfault.readers.store import Store
 
-BLOCK = 16 << 20
+BLOCK = 8 << 20
 """Bytes that are turned into columns at a time."""
 SPLIT = 96 << 20
 """Bytes of a source from which on it is worked on by several processes."""

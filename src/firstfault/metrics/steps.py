@@ -79,13 +79,24 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
     line = np.concatenate([p.line for p in parts])
     order = None if bool((np.diff(line) >= 0).all()) else np.argsort(line, kind="stable")
     names = sorted({name for p in parts for name in p.columns})
+    held = {name: [name in p.columns for p in parts] for name in names}
     columns = {}
     for name in names:
-        values = np.concatenate([p.columns.get(name, np.full(len(p.line), np.nan)) for p in parts])
-        there = np.concatenate([np.full(len(p.line), name in p.columns) for p in parts])
+        everywhere = all(held[name])
+        # Taken out of the parts one after the other, so that a long table is not held twice.
+        values = np.concatenate([p.columns.pop(name, _nothing(p)) for p in parts])
+        there = (
+            np.broadcast_to(np.True_, len(line))
+            if everywhere
+            else np.concatenate([np.full(len(p.line), had) for p, had in zip(parts, held[name], strict=True)])
+        )
         columns[name] = Column(values, there) if order is None else Column(values[order], there[order])
     line = line if order is None else line[order]
     return Steps(source, line, np.ones(len(line), np.int64), columns)
+
+
+def _nothing(part: Part) -> NDArray[np.float64]:
+    return np.full(len(part.line), np.nan)
 
 
 def _carried(steps: Steps) -> Steps:
