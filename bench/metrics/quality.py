@@ -48,7 +48,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", default="0-20")
     parser.add_argument("--fault", action="append")
-    parser.add_argument("--healthy", type=int, default=None, help="healthy runs; as many as seeds times 5 where not given")
+    parser.add_argument(
+        "--healthy", type=int, default=None, help="healthy runs; as many as seeds times 5 where not given"
+    )
     parser.add_argument("-v", action="store_true")
     asked = parser.parse_args()
     first, last = map(int, asked.seeds.split("-"))
@@ -61,7 +63,16 @@ def main():
             ok = is_found(run, points)
             found += ok
             if asked.v and not ok:
-                print("  missed", fault, seed, run.step, run.interval, run.rank, run.told, [(p.kind.value, p.step, p.rank) for p in points])
+                print(
+                    "  missed",
+                    fault,
+                    seed,
+                    run.step,
+                    run.interval,
+                    run.rank,
+                    run.told,
+                    [(p.kind.value, p.step, p.rank) for p in points],
+                )
         total, good = total + last - first, good + found
         print(f"{fault:22} {found}/{last - first}")
     print(f"{'all':22} {good}/{total} = {good / max(total, 1):.3f}")
@@ -73,7 +84,13 @@ def main():
         false += bool(raised)
         kinds.update({p.kind.value for p in raised})
         if asked.v and raised:
-            print("  false", seed, run.interval, run.told, [(p.kind.value, p.column, p.step, round(p.usual, 3), round(p.value, 3)) for p in raised])
+            print(
+                "  false",
+                seed,
+                run.interval,
+                run.told,
+                [(p.kind.value, p.column, p.step, round(p.usual, 3), round(p.value, 3)) for p in raised],
+            )
     print(f"{'false alarms':22} {false}/{count} {dict(kinds)}")
 
 

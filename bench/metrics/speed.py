@@ -1,7 +1,7 @@
 """How fast step lines become a table: 10 million lines of Megatron-LM (3.6 GB), and 400,000 each of other formats.
 
-    python bench/metrics/speed.py            # makes its files in a temporary folder and removes them
-    python bench/metrics/speed.py FILE…      # reads these
+python bench/metrics/speed.py            # makes its files in a temporary folder and removes them
+python bench/metrics/speed.py FILE…      # reads these
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def write(path, form, count):
                 line.format(
                     i=i, n=i * 256, f=f"{i * 7919 % 1000000:06d}", g=f"{i % 90 + 10}", p=i * 100 // count, d=1 + i // 86400 % 28,
                     h=i // 3600 % 24, m=i // 60 % 60, s=i % 60,
-                )  # fmt: skip
-            )
+                )
+            )  # fmt: skip
 
 
 def measure(path, name):
@@ -56,11 +56,15 @@ def measure(path, name):
         rows = sum(t.height for s in opened.sources if (t := read_source_steps(opened.store, s)) is not None)
     wall, cpu = time.perf_counter() - wall, _cpu() - cpu
     peak = sum(resource.getrusage(w).ru_maxrss for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e6
-    print(f"{name:12} {rows:>11,} rows  {wall:6.2f} s wall  {cpu:6.2f} s CPU  {rows / wall / 1e6:5.2f} M/s  {rows / cpu / 1e6:5.2f} M per CPU s  peak {peak:.2f} GB")
+    print(
+        f"{name:12} {rows:>11,} rows  {wall:6.2f} s wall  {cpu:6.2f} s CPU  {rows / wall / 1e6:5.2f} M/s  {rows / cpu / 1e6:5.2f} M per CPU s  peak {peak:.2f} GB"
+    )
 
 
 def _cpu():
-    return sum(u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+    return sum(
+        u.ru_utime + u.ru_stime for u in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
 
 
 def main():
@@ -70,7 +74,9 @@ def main():
         return
     with tempfile.TemporaryDirectory() as folder:
         for form, count in [*((f, 400_000) for f in OTHERS), ("megatron", 10_000_000)]:
-            path = Path(folder) / (f"{form}.jsonl" if form == "jsonl" else "metrics.csv" if form == "csv" else f"{form}.log")
+            path = Path(folder) / (
+                f"{form}.jsonl" if form == "jsonl" else "metrics.csv" if form == "csv" else f"{form}.log"
+            )
             write(path, form, count)
             measure(path, form)
             path.unlink()

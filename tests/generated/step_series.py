@@ -22,7 +22,20 @@ FOUND_AS = {
     "step_time_shift": {"step_time_shift", "throughput_drop"}, "data_share": {"data_share", "step_time_shift"},
 }  # fmt: skip
 FORMATS = ("megatron", "titan", "jsonl", "csv", "plain", "nemo")
-COLUMNS = ("loss", "grad_norm", "lr", "loss_scale", "step_time", "tps", "memory", "data", "fwd", "opt", "batch", "skipped")
+COLUMNS = (
+    "loss",
+    "grad_norm",
+    "lr",
+    "loss_scale",
+    "step_time",
+    "tps",
+    "memory",
+    "data",
+    "fwd",
+    "opt",
+    "batch",
+    "skipped",
+)
 
 
 @dataclass
@@ -178,7 +191,9 @@ def _write(form, steps, d, told, rng):
     clock = 1_780_000_000.0
     lines = []
     if form == "csv":
-        lines.append("step,loss,grad_norm,lr,loss_scale,step_time,tokens_per_second,memory_gb,data_time,batch_size,skipped,timestamp")
+        lines.append(
+            "step,loss,grad_norm,lr,loss_scale,step_time,tokens_per_second,memory_gb,data_time,batch_size,skipped,timestamp"
+        )
     for n, i in enumerate(order):
         seconds = d["step_time"][i]
         if told["restart"] is not None and n == told["restart"]:
@@ -190,7 +205,10 @@ def _write(form, steps, d, told, rng):
         lines.append(_line(form, int(steps[i]), {k: float(v[i]) for k, v in d.items()}, seconds, clock, steps))
         if told["eval"] and i % 150 == 149:
             if form == "megatron":
-                lines += ["-" * 60, f" validation loss at iteration {steps[i]} | lm loss value: {d['loss'][i] * 1.02:.6E} | lm loss PPL: 1.0E+01 | "]
+                lines += [
+                    "-" * 60,
+                    f" validation loss at iteration {steps[i]} | lm loss value: {d['loss'][i] * 1.02:.6E} | lm loss PPL: 1.0E+01 | ",
+                ]
             clock += 15
     return "\n".join(lines) + "\n"
 

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.evidence import deliver, format_option, level_of, nothing_readable, page, paths_argument, spare_evidence
+from firstfault.cli.evidence import (
+    deliver,
+    format_option,
+    level_of,
+    nothing_readable,
+    page,
+    paths_argument,
+    spare_evidence,
+)
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import StackFormat
@@ -34,8 +42,18 @@ metrics, whatever else was read."""
 @click.option(
     "--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Also draw the curves: FILE ends in .svg or .png."
 )
-@click.option("--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of stdout.")
-@click.option("--share", is_flag=True, help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the report to FILE instead of stdout.",
+)
+@click.option(
+    "--share",
+    is_flag=True,
+    help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.",
+)
 @click.option("--raw", is_flag=True, help="Leave secrets in the quoted lines. Never share such a report.")
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 where something is abnormal.")
 def command(

@@ -11,7 +11,9 @@ import click
 @click.command(name="schema", short_help="Print the JSON Schema of `--format json`.")
 @click.argument(
     "name",
-    type=click.Choice(["diagnosis", "ranks", "timeline", "stacks", "flight-recorder", "memory", "metrics", "compare", "diff"]),
+    type=click.Choice(
+        ["diagnosis", "ranks", "timeline", "stacks", "flight-recorder", "memory", "metrics", "compare", "diff"]
+    ),
     default="diagnosis",
     metavar="[COMMAND]",
 )

@@ -34,7 +34,9 @@ def read_box_steps(store: Store, source: SourceId, path: str) -> Steps | None:
     for record in read_box(store.read(source, 0, MOST), source, path).records:
         rank = None if record.who.rank is None else float(record.who.rank)
         told = record.fields.get("metrics")
-        rows: list[dict[str, float]] = [_known(m) for m in told if isinstance(m, dict)] if isinstance(told, list) else []
+        rows: list[dict[str, float]] = (
+            [_known(m) for m in told if isinstance(m, dict)] if isinstance(told, list) else []
+        )
         if record.step is not None and record.who.worker is None:
             rows.append({"step": float(record.step)})
             if record.when.earliest is not None:

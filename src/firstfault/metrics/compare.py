@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from firstfault.metrics.settings import Setting
+    from firstfault.metrics.settings import Area, Setting
     from firstfault.metrics.steps import Steps
 
 SAME = 1e-9
@@ -40,7 +40,7 @@ class Part(NamedTuple):
 class Differing(NamedTuple):
     """A setting that is not the same, or that only one run tells."""
 
-    area: str
+    area: Area
     name: str
     first: Setting | None
     second: Setting | None
@@ -62,8 +62,8 @@ def settings_differ(first: Iterable[Setting], second: Iterable[Setting]) -> Iter
         yield Differing(key[0], key[1], a, b)
 
 
-def _first_words(settings: Iterable[Setting]) -> dict[tuple[str, str], Setting]:
-    found: dict[tuple[str, str], Setting] = {}
+def _first_words(settings: Iterable[Setting]) -> dict[tuple[Area, str], Setting]:
+    found: dict[tuple[Area, str], Setting] = {}
     for setting in settings:
         found.setdefault((setting.area, setting.name), setting)
     return found

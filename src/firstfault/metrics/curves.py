@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,8 @@ from firstfault.model.metrics import Curve
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from firstfault.metrics.steps import Steps
 
@@ -45,17 +48,20 @@ def curves_of(tables: Sequence[Steps]) -> Iterator[Curve]:
                 )
 
 
-def _thin(values: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+def _thin(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Places of at most `MOST_POINTS` values."""
     if len(values) <= MOST_POINTS:
         return np.arange(len(values))
     edges = np.linspace(0, len(values), MOST_POINTS // 2 + 1).astype(np.int64)
     kept: set[int] = set()
-    for start, stop in zip(edges[:-1], edges[1:], strict=True):
+    for start, stop in pairwise(edges):
         part = values[start:stop]
         bad = np.flatnonzero(~np.isfinite(part))
         if len(bad):
             kept.add(int(start + bad[0]))
         if len(bad) < len(part):
-            kept |= {int(start + np.nanargmin(np.where(np.isfinite(part), part, np.nan))), int(start + np.nanargmax(np.where(np.isfinite(part), part, np.nan)))}
+            kept |= {
+                int(start + np.nanargmin(np.where(np.isfinite(part), part, np.nan))),
+                int(start + np.nanargmax(np.where(np.isfinite(part), part, np.nan))),
+            }
     return np.array(sorted(kept))

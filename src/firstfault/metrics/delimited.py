@@ -63,7 +63,9 @@ def read_delimited(store: Store, source: SourceId, header: Header) -> list[Part]
     for line, cells in enumerate(csv.reader(io.StringIO(text), delimiter=header.separator), 1):
         if line == 1 or len(cells) != header.width:
             continue
-        row = [(name, value * factor) for at, name, factor in header.columns if (value := _number(cells[at])) is not None]
+        row = [
+            (name, value * factor) for at, name, factor in header.columns if (value := _number(cells[at])) is not None
+        ]
         if len(row) < 2:
             continue
         group = groups.setdefault(tuple(n for n, _ in row), ([], []))

@@ -36,8 +36,7 @@ def to_frame(tables: Sequence[Steps], names: Sequence[str] | None = None) -> pl.
     parts = []
     for n, table in enumerate(tables):
         series = [pl.repeat(table.source if names is None else names[n], table.height, eager=True).alias("source")]
-        for name in list(UNITS)[1:]:
-            series.append(_series(table, name))
+        series.extend(_series(table, name) for name in list(UNITS)[1:])
         parts.append(pl.DataFrame(series))
     return pl.concat(parts) if parts else pl.DataFrame(schema=_schema())
 
@@ -56,13 +55,13 @@ def _series(table: Steps, name: str) -> pl.Series:
         return pl.Series(name, table.line if name == "line" else table.attempt, dtype=kind)
     column = table.columns.get(name)
     if column is None:
-        return pl.Series(name, [None], dtype=kind).new_from_index(0, table.height)
+        return pl.repeat(None, table.height, dtype=kind, eager=True).alias(name)
     values, there = column
     if name in _WHOLE:
         good = there & np.isfinite(values)
         whole = np.where(good, values, 0).round().astype(np.int64)
         return pl.Series(name, whole).set(pl.Series(~good), None) if not good.all() else pl.Series(name, whole)
-    series = pl.Series(name, values, nan_to_null=False)
+    series = pl.Series(name, values.astype(np.float64), nan_to_null=False)
     return series if there.all() else series.set(pl.Series(~there), None)
 
 

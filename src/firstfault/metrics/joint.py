@@ -229,7 +229,9 @@ def _standing(tables: Sequence[Steps], devices: Sequence[DeviceSeries]) -> Itera
     if not idle or len(idle) * 2 < len(devices):
         return
     began = min(d.idle_from for d in idle if d.idle_from is not None)
-    last = [t for s in tables if (v := s.values("time")) is not None and np.isfinite(v).any() for t in [float(np.nanmax(v))]]
+    last = [
+        t for s in tables if (v := s.values("time")) is not None and np.isfinite(v).any() for t in [float(np.nanmax(v))]
+    ]
     if last and max(last) > began + 60:
         return
     steps = [float(np.nanmax(v)) for s in tables if (v := s.values("step")) is not None and np.isfinite(v).any()]

@@ -20,8 +20,12 @@ _NAMES = b"|".join(
     re.escape(name.encode()).replace(rb"\ ", b"[ _]") for name in sorted(ALIASES, key=lambda n: (-len(n), n))
 )
 _PAIR = lazy(
-    rb"(?i)(?<![\w.])(?<![a-z]/)(?P<key>" + _NAMES + rb")(?![a-z_])['\"]?(?: {0,2}\((?P<unit>[^()\n]{1,24})\)| \[(?P<unit2>[a-z/]{1,12})\])?"
-    rb"(?:(?P<equal>\s{0,12}[:=]\s{0,14}|\]\[?\s?)|\s{1,12})['\"\[(]{0,2}" + _VALUE + rb"(?=(?P<after>[ ]?[a-z%/]{0,8}))"
+    rb"(?i)(?<![\w.])(?<![a-z]/)(?P<key>"
+    + _NAMES
+    + rb")(?![a-z_])['\"]?(?: {0,2}\((?P<unit>[^()\n]{1,24})\)| \[(?P<unit2>[a-z/]{1,12})\])?"
+    rb"(?:(?P<equal>\s{0,12}[:=]\s{0,14}|\]\[?\s?)|\s{1,12})['\"\[(]{0,2}"
+    + _VALUE
+    + rb"(?=(?P<after>[ ]?[a-z%/]{0,8}))"
 )
 _BAR = lazy(
     rb"(\d{1,3})%\|[^|\n]{0,400}\| {0,12}(\d[\d,]*) ?/ ?(\d[\d,]*|\?) ?\[[\d:]{4,12}<[^,\]\n]{1,20}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?"
@@ -95,7 +99,11 @@ def read_layout(line: bytes) -> Layout | None:
         scale = "to" if overflow["to"] is not None else "from"
         found["loss_scale"] = (9, _slot(overflow.start(scale), overflow[scale], at, 1.0))
         found["skipped"] = (9, Slot(-1, 1.0, 1.0))
-    slots = {name: slot for name, (_, slot) in found.items() if slot.number >= 0 or slot.constant == slot.constant or name in _WORDY}
+    slots = {
+        name: slot
+        for name, (_, slot) in found.items()
+        if slot.number >= 0 or slot.constant == slot.constant or name in _WORDY
+    }
     if not _told(slots, line, overflow is not None):
         return None
     rank = _RANK.search(line)
@@ -143,7 +151,7 @@ def _take(
             factor = 0.001
         if not equal:
             return
-    elif column == "memory" or column == "memory_reserved":
+    elif column in {"memory", "memory_reserved"}:
         if after.endswith("%") or after == "%":
             return
         factor = MEMORY_UNITS.get(after) or MEMORY_UNITS.get(unit) or _size(pair["value"])

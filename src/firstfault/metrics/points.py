@@ -74,7 +74,7 @@ class Point(NamedTuple):
     """What it came to: the peak, or the new level."""
     usual: float
     """The level before."""
-    count: int
+    rows: int
     """Rows that are abnormal."""
     lasts: bool
     """Whether it goes on to the end."""
@@ -206,11 +206,24 @@ class _Course:
         if len(rows) >= FEWEST:
             usual, spread = local_baseline(loss, min(WINDOW, max(FEWEST // 2, len(loss) // 4)))
             yield from self._rise(rows, loss, usual, spread)
-        elif len(rows) >= FEW and self._under_way(rows[-1]) and loss[-1] > 3 * np.median(loss[:-1]) and loss[-1] > 1.2 * loss[:-1].max():
-            yield self.point(Kind.LOSS_SPIKE, "loss", int(rows[-1]), float(loss[-1]), float(np.median(loss[:-1])), 1, lasts=True)
+        elif (
+            len(rows) >= FEW
+            and self._under_way(rows[-1])
+            and loss[-1] > 3 * np.median(loss[:-1])
+            and loss[-1] > 1.2 * loss[:-1].max()
+        ):
+            yield self.point(
+                Kind.LOSS_SPIKE, "loss", int(rows[-1]), float(loss[-1]), float(np.median(loss[:-1])), 1, lasts=True
+            )
         rows, norm = self.rows("grad_norm")
-        if FEW <= len(rows) < FEWEST and self._under_way(rows[-1]) and norm[-1] > SHORT_RATIO * max(float(norm[:-1].max()), 1e-9):
-            yield self.point(Kind.GRAD_SPIKE, "grad_norm", int(rows[-1]), float(norm[-1]), float(np.median(norm[:-1])), 1, lasts=True)
+        if (
+            FEW <= len(rows) < FEWEST
+            and self._under_way(rows[-1])
+            and norm[-1] > SHORT_RATIO * max(float(norm[:-1].max()), 1e-9)
+        ):
+            yield self.point(
+                Kind.GRAD_SPIKE, "grad_norm", int(rows[-1]), float(norm[-1]), float(np.median(norm[:-1])), 1, lasts=True
+            )
         if len(rows) >= FEWEST and bool((norm > 0).all()):
             log = np.log(norm)
             usual, spread = local_baseline(log, min(WINDOW, max(FEWEST // 2, len(log) // 4)))
@@ -254,7 +267,13 @@ class _Course:
             first = int(group[0])
             peak = float(values[group].max())
             yield self.point(
-                kind, column, int(rows[first]), peak, float(usual[first]), len(group), lasts=int(group[-1]) == len(values) - 1
+                kind,
+                column,
+                int(rows[first]),
+                peak,
+                float(usual[first]),
+                len(group),
+                lasts=int(group[-1]) == len(values) - 1,
             )
 
     def nans(self) -> Iterator[Point]:
@@ -470,9 +489,7 @@ class _Course:
         chance = (1 + 2 * reach / interval) * between * interval / max(last - first, interval)
         return hit >= REGULAR and _by_chance(hit, (last - first) / period + 1, chance) * tests * 20 < 1e-2
 
-    def _pauses(
-        self, rows: NDArray[np.int64], seconds: Series, usual: Series, factor: Series
-    ) -> Iterator[Point]:
+    def _pauses(self, rows: NDArray[np.int64], seconds: Series, usual: Series, factor: Series) -> Iterator[Point]:
         spans = np.diff(self.step[rows], prepend=np.nan) if self.step is not None else np.ones(len(rows))
         interval = max(1.0, float(np.nanmedian(spans)) if np.isfinite(spans).any() else 1.0)
         wall = seconds.copy()
@@ -486,11 +503,19 @@ class _Course:
         long = (wall > STALL_RATIO * usual) & ((wall - usual) * interval > STALL_SECONDS) & ~planned
         # A checkpoint takes about as long each time; two stalls hardly do.
         excess = (wall - usual) * interval
-        alike = [int(a) for a in np.flatnonzero(long) if int((np.abs(excess[slow] - excess[a]) < 0.1 * excess[a]).sum()) > 1]
+        alike = [
+            int(a) for a in np.flatnonzero(long) if int((np.abs(excess[slow] - excess[a]) < 0.1 * excess[a]).sum()) > 1
+        ]
         long[alike], planned[alike] = False, True
         for at in np.flatnonzero(long)[:3]:
             yield self.point(
-                Kind.STALL, "step_time", int(rows[at]), float(wall[at] * interval), float(usual[at] * interval), 1, lasts=int(at) == len(wall) - 1
+                Kind.STALL,
+                "step_time",
+                int(rows[at]),
+                float(wall[at] * interval),
+                float(usual[at] * interval),
+                1,
+                lasts=int(at) == len(wall) - 1,
             )
         where = np.flatnonzero(planned & slow)
         if len(where):
@@ -499,7 +524,13 @@ class _Course:
             kind = Kind.EVALUATION_PAUSE if near else Kind.CHECKPOINT_PAUSE
             at = int(where[0])
             yield self.point(
-                kind, "step_time", int(rows[at]), float(np.median(wall[where]) * interval), float(usual[at] * interval), len(where), lasts=False
+                kind,
+                "step_time",
+                int(rows[at]),
+                float(np.median(wall[where]) * interval),
+                float(usual[at] * interval),
+                len(where),
+                lasts=False,
             )
 
     def memory(self) -> Iterator[Point]:
@@ -516,7 +547,13 @@ class _Course:
                 grown = shift.after - shift.before
                 if grown > max(JUMP_SHARE * shift.before, 3 * shift.spread) and self.age[rows[shift.at]] > FEWEST:
                     yield self.point(
-                        Kind.MEMORY_JUMP, name, int(rows[shift.at]), shift.after, shift.before, len(used) - shift.at, lasts=True
+                        Kind.MEMORY_JUMP,
+                        name,
+                        int(rows[shift.at]),
+                        shift.after,
+                        shift.before,
+                        len(used) - shift.at,
+                        lasts=True,
                     )
                     return
 
@@ -539,7 +576,15 @@ class _Course:
         grown = float(blocks[-1] - blocks[0])
         if rises < LEAK_BLOCKS - 2 or grown < LEAK_SHARE * blocks[0] or largest > 0.4 * grown:
             return None
-        return self.point(Kind.LEAK, name, int(rows[begin]), float(used[-1]), float(np.median(used[: max(begin, 1)])), len(rest), lasts=True)
+        return self.point(
+            Kind.LEAK,
+            name,
+            int(rows[begin]),
+            float(used[-1]),
+            float(np.median(used[: max(begin, 1)])),
+            len(rest),
+            lasts=True,
+        )
 
     def data(self) -> Iterator[Point]:
         """A growing share of the step that is spent waiting for data."""
@@ -698,7 +743,16 @@ def _differing(ranks: dict[int, Steps]) -> Iterator[Point]:
 
 
 def _rank_point(  # noqa: PLR0917
-    kind: Kind, column: str, steps: Steps, rank: int, step: float, value: float, usual: float, count: int, *, lasts: bool
+    kind: Kind,
+    column: str,
+    steps: Steps,
+    rank: int,
+    step: float,
+    value: float,
+    usual: float,
+    count: int,
+    *,
+    lasts: bool,
 ) -> Point:
     named = steps.columns["step"]
     row = int(np.flatnonzero(named.there & (named.values == step))[-1]) if (named.values == step).any() else 0

@@ -83,6 +83,18 @@ def read_range(store: Store, source: SourceId, start: int, end: int) -> tuple[li
     return parts, count
 
 
+def read_share(store: Store, source: SourceId, start: int, end: int) -> tuple[list[Part], int]:
+    """The same as `read_range`, in half the bytes where seven digits are enough: a long table has to be held at once."""
+    parts, count = read_range(store, source, start, end)
+    slim = [
+        p._replace(columns={n: v if n in _EXACT else v.astype(np.float32) for n, v in p.columns.items()}) for p in parts
+    ]
+    return slim, count
+
+
+_EXACT = frozenset({"step", "time", "samples", "rank", "epoch"})
+
+
 def _blocks(store: Store, source: SourceId, start: int, end: int) -> Iterator[bytes]:
     """Blocks of whole lines that begin in a stretch."""
     size = store.size(source)
@@ -117,15 +129,20 @@ def _after_newline(store: Store, source: SourceId, at: int, size: int) -> int:
     return size
 
 
+def _one_thread() -> None:
+    """In a worker: polars is to use the core of its process, before it is imported."""
+    os.environ["POLARS_MAX_THREADS"] = "1"
+
+
 def _by_processes(store: Store, source: SourceId, size: int, workers: int) -> list[Part]:
     starts = range(0, size, SHARE)
     context = multiprocessing.get_context("spawn")
     parts: list[Part] = []
     line = 0
-    with ProcessPoolExecutor(min(workers, len(starts)), mp_context=context) as pool:
-        jobs = [pool.submit(read_range, store, source, at, min(at + SHARE, size)) for at in starts]
-        for job in jobs:
-            found, count = job.result()
+    with ProcessPoolExecutor(min(workers, len(starts)), mp_context=context, initializer=_one_thread) as pool:
+        jobs = [pool.submit(read_share, store, source, at, min(at + SHARE, size)) for at in starts]
+        while jobs:
+            found, count = jobs.pop(0).result()
             parts += [p._replace(line=p.line + line) for p in found]
             line += count
     return parts

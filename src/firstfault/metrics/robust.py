@@ -85,7 +85,7 @@ def shifts(values: Series, *, fewest: int, significance: float = 1e-6, depth: in
     return result
 
 
-def _part(
+def _part(  # noqa: PLR0917
     values: Series, start: int, stop: int, fewest: int, significance: float, depth: int, found: list[int]
 ) -> None:
     part = values[start:stop]

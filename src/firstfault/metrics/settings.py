@@ -25,16 +25,24 @@ _VERSION = lazy(
     r"(?i)\b(torch|pytorch|transformers|deepspeed|nccl|cuda|cudnn|megatron(?:-core)?|nemo|lightning|pytorch.lightning|accelerate|datasets|numpy|python|driver|flash.?attn|transformer.?engine|apex|rccl|rocm|torchtitan)"
     r"(?: version| info: version)?[ :=]{1,3}v?(\d+\.\d+[\w.+-]*)"
 )
-_ENV = lazy(r"^(?:export |\s*(?:ENV|env)[: ] ?)?((?:NCCL|TORCH|CUDA|PYTORCH|OMP|MKL|UCX|FI|GLOO|HSA|HF|TOKENIZERS|XLA|NVTE|TRITON|SLURM|HYDRA)_[A-Z0-9_]+)[=:]\s?(\S{0,200})")
+_ENV = lazy(
+    r"^(?:export |\s*(?:ENV|env)[: ] ?)?((?:NCCL|TORCH|CUDA|PYTORCH|OMP|MKL|UCX|FI|GLOO|HSA|HF|TOKENIZERS|XLA|NVTE|TRITON|SLURM|HYDRA)_[A-Z0-9_]+)[=:]\s?(\S{0,200})"
+)
 _SEED = lazy(r"(?i)\b(?:random )?seeds?\b(?: set)?(?: to|[:=])\s{0,3}(\d{1,12})")
-_TOPOLOGY = lazy(r"(?i)\b(world[ _-]size|data-parallel size|context-parallel size|tensor-model-parallel size|pipeline-model-parallel size|expert-model-parallel size|nnodes|nproc_per_node|num_nodes|devices|Num processes|dist_world_size)\b[:= ]{1,3}(\d{1,7})\b")
-_HF = lazy(r"(?i)\b(Num examples|Num Epochs|Instantaneous batch size per device|Total train batch size[^=]{0,60}|Gradient Accumulation steps|Total optimization steps|Number of trainable parameters) = ([\d,]+)")
+_TOPOLOGY = lazy(
+    r"(?i)\b(world[ _-]size|data-parallel size|context-parallel size|tensor-model-parallel size|pipeline-model-parallel size|expert-model-parallel size|nnodes|nproc_per_node|num_nodes|devices|Num processes|dist_world_size)\b[:= ]{1,3}(\d{1,7})\b"
+)
+_HF = lazy(
+    r"(?i)\b(Num examples|Num Epochs|Instantaneous batch size per device|Total train batch size[^=]{0,60}|Gradient Accumulation steps|Total optimization steps|Number of trainable parameters) = ([\d,]+)"
+)
 _AREA_OF = (
     (re.compile(r"(?i)seed$|^seed"), "seeds"),
     (re.compile(r"(?i)world.?size|parallel.?size|nnodes|num.?nodes|nproc|num.?gpus|^devices$"), "topology"),
     (re.compile(r"(?i)version$"), "versions"),
 )
-_OWN = lazy(r"(?i)(?:^|[_.-])(?:port|pid|hostname|host|addr|address|time|date|timestamp|uuid|job_?id|run_?id|run_?name|exp_?name|log_?dir|output_?dir|save|save_?dir|tensorboard_?dir|wandb\w*|cwd|pwd|local_?rank|rank|node_?rank|group_?rank|role_?rank)$|^SLURM_(?!JOB_NUM_NODES|NTASKS|NNODES)")
+_OWN = lazy(
+    r"(?i)(?:^|[_.-])(?:port|pid|hostname|host|addr|address|time|date|timestamp|uuid|job_?id|run_?id|run_?name|exp_?name|log_?dir|output_?dir|save|save_?dir|tensorboard_?dir|wandb\w*|cwd|pwd|local_?rank|rank|node_?rank|group_?rank|role_?rank)$|^SLURM_(?!JOB_NUM_NODES|NTASKS|NNODES)"
+)
 """Names that are those of the start itself: they differ between any two runs."""
 
 

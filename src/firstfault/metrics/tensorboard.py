@@ -54,7 +54,7 @@ def read_events(store: Store, source: SourceId) -> list[Part]:
 def column_of(tag: str) -> tuple[str, float] | None:
     """The column of a tag, by its whole name or its last part; None where it is unknown or counts something else (`… vs samples`)."""
     name = tag.lower().strip()
-    if " vs " in name or name.startswith(("val", "eval", "test")) and not name.replace("/", "_").endswith("loss"):
+    if " vs " in name or (name.startswith(("val", "eval", "test")) and not name.replace("/", "_").endswith("loss")):
         return None
     known = ALIASES.get(name) or ALIASES.get(name.replace("-", "_"))
     if known is None and name.startswith(("val/", "valid/", "eval/", "test/")):

@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 
     from firstfault.metrics.points import Point
 
-_CHECKPOINT = lazy(r"(?i)\b(?:sav(?:ing|ed)|writing|wrote|stor(?:ing|ed))\b.{0,60}\b(?:checkpoint|ckpt|state|model)|checkpoint.{0,40}\bsaved\b")
-_EVALUATION = lazy(r"(?i)\b(?:validation|validating|evaluat(?:ion|ing)|running eval)\b|\*{3,} ?Running (?:Evaluation|Prediction)")
+_CHECKPOINT = lazy(
+    r"(?i)\b(?:sav(?:ing|ed)|writing|wrote|stor(?:ing|ed))\b.{0,60}\b(?:checkpoint|ckpt|state|model)|checkpoint.{0,40}\bsaved\b"
+)
+_EVALUATION = lazy(
+    r"(?i)\b(?:validation|validating|evaluat(?:ion|ing)|running eval)\b|\*{3,} ?Running (?:Evaluation|Prediction)"
+)
 _UNIT = {"step_time": " s", "data_time": "", "memory": " GiB", "memory_reserved": " GiB", "forward_time": " s", "backward_time": " s", "optimizer_time": " s"}  # fmt: skip
 
 
@@ -39,11 +43,11 @@ def summary_of(point: Point) -> str:
     value, usual = f"{point.value:.4g}{unit}", f"{point.usual:.4g}{unit}"
     match point.kind:
         case Kind.NAN:
-            well = "" if point.usual != point.usual else f"; before it was {usual}"  # noqa: PLR0124 - NaN is not itself
-            end = "to the end" if point.lasts else f"in {point.count} rows"
+            well = "" if point.usual != point.usual else f"; before it was {usual}"
+            end = "to the end" if point.lasts else f"in {point.rows} rows"
             return f"The {name}{who} is no number {at}, {end}{well}."
         case Kind.LOSS_SPIKE | Kind.GRAD_SPIKE:
-            return f"The {name}{who} jumps to {value} {once}, usually {usual}; {point.count} such rows."
+            return f"The {name}{who} jumps to {value} {once}, usually {usual}; {point.rows} such rows."
         case Kind.LOSS_RISE:
             return f"The loss{who} is higher {at}: {value}, before {usual}."
         case Kind.SCALE_FLOOR:
@@ -69,6 +73,6 @@ def summary_of(point: Point) -> str:
         case Kind.DATA_SHARE:
             return f"Waiting for data takes {100 * point.value:.0f} % of a step{who} {at}, before {100 * point.usual:.0f} %."
         case Kind.CHECKPOINT_PAUSE:
-            return f"Planned pauses of {value} (checkpoints), the first {once}; {point.count} of them."
+            return f"Planned pauses of {value} (checkpoints), the first {once}; {point.rows} of them."
         case Kind.EVALUATION_PAUSE:
-            return f"Planned pauses of {value} (evaluations), the first {once}; {point.count} of them."
+            return f"Planned pauses of {value} (evaluations), the first {once}; {point.rows} of them."

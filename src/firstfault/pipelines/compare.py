@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
-from firstfault.metrics.compare import curve_parts, pace_differs, settings_differ
+from firstfault.metrics.compare import Differing, curve_parts, pace_differs, settings_differ
 from firstfault.metrics.settings import MOST, Setting, settings_of_file, settings_of_log
 from firstfault.model.diagnosis import Evidence
 from firstfault.model.metrics import RunComparison, RunDifference
@@ -44,18 +44,21 @@ def compare_runs(first: str | os.PathLike[str], second: str | os.PathLike[str]) 
         PipelineError: one of the two holds neither steps nor settings.
     """
     a, b = _read(first), _read(second)
-    found: list[RunDifference] = []
-    for d in settings_differ(a.settings, b.settings):
-        found.append(
-            RunDifference(
-                area=d.area, what=d.name,  # type: ignore[arg-type]
-                first="" if d.first is None else d.first.value, second="" if d.second is None else d.second.value,
-                evidence=[Evidence(file=s.file, line=s.line, column=1, text=s.text[:400]) for s in (d.first, d.second) if s is not None],
-            )
-        )  # fmt: skip
+    found = [_set(d) for d in settings_differ(a.settings, b.settings)]
     courses = [*_pace(a, b), *_curves(a, b)]
     found += sorted(courses, key=lambda d: (d.step is None, d.step or 0.0))
     return RunComparison(same=not found, summary=_summary(found), differences=found, missing=_missing(a, b))
+
+
+def _set(found: Differing) -> RunDifference:
+    told = [s for s in (found.first, found.second) if s is not None]
+    return RunDifference(
+        area=found.area,
+        what=found.name,
+        first="" if found.first is None else found.first.value,
+        second="" if found.second is None else found.second.value,
+        evidence=[Evidence(file=s.file, line=s.line, column=1, text=s.text[:400]) for s in told],
+    )
 
 
 def _read(path: str | os.PathLike[str]) -> _Run:
@@ -63,7 +66,9 @@ def _read(path: str | os.PathLike[str]) -> _Run:
         run = _Run(tables, list(_settings(opened)))
     if not run.tables and not run.settings:
         raise PipelineError(
-            "neither steps nor settings were found there", where=str(path), fix="Give the run's logs, tables of metrics or files of settings."
+            "neither steps nor settings were found there",
+            where=str(path),
+            fix="Give the run's logs, tables of metrics or files of settings.",
         )
     return run
 
@@ -90,7 +95,11 @@ def _curves(a: _Run, b: _Run) -> Iterator[RunDifference]:
         if part is not None:
             until = "" if part.same_until is None else f", the same up to step {part.same_until:g}"
             yield RunDifference(
-                area="curves", what=f"{name} at step {part.step:g}{until}", first=f"{part.first:.6g}", second=f"{part.second:.6g}", step=part.step
+                area="curves",
+                what=f"{name} at step {part.step:g}{until}",
+                first=f"{part.first:.6g}",
+                second=f"{part.second:.6g}",
+                step=part.step,
             )
 
 
@@ -115,7 +124,9 @@ def _missing(a: _Run, b: _Run) -> list[str]:
         if not run.settings:
             missing.append(f"The {name} run tells no settings: configuration, versions and seeds were not compared.")
     told = [{s.area for s in run.settings} for run in (a, b)]
-    for area in sorted(_AREAS):
-        if told[0] and told[1] and ((area in told[0]) != (area in told[1])):
-            missing.append(f"Only the {'first' if area in told[0] else 'second'} run tells its {area}.")
-    return cast("list[str]", missing)
+    missing += [
+        f"Only the {'first' if area in told[0] else 'second'} run tells its {area}."
+        for area in sorted(_AREAS)
+        if told[0] and told[1] and (area in told[0]) != (area in told[1])
+    ]
+    return missing

@@ -85,10 +85,7 @@ def metrics_of(paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] | No
     with opened_tables(paths, stdin) as (opened, tables, devices):
         points = find_points(tables)
         ids = {s.path: s.id for s in opened.sources}
-        text = {
-            path: lines_of(opened.store, ids[path], wanted)
-            for path, wanted in _wanted(points).items()
-        }
+        text = {path: lines_of(opened.store, ids[path], wanted) for path, wanted in _wanted(points).items()}
         points = [_with_reason(p, text.get(p.source, {})) for p in points]
         readings = read_together(tables, points, devices)
         read = {t.source for t in tables} | {d.source for d in devices}
@@ -100,12 +97,12 @@ def metrics_of(paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] | No
                 for r in readings
             ],
             curves=list(curves_of(tables)),
-            coverage=[_coverage(c.file, c.state, c.reason, c.bytes, c.file in read) for c in opened.coverage],
+            coverage=[_coverage(c.file, c.state, c.reason, c.bytes, read=c.file in read) for c in opened.coverage],
         )  # fmt: skip
         return Measured(tables, devices, points, view)
 
 
-def _coverage(file: str, state: CoverageState, reason: str, size: int, read: bool) -> CoverageRow:  # noqa: FBT001, PLR0917
+def _coverage(file: str, state: CoverageState, reason: str, size: int, *, read: bool) -> CoverageRow:
     if state is CoverageState.READ and not read:
         return CoverageRow(file=file, state=CoverageState.SKIPPED, reason="no step lines in it", bytes=size)
     return CoverageRow(file=file, state=state, reason=reason, bytes=size)
@@ -179,7 +176,7 @@ def _point(point: Point, text: dict[int, str]) -> MetricPoint:
         step=point.step,
         value=point.value if np.isfinite(point.value) else None,
         usual=point.usual if np.isfinite(point.usual) else None,
-        count=point.count,
+        count=point.rows,
         lasts=point.lasts,
         before=list(point.before),
         summary=summary_of(point),
@@ -202,13 +199,18 @@ def export(measured: Measured, names: Sequence[str], path: Path) -> None:
 
     if path.suffix.lower() not in SUFFIXES:
         raise PipelineError(
-            "this is no form in which a table is written", where=str(path), fix=f"End the name in {', '.join(SUFFIXES)}."
+            "this is no form in which a table is written",
+            where=str(path),
+            fix=f"End the name in {', '.join(SUFFIXES)}.",
         )
     try:
         frame = to_frame(measured.tables, names)
     except ImportError as error:
         raise PipelineError(
-            "a table cannot be written without polars", where=str(path), why=str(error), fix="pip install 'firstfault[metrics]'"
+            "a table cannot be written without polars",
+            where=str(path),
+            why=str(error),
+            fix="pip install 'firstfault[metrics]'",
         ) from error
     write_frame(frame, path)
 
@@ -224,11 +226,16 @@ def draw(safe: Redacted[MetricsView], path: Path) -> None:
         PipelineError: matplotlib is not installed, or the name ends otherwise.
     """
     if path.suffix.lower() not in {".svg", ".png"}:
-        raise PipelineError("this is no form in which curves are drawn", where=str(path), fix="End the name in .svg or .png.")
+        raise PipelineError(
+            "this is no form in which curves are drawn", where=str(path), fix="End the name in .svg or .png."
+        )
     try:
         from firstfault.report.plot import draw_metrics
     except ImportError as error:
         raise PipelineError(
-            "curves cannot be drawn without matplotlib", where=str(path), why=str(error), fix="pip install 'firstfault[plots]'"
+            "curves cannot be drawn without matplotlib",
+            where=str(path),
+            why=str(error),
+            fix="pip install 'firstfault[plots]'",
         ) from error
     draw_metrics(safe, path)

@@ -66,12 +66,18 @@ def _point(point: MetricPoint, width: int) -> list[str]:
     if point.before:
         lines += ["  " + line for line in wrap(neutral("; ".join(point.before)), width - 2)]
     lines.append("  " + neutral(phrases.place(point.evidence)))
-    return lines + ["    " + line for line in wrap(shorten(neutral(point.evidence.text), max(40, 2 * width)), width - 4)]
+    return lines + [
+        "    " + line for line in wrap(shorten(neutral(point.evidence.text), max(40, 2 * width)), width - 4)
+    ]
 
 
 def _finding(finding: MetricFinding, say: Mapping[str, str], width: int) -> list[str]:
     lines = wrap(neutral(f"{finding.claim} ({finding.strength})"), width)
-    for key, texts in (("metrics.for", finding.supports), ("metrics.against", finding.against), ("metrics.next", finding.next)):
+    for key, texts in (
+        ("metrics.for", finding.supports),
+        ("metrics.against", finding.against),
+        ("metrics.next", finding.next),
+    ):
         for text in texts:
             first, *rest = wrap(neutral(f"{say[key]} {text}"), width - 4)
             lines += ["  " + first, *("    " + line for line in rest)]
@@ -83,7 +89,10 @@ def sparkline(values: Sequence[float | None], width: int) -> str:
     if not values:
         return ""
     width = min(width, len(values))
-    cells = [values[i * len(values) // width : max((i + 1) * len(values) // width, i * len(values) // width + 1)] for i in range(width)]
+    cells = [
+        values[i * len(values) // width : max((i + 1) * len(values) // width, i * len(values) // width + 1)]
+        for i in range(width)
+    ]
     # The first steps of a run are slow and its first loss is high: they would flatten all that follows.
     known = [v for v in values[len(values) // 20 :] if v is not None]
     low, high = (min(known), max(known)) if known else (0.0, 0.0)
@@ -161,5 +170,9 @@ def render_run_comparison(safe: Redacted[RunComparison], *, width: int = 100, la
         first, *rest = wrap(neutral(text), width - 4)
         lines += ["  " + first, *("    " + line for line in rest)]
     if found.missing:
-        lines += ["", say["compare.missing"], *("  " + line for m in found.missing for line in wrap(neutral(m), width - 2))]
+        lines += [
+            "",
+            say["compare.missing"],
+            *("  " + line for m in found.missing for line in wrap(neutral(m), width - 2)),
+        ]
     return "\n".join(line.rstrip() for line in lines) + "\n"

@@ -40,9 +40,18 @@ def draw_metrics(safe: Redacted[MetricsView], path: Path) -> None:
             for point in view.points:
                 if point.column == column and point.step is not None and point.kind not in PLANNED:
                     panel.axvline(point.step, color="red", linewidth=0.8, linestyle="--")
-                    panel.annotate(point.kind, (point.step, 1.0), xycoords=("data", "axes fraction"), fontsize=7, color="red", va="bottom")
+                    panel.annotate(
+                        point.kind,
+                        (point.step, 1.0),
+                        xycoords=("data", "axes fraction"),
+                        fontsize=7,
+                        color="red",
+                        va="bottom",
+                    )
             panel.set_ylabel(column)
             if len(view.curves) > len(columns) and len(panel.get_lines()) <= 10:
                 panel.legend(fontsize=7, loc="upper right")
         panels[-1].set_xlabel("step")
-        figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else {"Software": "firstfault"}, dpi=110)
+        figure.savefig(
+            path, metadata={"Date": None} if path.suffix.lower() == ".svg" else {"Software": "firstfault"}, dpi=110
+        )

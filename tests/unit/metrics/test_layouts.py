@@ -129,7 +129,12 @@ def test_values_of_a_long_uniform_block(*, fast: bool) -> None:
     if fast:
         pytest.importorskip("polars")
     line = FORMATS["megatron"][0]
-    lines = [line.replace("100/", f"{i:3d}/").replace("2.345678E+00", f"{1 + i / 1000:.6E}").replace("22:22.1", f"22:{i % 60:02d}.1") for i in range(1, 900)]
+    lines = [
+        line.replace("100/", f"{i:3d}/")
+        .replace("2.345678E+00", f"{1 + i / 1000:.6E}")
+        .replace("22:22.1", f"22:{i % 60:02d}.1")
+        for i in range(1, 900)
+    ]
     rows = read(lines, fast=fast)
     assert [r["step"] for r in rows] == list(range(1, 900))
     assert np.allclose([r["loss"] for r in rows], [1 + i / 1000 for i in range(1, 900)])
