@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from firstfault.metrics.points import SHIFT_SHARE, WARM_UP
+from firstfault.metrics.kinds import SHIFT_SHARE, WARM_UP
 from firstfault.metrics.robust import first_run, spread_of
 from firstfault.metrics.settings import is_own
 
