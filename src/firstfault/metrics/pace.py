@@ -177,9 +177,9 @@ class Pace(Course):
         planned = self._planned(rows, slow)
         long = (wall > STALL_RATIO * usual) & ((wall - usual) * interval > STALL_SECONDS) & ~planned
         # A checkpoint takes about as long each time; two stalls hardly do.
-        excess = (wall - usual) * interval
+        excess, apart = (wall - usual) * interval, slow & ~planned
         alike = [
-            int(a) for a in np.flatnonzero(long) if int((np.abs(excess[slow] - excess[a]) < 0.1 * excess[a]).sum()) > 1
+            int(a) for a in np.flatnonzero(long) if int((np.abs(excess[apart] - excess[a]) < 0.1 * excess[a]).sum()) > 1
         ]
         long[alike], planned[alike] = False, True
         for at in np.flatnonzero(long)[:3]:
