@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 def job(tmp_path: Path) -> Path:
     folder = tmp_path / "job"
     folder.mkdir()
-    rows = [f"step {i} | loss: {'nan' if i >= 80 else f'2.{i % 10}'} | grad_norm: 0.{50 + i % 9}" for i in range(1, 120)]
+    rows = [
+        f"step {i} | loss: {'nan' if i >= 80 else f'2.{i % 10}'} | grad_norm: 0.{50 + i % 9}" for i in range(1, 120)
+    ]
     (folder / "train.log").write_text("\n".join(rows) + "\n", encoding="utf-8")
     return folder
 
@@ -56,7 +58,9 @@ def test_export(job: Path, tmp_path: Path) -> None:
     assert frame["step"].to_list() == list(range(1, 120))
     assert frame["source"].unique().to_list() == ["train.log"]
     with pytest.raises(PipelineError, match="no form in which a table is written"):
-        CliRunner().invoke(command, [str(job), "--export", str(tmp_path / "t.xyz")], standalone_mode=False, catch_exceptions=False)
+        CliRunner().invoke(
+            command, [str(job), "--export", str(tmp_path / "t.xyz")], standalone_mode=False, catch_exceptions=False
+        )
 
 
 def test_no_metrics(tmp_path: Path) -> None:
@@ -72,7 +76,9 @@ def test_compare(job: Path, tmp_path: Path) -> None:
     done = CliRunner().invoke(compare, [str(other), str(job)], standalone_mode=False)
     assert done.return_value == 1
     assert "loss at step 80, the same up to step 79: 2.5 -> nan" in done.output
-    found = json.loads(CliRunner().invoke(compare, [str(other), str(job), "--format", "json"], standalone_mode=False).output)
+    found = json.loads(
+        CliRunner().invoke(compare, [str(other), str(job), "--format", "json"], standalone_mode=False).output
+    )
     jsonschema.validate(found, json.loads(published("compare")))
     assert CliRunner().invoke(compare, [str(job), str(job)], standalone_mode=False).return_value == 0
 

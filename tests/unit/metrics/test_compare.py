@@ -33,7 +33,9 @@ def write(folder: Path, *, torch="2.5.1", lr="0.0003", seed=1234, save="a", nois
         loss = 2 + 6 * np.exp(-i / 30) + rng.normal() * 0.01
         if bad is not None and i >= bad:
             loss *= 1.5
-        rows.append(f" iteration {i:8d}/     300 | elapsed time per iteration (ms): {1000 * slow + i % 7:.1f} | lm loss: {loss:.6E} |")
+        rows.append(
+            f" iteration {i:8d}/     300 | elapsed time per iteration (ms): {1000 * slow + i % 7:.1f} | lm loss: {loss:.6E} |"
+        )
     text = HEAD.format(torch=torch, lr=lr, seed=seed, save=save) + "\n".join(rows) + "\n"
     (folder / "train.log").write_text(text, encoding="utf-8")
     return folder
@@ -50,7 +52,11 @@ def test_what_was_set_comes_before_the_curves(tmp_path: Path) -> None:
         write(tmp_path / "a"), write(tmp_path / "b", torch="2.6.0", lr="0.003", seed=7, noise=2, bad=100, slow=1.4)
     )
     told = [(d.area, d.what.split(" at ")[0], d.first, d.second) for d in found.differences]
-    assert told[:3] == [("versions", "torch", "2.5.1", "2.6.0"), ("seeds", "seed", "1234", "7"), ("configuration", "lr", "0.0003", "0.003")]
+    assert told[:3] == [
+        ("versions", "torch", "2.5.1", "2.6.0"),
+        ("seeds", "seed", "1234", "7"),
+        ("configuration", "lr", "0.0003", "0.003"),
+    ]
     curve = next(d for d in found.differences if d.area == "curves")
     assert 98 <= curve.step <= 102
     assert ("pace", "usual step_time", "1.003", "1.403") in told
@@ -69,9 +75,13 @@ def test_other_noise_is_no_difference(tmp_path: Path) -> None:
 def test_files_of_settings(tmp_path: Path) -> None:
     for name, depth in (("a", 12), ("b", 24)):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "config.yaml").write_text(f"model:\n  depth: {depth}\n  width: 512\nseed: 3\noutput_dir: /out/{name}\n", encoding="utf-8")
+        (tmp_path / name / "config.yaml").write_text(
+            f"model:\n  depth: {depth}\n  width: 512\nseed: 3\noutput_dir: /out/{name}\n", encoding="utf-8"
+        )
     found = compare_runs(tmp_path / "a", tmp_path / "b")
-    assert [(d.area, d.what, d.first, d.second) for d in found.differences] == [("configuration", "model.depth", "12", "24")]
+    assert [(d.area, d.what, d.first, d.second) for d in found.differences] == [
+        ("configuration", "model.depth", "12", "24")
+    ]
     assert found.differences[0].evidence[0].line == 2
 
 

@@ -16,17 +16,27 @@ def stamp(second: int) -> str:
     return f"2026-08-22 {10 + second // 3600:02d}:{second // 60 % 60:02d}:{second % 60:02d}"
 
 
-def run(folder: Path, *, data: bool = False, wait: bool | None = None, hot: bool = False, idle: bool = False) -> list[MetricFinding]:
+def run(
+    folder: Path, *, data: bool = False, wait: bool | None = None, hot: bool = False, idle: bool = False
+) -> list[MetricFinding]:
     """600 steps of a second each; from step 300 on they take two, for a reason."""
-    rows, smi, clock = [], ["timestamp, index, utilization.gpu [%], memory.used [MiB], temperature.gpu, clocks.sm [MHz]"], 0
+    rows, smi, clock = (
+        [],
+        ["timestamp, index, utilization.gpu [%], memory.used [MiB], temperature.gpu, clocks.sm [MHz]"],
+        0,
+    )
     slow = data or wait is not None or hot
     for i in range(1, 601):
         late = i >= 300 and slow
         clock += 2 if late else 1
         waited = "" if wait is False else f" data_time: {1.05 if late and data else 0.02 + i % 4 / 1000:.3f} |"
-        rows.append(f"{stamp(clock)} step {i} | loss: 2.{i % 10} | step_time: {(2 if late else 1) + i % 5 / 100:.3f} |{waited}")
+        rows.append(
+            f"{stamp(clock)} step {i} | loss: 2.{i % 10} | step_time: {(2 if late else 1) + i % 5 / 100:.3f} |{waited}"
+        )
         use = 45 if late and not hot else 97
-        smi.append(f"{stamp(clock).replace('-', '/')}.000, 0, {use} %, 61000 MiB, {88 if late and hot else 66}, {1100 if late and hot else 1980} MHz")
+        smi.append(
+            f"{stamp(clock).replace('-', '/')}.000, 0, {use} %, 61000 MiB, {88 if late and hot else 66}, {1100 if late and hot else 1980} MHz"
+        )
     if idle:
         smi += [f"{stamp(clock + i).replace('-', '/')}.000, 0, 0 %, 61000 MiB, 40, 1980 MHz" for i in range(1, 200)]
     (folder / "train.log").write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -77,9 +87,14 @@ def test_a_bad_loss_behind_a_restart(tmp_path: Path) -> None:
 
 
 def test_reserved_memory_that_is_not_used(tmp_path: Path) -> None:
-    rows = [f"step {i} | loss: 2.{i % 10} | memory: 40.{i % 3}GB | memory_reserved: {42 + i * 0.05:.2f}GB" for i in range(1, 600)]
+    rows = [
+        f"step {i} | loss: 2.{i % 10} | memory: 40.{i % 3}GB | memory_reserved: {42 + i * 0.05:.2f}GB"
+        for i in range(1, 600)
+    ]
     (tmp_path / "train.log").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    assert [f.claim for f in metrics_of([tmp_path]).view.findings] == ["Memory is reserved and not used: fragmentation."]
+    assert [f.claim for f in metrics_of([tmp_path]).view.findings] == [
+        "Memory is reserved and not used: fragmentation."
+    ]
 
 
 def test_a_long_step_behind_a_word_of_a_checkpoint_is_planned(tmp_path: Path) -> None:

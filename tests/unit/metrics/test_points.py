@@ -60,7 +60,9 @@ def test_healthy_courses_raise_no_alarm(seed: int, tmp_path: Path) -> None:
 def lines(tmp_path: Path, text: str, name: str = "train.log") -> list[Point]:
     (tmp_path / name).write_text(text, encoding="utf-8")
     with open_inputs([tmp_path]) as opened:
-        return find_points([t for s in opened.sources if (t := read_source_steps(opened.store, s, workers=1)) is not None])
+        return find_points(
+            [t for s in opened.sources if (t := read_source_steps(opened.store, s, workers=1)) is not None]
+        )
 
 
 def test_the_line_of_a_nan_and_what_came_before(tmp_path: Path) -> None:
@@ -92,7 +94,7 @@ def test_a_batch_that_grows_by_plan_is_no_slower_step(tmp_path: Path) -> None:
 
 
 def test_pauses_at_regular_steps_are_planned_and_a_single_one_is_not(tmp_path: Path) -> None:
-    times = {i: 90.0 for i in range(100, 600, 100)} | {444: 400.0}
+    times = dict.fromkeys(range(100, 600, 100), 90.0) | {444: 400.0}
     rows = [f"step {i} | loss: 2.{i % 10} | step_time: {times.get(i, 1 + i % 5 / 50):.3f}" for i in range(1, 600)]
     points = lines(tmp_path, "\n".join(rows) + "\n")
     assert [(p.kind.value, p.step) for p in points] == [("checkpoint_pause", 100), ("stall", 444)]
@@ -100,7 +102,10 @@ def test_pauses_at_regular_steps_are_planned_and_a_single_one_is_not(tmp_path: P
 
 def test_a_rank_is_named_only_where_three_can_be_compared(tmp_path: Path) -> None:
     for rank in range(2):
-        rows = [f"step: {i}, loss: 2.0, step_time: 1.0, data_time: {0.9 if rank and i > 50 else 0.01}" for i in range(1, 120)]
+        rows = [
+            f"step: {i}, loss: 2.0, step_time: 1.0, data_time: {0.9 if rank and i > 50 else 0.01}"
+            for i in range(1, 120)
+        ]
         (tmp_path / f"rank{rank}.log").write_text("\n".join(rows) + "\n", encoding="utf-8")
     with open_inputs([tmp_path]) as opened:
         tables = [t for s in opened.sources if (t := read_source_steps(opened.store, s, workers=1)) is not None]

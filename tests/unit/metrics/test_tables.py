@@ -25,7 +25,8 @@ def table(folder: Path) -> Steps:
 
 def test_a_csv_with_rows_of_steps_and_rows_of_evaluations(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text(
-        "epoch,step,train_loss,val_loss,lr-Adam\n0,9,1.5,,0.001\n0,19,1.4,,0.001\n0,19,,1.6,\n1,29,nan,,0.001\n", encoding="utf-8"
+        "epoch,step,train_loss,val_loss,lr-Adam\n0,9,1.5,,0.001\n0,19,1.4,,0.001\n0,19,,1.6,\n1,29,nan,,0.001\n",
+        encoding="utf-8",
     )
     found = table(tmp_path)
     assert found.values("step").tolist() == [9, 19, 29]
@@ -48,9 +49,13 @@ def part(number: int, data: bytes) -> bytes:
 
 def record(wall: float, step: int, tag: str, value: float, *, tensor: bool) -> bytes:
     told = (
-        part(8, varint(8) + varint(1) + part(5, struct.pack("<f", value))) if tensor else varint(2 << 3 | 5) + struct.pack("<f", value)
+        part(8, varint(8) + varint(1) + part(5, struct.pack("<f", value)))
+        if tensor
+        else varint(2 << 3 | 5) + struct.pack("<f", value)
     )
-    event = varint(9) + struct.pack("<d", wall) + varint(16) + varint(step) + part(5, part(1, part(1, tag.encode()) + told))
+    event = (
+        varint(9) + struct.pack("<d", wall) + varint(16) + varint(step) + part(5, part(1, part(1, tag.encode()) + told))
+    )
     return struct.pack("<QI", len(event), 0) + event + b"\0\0\0\0"
 
 
@@ -97,9 +102,13 @@ def test_the_trainers_table_has_the_step_of_the_bar_before_it(tmp_path: Path) ->
 
 
 def test_starts_are_told_apart_and_epochs_are_no_starts(tmp_path: Path) -> None:
-    (tmp_path / "a.log").write_text("".join(f"step {i} loss: 2.0\n" for i in [*range(1, 9), *range(5, 12)]), encoding="utf-8")
+    (tmp_path / "a.log").write_text(
+        "".join(f"step {i} loss: 2.0\n" for i in [*range(1, 9), *range(5, 12)]), encoding="utf-8"
+    )
     assert table(tmp_path).attempt.tolist() == [1] * 8 + [2] * 7
-    (tmp_path / "a.log").write_text("".join(f"epoch: {e} step: {i} loss: 2.0\n" for e in range(3) for i in range(1, 5)), encoding="utf-8")
+    (tmp_path / "a.log").write_text(
+        "".join(f"epoch: {e} step: {i} loss: 2.0\n" for e in range(3) for i in range(1, 5)), encoding="utf-8"
+    )
     assert table(tmp_path).attempt.tolist() == [1] * 12
 
 
@@ -126,7 +135,9 @@ def test_the_frame_tells_null_from_nan(tmp_path: Path) -> None:
     from firstfault.metrics.columns import UNITS
     from firstfault.metrics.frame import to_frame, write_frame
 
-    (tmp_path / "a.log").write_text("step 1 loss: 2.0 grad_norm: 0.5\nstep 2 loss: nan\nstep 3 loss: 2.0 grad_norm: 0.5\n", encoding="utf-8")
+    (tmp_path / "a.log").write_text(
+        "step 1 loss: 2.0 grad_norm: 0.5\nstep 2 loss: nan\nstep 3 loss: 2.0 grad_norm: 0.5\n", encoding="utf-8"
+    )
     frame = to_frame([table(tmp_path)])
     assert frame.columns == list(UNITS)
     assert frame["loss"].is_nan().to_list() == [False, True, False]
