@@ -48,8 +48,9 @@ SHOWN = (
 )
 """Pages that show the output of the bundled incident between `<!-- demo -->` marks; the mark may hold a command and options."""
 VIEWS = """`firstfault schema` prints the schema from which this page is made; `firstfault schema ranks`, `timeline`, `stacks`,
-`flight-recorder`, `memory` and `diff` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
-[RecorderView](#recorderview), [MemoryTable](#memorytable) and [Comparison](#comparison), which the commands of these names print."""
+`flight-recorder`, `memory`, `metrics`, `compare` and `diff` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
+[RecorderView](#recorderview), [MemoryTable](#memorytable), [MetricsView](#metricsview), [RunComparison](#runcomparison)
+and [Comparison](#comparison), which the commands of these names print."""
 
 
 RUN = re.compile(r"(<!-- run: (.*?) -->\n```text\n).*?(```\n<!-- /run -->)", re.DOTALL)

@@ -35,6 +35,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Show where every process group stands by the flight-recorder dumps.",
     ),
     "memory": ("firstfault.cli.memory", "Show what held the memory of a device, by CUDA memory snapshots."),
+    "metrics": (
+        "firstfault.cli.metrics",
+        "Show where training metrics begin to go wrong: loss, gradients, pace, memory.",
+    ),
+    "compare": ("firstfault.cli.compare", "Show what differs between two runs of one job, and what differs first."),
     "diff": ("firstfault.cli.diff", "Show what changed between two diagnoses of one incident, and why."),
     "explain": (
         "firstfault.cli.explain",

@@ -11,14 +11,17 @@ import click
 @click.command(name="schema", short_help="Print the JSON Schema of `--format json`.")
 @click.argument(
     "name",
-    type=click.Choice(["diagnosis", "ranks", "timeline", "stacks", "flight-recorder", "memory", "diff"]),
+    type=click.Choice(
+        ["diagnosis", "ranks", "timeline", "stacks", "flight-recorder", "memory", "metrics", "compare", "diff"]
+    ),
     default="diagnosis",
     metavar="[COMMAND]",
 )
 def command(name: str) -> int:
     """Print the JSON Schema that `--format json` of a COMMAND follows.
 
-    COMMAND is diagnosis (the default), ranks, timeline, stacks, flight-recorder, memory or diff.
+    COMMAND is diagnosis (the default), ranks, timeline, stacks, flight-recorder, memory,
+    metrics, compare or diff.
     """
     from firstfault.cli.evidence import write
     from firstfault.report.schema import published

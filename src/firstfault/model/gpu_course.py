@@ -20,6 +20,8 @@ class GpuSample(Struct, frozen=True):
     """Memory in use, in MiB."""
     temperature: float | None = None
     """Degrees Celsius."""
+    clock: float | None = None
+    """Clock of its cores, in MHz."""
     uncorrected: int | None = None
     """Uncorrected memory errors, as the counter stands."""
     slowed: str = ""

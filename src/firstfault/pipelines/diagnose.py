@@ -19,6 +19,7 @@ from firstfault.pipelines.disks import with_disks
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.last_words import last_words
 from firstfault.pipelines.lone import heed_lone
+from firstfault.pipelines.numbers import heed_numbers
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.pipelines.seen_before import with_seen_before
@@ -123,6 +124,7 @@ def concluded(
 
                 answer = heed_standstill(scene, answer, opened.store, observed.profiles, observed.clocks)
             heard = heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
+            heard = heed_numbers(scene, heard, opened.store)
             return heard if ranks else with_disks(scene, heard, opened.store)
 
         conclusion = reconsidered(conclusion, heeded(conclusion.scene, conclusion.answer))

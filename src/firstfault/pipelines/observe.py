@@ -36,7 +36,7 @@ TABLES = frozenset({SourceKind.METRICS, SourceKind.LOG})
 COURSE_BYTES = 32 << 20
 """Bytes at the end of such a table that are read."""
 UNREAD = {
-    SourceKind.METRICS: "metrics, which are not read yet",
+    SourceKind.METRICS: "metrics: `firstfault metrics` reads them",
     SourceKind.CONFIG: "source code, settings or a document, not a log",
 }
 """Kinds of files that are opened and that no reader takes anything from; nobody may believe that they were looked at."""

@@ -14,6 +14,7 @@ from firstfault.redact import redact
 if TYPE_CHECKING:
     from firstfault.model.comparison import Comparison
     from firstfault.model.diagnosis import Diagnosis
+    from firstfault.model.metrics import MetricsView, RunComparison
     from firstfault.model.page import Page
     from firstfault.model.views import MemoryTable, Proof, RankTable, RecorderView, StackTable, Timeline
     from firstfault.redact import Level, Redacted
@@ -232,6 +233,50 @@ def publish_comparison(found: Comparison, form: StackFormat, *, width: int = 100
     from firstfault.report.comparison import render_comparison
 
     return render_comparison(safe, width=width)
+
+
+def safe_metrics(view: MetricsView, level: Level) -> Redacted[MetricsView]:
+    """The metrics without what must not leave; tables and pictures take the names of their sources from it."""
+    return redact(view, level)
+
+
+def publish_metrics(safe: Redacted[MetricsView], form: StackFormat, *, width: int = 100, every: bool = False) -> str:
+    """Renders the training metrics.
+
+    Args:
+        safe: what `safe_metrics` gave.
+        form: the format to give.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether the text format shows every point and curve.
+
+    Returns:
+        The whole view, ending in a newline.
+    """
+    if form == "json":
+        return _as_json(safe)
+    from firstfault.report.metrics import render_metrics
+
+    return render_metrics(safe, width=width, every=every)
+
+
+def publish_runs(found: RunComparison, form: StackFormat, level: Level, *, width: int = 100) -> str:
+    """Redacts and renders the comparison of two runs.
+
+    Args:
+        found: what differs.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+
+    Returns:
+        The whole report, ending in a newline.
+    """
+    safe = redact(found, level)
+    if form == "json":
+        return _as_json(safe)
+    from firstfault.report.metrics import render_run_comparison
+
+    return render_run_comparison(safe, width=width)
 
 
 def _as_json(safe: Redacted[Any]) -> str:

@@ -47,6 +47,7 @@ _ALIASES = {
     "clocks_throttle_reasons.hw_thermal_slowdown": "hot", "clocks_event_reasons.hw_thermal_slowdown": "hot",
     "clocks_throttle_reasons.sw_thermal_slowdown": "warm", "clocks_event_reasons.sw_thermal_slowdown": "warm",
     "clocks_throttle_reasons.hw_power_brake_slowdown": "brake", "clocks_event_reasons.hw_power_brake_slowdown": "brake",
+    "clocks.sm": "pace", "clocks.current.sm": "pace", "clocks.gr": "pace", "clocks.current.graphics": "pace", "pclk": "pace", "smclk": "pace",
     "date": "date", "time": "clock", "hostname": "host", "host": "host",
 }  # fmt: skip
 _WORDS = {"hw": "the hardware", "hot": "heat", "warm": "heat (driver)", "brake": "the power brake"}
@@ -95,7 +96,7 @@ def read_courses(
         line: number of the first line.
     """
     folds: dict[tuple[str | None, int | None, str | None], _Fold] = {}
-    for cells, sample in _rows(data, source, table, offset, line):
+    for cells, sample in read_samples(data, source, table, offset, line):
         gpu, bus = _index(cells.get("gpu", "")), cells.get("bus") or None
         if gpu is None and bus is None:
             continue
@@ -106,9 +107,18 @@ def read_courses(
     return tuple(f.course(*key) for key, f in folds.items())
 
 
-def _rows(
-    data: bytes, source: SourceId, table: Table, offset: int, line: int
+def read_samples(
+    data: bytes, source: SourceId, table: Table, offset: int = 0, line: int = 1
 ) -> Iterator[tuple[dict[str, str], GpuSample]]:
+    """Every row of a table with its cells by meaning (`gpu`, `bus`, `host` …).
+
+    Args:
+        data: whole rows; one that does not fit the header is left out.
+        source: where they come from.
+        table: what its header says.
+        offset: of the first byte in the source.
+        line: number of the first line.
+    """
     at, number = 0, line
     for raw in data.split(b"\n"):
         text = raw.rstrip(b"\r").decode("utf-8", "backslashreplace")
@@ -147,6 +157,7 @@ def _sample(cells: dict[str, str], span: Span, text: str) -> GpuSample:
         utilization=_number(cells.get("use", "")),
         memory=_number(cells.get("memory", "")),
         temperature=_number(cells.get("heat", "")),
+        clock=_number(cells.get("pace", "")),
         uncorrected=None if errors is None else int(errors),
         slowed=_slowed(cells),
         lost=lost,

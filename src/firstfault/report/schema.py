@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firstfault.model import comparison, diagnosis, views, words
+from firstfault.model import comparison, diagnosis, metrics, views, words
 from firstfault.report.json import neutral_json
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "stacks": (views.StackTable, views.STACKS),
     "flight-recorder": (views.RecorderView, views.FLIGHT_RECORDER),
     "memory": (views.MemoryTable, views.MEMORY),
+    "metrics": (metrics.MetricsView, metrics.METRICS),
+    "compare": (metrics.RunComparison, metrics.COMPARE),
     "diff": (comparison.Comparison, comparison.COMPARISON),
 }
 """Command -> what its `--format json` prints, and the name of its schema."""
@@ -45,7 +47,7 @@ def generate(name: str = "diagnosis") -> str:
     document, title = DOCUMENTS[name]
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     described: dict[str, dict[str, str]] = {}
-    for module in (words, diagnosis, views, comparison):
+    for module in (words, diagnosis, views, comparison, metrics):
         _describe(module, described)
     for part_name, part in parts.items():
         for field, text in described.get(part_name, {}).items():

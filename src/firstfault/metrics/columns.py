@@ -1,0 +1,79 @@
+"""What a step table holds: its columns, their units, and the names under which trainers print them.
+
+Must not read a line or a file.
+"""
+
+from __future__ import annotations
+
+STEP, LINE, RANK, TIME = "step", "line", "rank", "time"
+UNITS: dict[str, str] = {
+    "source": "shown path",
+    "line": "1-based",
+    "rank": "global rank that the line names",
+    "attempt": "starts of the run in this source, from 1: the step went back",
+    "time": "seconds since the epoch of the clock's own wall time",
+    "step": "as printed",
+    "epoch": "as printed; may be a fraction",
+    "loss": "of training",
+    "val_loss": "of an evaluation",
+    "grad_norm": "",
+    "lr": "",
+    "loss_scale": "",
+    "step_time": "s",
+    "throughput": "as printed: samples, tokens or steps a second; compare within one source only",
+    "tflops": "TFLOP/s for each GPU",
+    "memory": "GiB in use, the peak where both are printed",
+    "memory_reserved": "GiB that the allocator holds",
+    "data_time": "s of the step spent waiting for data",
+    "forward_time": "s",
+    "backward_time": "s",
+    "optimizer_time": "s",
+    "queue": "batches ready in the loader",
+    "batch_size": "samples of one step over all ranks",
+    "samples": "samples seen so far",
+    "skipped": "steps that were skipped since the last line",
+    "nan_steps": "steps with a NaN since the last line",
+}
+"""Every column in order -> its unit; each but `source`, `line` and `attempt` may be null."""
+NUMBERS = tuple(name for name in UNITS if name not in {"source", "line", "attempt"})
+"""Columns that are read from a line."""
+
+_S, _MS = 1.0, 0.001
+ALIASES: dict[str, tuple[str, float]] = {
+    **dict.fromkeys(("iteration", "iter", "step", "steps", "global_step", "global step", "globalstep", "_step", "num_updates", "train_step", "total step", "total_step", "total steps", "completed steps", "trainer/global_step", "train/global_step", "training_iteration", "training step", "train step", "update"), ("step", 1.0)),
+    **dict.fromkeys(("epoch", "train/epoch", "current_epoch"), ("epoch", 1.0)),
+    **dict.fromkeys(("loss", "lm loss", "lm_loss", "train_loss", "train loss", "training loss", "training_loss", "train/loss", "reduced_train_loss", "total_loss", "train/total_loss", "loss/train", "loss_step", "train_loss_step", "loss_avg_rank", "loss_metrics/global_avg_loss", "loss_total", "train-loss", "nll_loss", "batch_loss", "lm-loss-training/lm loss", "train/ce_loss", "mean_loss"), ("loss", 1.0)),
+    **dict.fromkeys(("val_loss", "val loss", "valid_loss", "valid loss", "validation loss", "validation_loss", "eval_loss", "eval loss", "eval/loss", "val/loss", "lm loss value", "test_loss", "validation/loss", "loss/val"), ("val_loss", 1.0)),
+    **dict.fromkeys(("grad_norm", "grad norm", "gnorm", "gradient norm", "gradient_norm", "global_norm", "global_grad_norm", "train/grad_norm", "grad-norm", "total_norm", "gradnorm", "norm"), ("grad_norm", 1.0)),
+    **dict.fromkeys(("learning_rate", "learning rate", "lr", "train/learning_rate", "train/lr", "lr-adam", "lr-adamw", "optim/lr", "learning-rate", "base_lr"), ("lr", 1.0)),
+    **dict.fromkeys(("loss scale", "loss_scale", "loss-scale", "grad_scale", "train/loss_scale", "scale", "scaler_scale"), ("loss_scale", 1.0)),
+    **dict.fromkeys(("elapsed time per iteration", "step_time", "step time", "iteration_time", "iter_time", "train_step_timing", "train_step_timing in s", "time_per_step", "time/step", "sec/step", "time per step", "s/step", "total_time", "iteration-time", "step_time_s", "time_metrics/end_to_end", "dt"), ("step_time", _S)),
+    **dict.fromkeys(("step_time_ms", "iter_ms", "step_ms", "iter_time_ms"), ("step_time", _MS)),
+    **dict.fromkeys(("tokens_per_sec_per_gpu", "tokens_per_sec", "tokens_per_second", "tokens/s", "tok/s", "tok/sec", "tps", "wps", "throughput", "samples/s", "samples_per_second", "samples/sec", "samples_per_sec", "currsamplespersec", "throughput(tps)", "train_samples_per_second", "tokens/sec", "throughput/device/tokens_per_sec", "samples per second", "speed", "ups"), ("throughput", 1.0)),
+    **dict.fromkeys(("throughput per gpu", "tflops", "tflops_per_gpu", "tflops per gpu", "tflop/s/gpu", "model_tflops", "train/tflops"), ("tflops", 1.0)),
+    **dict.fromkeys(("memory", "peak_memory_usage", "max_memory", "max_memory_allocated", "maxmemallocated", "max mem", "mem", "peak_memory", "memory_gb", "max_mem", "memory/max_active(gib)", "mem-max-allocated-bytes", "gpu_mem", "gb"), ("memory", 1.0)),
+    **dict.fromkeys(("memallocated", "memory_allocated", "mem_allocated"), ("memory", 1.0)),
+    **dict.fromkeys(("memory_reserved", "max_memory_reserved", "reserved", "memory/max_reserved(gib)"), ("memory_reserved", 1.0)),
+    **dict.fromkeys(("data_time", "data time", "data", "data_load_time", "data_load", "dataloader_time", "load_time", "data_loading", "time_metrics/data_loading(s)", "batch-generator", "data_wait", "data_s", "load_data"), ("data_time", _S)),
+    **dict.fromkeys(("fwd", "forward", "forward_time", "forward-compute", "forward_time_s", "fwd_time"), ("forward_time", _S)),
+    **dict.fromkeys(("bwd", "backward", "backward_time", "backward-compute", "backward_time_s", "bwd_time"), ("backward_time", _S)),
+    **dict.fromkeys(("optimizer_time", "optimizer", "optim_time", "optim", "step_microstep", "optimizer_step", "opt_time", "optimizer_time_s"), ("optimizer_time", _S)),
+    **dict.fromkeys(("queue", "queue_depth", "queue depth", "prefetch_queue", "qsize"), ("queue", 1.0)),
+    **dict.fromkeys(("global batch size", "global_batch_size", "batch_size", "global_bs", "bsz", "total_batch_size"), ("batch_size", 1.0)),
+    **dict.fromkeys(("consumed samples", "consumed_samples", "samples", "samples_seen", "num_samples"), ("samples", 1.0)),
+    **dict.fromkeys(("number of skipped iterations", "skipped", "skipped_iterations", "skipped_steps"), ("skipped", 1.0)),
+    **dict.fromkeys(("number of nan iterations", "nan_iterations"), ("nan_steps", 1.0)),
+    **dict.fromkeys(("global_rank", "rank"), ("rank", 1.0)),
+}  # fmt: skip
+"""Name as printed, in lower case -> column and factor to its unit."""
+PREFERRED: dict[str, tuple[str, ...]] = {
+    "step": ("total step", "total_step", "trainer/global_step", "train/global_step", "global_step", "global step", "globalstep", "_step", "num_updates"),
+    "memory": ("maxmemallocated", "max_memory_allocated", "max_memory", "max_mem"),
+    "throughput": ("currsamplespersec", "tokens_per_sec_per_gpu", "tokens_per_second"),
+    "loss": ("loss", "reduced_train_loss"),
+}  # fmt: skip
+"""Names that win where a line holds several for one column."""
+MEMORY_UNITS = {
+    "gib": 1.0, "gb": 1.0, "g": 1.0, "mib": 1 / 1024, "mb": 1 / 1024, "m": 1 / 1024, "kb": 1 / 1024**2, "b": 1 / 1024**3,
+}  # fmt: skip
+"""Unit behind a number of memory -> GiB; decimal units are what programs call binary ones."""

@@ -1,0 +1,60 @@
+"""One rank's rows of one source, as all who look for abnormal points see them. Judges nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firstfault.metrics.kinds import WARM_UP, Kind, Point
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from firstfault.metrics.steps import Steps
+
+    Series = NDArray[np.float64]
+
+
+class Course:
+    """One rank's rows of one source."""
+
+    def __init__(self, steps: Steps, rank: int | None) -> None:
+        self.steps = steps
+        self.rank = rank
+        step = steps.columns.get("step")
+        self.step = None if step is None else np.where(step.there, step.values, np.nan)
+        self.time = steps.values("time")
+        starts = np.diff(steps.attempt, prepend=-1) != 0
+        begin = np.maximum.accumulate(np.where(starts, np.arange(steps.height), 0))
+        self.age = np.arange(steps.height) - begin
+        """Rows since the start of the attempt."""
+
+    def rows(self, name: str, *, warm: bool = False) -> tuple[NDArray[np.int64], Series]:
+        """Places and values of the finite ones of a column; without those of warm-up where `warm`."""
+        column = self.steps.columns.get(name)
+        if column is None:
+            return np.empty(0, np.int64), np.empty(0)
+        good = column.there & np.isfinite(column.values)
+        if warm:
+            good &= self.age >= WARM_UP
+        rows = np.flatnonzero(good)
+        return rows, column.values[rows]
+
+    def point(  # noqa: PLR0917
+        self, kind: Kind, column: str, row: int, value: float, usual: float, count: int, *, lasts: bool,
+        before: tuple[str, ...] = (),
+    ) -> Point:  # fmt: skip
+        """A point that begins at a row."""
+        step = None if self.step is None or np.isnan(self.step[row]) else float(self.step[row])
+        time = None if self.time is None or np.isnan(self.time[row]) else float(self.time[row])
+        return Point(
+            kind, column, self.steps.source, int(self.steps.line[row]), step, time, self.rank,
+            int(self.steps.attempt[row]), value, usual, count, lasts, before, self._epoch(row),
+        )  # fmt: skip
+
+    def _epoch(self, row: int) -> int | None:
+        epoch = self.steps.columns.get("epoch")
+        if epoch is None or not epoch.there[row] or not float(epoch.values[row]).is_integer():
+            return None
+        return int(epoch.values[row])

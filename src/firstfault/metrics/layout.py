@@ -1,0 +1,221 @@
+"""What the numbers of one step line mean, by the names beside them. Lines of one shape share a layout, so few are read here.
+
+Must not read a file, and judges no value.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from firstfault.metrics.columns import ALIASES, MEMORY_UNITS, NUMBERS, PREFERRED
+from firstfault.model.lazy import lazy
+
+_DROPPED = bytes(b for b in range(256) if b >= 128) + b"0123456789.+- #"
+_TRIGGER = lazy(rb"(?i)step|=>|\xe2\x94\x81|iter|loss|epoch|it/s|s/it|\d%\||it \[|\| time \(ms\)|overflow|update")
+NUMBER = rb"[-+]?\d+(?:,\d{3}(?!\d))*(?:\.\d*)?(?:[eE][-+]?\d+)?"
+_NUMBER = lazy(NUMBER)
+_VALUE = rb"(?P<value>[-+]?(?:\d+(?:,\d{3}(?!\d))*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan\b|inf(?:inity)?\b))"
+_NAMES = b"|".join(
+    re.escape(name.encode()).replace(rb"\ ", b"[ _]") for name in sorted(ALIASES, key=lambda n: (-len(n), n))
+)
+_PAIR = lazy(
+    rb"(?i)(?<![\w.])(?<![a-z]/)(?P<key>"
+    + _NAMES
+    + rb")(?![a-z_])['\"]?(?: {0,2}\((?P<unit>[^()\n]{1,24})\)| \[(?P<unit2>[a-z/]{1,12})\])?"
+    rb"(?:(?P<equal>\s{0,12}[:=]\s{0,14}|\]\[?\s?)|\s{1,12})['\"\[(]{0,2}"
+    + _VALUE
+    + rb"(?=(?P<after>[ ]?[a-z%/]{0,8}))"
+)
+_BAR = lazy(
+    rb"(\d{1,3})%\|[^|\n]{0,400}\| {0,12}(\d[\d,]*) ?/ ?(\d[\d,]*|\?) ?\[[\d:]{4,12}<[^,\]\n]{1,20}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?"
+)
+_OPEN_BAR = lazy(rb"(?<![\d.])(\d[\d,]*)it \[[\d:]{4,12}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?")
+_RATE = lazy(rb"(?P<rate>\d+(?:\.\d+)?) ?(?P<unit>it/s|s/it)\b")
+_SLASHED = lazy(
+    rb"(?i)\b(?:Epoch|Train)(?:\(train\))?(?:\s|:)[^/\n]{0,40}?[\[(|] {0,9}(\d{1,9}) ?/ {0,9}(\d{1,9})\b|"
+    rb"(?:^|[^\d./])(\d{1,9})/\d{1,9} (?:\[[=>.]{5,60}\]|(?:\xe2\x94[\x80-\xbf]){5,})"
+)
+_DATE = lazy(rb"(\d{4})[-/](\d\d)[-/](\d\d)[ T_](\d\d):(\d\d):(\d\d(?:[.,]\d{1,9})?)")
+_US_DATE = lazy(rb"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)")
+_RANK = lazy(rb"(?i)\[?\brank[\s:=]{0,2}(\d{1,6})\b")
+_OVERFLOW = lazy(
+    rb"(?i)overflow[^\n]{0,80}?Attempted loss scale:? ?(?P<from>\d[\d.eE+]*)(?:, but|, reducing to (?P<to>\d[\d.eE+]*))?"
+)
+_EVALUATION = lazy(rb"(?i)\b(?:validation|validate|evaluat\w*|eval|sanity|test(?:ing)?)\b")
+_SETTING = lazy(rb"(?i)(?:warm-?up|accum\w*|save|log\w*|eval\w*|max|num|total|per|every|decay)[ _-]$")
+_NOT_DONE = lazy(rb"(?i)\b(?:load|resum|restor|error|exception|timeout|abort|saving|saved|checkpoint)")
+_TIMERS = lazy(rb"\btime \(ms\) \|")
+
+RECIPROCAL = -1.0
+"""Factor of a rate whose reciprocal is wanted."""
+
+
+class Slot(NamedTuple):
+    """Where the value of a column stands."""
+
+    number: int
+    """Index among the numbers of the line; -1 where the value is a word."""
+    factor: float = 1.0
+    constant: float = float("nan")
+    """The value, where it is a word (`nan`, `inf`)."""
+
+
+class Layout(NamedTuple):
+    """What the numbers of all lines of one shape mean."""
+
+    slots: dict[str, Slot]
+    numbers: int
+    """How many numbers a line holds."""
+    stamp: tuple[int, ...]
+    """Indices of year, month, day, hour, minute, second; empty where there is no date."""
+    stamp_at: int
+    """Byte offset of the date in this line; -1 where there is none."""
+
+
+def shape_key(line: bytes) -> bytes:
+    """A line without its digits, signs, points and blanks: lines of one layout have one."""
+    return line.translate(None, _DROPPED)
+
+
+def may_be_step(line: bytes) -> bool:
+    """Whether a line is worth a closer look."""
+    return _TRIGGER.search(line) is not None
+
+
+def read_layout(line: bytes) -> Layout | None:
+    """The layout of a line; None where it tells no step and no metric of training."""
+    if len(line) > 8192 or not may_be_step(line) or b"train_runtime" in line:
+        return None
+    starts = [m.start() for m in _NUMBER.finditer(line)]
+    at = {start: n for n, start in enumerate(starts)}
+    found: dict[str, tuple[int, Slot]] = {}
+    evaluation = _EVALUATION.search(line) is not None
+    for pair in _PAIR.finditer(line):
+        _take(pair, line, at, found, evaluation=evaluation)
+    _bars(line, at, found, evaluation=evaluation)
+    overflow = _OVERFLOW.search(line)
+    if overflow is not None:
+        scale = "to" if overflow["to"] is not None else "from"
+        found["loss_scale"] = (9, _slot(overflow.start(scale), overflow[scale], at, 1.0))
+        found["skipped"] = (9, Slot(-1, 1.0, 1.0))
+    slots = {
+        name: slot
+        for name, (_, slot) in found.items()
+        if slot.number >= 0 or slot.constant == slot.constant or name in _WORDY
+    }
+    if not _told(slots, line, overflow is not None):
+        return None
+    rank = _RANK.search(line)
+    if rank is not None and rank.start(1) in at:
+        slots["rank"] = Slot(at[rank.start(1)])
+    stamp, where = _stamp(line, at)
+    return Layout({name: slots[name] for name in NUMBERS if name in slots}, len(starts), stamp, where)
+
+
+_WORDY = frozenset({"loss", "val_loss", "grad_norm", "loss_scale", "lr"})
+_METRICS = frozenset(NUMBERS) - {"rank", "time", "step", "epoch", "batch_size", "samples", "queue"}
+
+
+def _told(slots: dict[str, Slot], line: bytes, overflow: bool) -> bool:
+    """Whether what was found is a line of training: a measurement with a step or epoch, or one of the forms that stand alone."""
+    if overflow or _TIMERS.search(line) is not None:
+        return True
+    measured = _METRICS.intersection(slots)
+    if not measured:
+        return False
+    if ("step" in slots or "epoch" in slots) and not ("loss" not in slots and _NOT_DONE.search(line) is not None):
+        return True
+    return "loss" in slots and len(measured) > 1
+
+
+def _take(
+    pair: re.Match[bytes], line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *, evaluation: bool
+) -> None:
+    key = pair["key"].lower().decode()
+    column, factor = ALIASES.get(key) or ALIASES[key.replace("_", " ")]
+    equal = pair["equal"] is not None
+    if not equal and column not in {"step", "epoch", "loss", "lr", "grad_norm", "rank", "loss_scale"}:
+        return
+    if column == "step" and _SETTING.search(line, max(0, pair.start() - 16), pair.start()):
+        return
+    if column == "step" and key == "step" and _TIMERS.search(line) is not None:
+        column = "optimizer_time"
+    if column == "loss" and evaluation and b"train" not in line.lower():
+        column = "val_loss"
+    unit = (pair["unit"] or pair["unit2"] or b"").strip().lower().decode("ascii", "replace")
+    after = pair["after"].strip().lower().decode()
+    if column.endswith("_time"):
+        timers = _TIMERS.search(line) is not None
+        if unit in {"ms", "msec"} or after in {"ms", "msec"} or (timers and not unit):
+            factor = 0.001
+        if not equal:
+            return
+    elif column in {"memory", "memory_reserved"}:
+        if after.endswith("%") or after == "%":
+            return
+        factor = MEMORY_UNITS.get(after) or MEMORY_UNITS.get(unit) or _size(pair["value"])
+    elif column == "step" and after.startswith("/s"):
+        return
+    rank = 0 if key not in PREFERRED.get(column, ()) else 8 - PREFERRED[column].index(key)
+    if column in found and found[column][0] >= rank:
+        return
+    found[column] = (rank, _slot(pair.start("value"), pair["value"], at, factor))
+
+
+def _size(value: bytes) -> float:
+    """Factor of memory without a unit: GiB where it fits a GPU, else MiB or bytes."""
+    digits = value.replace(b",", b"").lstrip(b"+-")
+    amount = float(digits) if digits[:1].isdigit() else 0.0
+    return 1.0 if amount < 1000 else 1 / 1024 if amount < 4e6 else 1 / 1024**3
+
+
+def _slot(start: int, value: bytes, at: dict[int, int], factor: float) -> Slot:
+    if start in at:
+        return Slot(at[start], factor)
+    word = value.lower().lstrip(b"+-")
+    if word.startswith((b"nan", b"inf")):
+        return Slot(-1, 1.0, float(value))
+    return Slot(-1, 1.0)
+
+
+def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *, evaluation: bool) -> None:
+    """Step and pace of a bar drawn by tqdm, and `[10/500]` behind an epoch."""
+    bar = None
+    if b"%|" in line:
+        for bar in _BAR.finditer(line):  # noqa: B007 - the last one counts
+            pass
+    number = None if bar is None else bar.start(2)
+    if bar is None and b"it [" in line:
+        bar = _OPEN_BAR.search(line)
+        number = None if bar is None else bar.start(1)
+    if bar is not None and number in at and not evaluation:
+        # A bar counts within its epoch; a step that the line names counts over the run.
+        found.setdefault("step", (0, Slot(at[number])))
+        rate = bar if bar["rate"] is not None else _RATE.search(line, bar.start())
+        if rate is not None and rate.start("rate") in at:
+            factor = RECIPROCAL if rate["unit"] == b"it/s" else 1.0
+            found.setdefault("step_time", (0, Slot(at[rate.start("rate")], factor)))
+    if "step" not in found:
+        slashed = _SLASHED.search(line)
+        start = -1 if slashed is None else max(slashed.start(1), slashed.start(3))
+        if start in at and not evaluation:
+            found["step"] = (0, Slot(at[start]))
+
+
+def _stamp(line: bytes, at: dict[int, int]) -> tuple[tuple[int, ...], int]:
+    found = _DATE.search(line, 0, 200)
+    order = (1, 2, 3, 4, 5, 6)
+    if found is None:
+        found, order = _US_DATE.search(line, 0, 200), (3, 1, 2, 4, 5, 6)
+    if found is None:
+        return (), -1
+    # The sign of `-08` belongs to the number that is found there.
+    places = []
+    for group in order:
+        start = found.start(group)
+        number = at.get(start, at.get(start - 1))
+        if number is None:
+            return (), -1
+        places.append(number)
+    return tuple(places), found.start() if order[0] == 1 else -1

@@ -1,0 +1,231 @@
+"""Step times and throughput: lasting shifts, growing tails, stalls, and pauses that are planned."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firstfault.metrics.course import Course
+from firstfault.metrics.kinds import (
+    FEWEST,
+    REGULAR,
+    SHIFT_ROWS,
+    SHIFT_SHARE,
+    SHIFT_SIGMA,
+    STALL_RATIO,
+    STALL_SECONDS,
+    TAIL_COUNT,
+    TAIL_RATIO,
+    TAIL_SHARE,
+    WARM_UP,
+    Kind,
+    Point,
+)
+from firstfault.metrics.robust import shifts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from firstfault.metrics.robust import Shift
+
+    Series = NDArray[np.float64]
+
+
+class Pace(Course):
+    """Abnormal pace of one rank."""
+
+    def points(self) -> Iterator[Point]:
+        """All of them."""
+        yield from self.pace()
+
+    def pace(self) -> Iterator[Point]:
+        """Step time and throughput: lasting shifts, a growing tail, stalls and pauses."""
+        drops = list(self._throughput())
+        rows, seconds = self.rows("step_time", warm=True)
+        if len(rows) < FEWEST:
+            yield from drops
+            return
+        fair = self._for_size(rows, seconds)
+        changes = shifts(fair, fewest=SHIFT_ROWS)
+        usual = _levels(fair, changes)
+        shift = next((p for p in self._shifted(rows, fair, changes) if not self._work_grew(p)), None)
+        if shift is not None:
+            yield shift
+            drops = [d for d in drops if d.line != shift.line and not _near(d, shift)]
+        yield from drops
+        yield from self._tail(rows, fair, usual, shift)
+        yield from self._pauses(rows, fair, usual, fair / np.maximum(seconds, 1e-12))
+
+    def _for_size(self, rows: NDArray[np.int64], seconds: Series) -> Series:
+        """Step times as if all batches had the size of the first: a batch that grows by plan takes longer."""
+        size = self.steps.values("batch_size")
+        if size is None or np.isnan(size[rows]).any() or not (size[rows] > 0).all():
+            return seconds
+        return np.asarray(seconds * size[rows[0]] / size[rows], dtype=np.float64)
+
+    def _shifted(self, rows: NDArray[np.int64], seconds: Series, changes: Sequence[Shift]) -> Iterator[Point]:
+        for shift in changes:
+            grown = shift.after - shift.before
+            if grown > max(SHIFT_SHARE * shift.before, SHIFT_SIGMA * shift.spread):
+                after = seconds[shift.at :]
+                slow = after > (shift.before + shift.after) / 2
+                yield self.point(
+                    Kind.STEP_TIME, "step_time", int(rows[shift.at]), shift.after, shift.before, int(slow.sum()),
+                    lasts=float(slow[-SHIFT_ROWS:].mean()) > 0.5,
+                )  # fmt: skip
+
+    def _work_grew(self, shift: Point) -> bool:
+        """Whether each step does more since then, since the work a second has not fallen: longer sequences, by plan."""
+        for name in ("tflops", "throughput"):
+            rate = self.steps.values(name)
+            if rate is None:
+                continue
+            at = int(np.searchsorted(self.steps.line, shift.line))
+            before, after = rate[max(0, at - 50) : at], rate[at : at + 50]
+            before, after = before[np.isfinite(before)], after[np.isfinite(after)]
+            if len(before) >= 5 and len(after) >= 5:
+                return bool(np.median(after) > np.median(before) * (1 - SHIFT_SHARE / 2))
+        return False
+
+    def _throughput(self) -> Iterator[Point]:
+        for name in ("tflops", "throughput"):
+            rows, rate = self.rows(name, warm=True)
+            if len(rows) < FEWEST or not (rate > 0).all():
+                continue
+            for shift in shifts(rate, fewest=SHIFT_ROWS):
+                lost = shift.before - shift.after
+                if lost > max(SHIFT_SHARE / (1 + SHIFT_SHARE) * shift.before, SHIFT_SIGMA * shift.spread):
+                    slow = rate[shift.at :] < (shift.before + shift.after) / 2
+                    yield self.point(
+                        Kind.THROUGHPUT, name, int(rows[shift.at]), shift.after, shift.before, int(slow.sum()),
+                        lasts=float(slow[-SHIFT_ROWS:].mean()) > 0.5,
+                    )  # fmt: skip
+                    return
+
+    def _tail(self, rows: NDArray[np.int64], seconds: Series, usual: Series, shift: Point | None) -> Iterator[Point]:
+        slow = seconds > TAIL_RATIO * usual
+        planned = self._planned(rows, slow)
+        slow &= ~planned
+        if shift is not None:
+            slow &= self.steps.line[rows] < shift.line
+        places = np.flatnonzero(slow)
+        if len(places) < TAIL_COUNT:
+            return
+        # The tail begins where slow rows become dense: the first from which on to the end they keep their share.
+        total = len(seconds)
+        share = (len(places) - np.arange(len(places))) / (total - places)
+        for n, at in enumerate(places[: 1 - TAIL_COUNT]):
+            gap = places[n + TAIL_COUNT - 1] - at
+            before = n / max(int(at), 1)
+            if share[n] >= TAIL_SHARE and before * 5 <= share[n] and gap <= 2 * TAIL_COUNT / share[n]:
+                peak = float(np.percentile(seconds[at:], 99))
+                yield self.point(
+                    Kind.TAIL, "step_time", int(rows[at]), peak, float(usual[at]), len(places) - n, lasts=True
+                )
+                return
+
+    def _planned(self, rows: NDArray[np.int64], slow: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which slow rows come at regular steps, as checkpoints and evaluations do."""
+        if self.step is None or int(slow.sum()) < 2:
+            return np.zeros(len(rows), dtype=bool)
+        steps = self.step[rows]
+        places = np.flatnonzero(slow & np.isfinite(steps))
+        if len(places) < 2:
+            return np.zeros(len(rows), dtype=bool)
+        interval = float(np.nanmedian(np.abs(np.diff(steps)))) or 1.0
+        regular = np.zeros(len(rows), dtype=bool)
+        gaps, counts = np.unique(np.diff(steps[places]), return_counts=True)
+        wanted = gaps >= 8 * interval
+        periods = gaps[wanted][np.argsort(-counts[wanted], kind="stable")][:40]
+        for period in periods:
+            phase = np.mod(steps[places], period)
+            phases, often = np.unique(phase, return_counts=True)
+            # Behind a checkpoint at 1000 the slow row is that step, or the next one printed.
+            for shift in phases[np.argsort(-often, kind="stable")][:10]:
+                off = np.abs(np.mod(phase - shift + period / 2, period) - period / 2)
+                for reach in (0.0, interval):
+                    fit = off <= reach + 0.01 * interval
+                    if self._is_plan(steps[places], fit, float(shift), float(period), interval, reach, len(periods)):
+                        regular[places[fit]] = True
+        return regular
+
+    @staticmethod
+    def _is_plan(  # noqa: PLR0917
+        steps: Series, fit: NDArray[np.bool_], shift: float, period: float, interval: float, reach: float, tests: int
+    ) -> bool:
+        """Whether slow rows hit regular steps more often than rows that are slow by chance do."""
+        first, last = steps[fit][0], steps[fit][-1]
+        hit = len(np.unique(np.round((steps[fit] - shift) / period)))
+        between = int(((steps >= first) & (steps <= last)).sum()) - hit + 1
+        chance = (1 + 2 * reach / interval) * between * interval / max(last - first, interval)
+        return hit >= REGULAR and _by_chance(hit, (last - first) / period + 1, chance) * tests * 20 < 1e-2
+
+    def _pauses(self, rows: NDArray[np.int64], seconds: Series, usual: Series, factor: Series) -> Iterator[Point]:
+        spans = np.diff(self.step[rows], prepend=np.nan) if self.step is not None else np.ones(len(rows))
+        interval = max(1.0, float(np.nanmedian(spans)) if np.isfinite(spans).any() else 1.0)
+        wall = seconds.copy()
+        if self.time is not None and self.step is not None:
+            took = np.diff(self.time[rows], prepend=np.nan) / np.maximum(spans, 1.0) * factor
+            # Times without a date run backwards at midnight, and those of a restart hold the time between.
+            good = np.isfinite(took) & (took > 0) & (self.age[rows] > WARM_UP)
+            wall = np.where(good, np.maximum(wall, took), wall)
+        slow = wall > 2 * usual
+        planned = self._planned(rows, slow)
+        long = (wall > STALL_RATIO * usual) & ((wall - usual) * interval > STALL_SECONDS) & ~planned
+        # A checkpoint takes about as long each time; two stalls hardly do.
+        excess, apart = (wall - usual) * interval, slow & ~planned
+        alike = [
+            int(a) for a in np.flatnonzero(long) if int((np.abs(excess[apart] - excess[a]) < 0.1 * excess[a]).sum()) > 1
+        ]
+        long[alike], planned[alike] = False, True
+        for at in np.flatnonzero(long)[:3]:
+            yield self.point(
+                Kind.STALL,
+                "step_time",
+                int(rows[at]),
+                float(wall[at] * interval),
+                float(usual[at] * interval),
+                1,
+                lasts=int(at) == len(wall) - 1,
+            )
+        where = np.flatnonzero(planned & slow)
+        if len(where):
+            evaluated = self.steps.columns.get("val_loss")
+            near = evaluated is not None and any(evaluated.there[max(0, r - 2) : r + 1].any() for r in rows[where])
+            kind = Kind.EVALUATION_PAUSE if near else Kind.CHECKPOINT_PAUSE
+            at = int(where[0])
+            yield self.point(
+                kind,
+                "step_time",
+                int(rows[at]),
+                float(np.median(wall[where]) * interval),
+                float(usual[at] * interval),
+                len(where),
+                lasts=False,
+            )
+
+
+def _levels(values: Series, changes: Sequence[Shift]) -> Series:
+    """The usual level of each value: the median of the stretch between two changes in which it lies."""
+    edges = [0, *(c.at for c in changes), len(values)]
+    return np.concatenate([np.full(b - a, np.median(values[a:b])) for a, b in pairwise(edges)])
+
+
+def _by_chance(hits: int, tries: float, chance: float) -> float:
+    """Upper bound (Chernoff's) of the probability of so many hits or more."""
+    share = min(hits / max(tries, 1.0), 1.0)
+    if share <= chance or chance >= 1.0:
+        return 1.0
+    excess = share * np.log(share / chance)
+    if share < 1.0:
+        excess += (1 - share) * np.log((1 - share) / (1 - chance))
+    return float(np.exp(-tries * excess))
+
+
+def _near(one: Point, other: Point) -> bool:
+    """Whether two points begin at one place, by their steps."""
+    return one.step is not None and other.step is not None and abs(one.step - other.step) <= 0.02 * max(other.step, 50)

@@ -1,0 +1,137 @@
+"""Robust statistics on one series: local baselines, level shifts, runs. Numpy only; knows no column by name.
+
+The level shift is Pettitt's rank test (A. N. Pettitt, Applied Statistics 28, 1979): it needs no distribution, and outliers move
+it little. Libraries that hold it or better ones (ruptures, scipy) would triple what an installation weighs for one formula.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Series = NDArray[np.float64]
+
+TO_SIGMA = 1.4826
+"""Median absolute deviation -> standard deviation of a normal series."""
+MOST_BASELINES = 100_000
+"""Baselines worked out of a series; in longer ones neighbours share one."""
+
+
+class Shift(NamedTuple):
+    """A lasting change of level."""
+
+    at: int
+    """First index of the new level."""
+    before: float
+    """Median before it."""
+    after: float
+    spread: float
+    """Robust standard deviation on both sides of it."""
+
+
+def spread_of(values: Series) -> float:
+    """Robust standard deviation; 0.0 for fewer than two values."""
+    if len(values) < 2:
+        return 0.0
+    return float(TO_SIGMA * np.median(np.abs(values - np.median(values))))
+
+
+def local_baseline(values: Series, window: int) -> tuple[Series, Series]:
+    """Median and robust deviation of the values before each one.
+
+    Args:
+        values: finite.
+        window: how many values before count; the first of a series are measured by the first window itself.
+
+    Returns:
+        Two series of the same length.
+    """
+    count = len(values)
+    if count <= window:
+        middle = np.full(count, np.median(values) if count else np.nan)
+        return middle, np.full(count, spread_of(values))
+    stride = max(1, count // MOST_BASELINES)
+    view = np.lib.stride_tricks.sliding_window_view(values, window)[: count - window : stride]
+    middle = np.median(view, axis=1)
+    deviation = TO_SIGMA * np.median(np.abs(view - middle[:, None]), axis=1)
+    middle = np.repeat(middle, stride)[: count - window]
+    deviation = np.repeat(deviation, stride)[: count - window]
+    lead = np.full(window, middle[0])
+    return np.concatenate([lead, middle]), np.concatenate([np.full(window, deviation[0]), deviation])
+
+
+def shifts(values: Series, *, fewest: int, significance: float = 1e-6, depth: int = 4) -> list[Shift]:
+    """Lasting changes of level, in order: Pettitt's test, again on both sides of each change found.
+
+    Args:
+        values: finite.
+        fewest: values that a level must last.
+        significance: of the test; the size of a change is for the caller to judge.
+        depth: how often parts are parted again.
+    """
+    found: list[int] = []
+    _part(values, 0, len(values), fewest, significance, depth, found)
+    edges = [0, *sorted(found), len(values)]
+    result = []
+    for n in range(1, len(edges) - 1):
+        left, right = values[edges[n - 1] : edges[n]], values[edges[n] : edges[n + 1]]
+        result.append(
+            Shift(edges[n], float(np.median(left)), float(np.median(right)), max(spread_of(left), spread_of(right)))
+        )
+    return result
+
+
+def _part(  # noqa: PLR0917
+    values: Series, start: int, stop: int, fewest: int, significance: float, depth: int, found: list[int]
+) -> None:
+    part = values[start:stop]
+    count = len(part)
+    if depth == 0 or count < 2 * fewest:
+        return
+    ranks = _ranks(part)
+    sums = np.cumsum(ranks - (count + 1) / 2)
+    # 2 * |sum of centred ranks| is Pettitt's K; ends are too short to be a level of their own.
+    inner = np.abs(sums[fewest - 1 : count - fewest])
+    if not len(inner):
+        return
+    k = 2.0 * float(inner.max())
+    p = 2.0 * float(np.exp(-6.0 * k * k / (float(count) ** 3 + float(count) ** 2)))
+    if p > significance:
+        return
+    at = _refined(part, int(inner.argmax()) + fewest, fewest)
+    found.append(start + at)
+    _part(values, start, start + at, fewest, significance, depth - 1, found)
+    _part(values, start + at, stop, fewest, significance, depth - 1, found)
+
+
+def _ranks(values: Series) -> Series:
+    """Ranks from 1, ties by their mean."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    return np.asarray((last - (counts - 1) / 2)[inverse], dtype=np.float64)
+
+
+def _refined(values: Series, at: int, fewest: int, reach: int = 60) -> int:
+    """The split near one that parts two levels best, by absolute deviations from their medians."""
+    low, high = max(0, at - 2 * reach), min(len(values), at + 2 * reach)
+    near = values[low:high]
+    left = float(np.median(values[max(0, at - 4 * reach) : at]))
+    right = float(np.median(values[at : at + 4 * reach]))
+    cost = np.cumsum(np.abs(near - left) - np.abs(near - right))
+    first, last = max(fewest - low, at - reach - low, 1), min(len(values) - fewest - low, at + reach - low)
+    if first >= last:
+        return at
+    return low + first + int(np.argmin(cost[first - 1 : last - 1]))
+
+
+def first_run(flags: NDArray[np.bool_], length: int, share: float = 1.0) -> int | None:
+    """First index from which on at least `share` of `length` flags in a row are set, that one included; None where there is none."""
+    if len(flags) < length:
+        return None
+    sums = np.convolve(flags.astype(np.int64), np.ones(length, np.int64), mode="valid")
+    good = np.flatnonzero((sums >= share * length - 1e-9) & flags[: len(sums)])
+    return int(good[0]) if len(good) else None

@@ -1,0 +1,165 @@
+"""The steps of one source in columns: parts put together in order, lines about one step joined, attempts told apart.
+
+Must not read bytes or judge a value. Works without polars.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from firstfault.metrics.blocks import Part
+
+
+class Column(NamedTuple):
+    """Values and where there are any: a NaN that was printed is a value."""
+
+    values: NDArray[np.float64]
+    there: NDArray[np.bool_]
+
+
+class Steps(NamedTuple):
+    """The steps of one source, in the order of its lines."""
+
+    source: str
+    """As shown."""
+    line: NDArray[np.int64]
+    attempt: NDArray[np.int64]
+    columns: dict[str, Column]
+
+    @property
+    def height(self) -> int:
+        """Number of rows."""
+        return len(self.line)
+
+    def values(self, name: str) -> NDArray[np.float64] | None:
+        """Values of a column, NaN where there is none; None where the source has none at all."""
+        column = self.columns.get(name)
+        return None if column is None else np.where(column.there, column.values, np.nan)
+
+    def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Steps:
+        """The same with these rows alone."""
+        columns = {n: Column(c.values[rows], c.there[rows]) for n, c in self.columns.items()}
+        return Steps(
+            self.source, self.line[rows], self.attempt[rows], {n: c for n, c in columns.items() if c.there.any()}
+        )
+
+
+def gather_steps(source: str, parts: Sequence[Part], *, rank: int | None = None) -> Steps:
+    """The steps of a source.
+
+    Args:
+        source: as shown.
+        parts: of its blocks, in order.
+        rank: that the name of the file tells; a line's own word wins.
+    """
+    steps = _joined(source, parts)
+    if "step" in steps.columns:
+        steps = _carried(steps)
+        steps = _merged(steps)
+    if rank is not None and steps.height:
+        told = steps.columns.get("rank")
+        values = np.full(steps.height, float(rank))
+        if told is not None:
+            values = np.where(told.there, told.values, values)
+        steps.columns["rank"] = Column(values, np.ones(steps.height, dtype=bool))
+    return steps._replace(attempt=_attempts(steps))
+
+
+def _joined(source: str, parts: Sequence[Part]) -> Steps:
+    parts = [p for p in parts if len(p.line)]
+    if not parts:
+        return Steps(source, np.empty(0, np.int64), np.empty(0, np.int64), {})
+    line = np.concatenate([p.line for p in parts])
+    order = None if bool((np.diff(line) >= 0).all()) else np.argsort(line, kind="stable")
+    names = sorted({name for p in parts for name in p.columns})
+    held = {name: [name in p.columns for p in parts] for name in names}
+    columns = {}
+    for name in names:
+        everywhere = all(held[name])
+        # Taken out of the parts one after the other, so that a long table is not held twice.
+        values = np.concatenate([p.columns.pop(name, _nothing(p)) for p in parts])
+        there = (
+            np.broadcast_to(np.True_, len(line))
+            if everywhere
+            else np.concatenate([np.full(len(p.line), had) for p, had in zip(parts, held[name], strict=True)])
+        )
+        columns[name] = Column(values, there) if order is None else Column(values[order], there[order])
+    line = line if order is None else line[order]
+    return Steps(source, line, np.ones(len(line), np.int64), columns)
+
+
+def _nothing(part: Part) -> NDArray[np.float64]:
+    return np.full(len(part.line), np.nan)
+
+
+def _carried(steps: Steps) -> Steps:
+    """Lines with a metric and no step belong to the last step that was named: tables below a bar, timers, overflows."""
+    step = steps.columns["step"]
+    if step.there.all():
+        return steps
+    at = np.where(step.there, np.arange(steps.height), -1)
+    last = np.maximum.accumulate(at)
+    known = last >= 0
+    values = np.where(known, step.values[np.maximum(last, 0)], np.nan)
+    steps.columns["step"] = Column(values, known)
+    return steps
+
+
+def _merged(steps: Steps) -> Steps:
+    """Neighbouring lines about one step as one row: the first value of each column counts."""
+    step, rank = steps.columns["step"], steps.columns.get("rank")
+    if steps.height < 2:
+        return steps
+    new = np.ones(steps.height, dtype=bool)
+    new[1:] = (step.values[1:] != step.values[:-1]) | ~step.there[1:] | ~step.there[:-1]
+    if rank is not None:
+        new[1:] |= rank.there[1:] & rank.there[:-1] & (rank.values[1:] != rank.values[:-1])
+    if new.all():
+        return steps
+    begin = np.flatnonzero(new)
+    columns = {}
+    for name, column in steps.columns.items():
+        at = np.where(column.there, np.arange(steps.height), steps.height)
+        first = np.minimum.reduceat(at, begin)
+        there = first < steps.height
+        columns[name] = Column(np.where(there, column.values[np.minimum(first, steps.height - 1)], np.nan), there)
+    return Steps(steps.source, steps.line[begin], steps.attempt[begin], columns)
+
+
+def _attempts(steps: Steps) -> NDArray[np.int64]:
+    """Number of the start to which each row belongs: a start is where the step goes back, for each rank by itself."""
+    count = np.ones(steps.height, np.int64)
+    step, rank = steps.columns.get("step"), steps.columns.get("rank")
+    if step is None or steps.height < 2:
+        return count
+    epoch = steps.columns.get("epoch")
+    ranks = np.where(rank.there, rank.values, -1.0) if rank is not None else np.zeros(steps.height)
+    for one in np.unique(ranks):
+        rows = np.flatnonzero((ranks == one) & step.there)
+        back = np.diff(step.values[rows], prepend=step.values[rows[:1]]) < 0
+        if epoch is not None:
+            # Steps that are counted within an epoch begin anew with each.
+            last = np.fmax.accumulate(np.where(epoch.there & np.isfinite(epoch.values), epoch.values, -1.0)[rows])
+            back &= ~(np.diff(last, prepend=last[:1]) > 0)
+        count[rows] = 1 + np.cumsum(back)
+    if not step.there.all():
+        count = np.maximum.accumulate(count) if len(np.unique(ranks)) == 1 else count
+    return count
+
+
+def by_rank(steps: Steps) -> Iterable[tuple[int | None, Steps]]:
+    """The steps of each rank that the source tells; of all where it tells none."""
+    rank = steps.columns.get("rank")
+    if rank is None:
+        yield None, steps
+        return
+    ranks = np.where(rank.there, rank.values, -1.0)
+    for one in np.unique(ranks):
+        yield (None if one < 0 else int(one)), steps.take(np.flatnonzero(ranks == one))

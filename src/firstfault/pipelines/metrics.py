@@ -1,0 +1,241 @@
+"""The training metrics of an input: tables, abnormal points, readings, curves. Result objects only; nothing is redacted or printed here."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from firstfault.metrics.curves import curves_of
+from firstfault.metrics.devices import DeviceSeries, read_devices
+from firstfault.metrics.joint import read_together
+from firstfault.metrics.points import Kind, Point, find_points
+from firstfault.metrics.read import read_source_steps
+from firstfault.metrics.steps import by_rank
+from firstfault.metrics.words import pause_of, summary_of
+from firstfault.model.diagnosis import CoverageRow, Evidence
+from firstfault.model.metrics import MetricFinding, MetricPoint, MetricsView, MetricTable
+from firstfault.model.words import CoverageState, SourceKind
+from firstfault.pipelines.errors import PipelineError
+from firstfault.readers.open import Opened, open_inputs
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Sequence
+    from pathlib import Path
+    from typing import IO
+
+    from firstfault.metrics.steps import Steps
+    from firstfault.model.evidence import SourceId
+    from firstfault.readers.store import Store
+    from firstfault.redact import Redacted
+
+MOST_TEXT = 400
+BEFORE = 40
+"""Lines before a long step in which its reason may be told."""
+
+
+class Measured(NamedTuple):
+    """What was read."""
+
+    tables: list[Steps]
+    devices: list[DeviceSeries]
+    points: list[Point]
+    view: MetricsView
+
+
+@contextmanager
+def opened_tables(
+    paths: Sequence[str | os.PathLike[str]], stdin: IO[bytes] | None = None
+) -> Iterator[tuple[Opened, list[Steps], list[DeviceSeries]]]:
+    """The step tables and GPU counters of an input, which stays open meanwhile.
+
+    Args:
+        paths: files, folders, archives, globs, or `-` for standard input.
+        stdin: where `-` reads from.
+    """
+    with open_inputs(paths, stdin=stdin) as opened:
+        tables: list[Steps] = []
+        devices: list[DeviceSeries] = []
+        for source in opened.sources:
+            if source.kind in {SourceKind.METRICS, SourceKind.LOG}:
+                found = read_devices(opened.store, source.id, source.path)
+                if found:
+                    devices += found
+                    continue
+            if source.kind is SourceKind.BLACK_BOX:
+                from firstfault.metrics.boxes import read_box_steps
+
+                table = read_box_steps(opened.store, source.id, source.path)
+            else:
+                table = read_source_steps(opened.store, source)
+            if table is not None:
+                tables.append(table)
+        yield opened, tables, devices
+
+
+def metrics_of(paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] | None = None) -> Measured:
+    """Reads the metrics of an input and says where they begin to go wrong.
+
+    Args:
+        paths: files, folders, archives, globs, or `-` for standard input.
+        stdin: where `-` reads from; the process's own standard input where None.
+    """
+    with opened_tables(paths, stdin) as (opened, tables, devices):
+        points = find_points(tables)
+        ids = {s.path: s.id for s in opened.sources}
+        text = {path: lines_of(opened.store, ids[path], wanted) for path, wanted in _wanted(points).items()}
+        points = [_with_reason(p, text.get(p.source, {})) for p in points]
+        readings = read_together(tables, points, devices)
+        read = {t.source for t in tables} | {d.source for d in devices}
+        view = MetricsView(
+            tables=[_table(t) for t in tables],
+            points=[_point(p, text.get(p.source, {})) for p in points],
+            findings=[
+                MetricFinding(claim=r.claim, strength=r.strength, step=r.step, supports=list(r.supports), against=list(r.against), next=list(r.following))
+                for r in readings
+            ],
+            curves=list(curves_of(tables)),
+            coverage=[_coverage(c.file, c.state, c.reason, c.bytes, read=c.file in read) for c in opened.coverage],
+        )  # fmt: skip
+        return Measured(tables, devices, points, view)
+
+
+def _coverage(file: str, state: CoverageState, reason: str, size: int, *, read: bool) -> CoverageRow:
+    if state is CoverageState.READ and not read:
+        return CoverageRow(file=file, state=CoverageState.SKIPPED, reason="no step lines in it", bytes=size)
+    return CoverageRow(file=file, state=state, reason=reason, bytes=size)
+
+
+def _wanted(points: Iterable[Point]) -> dict[str, set[int]]:
+    """Lines to read again, by source: those of points, and those before long steps."""
+    wanted: dict[str, set[int]] = {}
+    for point in points:
+        low = point.line - BEFORE if point.kind is Kind.STALL else point.line
+        wanted.setdefault(point.source, set()).update(range(max(1, low), point.line + 1))
+    return wanted
+
+
+def lines_of(store: Store, source: SourceId, wanted: Iterable[int]) -> dict[int, str]:
+    """The text of lines by number, each up to `MOST_TEXT` characters; of a bar redrawn by carriage returns its end."""
+    numbers = sorted(wanted)
+    found: dict[int, str] = {}
+    line, rest, n = 1, b"", 0
+    for block in store.blocks(source):
+        if n >= len(numbers):
+            break
+        data = rest + block
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
+        while n < len(numbers) and numbers[n] < line + len(ends):
+            at = numbers[n] - line
+            start = 0 if at == 0 else int(ends[at - 1]) + 1
+            found[numbers[n]] = _shown(data[start : int(ends[at])])
+            n += 1
+        line += len(ends)
+        rest = data[int(ends[-1]) + 1 :] if len(ends) else data
+    if n < len(numbers) and numbers[n] == line and rest:
+        found[line] = _shown(rest)
+    return found
+
+
+def _shown(raw: bytes) -> str:
+    piece = raw.rstrip(b"\r").rsplit(b"\r", 1)[-1]
+    return piece.decode("utf-8", "backslashreplace")[:MOST_TEXT]
+
+
+def _with_reason(point: Point, text: dict[int, str]) -> Point:
+    """A stall before which the log tells of a checkpoint or an evaluation is a planned pause."""
+    if point.kind is not Kind.STALL:
+        return point
+    kind = pause_of(text.get(n, "") for n in range(max(1, point.line - BEFORE), point.line + 1))
+    return point if kind is None else point._replace(kind=kind)
+
+
+def _table(table: Steps) -> MetricTable:
+    step = table.values("step")
+    ranks = [r for r, _ in by_rank(table) if r is not None]
+    told = step is not None and bool(np.isfinite(step).any())
+    return MetricTable(
+        file=table.source,
+        rows=table.height,
+        ranks=ranks,
+        attempts=int(table.attempt.max()) if table.height else 1,
+        first_step=float(np.nanmin(step)) if told and step is not None else None,
+        last_step=float(np.nanmax(step)) if told and step is not None else None,
+        columns=list(table.columns),
+    )
+
+
+def _point(point: Point, text: dict[int, str]) -> MetricPoint:
+    return MetricPoint(
+        kind=point.kind.value,
+        column=point.column,
+        rank=point.rank,
+        attempt=point.attempt,
+        step=point.step,
+        value=point.value if np.isfinite(point.value) else None,
+        usual=point.usual if np.isfinite(point.usual) else None,
+        count=point.rows,
+        lasts=point.lasts,
+        before=list(point.before),
+        summary=summary_of(point),
+        evidence=Evidence(file=point.source, line=point.line, column=1, text=text.get(point.line, "")),
+    )
+
+
+def export(measured: Measured, names: Sequence[str], path: Path) -> None:
+    """Writes the step tables to a file.
+
+    Args:
+        measured: what was read.
+        names: what stands for each source, as far as it may leave.
+        path: ends in .parquet, .csv, .json or .jsonl.
+
+    Raises:
+        PipelineError: polars is not installed, or the name ends otherwise.
+    """
+    from firstfault.metrics.frame import SUFFIXES, to_frame, write_frame
+
+    if path.suffix.lower() not in SUFFIXES:
+        raise PipelineError(
+            "this is no form in which a table is written",
+            where=str(path),
+            fix=f"End the name in {', '.join(SUFFIXES)}.",
+        )
+    try:
+        frame = to_frame(measured.tables, names)
+    except ImportError as error:
+        raise PipelineError(
+            "a table cannot be written without polars",
+            where=str(path),
+            why=str(error),
+            fix="pip install 'firstfault[metrics]'",
+        ) from error
+    write_frame(frame, path)
+
+
+def draw(safe: Redacted[MetricsView], path: Path) -> None:
+    """Draws the curves to a file.
+
+    Args:
+        safe: what may leave.
+        path: ends in .svg or .png.
+
+    Raises:
+        PipelineError: matplotlib is not installed, or the name ends otherwise.
+    """
+    if path.suffix.lower() not in {".svg", ".png"}:
+        raise PipelineError(
+            "this is no form in which curves are drawn", where=str(path), fix="End the name in .svg or .png."
+        )
+    try:
+        from firstfault.report.plot import draw_metrics
+    except ImportError as error:
+        raise PipelineError(
+            "curves cannot be drawn without matplotlib",
+            where=str(path),
+            why=str(error),
+            fix="pip install 'firstfault[plots]'",
+        ) from error
+    draw_metrics(safe, path)
