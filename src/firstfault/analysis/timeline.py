@@ -192,7 +192,7 @@ def _failure(scene: Scene, failure: Failure) -> Moment:
         offset=failure.span.offset,
         attempt=scene.number,
         rank=rank,
-        host=failure.who.host or (None if rank is None else scene.roster.host_of_rank(rank)),
+        host=(None if rank is None else scene.roster.host_of_rank(rank)) or failure.who.host,
     )
 
 

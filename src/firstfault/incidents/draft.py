@@ -76,9 +76,15 @@ def day_of(diagnosis: Diagnosis) -> date | None:
 
 
 def digest_of(draft: Draft) -> str:
-    """Tells whether two records were made of the same lines; the names in them are pseudonyms of one key by then."""
+    """Tells whether two records were made of the same lines; the names in them are pseudonyms of one key by then.
+
+    Where and when a line stands counts: the same exception a week later, or out of another file, is another incident.
+    """
     named = draft.diagnosis.verdict.culprits
-    parts = [line.text for line in lines_of(draft.diagnosis)]
+    parts = []
+    for line in lines_of(draft.diagnosis):
+        at = "" if line.time is None else line.time.earliest or ""
+        parts += [line.file.rpartition("/")[2], str(line.line), at, line.text]
     parts += [",".join(map(str, named.ranks)), ",".join([*named.hosts, *named.storage_nodes])]
     return hashlib.sha256("\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 

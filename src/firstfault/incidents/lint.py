@@ -172,7 +172,7 @@ def _notes(record: Record) -> Iterator[tuple[str, str]]:
         )
     if record.state is State.VERIFIED:
         kinds = [read_verification(item) for item in record.all("verifications")]
-        if all(link.kind == "commit" for link in kinds):
+        if kinds and all(link.kind == "commit" for link in kinds):
             yield "it is verified by a commit alone", "A commit shows that there is a fix, a re-run that it holds."
     people = Identities()
     body = record.text

@@ -13,7 +13,7 @@ from firstfault.analysis.order import exact, sort_key
 from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
 from firstfault.analysis.recurrence import recurrences
 from firstfault.analysis.suspects import nature_of
-from firstfault.analysis.telling import counted, key_events, moments, shared
+from firstfault.analysis.telling import counted, key_events, moments
 from firstfault.analysis.wording import ranges
 from firstfault.model.diagnosis import (
     AttemptSummary,
@@ -120,8 +120,7 @@ class Builder:
         return storage_section(self.conclusion, self.cite.event)
 
     def _verdict(self, scene: Scene, answer: Answer) -> Verdict:
-        verdict = verdict_of(answer, self.cite)
-        return replace(verdict, culprits=replace(verdict.culprits, shared=shared(scene, answer)))
+        return verdict_of(scene, answer, self.cite)
 
     def _moments(self) -> dict[str, Fact]:
         """The last step, the last checkpoint and the last word of the attempt, as far as lines tell them."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from firstfault.incidents.draft import Draft
+from firstfault.incidents.draft import Draft, digest_of
 from firstfault.incidents.fingerprint import Traits, traits_of
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
 from firstfault.incidents.lint import Complaint, lint, migrated
@@ -120,14 +120,21 @@ def new_record(
     Raises:
         PipelineError: nothing was read, or there was no failure of which to make a record.
     """
-    diagnosis, traits = understood_as
+    diagnosis, _ = understood_as
     if diagnosis.verdict.failed is False:
         raise PipelineError(
             "there is no failure of which to make a record",
             why=diagnosis.verdict.summary,
             fix="Give the logs of the run that failed.",
         )
-    draft = Draft(
+    safe = redact(_draft(understood_as, given, key), "identities", key=key)
+    name = record_id or new_id(day, os.urandom(RANDOM_BYTES))
+    return name, render_record(safe, record_id=name, date=day.isoformat(), language=language)
+
+
+def _draft(understood_as: tuple[Diagnosis, Traits], given: Given, key: bytes) -> Draft:
+    diagnosis, traits = understood_as
+    return Draft(
         diagnosis=diagnosis,
         traits=traits,
         command=given.command,
@@ -136,9 +143,6 @@ def new_record(
         devices=[pseudonym("device", serial, key) for serial in given.devices],
         versions=list(given.versions),
     )
-    name = record_id or new_id(day, os.urandom(RANDOM_BYTES))
-    safe = redact(draft, "identities", key=key)
-    return name, render_record(safe, record_id=name, date=day.isoformat(), language=language)
 
 
 def already_there(place: Path | str, text: str) -> list[Record]:
@@ -250,9 +254,19 @@ def verify(record: Record, paths: Sequence[str], options: DiagnoseOptions) -> Co
     """What a re-run says of an incident.
 
     Raises:
-        PipelineError: the re-run cannot be read.
+        PipelineError: the re-run cannot be read, or it is the incident itself.
     """
     diagnosis, traits = understood(paths, options)
+    of_the_incident = record.one("evidence_digest")
+    if of_the_incident:
+        key = owner_key()
+        safe = redact(_draft((diagnosis, traits), Given(), key), "identities", key=key)
+        if digest_of(safe.content) == of_the_incident:
+            raise PipelineError(
+                "these are the lines of the incident itself, not of a re-run",
+                where=", ".join(map(str, paths)),
+                fix="Give the logs of the run that was made after the fix.",
+            )
     return compare(record, diagnosis, traits)
 
 

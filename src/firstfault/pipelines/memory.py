@@ -51,7 +51,7 @@ def memory_of(conclusion: Conclusion, cite: Citer) -> MemoryTable:
     """The table of a conclusion, its lines cited."""
     scene = conclusion.scene
     snapshots = scene.case.seen.snapshots
-    verdict = verdict_of(conclusion.answer, cite)
+    verdict = verdict_of(conclusion.scene, conclusion.answer, cite)
     rows = [_row(s, d) for s in snapshots for d in s.devices]
     return MemoryTable(
         verdict=verdict,

@@ -55,7 +55,7 @@ def stacks_of(conclusion: Conclusion, cite: Citer) -> StackTable:
     scene = conclusion.scene
     dumps = scene.case.seen.stacks
     stands = stood(dumps, scene.roster, scene.complete.expected)
-    verdict = verdict_of(conclusion.answer, cite)
+    verdict = verdict_of(conclusion.scene, conclusion.answer, cite)
     places = _places(stands, cite)
     return StackTable(
         verdict=verdict,

@@ -93,7 +93,7 @@ def timeline(
         cut = cut_floods(there)
         clocks: list[Clock] = []
         entries: list[Entry] = []
-        verdict = verdict_of(conclusion.answer, cite)
+        verdict = verdict_of(conclusion.scene, conclusion.answer, cite)
         for key, ordered in in_order(kept).items():
             number = None
             if key is not None:
