@@ -147,13 +147,9 @@ class Store:
         temporary = folder / f".{record_id}.{os.urandom(6).hex()}.new"
         temporary.write_bytes(data)
         try:
-            os.link(temporary, path)
+            _put(temporary, path, data)
         except FileExistsError:
             raise IncidentError("there is a record of that name", where=str(path), fix="Run it again.") from None
-        except OSError:
-            # A file system without hard links.
-            with path.open("xb") as file:
-                file.write(data)
         finally:
             temporary.unlink(missing_ok=True)
         return path
@@ -182,3 +178,19 @@ class Store:
         finally:
             temporary.unlink(missing_ok=True)
         return changed
+
+
+def _put(temporary: Path, path: Path, data: bytes) -> None:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without hard links: whoever reads now may see half a record, but none stays.
+        with path.open("xb") as file:
+            try:
+                file.write(data)
+                file.flush()
+            except OSError:
+                path.unlink()
+                raise
