@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.state.storage import disk_event
 from firstfault.analysis.state.storage_faults import REBALANCE, Kind, Trouble
 from firstfault.analysis.wording import duration, ranks_text
+from firstfault.analysis.zones import EAST, WEST
 from firstfault.model.findings import Link, Rival
 from firstfault.model.lazy import lazy
 from firstfault.model.storage import DaemonRole
@@ -53,7 +54,7 @@ BY_HAND = (
 )
 """How to get the logs without the store's own command: what each pod says, said before a restart, and wrote to files."""
 SHOWN = 3
-APART = 26 * 3600.0
+APART = float(EAST - WEST)
 """Seconds by which two clocks can differ by their zones alone."""
 _ADDRESS = lazy(
     r"(?P<scheme>https?)://(?P<host>[\w.-]+(?::\d+)?)/v1/|(?P<pool>HTTPS?)ConnectionPool\(host='(?P<name>[\w.-]+)'"
