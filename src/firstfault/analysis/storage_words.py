@@ -13,6 +13,7 @@ from firstfault.model.findings import Link, Rival
 from firstfault.model.lazy import lazy
 from firstfault.model.storage import DaemonRole
 from firstfault.model.words import Category, Strength
+from firstfault.model.zones import zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,13 +70,7 @@ def clock(moment: float, zone: int | None) -> str:
         return text
     if zone == 0:
         return f"{text} UTC"
-    return f"{text} {zone_text(zone)}"
-
-
-def zone_text(zone: int) -> str:
-    """Seconds east of UTC as `Z` or `+05:30`."""
-    minutes = abs(zone) // 60
-    return "Z" if zone == 0 else f"{'-' if zone < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+    return f"{text} {zone_name(zone)}"
 
 
 def both_clocks(state: StorageState, at: float, zone: int | None) -> str:
