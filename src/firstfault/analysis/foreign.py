@@ -36,17 +36,20 @@ def of_another(case: Case, roster: Roster, event: Event) -> bool:
         event: a line of a machine or a platform.
     """
     if event.signature == "kernel.xid":
-        return _another_program(event)
+        return _another_program(roster, event)
     if event.signature.startswith(_PLATFORMS):
         return _another_pod(case, roster, event)
     return False
 
 
-def _another_program(event: Event) -> bool:
-    """Whether an Xid that tells what one program did names a program that by its name is no training job's."""
+def _another_program(roster: Roster, event: Event) -> bool:
+    """Whether an Xid that tells what one program did names a program that by its name is no training job's, and is no known rank."""
     name = event.fields.get("name", "")
     if event.fields.get("xid") not in PROGRAMS_OWN or not name or name.startswith("<"):
         return False
+    host, pid = roster.host(event), event.fields.get("pid", "")
+    if host is not None and pid.isdecimal() and roster.rank_of_process(host, int(pid)) is not None:
+        return False  # a job's programs may have any name
     return not ours(name) and _HOW.search(name) is None
 
 

@@ -18,10 +18,13 @@ _GARBAGE = lazy(
     r"|unsupported pickle protocol|unregistered extension code"
 )
 _EXCHANGE = lazy(
-    r"_?(?:all_?gather|gather|broadcast|scatter|recv|receive|collect)_?\w*(?:obj|list|results|pickl|any)\w*|_tensor_to_object"
-    r"|all_?gather|collect_results\w*"
+    r"_?(?:all_?gather|gather|broadcast|scatter|recv|receive)_?\w*(?:obj|list|results|pickl|any)\w*|_tensor_to_object"
+    r"|all_?gather|_?collect_results(?:_gpu|_device)?"
 )
-"""Functions that make a tensor of an object on one rank and an object of the tensor on others."""
+"""Functions that make a tensor of an object on one rank and an object of the tensor on others.
+
+A program collects lists of files too, and `collect_results_cpu` hands its parts over in files of a shared folder.
+"""
 _NEAR = 4
 """Frames from the innermost in which such a function stands: between it and the error is only the unpickler."""
 

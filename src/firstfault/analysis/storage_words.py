@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.state.storage import disk_event
 from firstfault.analysis.state.storage_faults import REBALANCE, Kind, Trouble
 from firstfault.analysis.wording import duration, ranks_text
+from firstfault.analysis.zones import EAST, WEST
 from firstfault.model.findings import Link, Rival
 from firstfault.model.lazy import lazy
 from firstfault.model.storage import DaemonRole
 from firstfault.model.words import Category, Strength
+from firstfault.model.zones import zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +55,7 @@ BY_HAND = (
 )
 """How to get the logs without the store's own command: what each pod says, said before a restart, and wrote to files."""
 SHOWN = 3
-APART = 26 * 3600.0
+APART = float(EAST - WEST)
 """Seconds by which two clocks can differ by their zones alone."""
 _ADDRESS = lazy(
     r"(?P<scheme>https?)://(?P<host>[\w.-]+(?::\d+)?)/v1/|(?P<pool>HTTPS?)ConnectionPool\(host='(?P<name>[\w.-]+)'"
@@ -68,13 +70,7 @@ def clock(moment: float, zone: int | None) -> str:
         return text
     if zone == 0:
         return f"{text} UTC"
-    return f"{text} {zone_text(zone)}"
-
-
-def zone_text(zone: int) -> str:
-    """Seconds east of UTC as `Z` or `+05:30`."""
-    minutes = abs(zone) // 60
-    return "Z" if zone == 0 else f"{'-' if zone < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+    return f"{text} {zone_name(zone)}"
 
 
 def both_clocks(state: StorageState, at: float, zone: int | None) -> str:

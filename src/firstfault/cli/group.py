@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CONFIG = "--config"
+FILE = "firstfault.toml"
+"""Name of a file of settings."""
 EPILOG = """\b
 A bare path means `diagnose`:
   firstfault logs/              the first fault, on one screen
@@ -58,7 +60,7 @@ class LazyGroup(click.Group):
             return
         from firstfault.cli.settings import settings
 
-        found = settings(os.environ, Path.cwd(), self._table, named)
+        found = settings(os.environ, _folder(), self._table, named)
         ctx.default_map = {name: found.defaults(name, command)}
         ctx.obj = found
         if found.left_out:
@@ -109,16 +111,33 @@ def _own(args: list[str]) -> tuple[list[str], list[str]]:
     return [], args
 
 
+def _folder() -> Path | None:
+    """Where the command runs; None where that folder is gone."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+def users_file(environ: Mapping[str, str]) -> Path | None:
+    """The user's own settings; None where nothing says where they lie: a path from here on could lie among somebody's logs."""
+    base = environ.get("XDG_CONFIG_HOME", "")
+    if not base.startswith(os.sep):
+        # Not `Path.home`, which raises where a process in a container has neither a home nor a name.
+        base = os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")  # noqa: PTH111, PTH118
+    return Path(base) / "firstfault" / FILE if base.startswith(os.sep) else None
+
+
 def _may_have_settings() -> bool:
     """Whether there is anything to read: without, a start pays for a few looks at folders and no more."""
     if any(name.startswith("FIRSTFAULT_") for name in os.environ):
         return True
-    home = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
-    if os.path.lexists(os.path.join(home, "firstfault", "firstfault.toml")):  # noqa: PTH118 - a tenth of the time
+    own, folder = users_file(os.environ), _folder()
+    if own is not None and os.path.lexists(own):
         return True
-    place = os.getcwd()  # noqa: PTH109
+    place = str(folder or "/")
     while True:
-        if any(os.path.lexists(f"{place}/{name}") for name in ("firstfault.toml", "pyproject.toml")):
+        if any(os.path.lexists(f"{place}/{name}") for name in (FILE, "pyproject.toml")):
             return True
         above = os.path.dirname(place)  # noqa: PTH120
         if os.path.lexists(f"{place}/.git") or above == place:

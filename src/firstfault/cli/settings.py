@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from firstfault.cli.group import FILE, users_file
 from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-FILE = "firstfault.toml"
 PREFIX = "FIRSTFAULT_"
 NAMED = PREFIX + "CONFIG"
 HARMLESS = frozenset({"format", "lang", "share", "engine"})
@@ -83,13 +83,13 @@ class Settings(NamedTuple):
 
 
 def settings(
-    environ: Mapping[str, str], folder: Path, commands: Mapping[str, object], named: str | None = None
+    environ: Mapping[str, str], folder: Path | None, commands: Mapping[str, object], named: str | None = None
 ) -> Settings:
     """The settings of this call, later ones over earlier ones: user's file, file of the folder, named file, variables.
 
     Args:
         environ: the variables of the process.
-        folder: where the command runs; it and its parents, up to a repository, are searched.
+        folder: where the command runs; it and its parents, up to a repository, are searched; None where it is gone.
         commands: the commands that there are.
         named: the file of `--config`; the variable `FIRSTFAULT_CONFIG` where None.
 
@@ -100,13 +100,13 @@ def settings(
 
     known = shared_options()
     made = Settings({}, {}, {}, [])
-    own = _users(environ)
-    if own.is_file():
+    own = users_file(environ)
+    if own is not None and os.path.isfile(own):  # noqa: PTH113 - that of a path raises where it may not look
         _add(made, _table(own), str(own), commands, known)
     named = named or environ.get(NAMED) or None
     if named is not None:
         _add(made, _table(Path(named)), named, commands, known)
-    elif (found := _nearby(folder)) is not None and found != own:
+    elif folder is not None and (found := _nearby(folder)) is not None and found != own:
         _add(made, _table(found), str(found), commands, known, only=HARMLESS)
     for name, value in environ.items():
         option = name.removeprefix(PREFIX).lower().replace("_", "-")
@@ -135,7 +135,8 @@ def _add(
                 f"there is no option or command `{key}`", where=where, fix=_nearest(name, {*known, *commands})
             )
         for command, option, chosen in _entries(name, value) if groups else [("", name, value)]:
-            if only is not None and option not in only:
+            if only is not None and (option not in only or (option == "share" and not _says_yes(chosen))):
+                # One that turns `share` off would show names that the user's own settings keep back.
                 made.left_out.append(
                     f"`{option}` of {where} is left out: a file that nobody named may not change a verdict or what leaves. "
                     f"To take it: --config {where}"
@@ -186,6 +187,10 @@ def _shaped(option: click.Option, value: Any, where: str) -> Any:
     return str(value)
 
 
+def _says_yes(value: Any) -> bool:
+    return value is True or str(value).strip().lower() in YES
+
+
 def _nearest(word: str, words: Mapping[str, object] | set[str]) -> str:
     from difflib import get_close_matches
 
@@ -193,25 +198,19 @@ def _nearest(word: str, words: Mapping[str, object] | set[str]) -> str:
     return f"Did you mean `{near[0]}`?" if near else "Known: " + ", ".join(sorted(words)) + "."
 
 
-def _users(environ: Mapping[str, str]) -> Path:
-    base = environ.get("XDG_CONFIG_HOME", "")
-    home = Path(base) if base else Path(environ.get("HOME", "~")).expanduser() / ".config"
-    return home / "firstfault" / FILE
-
-
 def _nearby(folder: Path) -> Path | None:
     """The nearest file of settings in a folder or above it, no further up than the repository."""
     for place in (folder, *folder.parents):
         own, project = place / FILE, place / "pyproject.toml"
-        if own.is_file():
-            return own
         try:
+            if own.is_file():
+                return own
             if project.is_file() and b"[tool.firstfault" in project.read_bytes():
                 return project
+            if (place / ".git").exists():
+                return None
         except OSError:
-            pass  # a project's file that may not be read says nothing to us
-        if (place / ".git").exists():
-            return None
+            continue  # what may not be looked at or read says nothing to us
     return None
 
 

@@ -78,7 +78,8 @@ def pack(
     people = None if raw else _people(folder, names, node, key)
     left_out: dict[str, str] = {}
     size = count = 0
-    new = target.with_name(f".{target.name}.new")
+    # A name of its own: two that collect to one place, as on two nodes, must not take away each other's half archive.
+    new = target.with_name(f".{target.name}.{os.urandom(6).hex()}.new")
     try:
         with tarfile.open(new, "x:gz", compresslevel=6) as archive:
             for shown, content in _members(folder, names, node, people, left_out):
@@ -87,10 +88,20 @@ def pack(
             if left_out:
                 text = "".join(f"{_renamed(name, people)}: {why}\n" for name, why in left_out.items()).encode()
                 archive.addfile(_entry(LEFT_OUT, len(text)), io.BytesIO(text))
-        new.replace(target)
+        _put(new, target)
     finally:
         new.unlink(missing_ok=True)
     return Packed(count, size, tuple(left_out), tuple(left_out.values()))
+
+
+def _put(new: Path, target: Path) -> None:
+    """Gives a finished archive its name; one that came meanwhile stays."""
+    try:
+        os.link(new, target)
+    except FileExistsError:
+        raise FileExistsError(f"{target} is there already") from None
+    except OSError:
+        new.replace(target)  # a file system without hard links
 
 
 def begun(folder: Path) -> float | None:
@@ -134,8 +145,9 @@ def _people(folder: Path | None, names: list[Path], node: Found | None, key: byt
             people.learn(raw.decode("utf-8", "replace"))
     people.learn_hosts(sorted({n.parent.name for n in names if n.name == layout.NODE_FILE and n.parent != folder}))
     for name in names:
-        if name.suffix in TEXTS and name.stat().st_size <= LARGEST:
-            people.learn(name.read_text(encoding="utf-8", errors="replace"))
+        with contextlib.suppress(FileNotFoundError):  # the job still runs, and files are replaced
+            if name.suffix in TEXTS and name.stat().st_size <= LARGEST:
+                people.learn(name.read_text(encoding="utf-8", errors="replace"))
     return people
 
 

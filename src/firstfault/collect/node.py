@@ -64,7 +64,7 @@ def parts(code: str, job: str | None) -> list[Part]:
         code: folder of the program's source.
         job: number of a Slurm job; None for none.
     """
-    git = ("git", "-C", code)
+    git = ("git", "--no-optional-locks", "-C", code)  # it must not write an index that others use
     found = [
         Part("cards.txt", (("nvidia-smi", f"--query-gpu={_CARDS}", "--format=csv"), ("nvidia-smi",), ("rocm-smi",))),
         Part("card-processes.txt", (

@@ -51,7 +51,8 @@ def mask(text: str, hosts: Iterable[str] = ()) -> str:
     Returns:
         At most `LONGEST` characters on one line; `#` stands for numbers, `<path>` and the like for names.
     """
-    text = _STAMP.sub("", _ANSI.sub("", text[: 4 * LONGEST]))
+    # A NUL is ours below: it stands before the place of what is kept.
+    text = _STAMP.sub("", _ANSI.sub("", text[: 4 * LONGEST].replace("\x00", " ")))
     people = Identities()
     people.learn_hosts(sorted(hosts))
     people.learn(text)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 """How the address of a database begins."""
-_PASSWORD = re.compile(r"(://[^/?#:@]*):[^/?#]*@")
+_PASSWORD = re.compile(r"(://[^/:\s]*):\S*@")
+"""Up to the last `@`: a password in which nothing is escaped is taken with its slashes and signs."""
 _PARAMETER = re.compile(r"(?i)([?&](?:ssl)?password=)[^&]*")
 
 

@@ -7,6 +7,7 @@ whether somebody else changed it meanwhile.
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.incidents.errors import IncidentError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _SUFFIX = ".md"
 _NO_RECORDS = frozenset({"readme.md", "index.md", "contributing.md", "changelog.md", "all.md"})
+_YEAR = re.compile(r"[0-9]{4}")
 DEPTH = 3
 """Folders below the top one that are looked into."""
 
@@ -133,13 +135,13 @@ class Store:
         Args:
             record_id: its name.
             text: the whole file.
-            year: folder below the top one; none where empty.
+            year: folder below the top one, such as 2026; the top one where it is no year, as the head of a copied record may have it.
 
         Raises:
             IncidentError: there is a file of that name.
             OSError: it cannot be written.
         """
-        folder = self.folder / year if year else self.folder
+        folder = self.folder / year if _YEAR.fullmatch(year) else self.folder
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{record_id}{_SUFFIX}"
         data = text.encode("utf-8")
@@ -147,13 +149,9 @@ class Store:
         temporary = folder / f".{record_id}.{os.urandom(6).hex()}.new"
         temporary.write_bytes(data)
         try:
-            os.link(temporary, path)
+            _put(temporary, path, data)
         except FileExistsError:
             raise IncidentError("there is a record of that name", where=str(path), fix="Run it again.") from None
-        except OSError:
-            # A file system without hard links.
-            with path.open("xb") as file:
-                file.write(data)
         finally:
             temporary.unlink(missing_ok=True)
         return path
@@ -182,3 +180,19 @@ class Store:
         finally:
             temporary.unlink(missing_ok=True)
         return changed
+
+
+def _put(temporary: Path, path: Path, data: bytes) -> None:
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        raise
+    except OSError:
+        # A file system without hard links: whoever reads now may see half a record, but none stays.
+        with path.open("xb") as file:
+            try:
+                file.write(data)
+                file.flush()
+            except OSError:
+                path.unlink()
+                raise

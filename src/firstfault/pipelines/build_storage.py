@@ -10,6 +10,7 @@ from firstfault.analysis.state.storage_faults import Kind, troubles
 from firstfault.model.diagnosis import Storage, StorageClock, StorageCounter, StorageDaemon, StorageEvent
 from firstfault.model.evidence import When
 from firstfault.model.lazy import lazy
+from firstfault.model.zones import zone_name
 from firstfault.pipelines.times import time_of
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _alerts(state: StorageState, daemon: DaemonState, cite: Callable[[Event], Ev
 def _moment(daemon: DaemonState, at: float | None) -> Time | None:
     if at is None:
         return None
-    zone = None if daemon.zone is None else words.zone_text(daemon.zone)
+    zone = None if daemon.zone is None else zone_name(daemon.zone)
     return time_of(When(at, at, zone))
 
 

@@ -21,6 +21,7 @@ from firstfault.incidents.similar import Likeness, similar
 from firstfault.incidents.trends import Trend, trends
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.incidents import owner_key, pseudonym, understood
+from firstfault.privacy.secrets import SecretFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -128,13 +129,16 @@ def _replayed(record: Record, evidence: Path, options: DiagnoseOptions, key: Cal
 
 
 def import_notes(file: Path, store: Records, day: date) -> list[Path | str]:
-    """Writes a record for each incident of a page of notes; the files, in the order of the notes.
+    """Writes a record for each incident of a page of notes, without the secrets in them; the files, in the order of the notes.
 
     Raises:
         PipelineError: the page holds no incident.
         IncidentError: it is not UTF-8, or too large.
     """
-    notes = read_notes(read_text(file.read_bytes(), str(file)))
+    page = read_text(file.read_bytes(), str(file))
+    secrets = SecretFilter()
+    secrets.learn(page)
+    notes = read_notes("\n".join(map(secrets.clean, page.split("\n"))))
     if not notes:
         raise PipelineError(
             "no incident was found in these notes",

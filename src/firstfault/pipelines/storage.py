@@ -148,21 +148,32 @@ def _unjoined(index: Index, job: JobTimes, indexes: Sequence[Index]) -> tuple[fl
     return None if last is None else (last - BEFORE, last + 1.0)
 
 
+def wide(job: JobTimes, *, known: bool) -> tuple[float, float]:
+    """First and last moment of the store's clock at which the failure can be, whatever zones the two clocks are in.
+
+    Args:
+        job: when it stood still.
+        known: whether the store's clock is that of UTC.
+    """
+    assert job.stop is not None
+    # A job in a zone is behind UTC by it, a store in a zone before it.
+    earlier = (0 if job.utc else EAST) - (0 if known else WEST)
+    later = (0 if known else EAST) - (0 if job.utc else WEST)
+    return job.stop - earlier - BEFORE, (job.end or job.stop) + later + AFTER
+
+
 def _join(opened: Opened, indexes: Sequence[Index], job: JobTimes, assumed: float) -> ClockJoin:
     """Joins the clocks by the counters of some targets over as long a time as zones can differ by."""
     if job.stop is None:
         return join_clocks([], job)
     known = _zone(indexes) is not None
-    reach = (EAST, -WEST) if known or job.utc else (EAST - WEST, EAST - WEST)
-    if known and job.utc:
-        reach = (0, 0)
-    wide = (job.stop - reach[0] - BEFORE, (job.end or job.stop) + reach[1] + AFTER)
+    reached = wide(job, known=known)
     pieces: list[LogPiece] = []
     read = 0
     for found in _sample(indexes):
         if read > SAMPLED_BYTES:
             break
-        within = wide if not (known and not job.utc) else _local(found, wide, indexes)
+        within = _local(found, reached, indexes) if known else reached
         try:
             pieces += read_piece(opened.store, found, within, None, assumed)
         except OSError:
@@ -177,7 +188,7 @@ def _breaks(
     """When batches broke or daemons died, over as long a time as zones can differ by."""
     assert job.stop is not None
     common = _zone(indexes)
-    wide = (job.stop - EAST - BEFORE, (job.end or job.stop) - WEST + AFTER)
+    reached = wide(job, known=common is not None)
     found: list[float] = []
     read = 0
     for index in indexes:
@@ -185,7 +196,7 @@ def _breaks(
             break
         read += min(index.size, SAMPLED_BYTES)
         try:
-            pieces = read_piece(opened.store, index, _local(index, wide, indexes), search, assumed)
+            pieces = read_piece(opened.store, index, _local(index, reached, indexes), search, assumed)
         except OSError:
             continue
         found += [

@@ -53,7 +53,7 @@ _BLOCK = lazy(
 _KEY_BODY = lazy(r"(?<![^\s:])[A-Za-z0-9+/]{60,76}={0,2}(?=\s*$)")
 """One line of the body of a key block, whose header stood on an earlier line; maybe behind a stream prefix."""
 _URL_LOGIN = lazy(
-    r"(?<=://)(?:[^\s/?#:@\"'<>]*:(?!\d{1,5}(?:[/?#\s]|$))[^\s\"'<>@]*(?:@[^\s/?#\"'<>@]+)*?(?=@[\w.\[-])"
+    r"(?<=://)(?:[^\s/?#:@\"'<>]*:(?!\d{1,5}(?:[/?#\s]|$))[^\s\"'<>@]*(?:@[^\s/?#\"'<>@]+)*(?=@[\w.\[-])"
     r"|[^\s/?#:@\"'<>]{16,}(?=@[\w.\[-]))"
 )
 _WEBHOOK = lazy(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import Event, SourceId, Span, When, Who
 from firstfault.model.storage import DaemonLine, DiskLine, StatsLine
+from firstfault.model.zones import zone_name
 from firstfault.readers.aistore_lines import (
     DAY,
     MOST_PREFIX,
@@ -386,14 +387,6 @@ def daemon_time(at: float, zone: int | None, *, dated: bool) -> When:
     if zone is None or not dated:
         return When(at, at + 1e-6, None, dated, dated)
     return When(at - zone, at - zone + 1e-6, zone_name(zone), dated, dated)
-
-
-def zone_name(seconds: int) -> str:
-    """`Z` or an offset such as `+05:30`."""
-    if seconds == 0:
-        return "Z"
-    minutes = abs(seconds) // 60
-    return f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 def zones_of(found: Iterable[Mark]) -> tuple[tuple[int, ...], str]:

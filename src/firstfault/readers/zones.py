@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from msgspec.structs import replace
 
 from firstfault.model.evidence import When
+from firstfault.model.zones import zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,10 +64,4 @@ def _placed(when: When, zone: tzinfo) -> When:
     shift = offset.total_seconds()
     earliest = None if when.earliest is None else when.earliest - shift
     latest = None if when.latest is None else when.latest - shift
-    return When(earliest, latest, _named(round(shift / 60)), when.dated, when.yeared)
-
-
-def _named(minutes: int) -> str:
-    if minutes == 0:
-        return "Z"
-    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
+    return When(earliest, latest, zone_name(round(shift / 60) * 60), when.dated, when.yeared)

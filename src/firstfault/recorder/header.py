@@ -159,7 +159,9 @@ def _code(directory: str, cleaner: Cleaner) -> dict[str, Any]:
     commit = _output("git", "rev-parse", "HEAD", cwd=directory) if os.path.isdir(directory) else ""
     if not commit:
         return {}
-    changed = _output("git", "status", "--porcelain", "--untracked-files=no", cwd=directory).splitlines()
+    # All nodes look at one folder: none of them may lock or write the index, which the user's own git needs.
+    words = ("git", "--no-optional-locks", "status", "--porcelain", "--untracked-files=no")
+    changed = _output(*words, cwd=directory).splitlines()
     return {"commit": commit, "dirty": bool(changed), "changed": [cleaner.text(c.strip()) for c in changed[:20]]}
 
 

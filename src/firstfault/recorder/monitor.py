@@ -23,7 +23,7 @@ from firstfault.recorder.gathering import Seen, beat, gather, pace, rings, write
 from firstfault.recorder.header import node_header
 from firstfault.recorder.identity import start_ticks
 from firstfault.recorder.monitoring import LOCK
-from firstfault.recorder.processes import exit_status, signal_name
+from firstfault.recorder.processes import exit_status, lives, signal_name
 from firstfault.recorder.settings import Settings
 
 LOOK_S = 1.0
@@ -122,19 +122,25 @@ class Monitor:
             known = self.living.get(name)
             if known is not None:
                 known.ring = ring
+                if known.pidfd < 0 and not lives(ring.head.pid, ring.head.started):
+                    del self.living[name]
+                    self.found_dead(name, ring)
                 continue
-            try:
-                pidfd = os.pidfd_open(ring.head.pid)
-            except OSError:
-                self.dead.add(name)
-                self.gone(name, ring, None)
+            pidfd = _descriptor(ring.head.pid)
+            if pidfd < 0 and not lives(ring.head.pid, ring.head.started):
+                self.found_dead(name, ring)
                 continue
-            if start_ticks(ring.head.pid) != ring.head.started:
+            if pidfd >= 0 and start_ticks(ring.head.pid) != ring.head.started:
                 os.close(pidfd)
-                self.dead.add(name)
-                self.gone(name, ring, None)
+                self.found_dead(name, ring)
                 continue
             self.living[name] = Watched(name, ring, pidfd)
+
+    def found_dead(self, name: str, ring: layout.Ring) -> None:
+        """A process whose end nobody saw: how it ended is known while nobody has waited for it."""
+        self.dead.add(name)
+        same = start_ticks(ring.head.pid) == ring.head.started
+        self.gone(name, ring, exit_status(ring.head.pid, -1) if same else None)
 
     def wait(self, seconds: float) -> None:
         """Sleeps until a process ends, or for a while."""
@@ -142,7 +148,7 @@ class Monitor:
             time.sleep(seconds)
             return
         poll = select.poll()
-        by_descriptor = {p.pidfd: p for p in self.living.values()}
+        by_descriptor = {p.pidfd: p for p in self.living.values() if p.pidfd >= 0}
         for descriptor in by_descriptor:
             poll.register(descriptor, select.POLLIN)
         for descriptor, _ in poll.poll(seconds * 1000):
@@ -234,7 +240,8 @@ class Monitor:
                 return
             self.plan(f"asked for: {record.get('why', 'by hand')}", PARTS)
             return
-        attempt = record.get("attempt") or 0
+        attempt = record.get("attempt")
+        attempt = attempt if isinstance(attempt, int) else 0
         if record.get("host") != self.settings.host:
             kept = {k: record.get(k) for k in ("rank", "how", "signal", "exit_code", "step", "phase")}
             self.write(layout.TOLD, {"from": record.get("host"), "at": record.get("time"), **kept, "attempt": attempt})
@@ -283,7 +290,10 @@ class Monitor:
         for process in self.living.values():
             if process.ring.head.kind == layout.MAIN:
                 with contextlib.suppress(OSError):
-                    signal.pidfd_send_signal(process.pidfd, signal.SIGTERM)
+                    if process.pidfd >= 0:
+                        signal.pidfd_send_signal(process.pidfd, signal.SIGTERM)
+                    elif lives(process.ring.head.pid, process.ring.head.started):
+                        os.kill(process.ring.head.pid, signal.SIGTERM)
 
     def ask(self, wish: dict[str, Any]) -> None:
         """Leaves a wish for the monitors of the other nodes."""
@@ -391,6 +401,14 @@ class Monitor:
                     os.unlink(os.path.join(self.settings.spool, file))
             os.rmdir(self.settings.spool)
             os.rmdir(os.path.dirname(self.settings.spool))
+
+
+def _descriptor(pid: int) -> int:
+    """A descriptor that stands for a process; -1 where there is none of that number, or the kernel or Python knows no such thing."""
+    try:
+        return os.pidfd_open(pid)
+    except (OSError, AttributeError):
+        return -1
 
 
 def _how(status: int | None, said: str | None) -> str:

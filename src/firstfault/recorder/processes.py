@@ -32,16 +32,29 @@ _ON_PATH = {"open": 0, "openat": 1, "newfstatat": 1, "stat": 0, "rename": 0, "un
 _THREADS = 64
 
 
+def lives(pid: int, started: int) -> bool:
+    """Whether a process is there and has not ended.
+
+    Args:
+        pid: its number.
+        started: when it began, in clock ticks since boot: another process may have its number by now.
+    """
+    fields = read_file(f"/proc/{pid}/stat", 4096).rpartition(b")")[2].split()
+    return len(fields) > 19 and fields[0] not in {b"Z", b"X"} and int(fields[19]) == started
+
+
 def exit_status(pid: int, pidfd: int) -> int | None:
     """How a process that has just ended did: minus the signal, else its exit code; None where the kernel does not tell.
 
     Args:
         pid: its number; while nobody has waited for it, /proc still knows.
-        pidfd: a descriptor of it; newer kernels tell through it for ever.
+        pidfd: a descriptor of it; newer kernels tell through it for ever; -1 for none.
     """
     fields = read_file(f"/proc/{pid}/stat", 4096).rpartition(b")")[2].split()
     if len(fields) > 49 and fields[0] in {b"Z", b"X"}:
         return _of_wait(int(fields[49]))
+    if pidfd < 0:
+        return None
     answer = bytearray(64)
     struct.pack_into("<Q", answer, 0, _EXIT)
     with contextlib.suppress(OSError):

@@ -96,6 +96,55 @@ def test_a_file_that_nobody_named_changes_no_verdict_and_opens_no_door(place, li
     assert "left out" not in named.stderr
 
 
+@pytest.mark.parametrize("theirs", ["share = false", 'share = "no"', "[diagnose]\nshare = false"])
+def test_a_file_that_nobody_named_shows_no_names_that_the_user_keeps_back(place, theirs):
+    users(place, "share = true\n")
+    kept = call(place, LOGS).stdout
+    (place / "work" / "firstfault.toml").write_text(theirs + "\n")
+    told = call(place, LOGS)
+    assert told.stdout == kept != call(place, "--config", "firstfault.toml", LOGS).stdout
+    assert "`share`" in told.stderr
+    assert "is left out" in told.stderr
+
+
+def test_a_file_that_nobody_named_may_keep_names_back(place):
+    (place / "work" / "firstfault.toml").write_text("share = true\n")
+    assert (
+        call(place, LOGS).stdout
+        == call(place, LOGS, "--share", folder=place).stdout
+        != call(place, LOGS, folder=place).stdout
+    )
+
+
+@pytest.mark.parametrize("variables", [{"HOME": ""}, {"HOME": "work"}, {"XDG_CONFIG_HOME": ".", "HOME": "/nowhere"}])
+def test_no_folder_of_logs_passes_for_the_users_own(place, variables):
+    for folder in (
+        place / "work" / ".config" / "firstfault",
+        place / "work" / "work" / ".config" / "firstfault",
+        place / "work" / "firstfault",
+    ):
+        folder.mkdir(parents=True)
+        (folder / "firstfault.toml").write_text("exit-zero = true\n")
+    assert call(place, LOGS, **variables).returncode == 1
+
+
+def test_a_folder_that_is_gone_stops_nothing(place):
+    gone = place / "gone"
+    gone.mkdir()
+    code = f"import os, sys; os.rmdir({str(gone)!r}); from firstfault.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, LOGS],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=gone,
+        env={**os.environ, "HOME": str(place / "home"), "PYTHONPATH": str(ROOT / "src"), "FIRSTFAULT_FORMAT": "text"},
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("FAILED")
+
+
 def test_own_signatures_of_a_named_file_are_seen_from_that_file(place):
     site = place / "etc" / "site" / "config"
     site.mkdir(parents=True)

@@ -7,6 +7,7 @@ from box_folder import Box
 from click.testing import CliRunner
 
 from firstfault.cli.collect import command
+from firstfault.collect import boxes
 from firstfault.collect.boxes import pack
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.recorder import format as layout
@@ -65,3 +66,34 @@ def test_the_command_says_what_it_packed(tmp_path, folder):
     )
     assert done.return_value == 0
     assert "10 files" in done.output
+
+
+def test_two_that_collect_to_one_place_do_not_take_away_each_others_archive(tmp_path, folder, monkeypatch):
+    place = tmp_path / "a.tar.gz"
+    halves = []
+    learn = boxes._people
+
+    def meanwhile(*given):
+        if not halves:
+            halves.append("another one")
+            pack(folder, place)
+            halves.append(place.read_bytes())
+        return learn(*given)
+
+    monkeypatch.setattr(boxes, "_people", meanwhile)
+    with pytest.raises(FileExistsError):
+        pack(folder, place)
+    assert place.read_bytes() == halves[1]
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["a.tar.gz", "box"]
+
+
+def test_a_half_archive_that_a_killed_one_left_stops_nobody(tmp_path, folder):
+    (tmp_path / ".a.tar.gz.new").write_bytes(b"half")
+    assert pack(folder, tmp_path / "a.tar.gz").files == 8 + 2
+
+
+def test_a_file_that_goes_while_the_job_runs_stops_nothing(tmp_path, folder, monkeypatch):
+    gone = folder / "run" / "node-00" / "gone.jsonl"
+    names = boxes._files
+    monkeypatch.setattr(boxes, "_files", lambda place: [*names(place), gone])
+    assert pack(folder, tmp_path / "a.tar.gz").files == 8 + 2

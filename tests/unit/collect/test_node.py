@@ -6,6 +6,7 @@ import sys
 import tarfile
 import time
 from datetime import datetime, timezone
+from pathlib import Path
 
 import pytest
 from box_folder import START, Box
@@ -81,6 +82,10 @@ def test_keys_proxies_and_serial_numbers_are_in_no_file_also_with_raw_names(mach
     words = [sys.executable, "-c", "input()", "--token", SECRET, "--https-proxy=inner.example:3128"]
     child = subprocess.Popen(words, stdin=subprocess.PIPE)
     try:
+        end = time.monotonic() + 30
+        # It has begun when it waits for its input.
+        while b") S " not in Path(f"/proc/{child.pid}/stat").read_bytes() and time.monotonic() < end:
+            time.sleep(0.01)
         found = node.look("/", job="77", pids=[child.pid])
     finally:
         child.communicate(b"\n")

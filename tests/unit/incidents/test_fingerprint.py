@@ -122,3 +122,8 @@ def test_an_origin_does_not_change_what_the_diagnosis_itself_tells(oom):
     diagnosis = diagnose([str(oom)], OPTIONS)
     plain, told = traits_of(diagnosis), traits_of(diagnosis, Origin(signature="gpu.out_of_memory", place="a.py:f"))
     assert msgspec.structs.replace(told, place="") == plain
+
+
+@pytest.mark.parametrize("text", ["ring broke \x00\ue005 at step 7", "exit code 3 \x00\ue000 twice"])
+def test_a_line_with_the_signs_by_which_the_mask_marks_places_is_read(text):
+    assert mask(text) == mask(text.replace("\x00", " "))

@@ -13,6 +13,7 @@ import pytest
 from incident_text import PROVED, text_of
 
 from firstfault.incidents import index as index_module
+from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.index import Index, columns, facts
 from firstfault.incidents.record import parse
 from firstfault.incidents.search import Query, search
@@ -210,3 +211,50 @@ def test_a_cache_folder_that_others_may_write_is_not_used(store, put, own_folder
     with closing(Index(store)) as index:
         assert ids(index, "memory")[:1] == ["a"]
     assert list(place.iterdir()) == []
+
+
+def test_an_edition_is_what_shipped_records_say_and_not_when_they_were_installed(tmp_path, monkeypatch):
+    folder = tmp_path / "library"
+    folder.mkdir()
+    record = folder / "E001.md"
+    record.write_text("one")
+    monkeypatch.setattr(index_module, "FOLDER", folder)
+    before = index_module.edition()
+    os.utime(record, (1, 1))
+    assert index_module.edition() == before
+    record.write_text("two")
+    assert index_module.edition() != before
+
+
+def test_without_hard_links_a_taken_name_is_told_and_no_half_record_stays(store, monkeypatch):
+    def refuse(source, target):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", refuse)
+    assert store.create("a", text_of(id="a")).read_text(encoding="utf-8") == text_of(id="a")
+    with pytest.raises(IncidentError, match="of that name"):
+        store.create("a", text_of(id="a"))
+    plain = Path.open
+
+    class Full:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *rest):
+            self.file.close()
+
+        def write(self, data):
+            self.file.write(data[:3])
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(
+        Path,
+        "open",
+        lambda path, mode="r", **rest: Full(plain(path, mode, **rest)) if mode == "xb" else plain(path, mode, **rest),
+    )
+    with pytest.raises(OSError, match="No space"):
+        store.create("b", text_of(id="b"))
+    assert [f.name for f in store.folder.iterdir()] == ["a.md"]

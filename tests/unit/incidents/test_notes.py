@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from datetime import date
 
 import pytest
 from hypothesis import given
@@ -14,6 +15,7 @@ from firstfault.incidents.lint import lint
 from firstfault.incidents.record import parse
 from firstfault.incidents.trends import trends
 from firstfault.incidents.words import Section, State
+from firstfault.pipelines.incidents_over import copy_records, import_notes
 from firstfault.report.incident_list import render_html, render_page
 
 ENGLISH = """# Error log
@@ -190,3 +192,25 @@ def test_no_text_breaks_the_readers(text):
         assert parse(record_text(note, "a")).state is State.OPEN
     with contextlib.suppress(IncidentError):
         assert parse(text).text == text
+
+
+def test_secrets_in_notes_do_not_reach_a_record(tmp_path, store):
+    notes = tmp_path / "notes.md"
+    notes.write_text(
+        ENGLISH
+        + "\n## E9 login failed\n\nSymptom: 401\nCause: password=Tr0ub4dor-9x was old, and Tr0ub4dor-9x again\nFix: new\n"
+    )
+    made = import_notes(notes, store, date(2026, 3, 2))
+    assert len(made) == len(read_notes(notes.read_text()))
+    assert "login failed" in made[-1].read_text()
+    assert not [path for path in made if "Tr0ub4dor" in path.read_text()]
+
+
+@pytest.mark.parametrize("day", ["../x-03-02", "/tmp", "20a6-03-02"])
+def test_the_date_of_a_copied_record_names_no_folder_outside_the_store(tmp_path, store, day):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "a.md").write_text(text_of(id="a").replace("date: ", f"date: {day} # ", 1))
+    made, left = copy_records(theirs, store)
+    assert left == []
+    assert [path.parent for path in made] == [store.folder]

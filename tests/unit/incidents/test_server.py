@@ -205,6 +205,14 @@ def test_a_server_that_is_not_there_is_told_without_the_password(tmp_path, capsy
     assert "the database of records cannot be used" in said.err
 
 
+def test_a_port_that_is_no_number_is_told_without_the_password(capsys):
+    pytest.importorskip("sqlalchemy")
+    assert run(["incidents", "search", "x", "--dir", "postgresql://okada:sesame@db.example:port/records"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "no number" in said
+    assert "sesame" not in said
+
+
 def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(places, "find_spec", lambda name: None)
     assert run(["incidents", "search", "x", "--dir", "postgresql://db/x"]) == 2
@@ -225,6 +233,10 @@ def test_a_folder_loads_no_driver(tmp_path):
         ("postgresql://u:p%40ss@h:5432/d", "postgresql://u:***@h:5432/d"),
         ("postgresql://u@h/d?password=abc&sslmode=require", "postgresql://u@h/d?password=***&sslmode=require"),
         ("postgres://h/d", "postgres://h/d"),
+        ("postgresql://u:pa/ss@h:5432/d", "postgresql://u:***@h:5432/d"),
+        ("postgresql://u:p?a#s@s@h/d", "postgresql://u:***@h/d"),
+        ("postgresql://u@site:secret@h/d", "postgresql://u@site:***@h/d"),
+        ("postgresql://u@h:5432/d", "postgresql://u@h:5432/d"),
     ],
 )
 def test_a_password_is_not_shown(place, told):

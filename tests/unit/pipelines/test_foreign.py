@@ -136,6 +136,15 @@ def test_a_fault_of_the_card_or_of_an_own_program_still_counts(tmp_path, code, n
     assert verdict_of(tmp_path).category is Category.GPU_CUDA
 
 
+def test_a_program_of_any_name_is_the_jobs_own_where_its_process_is_a_rank(tmp_path):
+    crashed(tmp_path)
+    line = DMESG.format(at="11:59:58", code=31, name="axolotl", what="Ch 0000000b, intr 00000000. MMU Fault")
+    (tmp_path / "dmesg_gn7.txt").write_text(line)
+    assert verdict_of(tmp_path).category is Category.SOFTWARE
+    (tmp_path / "dmesg_gn7.txt").write_text(line.replace("pid=991", "pid=702"))
+    assert verdict_of(tmp_path).category is Category.GPU_CUDA
+
+
 def complained(folder, error):
     """Rank 0 fails with an error about a connection; the launcher lists it alone."""
     raised = f'Traceback (most recent call last):\n  File "/srv/rl.py", line 9, in <module>\n    step()\n{error}\n'

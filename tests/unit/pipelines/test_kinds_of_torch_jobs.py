@@ -76,6 +76,18 @@ def test_garbage_out_of_a_file_is_a_damaged_file(say, last):
     assert say(traceback(*frames, last=last, rank=2)).category is Category.STORAGE_IO
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        ("/srv/job/data.py", 33, "collect_shard_list", "return pickle.load(f)"),
+        ("/opt/venv/lib/python3.8/site-packages/det/apis/test.py", 140, "collect_results_cpu", "part = pickle.load(f)"),
+    ],
+)
+def test_garbage_out_of_files_that_are_collected_is_no_difference_of_collectives(say, frame):
+    said = say(traceback(MAIN, frame, last="_pickle.UnpicklingError: pickle data was truncated", rank=1))
+    assert said.category is not Category.COLLECTIVE_MISMATCH
+
+
 DONE = "2025-09-04 10:50:11,118 - root - INFO - step: 1000 loss: 3.4\n2025-09-04 10:50:33,110 - root - INFO - Training completed\n"
 COMMAND = "'['/opt/venv/bin/python', 'worker.py']'"
 IGNORED = {

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from firstfault.analysis.state.storage_clock import JobTimes
+from firstfault.analysis.zones import ZONES
 from firstfault.model.words import Category, CoverageState
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.options import DiagnoseOptions
+from firstfault.pipelines.storage import AFTER, BEFORE, wide
 
 CASE = Path(__file__).parents[2] / "cases/aistore-get-batch-incomplete/logs"
 
@@ -88,3 +91,15 @@ def test_daemon_logs_alone_name_nobody():
     found = diagnose([CASE / "ais_logs"])
     assert found.verdict.category is Category.UNKNOWN
     assert found.verdict.failed is None
+
+
+@pytest.mark.parametrize("utc", [True, False])
+@pytest.mark.parametrize("known", [True, False])
+def test_the_failure_is_read_in_whatever_zones_the_two_clocks_are(utc, known):
+    instant = 1_780_000_000.0
+    for of_job in {0} if utc else ZONES:
+        for of_store in {0} if known else ZONES:
+            job = JobTimes(utc=utc, stop=instant + of_job, end=instant + of_job + 60.0)
+            low, high = wide(job, known=known)
+            assert low <= instant + of_store - BEFORE
+            assert high >= instant + of_store + 60.0 + AFTER

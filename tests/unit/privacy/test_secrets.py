@@ -214,3 +214,10 @@ def test_a_long_line_of_one_word_costs_little(text):
     start = time.process_time()
     SecretFilter().clean(text)
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("login", ["svc:p@ss", "svc:p@ss@more", "svc:p/a@ss", ":p@ss"])
+@pytest.mark.parametrize("host", ["db:5432/x", "db", "[::1]:5432/x"])
+def test_no_part_of_a_password_with_an_at_stays_before_the_host(login, host):
+    cleaned = SecretFilter().clean(f"cannot reach postgresql://{login}@{host} now")
+    assert cleaned == f"cannot reach postgresql://[removed:login in address]@{host} now"

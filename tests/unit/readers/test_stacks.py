@@ -127,6 +127,39 @@ def test_a_heading_says_whose_the_dump_is(heading: str, rank: int | None, host: 
     assert (dump.who.rank, dump.who.host) == (rank, host)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "RuntimeError: timed out waiting for rank 5 to join",
+        "step 10 | loss 2.0 on rank 0",
+        "the node is slow",
+        "lost the connection to host cn-7",
+        'Using host libthread_db library "/lib/x86_64-linux-gnu/libthread_db.so.1".',
+    ],
+)
+def test_a_sentence_that_mentions_a_rank_or_host_heads_nothing(line: str) -> None:
+    body = (HERE / "faulthandler-dump-later.txt").read_bytes()
+    plain = [(d.who.rank, d.who.host) for d in dumps("all.txt", body + b"\n" + body)]
+    assert [(d.who.rank, d.who.host) for d in dumps("all.txt", body + b"\n" + line.encode() + b"\n" + body)] == plain
+
+
+@pytest.mark.parametrize(
+    ("heading", "rank", "host"),
+    [
+        ("--- stack of rank 12 on host cn-4 ---", 12, "cn-4"),
+        ("host: cn-4, global rank 3", 3, "cn-4"),
+        ("py-spy dump for rank 7:", 7, None),
+        ("Rank 2", 2, None),
+        ("firstfault stacks: rank 6, pid 44, attempt 0, host cn-9; asked for", 6, "cn-9"),
+        ("firstfault stacks: process, pid 44, attempt 0, host cn-9; asked for", None, "cn-9"),
+    ],
+)
+def test_headings_of_many_forms_say_whose_the_dump_is(heading: str, rank: int | None, host: str | None) -> None:
+    body = (HERE / "faulthandler-dump-later.txt").read_bytes()
+    first = dumps("all.txt", heading.encode() + b"\n" + body)[0]
+    assert (first.who.rank, first.who.host) == (rank, host)
+
+
 def test_the_command_line_and_the_name_state_local_ranks() -> None:
     body = (HERE / "pyspy-rank1.txt").read_bytes().replace(b"stacks.py\n", b"stacks.py --local_rank=5\n", 1)
     (dump,) = dumps("pid_14746.txt", body)

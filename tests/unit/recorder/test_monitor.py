@@ -108,6 +108,43 @@ def test_an_exit_code_is_told_and_a_good_end_is_no_death(tmp_path, started):
     assert len([r for r in lines(monitor) if r["kind"] == layout.DEATH]) == 1
 
 
+@pytest.mark.parametrize(
+    "refused", [OSError(38, "Function not implemented"), OSError(1, "not permitted"), AttributeError("no")]
+)
+def test_a_rank_that_cannot_be_held_by_a_descriptor_is_not_told_dead_while_it_lives(
+    tmp_path, started, monkeypatch, refused
+):
+    process = started()
+
+    def refuse(pid):
+        raise refused
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    monitor = Monitor(settings(tmp_path, stop=True), {})
+    for _ in range(2):
+        monitor.find()
+        monitor.wait(0.01)
+    assert [r for r in lines(monitor) if r["kind"] in {layout.DEATH, layout.END}] == []
+    assert [p.ring.head.rank for p in monitor.living.values()] == [3]
+    monitor.end_ranks()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    monitor.find()
+    assert until(monitor, layout.DEATH)[0]["signal"] == "SIGTERM"
+    assert not monitor.living
+
+
+def test_a_word_of_another_node_with_a_strange_attempt_does_not_break_the_monitor(tmp_path, started):
+    started()
+    monitor = Monitor(settings(tmp_path, bundles=1), {})
+    monitor.find()
+    os.makedirs(monitor.faults)
+    word = {"kind": layout.DEATH, "host": "node-b", "time": layout.stamp(time.time()), "rank": 9, "attempt": ["1"]}
+    with open(os.path.join(monitor.faults, "node-b.77.json"), "w", encoding="utf-8") as file:
+        json.dump(word, file)
+    monitor.hear()
+    assert [r["rank"] for r in lines(monitor) if r["kind"] == layout.TOLD] == [9]
+
+
 def test_a_status_is_known_before_and_after_the_dead_is_reaped():
     child = subprocess.Popen(["/bin/sh", "-c", "exit 3"])
     descriptor = os.pidfd_open(child.pid)

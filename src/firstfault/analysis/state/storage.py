@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from firstfault.analysis.state.storage_clock import ClockJoin, JobTimes, on_store_clock, store_zone
 from firstfault.model.evidence import Event, When, Who
 from firstfault.model.storage import Beginning, Daemon, DaemonRole, DiskLine, LogPiece, Opening, StatsLine
+from firstfault.model.zones import zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -242,7 +243,7 @@ def _first_line(daemon: Daemon, start: _Start) -> Event:
     when = When(start.beginning.at, start.beginning.at + 1.0, None)
     zone = start.piece.zone
     if zone is not None:
-        when = When(start.at, start.at + 1.0, _zone_name(zone))
+        when = When(start.at, start.at + 1.0, zone_name(zone))
     return Event(
         signature="aistore.started",
         span=start.beginning.span,
@@ -250,11 +251,6 @@ def _first_line(daemon: Daemon, start: _Start) -> Event:
         who=Who(host=daemon.name or None, label=daemon.full),
         when=when,
     )
-
-
-def _zone_name(seconds: int) -> str:
-    minutes = abs(seconds) // 60
-    return "Z" if seconds == 0 else f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
 
 
 def stats_event(state: DaemonState, at: float, line: StatsLine, counter: str = "") -> Event:
@@ -288,7 +284,7 @@ def _when(state: DaemonState, local: float, at: float) -> When:
     """A moment as the daemon has it: on the clock of UTC where its zone is known."""
     if state.zone is None:
         return When(local, local + 1e-6, None)
-    return When(at, at + 1e-6, _zone_name(state.zone))
+    return When(at, at + 1e-6, zone_name(state.zone))
 
 
 def counts_up(name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from firstfault.incidents.errors import IncidentError
@@ -50,7 +50,7 @@ class Database:
         self.where = shown(place)
         self._stems: dict[str, str] = {}
         with self._told():
-            address = sa.make_url(place).set(drivername="postgresql+psycopg")
+            address = _address(place).set(drivername="postgresql+psycopg")
             self._engine = sa.create_engine(address, poolclass=NullPool, connect_args={"connect_timeout": SECONDS})
             self._base = self._engine.connect()
         try:
@@ -203,6 +203,13 @@ class Database:
     def _vectors(self, record: Record) -> dict[str, str]:
         parts = [words_of(text) for text in columns(record)]
         return vectors(parts, self.stems(word for words in parts for word in words))
+
+
+def _address(place: str) -> sa.URL:
+    try:
+        return sa.make_url(place)
+    except ValueError as error:
+        raise ArgumentError("the port of the address is no number") from error
 
 
 def _facts(number: int, record: Record) -> Iterator[dict[str, object]]:

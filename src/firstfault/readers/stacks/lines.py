@@ -42,11 +42,17 @@ MOST_TEXT = 4096
 """Characters of a line that are shown."""
 MOST_READ = 8192
 """Characters of a line that are looked at; templates of C++ print names of thousands."""
-_RANK = lazy(r"(?i)\b(?:global[ _]?)?rank[ :=#-]{0,3}(\d{1,6})\b")
+_RANK = lazy(
+    r"(?i)\W*(?:(?:firstfault|stacks?|stacktraces?|traces?|tracebacks?|dump(?:s|ed)?|output|py-?spy|pystack|gdb|of|for|on|the|process|pid|\d{1,9}"
+    r"|(?:host(?:name)?|node)[ :=]{1,3}[\w.\-]{1,100})\W+){0,12}(?:global[ _]?)?rank[ :=#-]{0,3}(\d{1,6})\b"
+)
+"""A heading says little before the rank that it is about; a sentence that mentions one is about something else."""
 _HEADED_HOST = lazy(
-    r"\b(?:host(?:name)?|node)[ :=]{1,3}([A-Za-z0-9][\w.\-]{0,100})|^# ?([A-Za-z0-9][\w.\-]{0,100}): "
+    r"\b(?:host(?:name)?|node)(?: ?[:=] ?)([A-Za-z0-9][\w.\-]{0,100})|^# ?([A-Za-z0-9][\w.\-]{0,100}): "
     r"|https?://([A-Za-z0-9][\w.\-]{0,200}):\d{1,5}/handler/"
 )
+_SAID_HOST = lazy(r"\b(?:host(?:name)?|node) ([A-Za-z0-9][\w.\-]{0,100})")
+"""The same in a line that is a heading for other reasons."""
 _LOCAL_ARGUMENT = lazy(r"--local[-_]rank[= ](\d{1,4})\b")
 _TITLE = lazy(r"^\S{1,60}_TP(\d{1,4})$")
 """Title of a process of an inference engine: `sglang::scheduler_TP2`. With a second axis (`_DP0_TP2`) it tells no rank."""
@@ -139,12 +145,15 @@ class _Reader:
         if _REFUSED.match(bare) is not None and self.heading.rank is not None:
             self.done.append(StackDump(tool="", who=self._who(who), threads=(), refused=bare, span=line.span))
             return
-        rank, host = _RANK.search(bare), _HEADED_HOST.search(bare)
-        if len(bare) < 300 and (rank is not None or host is not None):
-            self.heading = Who(
-                rank=None if rank is None else GlobalRank(int(rank[1])),
-                host=None if host is None else host[1] or host[2] or host[3],
-            )
+        if len(bare) >= 300:
+            return
+        rank, host = _RANK.match(bare), _HEADED_HOST.search(bare)
+        named = None if host is None else host[1] or host[2] or host[3]
+        if named is None and (rank is not None or bare.startswith("firstfault stacks")):
+            said = _SAID_HOST.search(bare)
+            named = None if said is None else said[1]
+        if rank is not None or named is not None:
+            self.heading = Who(rank=None if rank is None else GlobalRank(int(rank[1])), host=named)
 
     def _who(self, who: Who) -> Who:
         """The speaker of the line, completed by the heading and the file's place."""

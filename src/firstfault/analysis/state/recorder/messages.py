@@ -18,6 +18,8 @@ from firstfault.model.words import Word
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from firstfault.model.recorder import Call
+
 OTHER = {"send": "recv", "recv": "send"}
 
 
@@ -54,8 +56,9 @@ def matches(team: Team, recorded: Recorded) -> Iterator[Half]:
             continue
         for at in (i for i, stage in enumerate(log.stage) if stage == Stage.UNFINISHED):
             spot = Spot(recorded.dumps[rank], log, at)
-            if spot.call.peer is not None and spot.call.peer < len(team.members) and spot.call.op in OTHER:
-                opened.setdefault((rank, team.members[spot.call.peer], spot.call.op), []).append(spot)
+            peer = _peer(spot.call, team)
+            if peer is not None and spot.call.op in OTHER:
+                opened.setdefault((rank, peer, spot.call.op), []).append(spot)
     for (rank, peer, op), spots in sorted(opened.items()):
         others = opened.get((peer, rank, OTHER[op]), [])
         if len(spots) <= len(others):
@@ -64,6 +67,11 @@ def matches(team: Team, recorded: Recorded) -> Iterator[Half]:
             lone = spots[len(others)]
             known = peer in recorded.dumps and not _may_have_ended(team, recorded, lone, rank, peer)
             yield Half(rank=rank, peer=peer, spot=lone, match=Match.NONE if known else Match.UNKNOWN)
+
+
+def _peer(call: Call, team: Team) -> GlobalRank | None:
+    """The other side of a message; None where the call names none, or one that is no member."""
+    return None if call.peer is None or call.peer >= len(team.members) else team.members[call.peer]
 
 
 def _may_have_ended(team: Team, recorded: Recorded, lone: Spot, rank: GlobalRank, peer: GlobalRank) -> bool:
@@ -77,7 +85,7 @@ def _may_have_ended(team: Team, recorded: Recorded, lone: Spot, rank: GlobalRank
     wanted = OTHER[lone.call.op]
     for at in range(len(log.seq) - 1, -1, -1):
         call = dump.calls[log.call[at]]
-        if log.stage[at] == Stage.COMPLETED and call.op == wanted and team.members[call.peer or 0] == rank:
+        if log.stage[at] == Stage.COMPLETED and call.op == wanted and _peer(call, team) == rank:
             # The last one that ended: issued after the open one, it may well be its other half.
             return log.created[at] >= lone.created
     return False
