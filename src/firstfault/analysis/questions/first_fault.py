@@ -119,7 +119,11 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
         return True
     if scene.suspects and stranger(weak.first):
         return False  # another program was killed for memory: that is no reason for an error of another kind
-    if scene.case.has(weak.first, Mark.OUTAGE) and scene.suspects and not any(of_reading(s.first) for s in scene.suspects):
+    if (
+        scene.case.has(weak.first, Mark.OUTAGE)
+        and scene.suspects
+        and not any(of_reading(s.first) for s in scene.suspects)
+    ):
         return False  # who waits for a file system gets no error of another kind for it
     if not scene.suspects and weak.first.exception is not None and scene.outcome.ended == "failed":
         # A traceback that nobody caught, in a job that failed: it may be harmless elsewhere, here nothing else is left.
