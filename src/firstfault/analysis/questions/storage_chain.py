@@ -22,6 +22,7 @@ from firstfault.analysis.state.storage_faults import (
     abort_origin,
     lone_trouble,
     name_of,
+    named_target,
     node_at,
     peers_of,
     still,
@@ -93,7 +94,13 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
         asked = told(answer, state)
         alone = lone_trouble(state, asked) if seen is Symptom.READ else None
         if alone is not None and answer.category is Category.STORAGE_IO:
-            answer = _unplaced(answer, state, alone, named=alone.node == asked)
+            why = "The client's error names its address" if alone.node == asked else "It is the only one in trouble"
+            answer = _unplaced(answer, state, alone, why)
+        elif (
+            seen is Symptom.READ and answer.category is Category.STORAGE_IO and (by := named_target(state)) is not None
+        ):
+            if asked in {None, by[0].node}:
+                answer = _unplaced(answer, state, *by)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
     active = _active(troubles(state), state.stop)
     found = origin(state, active, told(answer, state))
@@ -107,9 +114,8 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     return _answer(scene, answer, state, Weighed(found, active, sure, who))
 
 
-def _unplaced(answer: Answer, state: StorageState, alone: Trouble, *, named: bool) -> Answer:
+def _unplaced(answer: Answer, state: StorageState, alone: Trouble, why: str) -> Answer:
     """The answer with the one target in trouble at `possible`, where nothing joins the clocks of the store and the job."""
-    why = "The client's error names its address" if named else "It is the only one in trouble"
     return replace(
         answer,
         summary=f"{answer.summary} {words.what(state, alone)} (the store's own clock). {why}; how that clock lies to the job's is "
