@@ -126,7 +126,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
     loose = [s for s in left if _of_any_time(case, s, candidates)]
     root = _foremost([s for s in left if s not in loose] or left)
     explained = []
-    rivals = []
+    rivals: list[Suspect] = []
     for suspect in ordered:
         if suspect is root:
             continue

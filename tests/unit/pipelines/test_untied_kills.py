@@ -62,7 +62,7 @@ def test_a_program_that_may_run_a_rank_still_counts(tmp_path, witness):
 
 
 def test_without_an_end_of_the_job_it_still_counts(tmp_path):
-    verdict = job(tmp_path, end="", **{"dmesg": WITNESSES["dmesg"](KILL.format(pid=4411, name="java"))})
+    verdict = job(tmp_path, end="", dmesg=WITNESSES["dmesg"](KILL.format(pid=4411, name="java")))
     assert verdict.category is not Category.NONE
 
 

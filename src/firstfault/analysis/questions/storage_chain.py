@@ -91,16 +91,8 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
         return answer
     answer = _with_killed(scene, answer, seen)
     if state.stop is None:
-        asked = told(answer, state)
-        alone = lone_trouble(state, asked) if seen is Symptom.READ else None
-        if alone is not None and answer.category is Category.STORAGE_IO:
-            why = "The client's error names its address" if alone.node == asked else "It is the only one in trouble"
-            answer = _unplaced(answer, state, alone, why)
-        elif (
-            seen is Symptom.READ and answer.category is Category.STORAGE_IO and (by := named_target(state)) is not None
-        ):
-            if asked in {None, by[0].node}:
-                answer = _unplaced(answer, state, *by)
+        if seen is Symptom.READ and answer.category is Category.STORAGE_IO:
+            answer = _without_clock(answer, state)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
     active = _active(troubles(state), state.stop)
     found = origin(state, active, told(answer, state))
@@ -112,6 +104,17 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)
     return _answer(scene, answer, state, Weighed(found, active, sure, who))
+
+
+def _without_clock(answer: Answer, state: StorageState) -> Answer:
+    """The answer with the target that is known without a common clock: the only one in trouble, or the one others name."""
+    asked = told(answer, state)
+    alone = lone_trouble(state, asked)
+    if alone is not None:
+        why = "The client's error names its address" if alone.node == asked else "It is the only one in trouble"
+        return _unplaced(answer, state, alone, why)
+    by = named_target(state)
+    return answer if by is None or asked not in {None, by[0].node} else _unplaced(answer, state, *by)
 
 
 def _unplaced(answer: Answer, state: StorageState, alone: Trouble, why: str) -> Answer:
