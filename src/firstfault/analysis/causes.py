@@ -50,6 +50,8 @@ far apart are the machine (80 to 90) and an exception of a program (50), which a
 
 BARE = frozenset({"RuntimeError", "Exception", "SystemExit"})
 """Exceptions whose class says no more than that something failed."""
+_NO_DEVICE = frozenset({Category.SOFTWARE, Category.DATA, Category.STORAGE_IO})
+"""Categories of errors that no device which fails brings about in a program."""
 _LEVEL = lazy(r"\b(?:ERROR|FATAL|CRITICAL)\b")
 
 
@@ -62,13 +64,19 @@ class Choice(Struct, frozen=True, kw_only=True):
     explained: tuple[tuple[Suspect, str], ...] = ()
     """Suspects that follow from the root, each with the reason."""
     rivals: tuple[Suspect, ...] = ()
+    undated: tuple[Suspect, ...] = ()
+    """Rivals of any time (see `_of_any_time`): these do not take from the rank what its own error says."""
     late: bool = False
     """Whether the clocks, as they are read, put the root behind the wait that it would explain."""
 
     @property
     def contested(self) -> bool:
         """Whether another fault is as near to the root, and nothing but its place made this one the choice."""
-        return any(r.nature.depth >= self.root.nature.depth and precedes(self.root, r) is None for r in self.rivals)
+        return any(
+            r.nature.depth >= self.root.nature.depth and precedes(self.root, r) is None
+            for r in self.rivals
+            if all(r is not u for u in self.undated)
+        )
 
     @property
     def doubts(self) -> tuple[Suspect, ...]:
@@ -121,9 +129,11 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
             left.append(suspect)
         else:
             reasons[suspect.nature.key] = by
-    root = _foremost(left or candidates)
+    left = left or candidates
+    loose = [s for s in left if _of_any_time(case, s, candidates)]
+    root = _foremost([s for s in left if s not in loose] or left)
     explained = []
-    rivals = []
+    rivals: list[Suspect] = []
     for suspect in ordered:
         if suspect is root:
             continue
@@ -138,22 +148,51 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
             explained.append((suspect, "it was said only after the watchdogs had begun to end the job"))
         elif early.get(id(suspect)) is Early.BY_FAR:
             explained.append((suspect, "it came long before the wait, and all ranks had gone on until then"))
-        else:
+        elif not any(_same_line(r, suspect) for r in rivals):
             rivals.append(suspect)
     return Choice(
         root=root,
         why=_why(root, explained, rivals),
         explained=tuple(explained),
         rivals=tuple(rivals),
+        undated=tuple(r for r in rivals if r in loose),
         late=id(root) in early or (hang is not None and _behind(root, hang, opening) > CLOCK_SLACK),
     )
 
 
 def _same_fault(root: Suspect, suspect: Suspect) -> bool:
-    """Whether two suspects of one category, that nothing orders, are of one rank or host: lines about one thing."""
+    """Whether two suspects of one category, that nothing orders, are of one line, rank or host: lines about one thing."""
     if suspect.nature.category is not root.nature.category or precedes(root, suspect) is not None:
         return False
-    return bool(set(root.everyone) & set(suspect.everyone) or set(root.hosts) & set(suspect.hosts))
+    return _same_line(root, suspect) or bool(
+        set(root.everyone) & set(suspect.everyone) or set(root.hosts) & set(suspect.hosts)
+    )
+
+
+def _same_line(a: Suspect, b: Suspect) -> bool:
+    """Whether one line of a machine is told as both: a code and the words behind it."""
+    lines = {(e.span.source, e.span.line) for e in a.events if e.exception is None}
+    return any((e.span.source, e.span.line) in lines for e in b.events)
+
+
+def _of_any_time(case: Case, suspect: Suspect, others: Sequence[Suspect]) -> bool:
+    """Whether a kernel's line without a time, of any day since its machine started, explains nothing that was raised.
+
+    Beside it a rank raised an error that says itself what went wrong, and that no device brings about.
+    """
+    event = suspect.first
+    if not event.signature.startswith("kernel.") or event.exception is not None or event.when.earliest is not None:
+        return False
+    if any(case.library.explains(_plain(suspect), _plain(o)) for o in others if o.first.exception is not None):
+        return False
+    return any(_says_itself(o) for o in others)
+
+
+def _says_itself(suspect: Suspect) -> bool:
+    exception = suspect.first.exception
+    if exception is None or not exception.frames or not suspect.everyone or not exception.message.strip():
+        return False
+    return exception.kind.rsplit(".", 1)[-1] not in BARE and suspect.nature.category in _NO_DEVICE
 
 
 def _rank(suspect: Suspect) -> tuple[int, int, str]:

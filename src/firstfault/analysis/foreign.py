@@ -1,6 +1,7 @@
 """Machine's and platform's lines about what is no part of the job: another program on its GPU, a pod that runs no rank of it.
 
-Acquits only where names say so on both sides: what the line is about, and where all ranks of the job ran. Judges no times.
+Acquits only where names say so on both sides: what the line is about, and where all ranks of the job ran; or, of a process
+that the kernel killed, where the job itself tells of a good end and of nothing else. Judges no times.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ _SERVES = lazy(
 )
 """Parts of names of pods that serve a job without running a rank of it."""
 _PLATFORMS = ("kubernetes.", "container.")
+_KILLS = ("kernel.oom_kill", "kernel.segfault")
+_RUNS_RANKS = lazy(r"(?i)python|^pt_|torch|train|^ray|mpi|slurm|srun|conda|deepspeed|accelerate|nccl|sh$")
+"""Names of programs that run ranks or start them; services and tools of any job (java, node) are not among them."""
 _HOW = lazy(r"(?i)vllm|sglang|triton|infer|engine|jax|tensorflow|cuda|test|bench|python")
 
 
@@ -40,6 +44,39 @@ def of_another(case: Case, roster: Roster, event: Event) -> bool:
     if event.signature.startswith(_PLATFORMS):
         return _another_pod(case, roster, event)
     return False
+
+
+def untied(case: Case, roster: Roster, event: Event) -> bool:
+    """Whether no line ties what was killed for memory, or by a bad access, to the job: neither name, place, pid nor pod.
+
+    Such a line does not overrule what the job itself says of its end. A process without a name may be anybody's.
+
+    Args:
+        case: knows where files come from, and what else was told.
+        roster: which rank ran where.
+        event: any line.
+    """
+    if event.signature == "kubernetes.oom_killed":
+        pod = event.fields.get("pod")
+        return pod is not None and _SERVES.search(pod) is None and not _akin(case, roster, pod)
+    name, source = event.fields.get("name", ""), event.span.source
+    if not event.signature.startswith(_KILLS) or not name or _RUNS_RANKS.search(name) is not None:
+        return False
+    place = case.seen.place.get(source)
+    if source in case.tracks or event.who.rank is not None or (place is not None and place.rank is not None):
+        return False  # the job's own log tells of it
+    pid = event.fields.get("pid")
+    return pid is None or not any(
+        e.fields.get("pid") == pid and not e.signature.startswith(_KILLS) for e in case.events
+    )
+
+
+def _akin(case: Case, roster: Roster, pod: str) -> bool:
+    """Whether a pod may be one of the job's: no place and no machine of it is known, or one has the first word of its name."""
+    names = {w.label for w in case.seen.place.values() if w.label is not None and w.label != pod}
+    names |= {w.host for w in case.seen.place.values() if w.host is not None}
+    names |= set(roster.host_of.values())
+    return not names or _stem(pod) in {_stem(name) for name in names}
 
 
 def _another_program(roster: Roster, event: Event) -> bool:

@@ -64,10 +64,10 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
         end = None  # the program obeyed an order, whose reason a line states: that was nobody's plan
     if end is not None and not told:
         return Outcome(ended="stopped" if planned else "completed", event=end, why="the run says so")
-    good = _good_word(case) or (case.seen.exit_code == 0 and not told)
+    good = said_good(case) or (case.seen.exit_code == 0 and not told)
     against = tuple(sorted(bad, key=sort_key)) if good else () if end is None else (end,)
     lasting = traces.deaths if case.seen.recorded is None else (*traces.deaths, *traces.hangs)
-    if _good_word(case) and not traces.failures and not any(e in lasting or uncaught(e) for e in bad):
+    if said_good(case) and not traces.failures and not any(e in lasting or uncaught(e) for e in bad):
         return Outcome(ended="completed", why="the scheduler says so", against=against)
     if bad or traces.failures or told:
         return Outcome(ended="failed", event=min(bad, key=sort_key, default=None), against=against)
@@ -82,7 +82,8 @@ def state_word(case: Case) -> str:
     return "" if given is None else known_state(given) or given.upper()
 
 
-def _good_word(case: Case) -> bool:
+def said_good(case: Case) -> bool:
+    """Whether the scheduler's word is that the job completed, and no exit code is against it."""
     return state_word(case) in COMPLETED_STATES and case.seen.exit_code in {None, 0}
 
 

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 
 from firstfault.analysis.case import Case
 from firstfault.analysis.far import far_from_job
-from firstfault.analysis.foreign import of_another
+from firstfault.analysis.foreign import of_another, untied
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
-from firstfault.analysis.outcome import Outcome, Traces, bad_word, outcome, uncaught
+from firstfault.analysis.outages import no_reason
+from firstfault.analysis.outcome import Outcome, Traces, bad_word, outcome, said_good, uncaught
 from firstfault.analysis.passed import quoted, stepped_past
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
@@ -129,6 +130,12 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     hang = find_hang(case, roster, (e for e in events if e.signature in waiting and not went_on(case, e)))
     if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):
         innocent, guilty = (*innocent, *guilty), []
+    over = {id(e) for e in weak if case.has(e, Mark.OUTAGE) and no_reason(case, hang, guilty, e)}
+    innocent, weak = (*innocent, *(e for e in weak if id(e) in over)), [e for e in weak if id(e) not in over]
+    told_bad = bool(failures) or hang is not None or bad_word(case)
+    if (ends or said_good(case)) and not told_bad and all(untied(case, roster, e) for e in (*guilty, *deaths)):
+        # Somebody else's process was killed on a machine of a job that ended well.
+        innocent, guilty, deaths = (*innocent, *guilty), [], ()
     suspects = group(case, roster, guilty)
     traces = Traces(
         suspects=tuple(suspects), deaths=deaths, hangs=() if hang is None else hang.events, failures=failures, ends=ends

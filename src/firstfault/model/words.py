@@ -224,6 +224,10 @@ class Mark(Word):
     """Rank and host are those of the process of which it tells, and not of its speaker."""
     NODE_UNNAMED = "node_unnamed"
     """A node failed, and the line does not say which: other lines may show one of the job's as down."""
+    OUTAGE = "outage"
+    """The kernel's client of a shared file system has no answer from a server, and waits."""
+    OUTAGE_OVER = "outage_over"
+    """A server of a shared file system answers the kernel's client again."""
     ABORT = "abort"
     """The process aborts itself on account of another error already printed."""
 

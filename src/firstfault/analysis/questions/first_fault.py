@@ -16,6 +16,7 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent, spoke_of_another
 from firstfault.analysis.machine import of_one_machine
 from firstfault.analysis.order import exact, first, sort_key
+from firstfault.analysis.outages import of_reading
 from firstfault.analysis.questions.memory import explained
 from firstfault.analysis.stopped import UPON_STOP, upon_stop
 from firstfault.analysis.suspects import mentioned, stranger
@@ -129,6 +130,12 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
         return True
     if scene.suspects and stranger(weak.first):
         return False  # another program was killed for memory: that is no reason for an error of another kind
+    if (
+        scene.case.has(weak.first, Mark.OUTAGE)
+        and scene.suspects
+        and not any(of_reading(s.first) for s in scene.suspects)
+    ):
+        return False  # who waits for a file system gets no error of another kind for it
     if not scene.suspects and weak.first.exception is not None and scene.outcome.ended == "failed":
         # A traceback that nobody caught, in a job that failed: it may be harmless elsewhere, here nothing else is left.
         return True

@@ -22,6 +22,7 @@ from firstfault.analysis.state.storage_faults import (
     abort_origin,
     lone_trouble,
     name_of,
+    named_target,
     node_at,
     peers_of,
     still,
@@ -90,10 +91,8 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
         return answer
     answer = _with_killed(scene, answer, seen)
     if state.stop is None:
-        asked = told(answer, state)
-        alone = lone_trouble(state, asked) if seen is Symptom.READ else None
-        if alone is not None and answer.category is Category.STORAGE_IO:
-            answer = _unplaced(answer, state, alone, named=alone.node == asked)
+        if seen is Symptom.READ and answer.category is Category.STORAGE_IO:
+            answer = _without_clock(answer, state)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
     active = _active(troubles(state), state.stop)
     found = origin(state, active, told(answer, state))
@@ -107,9 +106,19 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     return _answer(scene, answer, state, Weighed(found, active, sure, who))
 
 
-def _unplaced(answer: Answer, state: StorageState, alone: Trouble, *, named: bool) -> Answer:
+def _without_clock(answer: Answer, state: StorageState) -> Answer:
+    """The answer with the target that is known without a common clock: the only one in trouble, or the one others name."""
+    asked = told(answer, state)
+    alone = lone_trouble(state, asked)
+    if alone is not None:
+        why = "The client's error names its address" if alone.node == asked else "It is the only one in trouble"
+        return _unplaced(answer, state, alone, why)
+    by = named_target(state)
+    return answer if by is None or asked not in {None, by[0].node} else _unplaced(answer, state, *by)
+
+
+def _unplaced(answer: Answer, state: StorageState, alone: Trouble, why: str) -> Answer:
     """The answer with the one target in trouble at `possible`, where nothing joins the clocks of the store and the job."""
-    why = "The client's error names its address" if named else "It is the only one in trouble"
     return replace(
         answer,
         summary=f"{answer.summary} {words.what(state, alone)} (the store's own clock). {why}; how that clock lies to the job's is "

@@ -85,6 +85,9 @@ LATE = 900.0
 """Seconds from the fault of a target to the failure that it brings about, at most, where only one clock tells both."""
 _REACHED = lazy(r"\bt\[(\w+)\][^\n]{0,80}?dial tcp (\d{1,3}(?:\.\d{1,3}){3}):")
 _FROM = lazy(r"failed to receive \S+ from t\[(\w+)\]|shared-dm\[(\w+)(?:<=|=>)(\w+)\]")
+AFTER = 90.0
+"""Seconds after the job stood still in which a daemon may still speak of what had stopped it."""
+_MISSING = lazy(r"timed out waiting for missing entry at index \d+ \[ ?t\[(\w+)\]")
 _OUTER = lazy(r"remote target abort[^\n]{0,120}?\[t\[(\w+)\]: ")
 
 
@@ -294,6 +297,53 @@ def lone_trouble(state: StorageState, asked: str | None) -> Trouble | None:
         return faults[0] if last is not None and last - faults[-1].last.at <= LATE else None
     shifts = ZONES if asked is not None else {0}
     return next((t for t in faults if any(0 <= stop - (t.first.at + s) <= LATE for s in shifts)), None)
+
+
+def named_target(state: StorageState) -> tuple[Trouble, str] | None:
+    """The one target to which lines of others point, where the clocks of store and job are not joined; with how they do.
+
+    That lines of several daemons agree on a name needs no clock. All such lines must be of one short time by their own
+    clocks, and some zone must put it before the job stood still.
+
+    Returns:
+        The target's own first trouble (else the first line that names it) and a sentence; None where several are named.
+    """
+    listed = troubles(state)
+    lines = [(t, m) for t in listed if t.kind is Kind.BATCH for m in t.moments]
+    named = [(t, m, n) for t, m in lines if (n := _pointed_at(m)) is not None and n != t.node]
+    found = {n for _, _, n in named}
+    if found:
+        if len(found) > 1 or (len({t.node for t, _, _ in named}) < 2 and not any(t.node in found for t in listed)):
+            return None
+        node, why = found.pop(), "Other targets name it"
+        if not _of_that_time(state, [m.at for _, m, _ in named]):
+            return None
+        own = [t for t in listed if t.node == node and t.kind is not Kind.ECHO]
+        return min(
+            own, key=lambda t: t.first.at, default=named[0][0]._replace(daemon=state.named(node), node=node)
+        ), why
+    moved = [(t, m) for t, m in lines if t.signature == "aistore.batch_aborted" and REBALANCE.search(m.event.text)]
+    if not moved or not _of_that_time(state, [m.at for _, m in moved]):
+        return None
+    begun = min(m.at for _, m in moved)
+    ended = [t for t in listed if t.signature == "aistore.stopping" and 0 <= begun - t.last.at <= JOINS]
+    if len({t.node for t in ended}) != 1 or any(t.node == ended[0].node for t, _ in moved):
+        return None
+    return ended[0], "The others gave batches up for the rebalance that followed"
+
+
+def _pointed_at(moment: Moment) -> str | None:
+    """The target that a line about a failed batch names as the one where it began, or whose entries did not come."""
+    text = moment.event.text
+    found = _OUTER.search(text) or _MISSING.search(text)
+    return None if found is None else found[1]
+
+
+def _of_that_time(state: StorageState, times: Sequence[float]) -> bool:
+    stop = state.job.stop
+    if max(times) - min(times) > LATE:
+        return False
+    return stop is None or any(-AFTER <= stop - (min(times) + s) <= LATE for s in ZONES)
 
 
 def abort_origin(trouble: Trouble) -> str | None:

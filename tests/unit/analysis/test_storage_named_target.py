@@ -1,0 +1,81 @@
+"""The one target to which others' lines point, where nothing joins the clocks of the store and the job."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state
+
+from firstfault.analysis.state.storage_faults import named_target
+
+RELAYS = [
+    "W moss:749 x-get-batch[k7]-s3://asr: remote target abort [t[nodet1]: x-get-batch[k7]-s3://asr t[nodet1] out-of-bounds index 63]",
+    'I moss:311 x-get-batch[k7] aborting: remote target aborted xaction: get-batch[k7] [t[nodet1]: "x-get-batch[k7] out-of-bounds"]',
+]
+MISSING = "W moss:1111 x-get-batch[k7]-s3://asr: timed out waiting for missing entry at index 12 [ t[nodet1], wid=Zx9, total-wait=30s ]"
+MOVED = [
+    "I moss:311 x-get-batch[k7]-s3://asr aborting: starting x-rebalance[g12]",
+    "W moss:1499 get-batch[k7] err: x-get-batch[k7] aborted, reason: starting x-rebalance[g12] [ work:wid=Zx9 ]",
+]
+
+
+def target(*lines, stop=STOP):
+    """What is found among lines (daemon, time, signature, text) of a store in some zone."""
+    daemons = sorted({line[0] for line in lines} | {5, 6})
+    pieces = [
+        piece(daemon(n), source=n, lines=[said(at, s, text, source=n) for d, at, s, text in lines if d == n])
+        for n in daemons
+    ]
+    held = state(*pieces, offset=None)
+    found = named_target(replace(held, job=replace(held.job, stop=stop)))
+    return None if found is None else found[0].node
+
+
+@pytest.mark.parametrize("text", RELAYS)
+@pytest.mark.parametrize("shift", [0, 8 * 3600])
+def test_relays_of_several_targets_name_the_origin(text, shift):
+    relays = [(n, STOP - 5 - shift, "aistore.batch_aborted", text) for n in (2, 3, 4)]
+    assert target(*relays) == "nodet1"
+    own = (1, STOP - 90 - shift, "aistore.disk_critical", "")
+    assert target(own, *relays) == "nodet1"
+
+
+def test_a_peer_that_waited_names_the_sender_that_has_a_fault_of_its_own():
+    waited = (2, STOP - 5, "aistore.batch_entry_missing", MISSING)
+    assert target(waited, (1, STOP - 40 + 8 * 3600, "aistore.disk_fault", "")) == "nodet1"
+    assert target(waited, (3, STOP - 5, "aistore.batch_entry_missing", MISSING)) == "nodet1"
+    assert target(waited) is None
+
+
+def test_a_daemon_that_names_itself_is_no_witness():
+    assert target((1, STOP - 5, "aistore.batch_entry_missing", MISSING)) is None
+
+
+@pytest.mark.parametrize("text", RELAYS)
+def test_where_two_are_named_neither_is_taken(text):
+    lines = [(2, STOP - 5, "aistore.batch_aborted", text), (3, STOP - 5, "aistore.batch_aborted", text)]
+    other = text.replace("t[nodet1]", "t[nodet4]")
+    assert target(*lines, (5, STOP - 4, "aistore.batch_aborted", other)) is None
+
+
+@pytest.mark.parametrize("text", MOVED)
+@pytest.mark.parametrize("shift", [0, -5 * 3600])
+def test_the_one_that_stopped_before_the_others_gave_up_for_a_rebalance(text, shift):
+    moved = [(n, STOP - 5 - shift, "aistore.batch_aborted", text) for n in (2, 3, 4)]
+    assert target((1, STOP - 10 - shift, "aistore.stopping", ""), *moved) == "nodet1"
+
+
+@pytest.mark.parametrize("text", MOVED)
+def test_a_rebalance_without_the_one_that_stopped_names_nobody(text):
+    moved = [(n, STOP - 5, "aistore.batch_aborted", text) for n in (2, 3, 4)]
+    assert target(*moved) is None
+    assert target((1, STOP - 3600, "aistore.stopping", ""), *moved) is None
+    assert target((1, STOP - 10, "aistore.stopping", ""), (5, STOP - 9, "aistore.stopping", ""), *moved) is None
+    assert target((2, STOP - 10, "aistore.stopping", ""), *moved) is None
+
+
+def test_lines_of_another_time_name_nobody():
+    relays = [(n, STOP - 2000, "aistore.batch_aborted", RELAYS[0]) for n in (2, 3)]
+    assert target(*relays) is None
+    apart = [(n, STOP - 5 - 3600 * n, "aistore.batch_aborted", RELAYS[0]) for n in (2, 3)]
+    assert target(*apart) is None
