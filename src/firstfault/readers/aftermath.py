@@ -1,7 +1,7 @@
-"""What a program's logger says right behind a traceback that the program printed: that it does something else instead.
+"""What stands behind a traceback: a logger's word that something else is done instead, more of its program, or nothing.
 
-Looks at the next line of the same speaker only (plain text there may be more of the message, and says nothing), and never
-behind a traceback that ended its program by its form.
+For the first it looks at the next line of the same speaker only (plain text there may be more of the message, and says
+nothing), and never behind a traceback that ended its program by its form. Judges no kind of error.
 """
 
 from __future__ import annotations
@@ -51,3 +51,37 @@ def survived(store: TextStore, source: SourceId, block: Block, profile: SourcePr
         text = clean(line.text[found.body : found.body + 400])
         return found.level in QUIET_LEVELS and _INSTEAD.search(text) is not None
     return False
+
+
+_HOOK = lazy(rb"\[rank\d{1,6}\]: Traceback \(most recent call last\)")
+"""How torch's exception hook begins; what a launcher labels, or a logger heads, has no blank there, or its head between."""
+_OWN_TALK = lazy(rb"\[rank\d{1,6}\]: (?!\s*\[?[IWEF]\d{0,4}[ \d]|\[[IWEF] )\s*\S")
+"""A line of plain text behind the same label: a program that heads all its lines so; the runtime's own have no blank there."""
+_THREADS = ("threading.py", "asyncio/events.py", "asyncio/base_events.py")
+"""Files of outermost frames whose exception ends a thread or a task, and not the process."""
+
+
+def ended(store: TextStore, source: SourceId, block: Block, profile: SourceProfile) -> tuple[bool, bool]:
+    """Whether a traceback is of a form, or at a place, that shows that nothing came after it.
+
+    Returns:
+        Whether torch's hook for uncaught exceptions printed it, and whether it is the last that its speaker says.
+    """
+    exception = block.raised.exception
+    if not exception.kind or not exception.frames or exception.frames[0].file.endswith(_THREADS):
+        return False, False
+    start = block.raised.span.offset - (block.raised.span.column - 1)
+    behind, labelled, end, talks = max(block.lines), False, start, False
+    for line in lines_from(store, source, start, block.raised.span.line, MOST_BYTES):
+        end = line.offset + len(line.text) + 1
+        if line.number <= behind or not line.text.strip():
+            continue
+        found = locate(line.text, 0, profile)
+        if block.key and found.key != block.key:
+            continue
+        talks = True
+        labelled = labelled or _OWN_TALK.search(line.text) is not None
+    whole = end < start + MOST_BYTES
+    head = next(iter(lines_from(store, source, block.first_offset, block.first_line, MOST_BYTES)), None)
+    hooked = head is not None and _HOOK.search(head.text) is not None and not labelled
+    return hooked, whole and not talks
