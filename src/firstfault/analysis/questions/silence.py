@@ -15,7 +15,7 @@ from firstfault.analysis.order import first as precedes
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.exits import TOLD, earliest
 from firstfault.analysis.state.joins import RAS_DEAD
-from firstfault.analysis.suspects import group, nature_of
+from firstfault.analysis.suspects import another_program, group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, SourceKind, Strength
@@ -333,7 +333,7 @@ def _told_error(scene: Scene) -> str | None:
         e
         for s in scene.weak
         for e in s.events
-        if e.exception is not None and e.exception.frames and not e.exception.ignored
+        if e.exception is not None and e.exception.frames and not e.exception.ignored and not another_program(e)
     ]
     last = max(raised, key=sort_key, default=None)
     return None if last is None else nature_of(scene.case, last).title
