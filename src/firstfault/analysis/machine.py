@@ -1,4 +1,4 @@
-"""A fault that all ranks of one machine meet and no rank of another: it is that machine's, whatever the exception says.
+"""Faults and the machines of the job: one that all ranks of a machine alone meet is the machine's; what is no machine of the job.
 
 Changes whom a fault is blamed on; asks no question of its own.
 """
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.case import GENERIC_EXCEPTION
-from firstfault.model.words import Blame, Category, Domain, Layer, Mark, Strength
+from firstfault.analysis.hostlist import short_host
+from firstfault.model.evidence import GlobalRank
+from firstfault.model.lazy import lazy
+from firstfault.model.words import Blame, Category, Domain, Layer, Mark, SourceKind, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
@@ -71,3 +74,42 @@ def _only_machine(scene: Scene, suspect: Suspect) -> str | None:
     there = {r for r, h in host_of.items() if h == machine}
     elsewhere = {r for r, h in host_of.items() if h != machine}
     return machine if there == ranks and len(elsewhere) >= FEWEST else None
+
+
+_POD = lazy(r"(?i)-(?:worker|master|launcher|leader|replica|head|node)-?\d+(?:-\d+)?$|-[a-z0-9]{8,10}-[a-z0-9]{5}$")
+"""Ends of names that controllers of a cluster give to pods: the host name that a container sees is as a rule such a one."""
+
+
+def of_the_job(scene: Scene, hosts: tuple[str, ...]) -> tuple[str, ...]:
+    """The hosts that a restart can leave out: the job's own, where it is known on which machines it ran; else all but the store's."""
+    known = _machines(scene)
+    if known is None:
+        known = {short_host(h) for h in hosts} - _of_the_store(scene)
+    return tuple(h for h in hosts if short_host(h) in known)
+
+
+def _of_the_store(scene: Scene) -> set[str]:
+    """Short names of machines of which only files beside the logs of storage daemons speak, and on which no rank is placed."""
+    case, roster = scene.case, scene.roster
+    folders = {s.id: s.path.partition("!")[0].rpartition("/")[0] for s in case.seen.sources}
+    stores = {folders[i] for i, kind in case.kind_of.items() if kind is SourceKind.AISTORE}
+    stores -= {folders[i] for i, kind in case.kind_of.items() if kind is SourceKind.LOG}
+    where: dict[str, set[str]] = {}
+    for event in scene.events:
+        host = roster.host(event)
+        if host is not None:
+            where.setdefault(short_host(host), set()).add(folders.get(event.span.source, ""))
+    return {h for h, seen in where.items() if seen <= stores} - roster.machines
+
+
+def _machines(scene: Scene) -> set[str] | None:
+    """Short names of the job's machines; None where some rank's is not known, or where ranks are placed in pods."""
+    roster, nodes = scene.roster, scene.complete.expected_nodes
+    world = scene.complete.expected or scene.complete.at_least
+    placed = {roster.host_of_rank(GlobalRank(r)) for r in range(world)}
+    machines = {*roster.machines, *(short_host(h) for h in placed if h is not None)}
+    if world < FEWEST or None in placed or len(machines) < (nodes or 1):
+        return None
+    if any(_POD.search(m) for m in machines) or any(s.startswith("kubernetes.") for s in scene.case.signatures):
+        return None
+    return machines

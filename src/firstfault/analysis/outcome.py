@@ -95,7 +95,15 @@ def bad_word(case: Case) -> bool:
 def uncaught(event: Event) -> bool:
     """Whether an exception reached the top of its program: it ended that process, whatever its script made of it."""
     exception = event.exception
-    return exception is not None and bool(exception.frames) and exception.frames[0].function in TOP
+    if exception is None or not exception.frames or exception.ignored:
+        return False
+    return exception.hooked or exception.frames[0].function in TOP
+
+
+def last_word(event: Event) -> bool:
+    """Whether an exception ended its program by its form, or is the last that it said: then its kind does not excuse it."""
+    exception = event.exception
+    return uncaught(event) or (exception is not None and exception.last_word and not exception.ignored)
 
 
 def _good_end(traces: Traces, bad: Sequence[Event]) -> Event | None:

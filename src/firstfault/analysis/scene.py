@@ -13,7 +13,7 @@ from firstfault.analysis.foreign import of_another, untied
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
 from firstfault.analysis.outages import no_reason
-from firstfault.analysis.outcome import Outcome, Traces, bad_word, outcome, said_good, uncaught
+from firstfault.analysis.outcome import Outcome, Traces, bad_word, last_word, outcome, said_good, uncaught
 from firstfault.analysis.passed import quoted, stepped_past
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
@@ -227,7 +227,7 @@ def _sort(
                 weak.append(event)
     if not guilty:
         # What a library often prints and survives ended the program where nobody caught it.
-        ended = {nature_of(case, e).key for e in weak if uncaught(e) and not another_program(e)}
+        ended = {nature_of(case, e).key for e in weak if last_word(e) and not another_program(e)}
         guilty = [e for e in weak if nature_of(case, e).key in ended]
         weak = [e for e in weak if nature_of(case, e).key not in ended]
     return guilty, weak, tuple(innocent), tuple(effects), tuple(teardown)

@@ -142,7 +142,33 @@ def nature_of(case: Case, event: Event) -> Nature:
         known = case.natures[event.signature, code] = _signature_nature(case, event.signature, spec, code)
     if event.exception is not None and out_of_a_collective(event.exception):
         return _OUT_OF_STEP
+    if event.signature.startswith("gpu."):
+        return _of_its_runtime(case, event, known)
     return _through_a_client(event, known) if event.signature.startswith("python.") else known
+
+
+_RUNTIME = lazy(
+    r"\b(HIP|XPU|NPU|MUSA|MLU|MPS|HPU|GCU|SYCL)\b(?: backend)? (?:out of memory|(?:driver |runtime |function )?error\b)"
+)
+"""How PyTorch names the runtime of a device of another kind than NVIDIA's, in front of the words that CUDA's errors have."""
+
+
+def _of_its_runtime(case: Case, event: Event, nature: Nature) -> Nature:
+    """A nature in whose words CUDA stands, with the runtime that the line names: the same allocator serves other devices."""
+    if not nature.title.startswith("CUDA"):
+        return nature
+    found = _RUNTIME.search(event.text)
+    if found is None:
+        return nature
+    key = (f"{event.signature}@{found[1]}", nature.key)
+    known = case.natures.get(key)
+    if known is None:
+        # Only ROCm has the calls of torch.cuda: what they are called elsewhere is not said.
+        told = tuple(
+            c if found[1] == "HIP" else c.replace("CUDA ", "").partition(" (torch.cuda.")[0] for c in nature.collect
+        )
+        known = case.natures[key] = replace(nature, title=found[1] + nature.title.removeprefix("CUDA"), collect=told)
+    return known
 
 
 _OUT_OF_STEP = Nature(

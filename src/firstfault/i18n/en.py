@@ -148,6 +148,8 @@ MESSAGES: dict[str, str] = {
     "rival.against": "Against it",
     "rival.settled": "Would settle it",
     "time.unknown": "time unknown",
+    "time.after": "after {time}",
+    "time.before": "before {time}",
     "time.undated": "(no date)",
     "verdict.strength": "Strength",
     "verdict.category": "Category",

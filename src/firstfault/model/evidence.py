@@ -162,6 +162,10 @@ class PythonException(Struct, frozen=True, kw_only=True, gc=False):
     """Printed as `Exception ignored in`, by a logger at warning level, or inside `__del__`: it ended nothing."""
     complete: bool = True
     """False where the block was cut."""
+    hooked: bool = False
+    """Printed by the hook that torch sets for exceptions that nobody caught (`[rankN]: Traceback …`): it ended its process."""
+    last_word: bool = False
+    """Nothing of its speaker stands behind it, to the end of its source."""
 
 
 class ProgressSample(Struct, frozen=True, gc=False):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.hostlist import short_host
-from firstfault.analysis.order import exact, sort_key
+from firstfault.analysis.order import sort_key
 from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
 from firstfault.analysis.recurrence import recurrences
 from firstfault.analysis.suspects import nature_of
@@ -195,7 +195,7 @@ class Builder:
         marked = case.signatures_with(*told)
         roles = {Role.CAUSE, Role.EFFECT, Role.TEARDOWN}
         wanted = [e for e in self.scene.events if e.signature in marked or nature_of(case, e).role in roles]
-        ordered = sorted(wanted, key=lambda e: (not exact(e.when), sort_key(e)))
+        ordered = sorted(wanted, key=sort_key)
         if len(ordered) > TIMELINE:
             ordered = [*ordered[: TIMELINE // 2], *ordered[-TIMELINE // 2 :]]
         entries = []

@@ -1,7 +1,7 @@
-"""What a program's logger says right behind a traceback that the program printed: that it does something else instead.
+"""What stands behind a traceback: a logger's word that something else is done instead, more of its program, or nothing.
 
-Looks at the next line of the same speaker only (plain text there may be more of the message, and says nothing), and never
-behind a traceback that ended its program by its form.
+For the first it looks at the next line of the same speaker only (plain text there may be more of the message, and says
+nothing), and never behind a traceback that ended its program by its form. Judges no kind of error.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.model.lazy import lazy
-from firstfault.readers.frames import QUIET_LEVELS, clean, uncaught
+from firstfault.readers.frames import HEAD, QUIET_LEVELS, clean, uncaught
 from firstfault.readers.identity import locate
-from firstfault.readers.lines import lines_from
+from firstfault.readers.lines import lines_back, lines_from
 
 if TYPE_CHECKING:
     from firstfault.model.evidence import SourceId
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MOST_LINES = 80
 """Lines looked at behind the last one of a traceback: its message may go on, and other speakers stand between."""
 MOST_BYTES = 16 * 1024
+LOOK_BACK = 12
+"""Lines before a traceback that tell whether its label is that of all lines of its program."""
 _INSTEAD = lazy(
     r"(?i)\bfall(?:s|ing)?[ -]?back|\bre-?try(?:ing)?\b|\bre-?(?:build|creat|generat|comput|calculat|index|download|load|connect|tokeniz)\w*"
     r"|\bskip(?:s|ped|ping)\b|\bignor(?:ed|ing)\b|\bcontinu(?:e|es|ing)\b(?! from)|\binstead\b|\bnot cached\b|\bcache miss\b|\bfrom scratch\b"
@@ -50,4 +52,51 @@ def survived(store: TextStore, source: SourceId, block: Block, profile: SourcePr
             continue
         text = clean(line.text[found.body : found.body + 400])
         return found.level in QUIET_LEVELS and _INSTEAD.search(text) is not None
+    return False
+
+
+_HOOK = lazy(rb"\[rank\d{1,6}\]: Traceback \(most recent call last\)")
+"""How torch's exception hook begins; what a launcher labels, or a logger heads, has no blank there, or its head between."""
+_OWN_TALK = lazy(rb"\[rank\d{1,6}\]: \S")
+"""A line of plain text behind the same label: a program that heads all its lines so; the runtime's own have no blank there."""
+_THREADS = ("threading.py", "asyncio/events.py", "asyncio/base_events.py")
+"""Files of outermost frames whose exception ends a thread or a task, and not the process."""
+
+
+def ended(store: TextStore, source: SourceId, block: Block, profile: SourceProfile) -> tuple[bool, bool]:
+    """Whether a traceback is of a form, or at a place, that shows that nothing came after it.
+
+    Returns:
+        Whether torch's hook for uncaught exceptions printed it, and whether it is the last that its speaker says.
+    """
+    exception = block.raised.exception
+    if not exception.kind or not exception.frames or exception.frames[0].file.endswith(_THREADS):
+        return False, False
+    start = block.raised.span.offset - (block.raised.span.column - 1)
+    labelled, end, talks = _labels_all(store, source, block, profile), start, False
+    # Behind a label that all lines have, what looks like more of the message may be the next thing that is said.
+    behind = block.raised.span.line if labelled else max(block.lines)
+    for line in lines_from(store, source, start, block.raised.span.line, MOST_BYTES):
+        end = line.offset + len(line.text) + 1
+        if line.number <= behind or not line.text.strip():
+            continue
+        found = locate(line.text, 0, profile)
+        if block.key and found.key != block.key:
+            continue
+        talks = True
+        labelled = labelled or _OWN_TALK.search(line.text) is not None
+    whole = end < start + MOST_BYTES
+    head = next(iter(lines_from(store, source, block.first_offset, block.first_line, MOST_BYTES)), None)
+    hooked = head is not None and _HOOK.search(head.text) is not None and not labelled
+    return hooked, whole and not talks
+
+
+def _labels_all(store: TextStore, source: SourceId, block: Block, profile: SourceProfile) -> bool:
+    """Whether the speaker of a traceback headed plain lines before it with the label of torch's hook."""
+    for line in lines_back(store, source, block.first_offset, block.first_line, LOOK_BACK, max_bytes=8192):
+        found = locate(line.text, 0, profile)
+        if found.key == block.key and HEAD in line.text:
+            return False
+        if found.key == block.key and _OWN_TALK.search(line.text) is not None:
+            return True
     return False

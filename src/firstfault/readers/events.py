@@ -8,7 +8,7 @@ from msgspec import structs
 
 from firstfault.model.evidence import EARLIER, Event, PythonException, Span, When, Who
 from firstfault.model.words import Mark, Role
-from firstfault.readers.aftermath import survived
+from firstfault.readers.aftermath import ended, survived
 from firstfault.readers.clock import past_midnight
 from firstfault.readers.cpp_trace import WHAT, exception_at
 from firstfault.readers.frames import HEAD, read_last
@@ -145,8 +145,14 @@ class _Builder:
         """A block, with the mark that it ended nothing where its speaker says so right behind it."""
         block = of_remote(block)
         exception = block.raised.exception
-        if exception.ignored or block.reprinted or not survived(self.store, self.source, block, self.profile):
+        if exception.ignored or block.reprinted:
             return block
+        if not survived(self.store, self.source, block, self.profile):
+            hooked, last = ended(self.store, self.source, block, self.profile)
+            if not hooked and not last:
+                return block
+            said = structs.replace(exception, hooked=hooked, last_word=last)
+            return structs.replace(block, raised=structs.replace(block.raised, exception=said))
         raised = structs.replace(block.raised, exception=structs.replace(exception, ignored=True))
         earlier = tuple(structs.replace(r, exception=structs.replace(r.exception, ignored=True)) for r in block.earlier)
         return structs.replace(block, raised=raised, earlier=earlier)

@@ -116,12 +116,17 @@ def why_unread(coverage: Iterable[CoverageRow]) -> str:
 
 
 def when(time: Time | None, say: Mapping[str, str]) -> str:
-    """A time as text: one stamp, or both ends of an interval."""
+    """A time as text: one stamp, both ends of an interval, or the end of it that is known."""
     if time is None or (time.earliest is None and time.latest is None):
         return say["time.unknown"]
-    ends = [t for t in (time.earliest, time.latest) if t is not None]
-    # A stamp of the line itself is as wide as its last digit: that is no interval worth showing.
-    text = ends[0] if len(set(ends)) == 1 or clock(time) else " .. ".join(ends)
+    if time.latest is None:
+        text = say["time.after"].format(time=time.earliest)
+    elif time.earliest is None:
+        text = say["time.before"].format(time=time.latest)
+    else:
+        # A stamp of the line itself is as wide as its last digit: that is no interval worth showing.
+        stamped = time.earliest == time.latest or clock(time)
+        text = time.earliest if stamped else f"{time.earliest} .. {time.latest}"
     return text if time.dated else f"{text} {say['time.undated']}"
 
 

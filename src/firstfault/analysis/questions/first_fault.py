@@ -14,7 +14,7 @@ from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent, spoke_of_another
-from firstfault.analysis.machine import of_one_machine
+from firstfault.analysis.machine import of_one_machine, of_the_job
 from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.outages import of_reading
 from firstfault.analysis.questions.memory import explained
@@ -313,7 +313,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         strength = Strength.UNKNOWN
     victims = tuple(s for s, _ in choice.explained)
     failed_first = Named() if choice.contested else first_failed(scene.roster, root, victims, named.ranks)
-    kind, exclude, steps = _action(root, named)
+    kind, exclude, steps = _action(scene, root, named)
     trigger = trigger_of(scene, root)
     return Answer(
         # An order that came to a job standing still says no more than that it was stopped: other witnesses may say why it stood.
@@ -403,13 +403,13 @@ def _struck(scene: Scene, choice: Choice, hosts: tuple[str, ...]) -> tuple[Globa
     return tuple(ranks) if len(ranks) == 1 else ()
 
 
-def _action(root: Suspect, named: Named) -> tuple[ActionKind, tuple[str, ...], tuple[str, ...]]:
+def _action(scene: Scene, root: Suspect, named: Named) -> tuple[ActionKind, tuple[str, ...], tuple[str, ...]]:
     nature = root.nature
     kind = nature.action
     exclude: tuple[str, ...] = ()
     machine = nature.blame is Blame.HOST or nature.domain is Domain.HARDWARE
     if kind is ActionKind.RESTART_WITHOUT or (machine and kind is ActionKind.RESTART):
-        exclude = named.hosts
+        exclude = of_the_job(scene, named.hosts)
         kind = ActionKind.RESTART_WITHOUT if exclude else ActionKind.COLLECT_MORE
     return kind, exclude, nature.advice
 

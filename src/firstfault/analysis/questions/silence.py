@@ -15,7 +15,7 @@ from firstfault.analysis.order import first as precedes
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.exits import TOLD, earliest
 from firstfault.analysis.state.joins import RAS_DEAD
-from firstfault.analysis.suspects import group, nature_of
+from firstfault.analysis.suspects import another_program, group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, SourceKind, Strength
@@ -306,12 +306,16 @@ def nothing(scene: Scene) -> Answer:
     what = (
         "The log stops in the middle of training" if moved else "The log shows neither progress nor an error nor an end"
     )
+    error = _told_error(scene)
+    if error is not None and not moved:
+        what = "The log shows neither progress nor an end"
+    told = "no error" if error is None else f"no error but one that programs often survive ({error})"
     return Answer(
         question="nothing",
         failed=None,
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
-        summary=f"{what}: no error, no end marker. It may still run, have been killed, or hang.",
+        summary=f"{what}: {told}, no end marker. It may still run, have been killed, or hang.",
         classes=Classes(phase=Phase.UNKNOWN),
         action=ActionKind.COLLECT_MORE,
         steps=("Find out whether the job still runs, and what the scheduler says of it.",),
@@ -321,6 +325,18 @@ def nothing(scene: Scene) -> Answer:
             *NEED_ALL,
         ),
     )
+
+
+def _told_error(scene: Scene) -> str | None:
+    """Title of the last traceback that nothing acquits; None where there is none."""
+    raised = [
+        e
+        for s in scene.weak
+        for e in s.events
+        if e.exception is not None and e.exception.frames and not e.exception.ignored and not another_program(e)
+    ]
+    last = max(raised, key=sort_key, default=None)
+    return None if last is None else nature_of(scene.case, last).title
 
 
 NO_LOGS = {

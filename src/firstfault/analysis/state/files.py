@@ -9,7 +9,7 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.joins import listed_process
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.lazy import lazy
-from firstfault.model.words import Mark
+from firstfault.model.words import Mark, SourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -34,12 +34,44 @@ def ranks_of_files(
     The first rank of each machine may be the only one that prints, into the file of all: ranks that are as far apart as
     machines would be are not believed, unless a line names a local rank other than 0.
 
+    Where lines state none, the tasks that JAX's service misses may tell that the numbers of the files are those of the tasks.
+
     Args:
         case: the evidence.
         events: of the attempt.
         stated: ranks that lines of each source state.
         world: number of ranks, where known.
     """
+    kept = tuple(events)
+    return _by_statement(case, kept, stated, world) or (
+        {} if any(stated.values()) else _by_lost_tasks(case, kept, world)
+    )
+
+
+def _by_lost_tasks(case: Case, events: Iterable[Event], world: int | None) -> dict[SourceId, GlobalRank]:
+    """The process index of every file of a numbering from 0, where all files but those of the missed tasks tell that these are missed.
+
+    Which files tell of the loss and which do not then fits the numbers, and would not if they meant something else.
+    """
+    logs = {s: n for s, n in case.seen.task_files.items() if case.kind_of.get(s) is SourceKind.LOG}
+    numbers = set(logs.values())
+    if len(numbers) != len(logs) or numbers != set(range(len(logs))) or world not in {None, len(logs)}:
+        return {}
+    lost: set[int] = set()
+    telling: set[int] = set()
+    for event in events:
+        tasks = event.fields.get("lost_ranks", "")
+        if event.signature.startswith("jax.") and tasks and event.span.source in logs:
+            lost |= {int(t) for t in tasks.split(",")}
+            telling.add(logs[event.span.source])
+    if not lost or 2 * len(lost) >= len(numbers) or telling != numbers - lost or not lost <= numbers:
+        return {}
+    return {s: GlobalRank(n) for s, n in logs.items()}
+
+
+def _by_statement(
+    case: Case, events: Iterable[Event], stated: Mapping[SourceId, set[GlobalRank]], world: int | None
+) -> dict[SourceId, GlobalRank]:
     found: dict[SourceId, GlobalRank] = {}
     inside: set[SourceId] = set()
     shared: set[SourceId] = set()

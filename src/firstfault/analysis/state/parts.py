@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.order import first
+from firstfault.analysis.outcome import last_word
 from firstfault.analysis.state.exits import TOLD
 from firstfault.model.words import Mark, Word
 
@@ -80,11 +81,11 @@ def parts_of(
 def _died(scene: Scene) -> set[GlobalRank]:
     """Ranks that ended by an error of their own, or were reported dead, before the first line about the hang."""
     start = None if scene.hang is None else scene.hang.first
+    errors = [e for s in scene.suspects for e in s.events]
+    # What programs often survive was not survived where it is the last that a program said.
+    errors += [e for s in scene.weak for e in s.events if last_word(e)]
     died = {
-        r
-        for s in scene.suspects
-        for e in s.events
-        if (r := scene.roster.rank(e)) is not None and (start is None or first(start, e) is not True)
+        r for e in errors if (r := scene.roster.rank(e)) is not None and (start is None or first(start, e) is not True)
     }
     for end in scene.exits:
         before = end.event is not None and start is not None and first(end.event, start) is True
