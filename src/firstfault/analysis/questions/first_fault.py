@@ -19,6 +19,7 @@ from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.outages import of_reading
 from firstfault.analysis.questions.memory import explained
 from firstfault.analysis.stopped import UPON_STOP, upon_stop
+from firstfault.analysis.survived import SURVIVED, survived
 from firstfault.analysis.suspects import mentioned, stranger
 from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
@@ -61,13 +62,15 @@ def ask(scene: Scene) -> Answer | None:
     own = [s for s in scene.suspects if not _elsewhere(scene, s)] or scene.suspects
     pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
     placed = [of_one_node(scene, of_one_machine(scene, _placed(scene, s))) for s in pool]
+    placed, past = survived(scene, placed)
     late = upon_stop(scene, placed)
     choice = choose(scene.case, [s for s in placed if s not in late], scene.hang, _opening(scene, placed))
     if choice is None:
         return None
     if choice.late and _elsewhere_than_absent(scene, choice.root):
         return None
-    choice = replace(choice, explained=(*choice.explained, *((s, UPON_STOP) for s in late)))
+    set_aside = (*((s, UPON_STOP) for s in late), *((s, SURVIVED) for s in past))
+    choice = replace(choice, explained=(*choice.explained, *set_aside))
     if mentioned(scene.case, choice.root.first) and not _failed(scene):
         # A settings dump or a hint holds such words too; without any sign of a failure they are only words.
         return None

@@ -89,7 +89,7 @@ def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Compl
         product = int(nodes.value) * int(per_node.value)
         world = product if 0 < product < NOT_MORE_THAN else None
     sizes = [s for s in (group_size(e) for e in case.events) if s is not None]
-    highest = max((int(r) + 1 for r in roster.seen), default=0)
+    highest = max((int(r) + 1 for r in (*roster.seen, *roster.filed)), default=0)
     joined = [s for s in (size_of_group(e) for e in case.events) if s is not None and s < NOT_MORE_THAN]
     at_least = max([highest, *sizes, *joined])
     if world is not None and world < highest:

@@ -9,7 +9,7 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.joins import listed_process
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.lazy import lazy
-from firstfault.model.words import Mark, SourceKind
+from firstfault.model.words import CoverageState, Mark, SourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 _STEM = lazy(r"([A-Za-z][\w-]*?\d[\w-]*?)(?:\.(?:log|out|err|txt|o|e))+$")
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 _DIGITS = lazy(r"\d+")
+MOST_DIGITS = 6
+"""Digits of a number in a file's name that may be a rank; longer ones are jobs, dates and processes."""
+EMPTY = "empty"
+"""Reason by which a file without a byte is not read."""
+PROOF = 2
+"""Files whose lines agree with the number in their names, from which on the names are believed."""
 _OWN = ("framework.", "paddle.", "jax.", "tensorflow.")
 """Rooms of signatures in whose identity lines a program speaks of itself."""
 _AGENTS = ("launcher.", "framework.deepspeed_")
@@ -96,6 +102,51 @@ def _by_statement(
     if step > 1 and all(r % step == 0 for r in ranks) and (world is None or world % step == 0) and not inside:
         return {}
     return found
+
+
+def ranks_of_names(case: Case, stated: Mapping[SourceId, set[GlobalRank]], world: int | None) -> dict[str, GlobalRank]:
+    """The rank of every file that is named like others whose lines state the number in their names as their only rank.
+
+    Seven such files prove what the number means: then the eighth is that of the eighth rank, though it says nothing, or is
+    empty. No file of the kind may be of another rank than its number, and behind the highest proven number no number may
+    be left out, nor follow more files than are proven: an older, larger job may have left some.
+
+    Args:
+        case: the evidence.
+        stated: ranks that lines of each source state.
+        world: number of ranks, where known.
+
+    Returns:
+        Rank by shown path, of files whose lines state none.
+    """
+    files = {s.path: stated.get(s.id, set()) for s in case.seen.sources if s.kind is SourceKind.LOG}
+    for row in case.seen.coverage:
+        if row.state is CoverageState.SKIPPED and row.reason == EMPTY:
+            files.setdefault(row.file, set())
+    families: dict[tuple[str, str], dict[int, str]] = {}
+    for path in files:
+        for number in _DIGITS.finditer(path):
+            if len(number[0]) <= MOST_DIGITS:
+                families.setdefault((path[: number.start()], path[number.end() :]), {})[int(number[0])] = path
+    found: dict[str, set[GlobalRank]] = {}
+    for family in families.values():
+        for rank, path in _unsaid(family, files):
+            if world is None or rank < world:
+                found.setdefault(path, set()).add(GlobalRank(rank))
+    return {path: next(iter(ranks)) for path, ranks in found.items() if len(ranks) == 1}
+
+
+def _unsaid(family: Mapping[int, str], stated: Mapping[str, set[GlobalRank]]) -> list[tuple[int, str]]:
+    """Of files that differ in one number, those without a rank of their own whose number the others prove to be it."""
+    proven = {n for n, path in family.items() if stated[path] == {n}}
+    if len(proven) < PROOF or any(stated[path] and n not in stated[path] for n, path in family.items()):
+        return []
+    top = max(proven)
+    bare = [(n, path) for n, path in sorted(family.items()) if not stated[path]]
+    beyond = [n for n, _ in bare if n > top]
+    if beyond and (len(beyond) > len(proven) or beyond[-1] - top != len(beyond)):
+        return [(n, path) for n, path in bare if n < top]
+    return bare
 
 
 def ranks_of_folders(

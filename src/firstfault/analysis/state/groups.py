@@ -142,6 +142,8 @@ class HangState(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     world: int | None
     """Witnessed number of ranks of the job."""
     world_event: Event | None
+    filed: frozenset[GlobalRank] = frozenset()
+    """Ranks that their files or their steps show to be members, whether or not they say anything of the hang."""
 
     @property
     def stuck(self) -> tuple[Group, ...]:
@@ -203,6 +205,7 @@ def _fold(scene: Scene) -> HangState:
         other=said.other,
         world=world,
         world_event=world_event,
+        filed=frozenset(scene.roster.filed),
     )
 
 

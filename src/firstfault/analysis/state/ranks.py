@@ -8,14 +8,9 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.exits import integer, tasks_of
-from firstfault.analysis.state.files import hosts_of_files, ranks_of_files, ranks_of_folders
+from firstfault.analysis.state.files import hosts_of_files, ranks_of_files, ranks_of_folders, ranks_of_names
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, only_of
-from firstfault.analysis.state.joins import (
-    process_of,
-    rank_map,
-    size_of_group,
-    world_of_groups,
-)
+from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
 from firstfault.analysis.state.labels import process_of_label, task_of_label
 from firstfault.model.evidence import GlobalRank, LocalRank, Who
 from firstfault.model.words import Mark
@@ -33,6 +28,8 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1", "::ffff:127.0.0.1"})
 
 class Roster:
     """The joins of one attempt."""
+
+    filed: set[GlobalRank]  # of steps, and of files whose names alone tell them: members, though no line is theirs
 
     def __init__(
         self,
@@ -89,7 +86,7 @@ class Roster:
         self._join(kept, told)
         self._folder_rank = ranks_of_folders(case, kept, listed, self._by_offset)
         self.seen |= set(self._folder_rank.values())
-        self._file_rank = ranks_of_files(case, kept, self._ranks_in, world)
+        self._file_rank = self._named_files() | ranks_of_files(case, kept, self._ranks_in, world)
         self.tasks_are_ranks = self._tasks_are_ranks()
         self._children = children(case, kept)
         self.single_node = self._is_single_node()
@@ -98,8 +95,7 @@ class Roster:
 
     def _hear(self, speakers: Sequence[tuple[Who, SourceId]]) -> None:
         """Takes in what lines and names of files state about their speakers."""
-        # A speaker tells the same each time: of thousands of ranks that say ten lines each, one counts.
-        speakers = list(dict.fromkeys(speakers))
+        speakers = list(dict.fromkeys(speakers))  # of thousands of ranks that say ten lines each, one counts
         for who, source in speakers:
             place = self.case.seen.place.get(source)
             name = None if place is None else place.host
@@ -134,6 +130,13 @@ class Roster:
         for event in kept:
             if event.signature in deaths:
                 self._learn_tasks(event)
+
+    def _named_files(self) -> dict[SourceId, GlobalRank]:
+        """Ranks of files whose names alone tell them; all such ranks, and those of steps, are noted as members."""
+        named, world = ranks_of_names(self.case, self._ranks_in, self.world), self.world
+        stepped = {p.rank for p in self.case.seen.progress if p.rank is not None and (world is None or p.rank < world)}
+        self.filed = stepped.union(named.values())
+        return {s: named[path] for s, path in self.case.paths.items() if path in named}
 
     def _stated_homes(self) -> Stated:
         return Stated(

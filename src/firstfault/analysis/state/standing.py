@@ -65,7 +65,7 @@ def standing(state: HangState) -> Standing:
             outside |= found
             outside_of.append(group)
     world = state.world
-    known = {*waiting, *outside, *state.own, *(r for r in state.parts if world is None or r < world)}
+    known = {*waiting, *outside, *state.own, *state.filed, *(r for r in state.parts if world is None or r < world)}
     if world is not None:
         known |= {GlobalRank(r) for r in range(world)}
     else:
