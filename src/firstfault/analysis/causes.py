@@ -9,18 +9,26 @@ What is left beside the root is a rival; a fatal one makes the answer a possibil
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.clocks import Reading, elsewhere, order
+from firstfault.analysis.beside_waits import (
+    CLEARLY,
+    CLOCK_SLACK,
+    Early,
+    Opening,
+    after_the_hang,
+    behind_by,
+    early_by,
+    long_after,
+    order_alone,
+)
+from firstfault.analysis.clocks import elsewhere, order
 from firstfault.analysis.order import comparable, exact, first
-from firstfault.analysis.suspects import MACHINES, Suspect, mentioned, stranger
-from firstfault.analysis.zones import shifted_into
-from firstfault.model.evidence import Event
+from firstfault.analysis.suspects import Suspect, mentioned, stranger
 from firstfault.model.lazy import lazy
-from firstfault.model.words import Blame, Category, Mark, Scope, SourceKind, Strength
+from firstfault.model.words import Blame, Category, Domain, Mark, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,20 +37,12 @@ if TYPE_CHECKING:
     from firstfault.analysis.hangs import Hang
     from firstfault.model.evidence import When
 
-CLOCK_SLACK = 120.0
-"""Seconds by which clocks of different logs may differ before a stated cause is held to be too late."""
 NEAR = 200
 """Lines: unstamped events of one source nearer than this are one burst, in which depth decides."""
 STOPPED = frozenset({-15, -2, -9, 143, 130, 137, None})
 """Exit codes of a process that somebody may have stopped."""
 BURST = 60.0
 """Seconds between the stamps around two lines from which on these are not of one burst, however near they stand."""
-GOES_ON = 3600.0
-"""Seconds before a wait within which what befell one machine can have kept its ranks from coming: longer than ranks stay apart."""
-SHORTLY = 300.0
-"""The same where it takes another zone to bring the line there: zones lie an hour apart, so that much fits by chance."""
-CLEARLY = 1.0
-"""Seconds between two stamped lines from which on their order counts."""
 DEEPER = 25
 """Depth by which a root must lie below a fault that nothing orders, for its category to be more than a possibility: that
 far apart are the machine (80 to 90) and an exception of a program (50), which a failing machine brings about as a rule."""
@@ -84,21 +84,6 @@ class Choice(Struct, frozen=True, kw_only=True):
         return tuple(r for r in self.rivals if _doubts(self.root, r))
 
 
-class Opening(Struct, frozen=True, kw_only=True):
-    """The first line of a wait, on each clock by which one is stamped."""
-
-    clock: Reading = Reading()
-    """Of the first line of all."""
-    there: dict[str, Event] = {}
-    """Machine -> the first line that is stamped by its clock; the machine of the first line of all may be missing."""
-
-    def for_(self, suspect: Suspect, hang: Hang) -> tuple[Event, Reading]:
-        """The first line by the clock that stamped a suspect, else the first of all; and the clock of it."""
-        machine = suspect.clock.machine
-        own = None if machine is None or not elsewhere(suspect.clock, self.clock) else self.there.get(machine)
-        return (hang.first, self.clock) if own is None else (own, suspect.clock)
-
-
 def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: Opening | None = None) -> Choice | None:
     """Chooses the first fault among suspects; None where there are none.
 
@@ -112,13 +97,13 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
     """
     opening = opening or Opening()
     ordered = sorted(suspects, key=_rank)
-    early = {id(s): e for s in ordered if (e := _early(case, s, hang, opening)) is not None}
-    candidates = [s for s in ordered if id(s) not in early and not _after_the_hang(s, hang, opening)]
+    early = {id(s): e for s in ordered if (e := early_by(case, s, hang, opening)) is not None}
+    candidates = [s for s in ordered if id(s) not in early and not after_the_hang(s, hang, opening)]
     if not candidates:
         candidates = [s for s in ordered if early.get(id(s)) is Early.BY_ZONE]
     if not candidates:
         # Lines that only seem to come behind the wait, since clocks differ, may still tell of its reason.
-        candidates = [s for s in ordered if id(s) not in early and not _long_after(case, s, hang, opening)]
+        candidates = [s for s in ordered if id(s) not in early and not long_after(case, s, hang, opening)]
     if not candidates:
         return None
     reasons: dict[str, str] = {}
@@ -144,7 +129,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
             explained.append((suspect, reasons[suspect.nature.key]))
         elif _same_fault(root, suspect):
             explained.append((suspect, "it tells of the same fault"))
-        elif _after_the_hang(suspect, hang, opening):
+        elif after_the_hang(suspect, hang, opening):
             explained.append((suspect, "it was said only after the watchdogs had begun to end the job"))
         elif early.get(id(suspect)) is Early.BY_FAR:
             explained.append((suspect, "it came long before the wait, and all ranks had gone on until then"))
@@ -156,7 +141,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
         explained=tuple(explained),
         rivals=tuple(rivals),
         undated=tuple(r for r in rivals if r in loose),
-        late=id(root) in early or (hang is not None and _behind(root, hang, opening) > CLOCK_SLACK),
+        late=id(root) in early or (hang is not None and behind_by(root, hang, opening) > CLOCK_SLACK),
     )
 
 
@@ -231,88 +216,6 @@ def _why(root: Suspect, explained: Sequence[tuple[Suspect, str]], rivals: Sequen
     return "the other errors follow from it, or came later"
 
 
-def _after_the_hang(suspect: Suspect, hang: Hang | None, opening: Opening) -> bool:
-    """Whether a suspect spoke only after somebody had already waited too long."""
-    if hang is None:
-        return False
-    event = suspect.first
-    told, clock = opening.for_(suspect, hang)
-    if elsewhere(suspect.clock, clock):
-        return order(told, clock, event, suspect.clock) is True
-    began = hang.detected if told is hang.first else told.when.earliest
-    if exact(event.when) and began is not None and comparable(event.when, told.when):
-        return (event.when.earliest or 0.0) > began + CLEARLY
-    return first(told, event) is True
-
-
-def _behind(suspect: Suspect, hang: Hang, opening: Opening) -> float:
-    """Seconds by which a suspect was told after the first time-out of a hang; 0 where times do not say."""
-    when = suspect.first.when
-    told, _ = opening.for_(suspect, hang)
-    began = hang.detected if told is hang.first else told.when.earliest
-    if began is None or when.earliest is None or not exact(when) or not comparable(when, told.when):
-        return 0.0
-    return when.earliest - began
-
-
-class Early(Enum):
-    """Why a machine's line that came long before a wait is not its reason."""
-
-    BY_FAR = "by far"
-    """On whichever zones the two clocks are."""
-    BY_ZONE = "by zone"
-    """As its clock is read; in another zone that exists it would lie in the wait."""
-
-
-def _early(case: Case, suspect: Suspect, hang: Hang | None, opening: Opening) -> Early | None:
-    """Whether a machine's line came so long before a wait that it is no reason for it; None where it did not.
-
-    Whoever waits had come to the collective, and so had all ranks to the one before it: until shortly before the wait they went on.
-    """
-    if hang is None or hang.began is None or hang.detected is None or not _machine(case, suspect):
-        return None
-    when, (told, _) = suspect.first.when, opening.for_(suspect, hang)
-    if when.latest is None or told.when.earliest is None or not exact(when) or not comparable(when, told.when):
-        return None
-    waited = hang.detected - hang.began
-    began = hang.began if told is hang.first else told.when.earliest - waited
-    if began - when.latest <= GOES_ON:
-        return None
-    if when.zone is not None or suspect.first.span.source == told.span.source:
-        return Early.BY_FAR
-    return Early.BY_ZONE if shifted_into(when.latest - began, -SHORTLY, waited + CLOCK_SLACK) else Early.BY_FAR
-
-
-def _order_alone(suspect: Suspect) -> bool:
-    """Whether a suspect is somebody's order to stop and nothing else, written when it was given; a lost node is told late."""
-    return suspect.ordered and suspect.nature.scope is Scope.EXTERNAL
-
-
-def _machine(case: Case, suspect: Suspect) -> bool:
-    """Whether a machine's or a platform's log tells of it, whatever it is about."""
-    event = suspect.first
-    return event.signature.split(".", 1)[0] in MACHINES or case.kind_of.get(event.span.source) is SourceKind.KERNEL
-
-
-def _long_after(case: Case, suspect: Suspect, hang: Hang | None, opening: Opening) -> bool:
-    """Whether a suspect came so long after a time-out that it cannot be why somebody had waited.
-
-    An order to stop is written when it is given. A machine's clock may be in another zone than the job's: its line is
-    excluded where no difference of zones brings it into the wait.
-    """
-    if hang is None or not _after_the_hang(suspect, hang, opening):
-        return False
-    if _order_alone(suspect):
-        return True
-    behind, (told, clock) = _behind(suspect, hang, opening), opening.for_(suspect, hang)
-    if behind <= CLOCK_SLACK or elsewhere(suspect.clock, clock) or not _machine(case, suspect):
-        return False
-    if suspect.first.when.zone is not None or suspect.first.span.source == told.span.source:
-        return True
-    wait = CLOCK_SLACK if hang.began is None or hang.detected is None else hang.detected - hang.began + CLOCK_SLACK
-    return not shifted_into(behind, -wait, CLOCK_SLACK)
-
-
 def related(a: Suspect, b: Suspect) -> bool:
     """Whether two suspects can have to do with each other: a common rank or host, or a fault that is everywhere."""
     if a.nature.blame in {Blame.NOBODY, Blame.STORE}:
@@ -353,9 +256,38 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return None
     if before is True:
         return _later(cause, effect)
+    if order_alone(effect) and _of_its_own(cause) and _above(cause, effect):
+        return "its program had failed before it was told to stop"
+    if before is None and _of_its_own(effect):
+        return None
     if before is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
         return "it is a consequence of the same failure, further from its root"
     return None
+
+
+_LOGIC = frozenset(
+    {
+        "KeyError", "IndexError", "AttributeError", "NameError", "UnboundLocalError", "TypeError", "ValueError",
+        "AssertionError", "ZeroDivisionError", "NotImplementedError", "RecursionError", "ImportError", "ModuleNotFoundError",
+    }
+)  # fmt: skip
+"""Exceptions that a program raises by its own logic, whatever its machine or its peers do."""
+
+
+def _of_its_own(suspect: Suspect) -> bool:
+    """Whether a fault is one that a program meets by itself: an exception of its logic, or more memory asked than there is."""
+    if suspect.ordered or not suspect.nature.fatal:
+        return False
+    exception = suspect.first.exception
+    if suspect.nature.domain is Domain.MEMORY and suspect.nature.category is Category.GPU_CUDA:
+        return True
+    return exception is not None and exception.kind.rsplit(".", 1)[-1] in _LOGIC
+
+
+def _above(a: Suspect, b: Suspect) -> bool:
+    """Whether one line stands above another in one file."""
+    one, other = a.first.span, b.first.span
+    return one.source == other.source and one.line < other.line
 
 
 def raised_upon(case: Case, line: Suspect, raised: Suspect) -> bool:
@@ -446,7 +378,7 @@ def precedes(a: Suspect, b: Suspect) -> bool | None:
         gap = abs((eb.when.earliest or 0.0) - (ea.when.earliest or 0.0))
         return came if gap > CLEARLY else None
     if ea.span.source == eb.span.source and abs(ea.span.line - eb.span.line) <= NEAR:
-        told = _order_alone(a) or _order_alone(b)
+        told = order_alone(a) or order_alone(b)
         return came if told and _apart(ea.when, eb.when) else None
     return came
 
@@ -481,10 +413,12 @@ def _doubts(root: Suspect, rival: Suspect) -> bool:
     """Whether a rival is too near to the root, or too sure itself, for the root to be more than a possibility."""
     if rival.nature.depth >= root.nature.depth:
         return True
-    if _order_alone(root) and not rival.ordered and rival.nature.fatal and precedes(root, rival) is None:
+    if order_alone(root) and not rival.ordered and rival.nature.fatal and precedes(root, rival) is None:
         return True  # an order to stop comes to jobs that have failed, too
     if rival.nature.category is root.nature.category:
         return False
+    if _of_its_own(rival) and precedes(root, rival) is None:
+        return True  # no machine and no order brings such an error about
     return rival.nature.strength.level >= Strength.SUPPORTED.level or root.nature.depth < rival.nature.depth + DEEPER
 
 

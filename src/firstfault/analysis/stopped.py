@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.causes import CLEARLY
+from firstfault.analysis.beside_waits import CLEARLY
 from firstfault.analysis.clocks import order, reading
 from firstfault.analysis.order import comparable, exact
 from firstfault.analysis.suspects import MACHINES
