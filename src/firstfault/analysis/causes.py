@@ -26,7 +26,7 @@ from firstfault.analysis.beside_waits import (
 )
 from firstfault.analysis.clocks import elsewhere, order
 from firstfault.analysis.order import comparable, exact, first
-from firstfault.analysis.suspects import Suspect, mentioned, stranger
+from firstfault.analysis.suspects import MACHINES, Suspect, mentioned, stranger
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Domain, Mark, Strength
 
@@ -258,7 +258,7 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return _later(cause, effect)
     if order_alone(effect) and _of_its_own(cause) and _above(cause, effect):
         return "its program had failed before it was told to stop"
-    if before is None and _of_its_own(effect):
+    if before is None and _of_its_own(effect) and _from_outside(cause):
         return None
     if before is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
         return "it is a consequence of the same failure, further from its root"
@@ -282,6 +282,11 @@ def _of_its_own(suspect: Suspect) -> bool:
     if suspect.nature.domain is Domain.MEMORY and suspect.nature.category is Category.GPU_CUDA:
         return True
     return exception is not None and exception.kind.rsplit(".", 1)[-1] in _LOGIC
+
+
+def _from_outside(suspect: Suspect) -> bool:
+    """Whether a fault is a machine's or somebody's order, and none of the program."""
+    return suspect.ordered or suspect.first.signature.split(".", 1)[0] in MACHINES
 
 
 def _above(a: Suspect, b: Suspect) -> bool:
@@ -417,7 +422,7 @@ def _doubts(root: Suspect, rival: Suspect) -> bool:
         return True  # an order to stop comes to jobs that have failed, too
     if rival.nature.category is root.nature.category:
         return False
-    if _of_its_own(rival) and precedes(root, rival) is None:
+    if _of_its_own(rival) and _from_outside(root) and precedes(root, rival) is None:
         return True  # no machine and no order brings such an error about
     return rival.nature.strength.level >= Strength.SUPPORTED.level or root.nature.depth < rival.nature.depth + DEEPER
 
