@@ -121,7 +121,7 @@ def _needs_extra(place: str) -> None:
         raise IncidentError(
             f"records in a database need {' and '.join(missing)}, and that is not installed",
             where=shown(place),
-            fix="Run `pip install 'firstfault[incidents-server]'`.",
+            fix="In the clone, run `pip install '.[incidents-server]'`.",
         )
 
 

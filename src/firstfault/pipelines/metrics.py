@@ -210,7 +210,7 @@ def export(measured: Measured, names: Sequence[str], path: Path) -> None:
             "a table cannot be written without polars",
             where=str(path),
             why=str(error),
-            fix="pip install 'firstfault[metrics]'",
+            fix="In the clone: pip install '.[metrics]'",
         ) from error
     write_frame(frame, path)
 
@@ -236,6 +236,6 @@ def draw(safe: Redacted[MetricsView], path: Path) -> None:
             "curves cannot be drawn without matplotlib",
             where=str(path),
             why=str(error),
-            fix="pip install 'firstfault[plots]'",
+            fix="In the clone: pip install '.[plots]'",
         ) from error
     draw_metrics(safe, path)

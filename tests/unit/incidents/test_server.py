@@ -216,7 +216,7 @@ def test_a_port_that_is_no_number_is_told_without_the_password(capsys):
 def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys):
     monkeypatch.setattr(places, "find_spec", lambda name: None)
     assert run(["incidents", "search", "x", "--dir", "postgresql://db/x"]) == 2
-    assert "firstfault[incidents-server]" in capsys.readouterr().err
+    assert ".[incidents-server]" in capsys.readouterr().err
 
 
 def test_a_folder_loads_no_driver(tmp_path):
