@@ -35,7 +35,7 @@ from firstfault.model.diagnosis import (
 from firstfault.model.evidence import SourceId
 from firstfault.model.words import Mark, Role, Strength
 from firstfault.pipelines.cite import Citer
-from firstfault.pipelines.verdict import verdict_of
+from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -120,7 +120,7 @@ class Builder:
         return storage_section(self.conclusion, self.cite.event)
 
     def _verdict(self, scene: Scene, answer: Answer) -> Verdict:
-        return verdict_of(scene, answer, self.cite)
+        return verdict_in(scene, answer, self.cite)
 
     def _moments(self) -> dict[str, Fact]:
         """The last step, the last checkpoint and the last word of the attempt, as far as lines tell them."""

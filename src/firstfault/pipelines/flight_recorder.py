@@ -14,7 +14,7 @@ from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.diagnose import concluded
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.ranks import coverage_of
-from firstfault.pipelines.verdict import verdict_of
+from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
     import os
@@ -64,7 +64,7 @@ def recorder_view(
 def recorder_of(conclusion: Conclusion, cite: Citer) -> RecorderView:
     """The view of a conclusion, its entries cited."""
     scene = conclusion.scene
-    verdict = verdict_of(conclusion.scene, conclusion.answer, cite)
+    verdict = verdict_in(conclusion.scene, conclusion.answer, cite)
     reading = read(scene.case.seen.dumps)
     recorded = reading.recorded
     shown = [e for e in conclusion.answer.proof if e.signature in {ENTRY, STATUS}]

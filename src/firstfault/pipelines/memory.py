@@ -13,7 +13,7 @@ from firstfault.model.views import MemoryPlace, MemoryRow, MemorySize, MemoryTab
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.diagnose import concluded
 from firstfault.pipelines.ranks import coverage_of
-from firstfault.pipelines.verdict import verdict_of
+from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
     import os
@@ -51,7 +51,7 @@ def memory_of(conclusion: Conclusion, cite: Citer) -> MemoryTable:
     """The table of a conclusion, its lines cited."""
     scene = conclusion.scene
     snapshots = scene.case.seen.snapshots
-    verdict = verdict_of(conclusion.scene, conclusion.answer, cite)
+    verdict = verdict_in(conclusion.scene, conclusion.answer, cite)
     rows = [_row(s, d) for s in snapshots for d in s.devices]
     return MemoryTable(
         verdict=verdict,

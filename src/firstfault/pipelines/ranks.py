@@ -19,7 +19,7 @@ from firstfault.model.views import GroupCell, PartWord, Proof, RankLine, RankTab
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.diagnose import concluded
 from firstfault.pipelines.errors import PipelineError
-from firstfault.pipelines.verdict import verdict_of
+from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
     import os
@@ -77,7 +77,7 @@ def rank_table(
         groups = _groups(entries, wanted)
         kept = [e for e in entries if _wanted(e, wanted, groups)]
         cite.ahead(e for entry in kept for e in lines_of(entry))
-        verdict = verdict_of(conclusion.scene, conclusion.answer, cite)
+        verdict = verdict_in(conclusion.scene, conclusion.answer, cite)
         rows = [_line(entry, groups, cite) for entry in kept]
         here = counted(scene, conclusion.answer)
         return RankTable(

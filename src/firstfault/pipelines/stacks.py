@@ -14,7 +14,7 @@ from firstfault.model.views import StackNode, StackPlace, StackTable, StackThrea
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.diagnose import concluded
 from firstfault.pipelines.ranks import coverage_of
-from firstfault.pipelines.verdict import verdict_of
+from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
     import os
@@ -55,7 +55,7 @@ def stacks_of(conclusion: Conclusion, cite: Citer) -> StackTable:
     scene = conclusion.scene
     dumps = scene.case.seen.stacks
     stands = stood(dumps, scene.roster, scene.complete.expected)
-    verdict = verdict_of(conclusion.scene, conclusion.answer, cite)
+    verdict = verdict_in(conclusion.scene, conclusion.answer, cite)
     places = _places(stands, cite)
     return StackTable(
         verdict=verdict,

@@ -21,7 +21,7 @@ from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.diagnose import concluded
 from firstfault.pipelines.ranks import coverage_of
 from firstfault.pipelines.times import seconds_of_zone, time_of
-from firstfault.pipelines.verdict import verdict_of
+from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
     import os
@@ -93,7 +93,7 @@ def timeline(
         cut = cut_floods(there)
         clocks: list[Clock] = []
         entries: list[Entry] = []
-        verdict = verdict_of(conclusion.scene, conclusion.answer, cite)
+        verdict = verdict_in(conclusion.scene, conclusion.answer, cite)
         for key, ordered in in_order(kept).items():
             number = None
             if key is not None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from firstfault.analysis.hostlist import compress
 from firstfault.analysis.telling import shared
 from firstfault.model.diagnosis import Action, Culprits, FirstFailed, Verdict
@@ -22,7 +24,13 @@ GONE = "The line on which this rests could not be read again."
 AGAIN = "Run firstfault again on copies that no longer change: a line on which this rested is not there any more."
 
 
-def verdict_of(scene: Scene, answer: Answer, cite: Citer) -> Verdict:
+def verdict_in(scene: Scene, answer: Answer, cite: Citer) -> Verdict:
+    """The verdict of one answer about a scene, which also tells whether the fault lies in what all ranks share."""
+    verdict = verdict_of(answer, cite)
+    return replace(verdict, culprits=replace(verdict.culprits, shared=shared(scene, answer)))
+
+
+def verdict_of(answer: Answer, cite: Citer) -> Verdict:
     """The verdict of one answer, as far as its lines read back.
 
     Without its trigger, or without any line of its proof, it is at most a possibility and no host is left out on its
@@ -43,7 +51,6 @@ def verdict_of(scene: Scene, answer: Answer, cite: Citer) -> Verdict:
             devices=list(named.devices),
             storage_nodes=list(named.storage_nodes),
             strength=named.strength.at_most(limit) if named.anybody else Strength.UNKNOWN,
-            shared=shared(scene, answer),
         ),
         first_failed=FirstFailed(
             ranks=[int(r) for r in answer.first_failed.ranks], hosts=list(answer.first_failed.hosts)

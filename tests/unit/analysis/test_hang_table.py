@@ -27,7 +27,6 @@ LABELS = {
     "quiet": "quiet",
     "saving": "saving",
     "circle": "circle, not stated",
-    "unpublished": "unpublished",
     "unaccounted": "not decided",
 }
 """Rows of the code by their label in the page."""

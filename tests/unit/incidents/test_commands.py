@@ -245,8 +245,15 @@ def test_from_open_to_verified_and_back(oom, folder, tmp_path, capsys):
     assert run(["incidents", "lint", "--dir", folder]) == 0
     capsys.readouterr()
 
+    assert run(["incidents", "verify", name, "--rerun", str(oom), "--dir", folder, "--write"]) == 2
+    assert "the incident itself" in capsys.readouterr().err
+    assert "state: verified" in path.read_text(encoding="utf-8")
+    again = tmp_path / "again"
+    again.mkdir()
+    (again / log.name).write_text("step 1/4000 loss 9.1\n" + log.read_text(encoding="utf-8"), encoding="utf-8")
     assert (
-        run(["incidents", "verify", name, "--rerun", str(oom), "--dir", folder, "--write", "--date", "2026-03-09"]) == 1
+        run(["incidents", "verify", name, "--rerun", str(again), "--dir", folder, "--write", "--date", "2026-03-09"])
+        == 1
     )
     assert "state: supported" in path.read_text(encoding="utf-8")
     assert "recurred" in capsys.readouterr().out

@@ -22,11 +22,9 @@ from firstfault.analysis.questions.plain_wait import (
     apart,
     apart_applies,
     pairs,
-    publisher,
     quiet,
     quiet_ranks,
     unbatched,
-    unpublished,
 )
 from firstfault.analysis.state.difference import difference
 from firstfault.analysis.state.elsewhere import elsewhere
@@ -463,7 +461,6 @@ ROWS: tuple[Row, ...] = (
     Row("inside_group", _inside_group_applies, _inside_group),
     Row("pairs", lambda p: bool(unbatched(p)), pairs),
     Row("apart", apart_applies, apart),
-    Row("unpublished", lambda p: bool(publisher(p)), unpublished),
     Row("quiet", lambda p: bool(quiet_ranks(p)), quiet),
     Row("saving", lambda p: bool(open_save(p.scene)) and not p.where.outside, saving),
     Row("circle", lambda p: bool(p.where.graph.of(End.CIRCLE)) and not p.where.missing, _circle),

@@ -15,20 +15,17 @@ from firstfault.analysis.hang_answers import stall, undecided
 from firstfault.analysis.hang_words import collective, waited, waiting_there
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.calls import BARRIERS, Call, by_op, last_calls
-from firstfault.analysis.state.exits import TOLD, integer
-from firstfault.analysis.state.joins import rank_map
+from firstfault.analysis.state.exits import TOLD
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few
 from firstfault.analysis.state.scopes import scope_of
 from firstfault.analysis.wording import ranks_text, who_text
-from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
-from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import Event
+    from firstfault.model.evidence import Event, GlobalRank
 
 
 def apart_applies(seen: Picture) -> bool:
@@ -171,52 +168,6 @@ def pairs(seen: Picture) -> Answer:
     return replace(
         answer, category=Category.COLLECTIVE_MISMATCH, strength=Strength.POSSIBLE, action=ActionKind.FIX_AND_RERUN
     )
-
-
-UNIQUE_ID = "nccl.unique_id_not_received"
-"""Signature of a rank that waited for the first one of its group to publish the communicator's id."""
-_STORE_GONE = lazy(r"(?i)reset|closed|refused|broken pipe|not connected")
-
-
-def publisher(seen: Picture) -> tuple[GlobalRank, ...]:
-    """Rank 0, where all that wait do so for the id that it has to publish; empty where it is another's, or it failed.
-
-    The lines number the ranks inside their group. Its first member is rank 0 of the job where the group holds a rank of
-    the job at the place of the same number, or has as many members as the job.
-    """
-    scene = seen.scene
-    if scene.hang is None or seen.state.groups or seen.state.unplaced:
-        return ()
-    told = [e for e in scene.hang.events if e.signature == UNIQUE_ID]
-    lines = {(e.span.source, e.span.line) for e in told}
-    if any((e.span.source, e.span.line) not in lines for e in scene.hang.events):
-        return ()
-    if {e.fields.get("peer") for e in told} != {"0"}:
-        return ()
-    if any(_STORE_GONE.search(e.fields.get("reason", "")) is not None for e in told):
-        return ()
-    own = {(integer(e.fields.get("group_rank")), scene.roster.rank(e)) for e in told}
-    inner = {n for n, _ in own if n is not None}
-    world = scene.complete.expected or _mapped(scene)
-    first_of_all = any(n is not None and n > 0 and r == n for n, r in own) or (world is not None and world - 1 in inner)
-    if 0 in inner or not first_of_all or len(inner) < min(2, (world or 3) - 1):
-        return ()
-    failed = {e.rank for e in scene.exits if e.signal not in TOLD} | {r for s in scene.suspects for r in s.everyone}
-    return () if 0 in failed else (GlobalRank(0),)
-
-
-def _mapped(scene: Scene) -> int | None:
-    """Number of ranks on the map that a launcher prints of the whole job; None where it prints none."""
-    listed = [r for e in scene.events for ranks in rank_map(e.fields.get("rank_map", "")).values() for r in ranks]
-    return max(listed) + 1 if listed else None
-
-
-def unpublished(seen: Picture) -> Answer:
-    """The others wait for rank 0, which never came to the first collective."""
-    hang = seen.scene.hang
-    lines = () if hang is None else hang.events[:2]
-    answer = stall(seen, publisher(seen), Strength.POSSIBLE, (), "never entered")
-    return replace(answer, proof=(*answer.proof, *(e for e in lines if e not in answer.proof)))
 
 
 def quiet_ranks(seen: Picture) -> tuple[GlobalRank, ...]:
