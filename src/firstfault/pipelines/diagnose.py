@@ -107,8 +107,13 @@ def concluded(
     with open_inputs(paths, stdin=stdin) as opened:
         with _told(opened, options, progress) as tell:
             observed = observe(opened, library, options, tell)
+        seen = observed.seen
+        if options.storage:
+            from firstfault.pipelines.storage import without_daemons
+
+            seen = replace(seen, coverage=(*seen.coverage, *without_daemons(opened, options.storage)))
         try:
-            conclusion = conclude(observed.seen, library, _attempt(options))
+            conclusion = conclude(seen, library, _attempt(options))
         except NoAttemptError as error:
             raise PipelineError(
                 str(error), where="--attempt", fix="Give a number that is there, or leave it out."

@@ -13,12 +13,13 @@ from firstfault.analysis.joins import Lost, named_lost, speaks_for_itself
 from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import first as precedes
 from firstfault.analysis.order import sort_key
+from firstfault.analysis.questions.no_logs import NEED_ALL, answer_without_logs, only_others
 from firstfault.analysis.state.exits import TOLD, earliest
 from firstfault.analysis.state.joins import RAS_DEAD
 from firstfault.analysis.suspects import another_program, group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.evidence import GlobalRank
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, SourceKind, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +31,6 @@ ENFORCED = "launcher.torchrun_forced_kill"
 """Signature of the agent's own SIGKILL to a survivor that ignored SIGTERM."""
 BY_HAND = frozenset({"2", "SIGINT"})
 """What a keyboard sends."""
-NEED_ALL = ("the logs of every rank and node, from the start of the attempt to its end",)
 
 
 def ask_exits(scene: Scene) -> Answer | None:
@@ -299,9 +299,8 @@ def ask_effects(scene: Scene) -> Answer | None:
 
 def nothing(scene: Scene) -> Answer:
     """The answer where the log merely stops: neither an error nor an end marker."""
-    kinds = set(scene.case.kind_of.values())
-    if kinds <= set(NO_LOGS):
-        return _without_logs(kinds)
+    if only_others(scene):
+        return answer_without_logs(scene)
     moved = bool(scene.case.tracks)
     what = (
         "The log stops in the middle of training" if moved else "The log shows neither progress nor an error nor an end"
@@ -337,36 +336,6 @@ def _told_error(scene: Scene) -> str | None:
     ]
     last = max(raised, key=sort_key, default=None)
     return None if last is None else nature_of(scene.case, last).title
-
-
-NO_LOGS = {
-    SourceKind.MEMORY_SNAPSHOT: "memory snapshots",
-    SourceKind.FLIGHT_RECORDER: "flight-recorder dumps",
-    SourceKind.STACKS: "stacks",
-    SourceKind.BLACK_BOX: "the black box",
-    SourceKind.AISTORE: "logs of storage daemons",
-    SourceKind.KERNEL: "kernel logs",
-    SourceKind.CONFIG: "settings and documents",
-    SourceKind.BINARY: "files that are no text",
-    SourceKind.EMPTY: "empty files",
-}
-"""What tells of a moment or of others, and not of how a job went and ended."""
-
-
-def _without_logs(kinds: set[SourceKind]) -> Answer:
-    """The answer where no log was given at all."""
-    given = ", ".join(sorted(NO_LOGS[kind] for kind in kinds))
-    only = f", only {given}" if given else ""
-    return Answer(
-        question="nothing",
-        failed=None,
-        category=Category.UNKNOWN,
-        strength=Strength.UNKNOWN,
-        summary=f"No log of the job was read{only}: whether and how it failed, its logs tell.",
-        action=ActionKind.COLLECT_MORE,
-        steps=("Give the logs of the job together with these files.",),
-        collect=NEED_ALL,
-    )
 
 
 def _with(scene: Scene, events: Iterable[Event], mark: Mark) -> list[Event]:
