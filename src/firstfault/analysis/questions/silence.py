@@ -15,7 +15,7 @@ from firstfault.analysis.order import first as precedes
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.questions.no_logs import NEED_ALL, answer_without_logs, only_others
 from firstfault.analysis.state.exits import TOLD, earliest
-from firstfault.analysis.state.joins import RAS_DEAD
+from firstfault.analysis.state.joins import RAS_APART, RAS_DEAD
 from firstfault.analysis.suspects import another_program, group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.evidence import GlobalRank
@@ -112,9 +112,12 @@ def _form(scene: Scene) -> Form:
 
 def ask_reported(scene: Scene) -> Answer | None:
     """The answer where NCCL itself reports processes of the job as dead and lines tell their ranks; who waits is no matter."""
-    dead = [e for e in scene.effects if e.signature == RAS_DEAD]
-    gone = named_lost(scene, sorted(dead, key=sort_key))
-    return None if gone is None else _gone(scene, gone)
+    for signature in (RAS_DEAD, RAS_APART):
+        told = [e for e in scene.effects if e.signature == signature and "lost" in e.fields]
+        gone = named_lost(scene, sorted(told, key=sort_key))
+        if gone is not None:
+            return _gone(scene, gone)
+    return None
 
 
 def ask_peers(scene: Scene) -> Answer | None:
