@@ -54,14 +54,31 @@ def _events() -> bytes:
         tag = b"loss"
         value = b"\x0a" + bytes([len(tag)]) + tag + b"\x15" + struct.pack("<f", 3 - step / 10)
         summary = b"\x0a" + bytes([len(value)]) + value
-        event = b"\x09" + struct.pack("<d", 1.78e9 + step) + b"\x10" + bytes([step]) + b"\x2a" + bytes([len(summary)]) + summary
+        event = (
+            b"\x09"
+            + struct.pack("<d", 1.78e9 + step)
+            + b"\x10"
+            + bytes([step])
+            + b"\x2a"
+            + bytes([len(summary)])
+            + summary
+        )
         out += record(event)
     return out
 
 
 def _box() -> bytes:
-    who = {"time": "2026-11-30T09:00:00.000000+00:00", "rank": 0, "local_rank": 0, "host": "node-a", "pid": 4000, "attempt": 0}
-    return b"".join(layout.line(kind, {**who, "world": 2, "step": 7}) for kind in (layout.HEADER, layout.BEAT, layout.END))
+    who = {
+        "time": "2026-11-30T09:00:00.000000+00:00",
+        "rank": 0,
+        "local_rank": 0,
+        "host": "node-a",
+        "pid": 4000,
+        "attempt": 0,
+    }
+    return b"".join(
+        layout.line(kind, {**who, "world": 2, "step": 7}) for kind in (layout.HEADER, layout.BEAT, layout.END)
+    )
 
 
 FILES = {
@@ -70,7 +87,9 @@ FILES = {
     "logs.tar.xz": _tar("w:xz"),
     "logs.tar.bz2": _tar("w:bz2"),
     "_dump_9": (TESTS / "recorded" / "moe16-lock-gil" / "dumps" / "_dump_9").read_bytes(),
-    "rank1_memory_snapshot.pickle": (TESTS.parent / "examples" / "memory" / "rank1_memory_snapshot.pickle").read_bytes(),
+    "rank1_memory_snapshot.pickle": (
+        TESTS.parent / "examples" / "memory" / "rank1_memory_snapshot.pickle"
+    ).read_bytes(),
 }
 """One sound file of each kind that `test_hostile` does not damage."""
 DAMAGE = st.tuples(
@@ -95,7 +114,9 @@ def damaged(raw: bytes, how: tuple[float, list[tuple[float, bytes]], list[tuple[
 @pytest.mark.parametrize("name", sorted(FILES))
 @PROFILE
 @given(how=DAMAGE)
-def test_a_damaged_file_is_read_or_listed(name: str, how: tuple[float, list[tuple[float, bytes]], list[tuple[float, int]]]) -> None:
+def test_a_damaged_file_is_read_or_listed(
+    name: str, how: tuple[float, list[tuple[float, bytes]], list[tuple[float, int]]]
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "run" / name
         file.parent.mkdir(parents=True)
@@ -122,7 +143,7 @@ def test_each_sound_file_is_read(tmp_path: Path) -> None:
 def test_a_ring_of_any_bytes_is_read_or_refused() -> None:
     @PROFILE
     @given(st.binary(max_size=layout.SIZE), st.booleans())
-    def held(noise: bytes, begun: bool) -> None:  # noqa: FBT001 - drawn
+    def held(noise: bytes, begun: bool) -> None:
         raw = ((layout.MAGIC if begun else b"") + noise).ljust(layout.SIZE, b"\0")[: layout.SIZE]
         ring = layout.read_ring(raw)
         assert ring is None or isinstance(ring, layout.Ring)

@@ -6,6 +6,7 @@ It wires readers, scan and the fold of the store; it does not judge.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.state.storage import StorageState, fold
@@ -69,11 +70,16 @@ def without_daemons(opened: Opened, storage: Sequence[str]) -> tuple[Coverage, .
     rows = []
     for given in storage:
         root = os.path.realpath(given)
+        place = Path(root)
         if any(_inside(path, root) for path in ours):
             continue
         others = len({path for path in every if _inside(path, root)})
-        held = "nothing to read lies there" if not others else f"{others} other file{'s lie' if others > 1 else ' lies'} there"
-        name = os.path.basename(root) + ("/" if os.path.isdir(root) else "")
+        held = (
+            "nothing to read lies there"
+            if not others
+            else f"{others} other file{'s lie' if others > 1 else ' lies'} there"
+        )
+        name = place.name + ("/" if place.is_dir() else "")
         rows.append(Coverage(file=name, state=CoverageState.MISSING, reason=f"{LOOKED_FOR}; {held}"))
     return tuple(rows)
 

@@ -142,7 +142,9 @@ class _Page:
             if first and narrow:
                 self.lines.append(self.paint(label, "bold"))
                 first = False
-            head = self.paint(label, "bold") + " " * (LABEL - columns(label)) if first else " " * (2 if narrow else LABEL)
+            head = (
+                self.paint(label, "bold") + " " * (LABEL - columns(label)) if first else " " * (2 if narrow else LABEL)
+            )
             self.lines.append(head + line)
             first = False
 

@@ -429,9 +429,7 @@ def proxy_lost(cluster: Cluster, origin: Node, hit: float, rng: random.Random) -
     other.say(hit + 10.2, "I", "vote:290", f"{other.name} becoming primary", "elected")
     for number, node in enumerate(cluster.targets):
         for step, (severity, place, text) in enumerate(node.dialect.own_kalive(node.name, primary.name)):
-            node.say(
-                hit + 2 + step * 4 + number * 0.3, severity, place, text, f"own{number}" if not step else ""
-            )
+            node.say(hit + 2 + step * 4 + number * 0.3, severity, place, text, f"own{number}" if not step else "")
         node.bump(hit + 3, "err.kalive.n", 2)
         node.say(
             hit + 10.4,

@@ -52,7 +52,11 @@ def dump(rank: int, last: int, world: int) -> str:
         entries.append(entry(rank, HANG, "all_reduce"))
     group = {"name": "", "desc": "", "ranks": str(list(range(world)))}
     status = {f"last_{what}_collective": str(last) for what in ("completed", "enqueued")}
-    whole = {"version": "2.10", "pg_config": {"": group}, "pg_status": {"0": {**status, "last_started_collective": "-1"}}}
+    whole = {
+        "version": "2.10",
+        "pg_config": {"": group},
+        "pg_status": {"0": {**status, "last_started_collective": "-1"}},
+    }
     return json.dumps({**whole, "comm_lib_version": "", "nccl_comm_state": {}, "entries": entries[:last]})
 
 
@@ -66,8 +70,7 @@ def gave_up(rank: int, call: str = "all_reduce") -> str:
             f"    dist.{call}(grads)",
             f'  File "/opt/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py", line 3252, in {call}',
             "    work.wait()",
-            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 5000ms for recv "
-            "operation to complete",
+            "RuntimeError: [/pytorch/gloo/gloo/transport/tcp/unbound_buffer.cc:78] Timed out waiting 5000ms for recv operation to complete",
         )
     )
 
@@ -82,7 +85,9 @@ def job(folder: Path, world: int, culprit: int, *, without: set[int], call: str 
     return diagnose([folder])
 
 
-@pytest.mark.parametrize(("world", "gone"), [(4, {1}), (4, {0, 1}), (8, {1}), (8, {0, 1}), (8, {1, 2, 3}), (64, {1, 2, 3})])
+@pytest.mark.parametrize(
+    ("world", "gone"), [(4, {1}), (4, {0, 1}), (8, {1}), (8, {0, 1}), (8, {1, 2, 3}), (64, {1, 2, 3})]
+)
 def test_a_rank_without_a_dump_that_gave_up_is_no_culprit(tmp_path, world, gone):
     culprit = world - 1
     verdict = job(tmp_path, world, culprit, without=gone).verdict

@@ -58,7 +58,9 @@ MISMATCH = """Warnings
 """
 
 
-def verdict_of(folder: Path, report: str, *, size: int = WORLD, silent: tuple[int, ...] = (), dumps: bool = True) -> Verdict:
+def verdict_of(
+    folder: Path, report: str, *, size: int = WORLD, silent: tuple[int, ...] = (), dumps: bool = True
+) -> Verdict:
     """The verdict on a hang of which NCCL reported; silent ranks left neither a line nor a dump."""
     lines = [line for rank in range(WORLD) if rank not in silent for line in watchdog(rank)]
     (folder / "job.log").write_text(f"world_size={WORLD} rank=0\n" + "\n".join(lines) + "\n")

@@ -1,6 +1,6 @@
 """Writes the example of a memory snapshot in `examples/memory`: synthetic, of a process of which one line keeps what it makes.
 
-    PYTHONPATH=tests/unit/readers python tests/unit/readers/memory_example.py FILE
+PYTHONPATH=tests/unit/readers python tests/unit/readers/memory_example.py FILE
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from pathlib import Path
 from allocator import GIB, MIB, Allocator, OutOfMemory, frame, pickled, stack
 
 KEEPS = stack(
-    ("/srv/app/metrics.py", 57, "remember_output"), ("/srv/app/train.py", 96, "step"), ("/srv/app/train.py", 141, "main")
+    ("/srv/app/metrics.py", 57, "remember_output"),
+    ("/srv/app/train.py", 96, "step"),
+    ("/srv/app/train.py", 141, "main"),
 )
 """The line at fault: each step it keeps the output with its graph."""
 BUILD = stack(("/srv/app/model.py", 7, "build"), ("/srv/app/train.py", 120, "main"))

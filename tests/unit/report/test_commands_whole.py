@@ -62,7 +62,9 @@ def test_a_lone_backtick_is_text():
 
 
 def test_markdown_escapes_nothing_inside_code():
-    assert prose("Clean *now*: `du -sh /tmp/* | sort -h` (x_ y)") == "Clean \\*now\\*: `du -sh /tmp/* | sort -h` (x\\_ y)"
+    assert (
+        prose("Clean *now*: `du -sh /tmp/* | sort -h` (x_ y)") == "Clean \\*now\\*: `du -sh /tmp/* | sort -h` (x\\_ y)"
+    )
 
 
 CASE = Path(__file__).parents[2] / "cases" / "aistore-get-batch-incomplete" / "logs"
@@ -73,9 +75,7 @@ def asked(diagnosis):
     step = f"Then, by hand: `{LONG}`. It takes a while."
     action = replace(diagnosis.verdict.action, kind=ActionKind.COLLECT_MORE, steps=["Look.", step, "Last: `true`"])
     verdict = replace(diagnosis.verdict, action=action)
-    return replace(
-        diagnosis, verdict=verdict, collect_next=[f"more: `{LONG}`"], recommendations={"client": [step]}
-    )
+    return replace(diagnosis, verdict=verdict, collect_next=[f"more: `{LONG}`"], recommendations={"client": [step]})
 
 
 @pytest.mark.parametrize("width", [50, 80, 100])

@@ -222,7 +222,9 @@ def _ras(events: Sequence[Event], changed: dict[int, Event]) -> None:
         if named:
             ranks = [r for n in named for r in inner.get(n, ())]
             told = {"lost_in": ",".join(sorted(ranks))} if named <= set(inner) else {}
-            changed[id(event)] = structs.replace(event, fields={**event.fields, "lost": ",".join(sorted(named)), **told})
+            changed[id(event)] = structs.replace(
+                event, fields={**event.fields, "lost": ",".join(sorted(named)), **told}
+            )
 
 
 def _ras_ranks(events: Sequence[Event]) -> dict[str, list[str]]:
