@@ -116,7 +116,7 @@ def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusi
 def ask(scene: Scene) -> Answer:
     """Asks the logs, weighs what flight-recorder dumps and stacks say, and says what speaks against it from outside."""
     seen = scene.case.seen
-    answer = _ask_logs(scene)
+    answer = silence.with_reported(scene, _ask_logs(scene))
     # What few jobs leave is loaded only where it was left.
     died = False
     if seen.box:

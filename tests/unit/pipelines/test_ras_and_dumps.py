@@ -113,3 +113,5 @@ def test_without_any_other_witness_the_report_names_no_rank_of_an_unknown_world(
     (tmp_path / "ras.txt").write_text(DEAD.format(pid=4711) + INCOMPLETE.format(rank=5))
     verdict = diagnose([tmp_path]).verdict
     assert (verdict.culprits.ranks, verdict.strength) == ([], Strength.UNKNOWN)
+    assert (verdict.culprits.hosts, verdict.culprits.strength) == (["10.0.0.9"], Strength.POSSIBLE)
+    assert "process 4711 on 10.0.0.9" in verdict.summary

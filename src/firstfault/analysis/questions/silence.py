@@ -8,8 +8,10 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from firstfault.analysis.answer import Answer, Classes, Named
-from firstfault.analysis.joins import Lost, named_lost, speaks_for_itself
+from firstfault.analysis.joins import MOST_LOST, Lost, named_lost, speaks_for_itself
 from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import first as precedes
 from firstfault.analysis.order import sort_key
@@ -118,6 +120,29 @@ def ask_reported(scene: Scene) -> Answer | None:
         if gone is not None:
             return _gone(scene, gone)
     return None
+
+
+def with_reported(scene: Scene, answer: Answer) -> Answer:
+    """The answer to a hang of which nobody is named, with the processes that NCCL itself reports as dead and gives no rank."""
+    if answer.question != "hang" or answer.category is not Category.UNKNOWN or answer.culprits.anybody:
+        return answer
+    told = [e for e in scene.effects if e.signature == RAS_DEAD and "lost" in e.fields]
+    processes = {e.fields["lost"] for e in told}
+    if len(processes) != 1:
+        return answer
+    pairs = [p.rpartition("/") for p in processes.pop().split(",")]
+    if len(pairs) > MOST_LOST:
+        return answer
+    named = " and ".join(f"process {pid} on {host}" for host, _, pid in pairs)
+    verb = "is" if len(pairs) == 1 else "are"
+    return replace(
+        answer,
+        summary=f"{answer.summary} NCCL itself reports that {named} {verb} dead or cannot be reached.",
+        trigger=told[0],
+        proof=(told[0], *answer.proof),
+        culprits=Named(hosts=tuple(sorted({host for host, _, _ in pairs})), strength=Strength.POSSIBLE),
+        steps=(f"Find out what became of {named}: its last output, and the kernel log of that machine.", *answer.steps),
+    )
 
 
 def ask_peers(scene: Scene) -> Answer | None:
