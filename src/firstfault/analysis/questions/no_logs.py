@@ -1,22 +1,25 @@
 """What is told where no log of the job was given, only what tells of a moment: stacks, memory snapshots, dumps, kernel logs.
 
-A request for memory that failed is in the snapshot itself and so is an answer, at most possible: whether the job ended by it only
-a log tells. Anything else is shown as it is, with the command that shows it whole.
+It is shown as it is, with the command that shows it whole. It decides nothing: a program can survive a request for memory that
+failed, and whether the job ended by it only a log tells.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.answer import Answer
 from firstfault.analysis.memory_reading import Reading, read_memory
 from firstfault.analysis.state.memory import memory_state
 from firstfault.analysis.state.stacks import Doing, event_of, stood
 from firstfault.analysis.wording import frame_text
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, SourceKind, Strength
+from firstfault.model.words import ActionKind, Category, SourceKind, Strength
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event
     from firstfault.model.memory import DeviceMemory, MemorySnapshot
 
 NO_LOGS = {
@@ -58,11 +61,16 @@ def only_others(scene: Scene) -> bool:
     return set(scene.case.kind_of.values()) <= set(NO_LOGS)
 
 
-def _shown(scene: Scene) -> Answer:
-    """Nothing failed in what is here: it is told where it stood."""
+def _told(scene: Scene) -> str:
+    """That no log is here, and what is."""
     kinds = set(scene.case.kind_of.values())
     given = ", ".join(sorted(NO_LOGS[kind] for kind in kinds))
     only = f", only {given}" if given else ""
+    return f"No log of the job was read{only}: whether and how it failed, its logs tell."
+
+
+def _shown(scene: Scene) -> Answer:
+    """Nothing failed in what is here: it is told where it stood."""
     stands = stood(scene.case.seen.stacks, scene.roster, scene.complete.expected)[:SHOWN]
     said = [f"{s.title} {_DOES[s.doing]}: {frame_text(s.frame.frame)}." for s in stands]
     if len(stands) == 1:
@@ -71,17 +79,19 @@ def _shown(scene: Scene) -> Answer:
     for snapshot, device in devices[:SHOWN]:
         held = " ".join(read_memory(memory_state(device)).sentences)
         said.append(f"{snapshot.path}, device {device.device}: no request failed. {held}".rstrip())
+    return _open(scene, said, proof=tuple(event_of(s.dump, s.frame) for s in stands))
+
+
+def _open(scene: Scene, said: Iterable[str], *, proof: tuple[Event, ...] = (), steps: Iterable[str] = ()) -> Answer:
     return Answer(
         question="nothing",
         failed=None,
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
-        summary=" ".join(
-            (f"No log of the job was read{only}: whether and how it failed, its logs tell.", *(_start(s) for s in said))
-        ),
-        proof=tuple(event_of(s.dump, s.frame) for s in stands),
+        summary=" ".join((_told(scene), *(_start(s) for s in said))),
+        proof=proof,
         action=ActionKind.COLLECT_MORE,
-        steps=("Give the logs of the job together with these files.", *_commands(scene)),
+        steps=(*steps, "Give the logs of the job together with these files.", *_commands(scene)),
         collect=NEED_ALL,
     )
 
@@ -96,35 +106,13 @@ def _commands(scene: Scene) -> tuple[str, ...]:
 
 
 def _out_of_memory(scene: Scene, refused: list[tuple[MemorySnapshot, DeviceMemory]]) -> Answer:
-    """Processes that asked for device memory and got none."""
-    ranks = tuple(sorted({s.who.rank for s, _ in refused if s.who.rank is not None}))
-    alone = len({s.path for s, _ in refused}) == 1
-    who = Named(ranks=ranks, strength=Strength.POSSIBLE) if ranks else Named()
+    """Processes that asked for device memory and got none: what held it is told, and that a program can survive this."""
     readings = [_read(snapshot, device) for snapshot, device in refused[:SHOWN]]
     more = len(refused) - len(readings)
-    rest = f" {more} more device{'s' if more > 1 else ''} ran full too." if more else ""
-    steps = tuple(dict.fromkeys(step for _, reading in readings for step in reading.steps))
-    return Answer(
-        question="no_logs",
-        failed=True,
-        category=Category.GPU_CUDA,
-        strength=Strength.POSSIBLE,
-        summary=" ".join(said for said, _ in readings)
-        + rest
-        + " No log of the job was read: a program can survive a failed request, and whether this one did, its logs tell.",
-        culprits=who if alone else Named(),
-        first_failed=who,
-        classes=Classes(
-            domain=Domain.MEMORY,
-            form=Form.INTERRUPTED,
-            layer=Layer.RUNTIME,
-            phase=Phase.UNKNOWN,
-            scope=Scope.RANK if alone else Scope.GROUP,
-        ),
-        action=ActionKind.COLLECT_MORE,
-        steps=(*steps, *_commands(scene), "Give the logs of the job together with these files."),
-        collect=NEED_ALL,
-    )
+    said = [text for text, _ in readings]
+    if more:
+        said.append(f"{more} more device{'s' if more > 1 else ''} ran full too.")
+    return _open(scene, said, steps=dict.fromkeys(step for _, reading in readings for step in reading.steps))
 
 
 def _read(snapshot: MemorySnapshot, device: DeviceMemory) -> tuple[str, Reading]:
