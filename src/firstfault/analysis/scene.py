@@ -138,7 +138,12 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         innocent, guilty, deaths = (*innocent, *guilty), [], ()
     suspects = group(case, roster, guilty)
     traces = Traces(
-        suspects=tuple(suspects), deaths=deaths, hangs=() if hang is None else hang.events, failures=failures, ends=ends
+        suspects=tuple(suspects),
+        deaths=deaths,
+        hangs=() if hang is None else hang.events,
+        failures=failures,
+        ends=ends,
+        lost=tuple(e for e in effects if uncaught(e)),
     )
     ended = outcome(case, traces, events)
     if ended.ended in {"completed", "stopped"}:
