@@ -179,7 +179,12 @@ def with_victims(scene: Scene, answer: Answer) -> Answer:
     for failure in scene.failures:
         rank = scene.roster.rank_of(failure.who, failure.span.source, {})
         code = failure.exit_code
-        if rank is not None and code is not None and 0 < code < 128 and scene.roster.host_of_rank(rank) in answer.culprits.hosts:
+        if (
+            rank is not None
+            and code is not None
+            and 0 < code < 128
+            and scene.roster.host_of_rank(rank) in answer.culprits.hosts
+        ):
             found.add(rank)
     if not found or len(found) > FEW:
         return answer

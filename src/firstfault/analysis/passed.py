@@ -70,7 +70,9 @@ def _start(event: Event) -> int:
 
 
 STARTED = "kubernetes.container_started"
-_UNTIL_START = frozenset({"kubernetes.container_failed", "kubernetes.image_pull", "kubernetes.unschedulable", "storage.mount_failed"})
+_UNTIL_START = frozenset(
+    {"kubernetes.container_failed", "kubernetes.image_pull", "kubernetes.unschedulable", "storage.mount_failed"}
+)
 """Signatures of what keeps a pod from starting, which the kubelet and the scheduler try again by themselves."""
 _POD = lazy(r"\bpods?/([\w.-]+)")
 

@@ -117,7 +117,9 @@ def concluded(
         def heeded(scene: Scene, answer: Answer) -> Answer:
             ranks = wanted(answer)
             if ranks:
-                answer = heed(scene, answer, recent_words(scene, ranks, opened.store, observed.profiles, observed.clocks))
+                answer = heed(
+                    scene, answer, recent_words(scene, ranks, opened.store, observed.profiles, observed.clocks)
+                )
             if answer.question == "stopped":
                 # What few jobs come to is loaded only for these.
                 from firstfault.pipelines.standstill import heed_standstill

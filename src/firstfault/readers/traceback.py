@@ -18,7 +18,8 @@ from firstfault.readers.frames import (
     read_last,
     strip_margin,
     user_frame,
-    uncaught, was_caught,
+    uncaught,
+    was_caught,
     worker_of,
 )
 from firstfault.readers.identity import SourceProfile

@@ -1,5 +1,7 @@
 """Ranks that wait at one number, but came there by different calls: one in a barrier, the others in the backward pass.
 
+Where no line gives a number, the row `apart` of `plain_wait` compares the calls.
+
 Goes by the stacks of their own time-out errors alone, and claims a possibility at most: a rank enqueues works ahead of
 those that are stuck, so that its stack may stand a little behind them.
 """
@@ -13,7 +15,8 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Named
 from firstfault.analysis.hang_answers import undecided
 from firstfault.analysis.hang_words import collective, waited
-from firstfault.analysis.state.elsewhere import Called, called
+from firstfault.analysis.state.calls import BARRIERS
+from firstfault.analysis.state.elsewhere import CALLS, Called, called
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.wording import ranks_text
 from firstfault.model.words import ActionKind, Category, Scope, Strength
@@ -37,7 +40,8 @@ def sides(seen: Picture) -> dict[str, tuple[Called, ...]]:
         return {}
     kinds: dict[str, tuple[Called, ...]] = {}
     for one in found:
-        kinds[one.call] = (*kinds.get(one.call, ()), one)
+        kind = one.call if one.call in BARRIERS else CALLS.get(one.call, one.call)
+        kinds[kind] = (*kinds.get(kind, ()), one)
     return dict(sorted(kinds.items(), key=lambda side: (len(side[1]), side[0])))
 
 
@@ -48,7 +52,7 @@ def applies(seen: Picture) -> bool:
 
 def answer(seen: Picture) -> Answer:
     """Ranks took different ways through the code; the odd one is named where it is one against several."""
-    (_, small), (_, large) = sides(seen).items()
+    small, large = sides(seen).values()
     odd = (small[0].rank,) if len(small) == 1 and len(large) > 1 else ()
     hosts = tuple(sorted(set(hosts_of(seen.scene, odd).values())))
     shown = "; ".join(f"{ranks_text([int(c.rank) for c in side])} in {side[0].call}" for side in (small, large))
