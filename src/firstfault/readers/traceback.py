@@ -17,8 +17,8 @@ from firstfault.readers.frames import (
     read_frame,
     read_last,
     strip_margin,
-    user_frame,
     uncaught,
+    user_frame,
     was_caught,
     worker_of,
 )

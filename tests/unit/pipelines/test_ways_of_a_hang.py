@@ -207,3 +207,16 @@ def test_a_first_rank_whose_connection_broke_is_not_called_late(job):
     lines = [start(r, 4) for r in range(4)]
     verdict, _ = job({"all.log": lines + [x for r in (1, 2, 3) for x in barrier(r, GONE)]})
     assert verdict.category is not Category.DATA_LOADING_STALL
+
+
+def test_a_first_rank_that_waits_elsewhere_itself_is_not_called_late(job):
+    lines = [start(r, 2) for r in range(2)]
+    own = [
+        "[rank0]: Traceback (most recent call last):",
+        '[rank0]:   File "/srv/prep/run.py", line 31, in <module>',
+        "[rank0]:     dist.all_reduce(total)",
+        f"[rank0]: RuntimeError: {RAN_OUT}",
+    ]
+    verdict, row = job({"all.log": [*lines, *own, *barrier(1, RAN_OUT)]})
+    assert row != "named"
+    assert verdict.culprits.ranks != [0]

@@ -104,6 +104,8 @@ def _named(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[Globa
         if event.signature == BARRIER_VICTIM and (it_came or not _ran_out(state)):
             continue
         ranks = _listed(scene, state, event)
+        if event.signature == BARRIER_VICTIM and scene.hang is not None and set(ranks) & set(scene.hang.waiters):
+            continue  # it stands in a wait of its own: the ranks are in different calls
         if event.signature == HOROVOD and best[1] is not None:
             ranks = tuple(sorted({*best[0], *ranks}))  # one line names one rank
         if len(ranks) > len(best[0]) and not {*where.waiting, *waited} & set(ranks):
