@@ -138,3 +138,23 @@ def test_a_process_that_ended_with_a_code_on_the_machine_at_fault_is_its_victim(
     verdict = diagnose([tmp_path]).verdict
     assert verdict.culprits.hosts == ["bench-3"]
     assert verdict.first_failed.ranks == first
+
+
+REMOTE = {
+    "nccl": "[rank9]: torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.hpp:268, remote process exited or there was a network error, NCCL version 2.21.5",
+    "gloo": "[rank9]: RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.2.0.7]:20411",
+}
+
+
+@pytest.mark.parametrize("kind", REMOTE)
+def test_a_process_that_says_that_it_lost_a_peer_ended_for_that(job, kind):
+    trace = [
+        "[rank9]: Traceback (most recent call last):",
+        '[rank9]:   File "/srv/a.py", line 8, in <module>',
+        "[rank9]:     run()",
+    ]
+    verdict = job(node=[*STEPS, *trace, REMOTE[kind], *report(9, 1, 1)])
+    assert verdict.category is Category.UNKNOWN
+    assert "lost the connection to a peer" in verdict.summary
+    assert verdict.culprits.ranks == []
+    assert verdict.trigger is None

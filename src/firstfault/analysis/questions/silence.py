@@ -42,6 +42,9 @@ def ask_exits(scene: Scene) -> Answer | None:
     if any(e.signal not in {None, signal.SIGABRT} for e in own):
         # The watchdog of a rank that waits for a dead one aborts its process: that exit is an effect.
         own = [e for e in own if e.signal != signal.SIGABRT]
+    victims = {scene.roster.rank(e) for e in _with(scene, scene.effects, Mark.PEER_LOST) if speaks_for_itself(scene, e)}
+    if all(e.signal is None and e.rank is not None and e.rank in victims for e in own):
+        return None  # each of them says itself that it lost a peer: that is why it ended
     own = earliest(own)
     signals = {e.signal for e in own if e.signal is not None}
     ranks = sorted({e.rank for e in own if e.rank is not None and (e.signal is not None or not signals)})
