@@ -14,7 +14,7 @@ from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
 from firstfault.analysis.outages import no_reason
 from firstfault.analysis.outcome import Outcome, Traces, bad_word, last_word, outcome, said_good, uncaught
-from firstfault.analysis.passed import quoted, stepped_past
+from firstfault.analysis.passed import came_up, quoted, stepped_past
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
@@ -138,7 +138,12 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         innocent, guilty, deaths = (*innocent, *guilty), [], ()
     suspects = group(case, roster, guilty)
     traces = Traces(
-        suspects=tuple(suspects), deaths=deaths, hangs=() if hang is None else hang.events, failures=failures, ends=ends
+        suspects=tuple(suspects),
+        deaths=deaths,
+        hangs=() if hang is None else hang.events,
+        failures=failures,
+        ends=ends,
+        lost=tuple(e for e in effects if uncaught(e)),
     )
     ended = outcome(case, traces, events)
     if ended.ended in {"completed", "stopped"}:
@@ -218,6 +223,7 @@ def _sort(
                 or of_the_store(event)
                 or quiet(case, event)
                 or recovered_retry(case, event)
+                or came_up(case, event)
                 or went_on(case, event)
             ):
                 innocent.append(event)

@@ -17,7 +17,7 @@ from firstfault.model.words import SourceKind
 from firstfault.pipelines.build import Builder
 from firstfault.pipelines.disks import with_disks
 from firstfault.pipelines.errors import PipelineError
-from firstfault.pipelines.last_words import last_words
+from firstfault.pipelines.last_words import recent_words
 from firstfault.pipelines.lone import heed_lone
 from firstfault.pipelines.numbers import heed_numbers
 from firstfault.pipelines.observe import observe
@@ -122,7 +122,9 @@ def concluded(
         def heeded(scene: Scene, answer: Answer) -> Answer:
             ranks = wanted(answer)
             if ranks:
-                answer = heed(answer, last_words(scene, ranks, opened.store, observed.profiles, observed.clocks))
+                answer = heed(
+                    scene, answer, recent_words(scene, ranks, opened.store, observed.profiles, observed.clocks)
+                )
             if answer.question == "stopped":
                 # What few jobs come to is loaded only for these.
                 from firstfault.pipelines.standstill import heed_standstill

@@ -21,6 +21,7 @@ from firstfault.analysis.state.joins import RAS_APART, RAS_DEAD
 from firstfault.analysis.suspects import another_program, group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.evidence import GlobalRank
+from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ def ask_exits(scene: Scene) -> Answer | None:
     if any(e.signal not in {None, signal.SIGABRT} for e in own):
         # The watchdog of a rank that waits for a dead one aborts its process: that exit is an effect.
         own = [e for e in own if e.signal != signal.SIGABRT]
+    victims = {scene.roster.rank(e) for e in _with(scene, scene.effects, Mark.PEER_LOST) if speaks_for_itself(scene, e)}
+    if all(e.signal is None and e.rank is not None and e.rank in victims for e in own):
+        return None  # each of them says itself that it lost a peer: that is why it ended
     own = earliest(own)
     signals = {e.signal for e in own if e.signal is not None}
     ranks = sorted({e.rank for e in own if e.rank is not None and (e.signal is not None or not signals)})
@@ -198,6 +202,9 @@ def _gone(scene: Scene, gone: Lost) -> Answer:
     )
 
 
+CANCELLED = "slurm.cancelled"
+"""Signature of the scheduler's word that it cancelled a job or step."""
+_REASON = lazy(r"CANCELLED AT \S+ (?i:due to) ")
 STORE_LOST = "torch.store_connection_lost"
 """Signature of a client of the store whose server went away."""
 _STORE_OWNERS = ("launcher.torchrun", "launcher.rendezvous", "ray.")
@@ -283,6 +290,8 @@ def ask_told_first(scene: Scene) -> Answer | None:
 
     An agent may report an exit later than it was: only where the processes that it reports had lost a peer, the order came first.
     """
+    if _cancelled_first(scene):
+        return ask_stopped(scene)
     orders = [e for e in scene.teardown if scene.case.has(e, Mark.STOP_SIGNAL) and scene.case.has(e, Mark.OUTSIDE)]
     order = min(orders, key=sort_key, default=None)
     if order is None or order.fields.get("signal") in BY_HAND:
@@ -294,6 +303,16 @@ def ask_told_first(scene: Scene) -> Answer | None:
     if not ends or before or not {e.span.source for e in ends} <= lost:
         return None
     return ask_stopped(scene) if all(precedes(order, e) is True for e in ends) else None
+
+
+def _cancelled_first(scene: Scene) -> bool:
+    """Whether the scheduler says that it cancelled the step before anything else went wrong: the rest is the way it ends."""
+    order = min((e for e in scene.teardown if e.signature == CANCELLED), key=sort_key, default=None)
+    # Newer versions of SLURM add why it was cancelled, and a failure of a task is one of the reasons.
+    if order is None or _REASON.search(order.text) is not None or scene.failures or scene.hang is not None:
+        return False
+    wrong = [e for e in (*scene.effects, *scene.deaths) if e is not order]
+    return bool(wrong) and all(precedes(order, e) is True for e in wrong)
 
 
 def _by_hand(event: Event) -> bool:

@@ -17,10 +17,12 @@ _NUMBERS = lazy(r"\d+")
 _RAN_OUT = lazy(r"(?i)wait timeout|timed out|Socket Timeout")
 """Why an id of a communicator never came: the store answered, and the key was not there. A broken link tells of a death."""
 BARRIER = "gloo.monitored_barrier_failed"
+BARRIER_VICTIM = "gloo.monitored_barrier_victim"
+"""A member that waited for the first rank of its group in a monitored barrier."""
 DESYNC = "nccl.desync_laggards"
 HOROVOD = "framework.horovod_stall"
 UNIQUE_ID = "nccl.unique_id_not_received"
-REPORTS = {BARRIER: "peer", DESYNC: "ranks", HOROVOD: "peer", UNIQUE_ID: "peer"}
+REPORTS = {BARRIER: "peer", BARRIER_VICTIM: "peer", DESYNC: "ranks", HOROVOD: "peer", UNIQUE_ID: "peer"}
 """Signatures of reports that list late ranks, with the field that lists them."""
 
 
@@ -94,15 +96,26 @@ def _named(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[Globa
     """
     waited = {scene.roster.rank(e) for e in state.other if e.signature in {BARRIER, UNIQUE_ID}}
     best: tuple[tuple[GlobalRank, ...], Event | None] = ((), None)
+    # The first rank of a monitored barrier knows who did not come; where it came itself, those who wait for it say nothing.
+    it_came = any(e.signature == BARRIER for e in state.other)
     for event in state.other:
         if event.signature not in REPORTS or (event.signature == UNIQUE_ID and not _RAN_OUT.search(event.text)):
             continue
+        if event.signature == BARRIER_VICTIM and (it_came or not _ran_out(state)):
+            continue
         ranks = _listed(scene, state, event)
+        if event.signature == BARRIER_VICTIM and scene.hang is not None and set(ranks) & set(scene.hang.waiters):
+            continue  # it stands in a wait of its own: the ranks are in different calls
         if event.signature == HOROVOD and best[1] is not None:
             ranks = tuple(sorted({*best[0], *ranks}))  # one line names one rank
         if len(ranks) > len(best[0]) and not {*where.waiting, *waited} & set(ranks):
             best = (ranks, best[1] if event.signature == HOROVOD and best[1] is not None else event)
     return best
+
+
+def _ran_out(state: HangState) -> bool:
+    """Whether the time of a wait of gloo ran out: a first rank that died or left breaks the connection instead."""
+    return any(e.signature == "gloo.operation_timeout" for e in state.other)
 
 
 def _listed(scene: Scene, state: HangState, event: Event) -> tuple[GlobalRank, ...]:
