@@ -122,8 +122,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     ends = tuple(
         e
         for e in events
-        if e.signature in end_words
-        and not (went_on(case, e) or _raised_behind(case, e) or raised_from_error(e))
+        if e.signature in end_words and not (went_on(case, e) or _raised_behind(case, e) or raised_from_error(e))
     )
     foreign = {id(e) for e in events if of_another(case, roster, e)}
     guilty, weak, innocent, effects, teardown = _sort(case, events, foreign)

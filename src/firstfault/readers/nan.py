@@ -30,7 +30,7 @@ _ROW = lazy(
 )
 """A row such as `| loss          | 0.0507   |`."""
 _LONE = lazy(
-    rb"(?mi)^[ \t>*-]{0,12}((?!val|eval|test|dev)[a-z_/ ]{0,24}loss(?:es)?\"?[ \t]{0,8}[:=][ \t]{0,8}(?:tensor\()?([-+]?(?:[\d.]+(?:e[-+]?\d+)?|nan|inf)))\)?,?[ \t]*\r?$"
+    rb"(?mi)^[ \t>*\"'-]{0,12}((?!val|eval|test|dev)[a-z_/ ]{0,24}loss(?:es)?\"?[ \t]{0,8}[:=][ \t]{0,8}(?:tensor\()?([-+]?(?:[\d.]+(?:e[-+]?\d+)?|nan|inf)))\)?,?[ \t]*\r?$"
 )
 """A metric on a line of its own, below that of its step: ` averaged_loss = 2.32`."""
 _NAN_CELL = lazy(rb"(?i)[-+]?nan$")
