@@ -52,6 +52,4 @@ def told_apart(
     found: dict[int, dict[GlobalRank, Cell]] = {}
     for rank, cell in cells.items():
         found.setdefault(int(rank) - int(rank) // stride % number * stride, {})[rank] = cell
-    return [
-        (tuple(GlobalRank(base + stride * k) for k in range(number)), own) for base, own in sorted(found.items())
-    ]
+    return [(tuple(GlobalRank(base + stride * k) for k in range(number)), own) for base, own in sorted(found.items())]
