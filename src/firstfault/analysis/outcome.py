@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TOP = frozenset({"<module>", "_run_module_as_main"})
 """Functions of the outermost frame of a traceback that nobody caught."""
+NO_ERRORS = frozenset({"StopIteration", "StopAsyncIteration", "KeyboardInterrupt"})
+"""What a program turns into a stop of its own without anything being wrong: the data are at their end, a person asked."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -107,6 +109,12 @@ def last_word(event: Event) -> bool:
     """Whether an exception ended its program by its form, or is the last that it said: then its kind does not excuse it."""
     exception = event.exception
     return uncaught(event) or (exception is not None and exception.last_word and not exception.ignored)
+
+
+def raised_from_error(end: Event) -> bool:
+    """Whether a stop was raised out of an error: then that error ended the run and not the program's plan."""
+    chain = () if end.exception is None else end.exception.chained_from
+    return any(error.partition(":")[0].rpartition(".")[2] not in NO_ERRORS for error in chain)
 
 
 def _good_end(traces: Traces, bad: Sequence[Event]) -> Event | None:
