@@ -11,6 +11,7 @@ from firstfault.analysis.case import Case
 from firstfault.analysis.far import far_from_job
 from firstfault.analysis.foreign import of_another, untied
 from firstfault.analysis.hangs import Hang, find_hang
+from firstfault.analysis.nodes_back import back_soon
 from firstfault.analysis.order import first
 from firstfault.analysis.outages import no_reason
 from firstfault.analysis.outcome import Outcome, Traces, bad_word, last_word, outcome, said_good, uncaught
@@ -132,6 +133,8 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         innocent, guilty = (*innocent, *guilty), []
     over = {id(e) for e in weak if case.has(e, Mark.OUTAGE) and no_reason(case, hang, guilty, e)}
     innocent, weak = (*innocent, *(e for e in weak if id(e) in over)), [e for e in weak if id(e) not in over]
+    back = {id(e) for e in guilty if back_soon(case, hang, e)}
+    innocent, guilty = (*innocent, *(e for e in guilty if id(e) in back)), [e for e in guilty if id(e) not in back]
     told_bad = bool(failures) or hang is not None or bad_word(case)
     if (ends or said_good(case)) and not told_bad and all(untied(case, roster, e) for e in (*guilty, *deaths)):
         # Somebody else's process was killed on a machine of a job that ended well.

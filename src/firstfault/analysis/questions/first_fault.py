@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.beside_waits import Opening
 from firstfault.analysis.cards import rank_of_card
-from firstfault.analysis.causes import Choice, choose, precedes, strength_of
+from firstfault.analysis.causes import Choice, by_itself, choose, precedes, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
@@ -284,15 +284,14 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         root = replace(choice.root, ranks=(card[0],), hosts=(card[1],), unplaced=0)
     nature = root.nature
     category = nature.category or Category.UNKNOWN
-    strength = strength_of(scene.case, choice, fatal=nature.fatal)
+    job = scene.roster.machines
+    elsewhere = nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}
+    # Of a machine on which no rank is known to have run.
+    own = Strength.POSSIBLE if elsewhere else Strength.ESTABLISHED
+    strength = strength_of(scene.case, choice, fatal=nature.fatal, own=own)
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
-    job = scene.roster.machines
-    elsewhere = nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}
-    if elsewhere:
-        # A machine on which no rank is known to have run.
-        strength = strength.at_most(Strength.POSSIBLE)
     still = scene.case.stood_still(root.first) if root.ordered else None
     if still is not None:
         # It ended a job that had stopped by itself, for a reason that no line names.
@@ -304,7 +303,10 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # fill together is no rank's own.
         named = Named()
     elif choice.rivals or choice.late or elsewhere:
-        named = replace(named, strength=named.strength.at_most(strength))
+        # The category may be surer than the root, by other lines; who it was is no surer than the root.
+        named = replace(
+            named, strength=named.strength.at_most(strength).at_most(by_itself(scene.case, root)).at_most(own)
+        )
     if root is not choice.root and (named.ranks or set(named.hosts) != set(choice.root.hosts)):
         # Who it was follows from the launcher's list or the card's address, not from the lines themselves.
         named = replace(named, strength=named.strength.at_most(Strength.SUPPORTED))
