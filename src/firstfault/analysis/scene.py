@@ -11,6 +11,7 @@ from firstfault.analysis.case import Case
 from firstfault.analysis.far import far_from_job
 from firstfault.analysis.foreign import of_another, untied
 from firstfault.analysis.hangs import Hang, find_hang
+from firstfault.analysis.left_over import left_over
 from firstfault.analysis.nodes_back import back_soon
 from firstfault.analysis.order import first
 from firstfault.analysis.outages import no_reason
@@ -112,7 +113,9 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     end_words = _end_words(case)
     ends = tuple(e for e in events if e.signature in end_words and not went_on(case, e) and not _raised_behind(case, e))
-    foreign = {id(e) for e in events if of_another(case, roster, e)}
+    old = left_over(case, events, ends)
+    failures = tuple(f for f in failures if f.span.source not in old)
+    foreign = {id(e) for e in events if e.span.source in old or of_another(case, roster, e)}
     guilty, weak, innocent, effects, teardown = _sort(case, events, foreign)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
     deaths = tuple(

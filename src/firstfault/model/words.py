@@ -201,6 +201,8 @@ class Mark(Word):
     """The kernel, a cgroup or the node killed for memory."""
     OUTSIDE = "outside"
     """With `stop_signal`: the speaker itself was told to stop by somebody outside the job's own processes."""
+    OWN_LIMIT = "own_limit"
+    """A limit of its own group ended a process: what is outside that group had nothing of it."""
     OBEYS = "obeys"
     """A process of the job says that a signal told it to stop: what it meets after that follows from the stop."""
     STALLED = "stalled"

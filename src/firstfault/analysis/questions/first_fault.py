@@ -132,8 +132,8 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
     explained = any(scene.case.library.explains(weak.nature.key.split("#")[0], s.nature.key) for s in scene.suspects)
     if explained:
         return True
-    if scene.suspects and stranger(weak.first):
-        return False  # another program was killed for memory: that is no reason for an error of another kind
+    if stranger(weak.first) and (scene.suspects or scene.case.has(weak.first, Mark.OWN_LIMIT)):
+        return False  # another program was killed for memory: that is no reason for an error of another kind; in its own group it takes no memory from the job
     if (
         scene.case.has(weak.first, Mark.OUTAGE)
         and scene.suspects
@@ -198,7 +198,7 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
 
     Only where there are no more such ranks than lines: the launcher's list then leaves no choice.
     """
-    if root.ranks or root.unplaced == 0:
+    if root.ranks or root.unplaced == 0 or stranger(root.first):
         return root
     killed = root.nature.category is Category.INFRASTRUCTURE and root.nature.domain is Domain.MEMORY
     last_word = (
