@@ -26,7 +26,7 @@ from firstfault.analysis.beside_waits import (
 )
 from firstfault.analysis.clocks import elsewhere, order
 from firstfault.analysis.order import comparable, exact, first
-from firstfault.analysis.suspects import MACHINES, Suspect, mentioned, stranger
+from firstfault.analysis.suspects import EXCEPTIONS, MACHINES, Suspect, mentioned, stranger
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Domain, Mark, Strength
 
@@ -77,11 +77,6 @@ class Choice(Struct, frozen=True, kw_only=True):
             for r in self.rivals
             if all(r is not u for u in self.undated)
         )
-
-    @property
-    def doubts(self) -> tuple[Suspect, ...]:
-        """Rivals that keep the answer from being more than a possibility, nearest to the root first."""
-        return tuple(r for r in self.rivals if _doubts(self.root, r))
 
 
 def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: Opening | None = None) -> Choice | None:
@@ -240,9 +235,9 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return "its program logged that and raised this right below it"
     if raised_upon(case, effect, cause):
         return None
-    if _of_its_own(cause) and _from_outside(effect) and _ended_above(case, cause, effect):
+    if _of_its_own(case, cause) and _from_outside(effect) and _ended_above(case, cause, effect):
         return "its process had ended by itself before that was told"
-    if _of_its_own(effect) and _from_outside(cause) and _ended_above(case, effect, cause):
+    if _of_its_own(case, effect) and _from_outside(cause) and _ended_above(case, effect, cause):
         return None
     if before is not False and _took_the_peer(case, cause, effect):
         return "a machine or process that fails stops answering its peers"
@@ -260,32 +255,24 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return None
     if before is True:
         return _later(cause, effect)
-    if order_alone(effect) and _of_its_own(cause) and _above(cause, effect):
+    if order_alone(effect) and _of_its_own(case, cause) and _above(cause, effect):
         return "its program had failed before it was told to stop"
-    if before is None and _of_its_own(effect) and _from_outside(cause):
+    if before is None and _of_its_own(case, effect) and _from_outside(cause):
         return None
     if before is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
         return "it is a consequence of the same failure, further from its root"
     return None
 
 
-_LOGIC = frozenset(
-    {
-        "KeyError", "IndexError", "AttributeError", "NameError", "UnboundLocalError", "TypeError", "ValueError",
-        "AssertionError", "ZeroDivisionError", "NotImplementedError", "RecursionError", "ImportError", "ModuleNotFoundError",
-    }
-)  # fmt: skip
-"""Exceptions that a program raises by its own logic, whatever its machine or its peers do."""
-
-
-def _of_its_own(suspect: Suspect) -> bool:
+def _of_its_own(case: Case, suspect: Suspect) -> bool:
     """Whether a fault is one that a program meets by itself: an exception of its logic, or more memory asked than there is."""
     if suspect.ordered or not suspect.nature.fatal:
         return False
     exception = suspect.first.exception
     if suspect.nature.domain is Domain.MEMORY and suspect.nature.category is Category.GPU_CUDA:
         return True
-    return exception is not None and exception.kind.rsplit(".", 1)[-1] in _LOGIC
+    row = None if exception is None else case.library.row(EXCEPTIONS, exception.kind.rsplit(".", 1)[-1])
+    return row is not None and Mark.OWN_LOGIC in row.marks
 
 
 def _from_outside(suspect: Suspect) -> bool:
@@ -435,7 +422,12 @@ def _plain(suspect: Suspect) -> str:
     return suspect.nature.key.split("#", 1)[0].split(":", 1)[0]
 
 
-def _doubts(root: Suspect, rival: Suspect) -> bool:
+def doubts(case: Case, choice: Choice) -> tuple[Suspect, ...]:
+    """Rivals that keep the answer from being more than a possibility, nearest to the root first."""
+    return tuple(r for r in choice.rivals if _doubts(case, choice.root, r))
+
+
+def _doubts(case: Case, root: Suspect, rival: Suspect) -> bool:
     """Whether a rival is too near to the root, or too sure itself, for the root to be more than a possibility."""
     if rival.nature.depth >= root.nature.depth:
         return True
@@ -443,7 +435,7 @@ def _doubts(root: Suspect, rival: Suspect) -> bool:
         return True  # an order to stop comes to jobs that have failed, too
     if rival.nature.category is root.nature.category:
         return False
-    if _of_its_own(rival) and _from_outside(root) and precedes(root, rival) is None:
+    if _of_its_own(case, rival) and _from_outside(root) and precedes(root, rival) is None:
         return True  # no machine and no order brings such an error about
     return rival.nature.strength.level >= Strength.SUPPORTED.level or root.nature.depth < rival.nature.depth + DEEPER
 
@@ -479,7 +471,7 @@ def strength_of(case: Case, choice: Choice, *, fatal: bool, own: Strength = Stre
             if rival.nature.depth >= root.nature.depth:
                 strength = strength.at_most(rival.nature.strength)
         else:
-            strength = strength.at_most(Strength.POSSIBLE if _doubts(root, rival) else Strength.SUPPORTED)
+            strength = strength.at_most(Strength.POSSIBLE if _doubts(case, root, rival) else Strength.SUPPORTED)
     if choice.root.nature.category in {None, Category.UNKNOWN}:
         return Strength.UNKNOWN
     return strength.at_most(Strength.POSSIBLE) if choice.late else strength

@@ -201,6 +201,8 @@ class Mark(Word):
     """The kernel, a cgroup or the node killed for memory."""
     OUTSIDE = "outside"
     """With `stop_signal`: the speaker itself was told to stop by somebody outside the job's own processes."""
+    OWN_LOGIC = "own_logic"
+    """A program raises it by its own logic, whatever its machine or its peers do."""
     OWN_LIMIT = "own_limit"
     """A limit of its own group ended a process: what is outside that group had nothing of it."""
     OBEYS = "obeys"

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.beside_waits import Opening
 from firstfault.analysis.cards import rank_of_card
-from firstfault.analysis.causes import Choice, by_itself, choose, precedes, strength_of
+from firstfault.analysis.causes import Choice, by_itself, choose, doubts, precedes, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
@@ -31,6 +31,7 @@ from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Ph
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from firstfault.analysis.case import Case
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.suspects import Suspect
     from firstfault.model.evidence import Event
@@ -328,7 +329,10 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         category=category,
         strength=strength,
         summary=" ".join(
-            (sentence(root, named, failed_first, scene) + _or_else(choice) + _standstill(still), *memory.sentences)
+            (
+                sentence(root, named, failed_first, scene) + _or_else(scene.case, choice) + _standstill(still),
+                *memory.sentences,
+            )
         ),
         trigger=trigger,
         proof=(
@@ -427,9 +431,9 @@ def _standstill(seconds: float | None) -> str:
     return f" No step had been made for {duration(round(seconds * 1000))} before: the job hung first, and no line says why."
 
 
-def _or_else(choice: Choice) -> str:
+def _or_else(case: Case, choice: Choice) -> str:
     """A sentence on the fault that may as well have been the first; empty where none may."""
-    rivals = [r for r in choice.doubts if r.nature.fatal and precedes(choice.root, r) is None]
+    rivals = [r for r in doubts(case, choice) if r.nature.fatal and precedes(choice.root, r) is None]
     if not rivals:
         return ""
     other = rivals[0]
