@@ -51,6 +51,10 @@ class Observations(Struct, frozen=True, kw_only=True):
     """Number in the name of a source that a scheduler writes for each task (`%t`): a task or a node, which is not said."""
     missing_files: tuple[str, ...] = ()
     """Names that a numbering of the files leads to expect and that are not there."""
+    cut: frozenset[SourceId] = frozenset()
+    """Sources whose last line has no end: they were cut, or still written."""
+    empty: dict[str, tuple[Who, int | None]] = {}
+    """What the names of files without a byte tell, by shown path: who, and a task's or node's number."""
     job_state: str | None = None
     """The scheduler's word for how the job ended, where the user gave it; of one attempt, also where a record states it."""
     exit_code: int | None = None
@@ -268,6 +272,11 @@ class Case:
         ]
         known = [b for b in begun if b is not None]
         return min(known) if known and len(known) == len(begun) else None
+
+    @cached_property
+    def size_of(self) -> dict[SourceId, int | None]:
+        """Bytes of each source; None where nobody counted them."""
+        return {s.id: s.size for s in self.seen.sources}
 
     @cached_property
     def paths(self) -> dict[SourceId, str]:

@@ -58,8 +58,7 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
     """
     late = tuple(sorted(ranks))
     stated = tuple(lines)
-    # Weights are read by all ranks as a rule: a bar without a rank is the late one's only where a line names who is late.
-    work = tuple(w for w in seen.seen(late) if w.direct or w.doing is not Doing.LOADING or seen.named_event is not None)
+    work = seen.seen(late)
     hosts = tuple(sorted(set(hosts_of(seen.scene, late).values())))
     category, sure = _reason(seen, work, bool(stated) and seen.named_event is None, strength)
     start = first_collective(seen.nearest)
@@ -106,7 +105,7 @@ def _reason(seen: Picture, work: tuple[Seen, ...], stated: bool, who: Strength) 
     unless it was seen at work.
     """
     if work:
-        slow = work[0].doing in {Doing.PREPARING, Doing.READING, Doing.LOADING}
+        slow = work[0].doing in {Doing.PREPARING, Doing.READING}
         sure = Strength.SUPPORTED if slow and who.level >= Strength.POSSIBLE.level else Strength.POSSIBLE
         return Category.DATA_LOADING_STALL, sure
     if stated:
@@ -149,7 +148,7 @@ def _phase(category: Category, busy: Seen | None) -> Phase:
                 return Phase.CHECKPOINT
             case Doing.EVALUATION:
                 return Phase.EVALUATION
-            case Doing.PREPARING | Doing.READING | Doing.LOADING:
+            case Doing.PREPARING | Doing.READING:
                 return Phase.DATA
     return Phase.DATA if category is Category.DATA_LOADING_STALL else Phase.UNKNOWN
 
@@ -164,10 +163,6 @@ def _steps(late: Sequence[GlobalRank], busy: Seen | None, scope: Scope) -> tuple
     elif busy is not None and busy.doing is Doing.READING:
         first = (
             "Give reads of the data store a timeout and few retries, so that a slow read fails in seconds instead of holding the job up.",
-        )
-    elif busy is not None and busy.doing is Doing.LOADING:
-        first = (
-            "Give the first collective a timeout longer than the reading of the weights takes, or let every rank read only its own part.",
         )
     elif busy is not None and busy.doing is Doing.CHECKPOINT:
         first = ("Look at the speed of the checkpoint's file system, or write the checkpoint asynchronously.",)

@@ -224,6 +224,7 @@ class Builder:
         witnesses = [self._fact(w) for w in complete.witnesses]
         held = not witnesses or any(w.value is not None for w in witnesses)
         here = counted(self.scene, self.conclusion.answer)
+        seen_nodes, expected_nodes = self._nodes()
         return Ranks(
             expected=complete.expected if held else None,
             seen=len(here.seen),
@@ -234,8 +235,8 @@ class Builder:
             ),
             silent=[int(r) for r in complete.silent],
             table=self._table(),
-            expected_nodes=complete.expected_nodes,
-            seen_nodes=len({short_host(h) for h in self._machines()}),
+            expected_nodes=expected_nodes,
+            seen_nodes=seen_nodes,
             missing_files=list(complete.missing_files),
             witnesses=witnesses,
         )
@@ -246,6 +247,17 @@ class Builder:
         if complete.expected and all(GlobalRank(r) in placed for r in range(complete.expected)):
             return set(placed.values())  # what else speaks is a storage host, a head node, a neighbour
         return complete.hosts
+
+    def _nodes(self) -> tuple[int, int | None]:
+        """Machines seen and expected; none expected where even of those with ranks there are more than was stated.
+
+        Logs of machines outside the job may lie beside its own: these are not counted where they are too many.
+        """
+        seen, stated = len({short_host(h) for h in self._machines()}), self.scene.complete.expected_nodes
+        if stated is None or seen <= stated:
+            return seen, stated
+        with_ranks = len(self.scene.roster.machines)
+        return (with_ranks, stated) if 0 < with_ranks <= stated else (seen, None)
 
     def _table(self) -> list[RankRow]:
         entries = self.entries[:TABLE]

@@ -21,6 +21,8 @@ from firstfault.readers.recorder_tables import holds_tables
 
 HEAD = 64 * 1024
 TAIL = 16 * 1024
+EMPTY = "empty"
+"""Reason by which a file without a byte is not read."""
 
 _MAGIC = (
     (b"FFRING", "the heartbeat of a process that records, which its monitor writes out as text"),
@@ -146,7 +148,7 @@ def sniff(head: bytes, tail: bytes, name: str) -> Sniffed:
         name: shown path.
     """
     if not head:
-        return Sniffed(SourceKind.EMPTY, "empty")
+        return Sniffed(SourceKind.EMPTY, EMPTY)
     if head.startswith(_RECORD):
         return Sniffed(SourceKind.BLACK_BOX)
     encoding = _wide(head)

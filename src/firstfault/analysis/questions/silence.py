@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from firstfault.analysis.scene import Scene
+    from firstfault.analysis.suspects import Suspect
     from firstfault.model.evidence import Event
 
 ENFORCED = "launcher.torchrun_forced_kill"
@@ -327,6 +328,9 @@ def ask_effects(scene: Scene) -> Answer | None:
         return None
     suspects = group(scene.case, scene.roster, fatal)
     first = suspects[0] if suspects else None
+    survivable = next((s for s in scene.weak if not another_program(s.first)), None)
+    if first is None and survivable is not None:
+        return _one_that_is_survived(scene, survivable)
     return Answer(
         question="effects",
         failed=True,
@@ -341,6 +345,26 @@ def ask_effects(scene: Scene) -> Answer | None:
         action=ActionKind.COLLECT_MORE,
         steps=("Get the logs of the ranks and nodes that are missing here.",),
         collect=NEED_ALL if first is None else (*first.nature.collect, *NEED_ALL),
+    )
+
+
+def _one_that_is_survived(scene: Scene, weak: Suspect) -> Answer:
+    """The answer about a job that failed, where the only lines of a cause are of a kind that programs often survive."""
+    return Answer(
+        question="effects",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"The job failed. These logs hold one kind of error that may be why, and that programs often survive "
+        f"({weak.nature.title}); no line ties the end to it.",
+        trigger=None,
+        proof=(weak.first,),
+        classes=Classes(form=_form(scene)),
+        action=ActionKind.COLLECT_MORE,
+        steps=(
+            "Get the end of the log of the process that ended, and the logs of the ranks and nodes that are missing here.",
+        ),
+        collect=(*weak.nature.collect, *NEED_ALL),
     )
 
 
