@@ -218,6 +218,8 @@ MESSAGES: dict[str, str] = {
     "timeline.about": "~{time}",
     "timeline.cut": "… {n} entries between; `--all` shows them, `--since`, `--rank` and `--role` choose",
     "timeline.times": " ({n} times)",
+    "timeline.of_clock": "Clock {n}",
+    "timeline.rows_cut": "… {n} rows between are left out here; `firstfault timeline PATH --all` shows them",
     "timeline.event": "1 event",
     "timeline.events": "{n} events",
     "timeline.file": "1 file",

@@ -13,6 +13,7 @@ from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
 from firstfault.report import phrases, storage
 from firstfault.report.neutral import neutral, shorten
+from firstfault.report.told import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -56,6 +57,16 @@ def code(text: str) -> str:
     fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
     pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def told(sentence: str) -> str:
+    """A sentence of advice: its commands are code spans, the rest is escaped."""
+    text = ""
+    for part in parts_of(sentence):
+        piece = code(part.text) if part.command else escape(part.text)
+        # Two spans that touch would be one.
+        text += f" {piece}" if text.endswith("`") and piece.startswith("`") else piece
+    return text
 
 
 def cell(text: str) -> str:
@@ -180,12 +191,24 @@ class _Report:
         return [*told, f"{say['label.chain']}: " + "; ".join(links)] if links else told
 
     def _timeline(self) -> None:
-        items = []
-        for entry in self.d.timeline:
-            many = f" ({self.say['value.times'].format(n=entry.count)})" if entry.count > 1 else ""
-            where = code(phrases.place(entry.evidence))
-            items.append(f"{escape(phrases.when(entry.time, self.say))} {where} {escape(entry.what)}{many}")
-        self.bullets(items, self.say["none.timeline"])
+        clocks = phrases.by_clock(self.d.timeline)
+        for clock, entries in clocks:
+            if len(clocks) > 1:
+                self.parts.append(
+                    self.say["timeline.untimed" if clock is None else "timeline.of_clock"].format(n=clock)
+                )
+            items = []
+            for entry in entries:
+                if entry.left_out:
+                    items.append(self.say["timeline.rows_cut"].format(n=entry.left_out))
+                where = code(phrases.place(entry.evidence))
+                told = escape(phrases.happened(entry, self.say))
+                items.append(f"{escape(phrases.when(entry.time, self.say))} {where} {told}")
+            self.bullets(items)
+        if len(clocks) > 1:
+            self.parts.append(self.say["timeline.apart"])
+        if not clocks:
+            self.parts.append(self.say["none.timeline"])
 
     def _chain(self) -> None:
         items = []
@@ -210,19 +233,19 @@ class _Report:
 
     def _recommendations(self) -> None:
         action, say = self.d.verdict.action, self.say
-        self.bullets([say[f"action.{action.kind}"].capitalize() + ".", *map(escape, action.steps)])
+        self.bullets([say[f"action.{action.kind}"].capitalize() + ".", *map(told, action.steps)])
         if action.exclude_hostlist:
             self.parts.append(f"{say['label.exclude']}: {code(action.exclude_hostlist)}")
             self.parts += [code(command) for command in phrases.drain(action)]
         for side in SIDES:
             self.parts.append(f"### {say[f'section.{side}']}")
-            self.bullets(map(escape, self.d.recommendations.get(side, [])), say["none.recommendations"])
+            self.bullets(map(told, self.d.recommendations.get(side, [])), say["none.recommendations"])
         if self.d.seen_before:
             self.parts.append(f"### {say['label.seen']}")
             self.bullets(escape(phrases.seen(one, say)) for one in self.d.seen_before)
         if self.d.collect_next:
             self.parts.append(f"### {say['label.collect']}")
-            self.bullets(map(escape, self.d.collect_next))
+            self.bullets(map(told, self.d.collect_next))
 
     def _store(self) -> None:
         held, say = self.d.storage, self.say
@@ -292,7 +315,7 @@ class _Report:
             self.parts.append(f"### {self.say[f'category.{rival.category}'].capitalize()} ({rival.strength})")
             items = []
             for key, sentences in (("for", rival.supports), ("against", rival.against), ("settled", rival.settled_by)):
-                items += [f"{self.say[f'rival.{key}']}: {escape(s)}" for s in sentences]
+                items += [f"{self.say[f'rival.{key}']}: {told(s)}" for s in sentences]
             self.bullets(items)
         if not self.d.rivals:
             self.parts.append(self.say["none.rivals"])

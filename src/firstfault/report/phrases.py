@@ -5,6 +5,7 @@ Says what the diagnosis holds; must not infer, escape for a format, or shorten l
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from firstfault.analysis.wording import ranges
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
         Ranks,
         SeenBefore,
         Time,
+        TimelineEntry,
     )
-    from firstfault.model.views import RankTable, View
+    from firstfault.model.views import Entry, RankTable, View
 
 _HOSTLIST = lazy(r"[A-Za-z0-9][\w.,\[\]-]*")
 _STAMP = lazy(r"(?:(\d\d)T|^)(\d\d):(\d\d):(\d\d)")
@@ -262,6 +264,18 @@ def unread(coverage: Sequence[CoverageRow], say: Mapping[str, str]) -> list[str]
         if rows:
             parts.append(say[key].format(list=names(rows, say, most=3)))
     return parts
+
+
+def happened(entry: Entry | TimelineEntry, say: Mapping[str, str]) -> str:
+    """A row of the timeline without its time and place: what happened, how often, and to whom."""
+    many = say["timeline.times"].format(n=entry.count) if entry.count > 1 else ""
+    whom = who(entry.ranks, entry.hosts, say)
+    return f"{entry.what}{many}" + (f": {whom}" if whom else "")
+
+
+def by_clock(entries: Iterable[TimelineEntry]) -> list[tuple[int | None, list[TimelineEntry]]]:
+    """Rows of the timeline with the number of their clock; None for those without a time."""
+    return [(clock, list(rows)) for clock, rows in groupby(entries, key=lambda e: e.clock)]
 
 
 def attempt(one: AttemptSummary, say: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ from firstfault.i18n import messages
 from firstfault.model.words import ActionKind
 from firstfault.report import phrases, storage
 from firstfault.report.neutral import neutral, shorten
+from firstfault.report.told import parts_of, shortened, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -83,7 +84,8 @@ def render_text(
         language: of the fixed words.
 
     Returns:
-        Lines of at most `width` columns, ending in a newline.
+        Lines of at most `width` columns, ending in a newline; a command that is longer stays in one piece all the same, so
+        that it can be copied.
     """
     text = ""
     for room in ROOMS:
@@ -141,6 +143,21 @@ class _Page:
                 head = self.paint(label, "bold") + " " * (LABEL - columns(label)) if first else " " * indent
                 self.lines.append(head + shown)
                 first = False
+
+    def advise(self, label: str, sentences: Iterable[str]) -> None:
+        """Writes a label and sentences that hold commands: none of these is broken."""
+        narrow = self.width < NARROW
+        indent = 2 if narrow else LABEL
+        rows = [line for sentence in sentences for line in wrap_told(neutral(sentence), self.width - indent)]
+        if not rows:
+            return
+        head = self.paint(label, "bold")
+        # What does not fit beside the label begins at the margin: a terminal shows more of it there.
+        beside = [" " * (indent if columns(row) <= self.width - indent else 2) + row for row in rows]
+        if narrow or columns(rows[0]) > self.width - indent:
+            self.lines += [head, *beside]
+        else:
+            self.lines += [head + " " * (LABEL - columns(label)) + rows[0], *beside[1:]]
 
     def _head(self) -> None:
         verdict = self.d.verdict
@@ -264,18 +281,19 @@ class _Page:
             return
         steps = [f"{i}. {s}" for i, s in enumerate(action.steps[: self.room.steps], 1)]
         # The first step is what the reader came for: it is never cut.
-        steps = [*steps[:1], *(clipped(s, self._rows(self.room.rows)) for s in steps[1:])]
+        steps = [*steps[:1], *(shortened(s, self._rows(self.room.rows)) for s in steps[1:])]
         head = f"{self.say[f'action.{action.kind}']}:"
         if not self.room.gaps and steps:
             steps[0] = f"{head} {steps[0]}"
             head = ""
-        self.row(self.say["label.todo"], [*([head] if head else []), *steps])
+        self.advise(self.say["label.todo"], [*([head] if head else []), *steps])
         if action.exclude_hostlist:
-            self.row(self.say["label.exclude"], [action.exclude_hostlist, *phrases.drain(action)])
+            self.advise(self.say["label.exclude"], [action.exclude_hostlist])
+            self.lines += [f"  {neutral(command)}" for command in phrases.drain(action)]
         if self.d.collect_next and self.room.rivals:
-            self.row(
+            self.advise(
                 self.say["label.collect"],
-                [clipped(c, self._rows(min(2, self.room.rows))) for c in self.d.collect_next[: self.room.rivals]],
+                [shortened(c, self._rows(min(2, self.room.rows))) for c in self.d.collect_next[: self.room.rivals]],
             )
 
     def _foot(self) -> None:
@@ -360,6 +378,29 @@ def wrap(text: str, width: int) -> list[str]:
             lines.append(line[:cut])
             line = line[cut:]
     return [*lines, line]
+
+
+def wrap_told(sentence: str, width: int) -> list[str]:
+    """Breaks a sentence at blanks, but in no command; one that is longer than a line stands on a line of its own, bare."""
+    lines: list[str] = []
+    line: str | None = None
+    for word in words_of(sentence):
+        candidate = word if line is None else f"{line} {word}"
+        if columns(candidate) <= width:
+            line = candidate
+            continue
+        lines += [] if line is None else [line]
+        line = word
+        if columns(word) <= width:
+            continue
+        # Only its own line can be copied whole, and without the backticks, which a shell would take for its own.
+        held = parts_of(word)
+        if any(part.command for part in held):
+            lines += [part.text for part in held if part.command or part.text.strip(".,;:()")]
+        else:
+            lines += wrap(word, width)
+        line = None
+    return lines if line is None else [*lines, line]
 
 
 def _fitting(text: str, width: int) -> int:

@@ -108,10 +108,8 @@ def _rows(entries: Sequence[Entry], view: Timeline, say: Mapping[str, str], widt
 
 def _said(entry: Entry, view: Timeline, say: Mapping[str, str]) -> str:
     """What happened, how often, to whom, and where it stands."""
-    many = say["timeline.times"].format(n=entry.count) if entry.count > 1 else ""
     attempt = f"[{entry.attempt}] " if view.attempt is None else ""
-    who = phrases.who(entry.ranks, entry.hosts, say)
-    return f"{attempt}{entry.what}{many}" + (f": {who}" if who else "") + f" [{phrases.place(entry.evidence)}]"
+    return f"{attempt}{phrases.happened(entry, say)} [{phrases.place(entry.evidence)}]"
 
 
 def interval(time: Time | None, say: Mapping[str, str], *, exact: bool) -> str:
