@@ -165,7 +165,8 @@ def _left_open(record: Record) -> Iterator[tuple[str, str]]:
     waiting = [str(s) for s in _WHOLE if s not in demanded and is_open(record.sections.get(s, ""))]
     if waiting:
         yield f"still open: {', '.join(waiting)}", "Fill what begins with `OPEN:` and take the mark out."
-    unsaid = [key for key in _SAID_BY_PEOPLE if not record.all(key)]
+    # A key that somebody took out is not wanted; one that a new record brought along waits for its word.
+    unsaid = [key for key in _SAID_BY_PEOPLE if key in record.values and not record.all(key)]
     if unsaid:
         yield (
             f"not said: {', '.join(unsaid)}",

@@ -53,8 +53,10 @@ def notes(**parts):
 
 def test_what_waits_for_a_person_is_listed_part_by_part():
     told = notes(verification="OPEN: how it was seen", sentence="待填：一句话")
-    assert "still open: verification, sentence" in told
-    assert any(t.startswith("not said: command, revision, image") for t in told)
+    assert "still open: fix, verification, sentence" in told
+    empty = text_of().replace("state:", 'command: ""\nimage:\nrevision: 3f2a91c\nstate:', 1)
+    assert "not said: command, image" in [c.what for c in lint([parse(empty)])]
+    assert not [t for t in told if t.startswith("not said")]
     assert not [t for t in notes(**PROVED) if t.startswith("still open")]
     # What the state demands is an error already, and said once.
     claimed = {**PROVED, "sentence": "OPEN: x"}
