@@ -15,7 +15,6 @@ from firstfault.model import views
 from firstfault.pipelines.asked import checked, typed
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.options import DiagnoseOptions
-from firstfault.signatures.errors import SignatureError
 
 if TYPE_CHECKING:
     import os

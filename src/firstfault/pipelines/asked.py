@@ -49,7 +49,9 @@ def checked(options: DiagnoseOptions | None) -> DiagnoseOptions:
     """
     given = typed(options if options is not None else DiagnoseOptions(), "options")
     if isinstance(given.attempt, int) and given.attempt < 1:
-        raise PipelineError(f"{given.attempt} is no attempt", where="options.attempt", fix="Count from 1, or give `last` or `all`.")
+        raise PipelineError(
+            f"{given.attempt} is no attempt", where="options.attempt", fix="Count from 1, or give `last` or `all`."
+        )
     _there("options.storage", given.storage, "Give files or folders that hold the logs of the storage daemons.")
     _there("options.signatures", given.signatures, "Give folders of your own signatures.", folders=True)
     zone = None if given.assume_zone is None else zone_of(given.assume_zone)
@@ -71,7 +73,10 @@ def typed(given: S, where: str) -> S:
         said, _, at = str(error).partition(" - at ")
         named = f"{where}{at.strip('`').removeprefix('$')}"
         raise PipelineError(
-            f"{named} is of another kind than it has to be", where=named, why=said, fix="Several values are given as a tuple: `(\"a\", \"b\")`."
+            f"{named} is of another kind than it has to be",
+            where=named,
+            why=said,
+            fix='Several values are given as a tuple: `("a", "b")`.',
         ) from error
 
 
@@ -84,7 +89,9 @@ def _path(kind: type[Any], value: object) -> object:
 def _there(where: str, places: Sequence[str | Path], fix: str, *, folders: bool = False) -> None:
     for place in places:
         if not (Path(place).is_dir() if folders else Path(place).exists()):
-            raise PipelineError(f"there is no such {'folder' if folders else 'file or folder'}: {place}", where=where, fix=fix)
+            raise PipelineError(
+                f"there is no such {'folder' if folders else 'file or folder'}: {place}", where=where, fix=fix
+            )
 
 
 def _state(word: str | None) -> str | None:

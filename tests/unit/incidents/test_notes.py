@@ -13,9 +13,9 @@ from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.importing import read_notes, record_text
 from firstfault.incidents.lint import lint
 from firstfault.incidents.record import parse
+from firstfault.incidents.store import Store
 from firstfault.incidents.trends import trends
 from firstfault.incidents.words import Section, State
-from firstfault.incidents.store import Store
 from firstfault.pipelines.incidents_over import copy_records, import_notes
 from firstfault.report.incident_list import render_html, render_page
 

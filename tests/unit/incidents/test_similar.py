@@ -1,10 +1,9 @@
 """Likeness, rules, seen before: what is equal and what differs is told, and nothing of the verdict changes."""
 
+import json
 from contextlib import closing
 
 import msgspec
-import json
-
 import pytest
 from incident_text import PROVED, text_of
 
