@@ -14,7 +14,6 @@ from firstfault.model import page as paged
 from firstfault.model import views
 from firstfault.pipelines.asked import checked, typed
 from firstfault.pipelines.errors import PipelineError
-from firstfault.pipelines.options import DiagnoseOptions
 
 if TYPE_CHECKING:
     import os
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+    from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.pipelines.publish import Format
     from firstfault.pipelines.ranks import RankFilters
     from firstfault.pipelines.timeline import EventFilters
