@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from firstfault.pipelines.publish import StackFormat
 
 
-_GIVE = "Give the dumps or their folder: /tmp/nccl_trace_rank_* or ~/.cache/torch/comm_lib_trace_rank_* of every node."
+_GIVE = (
+    "Give the dumps or their folder: `/tmp/nccl_trace_rank_*` or `~/.cache/torch/comm_lib_trace_rank_*` of every node."
+)
 
 
 @click.command(

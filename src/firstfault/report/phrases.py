@@ -60,8 +60,11 @@ def who(ranks: Sequence[int], hosts: Sequence[str], say: Mapping[str, str]) -> s
     return say["value.host" if len(hosts) == 1 else "value.hosts"].format(list=names(hosts, say))
 
 
-def culprits(diagnosis: Diagnosis, say: Mapping[str, str]) -> str:
-    """The culprits in words with their own strength, or why nobody is named: all share the fault, or it is not known."""
+def culprits(diagnosis: Diagnosis, say: Mapping[str, str], *, explained: bool = True) -> str:
+    """The culprits in words with their own strength, or why nobody is named: all share the fault, or it is not known.
+
+    explained: whether what the strength means is said too.
+    """
     found = diagnosis.verdict.culprits
     parts = [who(found.ranks, found.hosts, say)]
     if found.devices:
@@ -71,7 +74,9 @@ def culprits(diagnosis: Diagnosis, say: Mapping[str, str]) -> str:
     text = ", ".join(p for p in parts if p)
     if not text:
         return say["value.nobody_shared" if found.shared else "value.nobody_known"]
-    return f"{text} ({found.strength}: {say[f'strength.{found.strength}']})"
+    return (
+        f"{text} ({found.strength}: {say[f'strength.{found.strength}']})" if explained else f"{text} ({found.strength})"
+    )
 
 
 def headline(diagnosis: Diagnosis | View, say: Mapping[str, str]) -> str:

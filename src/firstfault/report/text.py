@@ -62,6 +62,7 @@ ROOMS = (
     Room(links=2, rows=1, lines=2, quoted=1, steps=1, rivals=1, naive=1, said=1, summary=3, gaps=False),
     Room(links=2, rows=1, lines=1, quoted=1, steps=1, rivals=0, naive=1, said=1, summary=3, gaps=False),
     Room(links=1, rows=1, lines=1, quoted=1, steps=1, rivals=0, naive=1, said=1, summary=2, gaps=False),
+    Room(links=0, rows=1, lines=1, quoted=1, steps=1, rivals=0, naive=0, said=1, summary=2, gaps=False),
 )
 """From the widest to the tightest; the first that fits the screen is taken."""
 
@@ -178,10 +179,15 @@ class _Page:
 
     def _who(self) -> None:
         verdict = self.d.verdict
+        tight = not self.room.gaps
+        named = verdict.culprits
         if verdict.failed is True:
-            self.row(self.say["label.culprit"], [phrases.culprits(self.d, self.say)])
+            # How sure the word is stands in the first row already, where both are equally sure.
+            short = tight and (named.strength is verdict.strength or not self.room.links)
+            self.row(self.say["label.culprit"], [phrases.culprits(self.d, self.say, explained=not short)])
         first = phrases.who(verdict.first_failed.ranks, verdict.first_failed.hosts, self.say)
-        if first:
+        same = (named.ranks, named.hosts) == (verdict.first_failed.ranks, verdict.first_failed.hosts)
+        if first and not (tight and same):
             self.row(self.say["label.first_failed"], [first])
         moments = phrases.moments(self.d, self.say)
         if moments:
@@ -203,7 +209,7 @@ class _Page:
 
     def _chain(self) -> None:
         links = self.d.chain
-        if not links:
+        if not links or not self.room.links:
             return
         shown = list(enumerate(links, 1))
         hidden = 0
@@ -245,7 +251,7 @@ class _Page:
 
     def _store(self) -> None:
         held = self.d.storage
-        if held is not None and self.d.verdict.failed:
+        if held is not None and self.d.verdict.failed and self.room.links:
             self.lines.append("")
             self.row(self.say["label.store"], [storage.clock(held, self.say)])
 
@@ -261,7 +267,7 @@ class _Page:
         if rivals:
             self.row(self.say["label.rivals"], [clipped(r, self._rows(min(2, self.room.rows))) for r in rivals])
         naive = [
-            clipped(f"{n.says.rstrip('.')}: {n.dropped_because}", self._rows(self.room.said))
+            refuted(n.says.rstrip("."), n.dropped_because, self._rows(self.room.said))
             for n in self.d.naive[: self.room.naive]
         ]
         if naive:
@@ -311,6 +317,12 @@ class _Page:
             self.paint(part, "dim")
             for part in wrap(line if columns(line) <= self.width else "; ".join(brief), self.width)
         ]
+
+
+def refuted(says: str, because: str, limit: int) -> str:
+    """A reading with why it is dropped; the reading alone where no more than a piece of the reason would fit."""
+    whole = f"{says}: {because}"
+    return whole if len(whole) <= limit or len(says) < limit // 2 else clipped(says, limit)
 
 
 def shorten_link(parts: tuple[str, str, str], limit: int) -> str:

@@ -23,7 +23,7 @@ from firstfault.model.diagnosis import (
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 from firstfault.pipelines.publish import FORMATS, publish
 from firstfault.report.neutral import neutral
-from firstfault.report.text import columns, wrap, wrap_told
+from firstfault.report.text import columns, refuted, wrap, wrap_told
 
 EVIL = "\x1b]0;owned\x07\x1b[2J[rank3]: \u202eboom\u202c\x9b31m `*_[x](javascript:1)<b> | \r\n done\u200b"
 
@@ -304,3 +304,23 @@ def test_what_is_wrapped_keeps_its_commands_in_one_piece(pieces, width):
         if piece.strip():
             assert any(piece in line for line in lines)
     assert all(columns(line) <= width or line in pieces for line in lines)
+
+
+def test_a_small_screen_says_nothing_twice(build_diagnosis):
+    base = full(build_diagnosis)
+    verdict = base.verdict
+    same = replace(verdict.first_failed, ranks=verdict.culprits.ranks, hosts=verdict.culprits.hosts)
+    alike = replace(base, verdict=replace(verdict, first_failed=same, strength=verdict.culprits.strength))
+    small = publish(alike, "text", "secrets", width=80, height=16)
+    assert "First failed" not in small
+    assert small.count("direct lines prove it") <= 1
+    assert "First failed" in publish(alike, "text", "secrets", width=80)
+    other = replace(base, verdict=replace(verdict, first_failed=replace(same, ranks=[5], hosts=["node-09"])))
+    assert "rank 5 on node-09" in publish(other, "text", "secrets", width=80, height=16)
+
+
+@pytest.mark.parametrize(
+    ("room", "shown"), [(200, "X is at fault, it came last: the order is chance"), (40, "X is at fault, it came last")]
+)
+def test_half_a_reason_is_left_out(room, shown):
+    assert refuted("X is at fault, it came last", "the order is chance", room) == shown
