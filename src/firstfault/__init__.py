@@ -6,10 +6,19 @@ Importing this package loads nothing else; what it names is imported when it is 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from firstfault.api import Diagnosis, Page, RankTable, Timeline, diagnose, page, ranks, timeline
-    from firstfault.pipelines.errors import PipelineError
-    from firstfault.pipelines.options import DiagnoseOptions
-    from firstfault.signatures.errors import SignatureError
+    from firstfault.api import (
+        DiagnoseOptions,
+        Diagnosis,
+        Page,
+        PipelineError,
+        RankTable,
+        SignatureError,
+        Timeline,
+        diagnose,
+        page,
+        ranks,
+        timeline,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
@@ -28,19 +37,11 @@ __all__ = [
 ]
 
 
-_ELSEWHERE = {
-    "DiagnoseOptions": "firstfault.pipelines.options",
-    "PipelineError": "firstfault.pipelines.errors",
-    "SignatureError": "firstfault.signatures.errors",
-}
-"""Where that stands which is not of `firstfault.api`."""
-
-
 def __getattr__(name: str) -> object:
     if name in __all__:
-        from importlib import import_module
+        from firstfault import api
 
-        return getattr(import_module(_ELSEWHERE.get(name, "firstfault.api")), name)
+        return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

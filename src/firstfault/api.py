@@ -13,7 +13,9 @@ from firstfault.model import diagnosis as told
 from firstfault.model import page as paged
 from firstfault.model import views
 from firstfault.pipelines.asked import checked, typed
-from firstfault.pipelines.errors import PipelineError
+from firstfault.pipelines.errors import PipelineError as PipelineError  # noqa: PLC0414 - told again for the package
+from firstfault.pipelines.options import DiagnoseOptions as DiagnoseOptions  # noqa: PLC0414, TC001
+from firstfault.signatures.errors import SignatureError as SignatureError  # noqa: PLC0414
 
 if TYPE_CHECKING:
     import os
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.pipelines.publish import Format
     from firstfault.pipelines.ranks import RankFilters
     from firstfault.pipelines.timeline import EventFilters
