@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event, GlobalRank
 
 COLLECT = (
-    "the flight-recorder dumps of all ranks (/tmp/nccl_trace_rank_* or ~/.cache/torch/comm_lib_trace_rank_*)",
-    "stacks of all ranks at the time of the hang (py-spy dump)",
+    "the flight-recorder dumps of all ranks (`/tmp/nccl_trace_rank_*` or `~/.cache/torch/comm_lib_trace_rank_*`)",
+    "stacks of all ranks at the time of the hang (`py-spy dump`)",
     "kernel logs of all hosts from ten minutes before the stuck collective began",
 )
 UNEXPLAINED = " Why is not in these logs."
@@ -92,7 +92,10 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
         ),
         action=ActionKind.FIX_AND_RERUN if category is Category.DATA_LOADING_STALL else ActionKind.COLLECT_MORE,
         steps=_steps(late, busy, scope),
-        collect=(f"the complete log of {ranks_text(late)} and {_its(late)} stack at the time (py-spy dump)", *COLLECT),
+        collect=(
+            f"the complete log of {ranks_text(late)} and {_its(late)} stack at the time (`py-spy dump`)",
+            *COLLECT,
+        ),
         rivals=(_network_rival(late), *_gpu_rival(late, stated=bool(stated))),
     )
 
@@ -170,7 +173,7 @@ def _steps(late: Sequence[GlobalRank], busy: Seen | None, scope: Scope) -> tuple
         *first,
         f"Look at what {who} did while the others waited: data shard, last sample, storage mounts of the host.",
         ASK[scope],
-        f"Take stacks (py-spy dump) of {who} the next time before the job is ended.",
+        f"Take stacks (`py-spy dump`) of {who} the next time before the job is ended.",
         RECORD,
     )
 

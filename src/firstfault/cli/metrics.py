@@ -28,6 +28,11 @@ Exit codes: 0 nothing abnormal, 1 something is, 2 wrong use or no
 metrics, whatever else was read."""
 
 
+_GIVE = (
+    "Give logs with step lines, JSON lines, CSV or TensorBoard files; `firstfault PATH` says what else the input tells."
+)
+
+
 @click.command(name="metrics", short_help="Show where training metrics begin to go wrong.", epilog=_CODES)
 @paths_argument
 @format_option("text", "json")
@@ -82,7 +87,7 @@ def command(
     measured = metrics_of(list(paths))
     view = measured.view
     if not view.tables and not measured.devices:
-        raise nothing_readable(view.coverage, paths)
+        raise nothing_readable(view.coverage, paths, wanted="training metrics", fix=_GIVE)
     safe = safe_metrics(view, level)
     if table is not None:
         export(measured, [t.file for t in safe.content.tables], Path(table))

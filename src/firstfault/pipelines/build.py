@@ -14,6 +14,7 @@ from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
 from firstfault.analysis.recurrence import recurrences
 from firstfault.analysis.suspects import nature_of
 from firstfault.analysis.telling import counted, key_events, moments
+from firstfault.analysis.timeline import moments as happened
 from firstfault.analysis.wording import ranges
 from firstfault.model.diagnosis import (
     AttemptSummary,
@@ -35,6 +36,7 @@ from firstfault.model.diagnosis import (
 from firstfault.model.evidence import GlobalRank, SourceId
 from firstfault.model.words import Mark, Role, Strength
 from firstfault.pipelines.cite import Citer
+from firstfault.pipelines.entries import rows_of
 from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event
 
 TIMELINE = 60
-"""Entries of the timeline at most; the middle is left out first."""
+"""Entries of one clock of the timeline at most; the middle is left out first."""
 TABLE = 64
 """Rows of the rank table at most; outliers first."""
 ROW_LINES = 3
@@ -190,23 +192,15 @@ class Builder:
         return readings
 
     def _timeline(self) -> list[TimelineEntry]:
-        case = self.scene.case
-        told = (Mark.START, Mark.ATTEMPT, Mark.END, Mark.PLANNED_STOP, Mark.CHECKPOINT_BEGIN, Mark.CHECKPOINT_END)
-        marked = case.signatures_with(*told)
-        roles = {Role.CAUSE, Role.EFFECT, Role.TEARDOWN}
-        wanted = [e for e in self.scene.events if e.signature in marked or nature_of(case, e).role in roles]
-        ordered = sorted(wanted, key=sort_key)
-        if len(ordered) > TIMELINE:
-            ordered = [*ordered[: TIMELINE // 2], *ordered[-TIMELINE // 2 :]]
-        entries = []
-        for event in ordered:
-            evidence = self.cite.event(event)
-            if evidence is not None:
-                title = nature_of(case, event).title
-                # The kept lines of a flood all carry its count; said once it is enough.
-                count = event.count if event.ordinal == 0 else 1
-                entries.append(TimelineEntry(time=evidence.time, what=title, evidence=evidence, count=count))
-        return entries
+        """The rows that `firstfault timeline` shows too."""
+        there = happened(self.scene)
+        rows = rows_of([m for m in there if m.role is not Role.NOISE], there, self.cite, most=TIMELINE)
+        return [
+            TimelineEntry(
+                time=e.time, what=e.what, evidence=e.evidence, count=e.count, clock=e.clock, ranks=e.ranks, hosts=e.hosts, left_out=gone
+            )
+            for e, gone in zip(rows.entries, rows.left_out, strict=True)
+        ]  # fmt: skip
 
     def _counts(self) -> list[Count]:
         totals: dict[str, dict[tuple[int, str], int]] = {}

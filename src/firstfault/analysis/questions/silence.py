@@ -86,8 +86,8 @@ def _by_signal(scene: Scene, signals: set[int]) -> tuple[Category, str, tuple[st
         return (
             Category.INFRASTRUCTURE,
             "A process was killed from outside (SIGKILL)",
-            ("the kernel log of that host around that time (dmesg -T | grep -i -E 'oom|killed process')",
-             "the scheduler's record: sacct -j JOBID --format=JobID,State,ExitCode,MaxRSS,NodeList"),
+            ("the kernel log of that host around that time (`dmesg -T | grep -i -E 'oom|killed process'`)",
+             "the scheduler's record: `sacct -j JOBID --format=JobID,State,ExitCode,MaxRSS,NodeList`"),
         )  # fmt: skip
     if 7 in signals:
         return (
@@ -243,7 +243,7 @@ def _store_gone(scene: Scene, first: Event, victims: tuple[GlobalRank, ...]) -> 
         ),
         collect=(
             "the exit code of the process of rank 0",
-            "the kernel log of its host at that time (dmesg -T)",
+            "the kernel log of its host at that time (`dmesg -T`)",
             *NEED_ALL,
         ),
     )
@@ -266,7 +266,7 @@ def ask_stopped(scene: Scene) -> Answer | None:
             classes=Classes(form=Form.INTERRUPTED),
             action=ActionKind.COLLECT_MORE,
             steps=("Read the traceback of the interrupt: it shows where the program stood at that moment.",),
-            collect=("stacks of all ranks before the next interrupt (py-spy dump)", *NEED_ALL),
+            collect=("stacks of all ranks before the next interrupt (`py-spy dump`)", *NEED_ALL),
         )
     return Answer(
         question="stopped",
@@ -280,7 +280,7 @@ def ask_stopped(scene: Scene) -> Answer | None:
         action=ActionKind.COLLECT_MORE,
         steps=("Ask the scheduler: time limit, preemption, scancel and node failure all look like this from inside.",),
         collect=(
-            "sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,NodeList",
+            "`sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,NodeList`",
             "the launcher's log of the other nodes",
         ),
     )
