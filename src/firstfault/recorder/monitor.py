@@ -311,7 +311,7 @@ class Monitor:
             return
         now, fresh = time.monotonic_ns(), []
         for name, process in self.living.items():
-            ring = process.ring
+            ring = process.ring.at(now)
             if ring.head.kind != layout.MAIN or not (ring.beats or ring.phase) or ring.head.ended:
                 continue
             if ring.head.attempt <= self.ended:
