@@ -105,6 +105,7 @@ class Looker:
         self._lock = threading.Lock()
         self._last = time.monotonic_ns()
         self._here: tuple[str, str, int] = ("", "", -1)
+        self._looked = False
         self._changed = 0
         self._since = 0
         self._call, self._call_since, self._called = "", 0, 0
@@ -149,10 +150,13 @@ class Looker:
         phase, number = sure if place.phase is None else place.phase, -1
         with contextlib.suppress(Exception):
             number = calls_begun()
-        here = (phase, place.call, number)
+        # What the ring says by itself has its own time there.
+        here = ("" if phase == sure else phase, place.call, number)
         event = max(stepped, asked, given, said_since)
-        if here != self._here:
+        # The first look finds it somewhere: that is no sign that it moves.
+        if here != self._here and self._looked:
             self._changed = now
+        self._looked = True
         if phase == sure:
             self._since = sure_since
         elif phase != self._here[0] or event > self._last:
