@@ -6,6 +6,7 @@ The one module of this room that other rooms may import. It writes nothing and m
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 from datetime import datetime, timezone
@@ -64,6 +65,24 @@ OLD_LOOK_NS = 5_000_000_000
 """An older look tells nothing of where the process is now: it is looked at every second, unless its interpreter is held."""
 U32 = struct.Struct("<I")
 I32 = struct.Struct("<i")
+
+
+SLOWER = 20.0
+"""Usual steps that must pass without a sign of life for a standstill, where they are long."""
+
+
+def still_after(hang_s: float, start_s: float, steps: int, pace_s: float | None) -> float:
+    """Seconds without a sign of life from which on a process stands still; without end where nobody wants to be told.
+
+    Args:
+        hang_s: as the recorder was told; 0: never.
+        start_s: the same before the first step, in which a program compiles, loads and waits for others.
+        steps: that it has done.
+        pace_s: its usual time of a step.
+    """
+    if hang_s <= 0:
+        return math.inf
+    return max(hang_s if steps else max(start_s, hang_s), SLOWER * (pace_s or 0.0))
 
 
 class Head(NamedTuple):
