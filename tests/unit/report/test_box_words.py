@@ -28,7 +28,7 @@ def quoted(kind, room=400, **fields):
         (quoted(layout.EXCEPTION, rank=None, type="OSError", message="no"), "a process raised OSError: no"),
         (quoted(layout.DEATH, rank=0, how="was ended by SIGKILL", step=0), "rank 0 was ended by SIGKILL (after step 0)"),
         (quoted(layout.HANG, rank=5, phase="checkpoint"), "rank 5 was seen to stand still (phase checkpoint)"),
-        (quoted(layout.EXCEPTION, 139, rank=3, step=9, type="ValueError", message="label"), "rank 3 raised ValueError: lab (after step 9)"),
+        (quoted(layout.EXCEPTION, 131, rank=3, step=9, type="ValueError", message="label"), "rank 3 raised ValueError: lab (after step 9)"),
         (quoted(layout.EXCEPTION, 60, rank=3, type="ValueError"), ""),
         (quoted(layout.HEADER, rank=3), ""),
         ('{"kind":"exception","rank":3,"type":"ValueError"}', ""),
