@@ -22,7 +22,11 @@ METHODS: dict[str, tuple[tuple[str, str], ...]] = {
         ("Trainer.save_checkpoint", "checkpoint"),
         ("Trainer.validate", "evaluation"),
     ),
+    # The optimizer runs the model, by this: the program is then in the model and no longer in the optimizer.
+    "lightning.pytorch.loops.optimization.automatic": (("Closure.closure", "forward"),),
+    "pytorch_lightning.loops.optimization.automatic": (("Closure.closure", "forward"),),
     "transformers.trainer": (("Trainer._save_checkpoint", "checkpoint"), ("Trainer.evaluate", "evaluation")),
+    "accelerate.accelerator": (("Accelerator.save_state", "checkpoint"), ("Accelerator.load_state", "checkpoint")),
     "deepspeed.runtime.engine": (
         ("DeepSpeedEngine.save_checkpoint", "checkpoint"),
         ("DeepSpeedEngine.load_checkpoint", "checkpoint"),
@@ -36,7 +40,7 @@ METHODS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
 }
 """Module -> its methods or functions, each with the phase that the program is in meanwhile; `step`: a whole step."""
-_OF_EVERY_STEP = frozenset({"backward", "optimizer"})
+_OF_EVERY_STEP = frozenset({"forward", "backward", "optimizer"})
 
 
 def apply(module: Any) -> None:
