@@ -124,7 +124,7 @@ def main() -> None:
         from firstfault.recorder.ring import LIVE
 
         class Batches:
-            __next__ = _next(lambda self: None)
+            __next__ = _next(lambda _batches: None)
 
         batches, optimizer = Batches(), Batches()
         LIVE.owner = id(optimizer)

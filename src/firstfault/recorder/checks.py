@@ -80,7 +80,9 @@ def _folder(name: str, path: str, price: str) -> Check:
     if not done:
         return Check(name, met=False, detail=f"{path} took no file: {price}")
     if spent >= SLOW_S:
-        return Check(name, met=False, detail=f"{path} took {spent:.1f} s for one small file: heartbeats would come late")
+        return Check(
+            name, met=False, detail=f"{path} took {spent:.1f} s for one small file: heartbeats would come late"
+        )
     little = "" if free >= FREE_MB else f": less than {FREE_MB} MB"
     return Check(name, met=not little, detail=f"{path}, {free} MB free{little}, {spent * 1000:.0f} ms for a small file")
 

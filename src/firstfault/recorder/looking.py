@@ -39,10 +39,18 @@ class Place(NamedTuple):
 
 
 _known: dict[CodeType, _Known] = {}
-calls_begun: Callable[[], int] = lambda: -1
-"""How many calls of torch.distributed were begun; -1: unknown. The hook into it puts its own here."""
-loaders_seen: Callable[[], tuple[int, int, int]] = lambda: (0, -1, 0)
-"""Batches given in all, batches that lie ready (-1: unknown), workers. The hook into loaders puts its own here."""
+
+
+class Asked:
+    """Whom a look asks for what frames do not tell; the hooks into torch put their own here."""
+
+    calls_begun: Callable[[], int] | None = None
+    """How many calls of torch.distributed were begun; -1: unknown."""
+    loaders_seen: Callable[[], tuple[int, int, int]] | None = None
+    """Batches given in all, batches that lie ready (-1: unknown), workers."""
+
+
+asked = Asked()
 
 
 def know(function: Any, name: str, *, call: bool = False) -> None:
@@ -145,14 +153,15 @@ class Looker:
         ring, words = self.ring, self.ring.words
         stepped = words[layout.STEPPED]
         said_since = words[layout.SAID_AT // 8]
-        asked, given = words[layout.ASKED], words[layout.GIVEN]
-        sure, sure_since = layout.sure_phase(ring.said, said_since, stepped, asked, given)
+        wanted, given = words[layout.ASKED], words[layout.GIVEN]
+        sure, sure_since = layout.sure_phase(ring.said, said_since, stepped, wanted, given)
         phase, number = sure if place.phase is None else place.phase, -1
-        with contextlib.suppress(Exception):
-            number = calls_begun()
+        if asked.calls_begun is not None:
+            with contextlib.suppress(Exception):
+                number = asked.calls_begun()
         # What the ring says by itself has its own time there.
         here = ("" if phase == sure else phase, place.call, number)
-        event = max(stepped, asked, given, said_since)
+        event = max(stepped, wanted, given, said_since)
         # The first look finds it somewhere: that is no sign that it moves.
         if here != self._here and self._looked:
             self._changed = now
@@ -168,7 +177,7 @@ class Looker:
         self._here, self._last = here, now
         ring.seen(now, self._changed, self._since, phase)
         ring.seen_call(self._call_since, number, self._called, inside=bool(place.call), name=self._call)
-        with contextlib.suppress(Exception):
-            batches, depth, workers = loaders_seen()
-            words[layout.BATCHES] = batches
-            ring.seen_loader(depth, workers)
+        if asked.loaders_seen is not None:
+            with contextlib.suppress(Exception):
+                words[layout.BATCHES], depth, workers = asked.loaders_seen()
+                ring.seen_loader(depth, workers)

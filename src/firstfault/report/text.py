@@ -227,7 +227,7 @@ class _Page:
         room = self.width - 4
         words = in_words(line.text, self.say)
         if words:
-            self.lines += ["    " + part for part in quoted(words, self.room.quoted, room)]
+            self.lines += ["    " + part for part in fitted(neutral(words), self.room.quoted, room)]
         self.lines += ["    " + part for part in quoted(line, self.room.quoted, room)]
 
     def _store(self) -> None:

@@ -17,7 +17,7 @@ def quoted(kind, room=400, **fields):
     ("text", "words"),
     [
         (
-            quoted(layout.EXCEPTION, rank=3, host="node-a", step=12, phase="data", type="ValueError", message="label 17 is \"bad\""),
+            quoted(layout.EXCEPTION, rank=3, host="node-a", step=12, phase="data", type="ValueError", message='label 17 is "bad"'),
             'rank 3 raised ValueError: label 17 is "bad" (phase data, after step 12)',
         ),
         (quoted(layout.EXCEPTION, rank=0, type="KeyError", message=""), "rank 0 raised KeyError"),

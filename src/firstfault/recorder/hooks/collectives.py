@@ -28,7 +28,7 @@ def apply(module: Any) -> None:
     """Takes the calls for what they are, and wraps the one that begins a group, where others have taken it from this module too."""
     for name in NAMES:
         looking.know(getattr(module, name, None), name, call=True)
-    looking.calls_begun = counter(module)
+    looking.asked.calls_begun = counter(module)
     original = getattr(module, "init_process_group", None)
     if original is not None:
         looking.know(original, "init_process_group", call=True)

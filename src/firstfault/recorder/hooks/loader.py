@@ -40,7 +40,7 @@ def apply(module: Any) -> None:
     looking.know(base.__next__, "data")
     base.__next__ = _next(base.__next__)
     base.__init__ = _init(base.__init__)
-    looking.loaders_seen = _seen
+    looking.asked.loaders_seen = _seen
     worker = sys.modules["torch.utils.data._utils.worker"]
     _original = worker._worker_loop  # noqa: SLF001
     worker._worker_loop = worker_loop  # type: ignore[attr-defined]  # noqa: SLF001
