@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
 from firstfault.report import phrases, storage
+from firstfault.report.box_words import in_words
 from firstfault.report.neutral import neutral, shorten
 from firstfault.report.told import parts_of
 
@@ -129,7 +130,9 @@ class _Report:
     def quote(self, line: Evidence) -> str:
         """A line of evidence: place, time where known, raw text."""
         stamp = "" if line.time is None else f" {phrases.when(line.time, self.say)}"
-        return f"{code(phrases.place(line))}{escape(stamp)}: {code(line.text)}"
+        words = in_words(line.text, self.say)
+        told = f"{escape(neutral(words))}: " if words else ""
+        return f"{code(phrases.place(line))}{escape(stamp)}: {told}{code(line.text)}"
 
     def _verdict(self) -> None:
         verdict, say = self.d.verdict, self.say

@@ -12,6 +12,7 @@ from firstfault.analysis.wording import clipped
 from firstfault.i18n import messages
 from firstfault.model.words import ActionKind
 from firstfault.report import phrases, storage
+from firstfault.report.box_words import in_words
 from firstfault.report.neutral import neutral, shorten
 from firstfault.report.told import parts_of, shortened, words_of
 
@@ -247,6 +248,9 @@ class _Page:
             where = "…" + where[max(2, columns(where) - self.width + 3) :]
         self.lines.append("  " + self.paint(where, "dim"))
         room = self.width - 4
+        words = in_words(line.text, self.say)
+        if words:
+            self.lines += ["    " + part for part in fitted(neutral(words), self.room.quoted, room)]
         self.lines += ["    " + part for part in quoted(line, self.room.quoted, room)]
 
     def _store(self) -> None:
