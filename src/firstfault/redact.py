@@ -132,8 +132,11 @@ def _walk(value: object, change: Callable[[str], str]) -> object:
 
 def _walk_map(value: dict[object, object], change: Callable[[str], str]) -> dict[object, object]:
     changed: dict[object, object] = {}
+    # Of a large job maps count the lines of every rank: there is nothing to look through in numbers.
+    counts = _NUMBERS.issuperset(map(type, value.values()))
     for name, held in value.items():
-        new, held_new = _walk(name, change), _walk(held, change)
+        new = change(name) if type(name) is str else _walk(name, change)
+        held_new = held if counts else _walk(held, change)
         before = changed.get(new)
         # Two names may become one; counts then add up, so that none is lost.
         changed[new] = before + held_new if isinstance(before, int) and isinstance(held_new, int) else held_new

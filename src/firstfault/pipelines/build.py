@@ -12,7 +12,7 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
 from firstfault.analysis.recurrence import recurrences
-from firstfault.analysis.suspects import nature_of
+from firstfault.analysis.suspects import nature_of, of_roles
 from firstfault.analysis.telling import counted, key_events, moments
 from firstfault.analysis.wording import ranges
 from firstfault.model.diagnosis import (
@@ -193,8 +193,7 @@ class Builder:
         case = self.scene.case
         told = (Mark.START, Mark.ATTEMPT, Mark.END, Mark.PLANNED_STOP, Mark.CHECKPOINT_BEGIN, Mark.CHECKPOINT_END)
         marked = case.signatures_with(*told)
-        roles = {Role.CAUSE, Role.EFFECT, Role.TEARDOWN}
-        wanted = [e for e in self.scene.events if e.signature in marked or nature_of(case, e).role in roles]
+        wanted = of_roles(case, {Role.CAUSE, Role.EFFECT, Role.TEARDOWN}, marked)
         ordered = sorted(wanted, key=sort_key)
         if len(ordered) > TIMELINE:
             ordered = [*ordered[: TIMELINE // 2], *ordered[-TIMELINE // 2 :]]
@@ -210,9 +209,7 @@ class Builder:
 
     def _counts(self) -> list[Count]:
         totals: dict[str, dict[tuple[int, str], int]] = {}
-        for event in self.scene.events:
-            if nature_of(self.scene.case, event).role is Role.CONTEXT:
-                continue
+        for event in of_roles(self.scene.case, set(Role) - {Role.CONTEXT}):
             rank = self.scene.roster.rank(event)
             key = (int(event.span.source), "?" if rank is None else str(rank))
             speaker = totals.setdefault(event.signature, {})
