@@ -58,19 +58,24 @@ class SourceClock:
         self.neighbour: Date | None = None
         """A date of another source of the job, for a source that states no year."""
         self._near: dict[int, When | None] = {}
+        self._before: dict[int, int | None] = {}
+        """Of lines of a small source, by place: the nearest one before it that states its time."""
+        self._after: dict[int, int | None] = {}
         self._years: dict[tuple[int, int], int | None] = {}
 
     @property
     def _id(self) -> SourceId:
         return self.source.id
 
-    def _sample(self) -> list[Line]:
+    def _sample(self) -> list[bytes]:
         """The first and the last lines."""
         size = self.store.size(self._id)
-        head = list(islice(lines_from(self.store, self._id, 0, 1, SAMPLE_BYTES), SAMPLE_LINES))
+        head = [x.text for x in islice(lines_from(self.store, self._id, 0, 1, SAMPLE_BYTES), SAMPLE_LINES)]
         start = max(0, size - SAMPLE_BYTES)
-        tail = [] if start == 0 else list(lines_from(self.store, self._id, start, 1, SAMPLE_BYTES))[1:]
-        return [*head, *tail[-SAMPLE_LINES:]]
+        tail = self.store.read(self._id, start, SAMPLE_BYTES).split(b"\n")[1:] if start else []
+        if tail and not tail[-1]:
+            tail.pop()
+        return [*head, *(x.removesuffix(b"\r") for x in tail[-SAMPLE_LINES:])]
 
     @cached_property
     def month_first(self) -> bool:
@@ -92,7 +97,7 @@ class SourceClock:
     def date(self) -> Date | None:
         """A date with its year that lines of this source state; None where none does."""
         for line in reversed(self._sample()):
-            if _HAS_YEAR.search(line.text) is None:
+            if _HAS_YEAR.search(line) is None:
                 continue
             stamp = self._stamp_of(line)
             if stamp is not None and stamp.year is not None and stamp.dated:
@@ -224,7 +229,7 @@ class SourceClock:
 
     def _dated_near(self, offset: int, number: int, *, back: bool) -> float | None:
         for line in self._lines(offset, number, back=back):
-            stamp = self._stamp_of(line)
+            stamp = self._stamp_of(line.text)
             if stamp is not None and stamp.dated:
                 when = self.at(stamp, line.offset, line.number)
                 if when.earliest is not None and when.yeared:
@@ -234,6 +239,8 @@ class SourceClock:
     def forget(self) -> None:
         """Drops the lines that were read, so that the clocks of many sources stay small; they are read again when needed."""
         self._near.clear()
+        self._before.clear()
+        self._after.clear()
         self.__dict__.pop("_whole", None)
 
     @cached_property
@@ -265,25 +272,65 @@ class SourceClock:
             offset, number = near[0].offset, near[0].number
         yield from reversed(lines_back(self.store, self._id, offset, number, NEAR_LINES, max_bytes=NEAR_BYTES))
 
-    def _stamp_of(self, line: Line) -> Stamp | None:
-        text = line.text
+    def _stamp_of(self, text: bytes) -> Stamp | None:
         if b":" not in text or (
             _HAS_TIME.search(text, 0, 4096) is None
             and (len(text) <= 4096 or _HAS_TIME.search(text, len(text) - 4096) is None)
         ):
             return None
-        segment = line.text.rsplit(b"\r", 1)[-1]
+        segment = text.rsplit(b"\r", 1)[-1]
         return stamp_at_end(segment, self.profile)
 
     def _neighbour(self, offset: int, number: int, *, back: bool) -> When | None:
+        offsets, lines = self._whole
+        if number <= len(lines) and offsets[number - 1] == offset:
+            return self._stamped(number - 1, back=back)
         for line in self._lines(offset, number, back=back):
-            if line.offset not in self._near:
-                stamp = self._stamp_of(line)
-                self._near[line.offset] = None if stamp is None else self.at(stamp, line.offset, line.number)
-            when = self._near[line.offset]
-            if when is not None and when.known:
+            when = self._own_time(line)
+            if when is not None:
                 return when
         return None
+
+    def _own_time(self, line: Line) -> When | None:
+        """The interval that a line's own stamp states; None where it has none, or none that tells a time."""
+        if line.offset not in self._near:
+            stamp = self._stamp_of(line.text)
+            when = None if stamp is None else self.at(stamp, line.offset, line.number)
+            self._near[line.offset] = when if when is not None and when.known else None
+        return self._near[line.offset]
+
+    def _stamped(self, index: int, *, back: bool) -> When | None:
+        """Of a small source the time of the nearest stamped line before or after one, among those that `_lines` gives.
+
+        Many unstamped lines stand together (tracebacks, lists): what was found for one is true for those passed on the way.
+        """
+        lines = self._whole[1]
+        known = self._before if back else self._after
+        step, passed = (-1 if back else 1), []
+        at = index
+        while at not in known:
+            passed.append(at)
+            following = at + step
+            if not 0 <= following < len(lines):
+                known[at] = None
+            elif self._own_time(lines[following]) is not None:
+                known[at] = following
+            else:
+                at = following
+        for place in passed:
+            known[place] = known[at]
+        found = known[index]
+        return None if found is None or self._far(index, found) else self._near[lines[found].offset]
+
+    def _far(self, index: int, found: int) -> bool:
+        """Whether a line of a small source lies beyond those that `_lines` gives."""
+        if found > index:
+            return found - index > NEAR_LINES
+        if index - found <= NEAR_LINES:
+            return False
+        offsets = self._whole[0]
+        near = index - bisect_right(offsets, max(-1, offsets[index] - NEAR_BYTES // 16), 0, index)
+        return found < index - min(near, NEAR_LINES // 8) - NEAR_LINES
 
 
 def settle_clocks(clocks: Sequence[SourceClock]) -> None:

@@ -129,7 +129,10 @@ def _sample_lines(sample: bytes) -> tuple[list[bytes], Wrapping | None]:
     picked = whole[:FIRST_LINES]
     rest = whole[FIRST_LINES:-1]
     picked += rest[:: max(1, len(rest) // SPREAD_LINES)]
-    plain = [x for x in (_ANSI.sub(b"", y[:400]) for y in picked) if x.strip(b"\r \t")]
+    cut = [x[:400] for x in picked]
+    if b"\x1b" in sample:
+        cut = [_ANSI.sub(b"", x) for x in cut]
+    plain = [x for x in cut if x.strip(b"\r \t")]
     wrapping = find_wrapping(plain)
     if wrapping is not None:
         plain = [x for x in (y[wrapping.end(y) :] for y in plain) if x.strip(b"\r \t")]
