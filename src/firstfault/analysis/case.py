@@ -165,7 +165,7 @@ class Case:
     @cached_property
     def marked_spawn(self) -> bool:
         """Whether torch.multiprocessing.spawn started the processes: then they run on one machine each call."""
-        return any(e.signature.startswith("launcher.spawn_") for e in self.events)
+        return any(s.startswith("launcher.spawn_") for s in self.signatures)
 
     @cached_property
     def tracks(self) -> dict[SourceId, Track]:

@@ -113,7 +113,7 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
 
 def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusion:
     """The conclusion with the storage side weighed, or asked for where none of its logs were given."""
-    if state is None and not any(e.signature.startswith(CLIENT) for e in conclusion.scene.events):
+    if state is None and not any(s.startswith(CLIENT) for s in conclusion.scene.case.signatures):
         return conclusion
     from firstfault.analysis.questions import storage_chain
 

@@ -14,7 +14,7 @@ from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
 from firstfault.analysis.outages import no_reason
 from firstfault.analysis.outcome import Outcome, Traces, bad_word, last_word, outcome, said_good, uncaught
-from firstfault.analysis.passed import quoted, stepped_past
+from firstfault.analysis.passed import may_be_quoted, quoted, stepped_past
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
@@ -72,10 +72,11 @@ class Scene(Struct, frozen=True, kw_only=True):
 
 def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     """Folds the events of one attempt."""
+    talk = may_be_quoted(seen)
     events = tuple(
         e if e.attempt == number else replace(e, attempt=number)
         for e in seen.events
-        if attempts.of(e) == number and not quoted(seen, e)
+        if attempts.of(e) == number and not (e.signature in talk and quoted(seen, e))
     )
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)

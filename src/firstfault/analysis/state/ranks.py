@@ -76,7 +76,7 @@ class Roster:
         """What was told of events, which each question asks about again; the event is kept, so that its id is its own."""
         self._complete = False
         kept, listed = tuple(events), tuple(failures)
-        self._jax = any(e.signature.startswith("jax.") for e in kept)
+        self._jax = any(s.startswith("jax.") for s in {e.signature for e in kept})
         self._stated: dict[SourceId, set[str]] = {}
         """Hosts that lines of a source state, other than the one in the name of the file."""
         self._hear([*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed)])
