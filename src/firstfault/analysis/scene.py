@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.case import Case
 from firstfault.analysis.far import far_from_job
-from firstfault.analysis.foreign import of_another, untied
+from firstfault.analysis.foreign import may_be_of_another, of_another, untied
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
 from firstfault.analysis.outages import no_reason
@@ -28,6 +28,7 @@ from firstfault.analysis.suspects import (
     group,
     harmless,
     nature_of,
+    of_roles,
     of_the_store,
     quiet,
     recovered_retry,
@@ -111,15 +112,14 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         case, events, failures, world, nodes=machines(facts), per_node=ranks_per_node(facts, world), pods=pods
     )
     end_words = _end_words(case)
-    ends = tuple(e for e in events if e.signature in end_words and not went_on(case, e) and not _raised_behind(case, e))
-    foreign = {id(e) for e in events if of_another(case, roster, e)}
-    guilty, weak, innocent, effects, teardown = _sort(case, events, foreign)
+    ends = tuple(e for e in case.of(end_words) if not went_on(case, e) and not _raised_behind(case, e))
+    foreign = {id(e) for e in case.of(may_be_of_another(case)) if of_another(case, roster, e)}
+    guilty, weak, innocent, effects, teardown = _sort(case, foreign)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
     deaths = tuple(
         e
-        for e in events
-        if e.signature in dying
-        and not (
+        for e in case.of(dying)
+        if not (
             id(e) in foreign
             or _good_exit(e)
             or _ended_nothing(e)
@@ -128,7 +128,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
             or stranger(e)
         )
     )
-    hang = find_hang(case, roster, (e for e in events if e.signature in waiting and not went_on(case, e)))
+    hang = find_hang(case, roster, (e for e in case.of(waiting) if not went_on(case, e)))
     if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):
         innocent, guilty = (*innocent, *guilty), []
     over = {id(e) for e in weak if case.has(e, Mark.OUTAGE) and no_reason(case, hang, guilty, e)}
@@ -190,7 +190,7 @@ def _raised_behind(case: Case, end: Event) -> bool:
 
 
 def _sort(
-    case: Case, events: tuple[Event, ...], foreign: set[int]
+    case: Case, foreign: set[int]
 ) -> tuple[list[Event], list[Event], tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]]:
     """Events by what they can be: fatal causes, weak causes, acquitted causes, effects, teardown.
 
@@ -201,7 +201,7 @@ def _sort(
     innocent: list[Event] = []
     effects: list[Event] = []
     teardown: list[Event] = []
-    for event in events:
+    for event in of_roles(case, {Role.CAUSE, Role.EFFECT, Role.TEARDOWN}):
         nature = nature_of(case, event)
         if id(event) in foreign:
             if nature.role is Role.CAUSE:
