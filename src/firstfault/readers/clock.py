@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import calendar
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from functools import cached_property, lru_cache
-from itertools import islice
+from itertools import accumulate, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import When
 from firstfault.model.lazy import lazy
 from firstfault.readers.identity import stamp_at_end
-from firstfault.readers.lines import lines_back, lines_from
+from firstfault.readers.lines import Line, lines_back, lines_from
 from firstfault.readers.stamps import ISO, MONTHS
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Source, SourceId
     from firstfault.model.place import Stamp
     from firstfault.readers.identity import SourceProfile
-    from firstfault.readers.lines import Line, TextStore
+    from firstfault.readers.lines import TextStore
 
 DAY = 86400
 NEAR_LINES = 200
@@ -58,9 +58,6 @@ class SourceClock:
         self.neighbour: Date | None = None
         """A date of another source of the job, for a source that states no year."""
         self._near: dict[int, When | None] = {}
-        self._before: dict[int, int | None] = {}
-        """Of lines of a small source, by place: the nearest one before it that states its time."""
-        self._after: dict[int, int | None] = {}
         self._years: dict[tuple[int, int], int | None] = {}
 
     @property
@@ -239,8 +236,7 @@ class SourceClock:
     def forget(self) -> None:
         """Drops the lines that were read, so that the clocks of many sources stay small; they are read again when needed."""
         self._near.clear()
-        self._before.clear()
-        self._after.clear()
+        self.__dict__.pop("_timed", None)
         self.__dict__.pop("_whole", None)
 
     @cached_property
@@ -282,8 +278,8 @@ class SourceClock:
         return stamp_at_end(segment, self.profile)
 
     def _neighbour(self, offset: int, number: int, *, back: bool) -> When | None:
-        offsets, lines = self._whole
-        if number <= len(lines) and offsets[number - 1] == offset:
+        offsets = self._timed[0]
+        if number <= len(offsets) and offsets[number - 1] == offset:
             return self._stamped(number - 1, back=back)
         for line in self._lines(offset, number, back=back):
             when = self._own_time(line)
@@ -299,28 +295,35 @@ class SourceClock:
             self._near[line.offset] = when if when is not None and when.known else None
         return self._near[line.offset]
 
-    def _stamped(self, index: int, *, back: bool) -> When | None:
-        """Of a small source the time of the nearest stamped line before or after one, among those that `_lines` gives.
+    @cached_property
+    def _timed(self) -> tuple[list[int], list[int], bytes]:
+        """Of a small source the offsets of all lines, the places of those in which a time may stand, and its bytes.
 
-        Many unstamped lines stand together (tracebacks, lists): what was found for one is true for those passed on the way.
+        Many unstamped lines stand together (tracebacks, lists): they are passed over at once.
         """
-        lines = self._whole[1]
-        known = self._before if back else self._after
-        step, passed = (-1 if back else 1), []
-        at = index
-        while at not in known:
-            passed.append(at)
-            following = at + step
-            if not 0 <= following < len(lines):
-                known[at] = None
-            elif self._own_time(lines[following]) is not None:
-                known[at] = following
-            else:
-                at = following
-        for place in passed:
-            known[place] = known[at]
-        found = known[index]
-        return None if found is None or self._far(index, found) else self._near[lines[found].offset]
+        if self.store.size(self._id) > NEAR_BYTES:
+            return [], [], b""
+        data = self.store.read(self._id, 0, NEAR_BYTES)
+        offsets = [0, *accumulate(len(x) + 1 for x in data.split(b"\n"))]
+        while offsets and offsets[-1] >= len(data):
+            offsets.pop()
+        return offsets, sorted({bisect_right(offsets, m.start()) - 1 for m in _HAS_TIME.finditer(data)}), data
+
+    def _stamped(self, index: int, *, back: bool) -> When | None:
+        """Of a small source the time of the nearest stamped line before or after one, among those that `_lines` gives."""
+        offsets, timed, data = self._timed
+        at = bisect_left(timed, index) - 1 if back else bisect_right(timed, index)
+        while 0 <= at < len(timed):
+            found = timed[at]
+            if self._far(index, found):
+                return None
+            end = offsets[found + 1] - 1 if found + 1 < len(offsets) else len(data)
+            text = data[offsets[found] : end].removesuffix(b"\n").removesuffix(b"\r")
+            when = self._own_time(Line(found + 1, offsets[found], text))
+            if when is not None:
+                return when
+            at += -1 if back else 1
+        return None
 
     def _far(self, index: int, found: int) -> bool:
         """Whether a line of a small source lies beyond those that `_lines` gives."""
@@ -328,7 +331,7 @@ class SourceClock:
             return found - index > NEAR_LINES
         if index - found <= NEAR_LINES:
             return False
-        offsets = self._whole[0]
+        offsets = self._timed[0]
         near = index - bisect_right(offsets, max(-1, offsets[index] - NEAR_BYTES // 16), 0, index)
         return found < index - min(near, NEAR_LINES // 8) - NEAR_LINES
 
