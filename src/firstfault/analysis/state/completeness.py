@@ -90,8 +90,8 @@ def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Compl
         world = product if 0 < product < NOT_MORE_THAN else None
     sizes = [s for e in case.events if "op" in e.fields and (s := group_size(e)) is not None]
     highest = max((int(r) + 1 for r in (*roster.seen, *roster.filed)), default=0)
-    told = [size_of_group(e) for e in case.events if "size" in e.fields or "peers" in e.fields]
-    joined = [s for s in told if s is not None and s < NOT_MORE_THAN]
+    stated_sizes = [size_of_group(e) for e in case.events if "size" in e.fields or "peers" in e.fields]
+    joined = [s for s in stated_sizes if s is not None and s < NOT_MORE_THAN]
     at_least = max([highest, *sizes, *joined])
     if world is not None and world < highest:
         world = None
