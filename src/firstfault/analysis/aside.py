@@ -23,7 +23,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.far import far_from_job
-from firstfault.analysis.foreign import of_another, untied
+from firstfault.analysis.foreign import may_be_of_another, of_another, untied
 from firstfault.analysis.left_over import left_over
 from firstfault.analysis.nodes_back import back_soon
 from firstfault.analysis.outages import no_reason
@@ -43,9 +43,8 @@ def no_part(
 ) -> tuple[frozenset[int], tuple[Failure, ...]]:
     """Events (by identity) that are no part of the attempt, and the launcher's failures that are."""
     old = left_over(case, events, ends)
-    aside = frozenset(
-        id(e) for e in events if e.span.source in old or of_another(case, roster, e) or far_from_job(case, e)
-    )
+    strangers = {id(e) for e in case.of(may_be_of_another(case)) if of_another(case, roster, e)}
+    aside = frozenset(strangers.union(id(e) for e in events if e.span.source in old or far_from_job(case, e)))
     return aside, tuple(f for f in case.seen.failures if f.span.source not in old)
 
 

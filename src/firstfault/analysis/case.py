@@ -80,6 +80,8 @@ class Case:
         self.seen = seen
         self.library = library
         self.events = tuple(sorted(seen.events, key=position))
+        self.plain: dict[str, Nature] = {}
+        """Natures of signatures of which every line without an exception has the same one."""
         self.natures: dict[tuple[str, str | None], Nature] = {}
         """What was made of signatures and rows of vendor tables (see `firstfault.analysis.suspects.nature_of`)."""
         self._by_marks: dict[tuple[Mark, ...], frozenset[str]] = {}
@@ -167,7 +169,7 @@ class Case:
     @cached_property
     def marked_spawn(self) -> bool:
         """Whether torch.multiprocessing.spawn started the processes: then they run on one machine each call."""
-        return any(e.signature.startswith("launcher.spawn_") for e in self.events)
+        return any(s.startswith("launcher.spawn_") for s in self.signatures)
 
     @cached_property
     def tracks(self) -> dict[SourceId, Track]:
@@ -192,8 +194,15 @@ class Case:
 
     def stepped_elsewhere(self, event: Event, after: float) -> bool:
         """Whether another source, on the clock of an event, made more than one step later than a time."""
+        if after >= self._furthest:
+            return False
         row = self._onward.get(clock_of(event.when), ())
         return any(until > after and source != event.span.source for until, source in row)
+
+    @cached_property
+    def _furthest(self) -> float:
+        """The latest time in `_onward`, whatever the clock: nobody made a step after it."""
+        return max((until for row in self._onward.values() for until, _ in row), default=float("-inf"))
 
     def stood_still(self, event: Event) -> float | None:
         """Seconds for which no log had made a step when an event came, where that is far longer than any step took.

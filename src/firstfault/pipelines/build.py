@@ -12,7 +12,7 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
 from firstfault.analysis.recurrence import recurrences
-from firstfault.analysis.suspects import nature_of
+from firstfault.analysis.suspects import of_roles
 from firstfault.analysis.telling import counted, key_events, moments
 from firstfault.analysis.timeline import moments as happened
 from firstfault.analysis.wording import ranges
@@ -204,9 +204,7 @@ class Builder:
 
     def _counts(self) -> list[Count]:
         totals: dict[str, dict[tuple[int, str], int]] = {}
-        for event in self.scene.events:
-            if nature_of(self.scene.case, event).role is Role.CONTEXT:
-                continue
+        for event in of_roles(self.scene.case, set(Role) - {Role.CONTEXT}):
             rank = self.scene.roster.rank(event)
             key = (int(event.span.source), "?" if rank is None else str(rank))
             speaker = totals.setdefault(event.signature, {})
