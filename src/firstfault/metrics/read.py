@@ -8,7 +8,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
-from importlib.util import find_spec
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,10 +21,16 @@ from firstfault.readers.sourcename import read_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
+    from firstfault.metrics.blocks import Numbers
     from firstfault.model.evidence import Source, SourceId
     from firstfault.readers.store import Store
 
-BLOCK = 8 << 20
+    Share = tuple[int, NDArray[np.int64], dict[str, Numbers]]
+    """How many rows, their lines and their columns."""
+
+BLOCK = 4 << 20
 """Bytes that are turned into columns at a time."""
 SPLIT = 96 << 20
 """Bytes of a source from which on it is worked on by several processes."""
@@ -74,22 +80,35 @@ def read_range(store: Store, source: SourceId, start: int, end: int) -> tuple[li
     Returns:
         The parts, and how many lines begin there.
     """
-    shapes, fast = Shapes(), find_spec("polars") is not None
+    shapes = Shapes()
     parts: list[Part] = []
     count = 0
     for block in _blocks(store, source, start, end):
-        parts += read_block(block, count + 1, shapes, fast=fast)
+        parts += read_block(block, count + 1, shapes)
         count += int(np.count_nonzero(np.frombuffer(block, np.uint8) == 10)) + (not block.endswith(b"\n"))
     return parts, count
 
 
-def read_share(store: Store, source: SourceId, start: int, end: int) -> tuple[list[Part], int]:
-    """The same as `read_range`, in half the bytes where seven digits are enough: a long table has to be held at once."""
+def read_share(store: Store, source: SourceId, start: int, end: int) -> tuple[list[Share], int]:
+    """The same as `read_range`, small enough to be sent: half the bytes where seven digits are enough, what is one number once.
+
+    Line numbers that follow each other are told by the first of them, a column of one value by that value.
+    """
     parts, count = read_range(store, source, start, end)
-    slim = [
-        p._replace(columns={n: v if n in _EXACT else v.astype(np.float32) for n, v in p.columns.items()}) for p in parts
-    ]
+    slim: list[Share] = []
+    for part in parts:
+        length = len(part.line)
+        line = part.line[:1] if length > 1 and part.line[-1] - part.line[0] == length - 1 else part.line
+        columns = {n: v if n in _EXACT else v.astype(np.float32) for n, v in part.columns.items()}
+        slim.append((length, line, {n: v[:1] if (v == v[0]).all() else v for n, v in columns.items()}))
     return slim, count
+
+
+def _whole(share: Share, line: int) -> Part:
+    """A part as it was before it was sent, its lines counted on from a line."""
+    length, lines, columns = share
+    at = lines + line if len(lines) == length else np.arange(lines[0] + line, lines[0] + line + length)
+    return Part(at, {n: v if len(v) == length else np.broadcast_to(v, length) for n, v in columns.items()})
 
 
 _EXACT = frozenset({"step", "time", "samples", "rank", "epoch"})
@@ -139,10 +158,30 @@ def _by_processes(store: Store, source: SourceId, size: int, workers: int) -> li
     context = multiprocessing.get_context("spawn")
     parts: list[Part] = []
     line = 0
-    with ProcessPoolExecutor(min(workers, len(starts)), mp_context=context, initializer=_one_thread) as pool:
+    with (
+        _kept_memory(),
+        ProcessPoolExecutor(min(workers, len(starts)), mp_context=context, initializer=_one_thread) as pool,
+    ):
         jobs = [pool.submit(read_share, store, source, at, min(at + SHARE, size)) for at in starts]
         while jobs:
             found, count = jobs.pop(0).result()
-            parts += [p._replace(line=p.line + line) for p in found]
+            parts += [_whole(share, line) for share in found]
             line += count
     return parts
+
+
+@contextmanager
+def _kept_memory() -> Iterator[None]:
+    """Processes that begin here keep the memory of one block for the next: to ask the system anew costs more than to read."""
+    before = {name: os.environ.get(name) for name in _KEPT}
+    os.environ.update({name: value for name, value in _KEPT.items() if before[name] is None})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+
+
+_KEPT = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+"""Settings of the C library's allocator (glibc); others do not know them."""
