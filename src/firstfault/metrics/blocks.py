@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from firstfault.metrics.blanks import can_read, read_blanks
+from firstfault.metrics.grid import Grid
 from firstfault.metrics.layout import NUMBER, Layout, read_layout, shape_key
 from firstfault.metrics.runs import Block, days_of, model_of, read_rows, scaled
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
+    Places = NDArray[np.int64]
 
 MOST_SHAPES = 20_000
 """Shapes remembered of one source; logs of free text have many that are none of a step."""
@@ -29,10 +32,12 @@ FEW = 4
 """Lines of one shape up to which each is read by itself."""
 SAMPLE = 8
 """Of the lines that are read by their places one in so many is compared word by word with the model."""
-TRIES = 8
-"""Blocks one after the other that may turn out to be no table of blanks."""
-LONG = 2_000
-"""Lines from which on it pays to ask for one."""
+PIECE = 1 << 20
+"""Bytes whose runs of digits are looked for at a time."""
+GRIDS = 4
+"""Lengths of lines that are held against a model byte by byte in one piece."""
+LONGEST = 4096
+"""Bytes of a line up to which that is done."""
 MODELS = 6
 """Shapes that are read by their places in one block; the lines of others are read by the text."""
 
@@ -49,8 +54,6 @@ class Shapes:
 
     def __init__(self) -> None:
         self._known: dict[bytes, Layout | None] = {}
-        self.tries = TRIES if can_read() else 0
-        """How often more a block may fail to be a table of blanks before none is tried."""
 
     def of(self, key: bytes, line: bytes) -> Layout | None:
         """The layout of a line with this key."""
@@ -75,55 +78,88 @@ def read_block(data: bytes, first: int, shapes: Shapes, *, fast: bool = True) ->
     """
     if not data.endswith(b"\n"):
         data += b"\n"
-    if fast and shapes.tries and b"\r" not in data:
-        part = _by_blanks(data, first, shapes)
-        if part is not None:
-            return [part]
     if not fast:
         pieces = [(n, p) for n, line in enumerate(data.split(b"\n")[:-1], first) for p in line.split(b"\r")]
         steps = [(n, p) for n, p in pieces if shapes.of(shape_key(p), p) is not None]
         return [_one_by_one([p], np.array([n], np.int64)) for n, p in steps]
-    numbers: NDArray[np.int64] | None = None
+    parts: list[Part] = []
+    for piece in _pieces(data):
+        parts += _read_piece(piece, first, shapes)
+        first += int(np.count_nonzero(np.frombuffer(piece, np.uint8) == 10))
+    return parts
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    """Stretches of whole lines that fit what a processor keeps at hand."""
+    at = 0
+    while at < len(data):
+        end = data.rfind(b"\n", at, at + PIECE) + 1 or data.index(b"\n", at) + 1
+        yield data[at:end]
+        at = end
+
+
+def _read_piece(data: bytes, first: int, shapes: Shapes) -> list[Part]:
+    raw = np.frombuffer(data, np.uint8)
     if b"\r" in data:
-        raw = np.frombuffer(data, np.uint8)
         newline = raw[(raw == 10) | (raw == 13)] == 10
         numbers = first + np.cumsum(newline) - newline
         data = data.replace(b"\r", b"\n")
-    block = Block(data)
+        raw = np.frombuffer(data, np.uint8)
+    else:
+        numbers = None
+    ends = np.flatnonzero(raw == 10)
     if numbers is None:
-        numbers = np.arange(first, first + len(block.ends), dtype=np.int64)
-    parts, rest = _by_places(block, numbers, shapes)
+        numbers = np.arange(first, first + len(ends), dtype=np.int64)
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    parts, rest = _by_grid(data, starts, ends, numbers, shapes)
+    if len(rest) >= UNIFORM:
+        if len(rest) < len(ends):
+            data = b"\n".join([data[a:b] for a, b in zip(starts[rest].tolist(), ends[rest].tolist(), strict=True)]) + b"\n"
+        block = Block(data)
+        numbers = numbers[rest]
+        more, rest = _by_places(block, numbers, shapes)
+        parts += more
+        starts, ends, data = block.line_starts(), block.ends, block.data
     if len(rest):
-        starts = block.line_starts()[rest].tolist()
-        lines = [block.data[a:b] for a, b in zip(starts, block.ends[rest].tolist(), strict=True)]
+        lines = [data[a:b] for a, b in zip(starts[rest].tolist(), ends[rest].tolist(), strict=True)]
         parts += _by_shape(lines, numbers[rest].tolist(), shapes)
     return parts
 
 
-def _by_blanks(data: bytes, first: int, shapes: Shapes) -> Part | None:
-    """A block whose lines are all of one shape, as a table of blanks; None where it is none."""
-    line = data[: data.index(b"\n")]
-    count = int(np.count_nonzero(np.frombuffer(data, np.uint8) == 10))
-    if count < LONG:
-        return None
-    key = shape_key(line)
-    layout = shapes.of(key, line)
-    if layout is None or not _sample_alike(data, key, len(data) // count):
-        return None
-    columns = read_blanks(data, count, line, layout)
-    shapes.tries = TRIES if columns is not None else shapes.tries - 1
-    return None if columns is None else Part(np.arange(first, first + count, dtype=np.int64), columns)
-
-
-def _sample_alike(data: bytes, key: bytes, length: int) -> bool:
-    """Whether some lines one after the other have one key, in every part of a block."""
-    step = length * SAMPLE * 32
-    for at in range(0, len(data), step):
-        begin = data.find(b"\n", at) + 1
-        end = data.rfind(b"\n", begin, begin + length * SAMPLE)
-        if 0 < begin < end and any(shape_key(line) != key for line in data[begin:end].split(b"\n")):
-            return False
-    return True
+def _by_grid(
+    data: bytes, starts: Places, ends: Places, numbers: Places, shapes: Shapes
+) -> tuple[list[Part], Places]:
+    """Rows of the commonest lengths whose every byte fits a model line, and the index of each line that is left."""
+    raw = np.frombuffer(data, np.uint8)
+    length = ends - starts
+    rest = np.arange(len(ends))
+    parts: list[Part] = []
+    for _ in range(GRIDS):
+        if len(rest) < UNIFORM:
+            break
+        left = length[rest]
+        width = int(left[0]) if bool((left == left[0]).all()) else int(np.bincount(np.minimum(left, LONGEST)).argmax())
+        rows = rest[left == width]
+        if len(rows) < UNIFORM or not 0 < width < LONGEST:
+            break
+        line = data[starts[rows[0]] : ends[rows[0]]]
+        layout = shapes.of(shape_key(line), line)
+        grid = None if layout is None else Grid(line, layout)
+        if grid is None or grid.places is None:
+            break
+        if len(rows) == len(ends):
+            table = raw.reshape(-1, width + 1)[:, :width]
+        else:
+            table = np.lib.stride_tricks.sliding_window_view(raw, width)[starts[rows]]
+        fits = grid.fits(table)
+        share = np.count_nonzero(fits)
+        if share < len(rows):
+            rows, table = rows[fits], table[fits]
+        parts.append(Part(numbers[rows], grid.read(table)))
+        rest = np.setdiff1d(rest, rows, assume_unique=True) if len(rows) < len(rest) else rest[:0]
+        if share < UNIFORM:
+            break
+    return parts, rest
 
 
 def _by_places(block: Block, numbers: NDArray[np.int64], shapes: Shapes) -> tuple[list[Part], NDArray[np.int64]]:

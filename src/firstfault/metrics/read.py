@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     Share = tuple[int, NDArray[np.int64], dict[str, Numbers]]
     """How many rows, their lines and their columns."""
 
-BLOCK = 4 << 20
+BLOCK = 24 << 20
 """Bytes that are turned into columns at a time."""
 SPLIT = 96 << 20
 """Bytes of a source from which on it is worked on by several processes."""
-SHARE = 48 << 20
+SHARE = 96 << 20
 """Bytes that a process takes at a time."""
 TEXTS = frozenset({SourceKind.LOG, SourceKind.METRICS, SourceKind.CONFIG, SourceKind.UNKNOWN})
 """Kinds of sources that may hold step lines; settings and documents only where they are JSON lines."""
@@ -183,5 +183,5 @@ def _kept_memory() -> Iterator[None]:
                 os.environ.pop(name, None)
 
 
-_KEPT = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(256 << 20)}
+_KEPT = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(512 << 20)}
 """Settings of the C library's allocator (glibc); others do not know them."""

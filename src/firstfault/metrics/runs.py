@@ -30,7 +30,7 @@ PAD = b"\n" * 32
 EXACT = 1 << 53
 """Up to here a whole number is exact as a float, and so its quotient by an exact power of ten rounds as its text does."""
 _LARGEST_POWER = 22
-_POWERS = 10.0 ** np.arange(_LARGEST_POWER + 1)
+POWERS = 10.0 ** np.arange(_LARGEST_POWER + 1)
 _NUMBER = lazy(NUMBER)
 _RUN = lazy(rb"\d+")
 _ZEROS = np.uint64(0x3030303030303030)
@@ -233,13 +233,13 @@ class Reading:
                 continue
             self.good &= gap == 1
             digits = digits + length
-            mantissa = mantissa * _WHOLE_POWERS[np.minimum(length, 18)] + value
+            mantissa = mantissa * WHOLE_POWERS[np.minimum(length, 18)] + value
             if part.kind == "group":
                 self.good &= length == 3
             else:
                 places = length
         exponent = np.asarray(-places if power is None else power - places)
-        values = _quotient(mantissa, exponent)
+        values = quotient(mantissa, exponent)
         at = list(self._numbers).index(index)
         if self._negative is not None and bool(self._negative[at].any()):
             values = np.where(self._negative[at], -values, values)
@@ -281,12 +281,12 @@ class Reading:
             value, length = self._run(fraction[0].run)
             gap = self._starts[self._at[fraction[0].run]] - self._stops[self._at[fraction[0].run] - 1]
             self.good &= (gap == 1) & (length <= 9) & (len(fraction) == 1)
-            power = _WHOLE_POWERS[np.minimum(length, 9)]
+            power = WHOLE_POWERS[np.minimum(length, 9)]
             seconds = (seconds * power + value) / power
         return parts, seconds
 
 
-_WHOLE_POWERS = 10 ** np.arange(19, dtype=np.int64)
+WHOLE_POWERS = 10 ** np.arange(19, dtype=np.int64)
 
 
 def _of_eight(words: NDArray[np.uint64], length: NDArray[np.int64]) -> Places:
@@ -312,14 +312,14 @@ _SUMS = tuple(
 )
 
 
-def _quotient(mantissa: Places, exponent: NDArray[np.int64]) -> Numbers:
+def quotient(mantissa: Places, exponent: NDArray[np.int64]) -> Numbers:
     """A whole number times a power of ten, rounded once."""
     values = mantissa.astype(np.float64)
     least, most = int(exponent.min()), int(exponent.max())
     if least == most:
-        power = _POWERS[min(abs(least), _LARGEST_POWER)]
+        power = POWERS[min(abs(least), _LARGEST_POWER)]
         return values * power if least >= 0 else values / power
-    powers = _POWERS[np.minimum(np.abs(exponent), _LARGEST_POWER)]
+    powers = POWERS[np.minimum(np.abs(exponent), _LARGEST_POWER)]
     return np.where(exponent >= 0, values * powers, values / powers)
 
 
@@ -352,11 +352,11 @@ def read_rows(
         else:
             columns[name] = scaled(reading.number(slot.number), slot.factor)
     if layout.stamp:
-        columns["time"] = _seconds(*reading.stamp(layout.stamp))
+        columns["time"] = seconds_of(*reading.stamp(layout.stamp))
     return columns, reading.good
 
 
-def _seconds(parts: list[Places], seconds: Numbers) -> Numbers:
+def seconds_of(parts: list[Places], seconds: Numbers) -> Numbers:
     """Seconds since the epoch of the calendar without a zone; a day's number is worked out once for each stretch of one date."""
     year, month, day, hour, minute = parts
     date = year * 10000 + month * 100 + day
