@@ -32,12 +32,12 @@ FEW = 4
 """Lines of one shape up to which each is read by itself."""
 SAMPLE = 8
 """Of the lines that are read by their places one in so many is compared word by word with the model."""
-PIECE = 1 << 20
+PIECE = 2 << 20
 """Bytes whose runs of digits are looked for at a time."""
 GRIDS = 4
 """Lengths of lines that are held against a model byte by byte in one piece."""
-LONGEST = 4096
-"""Bytes of a line up to which that is done."""
+SHORTEST, LONGEST = 8, 4096
+"""Bytes of a line from and up to which that is done."""
 MODELS = 6
 """Shapes that are read by their places in one block; the lines of others are read by the text."""
 
@@ -54,6 +54,7 @@ class Shapes:
 
     def __init__(self) -> None:
         self._known: dict[bytes, Layout | None] = {}
+        self._grids: dict[int, Grid] = {}
 
     def of(self, key: bytes, line: bytes) -> Layout | None:
         """The layout of a line with this key."""
@@ -62,6 +63,25 @@ class Shapes:
                 self._known.clear()
             self._known[key] = read_layout(line)
         return self._known[key]
+
+    def grid(self, table: NDArray[np.uint8]) -> tuple[Grid | None, NDArray[np.bool_] | None]:
+        """A model for lines of one length, and which of them fit it; None where the first of them tells no step.
+
+        The model of the block before serves again where most lines fit it.
+        """
+        width = table.shape[1]
+        known = self._grids.get(width)
+        if known is not None:
+            fits = known.fits(table)
+            if np.count_nonzero(fits) * 2 > len(fits):
+                return known, fits
+        line = table[0].tobytes()
+        layout = self.of(shape_key(line), line)
+        grid = None if layout is None else Grid(line, layout)
+        if grid is None or grid.places is None:
+            return None, None
+        self._grids[width] = grid
+        return grid, grid.fits(table)
 
 
 def read_block(data: bytes, first: int, shapes: Shapes, *, fast: bool = True) -> list[Part]:
@@ -140,18 +160,15 @@ def _by_grid(
         left = length[rest]
         width = int(left[0]) if bool((left == left[0]).all()) else int(np.bincount(np.minimum(left, LONGEST)).argmax())
         rows = rest[left == width]
-        if len(rows) < UNIFORM or not 0 < width < LONGEST:
-            break
-        line = data[starts[rows[0]] : ends[rows[0]]]
-        layout = shapes.of(shape_key(line), line)
-        grid = None if layout is None else Grid(line, layout)
-        if grid is None or grid.places is None:
+        if len(rows) < UNIFORM or not SHORTEST <= width < LONGEST:
             break
         if len(rows) == len(ends):
             table = raw.reshape(-1, width + 1)[:, :width]
         else:
             table = np.lib.stride_tricks.sliding_window_view(raw, width)[starts[rows]]
-        fits = grid.fits(table)
+        grid, fits = shapes.grid(table)
+        if grid is None or fits is None:
+            break
         share = np.count_nonzero(fits)
         if share < len(rows):
             rows, table = rows[fits], table[fits]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firstfault.metrics.layout import NUMBER
-from firstfault.metrics.runs import POWERS, WHOLE_POWERS, quotient, scaled, seconds_of
+from firstfault.metrics.runs import POWERS, WHOLE_POWERS, quotient, scaled, seconds_of, sum_digits
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     Numbers = NDArray[np.float64]
     Bytes = NDArray[np.uint8]
 
+_WORD = 8
+_LOW, _BIT_4 = np.uint64(0x0F0F0F0F0F0F0F0F), np.uint64(0x1010101010101010)
 MOST_DIGITS = 15
 """Digits up to which a number is exact as a float, whatever they are."""
 _NUMBER = lazy(NUMBER)
@@ -60,20 +62,16 @@ class Grid:
                 self._low[pads[start] : start], self._span[pads[start] : start] = ord(" "), ord("9") - ord(" ")
                 padded += range(pads[start], end)
                 self._low[start : end - 1], self._span[start : end - 1] = ord(" "), ord("9") - ord(" ")
-        self._padded = np.array(padded, np.int64)
-        self._follows = np.array([i for i, (a, b) in enumerate(zip(padded, padded[1:], strict=False)) if b == a + 1], np.int64)
+        self._padded = [(place, place_end) for place, place_end in _stretches(padded)]
         self.places = _places(line, layout, pads)
         """Of each number that is wanted; None where one is not made of digits in the common way."""
 
     def fits(self, rows: Bytes) -> NDArray[np.bool_]:
         """Which rows, of this width, are of the model's shape."""
         good: NDArray[np.bool_] = ((rows - self._low) <= self._span).all(axis=1)
-        if len(self._padded):
-            cells = rows[:, self._padded]
-            digit = cells >= ord("0")
-            good &= (digit | (cells == ord(" "))).all(axis=1)
-            # No blank stands behind a digit of a padded number.
-            good &= (digit[:, self._follows] <= digit[:, self._follows + 1]).all(axis=1)
+        for start, end in self._padded:
+            for at in range(end, start, -_WORD):
+                good &= _blanks_first(rows, max(start, at - _WORD), at)
         return good
 
     def read(self, rows: Bytes) -> dict[str, Numbers]:
@@ -122,15 +120,47 @@ def _places(line: bytes, layout: Layout, pads: dict[int, int]) -> dict[int, _Pla
     return found
 
 
+def _word(rows: Bytes, start: int, end: int) -> NDArray[np.uint64]:
+    """Up to eight bytes of each row in a number whose highest byte is the last of them, those before them as 0."""
+    at = max(0, end - _WORD)
+    words = rows[:, at : at + _WORD].view("<u8")[:, 0] << np.uint64(8 * (at + _WORD - end))
+    keep = np.uint64(8 * (_WORD - (end - start)))
+    words >>= keep
+    words <<= keep
+    return words
+
+
+def _blanks_first(rows: Bytes, start: int, end: int) -> NDArray[np.bool_]:
+    """Where the bytes, each from a blank to a nine, are digits with nothing but blanks before them."""
+    words = _word(rows, start, end)
+    digit = words & _BIT_4
+    low = words & _LOW
+    low += _LOW
+    low &= _BIT_4
+    strange = low & ~digit  # `!` to `/` have low bits without being digits
+    gaps = (digit << np.uint64(8)) & ~digit & _BIT_4  # a digit with a blank behind it
+    strange |= gaps
+    return strange == 0
+
+
 def _whole(rows: Bytes, place: tuple[int, int]) -> NDArray[np.int64]:
     """The whole number at some places of each row; a blank counts as 0, since its low four bits are none."""
     start, end = place
-    kind = np.int32 if end - start <= 9 else np.int64
-    value = (rows[:, start] & 15).astype(kind)
-    for at in range(start + 1, end):
-        value *= kind(10)
-        value += rows[:, at] & 15
-    return value.astype(np.int64)
+    if end - start == 1:
+        return (rows[:, start] & 15).astype(np.int64)
+    words = _word(rows, max(start, end - _WORD), end)
+    words &= _LOW
+    value = sum_digits(words)
+    if end - start > _WORD:
+        value += _whole(rows, (start, end - _WORD)) * 100_000_000
+    return value
+
+
+def _stretches(places: list[int]) -> list[tuple[int, int]]:
+    """First places, and the ones behind the last, of runs of whole numbers."""
+    cuts = [i for i in range(1, len(places)) if places[i] != places[i - 1] + 1]
+    bounds = [0, *cuts, len(places)]
+    return [(places[a], places[b - 1] + 1) for a, b in zip(bounds, bounds[1:], strict=False) if a < b]
 
 
 def _number(rows: Bytes, place: _Place) -> Numbers:

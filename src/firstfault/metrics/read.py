@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     Share = tuple[int, NDArray[np.int64], dict[str, Numbers]]
     """How many rows, their lines and their columns."""
 
-BLOCK = 24 << 20
+BLOCK = 8 << 20
 """Bytes that are turned into columns at a time."""
 SPLIT = 96 << 20
 """Bytes of a source from which on it is worked on by several processes."""
-SHARE = 96 << 20
+SHARE = 64 << 20
 """Bytes that a process takes at a time."""
 TEXTS = frozenset({SourceKind.LOG, SourceKind.METRICS, SourceKind.CONFIG, SourceKind.UNKNOWN})
 """Kinds of sources that may hold step lines; settings and documents only where they are JSON lines."""

@@ -290,7 +290,7 @@ WHOLE_POWERS = 10 ** np.arange(19, dtype=np.int64)
 
 
 def _of_eight(words: NDArray[np.uint64], length: NDArray[np.int64]) -> Places:
-    """The value of the last `length` of eight bytes: neighbours are added up in pairs, then fours, then eights.
+    """The value of the last `length` of eight bytes.
 
     The words are used up.
     """
@@ -298,6 +298,11 @@ def _of_eight(words: NDArray[np.uint64], length: NDArray[np.int64]) -> Places:
     words ^= _ZEROS
     words >>= shift  # with the shift back this takes away what stands before the digits
     words <<= shift
+    return sum_digits(words)
+
+
+def sum_digits(words: NDArray[np.uint64]) -> Places:
+    """The decimal number whose eight digits are the bytes of a word, the last one highest; the words are used up."""
     for factor, width, mask in _SUMS:
         pairs = words >> width
         words *= factor
