@@ -9,6 +9,7 @@ import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Source, SourceId
     from firstfault.readers.store import Store
 
-    Share = tuple[int, NDArray[np.int64], dict[str, Numbers]]
-    """How many rows, their lines and their columns."""
+    Share = tuple[int, NDArray[np.int64], dict[str, NDArray[np.generic] | tuple[int, str]]]
+    """How many rows, their lines, and of each column its one value or where in a file its values stand, and of which type."""
 
 BLOCK = 8 << 20
 """Bytes that are turned into columns at a time."""
@@ -89,26 +90,42 @@ def read_range(store: Store, source: SourceId, start: int, end: int) -> tuple[li
     return parts, count
 
 
-def read_share(store: Store, source: SourceId, start: int, end: int) -> tuple[list[Share], int]:
-    """The same as `read_range`, small enough to be sent: half the bytes where seven digits are enough, what is one number once.
+def read_share(store: Store, source: SourceId, start: int, end: int, path: str) -> tuple[list[Share], int]:
+    """The same as `read_range`, its columns left in a file: half the bytes where seven digits are enough, what is one number once.
 
     Line numbers that follow each other are told by the first of them, a column of one value by that value.
     """
     parts, count = read_range(store, source, start, end)
-    slim: list[Share] = []
-    for part in parts:
-        length = len(part.line)
-        line = part.line[:1] if length > 1 and part.line[-1] - part.line[0] == length - 1 else part.line
-        columns = {n: v if n in _EXACT else v.astype(np.float32) for n, v in part.columns.items()}
-        slim.append((length, line, {n: v[:1] if (v == v[0]).all() else v for n, v in columns.items()}))
-    return slim, count
+    shares: list[Share] = []
+    with open(path, "wb") as file:
+        for part in parts:
+            length = len(part.line)
+            line = part.line[:1] if length > 1 and part.line[-1] - part.line[0] == length - 1 else part.line
+            told: dict[str, NDArray[np.generic] | tuple[int, str]] = {}
+            for name, values in part.columns.items():
+                if bool((values == values[0]).all()):
+                    told[name] = values[:1] if name in _EXACT else values[:1].astype(np.float32)
+                    continue
+                slim = values if name in _EXACT else values.astype(np.float32)
+                told[name] = (file.tell(), slim.dtype.str)
+                slim.tofile(file)
+                # NumPy writes past the file object's own place.
+                file.seek(0, os.SEEK_END)
+            shares.append((length, line, told))
+    return shares, count
 
 
-def _whole(share: Share, line: int) -> Part:
-    """A part as it was before it was sent, its lines counted on from a line."""
-    length, lines, columns = share
+def _whole(share: Share, line: int, path: str) -> Part:
+    """A part as it was before it was left in a file, its lines counted on from a line."""
+    length, lines, told = share
     at = lines + line if len(lines) == length else np.arange(lines[0] + line, lines[0] + line + length)
-    return Part(at, {n: v if len(v) == length else np.broadcast_to(v, length) for n, v in columns.items()})
+    columns: dict[str, Numbers] = {}
+    for name, where in told.items():
+        if isinstance(where, tuple):
+            columns[name] = np.fromfile(path, where[1], length, offset=where[0])
+        else:
+            columns[name] = np.broadcast_to(where, length)
+    return Part(at, columns)
 
 
 _EXACT = frozenset({"step", "time", "samples", "rank", "epoch"})
@@ -148,24 +165,25 @@ def _after_newline(store: Store, source: SourceId, at: int, size: int) -> int:
     return size
 
 
-def _one_thread() -> None:
-    """In a worker: polars is to use the core of its process, before it is imported."""
-    os.environ["POLARS_MAX_THREADS"] = "1"
-
-
 def _by_processes(store: Store, source: SourceId, size: int, workers: int) -> list[Part]:
     starts = range(0, size, SHARE)
     context = multiprocessing.get_context("spawn")
     parts: list[Part] = []
     line = 0
     with (
+        TemporaryDirectory() as folder,
         _kept_memory(),
-        ProcessPoolExecutor(min(workers, len(starts)), mp_context=context, initializer=_one_thread) as pool,
+        ProcessPoolExecutor(min(workers, len(starts)), mp_context=context) as pool,
     ):
-        jobs = [pool.submit(read_share, store, source, at, min(at + SHARE, size)) for at in starts]
+        jobs = []
+        for at in starts:
+            path = f"{folder}/{at}"
+            jobs.append((path, pool.submit(read_share, store, source, at, min(at + SHARE, size), path)))
         while jobs:
-            found, count = jobs.pop(0).result()
-            parts += [_whole(share, line) for share in found]
+            path, job = jobs.pop(0)
+            found, count = job.result()
+            parts += [_whole(share, line, path) for share in found]
+            os.unlink(path)
             line += count
     return parts
 
