@@ -32,7 +32,7 @@ FEW = 4
 """Lines of one shape up to which each is read by itself."""
 SAMPLE = 8
 """Of the lines that are read by their places one in so many is compared word by word with the model."""
-PIECE = 2 << 20
+PIECE = 1 << 20
 """Bytes whose runs of digits are looked for at a time."""
 GRIDS = 4
 """Lengths of lines that are held against a model byte by byte in one piece."""
@@ -55,6 +55,8 @@ class Shapes:
     def __init__(self) -> None:
         self._known: dict[bytes, Layout | None] = {}
         self._grids: dict[int, Grid] = {}
+        self.last: Grid | None = None
+        """The model that most lines of the last table fitted."""
 
     def of(self, key: bytes, line: bytes) -> Layout | None:
         """The layout of a line with this key."""
@@ -74,13 +76,14 @@ class Shapes:
         if known is not None:
             fits = known.fits(table)
             if np.count_nonzero(fits) * 2 > len(fits):
+                self.last = known
                 return known, fits
         line = table[0].tobytes()
         layout = self.of(shape_key(line), line)
         grid = None if layout is None else Grid(line, layout)
         if grid is None or grid.places is None:
             return None, None
-        self._grids[width] = grid
+        self._grids[width] = self.last = grid
         return grid, grid.fits(table)
 
 
@@ -102,11 +105,35 @@ def read_block(data: bytes, first: int, shapes: Shapes, *, fast: bool = True) ->
         pieces = [(n, p) for n, line in enumerate(data.split(b"\n")[:-1], first) for p in line.split(b"\r")]
         steps = [(n, p) for n, p in pieces if shapes.of(shape_key(p), p) is not None]
         return [_one_by_one([p], np.array([n], np.int64)) for n, p in steps]
+    return read_lines(data, first, shapes)[0]
+
+
+def read_lines(data: bytes, first: int, shapes: Shapes) -> tuple[list[Part], int]:
+    """The same of whole lines in the fast way, and how many lines they are."""
+    if not data.endswith(b"\n"):
+        data += b"\n"
     parts: list[Part] = []
+    count = 0
     for piece in _pieces(data):
-        parts += _read_piece(piece, first, shapes)
-        first += int(np.count_nonzero(np.frombuffer(piece, np.uint8) == 10))
-    return parts
+        even = _by_last_grid(piece, first + count, shapes)
+        if even is not None:
+            parts.append(even)
+            count += len(even.line)
+        else:
+            parts += _read_piece(piece, first + count, shapes)
+            count += int(np.count_nonzero(np.frombuffer(piece, np.uint8) == 10))
+    return parts, count
+
+
+def _by_last_grid(data: bytes, first: int, shapes: Shapes) -> Part | None:
+    """A piece all of whose lines are as those before it; None where one is not. No byte of a model's row is a newline."""
+    grid = shapes.last
+    if grid is None or len(data) % (grid.width + 1):
+        return None
+    table = np.frombuffer(data, np.uint8).reshape(-1, grid.width + 1)
+    if not (table[:, grid.width] == 10).all() or not grid.fits(table[:, : grid.width]).all():
+        return None
+    return Part(np.arange(first, first + len(table), dtype=np.int64), grid.read(table[:, : grid.width]))
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
@@ -114,7 +141,7 @@ def _pieces(data: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(data):
         end = data.rfind(b"\n", at, at + PIECE) + 1 or data.index(b"\n", at) + 1
-        yield data[at:end]
+        yield data if end == len(data) and not at else data[at:end]
         at = end
 
 

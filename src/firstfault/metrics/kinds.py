@@ -99,5 +99,9 @@ DATA_SHARE, DATA_TIMES = 0.15, 2.0
 """Waiting for data takes this share of a step, and twice what it did."""
 REGULAR = 3
 """Pauses at regular steps from which on they are planned."""
+PAUSE_RATIO = 4.0
+"""A planned pause that takes so many times what the others take is a stall at the step of a pause."""
+ROUND_STEPS, ROUND_ALONE = (50, 100, 200, 250, 500, 1000), 100
+"""Logging intervals between pauses that are planned if the row at every multiple is slow; from the second on a single one is."""
 WARM_UP = 3
 """Rows at each start that are slow by themselves: compilation, caches, the first allocation."""

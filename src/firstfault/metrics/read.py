@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstfault.metrics.blocks import Part, Shapes, read_block
+from firstfault.metrics.blocks import Part, Shapes, read_lines
 from firstfault.metrics.steps import Steps, gather_steps
 from firstfault.model.words import SourceKind
 from firstfault.readers.sourcename import read_name
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Share = tuple[int, NDArray[np.int64], dict[str, NDArray[np.generic] | tuple[int, str]]]
     """How many rows, their lines, and of each column its one value or where in a file its values stand, and of which type."""
 
-BLOCK = 8 << 20
+BLOCK = 1 << 20
 """Bytes that are turned into columns at a time."""
 SPLIT = 96 << 20
 """Bytes of a source from which on it is worked on by several processes."""
@@ -85,8 +85,9 @@ def read_range(store: Store, source: SourceId, start: int, end: int) -> tuple[li
     parts: list[Part] = []
     count = 0
     for block in _blocks(store, source, start, end):
-        parts += read_block(block, count + 1, shapes)
-        count += int(np.count_nonzero(np.frombuffer(block, np.uint8) == 10)) + (not block.endswith(b"\n"))
+        found, lines = read_lines(block, count + 1, shapes)
+        parts += found
+        count += lines
     return parts, count
 
 
