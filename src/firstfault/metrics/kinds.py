@@ -90,6 +90,8 @@ STALL_RATIO, STALL_SECONDS = 8.0, 30.0
 """A stall: one row that takes so many times the usual, and so long, and is none of the pauses that come at regular steps."""
 SLOW_SHARE, SLOW_ROWS = 0.15, 6
 """A slow rank: its time above the median of the ranks by this share in 5 of 6 rows in a row, whoever else is slow."""
+SLOW_FEW = 3
+"""Rows that are enough where the time is twice the median, and longer by a quarter of a step: timers are printed seldom."""
 AGREE, DIFFER = 1e-6, 1e-4
 """Ranks agree on a value up to the first share in all of their first rows, and differ from the second on."""
 LEAK_SHARE, LEAK_BLOCKS = 0.05, 16
