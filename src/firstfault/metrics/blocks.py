@@ -161,7 +161,9 @@ def _read_piece(data: bytes, first: int, shapes: Shapes) -> list[Part]:
     parts, rest = _by_grid(data, starts, ends, numbers, shapes)
     if len(rest) >= UNIFORM:
         if len(rest) < len(ends):
-            data = b"\n".join([data[a:b] for a, b in zip(starts[rest].tolist(), ends[rest].tolist(), strict=True)]) + b"\n"
+            data = (
+                b"\n".join([data[a:b] for a, b in zip(starts[rest].tolist(), ends[rest].tolist(), strict=True)]) + b"\n"
+            )
         block = Block(data)
         numbers = numbers[rest]
         more, rest = _by_places(block, numbers, shapes)
@@ -173,9 +175,7 @@ def _read_piece(data: bytes, first: int, shapes: Shapes) -> list[Part]:
     return parts
 
 
-def _by_grid(
-    data: bytes, starts: Places, ends: Places, numbers: Places, shapes: Shapes
-) -> tuple[list[Part], Places]:
+def _by_grid(data: bytes, starts: Places, ends: Places, numbers: Places, shapes: Shapes) -> tuple[list[Part], Places]:
     """Rows of the commonest lengths whose every byte fits a model line, and the index of each line that is left."""
     raw = np.frombuffer(data, np.uint8)
     length = ends - starts

@@ -6,6 +6,7 @@ blanks or digits, all else against itself. Needs numpy alone.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -76,7 +77,8 @@ class Grid:
 
     def read(self, rows: Bytes) -> dict[str, Numbers]:
         """The columns of rows that fit."""
-        assert self.places is not None  # noqa: S101 - the caller asks before it holds rows against the model
+        if self.places is None:
+            raise ValueError("a line whose numbers are not made of digits is no model")
         columns: dict[str, Numbers] = {}
         for name, slot in self.layout.slots.items():
             if slot.number < 0:
@@ -123,7 +125,7 @@ def _places(line: bytes, layout: Layout, pads: dict[int, int]) -> dict[int, _Pla
 def _word(rows: Bytes, start: int, end: int) -> NDArray[np.uint64]:
     """Up to eight bytes of each row in a number whose highest byte is the last of them, those before them as 0."""
     at = max(0, end - _WORD)
-    words = rows[:, at : at + _WORD].view("<u8")[:, 0] << np.uint64(8 * (at + _WORD - end))
+    words: NDArray[np.uint64] = rows[:, at : at + _WORD].view("<u8")[:, 0] << np.uint64(8 * (at + _WORD - end))
     keep = np.uint64(8 * (_WORD - (end - start)))
     words >>= keep
     words <<= keep
@@ -140,7 +142,8 @@ def _blanks_first(rows: Bytes, start: int, end: int) -> NDArray[np.bool_]:
     strange = low & ~digit  # `!` to `/` have low bits without being digits
     gaps = (digit << np.uint64(8)) & ~digit & _BIT_4  # a digit with a blank behind it
     strange |= gaps
-    return strange == 0
+    fine: NDArray[np.bool_] = strange == 0
+    return fine
 
 
 def _whole(rows: Bytes, place: tuple[int, int]) -> NDArray[np.int64]:
@@ -160,7 +163,7 @@ def _stretches(places: list[int]) -> list[tuple[int, int]]:
     """First places, and the ones behind the last, of runs of whole numbers."""
     cuts = [i for i in range(1, len(places)) if places[i] != places[i - 1] + 1]
     bounds = [0, *cuts, len(places)]
-    return [(places[a], places[b - 1] + 1) for a, b in zip(bounds, bounds[1:], strict=False) if a < b]
+    return [(places[a], places[b - 1] + 1) for a, b in pairwise(bounds) if a < b]
 
 
 def _number(rows: Bytes, place: _Place) -> Numbers:

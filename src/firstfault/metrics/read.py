@@ -9,6 +9,7 @@ import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
@@ -98,7 +99,7 @@ def read_share(store: Store, source: SourceId, start: int, end: int, path: str) 
     """
     parts, count = read_range(store, source, start, end)
     shares: list[Share] = []
-    with open(path, "wb") as file:
+    with Path(path).open("wb") as file:
         for part in parts:
             length = len(part.line)
             line = part.line[:1] if length > 1 and part.line[-1] - part.line[0] == length - 1 else part.line
@@ -184,7 +185,7 @@ def _by_processes(store: Store, source: SourceId, size: int, workers: int) -> li
             path, job = jobs.pop(0)
             found, count = job.result()
             parts += [_whole(share, line, path) for share in found]
-            os.unlink(path)
+            Path(path).unlink()
             line += count
     return parts
 

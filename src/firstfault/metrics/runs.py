@@ -148,7 +148,9 @@ def _parts(token: re.Match[bytes], at: dict[int, int]) -> list[Part] | None:
 class Reading:
     """Numbers of the rows of a block that may be of a model's shape; all of them are loaded together."""
 
-    def __init__(self, block: Block, model: Model, numbers: Sequence[int], first: Places | None, *, labels: bool) -> None:
+    def __init__(
+        self, block: Block, model: Model, numbers: Sequence[int], first: Places | None, *, labels: bool
+    ) -> None:
         """Loads the rows.
 
         Args:
@@ -186,7 +188,9 @@ class Reading:
         most = max(self._most)
         if min(self._least) == most == 1:
             return self._block.raw[self._starts].astype(np.int64) - 48
-        value = _of_eight(self._block.eights[self._stops - 8], np.minimum(self._length, 8) if most > 8 else self._length)
+        value = _of_eight(
+            self._block.eights[self._stops - 8], np.minimum(self._length, 8) if most > 8 else self._length
+        )
         for i in [i for i, length in enumerate(self._most) if length > 8]:
             length = self._length[i]
             upper = _of_eight(self._block.eights[self._stops[i] - 16], np.clip(length - 8, 1, 8))

@@ -89,7 +89,7 @@ def _parts(rows: dict[tuple[int, int], tuple[int, dict[str, float]]]) -> list[Pa
         groups.setdefault(tuple(told), []).append((line, list(told.values())))
     parts = []
     for names, told_rows in groups.items():
-        values = np.array([v for _, v in told_rows])
-        line = np.array([n for n, _ in told_rows], np.int64)
-        parts.append(Part(line, {n: values[:, i].copy() for i, n in enumerate(names)}))
+        table = np.array([v for _, v in told_rows])
+        lines = np.array([n for n, _ in told_rows], np.int64)
+        parts.append(Part(lines, {n: table[:, i].copy() for i, n in enumerate(names)}))
     return parts

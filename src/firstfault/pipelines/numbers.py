@@ -1,5 +1,6 @@
-"""What training metrics add to an answer: the first bad step where numbers went wrong, and that a run was slow or wrong long before
-it was ended from outside or waited in vain. Reads step lines for such answers alone.
+"""What training metrics add to an answer: the first bad step, or what was wrong long before the run was ended or hung.
+
+Reads step lines for such answers alone.
 
 It adds words to an answer; category, strength, culprits and first sign stay as they are.
 """
@@ -100,7 +101,10 @@ def _long_before(scene: Scene, answer: Answer, store: Store, *, cited_only: bool
     return replace(
         answer,
         summary=f"{answer.summary} Before that: {words}",
-        steps=("Find out first what went wrong with the numbers or the pace before it: `firstfault metrics` shows where.", *answer.steps),
+        steps=(
+            "Find out first what went wrong with the numbers or the pace before it: `firstfault metrics` shows where.",
+            *answer.steps,
+        ),
     )
 
 
