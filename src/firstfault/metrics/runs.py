@@ -187,7 +187,7 @@ class Reading:
         """The value of every run, of its last 16 digits where it has more."""
         most = max(self._most)
         if min(self._least) == most == 1:
-            return self._block.raw[self._starts].astype(np.int64) - 48
+            return np.asarray(self._block.raw[self._starts].astype(np.int64) - 48, dtype=np.int64)
         value = _of_eight(
             self._block.eights[self._stops - 8], np.minimum(self._length, 8) if most > 8 else self._length
         )
@@ -327,7 +327,7 @@ def quotient(mantissa: Places, exponent: NDArray[np.int64]) -> Numbers:
     least, most = int(exponent.min()), int(exponent.max())
     if least == most:
         power = POWERS[min(abs(least), _LARGEST_POWER)]
-        return values * power if least >= 0 else values / power
+        return np.asarray(values * power if least >= 0 else values / power, dtype=np.float64)
     powers = POWERS[np.minimum(np.abs(exponent), _LARGEST_POWER)]
     return np.where(exponent >= 0, values * powers, values / powers)
 

@@ -12,8 +12,8 @@ from firstfault.metrics.devices import DeviceSeries, read_devices
 from firstfault.metrics.joint import read_together
 from firstfault.metrics.points import Kind, Point, find_points
 from firstfault.metrics.read import read_source_steps
-from firstfault.metrics.timers import read_timers
 from firstfault.metrics.steps import by_rank
+from firstfault.metrics.timers import read_timers
 from firstfault.metrics.words import pause_of, summary_of
 from firstfault.model.diagnosis import CoverageRow, Evidence
 from firstfault.model.metrics import MetricFinding, MetricPoint, MetricsView, MetricTable
