@@ -36,14 +36,23 @@ EXIT_CODES = """\b
 Exit codes: 0 no failure found, 1 a failure, 2 wrong use or nothing
 readable, 3 not decidable from what was given."""
 
+output_option = click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the report to FILE instead of stdout.",
+)
+"""Where a report goes; commands that read no evidence take it too."""
+share_option = click.option(
+    "--share",
+    is_flag=True,
+    help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.",
+)
+raw_option = click.option("--raw", is_flag=True, help="Leave secrets in the quoted lines. Never share such a report.")
+
 _OPTIONS = (
-    click.option(
-        "--output",
-        "-o",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help="Write the report to FILE instead of stdout.",
-    ),
+    output_option,
     click.option(
         "--storage",
         "storage",
@@ -83,12 +92,8 @@ _OPTIONS = (
         show_default=True,
         help="Where to scan: `inline`, `processes` or `auto`; the answer is the same.",
     ),
-    click.option(
-        "--share",
-        is_flag=True,
-        help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.",
-    ),
-    click.option("--raw", is_flag=True, help="Leave secrets in the quoted lines. Never share such a report."),
+    share_option,
+    raw_option,
     click.option(
         "--exit-zero", is_flag=True, help="Exit with 0 where a failure was found or nothing could be decided."
     ),

@@ -15,8 +15,11 @@ from firstfault.cli.evidence import (
     format_option,
     level_of,
     nothing_readable,
+    output_option,
     page,
     paths_argument,
+    raw_option,
+    share_option,
     spare_evidence,
 )
 
@@ -47,19 +50,9 @@ _GIVE = (
 @click.option(
     "--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Also draw the curves: FILE ends in .svg or .png."
 )
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the report to FILE instead of stdout.",
-)
-@click.option(
-    "--share",
-    is_flag=True,
-    help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.",
-)
-@click.option("--raw", is_flag=True, help="Leave secrets in the quoted lines. Never share such a report.")
+@output_option
+@share_option
+@raw_option
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 where something is abnormal.")
 def command(
     paths: tuple[str, ...],
