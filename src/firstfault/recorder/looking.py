@@ -122,10 +122,15 @@ class Looker:
         """Takes another thread than the main one for that which trains: some frameworks run the program in one of their own."""
         self._thread = thread
 
+    def follows(self) -> bool:
+        """Whether the calling thread is the one that is looked at: what another does, such as to save in the background, is no phase."""
+        return threading.get_ident() == self._thread
+
     def look(self) -> None:
         """Looks where the program is now."""
         if self.closed:
             return
+        self.ring.gone_on()
         frame = sys._current_frames().get(self._thread)  # noqa: SLF001 - as the standard library itself does it
         if frame is not None:
             self._note(place_of(_outwards(frame), self.ring.said, self.ring.said_in))
