@@ -27,6 +27,8 @@ _LARGEST = 1 << 63
 """A whole number from here on is damage: no field holds one, and sums with it do not end or overflow."""
 _LONG = lazy(rb"[:,\[] *-?\d{19}")
 """What such a number begins with, and few other things."""
+_ONE_VALUE = ("signal", "bundle")
+"""Fields by which records are looked up; a list or map there is damage."""
 
 
 class Read(NamedTuple):
@@ -76,6 +78,8 @@ def _record(raw: bytes, span: Span, run: str) -> BoxRecord | None:
         return None
     kind = fields.get("kind") if isinstance(fields, dict) else None
     if not isinstance(kind, str) or kind not in layout.KINDS:
+        return None
+    if any(isinstance(fields.get(name), (list, dict)) for name in _ONE_VALUE):
         return None
     rank, local, worker, pid = (_number(fields, n) for n in ("rank", "local_rank", "worker", "pid"))
     host, phase = fields.get("host"), fields.get("phase")

@@ -2,8 +2,9 @@
 
 import pytest
 
+from firstfault.analysis.state.boxes import rank_boxes
 from firstfault.readers.blackbox import read_box
-from firstfault.recorder.format import BEAT, line
+from firstfault.recorder.format import BEAT, STATE, line
 
 GOOD = {"rank": 3, "time": "2026-11-30T07:00:00+00:00", "still_s": 2, "step": 7}
 
@@ -25,3 +26,11 @@ def test_digits_of_a_text_are_no_number():
         "seeds": "[99999999999999999999]",
     }
     assert read_box(line(BEAT, told), 0, "box/run/node/heartbeat.jsonl").damaged == 0
+
+
+@pytest.mark.parametrize("name", ["signal", "bundle"])
+@pytest.mark.parametrize("value", [[], ["SIGKILL"], {}, {"a": 1}])
+def test_a_list_or_map_where_one_value_belongs_is_damage(name, value):
+    read = read_box(line(STATE, {**GOOD, name: value}) + line(STATE, GOOD), 0, "box/run/node/node.jsonl")
+    assert (read.damaged, len(read.records)) == (1, 1)
+    assert list(rank_boxes(read.records)) == [3]
