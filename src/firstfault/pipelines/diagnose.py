@@ -5,6 +5,7 @@ Result objects only: redacts nothing (see `firstfault.redact`) and prints nothin
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.readers.open import Opened
     from firstfault.signatures.library import Library
+
+
+_ONE_AT_A_TIME = threading.RLock()
+"""Held while an input is read: readers remember the last line and the shapes of others for the whole process, so that two
+threads that read at once would take each other's ranks."""
 
 
 def diagnose(
@@ -104,7 +110,7 @@ def concluded(
         from firstfault.pipelines.storage import with_storage_paths
 
         paths = with_storage_paths(paths, options.storage)
-    with open_inputs(paths, stdin=stdin) as opened:
+    with _ONE_AT_A_TIME, open_inputs(paths, stdin=stdin) as opened:
         with _told(opened, options, progress) as tell:
             observed = observe(opened, library, options, tell)
         seen = observed.seen
