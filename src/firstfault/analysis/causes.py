@@ -461,7 +461,7 @@ def strength_of(case: Case, choice: Choice, *, fatal: bool, own: Strength = Stre
             continue
         if _explains(case, root, suspect) is not None or _same_fault(root, suspect):
             strength = strength.at_least(by_itself(case, suspect))
-        elif precedes(root, suspect) is None:
+        else:
             strength = strength.at_least(by_itself(case, suspect).at_most(Strength.SUPPORTED))
     for rival in choice.rivals:
         if rival.nature.category is root.nature.category and rival.nature.depth < root.nature.depth:

@@ -121,6 +121,7 @@ def concluded(
 
         def heeded(scene: Scene, answer: Answer) -> Answer:
             ranks = wanted(answer)
+            unheard = answer
             if ranks:
                 answer = heed(
                     scene, answer, recent_words(scene, ranks, opened.store, observed.profiles, observed.clocks)
@@ -131,6 +132,11 @@ def concluded(
 
                 answer = heed_standstill(scene, answer, opened.store, observed.profiles, observed.clocks)
             heard = heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
+            if heard is answer and answer is not unheard:
+                # Work that is seen not to have ended says more than the last words of its rank do.
+                seen_at_work = heed_lone(scene, unheard, opened.store, observed.profiles, observed.clocks)
+                if seen_at_work.category is answer.category and seen_at_work.strength.level > answer.strength.level:
+                    heard = seen_at_work
             heard = heed_numbers(scene, heard, opened.store)
             return heard if ranks else with_disks(scene, heard, opened.store)
 
