@@ -72,7 +72,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     """
     told = bad_word(case)
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
-    end = None if any(left_open(e, traces.ends) for e in events) else _good_end(traces, bad)
+    end = None if any(unkept(e, traces.ends) for e in events) else _good_end(traces, bad)
     bad += traces.lost if traces.ends and end is None else ()
     planned = end is not None and case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
     if planned and any(case.has(s.first, Mark.STOP_SIGNAL) for s in traces.suspects):
@@ -86,7 +86,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
         return Outcome(ended="completed", why="the scheduler says so", against=against)
     if bad or traces.failures or told:
         return Outcome(ended="failed", event=min(bad, key=sort_key, default=None), against=against)
-    if _reached(case) and not _stopped(case, events) and not any(left_open(e, ()) for e in events):
+    if _reached(case) and not _stopped(case, events) and not any(unkept(e, ()) for e in events):
         return Outcome(ended="completed", why="progress reached the planned number of steps")
     return Outcome(ended="unknown")
 
@@ -121,7 +121,7 @@ def last_word(event: Event) -> bool:
     return uncaught(event) or (exception is not None and exception.last_word and not exception.ignored)
 
 
-def left_open(event: Event, ends: Sequence[Event]) -> bool:
+def unkept(event: Event, ends: Sequence[Event]) -> bool:
     """Whether a speaker's last words are an exception that it had promised to survive, and nothing shows that it did."""
     exception = event.exception
     if exception is None or not (exception.ignored and exception.last_word):

@@ -86,6 +86,7 @@ def test_a_promise_to_go_on_that_nobody_is_seen_to_keep_leaves_the_end_open(tmp_
         rank1=f"step 6/90\n{words}\n{trace('OSError: [Errno 5] x')}",
     )
     assert verdict.failed is not False
+    assert "no error," not in verdict.summary
 
 
 @pytest.mark.parametrize("words", WORDS)
