@@ -148,6 +148,10 @@ class _Builder:
         Words before it that somebody caught it count only where its speaker goes on.
         """
         block = of_remote(block)
+        if block.promised:
+            # Even an exit behind it shows that its program lived on.
+            silent = ended(self.store, self.source, block, self.profile)[1]
+            return unproven(block) if silent else block
         if block.by_words and not spoke_on(self.store, self.source, block, self.profile):
             block = unproven(block)
         exception = block.raised.exception
