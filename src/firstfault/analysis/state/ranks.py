@@ -298,9 +298,7 @@ class Roster:
     def _one_task(self, source: SourceId) -> bool:
         """Whether a file whose name ends in a number can be one task's: its lines speak of no rank and no task but that one."""
         number = self.case.seen.task_files.get(source)
-        return self._tasks_told.get(source, set()) <= {number} and all(
-            int(rank) == number for rank in self._ranks_in.get(source, ())
-        )
+        return {*self._tasks_told.get(source, ()), *map(int, self._ranks_in.get(source, ()))} <= {number}
 
     def _process_index(self, who: Who) -> GlobalRank | None:
         """The rank of a line labelled `[p8]`, as JAX programs label theirs by the process index."""
@@ -348,7 +346,7 @@ class Roster:
         known = self._told.get(id(event))
         if known is not None and known[0] is event:
             return known[1]
-        tasks = tasks_of(event) if self.tasks_are_ranks and event.signature.startswith("slurm.") else ()
+        tasks = tasks_of(event) if self.tasks_are_ranks and event.signature.startswith("slurm.") else []
         own = tasks[0] if len(tasks) == 1 else self.rank_of(event.who, event.span.source, event.fields)
         rank = None if own is None else GlobalRank(own)
         if self._complete:
