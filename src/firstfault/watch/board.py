@@ -184,7 +184,9 @@ def _row(
     elif age > OLD_S:
         state, note = "silent", "its node has written nothing since"
     elif still > _still_after(record.fields, limits):
-        state, note = "stalled", _doing(record)
+        # As the monitor does: of a process that tells neither steps nor a phase nobody can say that it stands still.
+        told = bool(record.fields.get("steps")) or record.phase is not None
+        state, note = ("stalled", _doing(record)) if told else ("moving", "tells no step and no phase")
     elif share is not None and typical is not None and typical > 0.2 and share < SLOW_SHARE * typical:
         state, note = "slow", "the others wait for it"
     pace = record.fields.get("pace_s")
