@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from firstfault.model.blackbox import item_of
 from firstfault.model.evidence import SourceId
 from firstfault.readers.blackbox import read_box
 from firstfault.readers.lone_box import numbered
@@ -208,5 +209,5 @@ def _doing(record: BoxRecord) -> str:
     call = record.fields.get("call")
     if isinstance(call, dict) and call.get("inside") is True:
         return f"in {call.get('name')}"
-    item = record.fields.get("item")
-    return f"at {item['what']}" if isinstance(item, dict) and item.get("what") else ""
+    item = item_of(record.fields)
+    return "" if item is None else f"at {item}"
