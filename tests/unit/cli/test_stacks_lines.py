@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
 
 from firstfault.cli.stacks import command
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/distributed"
 CALLS = {
