@@ -193,9 +193,9 @@ def _apart(boxes: dict[GlobalRank, RankBox], apart: Sequence[RankBox], waiting: 
     everybody = len(waiting) + len(apart) == len(boxes) and all(_shows_wait(one, b) for b in waiting)
     named = _named(apart, Strength.ESTABLISHED if everybody else Strength.SUPPORTED)
     calls = Counter(b.call or b.state.phase or "?" for b in waiting).most_common(1)[0][0]
-    verb, end = ("wait", "") if any(b.call is not None for b in waiting) or everybody else ("stand", " still")
-    verb += "s" if len(waiting) == 1 else ""
-    text = f"{_standing(one, many=apart)} {ranks_text([b.rank for b in waiting]).capitalize()} {verb}{end} in {calls}."
+    s = "s" if len(waiting) == 1 else ""
+    verb = f"wait{s}" if any(b.call is not None for b in waiting) or everybody else f"stand{s} still"
+    text = f"{_standing(one, many=apart)} {ranks_text([b.rank for b in waiting]).capitalize()} {verb} in {calls}."
     why = "the black box saw this rank stand still while the others wait for it"
     return _stands(apart, waiting, named, strength, text=text, why=why)
 
@@ -205,9 +205,8 @@ def _shows_wait(one: RankBox, other: RankBox) -> bool:
 
     A rank steps ahead has not waited at those steps: what it does further on may be its own.
     """
-    if other.call is not None:
-        return True
-    return one.state.step is None or other.state.step is None or other.state.step - one.state.step <= 1
+    mine, its = one.state.step, other.state.step
+    return other.call is not None or mine is None or its is None or its - mine <= 1
 
 
 def _alone(one: RankBox) -> Answer | None:
@@ -348,9 +347,6 @@ def _share(box: RankBox, what: str) -> float | None:
     if steps is None or pace is None or spent is None or steps < _FEW_STEPS or pace <= 0:
         return None
     return min(spent / (steps * pace), 1.0)
-
-
-# What a rank was doing, in words
 
 
 def _described(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
