@@ -332,6 +332,8 @@ def _later(cause: Suspect, effect: Suspect) -> str:
         return "it came later, on a rank that had failed already"
     if set(cause.hosts) & set(effect.hosts):
         return "it came later, on a host that had failed already"
+    if any(e.fields.get("peer_host") in cause.hosts for e in effect.events):
+        return "it came later, and names a host that had failed already as its peer"
     return "it came later; nothing else ties it to the first fault"
 
 
