@@ -13,7 +13,7 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Domain, Layer
 
 if TYPE_CHECKING:
-    import re
+    import re  # noqa: TC004 - the type of a field that nothing resolves
 
 
 class Family(Struct, frozen=True, kw_only=True):
@@ -30,8 +30,15 @@ class Family(Struct, frozen=True, kw_only=True):
     """False where it mostly follows from something else: it counts only where no other family is told."""
     strict: bool = False
     """The words are common ones: the line must itself be of an error's level or say that all is over."""
+    soft: bool = False
+    """Programs often go on after it: alone at the end of a log it does not tell that the program failed."""
     own: bool = True
     """Whether it is the speaker's own matter, so that the rank may be named."""
+
+    @property
+    def said(self) -> str:
+        """Its title as the second half of a sentence."""
+        return f"{self.title[0].lower()}{self.title[1:]}"
 
 
 _DEVICE = lazy(
@@ -76,17 +83,17 @@ FAMILIES = (
     Family(
         title="Access was refused",
         words=lazy(r"(?i)permission denied|operation not permitted|\b(?:EACCES|EPERM)\b|access ?denied"),
-        category=Category.SOFTWARE, domain=Domain.CONFIG, layer=Layer.STORAGE,
+        category=Category.SOFTWARE, domain=Domain.CONFIG, layer=Layer.STORAGE, soft=True,
     ),
     Family(
         title="A file that was asked for is not there",
         words=lazy(r"(?i)no such file or directory|\bENOENT\b|file not found|(?:cannot|can't|could not) (?:open|find) (?:the )?file"),
-        category=Category.DATA, domain=Domain.DATA, layer=Layer.STORAGE,
+        category=Category.DATA, domain=Domain.DATA, layer=Layer.STORAGE, soft=True,
     ),
     Family(
         title="Numbers that are none ended the run",
         words=lazy(r"\b(?:[nN]a[nN]s?|NANs?|[iI]nf|INF|[nN]on-?finite)\b|\bdiverged\b"),
-        strict=True,
+        strict=True, soft=True,
         category=Category.NUMERICAL, domain=Domain.COMPUTE, layer=Layer.RUNTIME,
     ),
     Family(
@@ -102,12 +109,12 @@ FAMILIES = (
     Family(
         title="A connection could not be made or fell silent",
         words=lazy(r"(?i)connection (?:refused|timed out)|\b(?:ECONNREFUSED|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH)\b|no route to host|network (?:is )?unreachable|host (?:is )?unreachable"),
-        category=Category.NETWORK, domain=Domain.COMMUNICATION, layer=Layer.NETWORK, root=False, own=False,
+        category=Category.NETWORK, domain=Domain.COMMUNICATION, layer=Layer.NETWORK, root=False, own=False, soft=True,
     ),
     Family(
         title="An exception that the log names ended the run",
         words=lazy(r"\b[A-Z]\w{2,60}(?:Error|Exception): \S"),
-        category=Category.SOFTWARE, domain=Domain.CONFIG, layer=Layer.RUNTIME, root=False,
+        category=Category.SOFTWARE, domain=Domain.CONFIG, layer=Layer.RUNTIME, root=False, soft=True,
     ),
 )  # fmt: skip
 """In the order in which one line is asked: the more particular first."""

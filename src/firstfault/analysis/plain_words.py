@@ -29,16 +29,24 @@ PLAIN = "plain.failure"
 """Stands in the place of a signature for a line that no signature knows."""
 NEAR = 6
 """Lines around a statement that all is over in which a line without a level of its own may be the reason."""
+END = 25
+"""Lines at the end of a log that can tell how it ended; a banner or a stack may stand below."""
+LIFE = 2
+"""Lines that look like progress after which nothing above them ended the program."""
 LAST = 3
 """Lines at the end of a log of which one of an error's level is its last word."""
 _ASKED = frozenset({"nothing", "exits", "effects", "peers", "scheduler"})
 _CANCELLED = "slurm.cancelled"
 
 
-_GOOD = lazy(r"^.{0,120}?(?:^|[\s\[|(:<-])(?:INFO|DEBUG|TRACE|NOTICE|NOTE|HINT|WARN|WARNING|Warning|\w{0,40}Warning|warning)(?:[\s\]|):>-]|$)|^\[?[IW]\d{4} |\]?:?\[[IWDV]\d{0,4} ")
+_GOOD = lazy(
+    r"^.{0,120}?(?:^|[\s\[|(:<-])(?:INFO|DEBUG|TRACE|NOTICE|NOTE|HINT|WARN|WARNING|\w{0,40}Warning|warning)(?:[\s\]|):>,-]|$)"
+    r"|^\[?[IW]\d{4} |\[[IWDV]\d{0,4} "
+)
 _BAD = lazy(
     r"^.{0,120}?(?:^|[\s\[|(:<_-])(?:ERROR|ERR|FATAL|CRITICAL|CRIT|SEVERE|EMERG|PANIC|Fatal)(?:[\s\]|):>,_-]|$)"
-    r"|^\[?[EF]\d{4} |\]?:?\[[EF]\d{0,4} |(?:^|[\s\]:])[EF]: |(?i:\b(?:severe|(?:fatal|runtime|internal) error|error) ?[:(])"
+    r"|^\[?[EF]\d{4} |\[[EF]\d{0,4} |(?:^|[\s\]:])[EF]: |(?i:\b(?:severe|error) ?[:(](?! ?(?:-?[\d.]+|nan|inf)\b(?!\)))"
+    r"|\bsevere \(\d)"
 )
 _OVER = lazy(
     r"\bpanicked at\b|(?i:core dumped|segmentation fault|\bsegfault\b|illegal instruction|\bgiving up\b|\bgave up\b|\babandon(?:ed|ing)\b"
@@ -46,21 +54,28 @@ _OVER = lazy(
     r"|\bunrecoverable\b|\buncorrectable\b|\bfatal(?:ly)?\b)"
 )
 _STATE = lazy(
-    r"(?i:\b(?:status|state|phase|result|outcome|conclusion)) ?[=:]? ?['\"(]?(?:FAILED|FAILURE|DEAD|CRASHED|KILLED|ABORTED|Failed|failed)\b"
-    r"|(?i:\b(?:exit(?:ed|s|ing)?|quits?|left|leaving|ended|over|finished|returned|died|stopped|terminated)\b[^\n]{0,40}?\b(?:with|code|status|rc))"
-    r"[ =:]{1,3}(?i:(?:exit )?(?:code|status|rc)[ =:]{1,3})?(?!0\b)-?\d{1,3}\b(?![.%/]|\s*(?:step|iter|epoch|sample|s\b|ms\b|sec|min|GB|MB|file|worker|rank))"
+    r"(?i:\b(?:status|state|phase|outcome|conclusion)) ?[=:]? ?['\"(]?(?:FAILED|FAILURE|DEAD|CRASHED|KILLED|ABORTED|Failed)\b"
+    r"|(?i:\b(?:exit(?:ed|s|ing)?|quits?|left|leaving|ended|over|died|stopped|terminated|crashed|aborted)\b"
+    r"(?:[^\n]{0,40}?\b(?:code|status|rc)[ =:]{1,3}(?!0\b)-?\d{1,3}\b|[^\n]{0,20}? with (?!0\b)-?\d{1,3}[\s.)\]]{0,3}$))"
 )
+"""A state or an exit code that is not good; a level does not matter, since launchers report it at any."""
 _ENDS = lazy(
-    r"(?i)\b(?:abort(?:ed|ing|s)?|terminat(?:ed|ing|es?)|tearing down|shutting down|stopping|dying|exiting|crashed|killed|process down|failure|failed|died)\b"
+    r"(?i)\b(?:abort(?:ed|ing|s)?|terminat(?:ed|ing|es?)|tearing down|shutting down|stopping|dying|exiting|crashed|process down)\b"
+    r"|\b(?:train(?:ing|er)?|job|run|process|program|rank|worker|execution|script)\b[^\n]{0,30}\b(?:failed|failure|died|killed|dead|gone)\b"
 )
+"""Words that say that all is over where the line is of an error's level."""
 _STRERROR = lazy(
     r"(?i): (?:no space left on device|disk quota exceeded|read-only file system|input/output error|stale file handle|cannot allocate memory"
     r"|permission denied|operation not permitted|no such file or directory|connection (?:refused|timed out|reset by peer)|no route to host"
     r"|transport endpoint is not connected|bus error|segmentation fault|illegal instruction)[\s'\")\].]{0,4}$"
 )
-_AGAIN = lazy(
-    r"(?i)\bretry(?:ing)?\b|\bwill (?:try|continue|retry)\b|\btry(?:ing)? again\b|\b(?:0|no) (?:errors?|failures?)\b|\bfall(?:ing)? ?back\b|\bharmless\b|\bif\b[^\n]{0,60}\b(?:fails?|error)\b"
+_NOTHING = lazy(
+    r"(?i)\bretry(?:ing)?\b|\bwill (?:try|continue|retry)\b|\btry(?:ing)? again\b|\b(?:re-?start|respawn|reconnect)(?:ing|ed|s)?\b"
+    r"|\b(?:0|no) (?:\w+ )?(?:errors?|failures?)\b|\buncorrect\w+[^\n]{0,20}[:=] ?0\b|\bharmless\b|\bif\b[^\n]{0,60}\b(?:fails?|error)\b"
+    r"|fatal: (?:not a git|detected dubious|unsafe repo)"
 )
+"""What is tried again, what is counted and is none, and what programs ask for at their start without needing it."""
+_LIVES = lazy(r"(?i)\b(?:step|iter(?:ation)?s?|epoch|batch|loss|it/s|samples)\b[^\n]{0,40}\d")
 _RANK = lazy(r"(?i)(?<!remote )(?<!peer )(?<!from )(?<!for )(?<!\bto )\b(?:global[_ ]?)?rank ?[=:#]? ?(\d{1,6})\b")
 _HOST = lazy(r"(?i)\b(?:host(?:name)?|node) ?[=:] ?([a-z][\w.-]*\d[\w.-]*)")
 
@@ -99,7 +114,7 @@ def read_line(event: Event, body: str) -> Line:
     text = event.text
     good = _GOOD.search(text) is not None
     ended = _OVER.search(body) is not None
-    handled = (HANDLED.search(body) is not None or _AGAIN.search(body) is not None) and not ended
+    handled = (HANDLED.search(body) is not None or _NOTHING.search(body) is not None) and not ended
     if handled:
         return Line(event=event, bad=False, over=False, good=True, family=None)
     state = _STATE.search(body) is not None
@@ -111,15 +126,21 @@ def read_line(event: Event, body: str) -> Line:
     return Line(event=event, bad=bad, over=over, good=good, family=family)
 
 
-def told_by(lines: Sequence[Line]) -> Told:
-    """What the lines behind the last sign of progress of one log tell, in their order."""
+def told_by(lines: Sequence[Line], *, failed: bool) -> Told:
+    """What the lines behind the last sign of progress of one log tell.
+
+    Args:
+        lines: in their order, to the end of the log.
+        failed: whether it is known from elsewhere that the job failed.
+    """
+    lines = _behind_life(lines)
     over = [n for n, line in enumerate(lines) if line.over]
     last = range(max(0, len(lines) - LAST), len(lines))
     near = {n for at in over for n in range(at - NEAR, at + NEAR + 1)}
     named = [
         n
         for n, line in enumerate(lines)
-        if line.family is not None and not line.good and ((line.bad and (over or n in last)) or n in near)
+        if line.family is not None and (n in near or _tells(line, n in last, over, failed))
     ]
     reason = min(named, key=lambda n: (not _family(lines[n]).root, n), default=None)
     ends = [n for n in over if reason is None or n >= reason] or over
@@ -131,6 +152,22 @@ def told_by(lines: Sequence[Line]) -> Told:
         reason=None if reason is None else lines[reason].event,
         family=None if reason is None else lines[reason].family,
     )
+
+
+def _behind_life(lines: Sequence[Line]) -> Sequence[Line]:
+    """The last lines, from behind the last but one that looks like progress of a form that nobody knows."""
+    lively = [n for n, line in enumerate(lines) if not (line.bad or line.over) and _LIVES.search(line.event.text)]
+    return lines[max(0, len(lines) - END, lively[-LIFE] + 1 if len(lively) >= LIFE else 0) :]
+
+
+def _tells(line: Line, last: bool, over: Sequence[int], failed: bool) -> bool:
+    """Whether a line whose words are a family's tells why, where no statement that all is over stands near it."""
+    if not line.bad:
+        return False
+    if over or failed:
+        return True
+    # A log that merely stops with it: what programs survive every day says nothing, and neither does a command's own complaint.
+    return last and not _family(line).soft and _BAD.search(line.event.text) is not None
 
 
 def _family(line: Line) -> Family:
@@ -158,11 +195,12 @@ def heed_plain(scene: Scene, answer: Answer, told: Sequence[Told]) -> Answer:
     over = next((t.over for t in told if t.over is not None), None)
     if over is not None:
         if answer.failed:
-            return answer if answer.proof else replace(answer, proof=(over,))
+            return answer if answer.proof else replace(answer, trigger=over, proof=(over,))
         return replace(
             answer,
             failed=True,
             summary=f"The log says that the program failed (“{_short(over)}”); no line that is known says why.",
+            trigger=over,
             proof=(over,),
             classes=replace(answer.classes, form=_form(scene)),
             steps=("Read the last lines of each log; the first error of the process that ended first says why.",),
@@ -173,7 +211,8 @@ def heed_plain(scene: Scene, answer: Answer, told: Sequence[Told]) -> Answer:
     return replace(
         answer,
         summary=answer.summary.replace(
-            "no error, no end marker.", f"an error at the end that is not known to end a run (“{_short(error)}”), no end marker."
+            "no error, no end marker.",
+            f"an error at the end that is not known to end a run (“{_short(error)}”), no end marker.",
         ),
         proof=(*answer.proof, error),
     )

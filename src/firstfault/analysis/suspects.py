@@ -312,10 +312,8 @@ def _exception_nature(case: Case, event: Event) -> Nature:
         base = replace(_refined(base, row), title=base.title if row.name in kind else f"{base.title}: {row.name}")
     if row is not None and row.name not in COMMON:
         return base
-    family = device_family(message)
-    if family is not None:
-        title = f"{base.title}: {family.title[0].lower()}{family.title[1:]}"
-        base = replace(base, title=title, category=family.category, domain=family.domain, layer=family.layer)
+    if (family := device_family(message)) is not None:
+        base = replace(base, title=f"{base.title}: {family.said}", category=family.category, domain=family.domain)
     return replace(base, role=Role.EFFECT, depth=30) if refers_back(message) else base
 
 

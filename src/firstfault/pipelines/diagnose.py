@@ -129,9 +129,7 @@ def concluded(
             if heard.category is Category.UNKNOWN:
                 from firstfault.pipelines.plain_words import heed_plain_words
 
-                heard = heed_plain_words(
-                    scene, heard, observed.seen, opened.store, observed.profiles, observed.clocks
-                )
+                heard = heed_plain_words(scene, heard, observed.seen, opened.store, observed.profiles, observed.clocks)
             return heard if ranks else with_disks(scene, heard, opened.store)
 
         try:

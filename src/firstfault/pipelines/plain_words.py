@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.plain_words import PLAIN, Line, Told, heed_plain, read_line, told_by, wanted
-from firstfault.analysis.suspects import nature_of
+from firstfault.analysis.suspects import nature_of, went_on
 from firstfault.model.evidence import Event, Span, When
 from firstfault.model.words import Mark, Role, SourceKind
 from firstfault.readers.identity import locate
@@ -65,7 +65,8 @@ def heed_plain_words(  # noqa: PLR0917
         done = -1 if track is None else track.last.offset
         if ends.get(source, -1) > done:
             continue
-        told.append(told_by(_tail(scene, store, clocks[source], max(done, _end(scene, source)))))
+        lines = _tail(scene, store, clocks[source], max(done, _end(scene, source)))
+        told.append(told_by(lines, failed=answer.failed is True))
     return heed_plain(scene, answer, told)
 
 
@@ -80,10 +81,10 @@ def _tail(scene: Scene, store: Store, clock: SourceClock, after: int) -> list[Li
     source, profile = clock.source.id, clock.profile
     size = store.size(source)
     start = max(0, after, size - REACH)
-    before = sum(store.read(source, at, min(CHUNK, start - at)).count(b"\n") for at in range(0, start, CHUNK))
+    number = _number(scene, store, source, start)
     settled = _settled(scene, source)
     found: deque[Line] = deque(maxlen=MOST_LINES)
-    for i, line in enumerate(lines_from(store, source, start, before + 1, size - start)):
+    for i, line in enumerate(lines_from(store, source, start, number, size - start)):
         text = line.text.rsplit(b"\r", 1)[-1]
         if (start and i == 0) or not text.strip() or line.number in settled:
             continue
@@ -96,8 +97,19 @@ def _tail(scene: Scene, store: Store, clock: SourceClock, after: int) -> list[Li
             who=place.who,
             when=clock.event_time(place.stamp, line.offset, line.number) if place.stamp is not None else When(),
         )
+        if went_on(scene.case, event):
+            continue
         found.append(read_line(event, text[place.body :].decode("utf-8", "backslashreplace")[:4096]))
     return list(found)
+
+
+def _number(scene: Scene, store: Store, source: SourceId, start: int) -> int:
+    """Number of the line in which an offset lies, counted from the nearest line before it that is known."""
+    track = scene.case.tracks.get(source)
+    known = [(p.offset, p.line) for p in (() if track is None else track.samples)]
+    known += [(e.span.offset, e.span.line) for e in scene.events if e.span.source == source]
+    at, number = max((k for k in known if k[0] <= start), default=(0, 1))
+    return number + sum(store.read(source, a, min(CHUNK, start - a)).count(b"\n") for a in range(at, start, CHUNK))
 
 
 def _settled(scene: Scene, source: SourceId) -> set[int]:
