@@ -75,6 +75,11 @@ _NOTHING = lazy(
     r"|fatal: (?:not a git|detected dubious|unsafe repo)"
 )
 """What is tried again, what is counted and is none, and what programs ask for at their start without needing it."""
+_MAYBE = lazy(
+    r"(?i)\b(?:may|might|could) (?:be|have)\b|\b(?:potential|possible|common|likely|usual) (?:root )?(?:causes?|reasons?)\b|\btroubleshoot"
+    r"|\b(?:likely|usually|probably|typically|for example|such as|e\.g\.)"
+)
+"""Words of a text that explains what such an end can come from: it names reasons and tells none."""
 _LIVES = lazy(r"(?i)\b(?:step|iter(?:ation)?s?|epoch|batch|loss|it/s|samples)\b[^\n]{0,40}\d")
 _RANK = lazy(r"(?i)(?<!remote )(?<!peer )(?<!from )(?<!for )(?<!\bto )\b(?:global[_ ]?)?rank ?[=:#]? ?(\d{1,6})\b")
 _HOST = lazy(r"(?i)\b(?:host(?:name)?|node) ?[=:] ?([a-z][\w.-]*\d[\w.-]*)")
@@ -120,7 +125,7 @@ def read_line(event: Event, body: str) -> Line:
     state = _STATE.search(body) is not None
     bad = not good and (_BAD.search(text) is not None or _STRERROR.search(body) is not None)
     over = state or (not good and (ended or (_BAD.search(text) is not None and _ENDS.search(body) is not None)))
-    family = None if good else family_of(body)
+    family = None if good or _MAYBE.search(body) is not None else family_of(body)
     if family is not None and family.strict and not (bad or over):
         family = None
     return Line(event=event, bad=bad, over=over, good=good, family=family)

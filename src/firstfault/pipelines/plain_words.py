@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from firstfault.analysis.plain_words import PLAIN, Line, Told, heed_plain, read_line, told_by, wanted
 from firstfault.analysis.suspects import nature_of, went_on
 from firstfault.model.evidence import Event, Span, When
@@ -83,6 +85,7 @@ def _tail(scene: Scene, store: Store, clock: SourceClock, after: int) -> list[Li
     start = max(0, after, size - REACH)
     number = _number(scene, store, source, start)
     settled = _settled(scene, source)
+    known = {e.span.line for e in scene.effects if e.span.source == source}
     found: deque[Line] = deque(maxlen=MOST_LINES)
     for i, line in enumerate(lines_from(store, source, start, number, size - start)):
         text = line.text.rsplit(b"\r", 1)[-1]
@@ -99,7 +102,9 @@ def _tail(scene: Scene, store: Store, clock: SourceClock, after: int) -> list[Li
         )
         if went_on(scene.case, event):
             continue
-        found.append(read_line(event, text[place.body :].decode("utf-8", "backslashreplace")[:4096]))
+        read = read_line(event, text[place.body :].decode("utf-8", "backslashreplace")[:4096])
+        # Of a line that a signature knows it is known what it tells; its other words add no reason.
+        found.append(replace(read, family=None) if line.number in known else read)
     return list(found)
 
 

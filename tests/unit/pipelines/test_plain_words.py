@@ -51,6 +51,20 @@ def test_the_family_of_a_line_of_no_known_form_is_a_possibility(tmp_path, catego
     assert verdict.trigger.text in lines
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ERROR raylike: a worker died, giving up. Potential root causes: (1) killed by the OOM killer (2) no space left on device",
+        "FATAL hub: process gone; this may be an out of memory kill",
+        "E: stage ended, status=FAILED(14), usually because of permission denied",
+    ],
+)
+def test_a_text_that_lists_what_it_can_come_from_tells_no_reason(tmp_path, line):
+    verdict = said(tmp_path, line)
+    assert verdict.failed is True
+    assert verdict.category == Category.UNKNOWN
+
+
 def test_rank_and_host_that_the_line_names_are_named_as_a_possibility(tmp_path):
     line = "[wrap] rank=3 host=gx06 STATUS=DEAD reason='exceeded memory allotment', process ended by site policy"
     verdict = said(tmp_path, line, "[wrap] tearing down 7 remaining ranks")
