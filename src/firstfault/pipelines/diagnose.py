@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from firstfault.analysis.conclude import NoAttemptError, conclude, with_storage
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
-from firstfault.model.words import SourceKind
+from firstfault.model.words import Category, SourceKind
 from firstfault.pipelines.build import Builder
 from firstfault.pipelines.disks import with_disks
 from firstfault.pipelines.errors import PipelineError
@@ -138,6 +138,10 @@ def concluded(
                 if seen_at_work.category is answer.category and seen_at_work.strength.level > answer.strength.level:
                     heard = seen_at_work
             heard = heed_numbers(scene, heard, opened.store)
+            if heard.category is Category.UNKNOWN:
+                from firstfault.pipelines.plain_words import heed_plain_words
+
+                heard = heed_plain_words(scene, heard, observed.seen, opened.store, observed.profiles, observed.clocks)
             return heard if ranks else with_disks(scene, heard, opened.store)
 
         try:
