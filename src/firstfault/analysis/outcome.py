@@ -72,7 +72,9 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     """
     told = bad_word(case)
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
-    end = None if any(unkept(e, traces.ends) for e in events) else _good_end(traces, bad)
+    # In a file of several ranks that tells no steps none is missed: that its speaker went on is for others to tell.
+    broken = any(_tells_of_itself(case, e) and unkept(e, traces.ends) for e in events)
+    end = None if broken else _good_end(traces, bad)
     bad += traces.lost if traces.ends and end is None else ()
     planned = end is not None and case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
     if planned and any(case.has(s.first, Mark.STOP_SIGNAL) for s in traces.suspects):
@@ -119,6 +121,12 @@ def last_word(event: Event) -> bool:
     """Whether an exception ended its program by its form, or is the last that it said: then its kind does not excuse it."""
     exception = event.exception
     return uncaught(event) or (exception is not None and exception.last_word and not exception.ignored)
+
+
+def _tells_of_itself(case: Case, event: Event) -> bool:
+    """Whether the file of a line is one rank's own, or tells steps: then what comes last in it is how far its speaker came."""
+    place = case.seen.place.get(event.span.source)
+    return event.span.source in case.tracks or (place is not None and place.rank is not None)
 
 
 def unkept(event: Event, ends: Sequence[Event]) -> bool:
