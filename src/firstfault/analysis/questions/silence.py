@@ -173,7 +173,7 @@ def ask_peers(scene: Scene) -> Answer | None:
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
         summary=f"{ranks_text(victims).capitalize() or 'A process'} lost the connection to a peer; what became of the peer is not in these logs.",
-        trigger=report or first,
+        trigger=report,
         proof=(first,),
         classes=Classes(domain=Domain.COMMUNICATION, form=_form(scene), layer=Layer.COLLECTIVE),
         action=ActionKind.COLLECT_MORE,
