@@ -82,14 +82,8 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     laboratory.close()
 
 
-STANDS = {"box-spawned-worker-stuck-on-a-read": "the recorder does not stop a job whose spawned worker is stuck yet"}
-"""Jobs that do not go as planned, with the reason."""
-
-
 def _marks(wanted: register.Scenario, check: str) -> list[pytest.MarkDecorator]:
     marks = []
-    if wanted.name in STANDS:
-        marks.append(pytest.mark.xfail(reason=STANDS[wanted.name], strict=False, raises=RuntimeError))
     if not scenarios.runnable(wanted):
         marks.append(pytest.mark.skip(reason="needs mounts and host names of its own"))
     # Not strict: real runs differ from time to time, in who times out first for one.
