@@ -66,10 +66,10 @@ def read_torch(folder: Folder, name: str, *, prefix: str = "", part: Part | None
             if isinstance(leaf, TensorStub):
                 _hold(content, key, leaf, piece_of(leaf, loaded, name))
             else:
-                content.values.setdefault(key, canonical(leaf))
+                content.values.setdefault(key, canonical(leaf, whole=key[1].endswith(".params")))
     except TooManyValuesError as error:
         content.problems.append(Problem("unreadable", "warning", name, f"was read in part: it holds {error}"))
-    step = step_of(value)
+    step = None if part in {"rng", "optimizer", "scheduler"} else step_of(value)
     if step is not None:
         content.steps[name] = step
     return content

@@ -255,7 +255,7 @@ def _value(folder: Folder, stem: str, name: str, index: _Index, usable: set[str]
         if isinstance(leaf, TensorStub):
             _loose(content, key, leaf, piece_of(leaf, loaded, stem + file))
         elif not (isinstance(leaf, dict) and not inside):
-            content.values[key] = canonical(leaf)
+            content.values[key] = canonical(leaf, whole=key[1].endswith(".params"))
 
 
 def _loose(content: Content, key: tuple[Part, str], stub: TensorStub, piece: Piece | Problem | None) -> None:

@@ -77,10 +77,10 @@ def _key(key: object) -> str:
     return key if isinstance(key, str) else canonical(key)
 
 
-def canonical(value: object) -> str:
-    """One text for one value, whatever file it came from; long ones as their digest."""
+def canonical(value: object, *, whole: bool = False) -> str:
+    """One text for one value, whatever file it came from; long ones as their digest unless the whole is asked for."""
     text = _text(value)
-    if len(text) <= LONGEST:
+    if whole or len(text) <= LONGEST:
         return text
     return f"sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
