@@ -33,17 +33,16 @@ def read_file(folder: Folder, name: str, *, prefix: str = "", part: Part | None 
         folder: where it lies.
         name: path below the folder.
         prefix: stands before the names of what each rank writes for itself.
-        part: what the file belongs to, where that is known better than by its name.
+        part: what the file belongs to; None where it may hold several parts, which its keys then tell.
     """
     size = folder.sizes[name]
     if size == 0:
         return Content(problems=[Problem("empty_file", "damage", name, "is empty")], unopened={name})
-    base = name.rpartition("/")[2]
     if name.endswith(".safetensors"):
         return read_safetensors(folder, name, prefix=prefix, part=part)
     if name.endswith(".json"):
         return read_json(folder, name)
-    return read_torch(folder, name, prefix=prefix, part=part or part_of_file(base))
+    return read_torch(folder, name, prefix=prefix, part=part)
 
 
 def read_torch(folder: Folder, name: str, *, prefix: str = "", part: Part | None = None) -> Content:
@@ -139,7 +138,7 @@ def read_safetensors(
     """What a file of safetensors, or a stretch of a file that is one, holds."""
     size = folder.sizes[name] - start if length is None else length
     content = Content()
-    content.files[name] = where = part or part_of_file(name.rpartition("/")[2]) or "weights"
+    content.files[name] = where = part or "weights"
     header = _header(folder, name, start, size)
     if isinstance(header, Problem):
         content.problems.append(header)
@@ -176,7 +175,7 @@ def _header(folder: Folder, name: str, start: int, size: int) -> tuple[dict[str,
         if len(head) < 8 or size < 8:
             return Problem("truncated", "damage", name, f"is cut off after {size} bytes")
         if length > LONGEST_HEADER or length == 0:
-            zeros = length == 0 and not folder.read(name, start, min(size, 4096)).strip(b"\0")
+            zeros = length == 0 and not folder.read(name, start, min(size, 64)).strip(b"\0")
             what = "begins with zeros: its blocks were never written" if zeros else "is no file of safetensors"
             return Problem("zeroed_file" if zeros else "unreadable", "damage", name, what)
         if 8 + length > size:

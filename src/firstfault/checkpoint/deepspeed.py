@@ -167,17 +167,21 @@ def _steps(below: str, models: dict[tuple[int | None, int], str], content: Conte
 
 
 def _partitions(optims: dict[tuple[int | None, int], str], content: Content) -> None:
-    """Parts of the flat parameters are of one size on every rank, and the optimizers have made as many steps."""
-    sizes: dict[str, dict[str, int]] = {}
+    """Parts of the flat parameters are of one size on every rank, but for the last, whose padding is not saved."""
+    sizes: dict[tuple[str, int], dict[int, int]] = {}
+    names = {prefix_of(name).rstrip("/"): (key, name) for key, name in optims.items()}
     for (part, path), held in content.tensors.items():
         prefix, _, rest = path.partition("/")
-        if part == "optimizer" and ("fp32" in rest) and len(held.shape) == 1 and rest.count(".") <= 2:
-            sizes.setdefault(rest, {})[prefix] = product(held.shape)
-    by_prefix = {prefix_of(name).rstrip("/"): name for name in optims.values()}
-    for rest, ranks in sizes.items():
-        values = sorted(ranks.values())
+        if part == "optimizer" and "fp32" in rest and len(held.shape) == 1 and prefix in names:
+            (dp, mp), _ = names[prefix]
+            sizes.setdefault((rest, mp), {})[dp or 0] = product(held.shape)
+    for (rest, mp), ranks in sizes.items():
+        last = max((dp for dp, size in ranks.items() if size), default=0)
+        values = sorted(size for dp, size in ranks.items() if dp < last)
+        if not values:
+            continue
         most = max(set(values), key=values.count)
-        for prefix, size in ranks.items():
-            if size != most and prefix in by_prefix:
-                what = f"holds {size:,} elements of {rest}, and the other ranks {most:,} each: it is of another job or size"
-                content.problems.append(Problem("world_size", "damage", by_prefix[prefix], what))
+        for dp, size in ranks.items():
+            if (dp < last and size != most) or size > most:
+                what = f"holds {size:,} elements of {rest}, and other ranks {most:,}: it is of a job of another size"
+                content.problems.append(Problem("world_size", "damage", optims[dp, mp], what))

@@ -25,6 +25,8 @@ _STATE = re.compile(r"^(?:trainer_state|training_state|dataloader_state.*)\.json
 _RANKED = re.compile(r"(?:^|[._-])(?:rank|rng_state|random_states|dl_state|r)[._-]?(\d+)(?:[._-]|$)")
 _TEMPORARY = re.compile(r"(?:\.tmp|\.temp|\.incomplete|\.partial|\.part|\.swp|~|\.tmp\.[\w-]+)$|^\.?tmp[-_]", re.IGNORECASE)
 _RNG = re.compile(r"(?:^|/)(?P<stem>(?:rng_state|random_states)_)(?P<n>\d+)(?P<end>\.\w+)$")
+_RANK = re.compile(r"(?:^|/)(?P<stem>[^/]*?(?:world_size_(?P<all>\d+)_)?rank[-_]?)(?P<n>\d+)(?P<end>[^/\d]*\.(?:pt|pth|bin|pkl|ckpt|safetensors))$")
+"""A file that a rank wrote, such as `model_world_size_8_rank_3.pt`."""
 MARKERS = ("latest", megatron.TRACKER, "latest_iteration.txt")
 
 
@@ -66,6 +68,7 @@ def read_unit(folder: Folder, below: str, leave: tuple[str, ...] = ()) -> Unit:
         for name in huggingface.index_files(folder, place):
             huggingface.check_index(folder, name, unit.content)
     _check_rng(folder, places, unit.content)
+    _check_ranks(folder, places, unit.content)
     if folder.left_out:
         problems = [Problem("unreadable", "damage", t.partition(":")[0], f"cannot be listed:{t.partition(':')[2]}") for t in folder.left_out]
         unit.content.problems += [p for p in problems if _inside(p.file, below)]
@@ -163,3 +166,26 @@ def _check_rng(folder: Folder, places: list[str], content: Content) -> None:
                 what = f"is of a rank beyond the {world} that the checkpoint states: a job of another size left it"
                 content.problems.append(Problem("world_size", "damage", f"{above}{stem}{n}{end}", what))
         content.stated.setdefault("world_size", at_least)
+
+
+def _check_ranks(folder: Folder, places: list[str], content: Content) -> None:
+    """Files that every rank writes: numbers that those of others, or the world size in the name, show to be missing."""
+    found: dict[tuple[str, str, str], dict[int, int | None]] = {}
+    for place in places:
+        for name in folder.under(place):
+            match = _RANK.search(name)
+            if match is None or any(p.fullmatch(name.rpartition("/")[2]) for p in deepspeed.RANKED):
+                continue
+            total = None if match["all"] is None else int(match["all"][:6])
+            found.setdefault((place, match["stem"], match["end"]), {})[int(match["n"][:6])] = total
+    for (place, stem, end), ranks in found.items():
+        above = f"{place}/" if place else ""
+        named = next((total for total in ranks.values() if total is not None), None)
+        world = named or max(ranks) + 1
+        if named is not None:
+            content.stated.setdefault("world_size", named)
+        # One number alone, without the size of the world beside it, may be part of a name.
+        for n in range(world) if named is not None or len(ranks) > 1 else ():
+            if n not in ranks:
+                what = f"is missing: {len(ranks)} ranks left such a file, and {world} ranks wrote the checkpoint"
+                content.problems.append(Problem("missing_shard", "damage", f"{above}{stem}{n}{end}", what))

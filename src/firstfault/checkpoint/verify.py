@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 import struct
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -22,11 +23,13 @@ from firstfault.model.checkpoint import Checkpoint, CheckpointProblem, Part, Par
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
+    Progress = Callable[[int], AbstractContextManager[Callable[[int], None] | None]]
 
 PARTS: tuple[Part, ...] = ("weights", "optimizer", "scheduler", "trainer", "rng", "scaler", "data", "settings")
-_FILE_RANK = re.compile(r"__(\d+)_\d+\.distcp$|zero_pp_rank_(\d+)_|(?:^|[/._-])(?:rank|rng_state|random_states)[._-]?(\d+)")
+_FILE_RANK = re.compile(r"__(\d+)_\d+\.distcp$|zero_pp_rank_(\d+)_|(?<!mp)(?:^|[/._-])(?:rank|rng_state|random_states)[._-]?(\d+)")
 _UNSURE = frozenset({"mixed_steps", "zeroed_file", "unreadable"})
 """Kinds that, even as warnings, leave open whether a checkpoint is whole."""
 
@@ -43,7 +46,7 @@ class Opened(Struct):
 
 
 def open_checkpoint(
-    path: Path, *, read: bool = True, world_size: int | None = None, progress: Callable[[int, int], None] | None = None
+    path: Path, *, read: bool = True, world_size: int | None = None, progress: Progress | None = None
 ) -> Opened:
     """Reads a checkpoint.
 
@@ -51,7 +54,7 @@ def open_checkpoint(
         path: its folder, a folder of several, or one file.
         read: whether to read the bytes of tensors too.
         world_size: ranks that wrote it, where the caller knows.
-        progress: is told bytes read and bytes in all.
+        progress: given the bytes in all, makes what is told of bytes as they are read.
 
     Raises:
         OSError: the path cannot be opened.
@@ -62,20 +65,14 @@ def open_checkpoint(
     unit = read_unit(folder, choice.below, leave)
     reading = None
     if read:
-        total, done = bytes_of(unit.content), 0
-
-        def tell(number: int) -> None:
-            nonlocal done
-            done += number
-            if progress is not None:
-                progress(done, total)
-
-        reading = read_all(folder, unit.content, tell)
+        with nullcontext() if progress is None else progress(bytes_of(unit.content)) as tell:
+            reading = read_all(folder, unit.content, tell)
     problems = [*choice.problems, *unit.content.problems, *(reading.problems if reading else [])]
     problems += _steps(folder, unit)
     problems += _optimizer_steps(folder, unit)
     problems += _other_save(folder, unit)
     problems += _world(unit, world_size)
+    problems += _parts_missing(folder, unit)
     return Opened(folder, choice, unit, reading, _once(problems))
 
 
@@ -132,7 +129,9 @@ def _optimizer_steps(folder: Folder, unit: Unit) -> list[Problem]:
     values = sorted(steps[0] for steps in uniform.values())
     if len(set(values)) < 2:
         return []
-    most = max(set(values), key=values.count)
+    stated = list(unit.content.steps.values())
+    # Of as many files of one step as of another, those of the checkpoint's own step are right.
+    most = max(sorted(set(values)), key=lambda v: (values.count(v), stated.count(v)))
     problems = []
     for file, steps in uniform.items():
         if steps[0] != most:
@@ -180,6 +179,28 @@ def _world(unit: Unit, world_size: int | None) -> list[Problem]:
     if stated is None and least is not None and least > world_size:
         return [Problem("world_size", "damage", unit.below, f"was written by at least {least} ranks, and {world_size} were asked for")]
     return []
+
+
+def _parts_missing(folder: Folder, unit: Unit) -> list[Problem]:
+    """Parts that others show to have been saved, so that their absence is a save that did not end."""
+    content = unit.content
+    broken = {p.file for p in content.problems if p.weight == "damage"}
+    if broken:
+        return []
+    held = {part for part, _ in content.tensors}
+    found = []
+    if "optimizer" in held and "weights" not in held:
+        found.append(Problem("missing_part", "damage", unit.below, "holds an optimizer and no weights: its save did not end"))
+    stem = f"{unit.below}/" if unit.below else ""
+    if f"{stem}optimizer.pt" in folder.sizes and re.fullmatch(r"checkpoint-\d+", (unit.below or folder.root.name).rpartition("/")[2]):
+        for base, why in (
+            ("trainer_state.json", "it is written last, so the save did not end"),
+            ("scheduler.pt", "the Trainer then leaves the optimizer's state unread, without a word"),
+        ):
+            if stem + base not in folder.sizes:
+                what = f"is missing beside optimizer.pt: {why}"
+                found.append(Problem("missing_part", "damage", stem + base, what))
+    return found
 
 
 def report(opened: Opened, given: str) -> Checkpoint:
@@ -272,7 +293,7 @@ def _not_checked(opened: Opened, rows: list[PartRow]) -> list[str]:
             if part not in held:
                 told.append(f"{part}: the checkpoint holds none, and nothing in it says that it should")
     content = opened.unit.content
-    without = sorted({p.record.file for h in content.tensors.values() for p in h.pieces if p.record.crc is None}, key=natural)
+    without = sorted({p.record.file for h in content.tensors.values() for p in h.pieces if p.record.crc is None and p.record.length}, key=natural)
     if opened.reading is not None and without:
         told.append(f"checksums of {len(without)} files, first {without[0]}: their format has none, so a changed byte goes unseen")
     told += [f"{name}: its content could not be had" for name in sorted(content.unopened, key=natural)]
