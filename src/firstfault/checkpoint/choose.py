@@ -61,7 +61,11 @@ def _unfinished(kept: dict[str, int]) -> list[Problem]:
 
 def _step(folder: Folder, name: str) -> int | None:
     """The step of a folder that is a checkpoint by its name and holds something; None where it is none."""
-    base = UNFINISHED.sub("", name.rpartition("/")[2]) if UNFINISHED.search(name.rpartition("/")[2]) else name.rpartition("/")[2]
+    base = (
+        UNFINISHED.sub("", name.rpartition("/")[2])
+        if UNFINISHED.search(name.rpartition("/")[2])
+        else name.rpartition("/")[2]
+    )
     match = NAMED.match(base)
     if match is None or megatron.RANK.search(name) or name.rpartition("/")[2] == LATEST:
         return None
@@ -84,7 +88,9 @@ def _by_marker(folder: Folder, marker: str, kept: dict[str, int]) -> Choice:
         text = ""
         problem = Problem("marker_unreadable", "damage", marker, f"cannot be read: {error.strerror}")
     else:
-        problem = Problem("marker_unreadable", "damage", marker, "is empty or holds zeros: it was not written to its end")
+        problem = Problem(
+            "marker_unreadable", "damage", marker, "is empty or holds zeros: it was not written to its end"
+        )
     own = any(holds_tensors(name) for name in folder.under(""))
     target = _target(folder, marker, text)
     choice = Choice(others=[n for n in kept if n != target])
@@ -104,7 +110,9 @@ def _by_marker(folder: Folder, marker: str, kept: dict[str, int]) -> Choice:
         choice.below = "" if own else target
         newer = [n for n, s in kept.items() if n != target and s > kept.get(target, s)]
         choice.problems += [
-            Problem("marker_behind", "warning", marker, f"names {text[:200]}, and {n} is newer: its save may not have ended")
+            Problem(
+                "marker_behind", "warning", marker, f"names {text[:200]}, and {n} is newer: its save may not have ended"
+            )
             for n in newer
         ]
     choice.problems += [p for p in _unfinished(kept) if p.file != choice.below]

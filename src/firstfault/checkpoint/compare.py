@@ -28,7 +28,8 @@ SHOWN = 20
 _WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)\.")
 _PREFIXES = ("module.", "model.")
 _FLEETING = re.compile(
-    r"time|runtime|per_second|path|version|log_history|output_dir|_dir$|date|wandb|run_id|save_id|host|uuid|callbacks", re.IGNORECASE
+    r"time|runtime|per_second|path|version|log_history|output_dir|_dir$|date|wandb|run_id|save_id|host|uuid|callbacks",
+    re.IGNORECASE,
 )
 """Values of the trainer that tell of the run and not of its state."""
 _STATE = re.compile(r"^(?P<before>(?:.*/)?)state\.(?P<which>\d+)\.(?P<slot>[^.]+)$")
@@ -96,7 +97,7 @@ def _align_weights(a: _Side, b: _Side) -> None:
         for side, own, other in ((a, ours, theirs), (b, theirs, ours)):
             bare = {n.removeprefix(prefix) for n in own}
             if own and all(n.startswith(prefix) for n in own) and len(bare & other) > len(own & other):
-                _rename(side, "weights", lambda name, prefix=prefix: name.removeprefix(prefix))  # type: ignore[misc]
+                _rename(side, "weights", lambda name, prefix=prefix: name.removeprefix(prefix))
 
 
 def _rename(side: _Side, part: Part, change: Any) -> None:
@@ -144,7 +145,11 @@ def _part(part: Part, a: _Side, b: _Side) -> tuple[PartComparison, list[Differen
     ours, theirs = ({k for k in (*s.tensors, *s.values) if k[0] == part and not _fleeting(k)} for s in (a, b))
     if not ours or not theirs:
         result = "absent" if not ours and not theirs else "only_first" if ours else "only_second"
-        found = [] if result == "absent" else [Difference(part=part, name="", what=f"only the {'first' if ours else 'second'} has any")]
+        found = (
+            []
+            if result == "absent"
+            else [Difference(part=part, name="", what=f"only the {'first' if ours else 'second'} has any")]
+        )
         row = PartComparison(part=part, result=result, missing=len(ours), added=len(theirs))  # type: ignore[arg-type]
         return row, found
     missing, added = _untied(ours - theirs, a, theirs), _untied(theirs - ours, b, ours)
@@ -157,8 +162,8 @@ def _part(part: Part, a: _Side, b: _Side) -> tuple[PartComparison, list[Differen
             differing += 1
             differences.append(found_here)
     for keys, whose in ((missing, "first"), (added, "second")):
-        for key in sorted(keys, key=lambda k: natural(k[1]))[:SHOWN]:
-            differences.append(Difference(part=part, name=key[1], what=f"is only in the {whose}"))
+        names = sorted((name for _, name in keys), key=natural)[:SHOWN]
+        differences += [Difference(part=part, name=name, what=f"is only in the {whose}") for name in names]
     equal = not differing and not missing and not added
     row = PartComparison(
         part=part,
@@ -200,10 +205,18 @@ def _one(key: Key, a: _Side, b: _Side) -> Difference | None:
     if key not in a.tensors:
         if a.values[key] == b.values[key]:
             return None
-        return Difference(part=part, name=name, what=f"is {_short(a.values[key])} in the first and {_short(b.values[key])} in the second")
+        return Difference(
+            part=part,
+            name=name,
+            what=f"is {_short(a.values[key])} in the first and {_short(b.values[key])} in the second",
+        )
     ours, theirs = a.tensors[key], b.tensors[key]
     if ours.shape != theirs.shape:
-        return Difference(part=part, name=name, what=f"has the shape {list(ours.shape)} in the first and {list(theirs.shape)} in the second")
+        return Difference(
+            part=part,
+            name=name,
+            what=f"has the shape {list(ours.shape)} in the first and {list(theirs.shape)} in the second",
+        )
     if ours.dtype != theirs.dtype:
         return Difference(part=part, name=name, what=f"is {ours.dtype} in the first and {theirs.dtype} in the second")
     digests = _digest(a, key), _digest(b, key)
@@ -246,7 +259,9 @@ def _elements(key: Key, a: _Side, b: _Side) -> Difference | None:
     return Difference(part=key[0], name=key[1], what=what, index=first, elements=count)
 
 
-def _side_by_side(ours: Held, theirs: Held, a: Opened, b: Opened) -> Iterator[tuple[int, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+def _side_by_side(
+    ours: Held, theirs: Held, a: Opened, b: Opened
+) -> Iterator[tuple[int, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
     if not ours.shape:
         yield 0, _rows(a, ours, 0, 0), _rows(b, theirs, 0, 0)
         return
@@ -272,7 +287,10 @@ def _rows(opened: Opened, held: Held, begin: int, end: int) -> np.ndarray[Any, A
             continue
         with opened.folder.path(piece.record.file).open("rb") as file:
             part = elements(file, held.dtype, piece, (low - piece.at[0], high - piece.at[0]))
-        where = (slice(low - begin, high - begin), *(slice(o, o + n) for o, n in zip(piece.at[1:], piece.shape[1:], strict=True)))
+        where = (
+            slice(low - begin, high - begin),
+            *(slice(o, o + n) for o, n in zip(piece.at[1:], piece.shape[1:], strict=True)),
+        )
         whole[where] = part
     return whole
 
@@ -280,7 +298,15 @@ def _rows(opened: Opened, held: Held, begin: int, end: int) -> np.ndarray[Any, A
 def _value(bits: Any, dtype: str) -> str:
     """An element as a number."""
     raw = np.asarray(bits)
-    kinds = {"float64": "<f8", "float32": "<f4", "float16": "<f2", "int64": "<i8", "int32": "<i4", "int16": "<i2", "int8": "i1"}
+    kinds = {
+        "float64": "<f8",
+        "float32": "<f4",
+        "float16": "<f2",
+        "int64": "<i8",
+        "int32": "<i4",
+        "int16": "<i2",
+        "int8": "i1",
+    }
     if dtype == "bfloat16":
         return f"{(raw.astype('<u4') << 16).view('<f4'):.6g}"
     if dtype in kinds:
@@ -308,7 +334,11 @@ def _summary(verdict: Verdict, rows: list[PartComparison], differences: list[Dif
         apart = [row.part for row in rows if row.result not in {"equal", "absent"} and row.part != "settings"]
         same = "weights and optimizer" if by_part["optimizer"].result == "equal" else "weights"
         return f"Their {same} are the same to the last bit; {', '.join(apart)} {'is' if len(apart) == 1 else 'are'} not: {where} {first.what}."
-    return f"They differ, first in {where}: it {first.what}." if first.name else f"They differ: of the {first.part}, {first.what}."
+    return (
+        f"They differ, first in {where}: it {first.what}."
+        if first.name
+        else f"They differ: of the {first.part}, {first.what}."
+    )
 
 
 def nothing_to_compare(content: Content) -> bool:

@@ -63,7 +63,7 @@ def read_torch(folder: Folder, name: str, *, prefix: str = "", part: Part | None
             where, below = (part, path) if part else ("weights", path) if flat else part_of(path, tensor=tensor)
             key = (where, prefix + ".".join(below))
             if isinstance(leaf, TensorStub):
-                _hold(content, key, leaf, piece_of(leaf, loaded, name))
+                hold(content, key, leaf, piece_of(leaf, loaded, name))
             else:
                 content.values.setdefault(key, canonical(leaf, whole=key[1].endswith(".params")))
     except TooManyValuesError as error:
@@ -74,7 +74,8 @@ def read_torch(folder: Folder, name: str, *, prefix: str = "", part: Part | None
     return content
 
 
-def _hold(content: Content, key: tuple[Part, str], stub: TensorStub, piece: Piece | Problem | None) -> None:
+def hold(content: Content, key: tuple[Part, str], stub: TensorStub, piece: Piece | Problem | None) -> None:
+    """Adds a tensor, or what is wrong with where it lies."""
     if isinstance(piece, Problem):
         content.problems.append(piece)
         return
@@ -194,9 +195,10 @@ def _piece(name: str, tensor: str, entry: Any, begin: int) -> tuple[str, Piece] 
     try:
         dtype, shape = SAFETENSORS.get(entry["dtype"]), tuple(entry["shape"])
         first, last = entry["data_offsets"]
-        if not all(isinstance(n, int) and n >= 0 for n in (*shape, first, last)):
-            raise TypeError
+        known = all(isinstance(n, int) and n >= 0 for n in (*shape, first, last))
     except (KeyError, TypeError, ValueError):
+        known = False
+    if not known:
         return Problem("layout", "damage", name, f"its header does not say where {tensor[:200]} lies")
     if dtype is None:
         kind = str(entry["dtype"])[:40]

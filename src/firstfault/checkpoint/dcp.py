@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from firstfault.checkpoint.contents import read_safetensors
+from firstfault.checkpoint.contents import STEPS, hold, read_safetensors
 from firstfault.checkpoint.nouns import Content, Held, Piece, Problem, product
 from firstfault.checkpoint.parts import part_of
 from firstfault.checkpoint.torch_file import load_torch, piece_of, tensors_in
@@ -21,7 +21,7 @@ from firstfault.readers.unpickle_torch import Husk, TensorStub, load_inert
 
 if TYPE_CHECKING:
     from firstfault.checkpoint.folder import Folder
-    from firstfault.model.checkpoint import Part
+    from firstfault.model.checkpoint import ProblemKind
 
 METADATA = ".metadata"
 SHARD = re.compile(r"__(\d+)_(\d+)\.distcp$")
@@ -55,9 +55,8 @@ def read_dcp(folder: Folder, below: str) -> Content:
     _unfinished(files, stem, shards, content)
     if stem + METADATA not in folder.sizes:
         what = f"is missing: {len(shards)} files of shards are there, and what they hold is written last"
-        content.problems.append(
-            Problem("missing_metadata", "damage", stem + METADATA, what, "The save did not end: use an earlier checkpoint.")
-        )
+        fix = "The save did not end: use an earlier checkpoint."
+        content.problems.append(Problem("missing_metadata", "damage", stem + METADATA, what, fix))
         content.unopened |= set(shards)
         return content
     index = _index(folder, stem + METADATA, content)
@@ -65,18 +64,16 @@ def read_dcp(folder: Folder, below: str) -> Content:
         content.unopened |= {stem + METADATA, *shards}
         return content
     content.files.update(dict.fromkeys(shards, "weights"))
-    usable = _files(folder, stem, shards, index, content)
-    for name, (dtype, shape, boxes) in index.tensors.items():
-        _tensor(folder, stem, name, dtype, shape, boxes, index, usable, content)
-    for name in index.values:
-        _value(folder, stem, name, index, usable, content)
+    _Shards(folder, stem, index, content).read(shards)
     return content
 
 
 def _unfinished(files: list[str], stem: str, shards: list[str], content: Content) -> None:
     for file in files:
         base = file.removeprefix(stem)
-        if base in {".metadata.tmp", ".metadata_tmp"} or (base.endswith(".tmp") and base.startswith((".metadata", "__"))):
+        if base in {".metadata.tmp", ".metadata_tmp"} or (
+            base.endswith(".tmp") and base.startswith((".metadata", "__"))
+        ):
             weight = "warning" if stem + METADATA in files and shards else "damage"
             content.problems.append(
                 Problem("unfinished_save", weight, file, "was left by a save that did not end")  # type: ignore[arg-type]
@@ -114,7 +111,13 @@ def _index(folder: Folder, name: str, content: Content) -> _Index | None:
             index.values.append(str(key))
             continue
         state = properties.state if isinstance(properties, Husk) else None
-        dtype = state[0] if isinstance(state, tuple) and state else (state or {}).get("dtype", "")
+        dtype = (
+            state[0]
+            if isinstance(state, tuple) and state
+            else properties.field("dtype")
+            if isinstance(properties, Husk)
+            else ""
+        )
         index.tensors[str(key)] = (str(dtype), tuple(shape), _boxes(held.field("chunks")))
     planned = whole.field("planner_data")
     if isinstance(planned, dict):
@@ -138,128 +141,142 @@ def _boxes(chunks: object) -> list[Box]:
     return found
 
 
-def _files(folder: Folder, stem: str, shards: list[str], index: _Index, content: Content) -> set[str]:
-    """Checks files against the metadata; gives those whose bytes are all there."""
-    need: dict[str, int] = {}
-    for file, offset, length in index.places.values():
-        need[stem + file] = max(need.get(stem + file, 0), offset + length)
-    for file in need:
-        size = folder.sizes.get(file)
-        if size is None:
-            held = sum(1 for place in index.places.values() if stem + place[0] == file)
-            what = f"is missing: the metadata places {held} tensors and values in it"
-            content.problems.append(Problem("missing_shard", "damage", file, what))
-        elif size == 0:
-            content.problems.append(Problem("empty_file", "damage", file, "is empty"))
-        elif size < need[file]:
-            what = f"is cut off: it has {size:,} bytes, and the metadata places content up to {need[file]:,}"
-            content.problems.append(Problem("truncated", "damage", file, what))
-        elif size > need[file]:
-            what = f"has {size:,} bytes, and the metadata knows {need[file]:,}: it is of another save"
-            content.problems.append(Problem("wrong_size", "damage", file, what))
-    for file in shards:
-        if file not in need and folder.sizes[file] > 0:
-            what = "is not known to the metadata: it was left by another save, perhaps of more ranks"
-            content.problems.append(Problem("extra_shard", "warning", file, what))
-    ranks = {int(m[1]) for file in need if (m := SHARD.search(file)) is not None}
-    if ranks:
-        content.stated["world_size_at_least"] = max(ranks) + 1
-    return {file for file in need if folder.sizes.get(file, 0) > 0}
+class _Shards:
+    """Reads what the metadata places in shards."""
 
+    def __init__(self, folder: Folder, stem: str, index: _Index, content: Content) -> None:
+        self._folder = folder
+        self._stem = stem
+        self._index = index
+        self._content = content
+        self._usable: set[str] = set()
 
-def _tensor(
-    folder: Folder,
-    stem: str,
-    name: str,
-    dtype: str,
-    shape: tuple[int, ...],
-    boxes: list[Box],
-    index: _Index,
-    usable: set[str],
-    content: Content,
-) -> None:
-    path = index.paths.get(name) or tuple(name.split("."))
-    part, below = part_of(path, tensor=True)
-    held = Held(part, ".".join(below), dtype, shape)
-    content.tensors[part, held.name] = held
-    if sum(product(sizes) for _, sizes in boxes) != product(shape):
-        content.problems.append(
-            Problem("uncovered", "damage", stem + METADATA, f"the pieces of {name[:200]} do not add up to its shape {list(shape)}")
-        )
-    for at, sizes in boxes:
-        place = index.places.get((name, at))
+    def read(self, shards: list[str]) -> None:
+        """All tensors and values.
+
+        Args:
+            shards: the files that are there.
+        """
+        self._files(shards)
+        for name, (dtype, shape, boxes) in self._index.tensors.items():
+            self._tensor(name, dtype, shape, boxes)
+        for name in self._index.values:
+            self._value(name)
+
+    def _tell(self, kind: ProblemKind, file: str, what: str) -> None:
+        self._content.problems.append(Problem(kind, "damage", file, what))
+
+    def _files(self, shards: list[str]) -> None:
+        """Checks files against the metadata, and notes those that have bytes."""
+        need: dict[str, int] = {}
+        held: dict[str, int] = {}
+        for base, offset, length in self._index.places.values():
+            file = self._stem + base
+            need[file] = max(need.get(file, 0), offset + length)
+            held[file] = held.get(file, 0) + 1
+        for file, end in need.items():
+            size = self._folder.sizes.get(file)
+            if size is None:
+                self._tell(
+                    "missing_shard", file, f"is missing: the metadata places {held[file]} tensors and values in it"
+                )
+            elif size == 0:
+                self._tell("empty_file", file, "is empty")
+            elif size < end:
+                self._tell(
+                    "truncated",
+                    file,
+                    f"is cut off: it has {size:,} bytes, and the metadata places content up to {end:,}",
+                )
+            elif size > end:
+                self._tell(
+                    "wrong_size", file, f"has {size:,} bytes, and the metadata knows {end:,}: it is of another save"
+                )
+        for file in shards:
+            if file not in need and self._folder.sizes[file] > 0:
+                what = "is not known to the metadata: it was left by another save, perhaps of more ranks"
+                self._content.problems.append(Problem("extra_shard", "warning", file, what))
+        ranks = {int(m[1]) for file in need if (m := SHARD.search(file)) is not None}
+        if ranks:
+            self._content.stated["world_size_at_least"] = max(ranks) + 1
+        self._usable = {file for file in need if self._folder.sizes.get(file, 0) > 0}
+
+    def _keys(self, name: str) -> tuple[str, ...]:
+        return self._index.paths.get(name) or tuple(name.split("."))
+
+    def _stretch(self, place: tuple[str, int, int]) -> tuple[str, int, int] | None:
+        """File, first byte and bytes of a place; None where the file does not reach so far, which is told already."""
+        file, offset, length = self._stem + place[0], place[1], place[2]
+        if file not in self._usable or offset + length > self._folder.sizes[file]:
+            return None
+        return file, offset, length
+
+    def _tensor(self, name: str, dtype: str, shape: tuple[int, ...], boxes: list[Box]) -> None:
+        part, below = part_of(self._keys(name), tensor=True)
+        held = Held(part, ".".join(below), dtype, shape)
+        self._content.tensors[part, held.name] = held
+        metadata = self._stem + METADATA
+        if sum(product(sizes) for _, sizes in boxes) != product(shape):
+            self._tell("uncovered", metadata, f"the pieces of {name[:200]} do not add up to its shape {list(shape)}")
+        for at, sizes in boxes:
+            place = self._index.places.get((name, at))
+            if place is None:
+                self._tell("uncovered", metadata, f"says nothing of where the piece of {name[:200]} at {list(at)} lies")
+                continue
+            stretch = self._stretch(place)
+            piece = None if stretch is None else self._piece(stretch, name, dtype, sizes)
+            if piece is not None:
+                held.pieces.append(Piece(piece.record, piece.start, piece.shape, piece.stride, at))
+
+    def _piece(self, stretch: tuple[str, int, int], name: str, dtype: str, sizes: tuple[int, ...]) -> Piece | None:
+        file, offset, length = stretch
+        problems: list[Problem] = []
+        made: Piece | Problem | None = None
+        kind = ""
+        if self._folder.read(file, offset + 8, 1) == b"{":
+            inner = read_safetensors(self._folder, file, start=offset, length=length)
+            problems += inner.problems
+            for held in inner.tensors.values():
+                made, kind = held.pieces[0], held.dtype
+        else:
+            loaded = load_torch(self._folder, file, offset, length)
+            problems += loaded.problems
+            for _, stub in tensors_in(loaded.value)[:1] if loaded.opened else ():
+                made, kind = piece_of(stub, loaded, file), stub.dtype
+        if isinstance(made, Problem):
+            problems.append(made)
+        if not isinstance(made, Piece):
+            what = f"{name[:200]}, in its bytes from {offset:,} on: "
+            first = problems[0] if problems else Problem("missing_tensor", "damage", file, "there is no tensor")
+            self._tell(first.kind, file, what + first.what)
+            return None
+        if (made.shape, kind) != (sizes, dtype):
+            what = f"{name[:200]} is {kind} {list(made.shape)} there, and {dtype} {list(sizes)} by the metadata"
+            self._tell("wrong_size", file, what)
+            return None
+        return made
+
+    def _value(self, name: str) -> None:
+        place = self._index.places.get((name, None)) or self._index.places.get((name, ()))
+        path = self._keys(name)
+        part, below = part_of(path, tensor=False)
         if place is None:
-            what = f"says nothing of where the piece of {name[:200]} at {list(at)} lies"
-            content.problems.append(Problem("uncovered", "damage", stem + METADATA, what))
-            continue
-        file, offset, length = place
-        if stem + file not in usable or offset + length > folder.sizes[stem + file]:
-            continue
-        piece = _piece(folder, stem + file, offset, length, name, dtype, sizes, content)
-        if piece is not None:
-            held.pieces.append(Piece(piece.record, piece.start, piece.shape, piece.stride, at))
-            content.files[stem + file] = "weights"
-
-
-def _piece(
-    folder: Folder, file: str, offset: int, length: int, name: str, dtype: str, sizes: tuple[int, ...], content: Content
-) -> Piece | None:
-    problems: list[Problem] = []
-    if folder.read(file, offset, 4) == b"PK\x03\x04" or folder.read(file, offset + 8, 1) != b"{":
-        loaded = load_torch(folder, file, offset, length)
-        problems += loaded.problems
-        found = tensors_in(loaded.value) if loaded.opened else []
-        made = piece_of(found[0][1], loaded, file) if found else None
-        kind = found[0][1].dtype if found else ""
-    else:
-        inner = read_safetensors(folder, file, start=offset, length=length)
-        problems += inner.problems
-        held = next(iter(inner.tensors.values()), None)
-        made, kind = (held.pieces[0], held.dtype) if held is not None else (None, "")
-    if isinstance(made, Problem):
-        problems.append(made)
-        made = None
-    if made is None:
-        what = f"{name[:200]}, in its bytes from {offset:,} on: "
-        content.problems += [Problem(p.kind, p.weight, file, what + p.what) for p in problems[:1]]
-        if not problems:
-            content.problems.append(Problem("missing_tensor", "damage", file, what + "there is no tensor"))
-        return None
-    if (made.shape, kind) != (sizes, dtype):
-        what = f"{name[:200]} is {kind} {list(made.shape)} there, and {dtype} {list(sizes)} by the metadata"
-        content.problems.append(Problem("wrong_size", "damage", file, what))
-        return None
-    return made
-
-
-def _value(folder: Folder, stem: str, name: str, index: _Index, usable: set[str], content: Content) -> None:
-    place = index.places.get((name, None)) or index.places.get((name, ()))
-    path = index.paths.get(name) or tuple(name.split("."))
-    part, below = part_of(path, tensor=False)
-    if place is None:
-        what = f"says nothing of where {name[:200]} lies"
-        content.problems.append(Problem("uncovered", "damage", stem + METADATA, what))
-        return
-    file, offset, length = place
-    if stem + file not in usable or offset + length > folder.sizes[stem + file]:
-        return
-    loaded = load_torch(folder, stem + file, offset, length)
-    content.problems += [Problem(p.kind, p.weight, p.file, f"{name[:200]}: {p.what}") for p in loaded.problems]
-    content.records += loaded.others
-    if not loaded.opened:
-        return
-    if part == "trainer" and path[-1] in {"step", "global_step", "iteration", "global_steps"} and type(loaded.value) is int:
-        content.steps[stem + METADATA] = loaded.value
-    for inside, leaf in walk(loaded.value):
-        key = (part, ".".join((*below, *inside)))
-        if isinstance(leaf, TensorStub):
-            _loose(content, key, leaf, piece_of(leaf, loaded, stem + file))
-        elif not (isinstance(leaf, dict) and not inside):
-            content.values[key] = canonical(leaf, whole=key[1].endswith(".params"))
-
-
-def _loose(content: Content, key: tuple[Part, str], stub: TensorStub, piece: Piece | Problem | None) -> None:
-    if isinstance(piece, Problem):
-        content.problems.append(piece)
-    else:
-        content.tensors[key] = Held(key[0], key[1], stub.dtype, stub.shape, [] if piece is None else [piece])
+            self._tell("uncovered", self._stem + METADATA, f"says nothing of where {name[:200]} lies")
+            return
+        stretch = self._stretch(place)
+        if stretch is None:
+            return
+        content = self._content
+        loaded = load_torch(self._folder, *stretch)
+        content.problems += [Problem(p.kind, p.weight, p.file, f"{name[:200]}: {p.what}") for p in loaded.problems]
+        content.records += loaded.others
+        if not loaded.opened:
+            return
+        if part == "trainer" and path[-1] in STEPS and type(loaded.value) is int:
+            content.steps[self._stem + METADATA] = loaded.value
+        for inside, leaf in walk(loaded.value):
+            key = (part, ".".join((*below, *inside)))
+            if isinstance(leaf, TensorStub):
+                hold(content, key, leaf, piece_of(leaf, loaded, stretch[0]))
+            elif inside or not isinstance(leaf, dict):
+                content.values[key] = canonical(leaf, whole=key[1].endswith(".params"))

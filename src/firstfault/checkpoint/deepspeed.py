@@ -51,12 +51,13 @@ def check_deepspeed(folder: Folder, below: str, content: Content) -> None:
         content.stated.setdefault("world_size", (dp or world) * mp)
         content.stated["data_parallel"] = world
         content.stated["tensor_parallel"] = mp
-        expected = [(d, m) for m in range(mp) for d in range(world)]
+        expected: list[tuple[int | None, int]] = [(d, m) for m in range(mp) for d in range(world)]
         if sharded:
             _missing(stem, models, expected, "zero_pp_rank_{d}_mp_rank_{m:02d}_model_states.pt", content)
         elif models:
-            plain = {(None, m): f for (_, m), f in models.items()}
-            _missing(stem, plain, [(None, m) for m in range(mp)], "mp_rank_{m:02d}_model_states.pt", content)
+            plain: dict[tuple[int | None, int], str] = {(None, m): f for (_, m), f in models.items()}
+            first: list[tuple[int | None, int]] = [(None, m) for m in range(mp)]
+            _missing(stem, plain, first, "mp_rank_{m:02d}_model_states.pt", content)
         if optims or sharded:
             bf16 = "bf16_" if any("bf16_zero" in f for f in optims.values()) else ""
             _missing(stem, optims, expected, bf16 + "zero_pp_rank_{d}_mp_rank_{m:02d}_optim_states.pt", content)
@@ -91,9 +92,9 @@ def _stated(content: Content, files: dict[tuple[int | None, int], str], key: str
     if not numbers:
         return None
     most = max(set(numbers), key=numbers.count)
-    for name, number in found.items():
-        if number != most:
-            what = f"states {key} {number}, and the others {most}: it is of a job of another size"
+    for name, its in found.items():
+        if its != most:
+            what = f"states {key} {its}, and the others {most}: it is of a job of another size"
             content.problems.append(Problem("world_size", "damage", name, what))
     return most
 
@@ -101,7 +102,7 @@ def _stated(content: Content, files: dict[tuple[int | None, int], str], key: str
 def _missing(
     stem: str,
     there: dict[tuple[int | None, int], str],
-    expected: list[tuple[int | None, int]] | list[tuple[int, int]],
+    expected: list[tuple[int | None, int]],
     form: str,
     content: Content,
 ) -> None:
@@ -125,7 +126,9 @@ def _gaps(stem: str, there: dict[tuple[int | None, int], str], content: Content)
         for d in range(highest + 1):
             if (d, m) not in there:
                 name = f"{stem}zero_pp_rank_{d}_mp_rank_{m:02d}_optim_states.pt"
-                content.problems.append(Problem("missing_shard", "damage", name, "is missing: ranks above it are there"))
+                content.problems.append(
+                    Problem("missing_shard", "damage", name, "is missing: ranks above it are there")
+                )
 
 
 def _zero_stage(content: Content) -> int:
@@ -147,7 +150,9 @@ def _layers(folder: Folder, below: str, content: Content) -> None:
     for layer, ranks in found.items():
         for m in sorted(every - ranks):
             name = f"{stem}layer_{layer:02d}-model_{m:02d}-model_states.pt"
-            content.problems.append(Problem("missing_shard", "damage", name, "is missing: other layers have such a file"))
+            content.problems.append(
+                Problem("missing_shard", "damage", name, "is missing: other layers have such a file")
+            )
 
 
 def _steps(below: str, models: dict[tuple[int | None, int], str], content: Content) -> None:

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOST_FILES = 200_000
 DEEPEST = 5

@@ -40,7 +40,9 @@ def missing_numbers(folder: Folder, below: str) -> list[Problem]:
             for n in range(start, total + start):
                 if n not in there and total <= 100_000:
                     name = f"{stem}-{n:0{width}d}-of-{total:0{width}d}{end}"
-                    problems.append(Problem("missing_shard", "damage", name, f"is missing: {len(there)} of {total} are there"))
+                    problems.append(
+                        Problem("missing_shard", "damage", name, f"is missing: {len(there)} of {total} are there")
+                    )
         if len(sets) > 1:
             totals = " and ".join(map(str, sorted(sets)))
             what = f"files of {totals} pieces lie beside one another: two saves of different sizes"
@@ -65,7 +67,9 @@ def check_index(folder: Folder, name: str, content: Content) -> None:
     for file in sorted(set(places.values())):
         if stem + file not in folder.sizes and stem + file not in known:
             held = sum(1 for v in places.values() if v == file)
-            content.problems.append(Problem("missing_shard", "damage", stem + file, f"is missing: the index places {held} tensors in it"))
+            content.problems.append(
+                Problem("missing_shard", "damage", stem + file, f"is missing: the index places {held} tensors in it")
+            )
     _tensors(folder, name, places, stem, content)
     _total(name, index, places, content)
 

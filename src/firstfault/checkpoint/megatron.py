@@ -72,11 +72,13 @@ def _missing_ranks(
     experts = sorted({e for *_, e in ranks if e is not None})
     pipe = stated.get("pipeline_parallel", 1 + pipes[-1] if pipes else 1)
     for t in range(tensor):
-        for p in range(pipe) if pipes else [None]:  # type: ignore[attr-defined]
-            for e in range(1 + experts[-1]) if experts else [None]:  # type: ignore[attr-defined]
+        for p in range(pipe) if pipes else [None]:
+            for e in range(1 + experts[-1]) if experts else [None]:
                 if (t, p, e) not in ranks:
                     base = f"mp_rank_{t:02d}" + "".join(f"_{n:03d}" for n in (p, e) if n is not None)
-                    what = f"is missing: the checkpoint is of {tensor} tensor-parallel and {pipe} pipeline-parallel ranks"
+                    what = (
+                        f"is missing: the checkpoint is of {tensor} tensor-parallel and {pipe} pipeline-parallel ranks"
+                    )
                     name = f"{below}/{base}" if below else base
                     content.problems.append(Problem("missing_shard", "damage", name, what))
     for (t, p, _), name in ranks.items():
@@ -91,14 +93,18 @@ def _missing_ranks(
 def _iterations(below: str, content: Content) -> None:
     named = ITERATION.search(below)
     stem = f"{below}/" if below else ""
-    steps = {f: s for f, s in content.steps.items() if f.startswith(stem) and f.endswith((MODEL, "common.pt", ".metadata"))}
+    steps = {
+        f: s for f, s in content.steps.items() if f.startswith(stem) and f.endswith((MODEL, "common.pt", ".metadata"))
+    }
     if not steps:
         return
     values = sorted(steps.values())
     most = max(set(values), key=values.count)
     for name, step in steps.items():
         if step != most:
-            content.problems.append(Problem("mixed_steps", "damage", name, f"is of iteration {step}, and the others of {most}"))
+            content.problems.append(
+                Problem("mixed_steps", "damage", name, f"is of iteration {step}, and the others of {most}")
+            )
     if named is not None and int(named[1]) != most:
         what = f"is named after iteration {int(named[1])}, and its files state {most}"
         content.problems.append(Problem("mixed_steps", "damage", below, what))

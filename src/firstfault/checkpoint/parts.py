@@ -22,14 +22,55 @@ _FILES: tuple[tuple[re.Pattern[str], Part], ...] = (
     (re.compile(r"sampler|dl_state|dataloader|train_dataloader", re.IGNORECASE), "data"),
 )
 _WEIGHTS = frozenset(
-    "model module state_dict model_state_dict model_state net network weights ema ema_model generator discriminator "
-    "encoder decoder backbone app model_ema teacher student params".split()
+    [
+        "model",
+        "module",
+        "state_dict",
+        "model_state_dict",
+        "model_state",
+        "net",
+        "network",
+        "weights",
+        "ema",
+        "ema_model",
+        "generator",
+        "discriminator",
+        "encoder",
+        "decoder",
+        "backbone",
+        "app",
+        "model_ema",
+        "teacher",
+        "student",
+        "params",
+    ]
 )
 _SETTINGS = frozenset(
-    "args ds_config ds_version config cfg hparams hyper_parameters hparams_name pytorch-lightning_version "
-    "checkpoint_version param_shapes frozen_param_shapes frozen_param_fragments shared_params buffer_names "
-    "sparse_tensor_module_names datamodule_hyper_parameters datamodule_hparams_name dp_world_size mp_world_size version "
-    "content_metadata torch_version".split()
+    [
+        "args",
+        "ds_config",
+        "ds_version",
+        "config",
+        "cfg",
+        "hparams",
+        "hyper_parameters",
+        "hparams_name",
+        "pytorch-lightning_version",
+        "checkpoint_version",
+        "param_shapes",
+        "frozen_param_shapes",
+        "frozen_param_fragments",
+        "shared_params",
+        "buffer_names",
+        "sparse_tensor_module_names",
+        "datamodule_hyper_parameters",
+        "datamodule_hparams_name",
+        "dp_world_size",
+        "mp_world_size",
+        "version",
+        "content_metadata",
+        "torch_version",
+    ]
 )
 _NUMBERED = re.compile(r"model_?\d+")
 

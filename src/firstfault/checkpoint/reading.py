@@ -15,13 +15,13 @@ from msgspec import Struct, field
 
 from firstfault.checkpoint.dtypes import SIZES, Count, count_nonfinite
 from firstfault.checkpoint.folder import natural
-from firstfault.checkpoint.nouns import Problem
+from firstfault.checkpoint.nouns import Key, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from firstfault.checkpoint.folder import Folder
-    from firstfault.checkpoint.nouns import Content, Held, Key, Piece, Record
+    from firstfault.checkpoint.nouns import Content, Held, Piece, Record
 
 BLOCK = 8 << 20
 _TAIL = 4096

@@ -127,7 +127,9 @@ def _read_zip(file: IO[bytes], name: str, start: int, size: int, loaded: Loaded)
             continue
         if entry.compress_type != zipfile.ZIP_STORED:
             loaded.problems.append(
-                Problem("unreadable", "warning", name, f"its record {entry.filename} is compressed, as torch never does")
+                Problem(
+                    "unreadable", "warning", name, f"its record {entry.filename} is compressed, as torch never does"
+                )
             )
             continue
         # Writers that leave checksums out state 0.
@@ -141,7 +143,9 @@ def _read_zip(file: IO[bytes], name: str, start: int, size: int, loaded: Loaded)
         loaded.problems.append(Problem("unreadable", "warning", name, f"is {what}"))
         return
     if pickled.length > MOST_BYTES:
-        loaded.problems.append(Problem("unreadable", "warning", name, f"its pickle is larger than {MOST_BYTES >> 20} MiB"))
+        loaded.problems.append(
+            Problem("unreadable", "warning", name, f"its pickle is larger than {MOST_BYTES >> 20} MiB")
+        )
         return
     file.seek(pickled.offset)
     try:
@@ -170,7 +174,10 @@ def _why_no_zip(file: IO[bytes], name: str, start: int, size: int, error: Except
         return Problem("zeroed_file", "damage", name, "its last blocks are zeros: they were never written")
     if _END not in tail:
         return Problem(
-            "truncated", "damage", name, f"is cut off after {size:,} bytes: a zip ends with a directory, and this has none"
+            "truncated",
+            "damage",
+            name,
+            f"is cut off after {size:,} bytes: a zip ends with a directory, and this has none",
         )
     return Problem("unreadable", "damage", name, f"its zip directory cannot be read: {error}")
 
@@ -189,7 +196,9 @@ def _read_pickles(file: IO[bytes], name: str, start: int, size: int, loaded: Loa
         loaded.value, loaded.names, loaded.opened = unpickled.value, unpickled.names, True
         keys = load_next(stream).value
     except UnreadablePickleError as error:
-        kind, what = ("truncated", "is cut off") if "cut off" in str(error) else ("unreadable", f"cannot be read: {error}")
+        kind, what = (
+            ("truncated", "is cut off") if "cut off" in str(error) else ("unreadable", f"cannot be read: {error}")
+        )
         loaded.problems.append(Problem(kind, "damage", name, what))  # type: ignore[arg-type]
         return
     kinds = {s.storage.key: s.storage for _, s in tensors_in(loaded.value) if s.storage is not None}
@@ -228,7 +237,9 @@ def piece_of(stub: TensorStub, loaded: Loaded, name: str) -> Piece | Problem | N
     if width is None:
         return Problem("layout", "warning", name, f"holds elements of a type that is not known: {stub.dtype[:40]}")
     first = _first_byte(storage, stub, width)
-    span = 0 if product(stub.shape) == 0 else 1 + sum((n - 1) * s for n, s in zip(stub.shape, stub.stride, strict=False))
+    span = (
+        0 if product(stub.shape) == 0 else 1 + sum((n - 1) * s for n, s in zip(stub.shape, stub.stride, strict=False))
+    )
     bad = len(stub.shape) != len(stub.stride) or min((*stub.shape, *stub.stride, stub.offset), default=0) < 0
     if bad or first + span * width > record.length:
         what = f"a tensor of shape {list(stub.shape)} needs more than the {record.length:,} bytes of its storage"

@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 _HOLDS = re.compile(r"\.(?:pt|pth|bin|ckpt|safetensors|pkl|tar)$", re.IGNORECASE)
 _STATE = re.compile(r"^(?:trainer_state|training_state|dataloader_state.*)\.json$")
 _RANKED = re.compile(r"(?:^|[._-])(?:rank|rng_state|random_states|dl_state|r)[._-]?(\d+)(?:[._-]|$)")
-_TEMPORARY = re.compile(r"(?:\.tmp|\.temp|\.incomplete|\.partial|\.part|\.swp|~|\.tmp\.[\w-]+)$|^\.?tmp[-_]", re.IGNORECASE)
+_TEMPORARY = re.compile(
+    r"(?:\.tmp|\.temp|\.incomplete|\.partial|\.part|\.swp|~|\.tmp\.[\w-]+)$|^\.?tmp[-_]", re.IGNORECASE
+)
 _RNG = re.compile(r"(?:^|/)(?P<stem>(?:rng_state|random_states)_)(?P<n>\d+)(?P<end>\.\w+)$")
-_RANK = re.compile(r"(?:^|/)(?P<stem>[^/]*?(?:world_size_(?P<all>\d+)_)?rank[-_]?)(?P<n>\d+)(?P<end>[^/\d]*\.(?:pt|pth|bin|pkl|ckpt|safetensors))$")
+_RANK = re.compile(
+    r"(?:^|/)(?P<stem>[^/]*?(?:world_size_(?P<all>\d+)_)?rank[-_]?)(?P<n>\d+)(?P<end>[^/\d]*\.(?:pt|pth|bin|pkl|ckpt|safetensors))$"
+)
 """A file that a rank wrote, such as `model_world_size_8_rank_3.pt`."""
 MARKERS = ("latest", megatron.TRACKER, "latest_iteration.txt")
 
@@ -58,7 +62,9 @@ def read_unit(folder: Folder, below: str, leave: tuple[str, ...] = ()) -> Unit:
         leave: folders below that are checkpoints of their own.
     """
     unit = Unit(below)
-    places = [p for p in (below, *folder.folders) if _inside(p, below) and not any(_inside(p, other) for other in leave)]
+    places = [
+        p for p in (below, *folder.folders) if _inside(p, below) and not any(_inside(p, other) for other in leave)
+    ]
     for place in places:
         _read_folder(folder, place, unit)
     if any(megatron.RANK.search(p) for p in places):
@@ -70,7 +76,10 @@ def read_unit(folder: Folder, below: str, leave: tuple[str, ...] = ()) -> Unit:
     _check_rng(folder, places, unit.content)
     _check_ranks(folder, places, unit.content)
     if folder.left_out:
-        problems = [Problem("unreadable", "damage", t.partition(":")[0], f"cannot be listed:{t.partition(':')[2]}") for t in folder.left_out]
+        problems = [
+            Problem("unreadable", "damage", t.partition(":")[0], f"cannot be listed:{t.partition(':')[2]}")
+            for t in folder.left_out
+        ]
         unit.content.problems += [p for p in problems if _inside(p.file, below)]
     return unit
 
@@ -159,7 +168,9 @@ def _check_rng(folder: Folder, places: list[str], content: Content) -> None:
         above = f"{place}/" if place else ""
         for n in range(world):
             if n not in numbers and world <= 100_000:
-                what = f"is missing: {len(numbers)} ranks left their random state, and {world} ranks wrote the checkpoint"
+                what = (
+                    f"is missing: {len(numbers)} ranks left their random state, and {world} ranks wrote the checkpoint"
+                )
                 content.problems.append(Problem("missing_part", "damage", f"{above}{stem}{n}{end}", what))
         for n in sorted(numbers):
             if n >= world:

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 5_000_000
 """Values that are walked over in one file."""
+DEEPEST = 100
+"""Containers within containers."""
 LONGEST = 120
 """Characters of a value's text; of a longer one the digest stands in its place."""
 _PLAIN = (int, float, bool, str, bytes, type(None), complex, DType, NumpyType)
@@ -35,6 +37,8 @@ def walk(value: object) -> Iterator[tuple[tuple[str, ...], object]]:
         count += 1
         if count > MOST_VALUES:
             raise TooManyValuesError(f"more than {MOST_VALUES:,} values")
+        if len(path) > DEEPEST:
+            raise TooManyValuesError(f"values more than {DEEPEST} deep")
         inside = None if isinstance(held, (TensorStub, ArrayStub, *_PLAIN)) else _inside(held)
         if inside is None:
             yield path, held

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     Progress = Callable[[int], AbstractContextManager[Callable[[int], None] | None]]
 
 PARTS: tuple[Part, ...] = ("weights", "optimizer", "scheduler", "trainer", "rng", "scaler", "data", "settings")
-_FILE_RANK = re.compile(r"__(\d+)_\d+\.distcp$|zero_pp_rank_(\d+)_|(?<!mp)(?:^|[/._-])(?:rank|rng_state|random_states)[._-]?(\d+)")
+_FILE_RANK = re.compile(
+    r"__(\d+)_\d+\.distcp$|zero_pp_rank_(\d+)_|(?<!mp)(?:^|[/._-])(?:rank|rng_state|random_states)[._-]?(\d+)"
+)
 _UNSURE = frozenset({"mixed_steps", "zeroed_file", "unreadable"})
 """Kinds that, even as warnings, leave open whether a checkpoint is whole."""
 
@@ -106,7 +108,12 @@ def optimizer_steps(folder: Folder, unit: Unit) -> dict[str, list[int]]:
     """File -> steps that the optimizer's states in it have made."""
     found: dict[str, list[int]] = {}
     for (part, path), held in unit.content.tensors.items():
-        if part != "optimizer" or product(held.shape) != 1 or _STEP.search(path) is None or held.dtype not in {"float32", "int64"}:
+        if (
+            part != "optimizer"
+            or product(held.shape) != 1
+            or _STEP.search(path) is None
+            or held.dtype not in {"float32", "int64"}
+        ):
             continue
         for piece in held.pieces:
             try:
@@ -115,7 +122,7 @@ def optimizer_steps(folder: Folder, unit: Unit) -> dict[str, list[int]]:
             except OSError:
                 continue
             number = struct.unpack("<f" if held.dtype == "float32" else "<q", raw)[0]
-            if number == number and abs(number) < 1e15:
+            if abs(number) < 1e15:  # a NaN is not
                 found.setdefault(piece.record.file, []).append(int(number))
     for (part, path), text in unit.content.values.items():
         if part == "optimizer" and _STEP.search(path) is not None and text.isdigit() and "/" in path:
@@ -175,9 +182,20 @@ def _world(unit: Unit, world_size: int | None) -> list[Problem]:
     if world_size is None:
         return []
     if stated is not None and stated != world_size:
-        return [Problem("world_size", "damage", unit.below, f"was written by {stated} ranks, and {world_size} were asked for")]
+        return [
+            Problem(
+                "world_size", "damage", unit.below, f"was written by {stated} ranks, and {world_size} were asked for"
+            )
+        ]
     if stated is None and least is not None and least > world_size:
-        return [Problem("world_size", "damage", unit.below, f"was written by at least {least} ranks, and {world_size} were asked for")]
+        return [
+            Problem(
+                "world_size",
+                "damage",
+                unit.below,
+                f"was written by at least {least} ranks, and {world_size} were asked for",
+            )
+        ]
     return []
 
 
@@ -190,9 +208,13 @@ def _parts_missing(folder: Folder, unit: Unit) -> list[Problem]:
     held = {part for part, _ in content.tensors}
     found = []
     if "optimizer" in held and "weights" not in held:
-        found.append(Problem("missing_part", "damage", unit.below, "holds an optimizer and no weights: its save did not end"))
+        found.append(
+            Problem("missing_part", "damage", unit.below, "holds an optimizer and no weights: its save did not end")
+        )
     stem = f"{unit.below}/" if unit.below else ""
-    if f"{stem}optimizer.pt" in folder.sizes and re.fullmatch(r"checkpoint-\d+", (unit.below or folder.root.name).rpartition("/")[2]):
+    if f"{stem}optimizer.pt" in folder.sizes and re.fullmatch(
+        r"checkpoint-\d+", (unit.below or folder.root.name).rpartition("/")[2]
+    ):
         for base, why in (
             ("trainer_state.json", "it is written last, so the save did not end"),
             ("scheduler.pt", "the Trainer then leaves the optimizer's state unread, without a word"),
@@ -226,7 +248,9 @@ def report(opened: Opened, given: str) -> Checkpoint:
         world_size=content.stated.get("world_size"),
         read=opened.reading is not None,
         parts=rows,
-        problems=[CheckpointProblem(kind=p.kind, weight=p.weight, file=p.file, what=p.what, fix=p.fix) for p in problems],
+        problems=[
+            CheckpointProblem(kind=p.kind, weight=p.weight, file=p.file, what=p.what, fix=p.fix) for p in problems
+        ],
         not_checked=_not_checked(opened, rows),
         shards=shards,
         digest=digest_of(shards),
@@ -289,13 +313,17 @@ def _not_checked(opened: Opened, rows: list[PartRow]) -> list[str]:
         told.append("values of tensors: --quick leaves them out, so that changed bytes and NaN go unseen")
     held = {row.part for row in rows}
     if "weights" in held:
-        for part in ("optimizer", "scheduler", "rng"):
-            if part not in held:
-                told.append(f"{part}: the checkpoint holds none, and nothing in it says that it should")
+        absent = [part for part in ("optimizer", "scheduler", "rng") if part not in held]
+        told += [f"{part}: the checkpoint holds none, and nothing in it says that it should" for part in absent]
     content = opened.unit.content
-    without = sorted({p.record.file for h in content.tensors.values() for p in h.pieces if p.record.crc is None and p.record.length}, key=natural)
+    without = sorted(
+        {p.record.file for h in content.tensors.values() for p in h.pieces if p.record.crc is None and p.record.length},
+        key=natural,
+    )
     if opened.reading is not None and without:
-        told.append(f"checksums of {len(without)} files, first {without[0]}: their format has none, so a changed byte goes unseen")
+        told.append(
+            f"checksums of {len(without)} files, first {without[0]}: their format has none, so a changed byte goes unseen"
+        )
     told += [f"{name}: its content could not be had" for name in sorted(content.unopened, key=natural)]
     return told
 
@@ -320,7 +348,9 @@ def shards_of(opened: Opened) -> list[Shard]:
         rank = next((int(g) for g in match.groups() if g is not None), None) if match else None
         text = "\n".join(f"{name} {rest}" for name, rest in sorted(by_file[file]))
         digest = None if file in unread else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        shards.append(Shard(file=file, rank=rank, bytes=opened.folder.sizes[file], tensors=len(by_file[file]), digest=digest))
+        shards.append(
+            Shard(file=file, rank=rank, bytes=opened.folder.sizes[file], tensors=len(by_file[file]), digest=digest)
+        )
     return shards
 
 

@@ -71,6 +71,4 @@ def compare_checkpoints(
 
 
 def _opened(path: str | os.PathLike[str], *, read: bool, world_size: int | None, progress: bool) -> Opened:
-    return open_checkpoint(
-        Path(path), read=read, world_size=world_size, progress=progress_bar if progress else None
-    )
+    return open_checkpoint(Path(path), read=read, world_size=world_size, progress=progress_bar if progress else None)

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import io
 import pickle
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from firstfault.readers.unpickle import MOST_BYTES, UnreadablePickleError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 MOST_NAMES = 20_000
 """Different classes and functions that one pickle may name."""
@@ -37,9 +40,33 @@ _TORCH_STORAGES = {
 }
 """Class of a storage -> type of its elements; an untyped one counts bytes."""
 _TORCH_TYPES = frozenset(
-    "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 uint16 uint32 uint64 bool complex32 complex64 "
-    "complex128 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu float4_e2m1fn_x2 qint8 quint8 "
-    "qint32".split()
+    [
+        "float32",
+        "float64",
+        "float16",
+        "bfloat16",
+        "int64",
+        "int32",
+        "int16",
+        "int8",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "bool",
+        "complex32",
+        "complex64",
+        "complex128",
+        "float8_e4m3fn",
+        "float8_e5m2",
+        "float8_e4m3fnuz",
+        "float8_e5m2fnuz",
+        "float8_e8m0fnu",
+        "float4_e2m1fn_x2",
+        "qint8",
+        "quint8",
+        "qint32",
+    ]
 )
 _TYPE_NAMES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32"}
 
@@ -117,8 +144,11 @@ class Husk:
     __slots__ = ("args", "items", "state")
     __firstfault_name__ = ""
     """Module and name that the pickle asked for."""
+    args: tuple[object, ...]
+    items: list[object]
+    state: object
 
-    def __new__(cls, *args: object, **named: object) -> Husk:
+    def __new__(cls, *args: object, **named: object) -> Self:
         """Keeps the arguments."""
         made = object.__new__(cls)
         made.args = (*args, named) if named else args
@@ -134,6 +164,10 @@ class Husk:
 
     def __setitem__(self, key: object, value: object) -> None:
         self.items.append((key, value))
+
+    def __call__(self, *args: object) -> Husk:
+        """What a function that was looked up by name would give: a husk that keeps its arguments."""
+        return Husk(*self.args, *args)
 
     def append(self, value: object) -> None:
         """Keeps an item of what is a kind of list."""
@@ -213,8 +247,8 @@ def _with_state(data: object, _grad: object = None, _hooks: object = None, _stat
 
 def _from_type(function: object, kind: object, args: object, state: object) -> object:
     """A tensor of a class of its own: what its builder gives, or a husk that keeps what it was made of."""
-    if callable(function) and isinstance(args, tuple) and function in _OURS:
-        made = function(*args)
+    if isinstance(args, tuple) and any(function is ours for ours in _OURS):
+        made = cast("Any", function)(*args)
         if isinstance(made, TensorStub):
             return made
     husk = Husk(*(args if isinstance(args, tuple) else ()))
@@ -261,8 +295,9 @@ def _complex(real: object = 0, imaginary: object = 0) -> complex:
     return complex(*numbers)
 
 
-def _attribute(_holder: object = None, name: object = "", *_: object) -> str:
-    return str(name)[:200]
+def _attribute(_holder: object = None, name: object = "", *_: object) -> Husk:
+    """A member of an enum, or a method: its name."""
+    return Husk(str(name)[:200])
 
 
 def _rebuilt(kind: object, _base: object = None, state: object = None, *_: object) -> object:
@@ -316,7 +351,7 @@ for _name in (*_TORCH_TYPES, *_TYPE_NAMES):
 # What Python 2 calls these, in old files.
 for _name in ("set", "frozenset", "list", "tuple", "dict", "complex", "bytearray", "bytes", "getattr"):
     _KNOWN["__builtin__", _name] = _KNOWN["builtins", _name]
-_OURS = frozenset({_tensor, _quantized, _meta_tensor, _with_state})
+_OURS = (_tensor, _quantized, _meta_tensor, _with_state)
 
 
 class _Inert(pickle.Unpickler):

@@ -23,7 +23,9 @@ SHOWN = 10
 """Problems and shards that are shown unless all are asked for."""
 
 
-def render_checkpoint(safe: Redacted[Checkpoint], *, width: int = 100, every: bool = False, language: str = "en") -> str:
+def render_checkpoint(
+    safe: Redacted[Checkpoint], *, width: int = 100, every: bool = False, language: str = "en"
+) -> str:
     """A checkpoint for a terminal or a pipe.
 
     Args:
@@ -54,7 +56,10 @@ def render_checkpoint(safe: Redacted[Checkpoint], *, width: int = 100, every: bo
         lines += wrap(neutral(say["checkpoint.next"].format(step=step)), width)
     if found.parts:
         head = [say[f"column.{name}"] for name in ("part", "files", "tensors", "size", "values")]
-        rows = [[p.part, _count(p.files), _count(p.tensors), size_text(p.bytes) if p.tensors else "-", _count(p.values)] for p in found.parts]
+        rows = [
+            [p.part, _count(p.files), _count(p.tensors), size_text(p.bytes) if p.tensors else "-", _count(p.values)]
+            for p in found.parts
+        ]
         lines += ["", say["checkpoint.parts"], *aligned(head, rows, width)]
     lines += _shards(found, say, width, every=every)
     if found.not_checked:
@@ -130,7 +135,14 @@ def render_checkpoints(safe: Redacted[CheckpointComparison], *, width: int = 100
         lines += wrap(say["redaction.none"], width)
     head = [say[f"column.{n}"] for n in ("part", "result", "compared", "differing", "only_first", "only_second")]
     rows = [
-        [p.part, p.result.replace("_", " "), _count(p.compared), _count(p.differing), _count(p.missing), _count(p.added)]
+        [
+            p.part,
+            p.result.replace("_", " "),
+            _count(p.compared),
+            _count(p.differing),
+            _count(p.missing),
+            _count(p.added),
+        ]
         for p in found.parts
     ]
     lines += ["", say["checkpoint.compared"], *aligned(head, rows, width)]

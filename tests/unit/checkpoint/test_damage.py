@@ -158,9 +158,9 @@ DAMAGE = [
     ("DCP's metadata is empty", "dcp2-whole", lambda d: cut(d / ".metadata", 0), "empty_file", ".metadata"),
     ("a rank's random state is gone", "dcp2-whole", lambda d: (d / "rng_state_1.pth").unlink(), "missing_part", "rng_state_1.pth"),
     ("a byte of a tensor flipped", "formats/whole.pt", lambda f: flip(f, data_of(f)), "checksum", "whole.pt"),
-    ("a file of torch is cut", "formats/whole.pt", lambda f: cut(f), "truncated", "whole.pt"),
+    ("a file of torch is cut", "formats/whole.pt", cut, "truncated", "whole.pt"),
     ("a file of torch ends in zeros", "formats/whole.pt", lambda f: zero(f, 0.5), "zeroed_file", "whole.pt"),
-    ("an old file of torch is cut", "formats/legacy.pt", lambda f: cut(f), "truncated", "legacy.pt"),
+    ("an old file of torch is cut", "formats/legacy.pt", cut, "truncated", "legacy.pt"),
     ("a file of torch is text", "formats/whole.pt", lambda f: f.write_text("<html>404</html>"), "unreadable", "whole.pt"),
     ("a safetensors file is cut", "formats/hf-sharded", short, "truncated", "model-00001-of-00003.safetensors"),
     ("a safetensors file has a tail", "formats/bf16.safetensors", lambda f: f.write_bytes(f.read_bytes() + b"\1" * 9), "wrong_size", "bf16.safetensors"),
@@ -230,7 +230,9 @@ def test_a_save_that_did_not_end_beside_a_whole_one(real):
     (root / "tmp-checkpoint-150/optimizer.pt").unlink()
     found = verify_checkpoint(root)
     assert (found.state, found.verified) == ("complete", "checkpoint-100")
-    assert [(p.kind, p.weight, p.file) for p in found.problems] == [("unfinished_save", "warning", "tmp-checkpoint-150")]
+    assert [(p.kind, p.weight, p.file) for p in found.problems] == [
+        ("unfinished_save", "warning", "tmp-checkpoint-150")
+    ]
 
 
 def test_a_marker_behind_is_told_and_followed(real):

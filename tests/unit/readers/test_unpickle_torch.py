@@ -82,17 +82,14 @@ def test_what_trainers_keep_is_there():
         b"\x80\x02}",
         b"no pickle at all",
         pickle.dumps({"a": [1, 2, 3]})[:-4],
-        b"\x80\x02ctorch\nSize\n]K\x01a\x85R.",  # a shape inside a list, cut off in its stack
         b"\x80\x02ctorch._utils\n_rebuild_tensor_v2\n(K\x01K\x02K\x03tR.",  # a tensor of a number
         b"\x80\x02K\x05Q.",  # an object from outside that is no storage
         b"\x80\x02cbuiltins\nbytearray\n\x8a\x05\x00\x00\x00\x00\x10\x85R\x81.",
     ],
 )
-def test_damage_is_one_kind_of_error_or_a_harmless_value(raw):
-    try:
+def test_damage_is_one_kind_of_error(raw):
+    with pytest.raises(UnreadablePickleError):
         load_inert(raw)
-    except UnreadablePickleError as error:
-        assert str(error)
 
 
 def test_a_length_is_not_taken_for_room():

@@ -36,7 +36,7 @@ def megatron(root, tensor, pipe, iterations):
             for p in range(pipe):
                 folder = root / f"iter_{iteration:07d}" / (f"mp_rank_{t:02d}" + (f"_{p:03d}" if pipe > 1 else ""))
                 folder.mkdir(parents=True)
-                model, optimizer, scheduler = state(iteration * 100 + t * 10 + p)
+                model, optimizer, _ = state(iteration * 100 + t * 10 + p)
                 args = argparse.Namespace(
                     tensor_model_parallel_size=tensor,
                     pipeline_model_parallel_size=pipe,
