@@ -18,7 +18,7 @@ from firstfault.checkpoint.folder import natural
 from firstfault.checkpoint.nouns import Content, Held, Key, product
 from firstfault.checkpoint.reading import BLOCK, Seen, elements
 from firstfault.checkpoint.verify import PARTS, Opened, digest_of, shards_of
-from firstfault.model.checkpoint import CheckpointComparison, Difference, Part, PartComparison, Verdict
+from firstfault.model.checkpoint import CheckpointComparison, CheckpointDifference, Part, PartComparison, Sameness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ def compare(first: Opened, second: Opened, names: tuple[str, str]) -> Checkpoint
     _align_weights(a, b)
     _align_optimizer(a, b)
     rows: list[PartComparison] = []
-    differences: list[Difference] = []
+    differences: list[CheckpointDifference] = []
     for part in PARTS:
         row, found = _part(part, a, b)
         rows.append(row)
@@ -141,19 +141,19 @@ def _order(side: _Side) -> list[str]:
     return [str(name) for _, names in sorted(groups) for name in names]
 
 
-def _part(part: Part, a: _Side, b: _Side) -> tuple[PartComparison, list[Difference]]:
+def _part(part: Part, a: _Side, b: _Side) -> tuple[PartComparison, list[CheckpointDifference]]:
     ours, theirs = ({k for k in (*s.tensors, *s.values) if k[0] == part and not _fleeting(k)} for s in (a, b))
     if not ours or not theirs:
         result = "absent" if not ours and not theirs else "only_first" if ours else "only_second"
         found = (
             []
             if result == "absent"
-            else [Difference(part=part, name="", what=f"only the {'first' if ours else 'second'} has any")]
+            else [CheckpointDifference(part=part, name="", what=f"only the {'first' if ours else 'second'} has any")]
         )
         row = PartComparison(part=part, result=result, missing=len(ours), added=len(theirs))  # type: ignore[arg-type]
         return row, found
     missing, added = _untied(ours - theirs, a, theirs), _untied(theirs - ours, b, ours)
-    differences: list[Difference] = []
+    differences: list[CheckpointDifference] = []
     both = sorted(ours & theirs, key=lambda k: natural(k[1]))
     differing = 0
     for key in both:
@@ -163,7 +163,7 @@ def _part(part: Part, a: _Side, b: _Side) -> tuple[PartComparison, list[Differen
             differences.append(found_here)
     for keys, whose in ((missing, "first"), (added, "second")):
         names = sorted((name for _, name in keys), key=natural)[:SHOWN]
-        differences += [Difference(part=part, name=name, what=f"is only in the {whose}") for name in names]
+        differences += [CheckpointDifference(part=part, name=name, what=f"is only in the {whose}") for name in names]
     equal = not differing and not missing and not added
     row = PartComparison(
         part=part,
@@ -197,34 +197,36 @@ def _digest(side: _Side, key: Key) -> tuple[object, ...] | None:
     return (held.dtype, held.shape, *cut)
 
 
-def _one(key: Key, a: _Side, b: _Side) -> Difference | None:
+def _one(key: Key, a: _Side, b: _Side) -> CheckpointDifference | None:
     """How one tensor or value differs; None where it does not."""
     part, name = key
     if (key in a.tensors) != (key in b.tensors):
-        return Difference(part=part, name=name, what="is a tensor in one and a plain value in the other")
+        return CheckpointDifference(part=part, name=name, what="is a tensor in one and a plain value in the other")
     if key not in a.tensors:
         if a.values[key] == b.values[key]:
             return None
-        return Difference(
+        return CheckpointDifference(
             part=part,
             name=name,
             what=f"is {_short(a.values[key])} in the first and {_short(b.values[key])} in the second",
         )
     ours, theirs = a.tensors[key], b.tensors[key]
     if ours.shape != theirs.shape:
-        return Difference(
+        return CheckpointDifference(
             part=part,
             name=name,
             what=f"has the shape {list(ours.shape)} in the first and {list(theirs.shape)} in the second",
         )
     if ours.dtype != theirs.dtype:
-        return Difference(part=part, name=name, what=f"is {ours.dtype} in the first and {theirs.dtype} in the second")
+        return CheckpointDifference(
+            part=part, name=name, what=f"is {ours.dtype} in the first and {theirs.dtype} in the second"
+        )
     digests = _digest(a, key), _digest(b, key)
     if None not in digests and digests[0] == digests[1]:
         return None
     if not _covered(ours) or not _covered(theirs):
         which = "first" if not _covered(ours) else "second"
-        return Difference(part=part, name=name, what=f"could not be read as a whole in the {which}")
+        return CheckpointDifference(part=part, name=name, what=f"could not be read as a whole in the {which}")
     return _elements(key, a, b)
 
 
@@ -236,7 +238,7 @@ def _covered(held: Held) -> bool:
     return sum(p.numel for p in held.pieces) == product(held.shape)
 
 
-def _elements(key: Key, a: _Side, b: _Side) -> Difference | None:
+def _elements(key: Key, a: _Side, b: _Side) -> CheckpointDifference | None:
     """The first element that differs, and how many do."""
     ours, theirs = a.tensors[key], b.tensors[key]
     count, first, values = 0, None, ("", "")
@@ -252,11 +254,11 @@ def _elements(key: Key, a: _Side, b: _Side) -> Difference | None:
                     first[0] += row
             count += number
     except OSError as error:
-        return Difference(part=key[0], name=key[1], what=f"could not be read: {error.strerror or error}")
+        return CheckpointDifference(part=key[0], name=key[1], what=f"could not be read: {error.strerror or error}")
     if first is None:
         return None
     what = f"differs in {count:,} of {product(ours.shape):,} elements, first at {first}: {values[0]} in the first and {values[1]} in the second"
-    return Difference(part=key[0], name=key[1], what=what, index=first, elements=count)
+    return CheckpointDifference(part=key[0], name=key[1], what=what, index=first, elements=count)
 
 
 def _side_by_side(
@@ -315,7 +317,7 @@ def _value(bits: Any, dtype: str) -> str:
     return f"0x{raw.tobytes()[::-1].hex()}"
 
 
-def _verdict(rows: list[PartComparison]) -> Verdict:
+def _verdict(rows: list[PartComparison]) -> Sameness:
     by_part = {row.part: row.result for row in rows}
     if any(by_part[part] not in {"equal", "absent"} for part in ("weights", "optimizer")):
         return "different"
@@ -323,7 +325,7 @@ def _verdict(rows: list[PartComparison]) -> Verdict:
     return "exact" if whole else "functional"
 
 
-def _summary(verdict: Verdict, rows: list[PartComparison], differences: list[Difference]) -> str:
+def _summary(verdict: Sameness, rows: list[PartComparison], differences: list[CheckpointDifference]) -> str:
     by_part = {row.part: row for row in rows}
     if verdict == "exact":
         held = [row.part for row in rows if row.result == "equal" and row.part != "settings"]

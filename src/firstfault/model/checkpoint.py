@@ -16,7 +16,7 @@ Part = Literal["weights", "optimizer", "scheduler", "trainer", "rng", "data", "s
 Weight = Literal["damage", "warning"]
 """Whether the checkpoint cannot be used as it is, or only should be looked at."""
 State = Literal["complete", "damaged", "unknown"]
-Verdict = Literal["exact", "functional", "different"]
+Sameness = Literal["exact", "functional", "different"]
 ProblemKind = Literal[
     "missing_shard",
     "empty_file",
@@ -128,7 +128,7 @@ class PartComparison(Struct, frozen=True, kw_only=True):
     """Tensors and values that the first lacks."""
 
 
-class Difference(Struct, frozen=True, kw_only=True):
+class CheckpointDifference(Struct, frozen=True, kw_only=True):
     """One tensor or value that is not the same."""
 
     part: Part
@@ -147,13 +147,13 @@ class CheckpointComparison(Published, frozen=True, kw_only=True):
     schema: str = CHECKPOINT_COMPARISON
     first: str
     second: str
-    verdict: Verdict
+    verdict: Sameness
     summary: str
     digests: list[str | None] = field(default_factory=list)
     """Of the first and the second, as `checkpoint verify` gives them; they depend on how the tensors are cut into shards."""
     parts: list[PartComparison] = field(default_factory=list)
-    first_difference: Difference | None = None
-    differences: list[Difference] = field(default_factory=list)
+    first_difference: CheckpointDifference | None = None
+    differences: list[CheckpointDifference] = field(default_factory=list)
     """The first of them, in the order of parts and names."""
     problems: list[str] = field(default_factory=list)
     """What is wrong with either of them."""

@@ -91,4 +91,4 @@ def test_nothing_of_a_pickle_is_run(tmp_path, monkeypatch):
 
 def test_every_word_is_explained():
     assert set(WORDS["checkpoint problem"]) == set(checkpoint.ProblemKind.__args__)
-    assert set(WORDS["checkpoint comparison"]) == set(checkpoint.Verdict.__args__)
+    assert set(WORDS["checkpoint comparison"]) == set(checkpoint.Sameness.__args__)
