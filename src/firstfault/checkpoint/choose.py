@@ -13,6 +13,7 @@ from firstfault.checkpoint.unit import holds_tensors
 
 if TYPE_CHECKING:
     from firstfault.checkpoint.folder import Folder
+    from firstfault.model.checkpoint import ProblemKind
 
 NAMED = re.compile(
     r"^(?:checkpoint|ckpt|global_?step|iter|step|epoch|model)s?[-_=]?(?P<n>\d+)(?:[-_.].*|-step=?\d+.*)?$|^epoch=\d+-step=(?P<s>\d+).*$",
@@ -117,6 +118,32 @@ def _by_marker(folder: Folder, marker: str, kept: dict[str, int]) -> Choice:
         ]
     choice.problems += [p for p in _unfinished(kept) if p.file != choice.below]
     return choice
+
+
+def check_markers(folder: Folder, below: str) -> list[Problem]:
+    """Markers of DeepSpeed inside a checkpoint, as the Hugging Face Trainer has them, and tags without any."""
+    problems = []
+    stem = f"{below}/" if below else ""
+    for name in folder.folders:
+        above, _, base = name.rpartition("/")
+        marker = f"{above}/{LATEST}" if above else LATEST
+        inside = not below or name == below or name.startswith(stem)
+        ours = deepspeed.TAG.match(base) and deepspeed.is_deepspeed(folder.under(name))
+        if inside and ours and marker not in folder.sizes:
+            what = "has no file `latest` beside it: a program that is not told the tag does not find it"
+            problems.append(Problem("marker_missing", "warning", name, what))
+    marker = f"{stem}{LATEST}"
+    if below and marker in folder.sizes:
+        text = folder.read(marker, 0, 4096).decode("utf-8", "replace").strip("\0 \r\n\t")
+        if f"{stem}{text}" not in folder.folders:
+            kind: ProblemKind = "marker_dangling" if text else "marker_unreadable"
+            what = (
+                f"names {text[:200]!r}, and there is no such folder"
+                if text
+                else "is empty: it was not written to its end"
+            )
+            problems.append(Problem(kind, "damage", marker, what))
+    return problems
 
 
 def _target(folder: Folder, marker: str, text: str) -> str | None:

@@ -52,7 +52,24 @@ def check_megatron(folder: Folder, below: str, content: Content) -> None:
             # Only the first of the data-parallel ranks writes its optimizer where all experts share it.
             what = "is missing: other ranks have such a file"
             content.problems.append(Problem("missing_shard", "damage", f"{name}/{base}", what))
-    _iterations(below, content)
+
+
+def is_dist(files: list[str]) -> bool:
+    """Whether files beside a torch.distributed.checkpoint are those of the `torch_dist` format."""
+    bases = {f.rpartition("/")[2] for f in files}
+    return "common.pt" in bases or "metadata.json" in bases
+
+
+def check_dist(below: str, files: list[str], content: Content) -> None:
+    """Holds the two files that the `torch_dist` format adds against one another: without either nothing is loaded."""
+    bases = {f.rpartition("/")[2] for f in files}
+    stem = f"{below}/" if below else ""
+    if "metadata.json" not in bases:
+        what = "is missing beside common.pt: it says that this is a distributed checkpoint, and is written last"
+        content.problems.append(Problem("missing_metadata", "damage", f"{stem}metadata.json", what))
+    if "common.pt" not in bases:
+        what = "is missing beside metadata.json: arguments, iteration and scheduler are in it"
+        content.problems.append(Problem("missing_part", "damage", f"{stem}common.pt", what))
 
 
 def _argument(content: Content, key: str) -> int | None:
@@ -90,7 +107,8 @@ def _missing_ranks(
         content.problems.append(Problem("world_size", "damage", next(iter(ranks.values())), what))
 
 
-def _iterations(below: str, content: Content) -> None:
+def check_iterations(below: str, content: Content) -> None:
+    """Holds the iterations that files state against one another and against the folder's name."""
     named = ITERATION.search(below)
     stem = f"{below}/" if below else ""
     steps = {

@@ -86,13 +86,18 @@ class Content(Struct):
     """File -> step that it states."""
     unopened: set[str] = field(default_factory=set)
     """Files whose content could not be had."""
+    passed_over: set[str] = field(default_factory=set)
+    """Files that may hold something else, by their names and first bytes."""
     stated: dict[str, int] = field(default_factory=dict)
     """What the checkpoint says of its world: `world_size`, `data_parallel`, `tensor_parallel`, `pipeline_parallel`."""
 
     def add(self, other: Content) -> None:
-        """Takes in what another file holds; the first of one name stays."""
+        """Takes in what another file holds; a tensor of a name that is there already gets its file behind it."""
         for key, held in other.tensors.items():
-            self.tensors.setdefault(key, held)
+            name = key
+            if key in self.tensors and held.pieces:
+                name = (key[0], f"{key[1]}@{held.pieces[0].record.file}")
+            self.tensors.setdefault(name, held)
         for key, text in other.values.items():
             self.values.setdefault(key, text)
         self.records += other.records
@@ -100,6 +105,7 @@ class Content(Struct):
         self.files.update(other.files)
         self.steps.update(other.steps)
         self.unopened |= other.unopened
+        self.passed_over |= other.passed_over
         self.stated = {**other.stated, **self.stated}
 
 

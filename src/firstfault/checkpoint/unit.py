@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from firstfault.model.checkpoint import Part
 
 _HOLDS = re.compile(r"\.(?:pt|pth|bin|ckpt|safetensors|pkl|tar)$", re.IGNORECASE)
+_OURS = re.compile(
+    r"\.(?:pt|pth|ckpt|safetensors|pth\.tar|pt\.tar)$|^(?:pytorch_model|adapter_model|model|optimizer|scheduler|random_states"
+    r"|sampler|custom_checkpoint|rng_state).*\.(?:bin|pkl)$",
+    re.IGNORECASE,
+)
+"""Names that only files of tensors have; others (`vocab.bin`, `shard-0.tar`) are looked at where their first bytes say so."""
 _STATE = re.compile(r"^(?:trainer_state|training_state|dataloader_state.*)\.json$")
 _RANKED = re.compile(r"(?:^|[._-])(?:rank|rng_state|random_states|dl_state|r)[._-]?(\d+)(?:[._-]|$)")
 _TEMPORARY = re.compile(
@@ -70,6 +76,8 @@ def read_unit(folder: Folder, below: str, leave: tuple[str, ...] = ()) -> Unit:
     if any(megatron.RANK.search(p) for p in places):
         unit.layout("megatron")
         megatron.check_megatron(folder, below, unit.content)
+    if "megatron" in unit.layouts:
+        megatron.check_iterations(below, unit.content)
     for place in places:
         for name in huggingface.index_files(folder, place):
             huggingface.check_index(folder, name, unit.content)
@@ -96,8 +104,9 @@ def _read_folder(folder: Folder, place: str, unit: Unit) -> None:
         unit.layout("dcp")
         content.add(read_dcp(folder, place))
         rest = [f for f in rest if not SHARD.search(f) and f.rpartition("/")[2] != METADATA]
-        if any(f.endswith("metadata.json") for f in rest) and any(f.endswith("common.pt") for f in rest):
+        if megatron.is_dist(rest):
             unit.layout("megatron")
+            megatron.check_dist(place, rest, content)
     numbered = huggingface.missing_numbers(folder, place)
     content.problems += numbered
     if numbered or huggingface.index_files(folder, place):
@@ -109,6 +118,8 @@ def _read_folder(folder: Folder, place: str, unit: Unit) -> None:
         if _TEMPORARY.search(base) and not any(p.file == name for p in known):
             what = "was left by a save that did not end"
             content.problems.append(Problem("unfinished_save", "warning", name, what))
+        elif _HOLDS.search(base) and not _OURS.search(base) and not _is_torch(folder, name):
+            content.passed_over.add(name)
         elif _HOLDS.search(base) or _STATE.search(base):
             content.add(read_file(folder, name, prefix=_prefix(folder, place, name), part=_part(name)))
             unit.layout("safetensors" if name.endswith(".safetensors") else "torch")
@@ -116,6 +127,14 @@ def _read_folder(folder: Folder, place: str, unit: Unit) -> None:
         unit.layout("deepspeed")
         deepspeed.check_deepspeed(folder, place, content)
     _layouts_by_name(files, unit)
+
+
+def _is_torch(folder: Folder, name: str) -> bool:
+    """Whether the first bytes of a file are those of a zip or a pickle."""
+    try:
+        return folder.read(name, 0, 4)[:2] in {b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"}
+    except OSError:
+        return True
 
 
 def _layouts_by_name(files: list[str], unit: Unit) -> None:

@@ -41,6 +41,11 @@ def walk(value: object) -> Iterator[tuple[tuple[str, ...], object]]:
             raise TooManyValuesError(f"values more than {DEEPEST} deep")
         inside = None if isinstance(held, (TensorStub, ArrayStub, *_PLAIN)) else _inside(held)
         if inside is None:
+            if isinstance(held, (list, tuple)):
+                # One list may stand in another many times over; told as one text that would have no end.
+                count += sum(len(v) if isinstance(v, (list, tuple)) else 1 for v in held)
+                if count > MOST_VALUES:
+                    raise TooManyValuesError(f"more than {MOST_VALUES:,} values")
             yield path, held
             continue
         if id(held) in seen:

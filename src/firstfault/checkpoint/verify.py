@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.checkpoint.choose import Choice, choose, step_in
+from firstfault.checkpoint.choose import Choice, check_markers, choose, step_in
 from firstfault.checkpoint.dtypes import SIZES
 from firstfault.checkpoint.folder import Folder, natural
 from firstfault.checkpoint.nouns import Problem, product
@@ -70,6 +70,7 @@ def open_checkpoint(
         with nullcontext() if progress is None else progress(bytes_of(unit.content)) as tell:
             reading = read_all(folder, unit.content, tell)
     problems = [*choice.problems, *unit.content.problems, *(reading.problems if reading else [])]
+    problems += check_markers(folder, choice.below)
     problems += _steps(folder, unit)
     problems += _optimizer_steps(folder, unit)
     problems += _other_save(folder, unit)
@@ -324,6 +325,9 @@ def _not_checked(opened: Opened, rows: list[PartRow]) -> list[str]:
         told.append(
             f"checksums of {len(without)} files, first {without[0]}: their format has none, so a changed byte goes unseen"
         )
+    if content.passed_over:
+        first = min(content.passed_over, key=natural)
+        told.append(f"{len(content.passed_over)} files that are of no kind that is read, first {first}")
     told += [f"{name}: its content could not be had" for name in sorted(content.unopened, key=natural)]
     return told
 

@@ -149,6 +149,7 @@ WORDS: dict[str, dict[str, str]] = {
         "unfinished_save": "A temporary file or folder of a save that did not end.",
         "marker_dangling": "The file that names the newest checkpoint (`latest`, `latest_checkpointed_iteration.txt`) names one that is not there.",
         "marker_behind": "That file names an older checkpoint than the newest in the folder.",
+        "marker_missing": "There is no such file beside folders of tags.",
         "marker_unreadable": "That file is empty, holds zeros, or cannot be read.",
         "missing_tensor": "A file lacks a tensor that its index places in it, or the bytes of one that it describes.",
         "misplaced_tensor": "A tensor lies in another file than the index says: index and files are of two saves.",

@@ -28,6 +28,7 @@ ProblemKind = Literal[
     "unfinished_save",
     "marker_dangling",
     "marker_behind",
+    "marker_missing",
     "marker_unreadable",
     "missing_tensor",
     "misplaced_tensor",

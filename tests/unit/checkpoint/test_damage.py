@@ -187,6 +187,9 @@ DAMAGE = [
     ("a rank's folder of Megatron is gone", "layouts/megatron", lambda d: shutil.rmtree(d / "iter_0000200/mp_rank_01_001"), "missing_shard", "iter_0000200/mp_rank_01_001"),
     ("a rank of another iteration", "layouts/megatron", lambda d: shutil.copytree(d / "iter_0000100/mp_rank_01_000", d / "iter_0000200/mp_rank_01_000", dirs_exist_ok=True), "mixed_steps", "iter_0000200/mp_rank_01_000/model_optim_rng.pt"),
     ("a rank beyond those of Megatron", "layouts/megatron", lambda d: shutil.copytree(d / "iter_0000200/mp_rank_01_000", d / "iter_0000200/mp_rank_02_000"), "world_size", "iter_0000200/mp_rank_02_000"),
+    ("torch_dist without its last file", "layouts/megatron-dist", lambda d: (d / "iter_0000300/metadata.json").unlink(), "missing_metadata", "iter_0000300/metadata.json"),
+    ("torch_dist without its common file", "layouts/megatron-dist", lambda d: (d / "iter_0000300/common.pt").unlink(), "missing_part", "iter_0000300/common.pt"),
+    ("torch_dist of another iteration", "layouts/megatron-dist", lambda d: [(d / "iter_0000300").rename(d / "iter_0000400"), (d / "latest_checkpointed_iteration.txt").write_text("400")], "mixed_steps", "iter_0000400"),
     ("the Trainer's state is gone", "layouts/trainer/checkpoint-100", lambda d: (d / "trainer_state.json").unlink(), "missing_part", "trainer_state.json"),
     ("the Trainer's state is of another step", "layouts/trainer", lambda d: shutil.copy(d / "checkpoint-50/trainer_state.json", d / "checkpoint-100/trainer_state.json"), "mixed_steps", "checkpoint-100/trainer_state.json"),
     ("the Trainer's scheduler is gone", "layouts/trainer/checkpoint-100", lambda d: (d / "scheduler.pt").unlink(), "missing_part", "scheduler.pt"),
@@ -242,6 +245,49 @@ def test_a_marker_behind_is_told_and_followed(real):
     assert (found.state, found.verified, found.step) == ("complete", "global_step2", 2)
     assert [p.kind for p in found.problems] == ["marker_behind"]
     assert found.others == ["global_step4"]
+
+
+def test_a_tag_without_latest_is_told(real):
+    root = real("ds2")
+    (root / "latest").unlink()
+    found = verify_checkpoint(root)
+    assert (found.state, found.verified) == ("complete", "global_step4")
+    assert {p.kind for p in found.problems} == {"marker_missing"}
+
+
+def test_deepspeed_inside_the_trainers_folder(real):
+    root = real("layouts/trainer") / "checkpoint-100"
+    for name in ("optimizer.pt", "scheduler.pt", "model.safetensors"):
+        (root / name).unlink()
+    shutil.copytree(real("ds2") / "global_step4", root / "global_step100")
+    (root / "latest").write_text("global_step100")
+    found = verify_checkpoint(root)
+    # The tag is named after a step that its files do not state.
+    assert {p.kind for p in found.problems} == {"mixed_steps"}
+    assert {"deepspeed", "huggingface-trainer"} <= set(found.layouts)
+    (root / "latest").write_text("global_step50")
+    assert "marker_dangling" in {p.kind for p in verify_checkpoint(root).problems}
+    assert "marker_dangling" in {p.kind for p in verify_checkpoint(root.parent).problems}
+
+
+def test_files_of_other_kinds_are_no_damage(real):
+    root = real("layouts/trainer/checkpoint-100")
+    (root / "vocab.bin").write_bytes(b"\1\2\3\4" * 9)
+    (root / "samples-000.tar").write_bytes(b"a.json" + bytes(506))
+    (root / "tokenizer.json").write_text("{")
+    found = verify_checkpoint(root)
+    assert (found.state, found.problems) == ("complete", [])
+    assert any("2 files that are of no kind" in text for text in found.not_checked)
+
+
+def test_tensors_of_one_name_in_two_folders_are_both_read(real):
+    root = real("layouts/trainer/checkpoint-100")
+    (root / "ema").mkdir()
+    shutil.copy(root / "model.safetensors", root / "ema" / "model.safetensors")
+    poison(root / "ema" / "model.safetensors", b"\0\0\xc0\x7f")
+    found = verify_checkpoint(root)
+    assert [(p.kind, p.file) for p in found.problems] == [("nan", "ema/model.safetensors")]
+    assert {row.part: row.tensors for row in found.parts}["weights"] == 8
 
 
 def test_the_world_that_was_asked_for(real):
