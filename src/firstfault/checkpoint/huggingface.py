@@ -71,7 +71,7 @@ def check_index(folder: Folder, name: str, content: Content) -> None:
                 Problem("missing_shard", "damage", stem + file, f"is missing: the index places {held} tensors in it")
             )
     _tensors(folder, name, places, stem, content)
-    _total(name, index, places, content)
+    _total(name, index, {stem + file for file in places.values()}, content)
 
 
 def _tensors(folder: Folder, name: str, places: dict[str, str], stem: str, content: Content) -> None:
@@ -80,12 +80,13 @@ def _tensors(folder: Folder, name: str, places: dict[str, str], stem: str, conte
     for (_, tensor), held in content.tensors.items():
         for piece in held.pieces:
             if piece.record.file in there:
-                there[piece.record.file].add(tensor)
+                # A name that two files have is told from the other by the file behind it.
+                there[piece.record.file].add(tensor.removesuffix(f"@{piece.record.file}"))
     broken = content.unopened | {p.file for p in content.problems if p.kind in {"truncated", "wrong_size", "layout"}}
     for tensor, file in places.items():
-        if stem + file in broken or stem + file not in folder.sizes or _named(tensor, there[stem + file]):
+        if stem + file in broken or stem + file not in folder.sizes or tensor in there[stem + file]:
             continue
-        other = next((f for f, names in there.items() if _named(tensor, names)), None)
+        other = next((f for f, names in there.items() if tensor in names), None)
         if other is None:
             what = f"lacks {tensor[:200]}, which the index places in it"
             content.problems.append(Problem("missing_tensor", "damage", stem + file, what))
@@ -98,19 +99,15 @@ def _tensors(folder: Folder, name: str, places: dict[str, str], stem: str, conte
         content.problems.append(Problem("misplaced_tensor", "warning", name, what))
 
 
-def _named(tensor: str, names: set[str]) -> bool:
-    return tensor in names
-
-
-def _total(name: str, index: dict[str, object], places: dict[str, str], content: Content) -> None:
+def _total(name: str, index: dict[str, object], files: set[str], content: Content) -> None:
     meta = index.get("metadata")
     stated = meta.get("total_size") if isinstance(meta, dict) else None
     if not isinstance(stated, (int, float)) or any(p.weight == "damage" for p in content.problems):
         return
     total = sum(
         product(held.shape) * SIZES.get(held.dtype, 0)
-        for (part, tensor), held in content.tensors.items()
-        if part == "weights" and tensor in places
+        for held in content.tensors.values()
+        if any(piece.record.file in files for piece in held.pieces)
     )
     # Tied tensors may be counted once or as often as they are named.
     if total != stated and not 0.5 <= stated / max(total, 1) <= 2:

@@ -59,6 +59,17 @@ def holds_tensors(name: str) -> bool:
     return _HOLDS.search(name) is not None or SHARD.search(name) is not None or name.rpartition("/")[2] == METADATA
 
 
+def save_of(name: str) -> str:
+    """What files of one save have in common: the folder of shards and of ranks' files; a file alone is a save of its own."""
+    place, _, base = name.rpartition("/")
+    if megatron.RANK.search(place):
+        return place.rpartition("/")[0] + "/"
+    several = (SHARD.search(base), huggingface.NUMBERED.match(base), _RANKED.search(base), base == METADATA)
+    if any(several) or any(p.fullmatch(base) for p in deepspeed.RANKED):
+        return place + "/"
+    return name
+
+
 def read_unit(folder: Folder, below: str, leave: tuple[str, ...] = ()) -> Unit:
     """Reads all files of a checkpoint but for the bytes of tensors.
 

@@ -18,13 +18,15 @@ from firstfault.checkpoint.dtypes import SIZES
 from firstfault.checkpoint.folder import Folder, natural
 from firstfault.checkpoint.nouns import Problem, product
 from firstfault.checkpoint.reading import Reading, bytes_of, elements, read_all
-from firstfault.checkpoint.unit import Unit, read_unit
+from firstfault.checkpoint.unit import Unit, read_unit, save_of
 from firstfault.model.checkpoint import Checkpoint, CheckpointProblem, Part, PartRow, Shard, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
+
+    from firstfault.model.checkpoint import Weight
 
     Progress = Callable[[int], AbstractContextManager[Callable[[int], None] | None]]
 
@@ -132,21 +134,23 @@ def optimizer_steps(folder: Folder, unit: Unit) -> dict[str, list[int]]:
 
 
 def _optimizer_steps(folder: Folder, unit: Unit) -> list[Problem]:
-    """Shards whose optimizer states have made another number of steps than those of the others."""
+    """Shards whose optimizer states have made another number of steps than those of the others of their save."""
     uniform = {file: steps for file, steps in optimizer_steps(folder, unit).items() if len(set(steps)) == 1}
-    values = sorted(steps[0] for steps in uniform.values())
-    if len(set(values)) < 2:
-        return []
-    stated = list(unit.content.steps.values())
-    # Of as many files of one step as of another, those of the checkpoint's own step are right.
-    most = max(sorted(set(values)), key=lambda v: (values.count(v), stated.count(v)))
-    problems = []
+    saves: dict[str, dict[str, list[int]]] = {}
     for file, steps in uniform.items():
-        if steps[0] != most:
-            # One parameter of its own may have had no gradient in some steps; several alike are another save.
-            weight = "damage" if len(steps) > 1 or "/" in file or "zero_pp_rank" in file else "warning"
-            what = f"holds optimizer states after {steps[0]} steps, and other files after {most}: it is of another save"
-            problems.append(Problem("mixed_steps", weight, _file_of(file, unit), what))  # type: ignore[arg-type]
+        saves.setdefault(save_of(_file_of(file, unit)), {})[file] = steps
+    stated = list(unit.content.steps.values())
+    problems = []
+    for files in saves.values():
+        values = sorted(steps[0] for steps in files.values())
+        # Of as many files of one step as of another, those of the checkpoint's own step are right.
+        most = max(sorted(set(values)), key=lambda v: (values.count(v), stated.count(v)))
+        for file, steps in files.items():
+            if steps[0] != most:
+                # One parameter of its own may have had no gradient in some steps; several alike are another save.
+                weight: Weight = "damage" if len(steps) > 1 or "zero_pp_rank" in file else "warning"
+                what = f"holds optimizer states after {steps[0]} steps, and other files after {most}: it is of another save"
+                problems.append(Problem("mixed_steps", weight, _file_of(file, unit), what))
     return problems
 
 
@@ -269,10 +273,15 @@ def _state(opened: Opened) -> State:
 
 
 def _step_of(opened: Opened) -> int | None:
-    steps = sorted(opened.unit.content.steps.values())
-    if steps:
-        return max(set(steps), key=steps.count)
-    return step_in(opened.unit.below or opened.folder.root.name)
+    """The step that most files state, else the folder's name; None where files that are each a save of their own differ."""
+    stated = opened.unit.content.steps
+    trainer = [step for file, step in stated.items() if file.endswith("trainer_state.json")]
+    if trainer:
+        return trainer[-1]
+    if len(set(stated.values())) > 1 and len({save_of(file) for file in stated}) > 1:
+        return None
+    steps = sorted(stated.values())
+    return max(set(steps), key=steps.count) if steps else step_in(opened.unit.below or opened.folder.root.name)
 
 
 def _summary(opened: Opened, state: State, rows: list[PartRow], step: int | None) -> str:

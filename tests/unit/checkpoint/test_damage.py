@@ -290,6 +290,38 @@ def test_tensors_of_one_name_in_two_folders_are_both_read(real):
     assert {row.part: row.tensors for row in found.parts}["weights"] == 8
 
 
+def test_files_that_are_each_a_checkpoint_are_of_no_mixed_step(real, tmp_path):
+    first, second = real("layouts/trainer/checkpoint-50"), real("formats/whole.pt")
+    place = tmp_path / "several"
+    place.mkdir()
+    shutil.copy(second, place / "epoch=1-step=3.pt")
+    shutil.copy(real("formats/lightning.ckpt"), place / "epoch=0-step=2.ckpt")
+    shutil.copy(first / "optimizer.pt", place / "optimizer.pt")
+    found = verify_checkpoint(place)
+    assert (found.state, found.problems, found.step) == ("complete", [], None)
+
+
+def test_one_model_in_two_formats_in_one_folder(real):
+    place = real("formats/hf-sharded")
+    for file in real("formats/hf-bin").iterdir():
+        shutil.copy(file, place)
+    found = verify_checkpoint(place)
+    assert (found.state, found.problems) == ("complete", [])
+    assert len(found.shards) == 6
+
+
+def test_a_folder_of_links_is_followed(real, tmp_path):
+    # Caches of hubs hold links into a folder of blobs.
+    snapshot = tmp_path / "snapshots" / "main"
+    snapshot.mkdir(parents=True)
+    for file in real("formats/hf-sharded").iterdir():
+        (snapshot / file.name).symlink_to(file)
+    assert verify_checkpoint(snapshot).state == "complete"
+    real("formats/hf-sharded").joinpath("model-00002-of-00003.safetensors").unlink()
+    found = verify_checkpoint(snapshot)
+    assert "missing_shard" in {p.kind for p in found.problems}
+
+
 def test_the_world_that_was_asked_for(real):
     place = real("ds2")
     assert verify_checkpoint(place, world_size=2).state == "complete"
