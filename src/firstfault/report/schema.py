@@ -32,6 +32,8 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "checkpoint-compare": (checkpoint.CheckpointComparison, checkpoint.CHECKPOINT_COMPARISON),
 }
 """Command -> what its `--format json` prints, and the name of its schema."""
+_COMMANDS = {"checkpoint": "checkpoint verify", "checkpoint-compare": "checkpoint compare"}
+"""Commands of two words, whose schemas have shorter names."""
 
 
 def file_of(name: str = "diagnosis") -> str:
@@ -58,7 +60,7 @@ def generate(name: str = "diagnosis") -> str:
     whole: dict[str, Any] = {
         "$schema": DIALECT,
         "title": title,
-        "description": f"What `firstfault {name} --format json` prints. Fields may be added in a later version of this "
+        "description": f"What `firstfault {_COMMANDS.get(name, name)} --format json` prints. Fields may be added in a later version of this "
         "schema; none of these changes its meaning.",
         **top,
         "$defs": {name: _open(parts[name]) for name in sorted(parts)},
