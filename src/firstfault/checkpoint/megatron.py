@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from firstfault.checkpoint.contents import json_of
 from firstfault.checkpoint.nouns import Problem
 
 if TYPE_CHECKING:
@@ -60,13 +61,17 @@ def is_dist(files: list[str]) -> bool:
     return "common.pt" in bases or "metadata.json" in bases
 
 
-def check_dist(below: str, files: list[str], content: Content) -> None:
+def check_dist(folder: Folder, below: str, files: list[str], content: Content) -> None:
     """Holds the two files that the `torch_dist` format adds against one another: without either nothing is loaded."""
     bases = {f.rpartition("/")[2] for f in files}
     stem = f"{below}/" if below else ""
     if "metadata.json" not in bases:
         what = "is missing beside common.pt: it says that this is a distributed checkpoint, and is written last"
         content.problems.append(Problem("missing_metadata", "damage", f"{stem}metadata.json", what))
+    else:
+        held = json_of(folder, f"{stem}metadata.json")
+        if isinstance(held, Problem):
+            content.problems.append(held)
     if "common.pt" not in bases:
         what = "is missing beside metadata.json: arguments, iteration and scheduler are in it"
         content.problems.append(Problem("missing_part", "damage", f"{stem}common.pt", what))

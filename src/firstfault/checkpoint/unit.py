@@ -117,7 +117,7 @@ def _read_folder(folder: Folder, place: str, unit: Unit) -> None:
         rest = [f for f in rest if not SHARD.search(f) and f.rpartition("/")[2] != METADATA]
         if megatron.is_dist(rest):
             unit.layout("megatron")
-            megatron.check_dist(place, rest, content)
+            megatron.check_dist(folder, place, rest, content)
     numbered = huggingface.missing_numbers(folder, place)
     content.problems += numbered
     if numbered or huggingface.index_files(folder, place):

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import io
 import pickle
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from firstfault.readers.unpickle import MOST_BYTES, UnreadablePickleError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Self
 
 MOST_NAMES = 20_000
@@ -354,11 +356,36 @@ for _name in ("set", "frozenset", "list", "tuple", "dict", "complex", "bytearray
 _OURS = (_tensor, _quantized, _meta_tensor, _with_state)
 
 
+class Peekable(Protocol):
+    """An open file that shows what comes next."""
+
+    @property
+    def read(self) -> Callable[[int], bytes]:
+        """Gives the next bytes."""
+
+    @property
+    def readline(self) -> Callable[[], bytes]:
+        """Gives the next line."""
+
+    @property
+    def peek(self) -> Callable[[int], bytes]:
+        """Gives bytes without moving on."""
+
+
+class _NoBuffers:
+    """A file without `readinto`, with which the C unpickler complains on stderr where a buffer is cut off."""
+
+    def __init__(self, file: Peekable) -> None:
+        self.read = file.read
+        self.readline = file.readline
+        self.peek = file.peek
+
+
 class _Inert(pickle.Unpickler):
     """Answers every name with a stand-in."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__(file, encoding="latin1")
+    def __init__(self, file: Peekable) -> None:
+        super().__init__(_NoBuffers(file), encoding="latin1")
         self.names: dict[tuple[str, str], type[Husk]] = {}
         """Classes and functions that the pickle asked for and that have no stand-in of their own."""
 
@@ -409,10 +436,10 @@ def load_inert(raw: bytes) -> Unpickled:
     """
     if len(raw) > MOST_BYTES:
         raise UnreadablePickleError(f"larger than {MOST_BYTES >> 20} MiB")
-    return load_next(io.BytesIO(raw))
+    return load_next(io.BufferedReader(cast("io.RawIOBase", io.BytesIO(raw)), 1 << 16))
 
 
-def load_next(file: IO[bytes]) -> Unpickled:
+def load_next(file: Peekable) -> Unpickled:
     """The next pickle of an open file, which is left behind its end.
 
     Raises:

@@ -188,6 +188,7 @@ DAMAGE = [
     ("a rank of another iteration", "layouts/megatron", lambda d: shutil.copytree(d / "iter_0000100/mp_rank_01_000", d / "iter_0000200/mp_rank_01_000", dirs_exist_ok=True), "mixed_steps", "iter_0000200/mp_rank_01_000/model_optim_rng.pt"),
     ("a rank beyond those of Megatron", "layouts/megatron", lambda d: shutil.copytree(d / "iter_0000200/mp_rank_01_000", d / "iter_0000200/mp_rank_02_000"), "world_size", "iter_0000200/mp_rank_02_000"),
     ("torch_dist without its last file", "layouts/megatron-dist", lambda d: (d / "iter_0000300/metadata.json").unlink(), "missing_metadata", "iter_0000300/metadata.json"),
+    ("torch_dist whose last file is cut", "layouts/megatron-dist", lambda d: cut(d / "iter_0000300/metadata.json"), "truncated", "iter_0000300/metadata.json"),
     ("torch_dist without its common file", "layouts/megatron-dist", lambda d: (d / "iter_0000300/common.pt").unlink(), "missing_part", "iter_0000300/common.pt"),
     ("torch_dist of another iteration", "layouts/megatron-dist", lambda d: [(d / "iter_0000300").rename(d / "iter_0000400"), (d / "latest_checkpointed_iteration.txt").write_text("400")], "mixed_steps", "iter_0000400"),
     ("the Trainer's state is gone", "layouts/trainer/checkpoint-100", lambda d: (d / "trainer_state.json").unlink(), "missing_part", "trainer_state.json"),

@@ -92,6 +92,13 @@ def test_damage_is_one_kind_of_error(raw):
         load_inert(raw)
 
 
+def test_a_buffer_that_is_cut_off_is_no_word_on_stderr(capfd):
+    raw = pickle.dumps(bytearray(1000), 5)
+    with pytest.raises(UnreadablePickleError):
+        load_inert(raw[:500])
+    assert capfd.readouterr().err == ""
+
+
 def test_a_length_is_not_taken_for_room():
     # bytearray(1 << 40) would take a terabyte.
     raw = b"\x80\x02cbuiltins\nbytearray\n\x8a\x06\x00\x00\x00\x00\x00\x01\x85R."
