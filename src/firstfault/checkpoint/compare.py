@@ -222,7 +222,7 @@ def _one(key: Key, a: _Side, b: _Side) -> CheckpointDifference | None:
             part=part, name=name, what=f"is {ours.dtype} in the first and {theirs.dtype} in the second"
         )
     digests = _digest(a, key), _digest(b, key)
-    if None not in digests and digests[0] == digests[1]:
+    if (None not in digests and digests[0] == digests[1]) or product(ours.shape) == 0:
         return None
     if not _covered(ours) or not _covered(theirs):
         which = "first" if not _covered(ours) else "second"

@@ -106,7 +106,7 @@ def _index(folder: Folder, name: str, content: Content) -> _Index | None:
     for key, held in states.items():
         if not isinstance(held, Husk):
             continue
-        shape, properties = held.field("size"), held.field("properties")
+        shape, properties = _dims(held.field("size")), held.field("properties")
         if shape is None:
             index.values.append(str(key))
             continue
@@ -118,7 +118,7 @@ def _index(folder: Folder, name: str, content: Content) -> _Index | None:
             if isinstance(properties, Husk)
             else ""
         )
-        index.tensors[str(key)] = (str(dtype), tuple(shape), _boxes(held.field("chunks")))
+        index.tensors[str(key)] = (str(dtype), shape, _boxes(held.field("chunks")))
     planned = whole.field("planner_data")
     if isinstance(planned, dict):
         index.paths = {str(k): tuple(map(str, v)) for k, v in planned.items() if isinstance(v, (tuple, list))}
@@ -127,17 +127,25 @@ def _index(folder: Folder, name: str, content: Content) -> _Index | None:
         if isinstance(where, Husk) and isinstance(info, Husk):
             at = where.field("offset")
             place = (str(info.field("relative_path")), info.field("offset"), info.field("length"))
-            if isinstance(place[1], int) and isinstance(place[2], int):
-                index.places[str(where.field("fqn")), None if at is None else tuple(at)] = place
+            if _dims(place[1:]) is not None:
+                index.places[str(where.field("fqn")), _dims(at)] = place
     return index
+
+
+def _dims(value: object) -> tuple[int, ...] | None:
+    """A tuple of numbers from 0; None where it is none."""
+    if not isinstance(value, tuple) or not all(isinstance(n, int) and n >= 0 for n in value):
+        return None
+    return value
 
 
 def _boxes(chunks: object) -> list[Box]:
     found = []
     for chunk in chunks if isinstance(chunks, list) else []:
         at, sizes = (chunk.field("offsets"), chunk.field("sizes")) if isinstance(chunk, Husk) else (None, None)
-        if isinstance(at, tuple) and isinstance(sizes, tuple):
-            found.append((at, sizes))
+        where, extent = _dims(at), _dims(sizes)
+        if where is not None and extent is not None:
+            found.append((where, extent))
     return found
 
 

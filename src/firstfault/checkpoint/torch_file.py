@@ -158,6 +158,8 @@ def _read_zip(file: IO[bytes], name: str, start: int, size: int, loaded: Loaded)
 
 def _place_of(file: IO[bytes], start: int, size: int, entry: zipfile.ZipInfo) -> int | None:
     """First byte of a record's content; None where the file ends before its last."""
+    if not 0 <= entry.header_offset < size:
+        return None
     file.seek(start + entry.header_offset)
     head = file.read(30)
     if len(head) < 30 or head[:4] != ZIP:

@@ -406,11 +406,15 @@ class _Inert(pickle.Unpickler):
         if not isinstance(pid, tuple) or len(pid) < 5 or _text(pid[0]) != "storage":
             raise pickle.UnpicklingError("it asks for an object from outside that is no storage")
         kind, key, numel = pid[1], _text(pid[2]), pid[4]
-        if not isinstance(numel, int):
+        if not isinstance(numel, int) or numel < 0:
             raise pickle.UnpicklingError("a storage without a length")
         view = pid[5] if len(pid) > 5 else None
-        part = (view[1], view[2]) if isinstance(view, tuple) and len(view) == 3 else None
+        part = (view[1], view[2]) if isinstance(view, tuple) and len(view) == 3 and _numbers(view[1:]) else None
         return Storage(str(kind) if isinstance(kind, DType) else "uint8", key, numel, part)
+
+
+def _numbers(values: tuple[object, ...]) -> bool:
+    return all(isinstance(v, int) and v >= 0 for v in values)
 
 
 def _text(value: object) -> str:

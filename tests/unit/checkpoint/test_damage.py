@@ -1,14 +1,17 @@
 """Real checkpoints are whole; each kind of damage done to one is found and named, and nothing else is."""
 
+import contextlib
 import json
 import os
+import random
 import shutil
 import struct
 from pathlib import Path
 
 import pytest
 
-from firstfault.pipelines.checkpoint import verify_checkpoint
+from firstfault.pipelines.checkpoint import compare_checkpoints, verify_checkpoint
+from firstfault.pipelines.errors import PipelineError
 
 WHOLE = [
     ("dcp2-whole", 6, 2, {"weights", "optimizer", "scheduler", "trainer", "rng"}),
@@ -338,6 +341,24 @@ def test_quick_leaves_bytes_unread_and_says_so(real):
     assert not found.read
     assert found.digest is None
     assert any("--quick" in text for text in found.not_checked)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_whatever_bytes_change_nothing_is_raised(real, seed):
+    rng = random.Random(seed)
+    place = real(
+        rng.choice(["dcp2-whole", "dcp4-recut", "dtensor4", "ds2", "ds3", "layouts/trainer", "formats/hf-bin"])
+    )
+    file = rng.choice(sorted(f for f in place.rglob("*") if f.is_file()))
+    raw = bytearray(file.read_bytes())
+    for _ in range(20):
+        raw[rng.randrange(len(raw))] = rng.randrange(256)
+    file.write_bytes(raw)
+    found = verify_checkpoint(place)
+    assert found.state in {"complete", "damaged", "unknown"}
+    # Where nothing is left to read, that is said in the one way that there is.
+    with contextlib.suppress(PipelineError):
+        compare_checkpoints(place, place)
 
 
 @pytest.mark.parametrize("name", ["dcp2-whole", "ds3", "formats/hf-sharded", "layouts/megatron"])
