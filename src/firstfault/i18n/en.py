@@ -5,10 +5,12 @@ Text only. A key names its place (`head`, `label`, `strength`, `exit`, `section`
 
 from __future__ import annotations
 
+from firstfault.i18n.en_checkpoint import CHECKPOINT
 from firstfault.i18n.en_page import PAGE
 
 MESSAGES: dict[str, str] = {
     **PAGE,
+    **CHECKPOINT,
     "head.failed": "FAILED",
     "head.failed_unknown": "FAILED, CAUSE UNKNOWN",
     "head.undecided": "NOT DECIDABLE",

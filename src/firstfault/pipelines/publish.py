@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from firstfault.redact import redact
 
 if TYPE_CHECKING:
+    from firstfault.model.checkpoint import Checkpoint, CheckpointComparison
     from firstfault.model.comparison import Comparison
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.model.metrics import MetricsView, RunComparison
@@ -277,6 +278,31 @@ def publish_runs(found: RunComparison, form: StackFormat, level: Level, *, width
     from firstfault.report.metrics import render_run_comparison
 
     return render_run_comparison(safe, width=width)
+
+
+def publish_checkpoint(
+    found: Checkpoint | CheckpointComparison, form: StackFormat, level: Level, *, width: int = 100, every: bool = False
+) -> str:
+    """Redacts and renders what is true of a checkpoint, or of two.
+
+    Args:
+        found: the checkpoint, or the comparison.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether the text format shows every problem and shard, or difference.
+
+    Returns:
+        The whole report, ending in a newline.
+    """
+    if form == "json":
+        return _as_json(redact(found, level))
+    from firstfault.model.checkpoint import Checkpoint
+    from firstfault.report.checkpoint import render_checkpoint, render_checkpoints
+
+    if isinstance(found, Checkpoint):
+        return render_checkpoint(redact(found, level), width=width, every=every)
+    return render_checkpoints(redact(found, level), width=width)
 
 
 def _as_json(safe: Redacted[Any]) -> str:

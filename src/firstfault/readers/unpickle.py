@@ -1,4 +1,4 @@
-"""Loads pickles of strangers: plain values only; the only module that may import pickle.
+"""Loads pickles of strangers: plain values only; with `unpickle_torch` the only module that may import pickle.
 
 Every class, function, extension and persistent object is refused, so nothing of a pickle is ever run. What is left to
 fear is a pickle that eats time, memory or stack; `load` looks for that first, at the price of a slow pass over its
