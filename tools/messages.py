@@ -1,0 +1,139 @@
+"""Lists the sentences that reports can hold, as templates, and what a catalogue of another language lacks of them.
+
+    python tools/messages.py zh            what is missing and what is left over, by room
+    python tools/messages.py zh --write    adds the missing ones, untranslated, to the catalogue's files (null)
+
+Sentences are the texts of the code (strings and f-strings with at least two words), the texts of the signatures and the
+fixed words of the renderers. A sentence that no report shows is listed in `kept.json` of the language.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parent.parent / "src" / "firstfault"
+CATALOGUES = SOURCE / "i18n"
+ROOMS = ("analysis", "metrics", "pipelines", "readers", "report")
+"""Rooms whose sentences reach a report."""
+SIGNATURE_TEXTS = ("title", "meaning", "not_proof", "advice")
+_PATTERN = re.compile(r"\\[dsSwWbnt.]|\(\?|\[\^|^[\w.-]+$|%[sdr]|[<>]{2}|\{\w+\}$")
+_WORDS = re.compile(r"[A-Za-z][a-z']+")
+
+
+def sentences() -> dict[str, dict[str, str]]:
+    """File of the catalogue -> template -> the place where it stands first."""
+    found: dict[str, dict[str, str]] = {}
+    for room in ROOMS:
+        for file in sorted((SOURCE / room).rglob("*.py")):
+            place = file.relative_to(SOURCE).as_posix()
+            for line, text in texts_of(ast.parse(file.read_text(encoding="utf-8"))):
+                found.setdefault(f"{room}.json", {}).setdefault(text, f"{place}:{line}")
+    for file in sorted((SOURCE / "signatures").rglob("*.toml")):
+        if "tables" in file.parts:
+            continue
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+        place = file.relative_to(SOURCE).as_posix()
+        for name in SIGNATURE_TEXTS:
+            value = values.get(name) or []
+            for text in [value] if isinstance(value, str) else value:
+                found.setdefault(f"signatures_{file.parent.name}.json", {}).setdefault(text, place)
+    return found
+
+
+def texts_of(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and template of each sentence of a module; docstrings and annotations are none."""
+    silent: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            silent.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            silent.update(id(v) for v in node.values)
+            silent.update(id(c) for v in node.values if isinstance(v, ast.FormattedValue) and v.format_spec is not None for c in ast.walk(v.format_spec))  # fmt: skip
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"lazy", "AssertionError", "TypeError"}:  # fmt: skip
+            silent.update(id(c) for c in ast.walk(node))
+    for node in ast.walk(tree):
+        if id(node) in silent:
+            continue
+        text = _template(node)
+        if text and _is_sentence(text):
+            yield node.lineno, text  # type: ignore[attr-defined]
+
+
+def _template(node: ast.AST) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    if isinstance(node, ast.JoinedStr):
+        number = iter(range(len(node.values)))
+        return "".join(
+            str(v.value) if isinstance(v, ast.Constant) else f"{{{next(number)}}}" for v in node.values
+        )
+    return ""
+
+
+def _is_sentence(text: str) -> bool:
+    fixed = re.sub(r"\{\w+\}", " ", text)
+    return " " in text.strip() and len(_WORDS.findall(fixed)) >= 1 and not _PATTERN.search(text)
+
+
+def load(language: str, name: str) -> dict[str, str | None]:
+    """A file of the catalogue; empty where it is not there."""
+    file = CATALOGUES / language / name
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def write(language: str, name: str, texts: dict[str, str | None]) -> None:
+    """Writes a file of the catalogue, one template a line."""
+    file = CATALOGUES / language / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(texts, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+
+
+def missing(language: str) -> dict[str, dict[str, str]]:
+    """File -> template -> place, of what the catalogue has no translation of."""
+    kept = set(load(language, "kept.json"))
+    lacking: dict[str, dict[str, str]] = {}
+    for name, texts in sentences().items():
+        known = load(language, name)
+        for text, place in texts.items():
+            if not known.get(text) and text not in kept:
+                lacking.setdefault(name, {})[text] = place
+    return lacking
+
+
+def stale(language: str) -> dict[str, list[str]]:
+    """File -> templates that the catalogue has and no text of the code is any more."""
+    old: dict[str, list[str]] = {}
+    for name, texts in sentences().items():
+        gone = [text for text in load(language, name) if text not in texts]
+        if gone:
+            old[name] = gone
+    return old
+
+
+def main() -> int:
+    """Prints what is missing; ends with 1 where anything is."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("language")
+    parser.add_argument("--write", action="store_true", help="add what is missing, drop what is left over")
+    asked = parser.parse_args()
+    lacking, old = missing(asked.language), stale(asked.language)
+    for name in sorted({*lacking, *old}):
+        print(f"{name}: {len(lacking.get(name, {}))} missing, {len(old.get(name, []))} left over")
+        if asked.write:
+            texts = {t: s for t, s in load(asked.language, name).items() if t not in set(old.get(name, []))}
+            write(asked.language, name, {**texts, **dict.fromkeys(lacking.get(name, {}))})
+        else:
+            for text, place in lacking.get(name, {}).items():
+                print(f"  {place}: {text!r}")
+    return 1 if lacking or old else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
