@@ -71,9 +71,7 @@ def _template(node: ast.AST) -> str:
         return node.value
     if isinstance(node, ast.JoinedStr):
         number = iter(range(len(node.values)))
-        return "".join(
-            str(v.value) if isinstance(v, ast.Constant) else f"{{{next(number)}}}" for v in node.values
-        )
+        return "".join(str(v.value) if isinstance(v, ast.Constant) else f"{{{next(number)}}}" for v in node.values)
     return ""
 
 

@@ -18,6 +18,7 @@ from firstfault.analysis.wording import size_text
 from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
 from firstfault.report import page_data, phrases, storage
+from firstfault.report.localise import localised
 from firstfault.report.markdown import SIDES
 from firstfault.report.neutral import neutral, shorten
 
@@ -55,7 +56,7 @@ def render_html(safe: Redacted[Page], *, language: str = "en") -> str:
         One HTML document with its style, script and data inside, ending in a newline.
     """
     say = messages(language)
-    page = safe.content
+    page = localised(safe, language).content
     style, script = asset("report.css"), asset("report.js")
     d = page.diagnosis
     files, further = page_data.files_of(page)

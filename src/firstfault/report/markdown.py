@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
 from firstfault.report import phrases, storage
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def render_markdown(safe: Redacted[Diagnosis], *, language: str = "en") -> str:
     Returns:
         Text with a title, five numbered sections in fixed order, the checks and the rivals, ending in a newline.
     """
-    page = _Report(safe.content, messages(language))
+    page = _Report(localised(safe, language).content, messages(language))
     return page.text()
 
 

@@ -5,6 +5,7 @@ Must not infer anything, look at the terminal, or print. Everything that came fr
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,15 +13,19 @@ from firstfault.analysis.wording import clipped
 from firstfault.i18n import messages
 from firstfault.model.words import ActionKind
 from firstfault.report import phrases, storage
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from firstfault.model.diagnosis import ChainLink, Diagnosis, Evidence
     from firstfault.redact import Redacted
 
 LABEL = 17
+_WIDE = "\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3"
+_PIECE = re.compile(f"[{_WIDE}][，。；：、！？）》”]*|[^{_WIDE}]+")
+"""A character of a script that is written without blanks, with the marks that may not begin a line; or what lies between."""
 WINDOW = 400
 """Characters of a cited line: a longer one is a window of the line."""
 PREFIX = 120
@@ -87,7 +92,7 @@ def render_text(
     """
     text = ""
     for room in ROOMS:
-        text = _Page(safe.content, messages(language), max(width, 40), room, color=color).text()
+        text = _Page(localised(safe, language).content, messages(language), max(width, 40), room, color=color).text()
         if height is None or text.count("\n") < height:
             break
     return text
@@ -341,14 +346,13 @@ def columns(text: str) -> int:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Breaks a text at blanks into lines of at most `width` columns.
+    """Breaks a text at blanks, and between wide characters, into lines of at most `width` columns.
 
     Leading blanks of the text stay; a word longer than a line is broken.
     """
-    words = text.split(" ")
     lines, line = [], ""
-    for position, word in enumerate(words):
-        candidate = word if position == 0 else f"{line} {word}"
+    for position, (gap, word) in enumerate(_pieces(text)):
+        candidate = f"{line}{gap}{word}" if position else word
         if columns(candidate) <= width:
             line = candidate
             continue
@@ -360,6 +364,18 @@ def wrap(text: str, width: int) -> list[str]:
             lines.append(line[:cut])
             line = line[cut:]
     return [*lines, line]
+
+
+def _pieces(text: str) -> Iterator[tuple[str, str]]:
+    """What stands before a piece, and the piece, which is not broken: words, and in wide scripts each character."""
+    for number, word in enumerate(text.split(" ")):
+        gap = " " if number else ""
+        if word.isascii():
+            yield gap, word
+            continue
+        for piece in _PIECE.findall(word):
+            yield gap, piece
+            gap = ""
 
 
 def _fitting(text: str, width: int) -> int:
