@@ -14,9 +14,10 @@ import ast
 import json
 import re
 import sys
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+
+import tomllib
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "firstfault"
 CATALOGUES = SOURCE / "i18n"

@@ -24,6 +24,15 @@ _WORD = re.compile(r"(?<![\w/.`'\"-])[A-Za-z]?[a-z]+(?![\w/`'\"=-])")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`(\"'…])")
 _WIDE = "\u3000-\u303f\u4e00-\u9fff\uff00-\uffef"
 _LOOSE = re.compile(f"(?<=[{_WIDE}]) +(?=[{_WIDE}])")
+_DROPPED = re.compile(
+    r" ?(?:|e?s|ed|is|are|was|were|has|have|had|does|do|did|an?|the|its?|their|they|them|each|one|that|those|this|these|for it|of it)"
+)
+"""What a slot may hold that a translation leaves out: endings, and words that another language does without."""
+_CLAUSES = re.compile(r"[.;:!?] |,.*, ")
+_LIGHT = 12
+"""Fixed letters below which a template may only be that of a short phrase."""
+_SHORT = 60
+"""Characters that a slot of such a template holds at most."""
 _DEEP = 7
 """How deep slots are translated within slots."""
 _MOST = 24
@@ -49,6 +58,8 @@ class Template(Struct, frozen=True, kw_only=True):
     """What stands between the slots, with both ends."""
     names: tuple[str, ...]
     """The slots in the order of the sentence."""
+    kept: frozenset[str]
+    """Those that stand in the translation too."""
     said: str
     """The translation."""
     anchor: str
@@ -69,6 +80,7 @@ class Translator:
     def __init__(self, catalogue: Mapping[str, str], joints: Sequence[tuple[str, str]], full_stop: str) -> None:
         self._whole = {en: said for en, said in catalogue.items() if not SLOT.search(en)}
         self._templates = sorted(_templates(catalogue), key=lambda t: (-t.weight, t.fixed))
+        self._light = sum(t.weight >= _LIGHT for t in self._templates)
         self._joints = tuple(joints)
         self._stop = full_stop
         self._known: dict[str, str] = {}
@@ -78,7 +90,9 @@ class Translator:
         """The text in the other language; what no template covers stays as it is."""
         if not _LETTERS.search(text):
             return text
-        return _LOOSE.sub("", "\n".join(self._of(line, 0) for line in text.split("\n")))
+        said = _LOOSE.sub("", "\n".join(self._of(line, 0) for line in text.split("\n")))
+        # Half a sentence in each language reads worse than one in the other.
+        return text if left_over(said) * 2 > left_over(text) else said
 
     def _of(self, text: str, depth: int) -> str:
         found = self._known.get(text)
@@ -97,7 +111,9 @@ class Translator:
         if depth >= _DEEP:
             return text
         best, cost = text, left_over(text)
-        ways = (self._by_sentences,) if len(text) > _LONG else (self._by_template, self._by_sentences, self._by_parts)
+        ways = (self._by_heavy, self._by_sentences, self._by_parts, self._by_light)
+        if len(text) > _LONG:
+            ways = (self._by_sentences,)
         for way in ways:
             for made in way(text, depth):
                 if (less := left_over(made)) < cost:
@@ -114,17 +130,27 @@ class Translator:
                     return said + end
         return None
 
-    def _by_template(self, text: str, depth: int) -> Iterator[str]:
+    def _by_heavy(self, text: str, depth: int) -> Iterator[str]:
+        return self._by_template(text, depth, range(self._light))
+
+    def _by_light(self, text: str, depth: int) -> Iterator[str]:
+        return self._by_template(text, depth, range(self._light, len(self._templates)))
+
+    def _by_template(self, text: str, depth: int, which: range) -> Iterator[str]:
         tried = 0
-        for number, template in enumerate(self._templates):
+        for number in which:
+            template = self._templates[number]
             if template.anchor not in text:
                 continue
             match = self._pattern(number).fullmatch(text)
-            if match is None:
+            if match is None or not _fits(template, match.groups()):
                 continue
             slots: dict[str, str] = {}
             for name, value in zip(template.names, match.groups(), strict=True):
-                slots.setdefault(name, self._of(value, depth + 1))
+                if name in template.kept:
+                    slots.setdefault(name, self._of(value, depth + 1))
+            if template.weight < _LIGHT and any(" " in v and left_over(v) for v in slots.values()):
+                continue
             yield SLOT.sub(lambda m, slots=slots: slots.get(m.group(1), m.group()), template.said)  # type: ignore[misc]
             tried += 1
             if tried >= _MOST:
@@ -164,7 +190,70 @@ def left_over(text: str) -> int:
     return sum(len(word) for word in _WORD.findall(text) if len(word) > 1 and word.lower() not in KEPT)
 
 
-KEPT = frozenset({"rank", "ranks", "step", "steps", "loss", "python", "torch", "token", "tokens", "batch", "ms", "min"})
+KEPT = frozenset(
+    [
+        "rank",
+        "ranks",
+        "step",
+        "steps",
+        "loss",
+        "python",
+        "torch",
+        "token",
+        "tokens",
+        "batch",
+        "ms",
+        "min",
+        "watchdog",
+        "socket",
+        "torchrun",
+        "torchtitan",
+        "srun",
+        "sacct",
+        "sbatch",
+        "dmesg",
+        "df",
+        "kernel",
+        "worker",
+        "workers",
+        "loader",
+        "epoch",
+        "barrier",
+        "broadcast",
+        "checkpoint",
+        "dump",
+        "shard",
+        "proxy",
+        "target",
+        "scheduler",
+        "stage",
+        "signal",
+        "main",
+        "global",
+        "local",
+        "trainer",
+        "gloo",
+        "hydra",
+        "pyxis",
+        "enroot",
+        "dask",
+        "polars",
+        "matplotlib",
+        "store",
+        "agent",
+        "lightning",
+        "tokenizer",
+        "manifest",
+        "micro",
+        "accelerate",
+        "ibstat",
+        "mlxlink",
+        "host",
+        "ipc",
+        "shm",
+        "size",
+    ]
+)
 """Words of the field that stay as they are."""
 
 
@@ -176,6 +265,17 @@ def _templates(catalogue: Mapping[str, str]) -> Iterator[Template]:
             continue
         anchor = max(fixed, key=len)
         anchor = anchor[1:] if fixed[0] is anchor and len(anchor) > 1 else anchor
-        weight = sum(len(_LETTERS.findall(f)) for f in fixed)
+        weight = sum(c.isalpha() for f in fixed for c in f)
         if weight:
-            yield Template(fixed=fixed, names=names, said=said, anchor=anchor, weight=weight)
+            kept = frozenset(SLOT.findall(said))
+            yield Template(fixed=fixed, names=names, kept=kept, said=said, anchor=anchor, weight=weight)
+
+
+def _fits(template: Template, values: Sequence[str]) -> bool:
+    """Whether what stands in the slots can belong there, and nothing is lost that the translation leaves out."""
+    for name, value in zip(template.names, values, strict=True):
+        if name not in template.kept and not _DROPPED.fullmatch(value):
+            return False
+        if template.weight < _LIGHT and (len(value) > _SHORT or _CLAUSES.search(value)):
+            return False
+    return True
