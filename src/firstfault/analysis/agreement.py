@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 STANDS = frozenset({"first_fault", "exit_hang", "nan_end"})
 """Questions whose answer rests on an error of its own; dumps only bear it out or speak against it."""
+REPORTED = "peers"
+"""Question whose answer names whom a supervisor, or NCCL itself, reports as gone."""
 STRONGER = {
     Strength.UNKNOWN: Strength.POSSIBLE,
     Strength.POSSIBLE: Strength.SUPPORTED,
@@ -123,9 +125,15 @@ def _joined(said: Answer, own: Answer, waiters: frozenset[GlobalRank]) -> Answer
 
     Who is silent in the logs and waits by its dump is no culprit: the dump saw it inside.
     """
-    if said.failed is None or said.question not in {"hang", "mismatch"}:
+    if said.failed is None or said.question not in {"hang", "mismatch", REPORTED}:
         return replace(own, proof=(*own.proof, *said.proof[:2]))
     blamed, seen = set(said.culprits.ranks), set(own.culprits.ranks)
+    if said.question == REPORTED:
+        if not blamed:
+            return replace(own, proof=(*own.proof, *said.proof[:2]))
+        if blamed < seen:
+            # Of several that are not seen, one is reported dead: the others may only lack their dump.
+            own, seen = replace(own, culprits=said.culprits, first_failed=said.first_failed), blamed
     proof = (*own.proof, *said.proof[:3])
     if not blamed or not seen:
         acquitted = bool(blamed) and blamed <= waiters

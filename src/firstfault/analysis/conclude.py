@@ -11,7 +11,7 @@ from firstfault.analysis.answer import Answer
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.contradiction import contradicted
-from firstfault.analysis.culprits import with_whereabouts
+from firstfault.analysis.culprits import with_victims, with_whereabouts
 from firstfault.analysis.naive import Naive, naive_readings
 from firstfault.analysis.questions import (
     exit_hang,
@@ -116,7 +116,7 @@ def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusi
 def ask(scene: Scene) -> Answer:
     """Asks the logs, weighs what flight-recorder dumps and stacks say, and says what speaks against it from outside."""
     seen = scene.case.seen
-    answer = _ask_logs(scene)
+    answer = silence.with_reported(scene, _ask_logs(scene))
     # What few jobs leave is loaded only where it was left.
     died = False
     if seen.box:
@@ -133,7 +133,7 @@ def ask(scene: Scene) -> Answer:
         answer = with_stacks(scene, answer)
     if seen.box:
         answer = with_box(scene, answer)
-    answer = with_whereabouts(scene, answer)
+    answer = with_victims(scene, with_whereabouts(scene, answer))
     if seen.courses:
         from firstfault.analysis.gpu_evidence import with_courses
 

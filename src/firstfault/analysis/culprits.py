@@ -166,3 +166,27 @@ def with_whereabouts(scene: Scene, answer: Answer) -> Answer:
         "host and rank) or the launcher's log of each machine tells it"
     )
     return replace(answer, collect=(*answer.collect, wanted))
+
+
+def with_victims(scene: Scene, answer: Answer) -> Answer:
+    """An answer about a machine's fault, with those of its processes that a launcher reports to have failed by themselves.
+
+    A process that was ended by a signal may have been told to; one that ends with a code met the fault.
+    """
+    if not answer.failed or answer.question != "first_fault" or answer.first_failed.ranks or not answer.culprits.hosts:
+        return answer
+    found: set[GlobalRank] = set()
+    for failure in scene.failures:
+        rank = scene.roster.rank_of(failure.who, failure.span.source, {})
+        code = failure.exit_code
+        if (
+            rank is not None
+            and code is not None
+            and 0 < code < 128
+            and scene.roster.host_of_rank(rank) in answer.culprits.hosts
+        ):
+            found.add(rank)
+    if not found or len(found) > FEW:
+        return answer
+    named = Named(ranks=tuple(sorted(found)), hosts=answer.culprits.hosts, strength=Strength.POSSIBLE)
+    return replace(answer, first_failed=named)

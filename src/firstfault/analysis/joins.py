@@ -76,7 +76,7 @@ def _lost(scene: Scene, event: Event) -> tuple[GlobalRank, ...]:
         return tuple(GlobalRank(int(n)) for n in told.split(",") if n.isdecimal())
     processes = event.fields.get("lost")
     if processes is not None:
-        return _ranks_of_processes(scene, processes)
+        return _ranks_of_processes(scene, processes) or _ranks_inside(scene, event.fields.get("lost_in", ""), processes)
     if _SEVERAL.search(event.text):
         return ()  # the line stands for several processes and names one of them
     rank = scene.roster.rank(event) if scene.case.has(event, Mark.OF_ANOTHER) else None
@@ -93,6 +93,14 @@ def _ranks_of_processes(scene: Scene, processes: str) -> tuple[GlobalRank, ...]:
             return ()
         ranks.add(rank)
     return tuple(sorted(ranks))
+
+
+def _ranks_inside(scene: Scene, told: str, processes: str) -> tuple[GlobalRank, ...]:
+    """Ranks that a report gives to processes in a communicator as large as the job, where they are the global ones."""
+    world = scene.complete.expected or scene.roster.whole
+    pairs = [one.partition("/") for one in told.split(",")]
+    ranks = {int(rank) for rank, _, size in pairs if rank.isdecimal() and size.isdecimal() and int(size) == world}
+    return tuple(map(GlobalRank, sorted(ranks))) if len(ranks) == len(set(processes.split(","))) else ()
 
 
 def speaks_for_itself(scene: Scene, event: Event) -> bool:

@@ -9,25 +9,30 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.analysis.order import comparable, exact
 from firstfault.analysis.wording import ranks_text
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Domain, Phase, Strength
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from firstfault.analysis.answer import Answer
+    from firstfault.analysis.hangs import Hang
+    from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Event, GlobalRank
 
 MISSED = "missed_barrier"
 """Name of the question about processes that did not come to a barrier."""
+AFTER = 30.0
+"""Seconds after the others began to wait from which a line of a late rank shows that it lived and did not wait itself."""
 MOST = 8
 """Ranks whose last words are asked for; of more, the reason is no rank's own."""
 _WORK: tuple[tuple[Phase, re.Pattern[str]], ...] = (
     (Phase.CHECKPOINT, lazy(r"(?i)\b(?:sav(?:e|ing)|writ(?:e|ing)|upload(?:ing)?)\b[^\n]{0,60}(?:checkpoint|ckpt|state|weights|model|shard)|checkpoint[^\n]{0,40}(?:sav|writ|upload)")),
     (Phase.EVALUATION, lazy(r"(?i)\b(?:evaluat|validat)(?:e|ing|ion)\b|\bgenerating (?:samples|predictions)")),
-    (Phase.START_UP, lazy(r"(?i)\b(?:load(?:ing)?|restor(?:e|ing)|initializ(?:e|ing)|build(?:ing)?|compil(?:e|ing))\b[^\n]{0,60}(?:model|weights|checkpoint|tokenizer|kernel|extension|engine)")),
+    (Phase.START_UP, lazy(r"(?i)\b(?:load(?:ing)?|restor(?:e|ing)|initializ(?:e|ing)|build(?:ing)?|compil(?:e|ing))\b[^\n]{0,60}(?:model|weights|checkpoint|tokenizer|kernel|extension|engine)|\bautotun(?:e|ing)\b|torch/_(?:inductor|dynamo)/")),
     (Phase.DATA, lazy(r"(?i)\b(?:read(?:ing)?|load(?:ing)?|fetch(?:ing)?|download(?:ing)?|open(?:ing)?|tokeni[sz](?:e|ing)|pre-?process(?:ing)?|mapp?ing|map(?= \(num_proc)|filter(?= \(num_proc)|grouping texts|shuffl(?:e|ing)|index(?:ing)?|decod(?:e|ing)|collat(?:e|ing)|prefetch(?:ing)?|cach(?:e|ing)|extract(?:ing)?|running tokenizer|converting format of dataset|generating \w+ split|(?:shuffle|sample|document|doc-idx) ind(?:ex|ices)|wait(?:ing)? for (?:data|batch|the loader|worker))\b")),
 )  # fmt: skip
 
@@ -46,32 +51,66 @@ def wanted(answer: Answer) -> tuple[GlobalRank, ...]:
     return ranks if answer.question in {"hang", MISSED} and len(ranks) <= MOST else ()
 
 
-def heed(answer: Answer, words: Mapping[GlobalRank, Event]) -> Answer:
-    """The answer with what the late ranks said last.
+def heed(scene: Scene, answer: Answer, words: Mapping[GlobalRank, Sequence[Event]]) -> Answer:
+    """The answer with what the late ranks said last; of each rank its last lines, oldest first.
 
     Where no reason is known it is at most a possibility, and the trigger, if it is a sign of work.
     """
-    if words:
-        answer = replace(answer, said=tuple((rank, words[rank]) for rank in sorted(words)))
+    last = {rank: lines[-1] for rank, lines in words.items()}
+    if last:
+        answer = replace(answer, said=tuple((rank, last[rank]) for rank in sorted(last)))
     if answer.category not in {Category.UNKNOWN, Category.DATA_LOADING_STALL}:
         return answer
-    told = [(rank, words[rank], phase) for rank in sorted(words) if (phase := work_of(words[rank].text)) is not None]
+    told = [(rank, last[rank], phase) for rank in sorted(last) if (phase := work_of(last[rank].text)) is not None]
     if not told:
-        return answer
+        return _alive(scene, answer, words)
     rank, event, phase = told[0]
-    said = event.text.strip()
-    said = said if len(said) <= 120 else said[:119] + "…"
     if answer.category is Category.DATA_LOADING_STALL:
-        return _shown(answer, rank, event, said) if phase is not Phase.DATA else answer
+        return _shown(answer, rank, event, _quote(event)) if phase is not Phase.DATA else answer
+    return _stalled(answer, rank, event, phase)
+
+
+def _quote(event: Event) -> str:
+    said = event.text.strip()
+    return said if len(said) <= 120 else said[:119] + "…"
+
+
+def _stalled(answer: Answer, rank: GlobalRank, event: Event, phase: Phase, how: str = "") -> Answer:
+    """The answer with the possibility that a rank was at work of its own, by one of its lines."""
     return replace(
         answer,
         category=Category.DATA_LOADING_STALL,
         strength=Strength.POSSIBLE,
-        summary=f"{answer.summary.replace(' Why is not in these logs.', '')} The last line of {ranks_text([rank])}: “{said}”.",
+        summary=f"{answer.summary.replace(' Why is not in these logs.', '')}{how} The last line of {ranks_text([rank])}: “{_quote(event)}”.",
         trigger=event,
         proof=(event, *answer.proof),
         classes=replace(answer.classes, domain=Domain.DATA, phase=phase),
     )
+
+
+def _alive(scene: Scene, answer: Answer, words: Mapping[GlobalRank, Sequence[Event]]) -> Answer:
+    """The answer where the one late rank went on printing long after the others had begun to wait: it was busy, not dead.
+
+    What it was busy with is told by the newest of its lines that speaks of work, if one does.
+    """
+    hang = scene.hang
+    if answer.category is not Category.UNKNOWN or len(words) != 1 or hang is None or hang.began is None:
+        return answer
+    ((rank, lines),) = words.items()
+    inside = [e for e in lines if _within(e, hang)]
+    if not inside:
+        return answer
+    phase = next((p for e in reversed(lines) if (p := work_of(e.text)) is not None), Phase.UNKNOWN)
+    return _stalled(answer, rank, inside[-1], phase, f" {ranks_text([rank]).capitalize()} was alive in that time.")
+
+
+def _within(event: Event, hang: Hang) -> bool:
+    """Whether a line was said while the others waited, and so long after they began that no buffer held it back."""
+    at = event.when.earliest
+    if at is None or not exact(event.when) or not comparable(event.when, hang.first.when):
+        return False
+    began, end = hang.began, hang.detected
+    return began is not None and end is not None and began + AFTER <= at <= end
 
 
 def _shown(answer: Answer, rank: GlobalRank, event: Event, said: str) -> Answer:

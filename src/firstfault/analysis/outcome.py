@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TOP = frozenset({"<module>", "_run_module_as_main"})
 """Functions of the outermost frame of a traceback that nobody caught."""
+NO_ERRORS = frozenset({"StopIteration", "StopAsyncIteration", "KeyboardInterrupt"})
+"""What a program turns into a stop of its own without anything being wrong: the data are at their end, a person asked."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -42,6 +44,8 @@ class Traces(Struct, frozen=True, kw_only=True):
     failures: tuple[Failure, ...]
     ends: tuple[Event, ...]
     """Lines that say that the run ended as planned."""
+    lost: tuple[Event, ...] = ()
+    """Errors that follow from another's end and that nobody caught: they ended their own process all the same."""
 
 
 def ends_it(event: Event, end: Event) -> bool:
@@ -59,6 +63,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     told = bad_word(case)
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
     end = _good_end(traces, bad)
+    bad += traces.lost if traces.ends and end is None else ()
     planned = end is not None and case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
     if planned and any(case.has(s.first, Mark.STOP_SIGNAL) for s in traces.suspects):
         end = None  # the program obeyed an order, whose reason a line states: that was nobody's plan
@@ -106,6 +111,12 @@ def last_word(event: Event) -> bool:
     return uncaught(event) or (exception is not None and exception.last_word and not exception.ignored)
 
 
+def raised_from_error(end: Event) -> bool:
+    """Whether a stop was raised out of an error: then that error ended the run and not the program's plan."""
+    chain = () if end.exception is None else end.exception.chained_from
+    return any(error.partition(":")[0].rpartition(".")[2] not in NO_ERRORS for error in chain)
+
+
 def _good_end(traces: Traces, bad: Sequence[Event]) -> Event | None:
     """The last end marker, where everything bad came before an end marker; None where there is none or not everything did.
 
@@ -120,6 +131,8 @@ def _good_end(traces: Traces, bad: Sequence[Event]) -> Event | None:
         if True not in order and (event in traces.deaths or event in traces.hangs):
             return None
     if any(not any(ends_it(s.first, end) for end in traces.ends) for s in traces.suspects):
+        return None
+    if any(not any(ends_it(e, end) for end in traces.ends) for e in traces.lost):
         return None
     return max(traces.ends, key=sort_key)
 

@@ -67,3 +67,28 @@ _KIND = lazy(r"[\w.]*(?:Error|Exception|Fault)\b|CUDA|HIP|RESOURCE_EXHAUSTED")
 def _start(event: Event) -> int:
     found = _KIND.search(event.text)
     return 0 if found is None else found.start()
+
+
+STARTED = "kubernetes.container_started"
+_UNTIL_START = frozenset(
+    {"kubernetes.container_failed", "kubernetes.image_pull", "kubernetes.unschedulable", "storage.mount_failed"}
+)
+"""Signatures of what keeps a pod from starting, which the kubelet and the scheduler try again by themselves."""
+_POD = lazy(r"\bpods?/([\w.-]+)")
+
+
+def came_up(case: Case, event: Event) -> bool:
+    """Whether a pod that could not be started yet was started afterwards, by a later event of the same list."""
+    if event.signature not in _UNTIL_START:
+        return False
+    pod = _pod(event)
+    return any(
+        e.span.source == event.span.source and e.span.offset > event.span.offset and _pod(e) == pod
+        for e in case.of({STARTED})
+    )
+
+
+def _pod(event: Event) -> str | None:
+    """The pod of a line of `kubectl get events`; None in a description of one pod, which names it elsewhere."""
+    found = _POD.search(event.text)
+    return None if found is None else found[1]

@@ -310,7 +310,7 @@ def unseen(scene: Scene, reading: Reading) -> Answer:
     where = "a collective" if wait is None else _where(wait)
     return _open(
         reading,
-        f"No dump is here of {some_ranks(ranks)}, for which {some_ranks(sorted(reading.waits.waiters))} wait in {where}: "
+        f"No dump is here of {some_ranks(ranks)}, for which {_wait(sorted(reading.waits.waiters), start=False)} in {where}: "
         f"dead, too stuck to write one, or its file was not collected. {_accounted(reading)}",
         culprits=named,
         proof=once(entry_event(s) for s in (() if wait is None else wait.waiting[:4])),

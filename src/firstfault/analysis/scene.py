@@ -13,8 +13,17 @@ from firstfault.analysis.foreign import of_another, untied
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
 from firstfault.analysis.outages import no_reason
-from firstfault.analysis.outcome import Outcome, Traces, bad_word, last_word, outcome, said_good, uncaught
-from firstfault.analysis.passed import quoted, stepped_past
+from firstfault.analysis.outcome import (
+    Outcome,
+    Traces,
+    bad_word,
+    last_word,
+    outcome,
+    raised_from_error,
+    said_good,
+    uncaught,
+)
+from firstfault.analysis.passed import came_up, quoted, stepped_past
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
@@ -110,7 +119,11 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         case, events, failures, world, nodes=machines(facts), per_node=ranks_per_node(facts, world), pods=pods
     )
     end_words = _end_words(case)
-    ends = tuple(e for e in events if e.signature in end_words and not went_on(case, e) and not _raised_behind(case, e))
+    ends = tuple(
+        e
+        for e in events
+        if e.signature in end_words and not (went_on(case, e) or _raised_behind(case, e) or raised_from_error(e))
+    )
     foreign = {id(e) for e in events if of_another(case, roster, e)}
     guilty, weak, innocent, effects, teardown = _sort(case, events, foreign)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
@@ -138,7 +151,12 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         innocent, guilty, deaths = (*innocent, *guilty), [], ()
     suspects = group(case, roster, guilty)
     traces = Traces(
-        suspects=tuple(suspects), deaths=deaths, hangs=() if hang is None else hang.events, failures=failures, ends=ends
+        suspects=tuple(suspects),
+        deaths=deaths,
+        hangs=() if hang is None else hang.events,
+        failures=failures,
+        ends=ends,
+        lost=tuple(e for e in effects if uncaught(e)),
     )
     ended = outcome(case, traces, events)
     if ended.ended in {"completed", "stopped"}:
@@ -218,6 +236,7 @@ def _sort(
                 or of_the_store(event)
                 or quiet(case, event)
                 or recovered_retry(case, event)
+                or came_up(case, event)
                 or went_on(case, event)
             ):
                 innocent.append(event)

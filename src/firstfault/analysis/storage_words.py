@@ -230,11 +230,11 @@ def missing_daemons(state: StorageState, found: Origin) -> tuple[str, ...]:
     asked = []
     if found.trouble.daemon is None:
         asked.append(
-            f"the logs of storage node {found.trouble.shown}, which the others name: ais log get {found.trouble.node} DIR --all"
+            f"the logs of storage node {found.trouble.shown}, which the others name: `ais log get {found.trouble.node} DIR --all`"
         )
     if state.targets is not None and state.targets > state.target_count:
         asked.append(
-            f"the logs of the other {state.targets - state.target_count} of {state.targets} targets: ais log get cluster DIR"
+            f"the logs of the other {state.targets - state.target_count} of {state.targets} targets: `ais log get cluster DIR`"
         )
     return tuple(asked)
 
@@ -248,7 +248,7 @@ def silent_store(state: StorageState, moved: Mapping[str, int]) -> tuple[str, ..
         )
     uncovered = [d.daemon.shown for d in state.daemons if not d.covers]
     if uncovered:
-        asked.append(f"logs that reach over the failure, of {', '.join(uncovered[:6])}: ais log get NODE DIR --all")
+        asked.append(f"logs that reach over the failure, of {', '.join(uncovered[:6])}: `ais log get NODE DIR --all`")
     if moved:
         named = ", ".join(f"{n} ({v})" for n, v in sorted(moved.items()))
         asked.append(f"a higher log level on the targets whose error counters rose then: {named}")
@@ -272,24 +272,25 @@ def get_logs(scene: Scene) -> tuple[str, ...]:
     if proxies and ":" not in proxies[0]:
         endpoint += ":51080"
     tls = (
-        " For its TLS: export AIS_CLIENT_CA=CA.pem, and AIS_CRT=CERT.pem AIS_CRT_KEY=KEY.pem where clients need a certificate."
+        " For its TLS, first: `export AIS_CLIENT_CA=CA.pem`, and where clients need a certificate: "
+        "`export AIS_CRT=CERT.pem AIS_CRT_KEY=KEY.pem`."
         if secure
         else ""
     )
     by_command = (
-        f"Get the storage daemons' logs before they rotate, from where the cluster can be reached: export AIS_ENDPOINT={endpoint}; "
-        f"mkdir -p ais_logs; ais log get cluster ais_logs/ (any proxy will do). Where authentication is on: ais auth login USER, or "
-        f"export AIS_AUTHN_TOKEN_FILE=TOKEN.{tls}"
+        "Get the storage daemons' logs before they rotate, by any proxy, from where the cluster can be reached: "
+        f"`export AIS_ENDPOINT={endpoint}; mkdir -p ais_logs; ais log get cluster ais_logs/`. Where authentication is on, first "
+        f"`ais auth login USER`, or `export AIS_AUTHN_TOKEN_FILE=TOKEN`.{tls}"
     )
-    by_hand = f"Or by hand, all daemons: {BY_HAND}"
-    return (by_command, by_hand, "Then: firstfault diagnose LOGS --storage ais_logs/")
+    by_hand = f"Or by hand, all daemons: `{BY_HAND}`"
+    return (by_command, by_hand, "Then: `firstfault diagnose LOGS --storage ais_logs/`")
 
 
 def ask_to_place(state: StorageState) -> tuple[str, ...]:
     """What would place the daemons' lines on the job's clock: other logs where these cannot be of that time, else the zone."""
     if all(d.daemon.role is DaemonRole.PROXY for d in state.daemons):
         return (
-            "the logs of the storage targets: those given are of proxies, which no batch passes: ais log get cluster ais_logs/",
+            "the logs of the storage targets: those given are of proxies, which no batch passes: `ais log get cluster ais_logs/`",
         )
     reach = [(d.begins, d.ends) for d in state.daemons if d.begins is not None and d.ends is not None]
     stop = state.job.stop
@@ -298,7 +299,7 @@ def ask_to_place(state: StorageState) -> tuple[str, ...]:
         return (
             (
                 f"the storage daemons' logs of the time of the failure ({_day(stop)} on the job's clock): those given are of "
-                f"{first} to {last}: ais log get cluster ais_logs/"
+                f"{first} to {last}: `ais log get cluster ais_logs/`"
             ),
         )
     why = f" ({state.clock.why})" if state.clock.why else ""

@@ -35,6 +35,8 @@ class Source(Struct, frozen=True, kw_only=True):
     """Bytes after decompression; None where only a full read would tell."""
     real_path: str = ""
     """Where the bytes lie on this machine; never printed."""
+    origin: str = ""
+    """The file of this machine that holds it, an archive where it is a member; empty for standard input; never printed."""
     member: tuple[str, ...] = ()
     """Names of nested archive members, outermost first; empty for a plain file."""
     modified: float | None = None

@@ -32,13 +32,13 @@ from firstfault.model.diagnosis import (
     TimelineEntry,
     Verdict,
 )
-from firstfault.model.evidence import SourceId
+from firstfault.model.evidence import GlobalRank, SourceId
 from firstfault.model.words import Mark, Role, Strength
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.conclude import Conclusion
@@ -235,10 +235,17 @@ class Builder:
             silent=[int(r) for r in complete.silent],
             table=self._table(),
             expected_nodes=complete.expected_nodes,
-            seen_nodes=len({short_host(h) for h in complete.hosts}),
+            seen_nodes=len({short_host(h) for h in self._machines()}),
             missing_files=list(complete.missing_files),
             witnesses=witnesses,
         )
+
+    def _machines(self) -> Collection[str]:
+        """The machines of the job that are seen: those of its ranks where all are placed; else each that a line names."""
+        complete, placed = self.scene.complete, self.scene.roster.host_of
+        if complete.expected and all(GlobalRank(r) in placed for r in range(complete.expected)):
+            return set(placed.values())  # what else speaks is a storage host, a head node, a neighbour
+        return complete.hosts
 
     def _table(self) -> list[RankRow]:
         entries = self.entries[:TABLE]

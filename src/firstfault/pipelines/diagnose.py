@@ -17,7 +17,7 @@ from firstfault.model.words import SourceKind
 from firstfault.pipelines.build import Builder
 from firstfault.pipelines.disks import with_disks
 from firstfault.pipelines.errors import PipelineError
-from firstfault.pipelines.last_words import last_words
+from firstfault.pipelines.last_words import recent_words
 from firstfault.pipelines.lone import heed_lone
 from firstfault.pipelines.numbers import heed_numbers
 from firstfault.pipelines.observe import observe
@@ -107,8 +107,13 @@ def concluded(
     with open_inputs(paths, stdin=stdin) as opened:
         with _told(opened, options, progress) as tell:
             observed = observe(opened, library, options, tell)
+        seen = observed.seen
+        if options.storage:
+            from firstfault.pipelines.storage import without_daemons
+
+            seen = replace(seen, coverage=(*seen.coverage, *without_daemons(opened, options.storage)))
         try:
-            conclusion = conclude(observed.seen, library, _attempt(options))
+            conclusion = conclude(seen, library, _attempt(options))
         except NoAttemptError as error:
             raise PipelineError(
                 str(error), where="--attempt", fix="Give a number that is there, or leave it out."
@@ -117,7 +122,9 @@ def concluded(
         def heeded(scene: Scene, answer: Answer) -> Answer:
             ranks = wanted(answer)
             if ranks:
-                answer = heed(answer, last_words(scene, ranks, opened.store, observed.profiles, observed.clocks))
+                answer = heed(
+                    scene, answer, recent_words(scene, ranks, opened.store, observed.profiles, observed.clocks)
+                )
             if answer.question == "stopped":
                 # What few jobs come to is loaded only for these.
                 from firstfault.pipelines.standstill import heed_standstill

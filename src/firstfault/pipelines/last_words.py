@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.order import comparable
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 REACH = 1 << 20
 """Bytes before the wait (or the end) in which a rank's last line is looked for."""
+RECENT = 16
+"""Last lines of a rank that are kept: of these one may tell what the last does not."""
 MOST_SOURCES = 64
 """Sources in which a rank is looked for, those of its machine first."""
 _SHUTTING_DOWN = (
@@ -42,27 +45,46 @@ def last_words(
     clocks: Mapping[SourceId, SourceClock],
 ) -> dict[GlobalRank, Event]:
     """The last line of each rank before anybody timed out; ranks that said nothing are left out."""
-    found: dict[GlobalRank, Event] = {}
+    return {rank: lines[-1] for rank, lines in recent_words(scene, ranks, store, profiles, clocks).items()}
+
+
+def recent_words(
+    scene: Scene,
+    ranks: Iterable[GlobalRank],
+    store: TextStore,
+    profiles: Mapping[SourceId, SourceProfile],
+    clocks: Mapping[SourceId, SourceClock],
+) -> dict[GlobalRank, tuple[Event, ...]]:
+    """The last lines of each rank before anybody timed out, oldest first; ranks that said nothing are left out."""
+    found: dict[GlobalRank, tuple[Event, ...]] = {}
     first_wait: dict[SourceId, int] = {}
     for wait in scene.marked(Mark.HANG, Mark.STATE, Mark.ABORT):
         span = wait.span
         first_wait[span.source] = min(span.offset, first_wait.get(span.source, span.offset))
     owners = {s: scene.roster.rank_of(profile.who, s, {}) for s, profile in profiles.items()}
     wanted = tuple(ranks)
-    said: dict[SourceId, dict[GlobalRank, Event]] = {}
+    said: dict[SourceId, dict[GlobalRank, deque[Event]]] = {}
     for rank in wanted:
         home = scene.roster.host_of_rank(rank)
         there = set() if home is None else {s for s in profiles if scene.roster.source_host(s) == home}
         # A rank's own file knows best; a common one may hold no more of it than a warning. Of very many the rest is left.
         for source in sorted(profiles, key=lambda s: (owners[s] != rank, s not in there, s))[:MOST_SOURCES]:
+            if rank in found and owners[source] != rank:
+                break  # of its own files, as for stdout and stderr, the one that goes on longest tells
             if source not in said:
                 end = first_wait.get(source, store.size(source))
                 said[source] = _last_of(scene, frozenset(wanted), store, clocks[source], end, owners[source])
-            event = said[source].get(rank)
-            if event is not None:
-                found[rank] = event
-                break
+            lines = said[source].get(rank)
+            if lines and (rank not in found or _newer(lines[-1], found[rank][-1])):
+                found[rank] = tuple(lines)
     return found
+
+
+def _newer(a: Event, b: Event) -> bool:
+    """Whether a line is known to be of a later time than another; one with a time is preferred to one without."""
+    if a.when.earliest is None or b.when.earliest is None:
+        return a.when.earliest is not None
+    return comparable(a.when, b.when) and a.when.earliest > b.when.earliest
 
 
 def _last_of(  # noqa: PLR0917
@@ -72,10 +94,10 @@ def _last_of(  # noqa: PLR0917
     clock: SourceClock,
     end: int,
     owner: GlobalRank | None,
-) -> dict[GlobalRank, Event]:
-    """The last line of each of some ranks in one source, in one pass; unsigned lines are those of its owner."""
+) -> dict[GlobalRank, deque[Event]]:
+    """The last lines of each of some ranks in one source, in one pass; unsigned lines are those of its owner."""
     source, profile = clock.source.id, clock.profile
-    last: dict[GlobalRank, Event] = {}
+    last: dict[GlobalRank, deque[Event]] = {}
     for number, offset, raw in _lines(store, source, max(0, end - REACH), end):
         segment = raw.rsplit(b"\r", 1)[-1]
         if not segment.strip() or any(word in raw for word in _SHUTTING_DOWN):
@@ -89,12 +111,14 @@ def _last_of(  # noqa: PLR0917
         if _too_late(scene, when):
             break
         begin = offset + len(raw) - len(segment)
-        last[rank] = Event(
-            signature="rank.last_words",
-            span=Span(source, begin, len(segment), number, begin - offset + 1),
-            text=segment.decode("utf-8", "backslashreplace"),
-            who=place.who,
-            when=when,
+        last.setdefault(rank, deque(maxlen=RECENT)).append(
+            Event(
+                signature="rank.last_words",
+                span=Span(source, begin, len(segment), number, begin - offset + 1),
+                text=segment.decode("utf-8", "backslashreplace"),
+                who=place.who,
+                when=when,
+            )
         )
     return last
 

@@ -6,6 +6,7 @@ It wires readers, scan and the fold of the store; it does not judge.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.state.storage import StorageState, fold
@@ -18,8 +19,9 @@ from firstfault.analysis.state.storage_clock import (
     settled,
 )
 from firstfault.analysis.zones import EAST, WEST
+from firstfault.model.evidence import Coverage
 from firstfault.model.storage import DaemonRole, LogPiece, StorageLogs
-from firstfault.model.words import SourceKind
+from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.share import shared
 from firstfault.readers.aistore import Index, ends, index_source, read_piece
 from firstfault.readers.discover import STDIN
@@ -41,6 +43,8 @@ BEFORE = 3 * 3600.0
 """Seconds before the job stood still in which causes are looked for."""
 AFTER = 600.0
 """Seconds after its last line."""
+LOOKED_FOR = "no log of a storage daemon: looked for AIStore's, as files, archives of `ais log get` and output of pods"
+"""Why what was named as the storage side is none of it."""
 SAMPLED = 8
 """Daemons whose counters are read over a day to join the clocks."""
 SAMPLED_BYTES = 256 << 20
@@ -57,6 +61,27 @@ def with_storage_paths(paths: Sequence[str | os.PathLike[str]], storage: Sequenc
 
 def _inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def without_daemons(opened: Opened, storage: Sequence[str]) -> tuple[Coverage, ...]:
+    """One row for each place that was named as the storage daemons' and holds no log of one, with what was looked for."""
+    ours = [os.path.realpath(s.origin) for s in daemon_sources(opened.sources) if s.origin]
+    every = [os.path.realpath(s.origin) for s in opened.sources if s.origin]
+    rows = []
+    for given in storage:
+        root = os.path.realpath(given)
+        place = Path(root)
+        if any(_inside(path, root) for path in ours):
+            continue
+        others = len({path for path in every if _inside(path, root)})
+        held = (
+            "nothing to read lies there"
+            if not others
+            else f"{others} other file{'s lie' if others > 1 else ' lies'} there"
+        )
+        name = place.name + ("/" if place.is_dir() else "")
+        rows.append(Coverage(file=name, state=CoverageState.MISSING, reason=f"{LOOKED_FOR}; {held}"))
+    return tuple(rows)
 
 
 def daemon_sources(sources: Sequence[Source]) -> list[Source]:
@@ -143,7 +168,8 @@ def _local(index: Index, window: tuple[float, float] | None, indexes: Sequence[I
 def _unjoined(index: Index, job: JobTimes, indexes: Sequence[Index]) -> tuple[float, float] | None:
     """The time to read where nothing joins the clocks: as long as zones can differ by, else the last hours that are there."""
     if job.stop is not None:
-        return _local(index, (job.stop - EAST - BEFORE, (job.end or job.stop) - WEST + AFTER), indexes)
+        known = len(index.zones) == 1 or _zone(indexes) is not None
+        return _local(index, wide(job, known=known), indexes)
     last = ends(index)
     return None if last is None else (last - BEFORE, last + 1.0)
 

@@ -146,6 +146,10 @@ _MODEL_TOKEN = lazy(
 _HEX = lazy(r"(?:0x)?[0-9a-fA-F]+(?:-[0-9a-fA-F]+)*")
 _RANDOM = lazy(r"[A-Za-z0-9+/=_.~%-]{16,}")
 _EDGE_HEAD = lazy(r"\A[A-Za-z0-9+/=_~-]{12,}")
+_CLASS_NAME = lazy(
+    r"\A(?:[A-Z][a-z]{1,20}|[A-Z]{2,8}){1,6}(?:Error|Exception|Warning|Interrupt|Iteration)(?=[:\s(]|\Z)"
+)
+"""A word that a window may well begin with: what follows a traceback is the class of its exception."""
 _EDGE_TAIL = lazy(r"[A-Za-z0-9+/=_~-]{6,}\Z")
 _CUT_PREFIX = lazy(
     r"(?<![A-Za-z0-9])(?:gh[pousr]_|github_pat_|glpat-|hf_|xox[a-z]-|AKIA|ASIA|AIza|ya29\.|nvapi-|sk-|eyJ)[\w.-]*\Z"
@@ -288,7 +292,7 @@ def _plain_token(match: re.Match[str], value: str) -> bool:
 def _cut(text: str) -> Iterator[Secret]:
     """What a window cut in two: a random run at its very start, a vendor's prefix or a random run at its very end."""
     head = _EDGE_HEAD.search(text)
-    if head is not None and looks_random(head.group().rjust(16, "0")):
+    if head is not None and looks_random(head.group().rjust(16, "0")) and _CLASS_NAME.search(text) is None:
         yield Secret(head.start(), head.end(), "cut secret")
     for pattern in (_CUT_PREFIX, _EDGE_TAIL):
         tail = pattern.search(text, len(text) - EDGE)

@@ -13,6 +13,7 @@ from firstfault.readers.clock import past_midnight
 from firstfault.readers.cpp_trace import WHAT, exception_at
 from firstfault.readers.frames import HEAD, read_last
 from firstfault.readers.identity import locate
+from firstfault.readers.job_card import job_end
 from firstfault.readers.pod_card import ending
 from firstfault.readers.raised import of_remote
 from firstfault.readers.traceback import REMOTE, read_traceback_before, read_tracebacks
@@ -254,6 +255,8 @@ class _Builder:
                 stamp = block.finished
                 if block.last and (block.restarted_after or 0.0) > NEW_RUN:
                     fields = {**fields, EARLIER: "last state"}
+        elif hit.signature.startswith("slurm.job_state") and stamp is None:
+            stamp = job_end(self.store, self.source, self._line_start(hit), hit.raw)
         return Event(
             signature=hit.signature,
             span=span,

@@ -147,12 +147,12 @@ def _style(lines: list[bytes]) -> tuple[str, set[str]]:
         ("compose", _COMPOSE),
         ("stern", _STERN),
     ):
-        start, labels = _labels(lines, pattern)
+        bad = _LEVEL_WORDS if style in {"compose", "stern"} else _NOT_HOSTS
+        start, labels = _labels(lines, pattern, bad if style == "host_label" else None)
         if labels.total() < 0.9 * (len(lines) - start) or labels.total() < 4:
             continue
         if style == "srun_label":
             return (style, set()) if _small_numbers(labels) else ("none", set())
-        bad = _LEVEL_WORDS if style in {"compose", "stern"} else _NOT_HOSTS
         hosts = style in {"host_label", "dated_host"}
         good = {x for x in labels if not bad.match(x) and (not hosts or _LIKE_HOST.search(x))}
         good |= {x for x in labels if _ADDRESS.match(x)}
@@ -161,10 +161,16 @@ def _style(lines: list[bytes]) -> tuple[str, set[str]]:
     return "none", set()
 
 
-def _labels(lines: list[bytes], pattern: re.Pattern[bytes]) -> tuple[int, Counter[bytes]]:
-    """The first line that carries a label, and how often each stands; none where a tenth of the rest has no label."""
+def _labels(
+    lines: list[bytes], pattern: re.Pattern[bytes], never: re.Pattern[bytes] | None
+) -> tuple[int, Counter[bytes]]:
+    """The first line that carries a label, and how often each stands; none where a tenth of the rest has no label.
+
+    What `never` matches is no label to begin with: a warning of the start, before a collector puts hosts in front.
+    """
     half = len(lines) // 2
-    start = next((i for i, x in enumerate(lines[: half + 1]) if pattern.match(x) is not None), None)
+    begins = ((i, pattern.match(x)) for i, x in enumerate(lines[: half + 1]))
+    start = next((i for i, x in begins if x is not None and (never is None or not never.match(x[1]))), None)
     if start is None:
         return 0, Counter()
     allowed = 0.1 * (len(lines) - start) + 1

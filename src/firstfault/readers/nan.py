@@ -29,6 +29,10 @@ _ROW = lazy(
     rb"(?m)^.{0,80}?(\|[ \t]{1,8}(?:[\w/]{1,30}/)?(?:train_)?(?:total_)?loss[ \t]{0,40}\|[ \t]{0,8}([-+\w.]{1,20})[ \t]{0,20}\|)"
 )
 """A row such as `| loss          | 0.0507   |`."""
+_LONE = lazy(
+    rb"(?mi)^[ \t>*\"'-]{0,12}((?!val|eval|test|dev)[a-z_/ ]{0,24}loss(?:es)?\"?[ \t]{0,8}[:=][ \t]{0,8}(?:tensor\()?([-+]?(?:[\d.]+(?:e[-+]?\d+)?|nan|inf)))\)?,?[ \t]*\r?$"
+)
+"""A metric on a line of its own, below that of its step: ` averaged_loss = 2.32`."""
 _NAN_CELL = lazy(rb"(?i)[-+]?nan$")
 _NAN = lazy(rb"(?i)(?:loss|grad[_ ]?norm)['\"]?\s{0,3}[:=]?\s{0,3}\(?['\"]?nan\b")
 
@@ -51,7 +55,7 @@ def nan_from(store: TextStore, source: SourceId, lines: int, clock: SourceClock)
     # As a rule the very last metrics tell that all is well: nothing before them need be read.
     if tail and (signs := list(_metrics(data[tail:], source))) and not signs[-1][1]:
         return None
-    signs = list(_metrics(data, source)) or list(_table(data))
+    signs = list(_metrics(data, source)) or list(_table(data)) or list(_lone(data))
     first: int | None = None
     length = 0
     for at, is_nan in signs:
@@ -90,6 +94,12 @@ def _metrics(data: bytes, source: SourceId) -> Iterator[tuple[int, bool]]:
 def _table(data: bytes) -> Iterator[tuple[int, bool]]:
     """The same for loggers that print a table of metrics for every so many steps: its row of the loss."""
     for found in _ROW.finditer(data):
+        yield found.start(1), _NAN_CELL.match(found[2]) is not None
+
+
+def _lone(data: bytes) -> Iterator[tuple[int, bool]]:
+    """The same for programs that print each metric on a line of its own."""
+    for found in _LONE.finditer(data):
         yield found.start(1), _NAN_CELL.match(found[2]) is not None
 
 

@@ -68,6 +68,8 @@ class _Item(Struct, frozen=True, kw_only=True):
     extent: Extent
     descriptor: int
     """Open file in which the extent lies."""
+    origin: str = ""
+    """The file of this machine in which it was found."""
     modified: float | None = None
     member: tuple[str, ...] = ()
     budget: Budget
@@ -107,7 +109,14 @@ class _Opener:
             extent = Extent(found.real, 0, os.fstat(descriptor).st_size)
             budget = Budget(extent.size, self.limits)
             self.take(
-                _Item(shown=found.shown, extent=extent, descriptor=descriptor, modified=found.modified, budget=budget)
+                _Item(
+                    shown=found.shown,
+                    extent=extent,
+                    descriptor=descriptor,
+                    origin=found.real,
+                    modified=found.modified,
+                    budget=budget,
+                )
             )
         except OSError as error:
             self.refuse(found.shown, CoverageState.SKIPPED, f"unreadable: {error.strerror}")
@@ -156,6 +165,7 @@ class _Opener:
                 shown=name,
                 extent=found.extent,
                 descriptor=below,
+                origin=item.origin,
                 modified=item.modified if found.modified is None else found.modified,
                 member=(*item.member, found.name) if found.name else item.member,
                 budget=item.budget,
@@ -189,6 +199,7 @@ class _Opener:
             kind=sniffed.kind,
             size=extent.size,
             real_path=extent.path,
+            origin=item.origin,
             member=item.member,
             modified=item.modified,
         )

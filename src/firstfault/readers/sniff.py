@@ -325,11 +325,18 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
         return Sniffed(SourceKind.LOG)
     if _METRIC_LINE.match(first):
         return Sniffed(SourceKind.METRICS)
+    if _RUN_STATE.search(start) is not None and _RUN_REASON.search(start) is not None:
+        return Sniffed(SourceKind.LOG)  # a service's record of the run: its reason is a line as any other
     if PurePosixPath(name).suffix.lower() in {".json", ".jsonl", ".ipynb"}:
         return Sniffed(SourceKind.CONFIG, "JSON of an unknown kind")
     return None
 
 
+_RUN_STATE = lazy(
+    rb'(?i)"(?:status|state|trainingJobStatus|jobStatus|runStatus)" ?: ?"(?:JOB_STATE_)?(?:failed|stopped|cancell?ed|preempted|expired)"'
+)
+_RUN_REASON = lazy(rb'(?i)"(?:error|failureReason|statusReason|stopReason|stateMessage|errorMessage)" ?: ?[{"]')
+"""How services that run jobs (Azure ML, SageMaker, Vertex AI, AWS Batch) tell the end of one in JSON."""
 _MESSAGE = lazy(rb'^\{\s*"(?:message|timestamp)"\s*:')
 
 

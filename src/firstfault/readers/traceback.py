@@ -17,6 +17,7 @@ from firstfault.readers.frames import (
     read_frame,
     read_last,
     strip_margin,
+    uncaught,
     user_frame,
     was_caught,
     worker_of,
@@ -331,10 +332,11 @@ class _Reader:
         last = block.last
         if last is None:
             return None
-        caught = block.caught or (
-            block.before is not None
-            and was_caught(block.before.text, block.before.level if block.before.headed else None, block.frames)
+        caught = block.before is not None and was_caught(
+            block.before.text, block.before.level if block.before.headed else None, block.frames
         )
+        # What a warning announced was raised on as another exception, which came to the top of the program.
+        caught = caught or (block.caught and not uncaught(block.frames))
         if not caught and block.first.headed:
             caught = was_caught("error", block.first.level, block.frames)
         block.caught = caught

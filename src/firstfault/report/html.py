@@ -17,7 +17,7 @@ import msgspec
 from firstfault.analysis.wording import size_text
 from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
-from firstfault.report import page_data, phrases, storage
+from firstfault.report import page_data, phrases, spans, storage
 from firstfault.report.localise import localised
 from firstfault.report.markdown import SIDES
 from firstfault.report.neutral import neutral, shorten
@@ -128,6 +128,7 @@ def _environment() -> Environment:
     made.filters["short"] = lambda text, limit: shorten(neutral(text), limit)
     made.filters["spaced"] = lambda text: _STAMP.sub(" ", text)
     made.filters["runs"] = phrases.runs
+    made.filters["parts"] = spans.parts
     return made
 
 

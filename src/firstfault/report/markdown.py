@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
-from firstfault.report import phrases, storage
+from firstfault.report import phrases, spans, storage
 from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
 
@@ -35,13 +35,26 @@ SIDES = ("storage", "client", "training")
 
 def escape(text: str) -> str:
     """Text in which nothing is markup, on one line; what a forge would make a mention or a reference of is a code span."""
+    return _begun(_inline(text))
+
+
+def prose(sentence: str) -> str:
+    """A sentence of our own: its code as code spans, so that a command is copied as it is; all else escaped."""
+    return _begun("".join(code(p.text) if p.code else _inline(p.text) for p in spans.parts(sentence)))
+
+
+def _inline(text: str) -> str:
     parts = []
     at = 0
     shown = neutral(text)
     for match in _REFERENCE.finditer(shown):
         parts += [_plain(shown[at : match.start()]), code(match.group())]
         at = match.end()
-    escaped = "".join([*parts, _plain(shown[at:])])
+    return "".join([*parts, _plain(shown[at:])])
+
+
+def _begun(escaped: str) -> str:
+    """A text whose begin makes no heading, list or number of it."""
     return _AT_START.sub(lambda m: f"{m[1]}\\{m[2]}" if m[2] else f"{m[1]}{m[3]}\\{m[4]}", escaped)
 
 
@@ -211,19 +224,19 @@ class _Report:
 
     def _recommendations(self) -> None:
         action, say = self.d.verdict.action, self.say
-        self.bullets([say[f"action.{action.kind}"].capitalize() + ".", *map(escape, action.steps)])
+        self.bullets([say[f"action.{action.kind}"].capitalize() + ".", *map(prose, action.steps)])
         if action.exclude_hostlist:
             self.parts.append(f"{say['label.exclude']}: {code(action.exclude_hostlist)}")
             self.parts += [code(command) for command in phrases.drain(action)]
         for side in SIDES:
             self.parts.append(f"### {say[f'section.{side}']}")
-            self.bullets(map(escape, self.d.recommendations.get(side, [])), say["none.recommendations"])
+            self.bullets(map(prose, self.d.recommendations.get(side, [])), say["none.recommendations"])
         if self.d.seen_before:
             self.parts.append(f"### {say['label.seen']}")
             self.bullets(escape(phrases.seen(one, say)) for one in self.d.seen_before)
         if self.d.collect_next:
             self.parts.append(f"### {say['label.collect']}")
-            self.bullets(map(escape, self.d.collect_next))
+            self.bullets(map(prose, self.d.collect_next))
 
     def _store(self) -> None:
         held, say = self.d.storage, self.say
@@ -293,7 +306,7 @@ class _Report:
             self.parts.append(f"### {self.say[f'category.{rival.category}'].capitalize()} ({rival.strength})")
             items = []
             for key, sentences in (("for", rival.supports), ("against", rival.against), ("settled", rival.settled_by)):
-                items += [f"{self.say[f'rival.{key}']}: {escape(s)}" for s in sentences]
+                items += [f"{self.say[f'rival.{key}']}: {prose(s)}" for s in sentences]
             self.bullets(items)
         if not self.d.rivals:
             self.parts.append(self.say["none.rivals"])

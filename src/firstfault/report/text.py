@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from firstfault.analysis.wording import clipped
 from firstfault.i18n import messages
 from firstfault.model.words import ActionKind
-from firstfault.report import phrases, storage
+from firstfault.report import phrases, spans, storage
 from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
 
@@ -30,6 +30,8 @@ WINDOW = 400
 """Characters of a cited line: a longer one is a window of the line."""
 PREFIX = 120
 """Characters that stamps and labels before the evidence take at most."""
+UNBROKEN = "\x00"
+"""Stands for a blank at which no line ends while a sentence is wrapped; no text holds it, since it was made neutral."""
 NARROW = 70
 """Below this width a label stands on a line of its own."""
 _COLORS = {"red": "31;1", "green": "32;1", "yellow": "33;1", "bold": "1", "dim": "2"}
@@ -88,7 +90,7 @@ def render_text(
         language: of the fixed words.
 
     Returns:
-        Lines of at most `width` columns, ending in a newline.
+        Lines of at most `width` columns, ending in a newline; only a word of a command may be longer, since it is to be copied.
     """
     text = ""
     for room in ROOMS:
@@ -129,23 +131,47 @@ class _Page:
 
     def _rows(self, number: int) -> int:
         """Characters that so many rows beside a label hold; the rest of a row is lost where words break."""
-        beside = self.width - (2 if self.width < NARROW else LABEL)
-        return number * beside - 8 * (number - 1)
+        return number * self._beside() - 8 * (number - 1)
 
     def row(self, label: str, paragraphs: Iterable[str], color: str = "") -> None:
         """Writes a label and its paragraphs, wrapped beside it (or below it on a narrow page)."""
+        wide = self._beside()
+        lines = (line for paragraph in paragraphs for line in wrap(neutral(paragraph), wide))
+        self.rows(label, (self.paint(line, color) if color else line for line in lines))
+
+    def rows(self, label: str, lines: Iterable[str]) -> None:
+        """Writes a label and lines as they are beside it (or below it on a narrow page)."""
         narrow = self.width < NARROW
-        indent = 2 if narrow else LABEL
         first = True
-        for paragraph in paragraphs:
-            for line in wrap(neutral(paragraph), self.width - indent):
-                shown = self.paint(line, color) if color else line
-                if first and narrow:
-                    self.lines.append(self.paint(label, "bold"))
-                    first = False
-                head = self.paint(label, "bold") + " " * (LABEL - columns(label)) if first else " " * indent
-                self.lines.append(head + shown)
+        for line in lines:
+            if first and narrow:
+                self.lines.append(self.paint(label, "bold"))
                 first = False
+            head = (
+                self.paint(label, "bold") + " " * (LABEL - columns(label)) if first else " " * (2 if narrow else LABEL)
+            )
+            self.lines.append(head + line)
+            first = False
+
+    def _beside(self) -> int:
+        """Columns beside (or below) a label."""
+        return self.width - (2 if self.width < NARROW else LABEL)
+
+    def _sentence(self, sentence: str) -> list[str]:
+        """A sentence in lines; a command to run in it stands on lines of its own, whole."""
+        wide, lines, said = self._beside(), [], ""
+        for part in spans.parts(sentence):
+            shown = neutral(part.text)
+            if part.to_run:
+                lines += wrap(said, wide)
+                lines += [f"   {line}" for line in spans.folded(shown, wide - 3)]
+                said = ""
+            elif part.code:
+                said += f"`{shown}`".replace(" ", UNBROKEN)
+            else:
+                said += shown if said or not lines else shown.lstrip(" .,;")
+        lines += wrap(said, wide) if said else []
+        return [line.replace(UNBROKEN, " ") for line in lines]
 
     def _head(self) -> None:
         verdict = self.d.verdict
@@ -269,19 +295,20 @@ class _Page:
             return
         steps = [f"{i}. {s}" for i, s in enumerate(action.steps[: self.room.steps], 1)]
         # The first step is what the reader came for: it is never cut.
-        steps = [*steps[:1], *(clipped(s, self._rows(self.room.rows)) for s in steps[1:])]
+        steps = [*steps[:1], *(spans.cut(s, self._rows(self.room.rows)) for s in steps[1:])]
         head = f"{self.say[f'action.{action.kind}']}:"
         if not self.room.gaps and steps:
             steps[0] = f"{head} {steps[0]}"
             head = ""
-        self.row(self.say["label.todo"], [*([head] if head else []), *steps])
+        told = [*([head] if head else []), *steps]
+        self.rows(self.say["label.todo"], (line for step in told for line in self._sentence(step)))
         if action.exclude_hostlist:
-            self.row(self.say["label.exclude"], [action.exclude_hostlist, *phrases.drain(action)])
+            copied = [action.exclude_hostlist, *phrases.drain(action)]
+            shown = (line for one in copied for line in spans.folded(neutral(one), self._beside()))
+            self.rows(self.say["label.exclude"], shown)
         if self.d.collect_next and self.room.rivals:
-            self.row(
-                self.say["label.collect"],
-                [clipped(c, self._rows(min(2, self.room.rows))) for c in self.d.collect_next[: self.room.rivals]],
-            )
+            asked = (spans.cut(c, self._rows(min(2, self.room.rows))) for c in self.d.collect_next[: self.room.rivals])
+            self.rows(self.say["label.collect"], (line for c in asked for line in self._sentence(c)))
 
     def _foot(self) -> None:
         check = self.d.verification

@@ -429,9 +429,7 @@ def proxy_lost(cluster: Cluster, origin: Node, hit: float, rng: random.Random) -
     other.say(hit + 10.2, "I", "vote:290", f"{other.name} becoming primary", "elected")
     for number, node in enumerate(cluster.targets):
         for step, (severity, place, text) in enumerate(node.dialect.own_kalive(node.name, primary.name)):
-            node.say(
-                hit + 2 + step * 4 + number * 0.3, severity, place, text, "own0" if not number and not step else ""
-            )
+            node.say(hit + 2 + step * 4 + number * 0.3, severity, place, text, f"own{number}" if not step else "")
         node.bump(hit + 3, "err.kalive.n", 2)
         node.say(
             hit + 10.4,
@@ -440,7 +438,8 @@ def proxy_lost(cluster: Cluster, origin: Node, hit: float, rng: random.Random) -
             f"{node.name}: received vote result: new primary {other.name} (old {primary.name})",
         )
     chain = [
-        ("own0", "targets do not reach the primary"),
+        # Each target finds it for itself, and tells it first on its own clock tick: which of them is first is chance.
+        *((f"own{number}", f"{node.host} does not reach the primary") for number, node in enumerate(cluster.targets)),
         ("no_primary", f"{primary.host} is not online"),
         ("elected", f"{other.host} takes over"),
     ]

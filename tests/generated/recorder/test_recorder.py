@@ -77,6 +77,24 @@ def test_any_number_of_ranks(world):
     check(Incident("stopped", room, (pick,), ("data_loading_stall",)), Form(frames=False), must=world > 2)
 
 
+@pytest.mark.parametrize("version", ["2.4", "2.10"])
+@pytest.mark.parametrize("world", [2, 8, 64, 512, pytest.param(4096, marks=pytest.mark.slow)])
+def test_without_the_culprits_dump_it_is_at_most_possible_at_any_size(world, version):
+    groups = {"0": Group("0", "default_pg", tuple(range(world)))}
+    room = Room(groups, training(groups, world, 3))
+    pick = world * 2 // 3
+    room.ranks[pick].stops_at = 2
+    room.run()
+    incident = Incident("stopped", room, (pick,), ("data_loading_stall",))
+    form = Form(frames=False, version=version)
+    answer = verdict(tuple(d for d in dumps_of(incident, form) if d.rank != pick))
+    assert tuple(map(int, answer.culprits.ranks)) in {(), (pick,)}
+    assert answer.culprits.strength.level <= 1
+    assert answer.category == "unknown"
+    if world > 2:
+        assert tuple(map(int, answer.culprits.ranks)) == (pick,)
+
+
 def test_files_on_disk_give_the_same(tmp_path):
     from firstfault.pipelines.diagnose import diagnose
 

@@ -20,6 +20,7 @@ LABELS = {
     "gone": "gone",
     "silent": "silent",
     "behind": "behind",
+    "ways": "ways",
     "inside": "inside",
     "inside_group": "inside, a group",
     "pairs": "pairs",

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state
 
-from firstfault.analysis.state.storage_faults import named_target
+from firstfault.analysis.state.storage_faults import lone_trouble, named_target
 
 RELAYS = [
     "W moss:749 x-get-batch[k7]-s3://asr: remote target abort [t[nodet1]: x-get-batch[k7]-s3://asr t[nodet1] out-of-bounds index 63]",
@@ -79,3 +79,39 @@ def test_lines_of_another_time_name_nobody():
     assert target(*relays) is None
     apart = [(n, STOP - 5 - 3600 * n, "aistore.batch_aborted", RELAYS[0]) for n in (2, 3)]
     assert target(*apart) is None
+
+
+KALIVE = "W kalive:279 p[nodep1] failed to fast-kalive t[nodet1] err: [ dial tcp 10.0.0.5:51082: connect: connection refused 0 ]"
+REMOVED = (
+    "E kalive:444 slow-kalive failure after 3 attempts - removing t[nodet1] from Smap v41[u8Xk, p[nodep1], t=5, p=3]"
+)
+
+
+def lone(*lines, asked="nodet1", stop=STOP):
+    """The one target in trouble among lines (daemon, time, signature, text, fields), by its first sign of trouble."""
+    daemons = sorted({line[0] for line in lines} | {1, 5, 6})
+    pieces = [
+        piece(daemon(n), source=n, lines=[said(at, s, text, source=n, **f) for d, at, s, text, f in lines if d == n])
+        for n in daemons
+    ]
+    held = state(*pieces, offset=None)
+    return lone_trouble(replace(held, job=replace(held.job, stop=stop)), asked)
+
+
+@pytest.mark.parametrize("late", [5, 25, 80])
+def test_a_target_that_is_removed_after_the_client_gave_up_had_been_missed_before(late):
+    lines = [
+        (2, STOP - 4, "aistore.keepalive_failed", KALIVE, {}),
+        (2, STOP + late, "aistore.member_removed", REMOVED, {"name": "nodet1"}),
+    ]
+    found = lone(*lines)
+    assert found is not None
+    assert (found.node, found.first.at) == ("nodet1", STOP - 4)
+    own = lone(*lines, (1, STOP - 17, "aistore.memory_critical", "W common:549 t[nodet1] alert: oom", {}))
+    assert (own.signature, own.first.at) == ("aistore.memory_critical", STOP - 17)
+
+
+def test_a_target_that_nobody_missed_before_the_client_gave_up_is_not_named():
+    removed = (2, STOP + 25, "aistore.member_removed", REMOVED, {"name": "nodet1"})
+    assert lone(removed, asked=None) is None
+    assert lone(removed, (2, STOP + 3, "aistore.keepalive_failed", KALIVE, {}), asked=None) is None

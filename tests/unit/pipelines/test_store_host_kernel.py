@@ -25,3 +25,16 @@ def test_a_killed_daemon_of_the_store_is_not_the_end_of_a_rank(tmp_path, name, t
         assert found.verdict.category is Category.STORAGE_IO
         assert "aisnode" in found.verdict.summary
         assert "stor-5" not in found.verdict.culprits.hosts
+
+
+@pytest.mark.parametrize("placed", [True, False])
+def test_a_storage_host_is_no_machine_of_the_job_where_all_ranks_are_placed(tmp_path, placed):
+    for rank in range(2):
+        host = f"host: gpu-a{rank} rank {rank} of 2\n" if placed else f"rank {rank} of 2\n"
+        (tmp_path / f"rank{rank}.log").write_text(host + "2026-03-04 10:00:09,118 INFO step 4 loss 2.5\n")
+    (tmp_path / "storage").mkdir()
+    (tmp_path / "storage" / "kern-stor9.log").write_text(
+        "Mar  4 09:59:00 stor9 kernel: mlx5_core 0000:9a:00.0 ens9: Link down\n"
+    )
+    seen = diagnose([tmp_path]).ranks.seen_nodes
+    assert seen == (2 if placed else 1)

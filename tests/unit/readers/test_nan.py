@@ -48,3 +48,18 @@ def test_a_table_of_metrics_for_every_so_many_steps(values, line):
     found = first_of(*values, shape=TABLE)
     assert (None if found is None else found.span.line) == line
     assert found is None or found.text.startswith("| loss")
+
+
+LONE = "iteration={i}\n\t averaged_loss = {v}\n\t nan in images : False\n"
+
+
+@pytest.mark.parametrize("shape", [LONE, "=== Step {i} ===\n - Loss: {v}\n", '  "total_loss": {v},\n'])
+def test_a_metric_on_a_line_of_its_own(shape):
+    found = first_of("2.1", "nan", "nan", "nan", shape=shape)
+    assert found is not None
+    assert "nan" in found.text
+    assert first_of("nan", "nan", "nan", "2.0", shape=shape) is None
+
+
+def test_a_loss_of_a_validation_without_samples_is_no_sign():
+    assert first_of("nan", "nan", "nan", "nan", shape="epoch {i} done\nval_loss: {v}\n") is None

@@ -173,6 +173,16 @@ def test_host_labels_of_collectors():
     assert who("trainer_1  | Killed", compose) == Who(label="trainer_1")
 
 
+@pytest.mark.parametrize(
+    "early", [("WARNING: infoROM is corrupted", "Using the cache"), ("Error: no ffmpeg", "pip is old", "INFO: go on")]
+)
+def test_a_warning_before_a_collector_begins_is_no_host_and_hides_none(early):
+    lines = [f"kn-{i % 2}: line {i}" for i in range(12)]
+    profile = profile_source(label_sample(*early, *lines), "x.log")
+    assert who("kn-1: ValueError: x", profile) == Who(host="kn-1")
+    assert who("WARNING: infoROM is corrupted", profile).host is None
+
+
 def test_a_launcher_role_called_rank_is_not_the_global_rank():
     lines = ["[rank0]:2025-01-01 x", "[rank1]:hello", "[rank0]:hello", "[rank1]:[rank9]: ValueError: x"]
     profile = profile_source(label_sample(*lines), "x.log")

@@ -17,6 +17,7 @@ from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.hang_answers import COLLECT, UNEXPLAINED, from_hang, stall, stuck, undecided
 from firstfault.analysis.hang_words import accounted, collective, first_collective, waited, waiting_there
 from firstfault.analysis.order import comparable, exact, first, sort_key
+from firstfault.analysis.questions import ways
 from firstfault.analysis.questions.open_save import open_save, saving
 from firstfault.analysis.questions.plain_wait import (
     apart,
@@ -457,6 +458,7 @@ ROWS: tuple[Row, ...] = (
     Row("gone", lambda p: p.gone is not None and _rest_waits(p), _gone),
     Row("silent", _silent_applies, _silent),
     Row("behind", lambda p: bool(p.behind), _behind),
+    Row("ways", ways.applies, ways.answer),
     Row("inside", lambda p: p.inside, _inside),
     Row("inside_group", _inside_group_applies, _inside_group),
     Row("pairs", lambda p: bool(unbatched(p)), pairs),

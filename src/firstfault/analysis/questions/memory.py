@@ -63,7 +63,9 @@ def explained(scene: Scene, root: Suspect) -> Explained:
         return Explained(sentences=tuple(sentences), steps=tuple(steps), shared=shared)
     snapshot, device = chosen
     reading = read_memory(memory_state(device), None if known is None else known.capacity)
-    sentences.append(f"Its memory snapshot ({snapshot.path}): {' '.join(reading.sentences)}")
+    # The message above already tells of the request: what held the memory comes first.
+    held = reading.sentences[1:] + reading.sentences[:1]
+    sentences.append(f"Its memory snapshot ({snapshot.path}): {' '.join(held)}")
     sentences += _beside_others(scene, snapshot, device)
     return Explained(sentences=tuple(sentences), steps=(*reading.steps, *steps), settled=True, shared=shared)
 

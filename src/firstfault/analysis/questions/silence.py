@@ -8,17 +8,21 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from firstfault.analysis.answer import Answer, Classes, Named
-from firstfault.analysis.joins import Lost, named_lost, speaks_for_itself
+from firstfault.analysis.joins import MOST_LOST, Lost, named_lost, speaks_for_itself
 from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import first as precedes
 from firstfault.analysis.order import sort_key
+from firstfault.analysis.questions.no_logs import NEED_ALL, answer_without_logs, only_others
 from firstfault.analysis.state.exits import TOLD, earliest
-from firstfault.analysis.state.joins import RAS_DEAD
+from firstfault.analysis.state.joins import RAS_APART, RAS_DEAD
 from firstfault.analysis.suspects import another_program, group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
 from firstfault.model.evidence import GlobalRank
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, SourceKind, Strength
+from firstfault.model.lazy import lazy
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,7 +34,6 @@ ENFORCED = "launcher.torchrun_forced_kill"
 """Signature of the agent's own SIGKILL to a survivor that ignored SIGTERM."""
 BY_HAND = frozenset({"2", "SIGINT"})
 """What a keyboard sends."""
-NEED_ALL = ("the logs of every rank and node, from the start of the attempt to its end",)
 
 
 def ask_exits(scene: Scene) -> Answer | None:
@@ -41,6 +44,9 @@ def ask_exits(scene: Scene) -> Answer | None:
     if any(e.signal not in {None, signal.SIGABRT} for e in own):
         # The watchdog of a rank that waits for a dead one aborts its process: that exit is an effect.
         own = [e for e in own if e.signal != signal.SIGABRT]
+    victims = {scene.roster.rank(e) for e in _with(scene, scene.effects, Mark.PEER_LOST) if speaks_for_itself(scene, e)}
+    if all(e.signal is None and e.rank is not None and e.rank in victims for e in own):
+        return None  # each of them says itself that it lost a peer: that is why it ended
     own = earliest(own)
     signals = {e.signal for e in own if e.signal is not None}
     ranks = sorted({e.rank for e in own if e.rank is not None and (e.signal is not None or not signals)})
@@ -112,9 +118,35 @@ def _form(scene: Scene) -> Form:
 
 def ask_reported(scene: Scene) -> Answer | None:
     """The answer where NCCL itself reports processes of the job as dead and lines tell their ranks; who waits is no matter."""
-    dead = [e for e in scene.effects if e.signature == RAS_DEAD]
-    gone = named_lost(scene, sorted(dead, key=sort_key))
-    return None if gone is None else _gone(scene, gone)
+    for signature in (RAS_DEAD, RAS_APART):
+        told = [e for e in scene.effects if e.signature == signature and "lost" in e.fields]
+        gone = named_lost(scene, sorted(told, key=sort_key))
+        if gone is not None:
+            return _gone(scene, gone)
+    return None
+
+
+def with_reported(scene: Scene, answer: Answer) -> Answer:
+    """The answer to a hang of which nobody is named, with the processes that NCCL itself reports as dead and gives no rank."""
+    if answer.question != "hang" or answer.category is not Category.UNKNOWN or answer.culprits.anybody:
+        return answer
+    told = [e for e in scene.effects if e.signature == RAS_DEAD and "lost" in e.fields]
+    processes = {e.fields["lost"] for e in told}
+    if len(processes) != 1:
+        return answer
+    pairs = [p.rpartition("/") for p in processes.pop().split(",")]
+    if len(pairs) > MOST_LOST:
+        return answer
+    named = " and ".join(f"process {pid} on {host}" for host, _, pid in pairs)
+    verb = "is" if len(pairs) == 1 else "are"
+    return replace(
+        answer,
+        summary=f"{answer.summary} NCCL itself reports that {named} {verb} dead or cannot be reached.",
+        trigger=told[0],
+        proof=(told[0], *answer.proof),
+        culprits=Named(hosts=tuple(sorted({host for host, _, _ in pairs})), strength=Strength.POSSIBLE),
+        steps=(f"Find out what became of {named}: its last output, and the kernel log of that machine.", *answer.steps),
+    )
 
 
 def ask_peers(scene: Scene) -> Answer | None:
@@ -170,6 +202,9 @@ def _gone(scene: Scene, gone: Lost) -> Answer:
     )
 
 
+CANCELLED = "slurm.cancelled"
+"""Signature of the scheduler's word that it cancelled a job or step."""
+_REASON = lazy(r"CANCELLED AT \S+ (?i:due to) ")
 STORE_LOST = "torch.store_connection_lost"
 """Signature of a client of the store whose server went away."""
 _STORE_OWNERS = ("launcher.torchrun", "launcher.rendezvous", "ray.")
@@ -255,6 +290,8 @@ def ask_told_first(scene: Scene) -> Answer | None:
 
     An agent may report an exit later than it was: only where the processes that it reports had lost a peer, the order came first.
     """
+    if _cancelled_first(scene):
+        return ask_stopped(scene)
     orders = [e for e in scene.teardown if scene.case.has(e, Mark.STOP_SIGNAL) and scene.case.has(e, Mark.OUTSIDE)]
     order = min(orders, key=sort_key, default=None)
     if order is None or order.fields.get("signal") in BY_HAND:
@@ -266,6 +303,16 @@ def ask_told_first(scene: Scene) -> Answer | None:
     if not ends or before or not {e.span.source for e in ends} <= lost:
         return None
     return ask_stopped(scene) if all(precedes(order, e) is True for e in ends) else None
+
+
+def _cancelled_first(scene: Scene) -> bool:
+    """Whether the scheduler says that it cancelled the step before anything else went wrong: the rest is the way it ends."""
+    order = min((e for e in scene.teardown if e.signature == CANCELLED), key=sort_key, default=None)
+    # Newer versions of SLURM add why it was cancelled, and a failure of a task is one of the reasons.
+    if order is None or _REASON.search(order.text) is not None or scene.failures or scene.hang is not None:
+        return False
+    wrong = [e for e in (*scene.effects, *scene.deaths) if e is not order]
+    return bool(wrong) and all(precedes(order, e) is True for e in wrong)
 
 
 def _by_hand(event: Event) -> bool:
@@ -299,9 +346,8 @@ def ask_effects(scene: Scene) -> Answer | None:
 
 def nothing(scene: Scene) -> Answer:
     """The answer where the log merely stops: neither an error nor an end marker."""
-    kinds = set(scene.case.kind_of.values())
-    if kinds <= set(NO_LOGS):
-        return _without_logs(kinds)
+    if only_others(scene):
+        return answer_without_logs(scene)
     moved = bool(scene.case.tracks)
     what = (
         "The log stops in the middle of training" if moved else "The log shows neither progress nor an error nor an end"
@@ -337,36 +383,6 @@ def _told_error(scene: Scene) -> str | None:
     ]
     last = max(raised, key=sort_key, default=None)
     return None if last is None else nature_of(scene.case, last).title
-
-
-NO_LOGS = {
-    SourceKind.MEMORY_SNAPSHOT: "memory snapshots",
-    SourceKind.FLIGHT_RECORDER: "flight-recorder dumps",
-    SourceKind.STACKS: "stacks",
-    SourceKind.BLACK_BOX: "the black box",
-    SourceKind.AISTORE: "logs of storage daemons",
-    SourceKind.KERNEL: "kernel logs",
-    SourceKind.CONFIG: "settings and documents",
-    SourceKind.BINARY: "files that are no text",
-    SourceKind.EMPTY: "empty files",
-}
-"""What tells of a moment or of others, and not of how a job went and ended."""
-
-
-def _without_logs(kinds: set[SourceKind]) -> Answer:
-    """The answer where no log was given at all."""
-    given = ", ".join(sorted(NO_LOGS[kind] for kind in kinds))
-    only = f", only {given}" if given else ""
-    return Answer(
-        question="nothing",
-        failed=None,
-        category=Category.UNKNOWN,
-        strength=Strength.UNKNOWN,
-        summary=f"No log of the job was read{only}: whether and how it failed, its logs tell.",
-        action=ActionKind.COLLECT_MORE,
-        steps=("Give the logs of the job together with these files.",),
-        collect=NEED_ALL,
-    )
 
 
 def _with(scene: Scene, events: Iterable[Event], mark: Mark) -> list[Event]:

@@ -149,7 +149,7 @@ def without_logs(scene: Scene, answer: Answer) -> Answer:
         return answer
     answer = _with_killed(scene, answer, Symptom.READ)
     rest = tuple(c for c in answer.collect if not c.startswith("ais log get"))
-    asked = "the storage daemons' logs around that time: ais log get cluster ais_logs/"
+    asked = "the storage daemons' logs around that time: `ais log get cluster ais_logs/`"
     return replace(answer, collect=(asked, *rest), steps=(*words.get_logs(scene), *answer.steps))
 
 

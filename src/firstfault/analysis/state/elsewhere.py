@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.model.evidence import Event, Frame, GlobalRank
+from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from firstfault.analysis.scene import Scene
+    from firstfault.analysis.state.groups import Cell
+    from firstfault.model.evidence import SourceId
 
 CALLS = {
     "all_reduce": "ALLREDUCE",
@@ -66,6 +69,48 @@ def elsewhere(scene: Scene, ranks: Iterable[GlobalRank], ops: Iterable[str]) -> 
         if rank in wanted and rank is not None and call is not None and CALLS[call] not in stuck:
             found[rank] = Elsewhere(rank=rank, call=call, event=event, user_frame=event.exception.user_frame)
     return tuple(found[r] for r in sorted(found))
+
+
+class Called(Struct, frozen=True, kw_only=True):
+    """What a rank that waited had called."""
+
+    rank: GlobalRank
+    call: str
+    """A function of torch.distributed, or the backward pass."""
+    event: Event
+
+
+BACKWARD = "the backward pass"
+
+
+def called(scene: Scene, cells: Iterable[Cell]) -> tuple[Called, ...]:
+    """What ranks that wait had called when they gave up, by the stacks of their own errors about the wait, by rank.
+
+    A file in which one rank alone tells of its wait is that rank's, whatever its lines carry.
+    """
+    own: dict[SourceId, set[GlobalRank]] = {}
+    for cell in cells:
+        for line in cell.events:
+            own.setdefault(line.span.source, set()).add(cell.rank)
+    wanted = {rank for ranks in own.values() for rank in ranks}
+    about = scene.case.signatures_with(Mark.HANG, Mark.ABORT)
+    found: dict[GlobalRank, Called] = {}
+    for event in scene.events:
+        if event.exception is None or event.exception.ignored or event.signature not in about:
+            continue
+        rank = scene.roster.rank(event)
+        there = own.get(event.span.source, set())
+        if rank is None and len(there) == 1:
+            (rank,) = there
+        call = _call(event.exception.frames) or (BACKWARD if _backward(event.exception.frames) else None)
+        if rank in wanted and rank is not None and call is not None:
+            found[rank] = Called(rank=rank, call=call, event=event)
+    return tuple(found[r] for r in sorted(found))
+
+
+def _backward(frames: tuple[Frame, ...]) -> bool:
+    """Whether a stack ends inside autograd."""
+    return bool(frames) and "/torch/autograd/" in frames[-1].file.replace("\\", "/")
 
 
 def _call(frames: tuple[Frame, ...]) -> str | None:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.state.members import Members, members_of
 from firstfault.analysis.state.parts import Part, own_lines, parts_of
+from firstfault.analysis.state.shared_names import shares, told_apart
 from firstfault.analysis.state.unnamed import assume, bundles, sub_groups, without_copies
 from firstfault.analysis.state.works import DEFAULT, DEFAULT_DESC, State, Work, assign_groups, spoken
 from firstfault.model.evidence import Event, GlobalRank
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from firstfault.analysis.case import Case
     from firstfault.analysis.scene import Scene
 
+OF = "@"
+"""Between a name that several groups share and the first member of the one that is meant."""
 UNNAMED = "?"
 """Name of the group of works whose group is not stated anywhere."""
 
@@ -85,6 +88,8 @@ class Group(Struct, frozen=True, kw_only=True):
     """Lower bound of the number of members, from the rank numbers inside the group."""
     comparable: bool
     """Whether the numbers of its cells are known to be of one group."""
+    ranks: tuple[GlobalRank, ...] = ()
+    """All members by their rank inside, where several groups go by one name and the layout tells them apart."""
 
     @property
     def default(self) -> bool:
@@ -98,7 +103,8 @@ class Group(Struct, frozen=True, kw_only=True):
             return "the default group"
         if self.name == UNNAMED or self.name.startswith(UNNAMED):
             return "a process group that the log does not name"
-        return f"group {self.name} ({self.desc})" if self.desc else f"group {self.name}"
+        name = self.name.partition(OF)[0]
+        return f"group {name} ({self.desc})" if self.desc else f"group {name}"
 
     @property
     def pending(self) -> tuple[Cell, ...]:
@@ -299,6 +305,22 @@ def _named_groups(
         cells = _cells(own_works, own_states)
         size, event = _size(scene, name, desc, own_works, world)
         default = name == DEFAULT or desc == DEFAULT_DESC
+        apart = told_apart(cells, size, world) if not default and shares(cells) else []
+        found += [
+            Group(
+                name=f"{name}{OF}{ranks[0]}",
+                desc=desc,
+                cells=own,
+                size=len(ranks),
+                size_event=event,
+                at_least=len(ranks),
+                comparable=True,
+                ranks=ranks,
+            )
+            for ranks, own in apart
+        ]
+        if apart:
+            continue
         highest = max(
             (int(c.rank) if default else (-1 if c.group_rank is None else c.group_rank) for c in cells.values()),
             default=-1,

@@ -24,6 +24,7 @@ NODE_LISTED = "slurm.node_listed"
 DOWN = ("DOWN", "FAIL", "NOT_RESPONDING", "POWERED_DOWN")
 """First words of the states in which a node does not run jobs by its own fault."""
 RAS_DEAD, RAS_MEMBER = "nccl.ras_process_dead", "nccl.ras_member"
+RAS_GROUP, RAS_COMMUNICATOR, RAS_APART = "nccl.ras_group", "nccl.ras_communicator", "nccl.ras_ranks_apart"
 ASCEND_HEAD = "gpu.npu_error_head"
 ASCEND_LINES = frozenset({"gpu.npu_still_taken", "gpu.npu_exception", "nccl.hccl_failed", "nccl.hccl_timeout"})
 ASCEND_BLOCK = 3
@@ -39,7 +40,7 @@ REPORT = 10
 NEAR = 3
 """Lines behind the line about missing tasks in which the list of them begins."""
 LISTED = 64
-"""Lines in which a list of tasks stands."""
+"""Lines in which a list of tasks, or of a communicator's ranks, stands."""
 HEAD_OF_POD = 12
 """Lines behind the name of a pod in which its description names the node."""
 TRACE = 2_000
@@ -203,9 +204,13 @@ def down_nodes(events: Iterable[Event]) -> frozenset[str]:
 
 
 def _ras(events: Sequence[Event], changed: dict[int, Event]) -> None:
-    """Gives NCCL's line about dead processes those that the list below it names, as `host/pid`."""
+    """Gives NCCL's lines about processes that are dead, or that gave no data, those that the list below names, as `host/pid`.
+
+    With each goes the rank that the report gives it in a communicator, and that communicator's size, as `rank/size`.
+    """
+    inner = _ras_ranks(events)
     for i, event in enumerate(events):
-        if event.signature != RAS_DEAD:
+        if event.signature != RAS_DEAD and (event.signature != RAS_APART or "Missing" not in event.text):
             continue
         line, named = event.span.line, set[str]()
         for below in events[i + 1 :]:
@@ -215,7 +220,32 @@ def _ras(events: Sequence[Event], changed: dict[int, Event]) -> None:
             if "pid" in below.fields and "host" in below.fields:
                 named.add(f"{below.fields['host']}/{below.fields['pid']}")
         if named:
-            changed[id(event)] = structs.replace(event, fields={**event.fields, "lost": ",".join(sorted(named))})
+            ranks = [r for n in named for r in inner.get(n, ())]
+            told = {"lost_in": ",".join(sorted(ranks))} if named <= set(inner) else {}
+            changed[id(event)] = structs.replace(
+                event, fields={**event.fields, "lost": ",".join(sorted(named)), **told}
+            )
+
+
+def _ras_ranks(events: Sequence[Event]) -> dict[str, list[str]]:
+    """Process -> its ranks in communicators of which the report's own table states the size, as `rank/size`."""
+    sizes: dict[str, set[str]] = {}
+    for event in events:
+        if event.signature == RAS_GROUP and "ras_size" in event.fields:
+            sizes.setdefault(event.fields.get("ras_group", ""), set()).add(event.fields["ras_size"])
+    found: dict[str, list[str]] = {}
+    for i, event in enumerate(events):
+        told = sizes.get(event.fields.get("ras_group", ""), set())
+        if event.signature != RAS_COMMUNICATOR or len(told) != 1:
+            continue
+        for below in events[i + 1 :]:
+            if below.signature == RAS_COMMUNICATOR or below.span.line - event.span.line > LISTED:
+                break
+            fields = below.fields
+            if below.signature == RAS_MEMBER and {"group_rank", "host", "pid"} <= fields.keys():
+                process = f"{fields['host']}/{fields['pid']}"
+                found.setdefault(process, []).append(f"{fields['group_rank']}/{next(iter(told))}")
+    return found
 
 
 def _actors(events: Sequence[Event], changed: dict[int, Event]) -> None:

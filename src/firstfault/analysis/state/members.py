@@ -84,6 +84,9 @@ def members_of(scene: Scene, groups: Sequence[Group], world: int | None) -> dict
         if group.default:
             found[group.name] = _everybody(group, world)
             continue
+        if group.ranks:
+            found[group.name] = Members(known=dict(enumerate(group.ranks)), size=len(group.ranks), open={})
+            continue
         seen = {c.group_rank: c.rank for c in group.cells.values() if c.group_rank is not None}
         whole = _agreed(group, seen, listed, layout, set_up)
         size = group.size if whole is None else len(whole)

@@ -17,11 +17,18 @@ _NUMBERS = lazy(r"\d+")
 _RAN_OUT = lazy(r"(?i)wait timeout|timed out|Socket Timeout")
 """Why an id of a communicator never came: the store answered, and the key was not there. A broken link tells of a death."""
 BARRIER = "gloo.monitored_barrier_failed"
+BARRIER_VICTIM = "gloo.monitored_barrier_victim"
+"""A member that waited for the first rank of its group in a monitored barrier."""
 DESYNC = "nccl.desync_laggards"
 HOROVOD = "framework.horovod_stall"
 UNIQUE_ID = "nccl.unique_id_not_received"
-REPORTS = {BARRIER: "peer", DESYNC: "ranks", HOROVOD: "peer", UNIQUE_ID: "peer"}
+HCCL = "nccl.hccl_timeout"
+REPORTS = {BARRIER: "peer", BARRIER_VICTIM: "peer", DESYNC: "ranks", HOROVOD: "peer", UNIQUE_ID: "peer"}
 """Signatures of reports that list late ranks, with the field that lists them."""
+AGREE = 2
+"""Ranks that must have waited for the same one."""
+_SIZE = lazy(r"\brankSize\[(\d+)\]")
+"""How many members the group of an HCCL report has: only in that of the whole job are its numbers global."""
 
 
 class Picture(Struct, frozen=True, kw_only=True):
@@ -94,15 +101,54 @@ def _named(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[Globa
     """
     waited = {scene.roster.rank(e) for e in state.other if e.signature in {BARRIER, UNIQUE_ID}}
     best: tuple[tuple[GlobalRank, ...], Event | None] = ((), None)
+    # The first rank of a monitored barrier knows who did not come; where it came itself, those who wait for it say nothing.
+    it_came = any(e.signature == BARRIER for e in state.other)
     for event in state.other:
         if event.signature not in REPORTS or (event.signature == UNIQUE_ID and not _RAN_OUT.search(event.text)):
             continue
+        if event.signature == BARRIER_VICTIM and (it_came or not _ran_out(state)):
+            continue
         ranks = _listed(scene, state, event)
+        if event.signature == BARRIER_VICTIM and scene.hang is not None and set(ranks) & set(scene.hang.waiters):
+            continue  # it stands in a wait of its own: the ranks are in different calls
         if event.signature == HOROVOD and best[1] is not None:
             ranks = tuple(sorted({*best[0], *ranks}))  # one line names one rank
         if len(ranks) > len(best[0]) and not {*where.waiting, *waited} & set(ranks):
             best = (ranks, best[1] if event.signature == HOROVOD and best[1] is not None else event)
-    return best
+    return best if best[1] is not None else _waited_for(scene, state, where)
+
+
+def _waited_for(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[GlobalRank, ...], Event | None]:
+    """The one rank for whose signal several ranks waited and that reports no wait itself, with the first such report.
+
+    A report names the neighbour of its rank alone: in a ring each names another, and all of them wait. One report of a
+    rank of which nothing is known tells nothing, since that rank may wait for its own neighbour.
+    """
+    world = scene.complete.expected
+    asked: dict[int, list[Event]] = {}
+    waiting = set(where.waiting)
+    for event in state.other:
+        if event.signature != HCCL:
+            continue
+        speaker = scene.roster.rank(event)
+        if speaker is not None:
+            waiting.add(speaker)
+        size = _SIZE.search(event.text)
+        peer = event.fields.get("peer", "")
+        if peer.isdecimal() and (size is None or int(size[1]) == world):
+            asked.setdefault(int(peer), []).append(event)
+    late = {r: es for r, es in asked.items() if r not in waiting and (world is None or r < world)}
+    if len(late) != 1 or any(not g.default for g in state.groups):
+        return (), None
+    ((rank, events),) = late.items()
+    if len({scene.roster.rank(e) for e in events} - {None}) < AGREE:
+        return (), None
+    return (GlobalRank(rank),), events[0]
+
+
+def _ran_out(state: HangState) -> bool:
+    """Whether the time of a wait of gloo ran out: a first rank that died or left breaks the connection instead."""
+    return any(e.signature == "gloo.operation_timeout" for e in state.other)
 
 
 def _listed(scene: Scene, state: HangState, event: Event) -> tuple[GlobalRank, ...]:

@@ -279,16 +279,19 @@ def node_at(state: StorageState, address: str) -> str | None:
 
 
 def lone_trouble(state: StorageState, asked: str | None) -> Trouble | None:
-    """The fault of the one target that has any, where the clocks are not joined and it can be of the failure's time.
+    """What befell the one target that has a fault, where the clocks are not joined and it can be of the failure's time.
 
     Where the client names the target, any zone may put the fault shortly before the job stood still; else only clocks that
-    say the same. Where the job tells no time, it must be the last of what the daemon's logs tell.
+    say the same. Where the job tells no time, it must be the last of what the daemon's logs tell. A target that does not
+    answer is taken out of the map half a minute and more later: it began with the first line that missed it, or with
+    the load under which it fell silent.
 
     Args:
         state: the store.
         asked: the daemon that the client's own error names.
     """
-    faults = [t for t in troubles(state) if t.kind is Kind.FAULT and t.signature not in {*_MEMBERS, "aistore.stopping"}]
+    listed = troubles(state)
+    faults = [t for t in listed if t.kind is Kind.FAULT and t.signature not in {*_MEMBERS, "aistore.stopping"}]
     if not faults or {t.node for t in faults} - {faults[0].node} or asked not in {None, faults[0].node}:
         return None
     stop = state.job.stop
@@ -296,7 +299,21 @@ def lone_trouble(state: StorageState, asked: str | None) -> Trouble | None:
         last = max((d.ends for d in state.daemons if d.ends is not None), default=None)
         return faults[0] if last is not None and last - faults[-1].last.at <= LATE else None
     shifts = ZONES if asked is not None else {0}
-    return next((t for t in faults if any(0 <= stop - (t.first.at + s) <= LATE for s in shifts)), None)
+    began = (_begun(state, listed, t) for t in faults)
+    return next((t for t in began if any(0 <= stop - (t.first.at + s) <= LATE for s in shifts)), None)
+
+
+def _begun(state: StorageState, listed: Iterable[Trouble], fault: Trouble) -> Trouble:
+    """Where a fault began: with what the target itself suffered shortly before, else with the first line that missed it."""
+    before = [
+        t for t in listed if t.node == fault.node and t.kind is Kind.LOAD and 0 <= fault.first.at - t.first.at <= LATE
+    ]
+    if before:
+        return min(before, key=lambda t: t.first.at)
+    if fault.signature != "aistore.member_removed" or fault.daemon is None:
+        return fault
+    missed = [m for m in _of_others(state, fault.daemon, *MISSED) if 0 <= fault.first.at - m.at <= JOINS]
+    return fault._replace(moments=(*missed, *fault.moments)) if missed else fault
 
 
 def named_target(state: StorageState) -> tuple[Trouble, str] | None:

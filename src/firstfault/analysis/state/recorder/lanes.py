@@ -59,6 +59,8 @@ class Lane(Struct, frozen=True, kw_only=True):
     """Number of the first collective that is not completed; None where none is known."""
     states: bool
     """Whether the backend keeps states, so that an entry that is not completed is known to be unfinished."""
+    gave_up: bool = False
+    """Whether the rank's own line says that its last work ran out of time, which a backend without states records as ended."""
 
     def run(self, seq: int) -> range:
         """Indexes of the entries of a number: one, or all of a coalesced call."""
@@ -86,6 +88,8 @@ class Lane(Struct, frozen=True, kw_only=True):
         """Whether a collective was issued and is known to be unfinished."""
         if self.high is None or self.high < seq:
             return False
+        if self.gave_up and seq == self.open:
+            return True
         run = self.run(seq)
         if not run or self.log is None:
             return self.states and self.done is not None and self.done < seq and self.open is not None

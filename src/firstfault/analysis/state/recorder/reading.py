@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.state.recorder.calls import Late, Mismatch, find_late, find_mismatch
+from firstfault.analysis.state.recorder.gloo_witnesses import with_gloo_timeouts
 from firstfault.analysis.state.recorder.lanes import Recorded, align
 from firstfault.analysis.state.recorder.waits import Waits, find_waits
 from firstfault.analysis.state.recorder.witnesses import with_witnesses
@@ -36,6 +37,6 @@ def read(dumps: Sequence[RankDump], scene: Scene | None = None) -> Reading:
     """
     recorded = align(dumps)
     if scene is not None:
-        recorded = with_witnesses(recorded, scene)
+        recorded = with_gloo_timeouts(with_witnesses(recorded, scene), scene)
     waits = find_waits(recorded)
     return Reading(recorded=recorded, waits=waits, mismatch=find_mismatch(recorded), late=find_late(waits.inside))
