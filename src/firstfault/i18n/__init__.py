@@ -43,6 +43,6 @@ def translator(language: str) -> Callable[[str], str]:
     if language == "en":
         return str
     from firstfault.i18n.translate import Translator, catalogue
-    from firstfault.i18n.zh import FULL_STOP, JOINTS
+    from firstfault.i18n.zh import FULL_STOP, JOINTS, PHRASES
 
-    return Translator(catalogue(language), JOINTS, FULL_STOP)
+    return Translator(catalogue(language), JOINTS, FULL_STOP, PHRASES)

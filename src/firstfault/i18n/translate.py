@@ -13,30 +13,24 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import Struct
+
+from firstfault.i18n.atoms import ATOM, Atoms, lost
+from firstfault.i18n.template import LIGHT, SLOT, Template, splits, templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-SLOT = re.compile(r"\{(\w+)\}")
 _LETTERS = re.compile(r"[A-Za-z]{2}")
 _WORD = re.compile(r"(?<![\w/.`'\"-])[A-Za-z]?[a-z]+(?![\w/`'\"=-])")
-_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`(\"'…])")
+_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`(\"'…“\ue000-\uf8ff])")
 _WIDE = "\u3000-\u303f\u4e00-\u9fff\uff00-\uffef"
-_LOOSE = re.compile(f"(?<=[{_WIDE}]) +(?=[{_WIDE}])")
-_DROPPED = re.compile(
-    r" ?(?:|e?s|ed|is|are|was|were|has|have|had|does|do|did|an?|the|its?|their|they|them|each|one|that|those|this|these|for it|of it)"
-)
-"""What a slot may hold that a translation leaves out: endings, and words that another language does without."""
-_CLAUSES = re.compile(r"[.;:!?] |,.*, ")
-_LIGHT = 12
-"""Fixed letters below which a template may only be that of a short phrase."""
-_SHORT = 60
-"""Characters that a slot of such a template holds at most."""
+_LOOSE = re.compile(f"(?<=[{_WIDE}]) +(?=[{_WIDE}])| +(?=[，。；：、！？])|(?<=[，。；：、！？]) +")
 _DEEP = 7
 """How deep slots are translated within slots."""
 _MOST = 24
 """Templates that are tried for one sentence, those with the most fixed text first."""
+_RUN = 4
+"""Sentences that one template holds at most."""
 _LONG = 4000
 """Characters above which a text is taken by its sentences only."""
 
@@ -51,23 +45,6 @@ def catalogue(language: str) -> dict[str, str]:
     return found
 
 
-class Template(Struct, frozen=True, kw_only=True):
-    """One template of a sentence."""
-
-    fixed: tuple[str, ...]
-    """What stands between the slots, with both ends."""
-    names: tuple[str, ...]
-    """The slots in the order of the sentence."""
-    kept: frozenset[str]
-    """Those that stand in the translation too."""
-    said: str
-    """The translation."""
-    anchor: str
-    """The longest fixed piece: a sentence without it cannot be of this template."""
-    weight: int
-    """Fixed letters."""
-
-
 class Translator:
     """Translates sentences of one language.
 
@@ -75,24 +52,45 @@ class Translator:
         catalogue: English template -> its translation.
         joints: what separates parts of a sentence -> what separates them there, the loosest first.
         full_stop: what ends a sentence there.
+        phrases: pattern of a phrase of fixed form -> its form there, as `re.Match.expand` takes it.
     """
 
-    def __init__(self, catalogue: Mapping[str, str], joints: Sequence[tuple[str, str]], full_stop: str) -> None:
-        self._whole = {en: said for en, said in catalogue.items() if not SLOT.search(en)}
-        self._templates = sorted(_templates(catalogue), key=lambda t: (-t.weight, t.fixed))
-        self._light = sum(t.weight >= _LIGHT for t in self._templates)
+    def __init__(
+        self,
+        catalogue: Mapping[str, str],
+        joints: Sequence[tuple[str, str]],
+        full_stop: str,
+        phrases: Mapping[str, str] | None = None,
+    ) -> None:
+        self._whole = {en.strip(): said.strip() for en, said in catalogue.items() if not SLOT.search(en)}
+        self._templates = sorted(templates(catalogue), key=lambda t: (-t.weight, t.fixed))
+        self._light = sum(t.weight >= LIGHT for t in self._templates)
         self._joints = tuple(joints)
         self._stop = full_stop
+        self._phrases = dict(phrases or {})
+        self._forget()
+
+    def _forget(self) -> None:
         self._known: dict[str, str] = {}
-        self._compiled: dict[int, re.Pattern[str]] = {}
+        self._atoms = Atoms(self._phrases)
 
     def __call__(self, text: str) -> str:
         """The text in the other language; what no template covers stays as it is."""
-        if not _LETTERS.search(text):
+        if not _LETTERS.search(text) or ATOM.search(text):
             return text
-        said = _LOOSE.sub("", "\n".join(self._of(line, 0) for line in text.split("\n")))
-        # Half a sentence in each language reads worse than one in the other.
-        return text if left_over(said) * 2 > left_over(text) else said
+        if self._atoms.full:
+            self._forget()
+        said = self._lines(self._atoms.phrased(self._atoms.quoted(text)))
+        if left_over(said):
+            said = min(said, self._lines(self._atoms.quoted(text)), self._lines(text), key=left_over)
+        # Half a sentence in each language reads worse than one in the other, and a fact must never be lost.
+        if left_over(said) * 4 > left_over(self._atoms.quoted(text)):
+            return text
+        said = _LOOSE.sub("", self._atoms.released(said))
+        return text if lost(text, said) else said
+
+    def _lines(self, text: str) -> str:
+        return "\n".join(self._of(line, 0) for line in text.split("\n"))
 
     def _of(self, text: str, depth: int) -> str:
         found = self._known.get(text)
@@ -127,7 +125,7 @@ class Translator:
         for form, end in ((text, ""), (text[:-1], self._stop)) if text.endswith(".") else ((text, ""),):
             for first in (form[:1], form[:1].lower(), form[:1].upper()):
                 if (said := self._whole.get(first + form[1:])) is not None:
-                    return said + end
+                    return self._meant(said) + end
         return None
 
     def _by_heavy(self, text: str, depth: int) -> Iterator[str]:
@@ -142,30 +140,97 @@ class Translator:
             template = self._templates[number]
             if template.anchor not in text:
                 continue
-            match = self._pattern(number).fullmatch(text)
-            if match is None or not _fits(template, match.groups()):
+            match = template.pattern.fullmatch(text)
+            if match is None:
                 continue
-            slots: dict[str, str] = {}
-            for name, value in zip(template.names, match.groups(), strict=True):
-                if name in template.kept:
-                    slots.setdefault(name, self._of(value, depth + 1))
-            if template.weight < _LIGHT and any(" " in v and left_over(v) for v in slots.values()):
+            values = self._values(template, match.groups(), depth + 1)
+            if values is None:
                 continue
-            yield SLOT.sub(lambda m, slots=slots: slots.get(m.group(1), m.group()), template.said)  # type: ignore[misc]
+            slots = {n: v if n in template.raw else self._of(v, depth + 1) for n, v in values.items() if n in template.kept}
+            if template.weight < LIGHT and not self._small(template, values, slots):
+                continue
+            pieces = SLOT.split(template.said)
+            yield "".join(slots[p] if i % 2 else self._meant(p) for i, p in enumerate(pieces))
             tried += 1
             if tried >= _MOST:
                 return
+
+    def _meant(self, said: str) -> str:
+        """What a catalogue says: English words in it are meant, so that they do not count as left over."""
+        return self._atoms.hold(said) if left_over(said) else said
+
+    def _small(self, template: Template, values: Mapping[str, str], slots: Mapping[str, str]) -> bool:
+        """Whether a template of few words may be trusted with these values: short ones, or such that are known whole."""
+        return all(
+            not left_over(said) and (template.short(values[name]) or self._exact(values[name].strip()) is not None)
+            for name, said in slots.items()
+            if " " in said
+        )
+
+    def _values(self, template: Template, found: Sequence[str], depth: int) -> dict[str, str] | None:
+        """What stands in each slot; neighbours share what stands between two fixed pieces as it costs the least."""
+        values: dict[str, str] = {}
+        for group, text in zip(template.groups, found, strict=True):
+            shared = (text,) if len(group) == 1 else self._shared(template, group, text, depth)
+            if shared is None:
+                return None
+            if not all(map(template.takes, group, shared)):
+                return None
+            for name, value in zip(group, shared, strict=True):
+                values.setdefault(name, value)
+        return values
+
+    def _shared(self, template: Template, group: Sequence[str], text: str, depth: int) -> tuple[str, ...] | None:
+        cuts = splits(text)
+        ways: dict[int, tuple[float, tuple[str, ...]]] = {0: (0, ())}
+        for place, name in enumerate(group):
+            further: dict[int, tuple[float, tuple[str, ...]]] = {}
+            ends = cuts if place < len(group) - 1 else cuts[-1:]
+            for start, (cost, taken) in ways.items():
+                for end in ends:
+                    if end < start:
+                        continue
+                    piece = text[start:end]
+                    if not template.takes(name, piece):
+                        continue
+                    more = left_over(self._of(piece, depth)) if name in template.kept and piece else 0
+                    whole = cost + more - (0.1 if piece else 0)
+                    if end not in further or whole < further[end][0]:
+                        further[end] = (whole, (*taken, piece))
+            ways = further
+        return ways[len(text)][1] if len(text) in ways else None
 
     def _by_sentences(self, text: str, depth: int) -> Iterator[str]:
         parts = _SENTENCES.split(text)
         if len(parts) > 1:
             yield " ".join(self._of(p, depth + 1) for p in parts)
+            if len(text) <= _LONG:
+                yield self._by_runs(parts, depth)
         if text.endswith(".") and not text.endswith(".."):
             yield self._of(text[:-1], depth + 1) + self._stop
 
+    def _by_runs(self, parts: Sequence[str], depth: int) -> str:
+        """The sentences, of which neighbours may be of one template, as it costs the least."""
+        best: list[tuple[int, str]] = [(0, "")]
+        for end in range(1, len(parts) + 1):
+            ways = []
+            for start in range(max(0, end - _RUN), end):
+                said = self._of(parts[start], depth + 1) if start == end - 1 else self._run(parts[start:end], depth)
+                if said is not None:
+                    before = best[start]
+                    ways.append((before[0] + left_over(said), f"{before[1]} {said}"))
+            best.append(min(ways, key=lambda w: w[0]))
+        return best[-1][1].strip()
+
+    def _run(self, parts: Sequence[str], depth: int) -> str | None:
+        text = " ".join(parts)
+        exact = self._exact(text)
+        return exact if exact is not None else min(self._by_heavy(text, depth), key=left_over, default=None)
+
     def _by_parts(self, text: str, depth: int) -> Iterator[str]:
         for joint, theirs in self._joints:
-            parts = text.split(joint)
+            # A list of numbers is one thing.
+            parts = re.split(rf"(?<!\d){re.escape(joint)}|{re.escape(joint)}(?!\d)", text)
             if 1 < len(parts) <= 40:
                 yield theirs.join(self._of(p, depth + 1) for p in parts)
                 # Only one of the places may be a joint of two parts: the first or the last is the likeliest.
@@ -173,16 +238,6 @@ class Translator:
                     for cut in (1, len(parts) - 1):
                         halves = (joint.join(parts[:cut]), joint.join(parts[cut:]))
                         yield theirs.join(self._of(p, depth + 1) for p in halves)
-
-    def _pattern(self, number: int) -> re.Pattern[str]:
-        found = self._compiled.get(number)
-        if found is None:
-            fixed = self._templates[number].fixed
-            first = fixed[0][:1]
-            head = f"(?i:{re.escape(first)}){re.escape(fixed[0][1:])}" if first.isalpha() else re.escape(fixed[0])
-            text = "(.*?)".join([head, *(re.escape(f) for f in fixed[1:])])
-            found = self._compiled[number] = re.compile(text, re.DOTALL)
-        return found
 
 
 def left_over(text: str) -> int:
@@ -255,27 +310,3 @@ KEPT = frozenset(
     ]
 )
 """Words of the field that stay as they are."""
-
-
-def _templates(catalogue: Mapping[str, str]) -> Iterator[Template]:
-    for en, said in catalogue.items():
-        pieces = SLOT.split(en)
-        fixed, names = tuple(pieces[::2]), tuple(pieces[1::2])
-        if not names:
-            continue
-        anchor = max(fixed, key=len)
-        anchor = anchor[1:] if fixed[0] is anchor and len(anchor) > 1 else anchor
-        weight = sum(c.isalpha() for f in fixed for c in f)
-        if weight:
-            kept = frozenset(SLOT.findall(said))
-            yield Template(fixed=fixed, names=names, kept=kept, said=said, anchor=anchor, weight=weight)
-
-
-def _fits(template: Template, values: Sequence[str]) -> bool:
-    """Whether what stands in the slots can belong there, and nothing is lost that the translation leaves out."""
-    for name, value in zip(template.names, values, strict=True):
-        if name not in template.kept and not _DROPPED.fullmatch(value):
-            return False
-        if template.weight < _LIGHT and (len(value) > _SHORT or _CLAUSES.search(value)):
-            return False
-    return True
