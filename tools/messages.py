@@ -23,7 +23,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "firstfault"
 CATALOGUES = SOURCE / "i18n"
 ROOMS = ("analysis", "metrics", "pipelines", "readers", "report")
 """Rooms whose sentences reach a report."""
-SIGNATURE_TEXTS = ("title", "meaning", "not_proof", "advice")
+SIGNATURE_TEXTS = ("title", "meaning", "not_proof", "advice", "collect")
 _PATTERN = re.compile(r"\\[dsSwWbnt.]|\(\?|\[\^|^[\w.-]+$|%[sdr]|[<>]{2}|^\{\w+\}$")
 _WORDS = re.compile(r"[A-Za-z][a-z']+")
 

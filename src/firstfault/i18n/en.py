@@ -96,6 +96,7 @@ MESSAGES: dict[str, str] = {
     "missing.nodes": "{seen} of {expected} nodes seen",
     "missing.silent": "nothing from {list}",
     "missing.files": "files not given: {list}",
+    "missing.empty_one": "empty",
     "missing.empty": "{n} empty files",
     "missing.unread": "not read: {list}",
     "missing.damaged": "damaged: {list}",

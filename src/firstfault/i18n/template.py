@@ -19,8 +19,10 @@ LIGHT = 12
 """Fixed letters below which a template may only be that of a short phrase."""
 SHORT = 60
 """Characters that a slot of such a template holds at most."""
+_EMPTY = re.compile(r" ?(?:s|es|is|are|was|were|has|have|had|do|does|did|an?|the)")
+"""What another language does without even where a translation has a place for it."""
 _DROPPED = re.compile(
-    r" ?(?:|e?s|ed|is|are|was|were|has|have|had|does|do|did|an?|the|its?|their|they|them|each|one|that|those|this|these|for it|of it)"
+    r" ?(?:|e?s|ed|is|are|was|were|has|have|had|does|do|did|an?|the|its?|their|they|them|each|one|that|those|this|these|for it|of it|lines?|errors?)"
 )
 """What a slot may hold that a translation leaves out: endings, and words that another language does without."""
 _LETTERS = re.compile(r"[A-Za-z]{2}")
@@ -28,7 +30,10 @@ _CLAUSES = re.compile(r"[.;:!?] |,.*, ")
 _RANKS = re.compile(r"\d[\d, -]*(?:,? and \d+ more)?|[^A-Za-z\s]+")
 _COUNT = re.compile(r"(?:[a-z]+ ){0,2}\d[\d,. ]*(?:%|of \d+)?|[a-z]+|[^A-Za-z\s]+")
 _COUNTED = re.compile(r"\{(\w+)\} ?[个次条台行份块段种张处轮组]")
+_HOSTS = r"[\w.-]+(?:, [\w.-]+)*"
 _BREAKS = re.compile(r" (?=for|of|on|in|at|by|since|after|before|and|but|\(|[A-Z])|(?=[;:,.(])|(?<=[;:,.]) ")
+_QUOTED = re.compile(r"“(\{\w+\})”")
+"""A slot that is a quotation: quotations are held whole, with their marks."""
 _MOST_BREAKS = 12
 
 
@@ -67,18 +72,33 @@ class Template(Struct, frozen=True, kw_only=True, dict=True):
         text = f"(?i:{re.escape(first)}){re.escape(pieces[0][1:])}" if first.isalpha() else re.escape(pieces[0])
         for before, group, after in zip(pieces, self.groups, pieces[1:], strict=False):
             guard = r"(?!\w)" if before.endswith(".") else ""
-            text += f"{guard}({_room(before, len(group), after)}){re.escape(after)}"
+            text += f"{guard}({self._room(before, group, after)}){re.escape(after)}"
         return re.compile(text, re.DOTALL)
+
+    def _room(self, before: str, group: tuple[str, ...], after: str) -> str:
+        """The pattern of what stands between two fixed pieces: inside of a clause no sentence ends."""
+        if len(group) == 1 and group[0] not in self.kept:
+            return _DROPPED.pattern
+        if len(group) == 1 and group[0] in self.ranks:
+            return _RANKS.pattern
+        if len(group) == 1 and group[0].startswith("host"):
+            return _HOSTS
+        outside = (not before.strip() or before.rstrip()[-1:] in ".:;!?") and (
+            not after.strip() or after[:1] in ".;:" or re.match(r" [A-Z]", after) is not None
+        )
+        if outside:
+            return ".*?"
+        return r"(?:(?![.!?] [A-Z`“]).)*?" if len(group) > 1 else r"(?:(?![.;!?] ).)*?"
 
     @cached_property
     def raw(self) -> frozenset[str]:
-        """Slots inside quotation marks or code: they are carried over as they are."""
+        """Slots inside code, or named so: they are carried over as they are."""
         found, before = set(), ""
         for piece, name in zip(self.fixed, self.names, strict=False):
             before += piece
-            if before.count("`") % 2 or before.count("“") > before.count("”"):
+            if before.count("`") % 2:
                 found.add(name)
-        return frozenset(found)
+        return frozenset({*found, *(n for n in self.names if n.startswith(("raw", "host")))})
 
     @cached_property
     def counted(self) -> frozenset[str]:
@@ -106,21 +126,16 @@ class Template(Struct, frozen=True, kw_only=True, dict=True):
         return not _LETTERS.search(value) or (len(value) <= SHORT and not _CLAUSES.search(value))
 
 
-def _room(before: str, slots: int, after: str) -> str:
-    """The pattern of what stands between two fixed pieces: inside of a clause no sentence ends."""
-    outside = (not before.strip() or before.rstrip()[-1:] in ".:;!?") and (
-        not after.strip() or after[:1] in ".;:" or re.match(r" [A-Z]", after) is not None
-    )
-    if outside:
-        return ".*?"
-    return r"(?:(?![.!?] [A-Z`“]).)*?" if slots > 1 else r"(?:(?![.;!?] ).)*?"
-
-
 def splits(text: str) -> list[int]:
     """Where a text may be cut into what stands in neighbouring slots: its ends, and before small words and marks."""
     inner = sorted({m.start() for m in _BREAKS.finditer(text)} | {len(m.group()) for m in [_DROPPED.match(text)] if m})
     cuts = [i for i in inner if 0 < i < len(text) and text[:i].count("(") == text[:i].count(")")]
     return [0, *cuts[:_MOST_BREAKS], len(text)]
+
+
+def empty(text: str) -> bool:
+    """Whether it is nothing but an ending or a verb form, for which another language has no word."""
+    return _EMPTY.fullmatch(text) is not None
 
 
 def droppable(text: str) -> bool:
@@ -130,8 +145,8 @@ def droppable(text: str) -> bool:
 
 def templates(catalogue: Mapping[str, str]) -> Iterator[Template]:
     """The entries of a catalogue that have slots and something fixed between them."""
-    for en, said in catalogue.items():
-        pieces: Sequence[str] = SLOT.split(en.strip())
+    for en, said in (both for entry in catalogue.items() for both in _forms(*entry)):
+        pieces: Sequence[str] = SLOT.split(en)
         fixed, names = tuple(pieces[::2]), tuple(pieces[1::2])
         if not names:
             continue
@@ -140,4 +155,15 @@ def templates(catalogue: Mapping[str, str]) -> Iterator[Template]:
         weight = sum(c.isalpha() for f in fixed for c in f)
         if weight:
             kept = frozenset(SLOT.findall(said))
-            yield Template(fixed=fixed, names=names, kept=kept, said=said.strip(), anchor=anchor, weight=weight)
+            yield Template(fixed=fixed, names=names, kept=kept, said=said, anchor=anchor, weight=weight)
+
+
+def _forms(en: str, said: str) -> Iterator[tuple[str, str]]:
+    """An entry as it stands, and without what stands before it where that is another sentence."""
+    en, said = en.strip(), said.strip()
+    for slot in _QUOTED.findall(en):
+        en, said = (text.replace(f"“{slot}”", slot) for text in (en, said))
+    yield en, said
+    before = re.match(r"(\{\w+\})+ (?=[A-Z]|\{)", en)
+    if before and said.startswith(before.group()) and len(SLOT.findall(before.group())) == 1:
+        yield en[before.end() :], said[before.end() :]

@@ -15,16 +15,19 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from firstfault.i18n.atoms import ATOM, Atoms, lost
-from firstfault.i18n.template import LIGHT, SLOT, Template, splits, templates
+from firstfault.i18n.template import LIGHT, SLOT, Template, empty, splits, templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _LETTERS = re.compile(r"[A-Za-z]{2}")
-_WORD = re.compile(r"(?<![\w/.`'\"-])[A-Za-z]?[a-z]+(?![\w/`'\"=-])")
+_WORD = re.compile(r"(?<![\w/.`'\"-])[A-Za-z]?[a-z]+(?![\w/`'\"=-]|\.\w)")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`(\"'…“\ue000-\uf8ff])")
 _WIDE = "\u3000-\u303f\u4e00-\u9fff\uff00-\uffef"
 _LOOSE = re.compile(f"(?<=[{_WIDE}]) +(?=[{_WIDE}])| +(?=[，。；：、！？])|(?<=[，。；：、！？]) +")
+_STOPS = re.compile(f"(?<=[{_WIDE}])\\.(?= |$)|(?<=[{_WIDE}]\\))\\.(?= |$)", re.MULTILINE)
+_COLONS = re.compile(": ")
+_WHERE = re.compile(r" on (?:ranks? [\d, -]+|[\w.-]+)(?: \([^()]*\))?$")
 _DEEP = 7
 """How deep slots are translated within slots."""
 _MOST = 24
@@ -39,9 +42,11 @@ def catalogue(language: str) -> dict[str, str]:
     """Every template of a language with its translation, from all of its files."""
     found: dict[str, str] = {}
     for file in sorted(resources.files("firstfault.i18n").joinpath(language).iterdir(), key=lambda f: f.name):
-        if file.name.endswith(".json") and file.name != "kept.json":
+        if file.name.endswith(".json"):
             texts = msgspec.json.decode(file.read_bytes(), type=dict[str, str | None])
-            found.update({en: said for en, said in texts.items() if said})
+            # What is no prose stands for itself.
+            kept = file.name == "kept.json"
+            found.update({en: said or en for en, said in texts.items() if said or (kept and not SLOT.search(en))})
     return found
 
 
@@ -76,18 +81,25 @@ class Translator:
 
     def __call__(self, text: str) -> str:
         """The text in the other language; what no template covers stays as it is."""
+        return self.told(text)[0]
+
+    def told(self, text: str) -> tuple[str, int]:
+        """The text in the other language, and how many letters of it no template covers."""
         if not _LETTERS.search(text) or ATOM.search(text):
-            return text
+            return text, 0
         if self._atoms.full:
             self._forget()
         said = self._lines(self._atoms.phrased(self._atoms.quoted(text)))
         if left_over(said):
-            said = min(said, self._lines(self._atoms.quoted(text)), self._lines(text), key=left_over)
+            said = min(said, self._lines(self._atoms.quoted(text)), key=left_over)
         # Half a sentence in each language reads worse than one in the other, and a fact must never be lost.
-        if left_over(said) * 4 > left_over(self._atoms.quoted(text)):
-            return text
-        said = _LOOSE.sub("", self._atoms.released(said))
-        return text if lost(text, said) else said
+        rest, whole = left_over(said), left_over(self._atoms.quoted(text))
+        said = self._neat(self._atoms.released(said))
+        return (text, whole) if rest * 4 > whole or lost(text, said) else (said, rest)
+
+    def _neat(self, said: str) -> str:
+        """No blanks beside wide characters and marks, and a full stop of that language behind its words."""
+        return _LOOSE.sub("", _STOPS.sub(self._stop, said))
 
     def _lines(self, text: str) -> str:
         return "\n".join(self._of(line, 0) for line in text.split("\n"))
@@ -112,6 +124,8 @@ class Translator:
         ways = (self._by_heavy, self._by_sentences, self._by_parts, self._by_light)
         if len(text) > _LONG:
             ways = (self._by_sentences,)
+        if not depth:
+            ways = (*ways, self._by_title)
         for way in ways:
             for made in way(text, depth):
                 if (less := left_over(made)) < cost:
@@ -146,7 +160,7 @@ class Translator:
             values = self._values(template, match.groups(), depth + 1)
             if values is None:
                 continue
-            slots = {n: v if n in template.raw else self._of(v, depth + 1) for n, v in values.items() if n in template.kept}
+            slots = {n: self._slot(template, n, v, depth + 1) for n, v in values.items() if n in template.kept}
             if template.weight < LIGHT and not self._small(template, values, slots):
                 continue
             pieces = SLOT.split(template.said)
@@ -154,6 +168,11 @@ class Translator:
             tried += 1
             if tried >= _MOST:
                 return
+
+    def _slot(self, template: Template, name: str, value: str, depth: int) -> str:
+        if name in template.raw:
+            return self._atoms.hold(value)
+        return "" if empty(value) else self._of(value, depth)
 
     def _meant(self, said: str) -> str:
         """What a catalogue says: English words in it are meant, so that they do not count as left over."""
@@ -226,6 +245,14 @@ class Translator:
         text = " ".join(parts)
         exact = self._exact(text)
         return exact if exact is not None else min(self._by_heavy(text, depth), key=left_over, default=None)
+
+    def _by_title(self, text: str, depth: int) -> Iterator[str]:
+        """A title that is known whole, with where it was, and behind it the words of a log."""
+        for place in _COLONS.finditer(text):
+            title = text[: place.start()]
+            head = _WHERE.sub("", title)
+            if self._exact(head) is not None:
+                yield f"{self._of(title, depth + 1)}：{self._atoms.hold(text[place.end() :])}"
 
     def _by_parts(self, text: str, depth: int) -> Iterator[str]:
         for joint, theirs in self._joints:

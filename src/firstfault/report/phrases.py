@@ -256,7 +256,8 @@ def unread(coverage: Sequence[CoverageRow], say: Mapping[str, str]) -> list[str]
         empty = [r for r in there if r.reason == EMPTY]
         # Of empty files, as launchers leave many, the number is enough.
         few = len(empty) < 2
-        rows = [f"{r.file} ({r.reason})" if r.reason else r.file for r in there if few or r.reason != EMPTY]
+        said = [(r.file, say["missing.empty_one"] if r.reason == EMPTY else r.reason) for r in there]
+        rows = [f"{file} ({why})" if why else file for file, why in said if few or why != say["missing.empty_one"]]
         if not few:
             rows.append(say["missing.empty"].format(n=len(empty)))
         if rows:

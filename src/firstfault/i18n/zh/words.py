@@ -96,6 +96,7 @@ MESSAGES: dict[str, str] = {
     "missing.nodes": "{expected} 个节点中见到 {seen} 个",
     "missing.silent": "没有 {list} 的任何内容",
     "missing.files": "未提供的文件：{list}",
+    "missing.empty_one": "空文件",
     "missing.empty": "{n} 个空文件",
     "missing.unread": "未读：{list}",
     "missing.damaged": "损坏：{list}",
