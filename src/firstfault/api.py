@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from firstfault.model import diagnosis as told
 from firstfault.model import page as paged
 from firstfault.model import views
-from firstfault.pipelines.errors import PipelineError
-from firstfault.pipelines.options import DiagnoseOptions
-from firstfault.signatures.errors import SignatureError
+from firstfault.pipelines.asked import checked, typed
+from firstfault.pipelines.errors import PipelineError as PipelineError  # noqa: PLC0414 - told again for the package
+from firstfault.pipelines.options import DiagnoseOptions as DiagnoseOptions  # noqa: PLC0414, TC001
+from firstfault.signatures.errors import SignatureError as SignatureError  # noqa: PLC0414
 
 if TYPE_CHECKING:
     import os
@@ -30,20 +31,6 @@ if TYPE_CHECKING:
     from firstfault.report.tabular import Cell
 
     Row = dict[str, Cell]
-
-__all__ = [
-    "DiagnoseOptions",
-    "Diagnosis",
-    "Page",
-    "PipelineError",
-    "RankTable",
-    "SignatureError",
-    "Timeline",
-    "diagnose",
-    "page",
-    "ranks",
-    "timeline",
-]
 
 FRAME = 720
 """Height of a page inside a notebook, in pixels."""
@@ -165,12 +152,12 @@ def diagnose(*paths: str | os.PathLike[str], options: DiagnoseOptions | None = N
         The diagnosis, as it was found: nothing is redacted before it is turned into text.
 
     Raises:
-        PipelineError: nothing there could be read, or the attempt asked for is not there.
+        PipelineError: nothing there could be read, the attempt asked for is not there, or an option is of no use.
         SignatureError: a site signature is wrong.
     """
     from firstfault.pipelines.diagnose import diagnose as pipeline
 
-    found = pipeline(_given(paths), options)
+    found = pipeline(_given(paths), checked(options))
     return _read(Diagnosis(**_fields(found)), found, paths)
 
 
@@ -182,12 +169,12 @@ def page(*paths: str | os.PathLike[str], options: DiagnoseOptions | None = None)
         options: as for the command line; the defaults where None.
 
     Raises:
-        PipelineError: nothing there could be read, or the attempt asked for is not there.
+        PipelineError: nothing there could be read, the attempt asked for is not there, or an option is of no use.
         SignatureError: a site signature is wrong.
     """
     from firstfault.pipelines.page import page as pipeline
 
-    found = pipeline(_given(paths), options)
+    found = pipeline(_given(paths), checked(options))
     shown = _fields(found) | {"diagnosis": Diagnosis(**_fields(found.diagnosis))}
     return _read(Page(**shown), found.diagnosis, paths)
 
@@ -203,12 +190,12 @@ def ranks(
         filters: which rows are wanted; all where None.
 
     Raises:
-        PipelineError: nothing there could be read, or the attempt asked for is not there.
+        PipelineError: nothing there could be read, the attempt asked for is not there, or an option is of no use.
         SignatureError: a site signature is wrong.
     """
     from firstfault.pipelines.ranks import rank_table
 
-    found = rank_table(_given(paths), options or DiagnoseOptions(), filters)
+    found = rank_table(_given(paths), checked(options), None if filters is None else typed(filters, "filters"))
     return _read(RankTable(**_fields(found)), found, paths)
 
 
@@ -223,12 +210,12 @@ def timeline(
         filters: which events are wanted; all but noise where None.
 
     Raises:
-        PipelineError: nothing there could be read, or the attempt asked for is not there.
+        PipelineError: nothing there could be read, the attempt asked for is not there, or an option is of no use.
         SignatureError: a site signature is wrong.
     """
     from firstfault.pipelines.timeline import timeline as pipeline
 
-    found = pipeline(_given(paths), options or DiagnoseOptions(), filters)
+    found = pipeline(_given(paths), checked(options), None if filters is None else typed(filters, "filters"))
     return _read(Timeline(**_fields(found)), found, paths)
 
 

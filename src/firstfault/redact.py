@@ -14,7 +14,7 @@ import msgspec
 from firstfault.model.diagnosis import Action, Fact, Published, StorageDaemon
 from firstfault.model.lazy import lazy
 from firstfault.model.page import Context, Page
-from firstfault.privacy.secrets import SecretFilter
+from firstfault.privacy.secrets import KNOWN, SecretFilter
 
 if TYPE_CHECKING:
     import re
@@ -59,14 +59,14 @@ def redact(content: P, level: Level, *, key: bytes | None = None) -> Redacted[P]
     Returns:
         A copy in which every string is free of lone surrogates and, by level, of secrets and identities.
     """
-    whole = walk(content, _printable)
+    whole = walk(content, _printable, numbers=False)
     removed: dict[str, int] = {}
     if level != "none":
         if isinstance(whole, Page):
             whole = cast("P", msgspec.structs.replace(whole, context=[_without_keys(c) for c in whole.context]))
         secrets = SecretFilter()
-        _each(whole, secrets.learn)
-        whole = walk(whole, secrets.clean)
+        _each(whole, secrets.learn, numbers=False)
+        whole = walk(whole, secrets.clean, numbers=False)
         removed.update(secrets.removed)
     if level == "identities":
         from firstfault.privacy.identities import Identities
@@ -113,47 +113,60 @@ def _written_out(value: object) -> object:
     return value
 
 
-def walk(value: T, change: Callable[[str], str]) -> T:
-    """A copy of a tree of structs, lists, tuples and maps with every string changed; closed words stay as they are."""
-    return cast("T", _walk(value, change))
+def walk(value: T, change: Callable[[str], str], *, numbers: bool = True) -> T:
+    """A copy of a tree of structs, lists, tuples and maps with every string changed; closed words stay as they are.
+
+    Args:
+        value: the tree.
+        change: gives the new string.
+        numbers: whether it may change a short number too; without it the counts by rank of a large job are passed over.
+    """
+    return cast("T", _walk(value, change, numbers))
 
 
-def _walk(value: object, change: Callable[[str], str]) -> object:
+def _walk(value: object, change: Callable[[str], str], numbers: bool) -> object:
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):
         return change(value)
     if isinstance(value, msgspec.Struct):
-        return type(value)(**{f: _walk(getattr(value, f), change) for f in value.__struct_fields__})
+        return type(value)(**{f: _walk(getattr(value, f), change, numbers) for f in value.__struct_fields__})
     if isinstance(value, (list, tuple)):
         # Columns of numbers are long, and there is nothing to look through in them.
         if _NUMBERS.issuperset(map(type, value)):
             return value
-        return type(value)(_walk(v, change) for v in value)
+        return type(value)(_walk(v, change, numbers) for v in value)
     if isinstance(value, dict):
-        return _walk_map(value, change)
+        return _walk_map(value, change, numbers)
     return value
 
 
-def _walk_map(value: dict[object, object], change: Callable[[str], str]) -> dict[object, object]:
+def _walk_map(
+    value: dict[object, object],
+    change: Callable[[str], str],
+    numbers: bool,
+) -> dict[object, object]:
+    counts = _NUMBERS.issuperset(map(type, value.values()))
+    if counts and not numbers and all(type(n) is str and len(n) < KNOWN and n.isdigit() for n in value):
+        return value
     changed: dict[object, object] = {}
     for name, held in value.items():
-        new, held_new = _walk(name, change), _walk(held, change)
+        new, held_new = _walk(name, change, numbers), held if counts else _walk(held, change, numbers)
         before = changed.get(new)
         # Two names may become one; counts then add up, so that none is lost.
         changed[new] = before + held_new if isinstance(before, int) and isinstance(held_new, int) else held_new
     return changed
 
 
-def _each(value: object, see: Callable[[str], None]) -> None:
-    """Shows every different string once, in the order in which they stand."""
+def _each(value: object, see: Callable[[str], None], *, numbers: bool = True) -> None:
+    """Shows every different string once, in the order in which they stand; for `numbers` see `walk`."""
     texts: dict[str, None] = {}
 
     def look(text: str) -> str:
         texts[text] = None
         return text
 
-    _walk(value, look)
+    _walk(value, look, numbers)
     for text in texts:
         see(text)
 

@@ -71,6 +71,14 @@ def course(seed: int, fault: str | None) -> Course:
     return Course({name: text}, fault, None if at is None else int(steps[at]), interval, told={"form": form, **told})
 
 
+def sound_ranks(seed: int) -> Course:
+    """A healthy run of a seed of which every rank writes its own file."""
+    rng = np.random.default_rng([seed, 1000])
+    run = _ranks(rng, "", int(rng.choice([1, 1, 5, 10, 50])), int(rng.integers(100, 500)))
+    run.fault = run.step = run.rank = None
+    return run
+
+
 def _noise(rng, n):
     """Normal noise in which one value in 300 comes from a distribution four times as wide."""
     return rng.normal(size=n) * np.where(rng.random(n) < 1 / 300, 2.5, 1.0)
@@ -256,6 +264,10 @@ def _ranks(rng, fault, interval, rows):
     at = int(rng.integers(int(rows * 0.3), int(rows * 0.8)))
     bad = int(rng.integers(0, world))
     shared, _ = _healthy(rng, steps, fault)
+    if not fault:
+        # These lines tell neither batch nor throughput: growth by plan would be a slowdown to everyone who reads them.
+        grown = shared["sequence"] * shared["batch"] / shared["batch"][0]
+        shared |= {name: shared[name] / grown for name in ("step_time", "data", "fwd", "opt")}
     phase = str(rng.choice(["data", "fwd", "opt"]))
     files = {}
     extra = shared["step_time"] * rng.uniform(0.25, 1.0)
@@ -267,7 +279,7 @@ def _ranks(rng, fault, interval, rows):
             own["step_time"][at:] = shared["step_time"][at:] + extra[at:]
             if rank == bad:
                 own[phase][at:] += extra[at:]
-        elif rank == bad:
+        elif fault == "ranks_differ" and rank == bad:
             own["grad_norm"][at:] *= 1 + 0.05 * rng.random(rows - at)
         lines = [
             f"rank: {rank}, step: {s}, loss: {own['loss'][i]:.6f}, grad_norm: {own['grad_norm'][i]:.6f}, step_time: {own['step_time'][i]:.4f}, "

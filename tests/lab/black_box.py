@@ -101,6 +101,24 @@ def box_spawned_worker_stuck_on_a_read(stage: Stage) -> None:
     assert recorded(stage, "worker_stuck", "--hang", "20", "--stop", world=2, rank=1, workers=1, context="spawn") != 0
 
 
+ALONE = {"world": 1, "rank": 0, "alone": True}
+"""Without a launcher: one process, to which nobody tells a rank."""
+
+
+@scenario(
+    "data_loading_stall", ranks=[0], hosts=[host_name()], never=["network"], phase="data", says=("ank 0", "0012.fifo")
+)
+def box_alone_stuck_on_a_read(stage: Stage) -> None:
+    """A plain `python train.py` whose loader's worker opens a pipe into which nobody writes."""
+    assert recorded(stage, "worker_stuck", workers=1, **ALONE) != 0
+
+
+@scenario("infrastructure", ranks=[0], hosts=[host_name()], first=[0], says=("ank 0", "SIGKILL", "after step 5"))
+def box_alone_killed(stage: Stage) -> None:
+    """The same program is killed by SIGKILL."""
+    assert recorded(stage, "killed", **ALONE) != 0
+
+
 @scenario("infrastructure", "data", "software", **HELD, first=[FAULTY], says=("ank 2", "SIGKILL"))
 def box_worker_killed(stage: Stage) -> None:
     """A worker of the loader of rank 2 is killed."""

@@ -51,6 +51,10 @@ class Observations(Struct, frozen=True, kw_only=True):
     """Number in the name of a source that a scheduler writes for each task (`%t`): a task or a node, which is not said."""
     missing_files: tuple[str, ...] = ()
     """Names that a numbering of the files leads to expect and that are not there."""
+    cut: frozenset[SourceId] = frozenset()
+    """Sources whose last line has no end: they were cut, or still written."""
+    empty: dict[str, tuple[Who, int | None]] = {}
+    """What the names of files without a byte tell, by shown path: who, and a task's or node's number."""
     job_state: str | None = None
     """The scheduler's word for how the job ended, where the user gave it; of one attempt, also where a record states it."""
     exit_code: int | None = None
@@ -76,6 +80,8 @@ class Case:
         self.seen = seen
         self.library = library
         self.events = tuple(sorted(seen.events, key=position))
+        self.plain: dict[str, Nature] = {}
+        """Natures of signatures of which every line without an exception has the same one."""
         self.natures: dict[tuple[str, str | None], Nature] = {}
         """What was made of signatures and rows of vendor tables (see `firstfault.analysis.suspects.nature_of`)."""
         self._by_marks: dict[tuple[Mark, ...], frozenset[str]] = {}
@@ -163,7 +169,7 @@ class Case:
     @cached_property
     def marked_spawn(self) -> bool:
         """Whether torch.multiprocessing.spawn started the processes: then they run on one machine each call."""
-        return any(e.signature.startswith("launcher.spawn_") for e in self.events)
+        return any(s.startswith("launcher.spawn_") for s in self.signatures)
 
     @cached_property
     def tracks(self) -> dict[SourceId, Track]:
@@ -188,8 +194,15 @@ class Case:
 
     def stepped_elsewhere(self, event: Event, after: float) -> bool:
         """Whether another source, on the clock of an event, made more than one step later than a time."""
+        if after >= self._furthest:
+            return False
         row = self._onward.get(clock_of(event.when), ())
         return any(until > after and source != event.span.source for until, source in row)
+
+    @cached_property
+    def _furthest(self) -> float:
+        """The latest time in `_onward`, whatever the clock: nobody made a step after it."""
+        return max((until for row in self._onward.values() for until, _ in row), default=float("-inf"))
 
     def stood_still(self, event: Event) -> float | None:
         """Seconds for which no log had made a step when an event came, where that is far longer than any step took.
@@ -268,6 +281,11 @@ class Case:
         ]
         known = [b for b in begun if b is not None]
         return min(known) if known and len(known) == len(begun) else None
+
+    @cached_property
+    def size_of(self) -> dict[SourceId, int | None]:
+        """Bytes of each source; None where nobody counted them."""
+        return {s.id: s.size for s in self.seen.sources}
 
     @cached_property
     def paths(self) -> dict[SourceId, str]:

@@ -26,7 +26,7 @@ from firstfault.analysis.beside_waits import (
 )
 from firstfault.analysis.clocks import elsewhere, order
 from firstfault.analysis.order import comparable, exact, first
-from firstfault.analysis.suspects import MACHINES, Suspect, mentioned, stranger
+from firstfault.analysis.suspects import EXCEPTIONS, MACHINES, Suspect, mentioned, stranger
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Domain, Mark, Strength
 
@@ -77,11 +77,6 @@ class Choice(Struct, frozen=True, kw_only=True):
             for r in self.rivals
             if all(r is not u for u in self.undated)
         )
-
-    @property
-    def doubts(self) -> tuple[Suspect, ...]:
-        """Rivals that keep the answer from being more than a possibility, nearest to the root first."""
-        return tuple(r for r in self.rivals if _doubts(self.root, r))
 
 
 def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: Opening | None = None) -> Choice | None:
@@ -240,6 +235,10 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return "its program logged that and raised this right below it"
     if raised_upon(case, effect, cause):
         return None
+    if _of_its_own(case, cause) and _from_outside(effect) and _ended_above(case, cause, effect):
+        return "its process had ended by itself before that was told"
+    if _of_its_own(case, effect) and _from_outside(cause) and _ended_above(case, effect, cause):
+        return None
     if before is not False and _took_the_peer(case, cause, effect):
         return "a machine or process that fails stops answering its peers"
     if effect.ordered and not cause.ordered and cause.nature.fatal and _over_before(case, effect):
@@ -256,37 +255,46 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return None
     if before is True:
         return _later(cause, effect)
-    if order_alone(effect) and _of_its_own(cause) and _above(cause, effect):
+    if order_alone(effect) and _of_its_own(case, cause) and _above(cause, effect):
         return "its program had failed before it was told to stop"
-    if before is None and _of_its_own(effect) and _from_outside(cause):
+    if before is None and _of_its_own(case, effect) and _from_outside(cause):
         return None
     if before is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
         return "it is a consequence of the same failure, further from its root"
     return None
 
 
-_LOGIC = frozenset(
-    {
-        "KeyError", "IndexError", "AttributeError", "NameError", "UnboundLocalError", "TypeError", "ValueError",
-        "AssertionError", "ZeroDivisionError", "NotImplementedError", "RecursionError", "ImportError", "ModuleNotFoundError",
-    }
-)  # fmt: skip
-"""Exceptions that a program raises by its own logic, whatever its machine or its peers do."""
-
-
-def _of_its_own(suspect: Suspect) -> bool:
+def _of_its_own(case: Case, suspect: Suspect) -> bool:
     """Whether a fault is one that a program meets by itself: an exception of its logic, or more memory asked than there is."""
     if suspect.ordered or not suspect.nature.fatal:
         return False
     exception = suspect.first.exception
     if suspect.nature.domain is Domain.MEMORY and suspect.nature.category is Category.GPU_CUDA:
         return True
-    return exception is not None and exception.kind.rsplit(".", 1)[-1] in _LOGIC
+    row = None if exception is None else case.library.row(EXCEPTIONS, exception.kind.rsplit(".", 1)[-1])
+    return row is not None and Mark.OWN_LOGIC in row.marks
 
 
 def _from_outside(suspect: Suspect) -> bool:
     """Whether a fault is a machine's or somebody's order, and none of the program."""
     return suspect.ordered or suspect.first.signature.split(".", 1)[0] in MACHINES
+
+
+def _ended_above(case: Case, own: Suspect, outside: Suspect) -> bool:
+    """Whether a file reports the exit of the process of an error above the line of a machine or a scheduler.
+
+    Who writes such a file writes down what comes as it comes, with or without a time. A task's number that is none of the
+    ranks with the error tells of another process.
+    """
+    told = outside.first.span
+    for end in case.marked(Mark.DEATH):
+        code, task = end.fields.get("exit_code", ""), end.fields.get("task", "")
+        if end.span.source != told.source or end.span.line >= told.line or not code.isdecimal():
+            continue
+        itself = int(code) not in {0, *STOPPED}
+        if itself and (not own.everyone or not task.isdecimal() or int(task) in own.everyone):
+            return True
+    return False
 
 
 def _above(a: Suspect, b: Suspect) -> bool:
@@ -414,7 +422,12 @@ def _plain(suspect: Suspect) -> str:
     return suspect.nature.key.split("#", 1)[0].split(":", 1)[0]
 
 
-def _doubts(root: Suspect, rival: Suspect) -> bool:
+def doubts(case: Case, choice: Choice) -> tuple[Suspect, ...]:
+    """Rivals that keep the answer from being more than a possibility, nearest to the root first."""
+    return tuple(r for r in choice.rivals if _doubts(case, choice.root, r))
+
+
+def _doubts(case: Case, root: Suspect, rival: Suspect) -> bool:
     """Whether a rival is too near to the root, or too sure itself, for the root to be more than a possibility."""
     if rival.nature.depth >= root.nature.depth:
         return True
@@ -422,42 +435,60 @@ def _doubts(root: Suspect, rival: Suspect) -> bool:
         return True  # an order to stop comes to jobs that have failed, too
     if rival.nature.category is root.nature.category:
         return False
-    if _of_its_own(rival) and _from_outside(root) and precedes(root, rival) is None:
+    if _of_its_own(case, rival) and _from_outside(root) and precedes(root, rival) is None:
         return True  # no machine and no order brings such an error about
     return rival.nature.strength.level >= Strength.SUPPORTED.level or root.nature.depth < rival.nature.depth + DEEPER
 
 
-def strength_of(case: Case, choice: Choice, *, fatal: bool) -> Strength:
+def strength_of(case: Case, choice: Choice, *, fatal: bool, own: Strength = Strength.ESTABLISHED) -> Strength:
     """How sure the category of the root is, with rivals weighed in.
 
-    Errors of one failure speak for the same category together, whichever came first. Of two faults that nothing orders
-    either may be the first: of one category they are as sure as the weaker; of different ones, only a root that lies far
-    deeper is more than a possibility.
+    A category is as sure as the surest of the faults that speak for it: what follows from the root, and what is not as near
+    to the root as it is, would make the same claim if the root's own lines were not there. So no line that is added to a claim
+    makes it less sure. Of two faults of one category that are equally deep it is as sure as the weaker; beside one of another
+    category, only a root that lies far deeper is more than a possibility.
+
+    Args:
+        case: of the attempt.
+        choice: the root with what stands beside it.
+        fatal: whether the root's kind ends a program.
+        own: the most that the root's lines can prove, by who said them.
     """
     root = choice.root
-    strength = root.nature.strength
+    strength = by_itself(case, root, fatal=fatal).at_most(own)
     for suspect in (s for s, _ in choice.explained):
-        told = suspect.nature.category is root.nature.category and precedes(root, suspect) is None
-        if told and suspect.nature.strength.level > strength.level:
-            strength = suspect.nature.strength.at_most(Strength.SUPPORTED)
-    if not fatal or all(mentioned(case, e) for e in root.events):
-        # A line that a program's logger wrote would yield to the exception that ended it; of that, none may be left.
-        strength = strength.at_most(Strength.SUPPORTED)
-    for suspect in (s for s, _ in choice.explained):
-        alike = suspect.nature.category is root.nature.category and suspect.nature.fatal
-        if alike and case.library.explains(_plain(root), _plain(suspect)):
-            # With its reason an error is no less sure than without.
-            strength = max(strength, suspect.nature.strength, key=lambda s: s.level)
+        if suspect.nature.category is not root.nature.category:
+            continue
+        if _explains(case, root, suspect) is not None or _same_fault(root, suspect):
+            strength = strength.at_least(by_itself(case, suspect))
+        elif precedes(root, suspect) is None:
+            strength = strength.at_least(by_itself(case, suspect).at_most(Strength.SUPPORTED))
+    for rival in choice.rivals:
+        if rival.nature.category is root.nature.category and rival.nature.depth < root.nature.depth:
+            strength = strength.at_least(by_itself(case, rival))
     for rival in choice.rivals:
         if rival.nature.category is root.nature.category:
             if rival.nature.depth >= root.nature.depth:
                 strength = strength.at_most(rival.nature.strength)
         else:
-            strength = strength.at_most(Strength.POSSIBLE if _doubts(root, rival) else Strength.SUPPORTED)
+            strength = strength.at_most(Strength.POSSIBLE if _doubts(case, root, rival) else Strength.SUPPORTED)
     if choice.root.nature.category in {None, Category.UNKNOWN}:
         return Strength.UNKNOWN
-    if choice.late:
-        strength = strength.at_most(Strength.POSSIBLE)
-    if case.has(choice.root.first, Mark.RETRY) or stranger(choice.root.first):
+    return strength.at_most(Strength.POSSIBLE) if choice.late else strength
+
+
+def by_itself(case: Case, suspect: Suspect, *, fatal: bool | None = None) -> Strength:
+    """How sure the category of a fault is by its own lines, whatever stands beside them.
+
+    Args:
+        case: of the attempt.
+        suspect: the fault.
+        fatal: whether its kind ends a program, where that is judged otherwise than by its nature.
+    """
+    strength = suspect.nature.strength
+    if not (suspect.nature.fatal if fatal is None else fatal) or all(mentioned(case, e) for e in suspect.events):
+        # A line that a program's logger wrote would yield to the exception that ended it; of that, none may be left.
+        strength = strength.at_most(Strength.SUPPORTED)
+    if case.has(suspect.first, Mark.RETRY) or stranger(suspect.first):
         strength = strength.at_most(Strength.POSSIBLE)
     return strength

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heapq import nsmallest
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.gpu_evidence import QUESTION as GPU_COURSE
@@ -155,8 +156,11 @@ def _all(scene: Scene, wanted: Callable[[Scene, Event], bool]) -> list[Event]:
     known: dict[tuple[str, str | None], bool] = {}
     found = []
     case = scene.case
-    gone = {s for s in case.uniform if not wanted(scene, case.one_of(s))}
-    for event in case.of({s for s in case.signatures if s not in gone}):
+    sure = {s for s in case.uniform if wanted(scene, case.one_of(s))}
+    for event in case.of({s for s in case.signatures if s in sure or s not in case.uniform}):
+        if event.signature in sure:
+            found.append(event)
+            continue
         spec = case.spec(event)
         if spec is None or event.exception is not None:
             if wanted(scene, event):
@@ -206,11 +210,15 @@ def _used(event: Event, used: set[tuple[int, int]]) -> bool:
 
 
 def _link(what: str, why: str, events: Sequence[Event], used: set[tuple[int, int]]) -> Link:
-    shown = sorted(events, key=sort_key)
     # A line that says what it is about stands for the rest: a bare class name tells nothing.
-    shown = sorted(shown, key=lambda e: e.exception is not None and not e.exception.message.strip())[:LINES]
+    shown = nsmallest(LINES, events, key=lambda e: (_is_bare(e), sort_key(e)))
     used.update((e.span.source, e.span.line) for e in events)
     return Link(what=what, why=why, events=tuple(shown), spans=tuple(e.span for e in shown))
+
+
+def _is_bare(event: Event) -> bool:
+    """Whether a line names the class of an exception and nothing else."""
+    return event.exception is not None and not event.exception.message.strip()
 
 
 def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:

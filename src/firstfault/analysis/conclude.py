@@ -31,6 +31,8 @@ from firstfault.analysis.state.attempts import Attempts
 from firstfault.analysis.state.clocks import on_one_clock
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from firstfault.analysis.state.storage import StorageState  # noqa: TC004 - the type of a field that nothing resolves
     from firstfault.signatures.library import Library
 
@@ -55,13 +57,19 @@ class Conclusion(Struct, frozen=True, kw_only=True):
     """What the storage daemons' logs tell; None where none were given."""
 
 
-def conclude(seen: Observations, library: Library, attempt: int | Literal["last"] = "last") -> Conclusion:
+def conclude(
+    seen: Observations,
+    library: Library,
+    attempt: int | Literal["last"] = "last",
+    heed: Callable[[Scene, Answer], Answer] | None = None,
+) -> Conclusion:
     """The conclusion about one attempt: the last failing one, or the one asked for.
 
     Args:
         seen: what the readers saw.
         library: signatures and tables.
         attempt: number from 1, or `last`.
+        heed: what else is to be weighed in the answer about that attempt, before its chain is built.
 
     Raises:
         NoAttemptError: there is no such attempt.
@@ -84,6 +92,8 @@ def conclude(seen: Observations, library: Library, attempt: int | Literal["last"
             raise NoAttemptError(f"there is no attempt {attempt}: the logs hold {len(answers)}")
         chosen = attempt - 1
     scene, answer = answers[chosen]
+    if heed is not None:
+        answer = heed(scene, answer)
     answer = replace(answer, chain=build_chain(scene, answer))
     return Conclusion(
         answer=answer,
@@ -103,7 +113,7 @@ def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:
 
 def with_storage(conclusion: Conclusion, state: StorageState | None) -> Conclusion:
     """The conclusion with the storage side weighed, or asked for where none of its logs were given."""
-    if state is None and not any(e.signature.startswith(CLIENT) for e in conclusion.scene.events):
+    if state is None and not any(s.startswith(CLIENT) for s in conclusion.scene.case.signatures):
         return conclusion
     from firstfault.analysis.questions import storage_chain
 

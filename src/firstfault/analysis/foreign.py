@@ -31,6 +31,11 @@ _RUNS_RANKS = lazy(r"(?i)python|^pt_|torch|train|^ray|mpi|slurm|srun|conda|deeps
 _HOW = lazy(r"(?i)vllm|sglang|triton|infer|engine|jax|tensorflow|cuda|test|bench|python")
 
 
+def may_be_of_another(case: Case) -> frozenset[str]:
+    """Signatures of lines that `of_another` looks at."""
+    return frozenset(s for s in case.signatures if s == "kernel.xid" or s.startswith(_PLATFORMS))
+
+
 def of_another(case: Case, roster: Roster, event: Event) -> bool:
     """Whether a line is about a program or a pod that is no part of the job.
 

@@ -123,7 +123,7 @@ def _hinted(scene: Scene, answer: Answer, course: GpuCourse) -> Answer:
         proof=(event, *answer.proof),
         culprits=named if named.anybody else answer.culprits,
         classes=replace(answer.classes, domain=Domain.HARDWARE, layer=Layer.HOST, scope=Scope.NODE),
-        collect=("the kernel log of that host (dmesg -T | grep -i xid)", *answer.collect),
+        collect=("the kernel log of that host (`dmesg -T | grep -i xid`)", *answer.collect),
     )
 
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event, GlobalRank
 
 COLLECT = (
-    "the flight-recorder dumps of all ranks (/tmp/nccl_trace_rank_* or ~/.cache/torch/comm_lib_trace_rank_*)",
-    "stacks of all ranks at the time of the hang (py-spy dump)",
+    "the flight-recorder dumps of all ranks (`/tmp/nccl_trace_rank_*` or `~/.cache/torch/comm_lib_trace_rank_*`)",
+    "stacks of all ranks at the time of the hang (`py-spy dump`)",
     "kernel logs of all hosts from ten minutes before the stuck collective began",
 )
 UNEXPLAINED = " Why is not in these logs."
@@ -58,8 +58,7 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
     """
     late = tuple(sorted(ranks))
     stated = tuple(lines)
-    # Weights are read by all ranks as a rule: a bar without a rank is the late one's only where a line names who is late.
-    work = tuple(w for w in seen.seen(late) if w.direct or w.doing is not Doing.LOADING or seen.named_event is not None)
+    work = seen.seen(late)
     hosts = tuple(sorted(set(hosts_of(seen.scene, late).values())))
     category, sure = _reason(seen, work, bool(stated) and seen.named_event is None, strength)
     start = first_collective(seen.nearest)
@@ -93,7 +92,10 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
         ),
         action=ActionKind.FIX_AND_RERUN if category is Category.DATA_LOADING_STALL else ActionKind.COLLECT_MORE,
         steps=_steps(late, busy, scope),
-        collect=(f"the complete log of {ranks_text(late)} and {_its(late)} stack at the time (py-spy dump)", *COLLECT),
+        collect=(
+            f"the complete log of {ranks_text(late)} and {_its(late)} stack at the time (`py-spy dump`)",
+            *COLLECT,
+        ),
         rivals=(_network_rival(late), *_gpu_rival(late, stated=bool(stated))),
     )
 
@@ -106,7 +108,7 @@ def _reason(seen: Picture, work: tuple[Seen, ...], stated: bool, who: Strength) 
     unless it was seen at work.
     """
     if work:
-        slow = work[0].doing in {Doing.PREPARING, Doing.READING, Doing.LOADING}
+        slow = work[0].doing in {Doing.PREPARING, Doing.READING}
         sure = Strength.SUPPORTED if slow and who.level >= Strength.POSSIBLE.level else Strength.POSSIBLE
         return Category.DATA_LOADING_STALL, sure
     if stated:
@@ -149,7 +151,7 @@ def _phase(category: Category, busy: Seen | None) -> Phase:
                 return Phase.CHECKPOINT
             case Doing.EVALUATION:
                 return Phase.EVALUATION
-            case Doing.PREPARING | Doing.READING | Doing.LOADING:
+            case Doing.PREPARING | Doing.READING:
                 return Phase.DATA
     return Phase.DATA if category is Category.DATA_LOADING_STALL else Phase.UNKNOWN
 
@@ -165,17 +167,13 @@ def _steps(late: Sequence[GlobalRank], busy: Seen | None, scope: Scope) -> tuple
         first = (
             "Give reads of the data store a timeout and few retries, so that a slow read fails in seconds instead of holding the job up.",
         )
-    elif busy is not None and busy.doing is Doing.LOADING:
-        first = (
-            "Give the first collective a timeout longer than the reading of the weights takes, or let every rank read only its own part.",
-        )
     elif busy is not None and busy.doing is Doing.CHECKPOINT:
         first = ("Look at the speed of the checkpoint's file system, or write the checkpoint asynchronously.",)
     return (
         *first,
         f"Look at what {who} did while the others waited: data shard, last sample, storage mounts of the host.",
         ASK[scope],
-        f"Take stacks (py-spy dump) of {who} the next time before the job is ended.",
+        f"Take stacks (`py-spy dump`) of {who} the next time before the job is ended.",
         RECORD,
     )
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Named
-from firstfault.analysis.hang_answers import stall
+from firstfault.analysis.hang_answers import UNEXPLAINED, stall
 from firstfault.analysis.hang_words import collective, waited, waiting_there
 from firstfault.analysis.order import comparable
 from firstfault.analysis.state.nodes import hosts_of
@@ -19,7 +19,7 @@ from firstfault.analysis.state.picture import Picture, few, picture
 from firstfault.analysis.wording import ranks_text
 from firstfault.model.evidence import Event
 from firstfault.model.lazy import lazy
-from firstfault.model.words import ActionKind, Category, Phase, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Phase, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,8 +47,9 @@ class Bar(Struct, frozen=True, kw_only=True):
     """A bar or counter of work, with how long it ran by its own words."""
 
     event: Event
-    """Its line, from where it begins."""
+    """Its line, from where it begins; of a bar that was not at its end the part that was drawn last."""
     seconds: float
+    """0 where its words are not asked for it."""
     phase: Phase
     what: str
     """What stands before it, for people."""
@@ -127,6 +128,37 @@ def lone_worker(seen: Picture) -> tuple[GlobalRank, ...]:
     hang = seen.scene.hang
     missing = seen.where.missing
     return missing if len(missing) == 1 and hang is not None and hang.waited_ms is not None else ()
+
+
+def named_worker(scene: Scene, answer: Answer) -> Picture | None:
+    """The picture of a hang in which a report names the one rank that stayed away, and nothing says why; else None."""
+    if answer.question != "hang" or answer.category is not Category.UNKNOWN or len(answer.culprits.ranks) != 1:
+        return None
+    seen = picture(scene)
+    return seen if seen.named_event is not None and seen.named == answer.culprits.ranks else None
+
+
+def at_work(seen: Picture, answer: Answer, bar: Bar) -> Answer:
+    """The answer, with the unfinished bar that was drawn until the others gave up as the work of the rank that a report names.
+
+    Bars of a healthy start look the same: it is the report that makes one tell something, and not the bar that makes a report.
+    """
+    ranks = seen.named
+    return replace(
+        answer,
+        category=Category.DATA_LOADING_STALL,
+        strength=Strength.SUPPORTED.at_most(answer.culprits.strength),
+        summary=f"{answer.summary.replace(UNEXPLAINED, '')} The last work that was seen before they gave up had not come to its end "
+        f"(“{_short(bar.what)}”). Who waits draws no bar, so it is that of {ranks_text(ranks)}.",
+        trigger=bar.event,
+        proof=(bar.event, *answer.proof),
+        classes=replace(answer.classes, domain=Domain.DATA, phase=bar.phase),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            f"Do this work before the process group is created, or give the first collective a timeout above what {ranks_text(ranks)} needs.",
+            *answer.steps,
+        ),
+    )
 
 
 def busy(seen: Picture, answer: Answer, bar: Bar) -> Answer:

@@ -78,8 +78,7 @@ def _lines(events: Sequence[Event]) -> str:
 
 
 def _watchdog(scene: Scene, blamed: Container[int]) -> Naive | None:
-    watchdog = [e for e in scene.events if scene.case.has(e, Mark.HANG)]
-    event = min(watchdog, key=sort_key, default=None)
+    event = min(scene.marked(Mark.HANG), key=sort_key, default=None)
     rank = None if event is None else scene.roster.rank(event)
     if rank is None or rank in blamed:
         return None

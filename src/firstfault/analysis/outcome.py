@@ -49,8 +49,18 @@ class Traces(Struct, frozen=True, kw_only=True):
 
 
 def ends_it(event: Event, end: Event) -> bool:
-    """Whether an end marker can acquit an event: not an exception that is the last word of another source."""
-    return event.exception is None or event.span.source == end.span.source
+    """Whether an end marker can acquit an event: not an exception of another source, unless its process is known to have lived on.
+
+    That is known where nobody says that it was uncaught, its speaker said more, and the clocks put the end behind it; of a
+    thread's exception, whose process goes on, where they do not put it before.
+    """
+    exception = event.exception
+    if exception is None or event.span.source == end.span.source:
+        return True
+    if last_word(event):
+        return False
+    came = first(event, end)
+    return came is True or (exception.in_thread and came is None)
 
 
 def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:

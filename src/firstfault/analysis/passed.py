@@ -27,12 +27,17 @@ FOREIGN = 1
 """Words without a digit before a line's own begin that may be a host, a unit or a stream; more are a sentence."""
 
 
+_QUOTABLE = ("kernel.", "slurm.")
+
+
+def may_be_quoted(case: Case) -> frozenset[str]:
+    """Signatures of lines that `quoted` looks at."""
+    return frozenset(s for s in case.signatures if s.startswith(_QUOTABLE))
+
+
 def quoted(case: Case, event: Event) -> bool:
     """Whether the words of the kernel or of SLURM stand inside another program's sentence in a job's log."""
-    if (
-        not event.signature.startswith(("kernel.", "slurm."))
-        or case.kind_of.get(event.span.source) is not SourceKind.LOG
-    ):
+    if not event.signature.startswith(_QUOTABLE) or case.kind_of.get(event.span.source) is not SourceKind.LOG:
         return False
     found = _DAEMON.search(event.text)
     return found is not None and _sentence(event.text[: found.start()])

@@ -193,6 +193,8 @@ class _Fold:
         told = self.exits.get(rank)
         if rank in self.stopped or (told is not None and told.signal in TOLD):
             return State.STOPPED
+        if rank in self.errors or (told is not None and told.own):
+            return State.FAILED  # not known to be among the first, but its own lines or its exit say that it failed
         return State.SEEN
 
     def _part(self, rank: GlobalRank) -> Part | None:

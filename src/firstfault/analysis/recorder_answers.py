@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.state.recorder.reading import Reading
     from firstfault.model.evidence import Event, GlobalRank
 
-STACKS = "stacks of the named ranks at the time of the hang (py-spy dump)"
+STACKS = "stacks of the named ranks at the time of the hang (`py-spy dump`)"
 KERNEL = "the kernel logs of the hosts of the named ranks, from ten minutes before the stuck collective began"
 MOST_NAMED = 16
 """Ranks that are named at most: the fault of more is not that of single ranks."""
@@ -239,11 +239,11 @@ def _steps(named: Sequence[GlobalRank], *, frozen: bool) -> tuple[str, ...]:
     if frozen:
         return (
             f"Read the kernel logs of the hosts of {who} for Xid and ECC errors, and check the GPUs before they are used again.",
-            "Take native stacks (py-spy dump --native) of those processes the next time, before the job is ended.",
+            "Take native stacks (`py-spy dump --native`) of those processes the next time, before the job is ended.",
         )
     return (
         f"Look at what {who} did while the others waited: its data, its storage mounts, locks, code that only it runs.",
-        "Take stacks (py-spy dump) of those processes the next time, before the job is ended.",
+        "Take stacks (`py-spy dump`) of those processes the next time, before the job is ended.",
     )
 
 

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstfault.analysis.aside import no_part, over, somebody_elses
 from firstfault.analysis.case import Case
-from firstfault.analysis.far import far_from_job
-from firstfault.analysis.foreign import of_another, untied
 from firstfault.analysis.hangs import Hang, find_hang
 from firstfault.analysis.order import first
-from firstfault.analysis.outages import no_reason
 from firstfault.analysis.outcome import (
     Outcome,
     Traces,
@@ -23,7 +21,7 @@ from firstfault.analysis.outcome import (
     said_good,
     uncaught,
 )
-from firstfault.analysis.passed import came_up, quoted, stepped_past
+from firstfault.analysis.passed import came_up, may_be_quoted, quoted, stepped_past
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits
 from firstfault.analysis.state.facts import JobFact, job_facts
@@ -37,6 +35,7 @@ from firstfault.analysis.suspects import (
     group,
     harmless,
     nature_of,
+    of_roles,
     of_the_store,
     quiet,
     recovered_retry,
@@ -81,10 +80,11 @@ class Scene(Struct, frozen=True, kw_only=True):
 
 def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     """Folds the events of one attempt."""
+    talk = may_be_quoted(seen)
     events = tuple(
         e if e.attempt == number else replace(e, attempt=number)
         for e in seen.events
-        if attempts.of(e) == number and not quoted(seen, e)
+        if attempts.of(e) == number and not (e.signature in talk and quoted(seen, e))
     )
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
@@ -120,33 +120,24 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     end_words = _end_words(case)
     ends = tuple(
-        e
-        for e in events
-        if e.signature in end_words and not (went_on(case, e) or _raised_behind(case, e) or raised_from_error(e))
+        e for e in case.of(end_words) if not (went_on(case, e) or _raised_behind(case, e) or raised_from_error(e))
     )
-    foreign = {id(e) for e in events if of_another(case, roster, e)}
-    guilty, weak, innocent, effects, teardown = _sort(case, events, foreign)
+    foreign, failures = no_part(case, roster, events, ends)
+    guilty, weak, innocent, effects, teardown = _sort(case, foreign)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
     deaths = tuple(
         e
-        for e in events
-        if e.signature in dying
-        and not (
-            id(e) in foreign
-            or _good_exit(e)
-            or _ended_nothing(e)
-            or went_on(case, e)
-            or far_from_job(case, e)
-            or stranger(e)
-        )
+        for e in case.of(dying)
+        if not (id(e) in foreign or _good_exit(e) or _ended_nothing(e) or went_on(case, e) or stranger(e))
     )
-    hang = find_hang(case, roster, (e for e in events if e.signature in waiting and not went_on(case, e)))
+    hang = find_hang(case, roster, (e for e in case.of(waiting) if not went_on(case, e)))
     if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):
         innocent, guilty = (*innocent, *guilty), []
-    over = {id(e) for e in weak if case.has(e, Mark.OUTAGE) and no_reason(case, hang, guilty, e)}
-    innocent, weak = (*innocent, *(e for e in weak if id(e) in over)), [e for e in weak if id(e) not in over]
+    gone = over(case, hang, guilty, weak)
+    innocent = (*innocent, *(e for e in (*weak, *guilty) if id(e) in gone))
+    guilty, weak = [e for e in guilty if id(e) not in gone], [e for e in weak if id(e) not in gone]
     told_bad = bool(failures) or hang is not None or bad_word(case)
-    if (ends or said_good(case)) and not told_bad and all(untied(case, roster, e) for e in (*guilty, *deaths)):
+    if (ends or said_good(case)) and not told_bad and somebody_elses(case, roster, (*guilty, *deaths)):
         # Somebody else's process was killed on a machine of a job that ended well.
         innocent, guilty, deaths = (*innocent, *guilty), [], ()
     suspects = group(case, roster, guilty)
@@ -207,7 +198,7 @@ def _raised_behind(case: Case, end: Event) -> bool:
 
 
 def _sort(
-    case: Case, events: tuple[Event, ...], foreign: set[int]
+    case: Case, foreign: frozenset[int]
 ) -> tuple[list[Event], list[Event], tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]]:
     """Events by what they can be: fatal causes, weak causes, acquitted causes, effects, teardown.
 
@@ -218,21 +209,20 @@ def _sort(
     innocent: list[Event] = []
     effects: list[Event] = []
     teardown: list[Event] = []
-    for event in events:
+    for event in of_roles(case, {Role.CAUSE, Role.EFFECT, Role.TEARDOWN}):
         nature = nature_of(case, event)
         if id(event) in foreign:
             if nature.role is Role.CAUSE:
                 innocent.append(event)
         elif nature.role is Role.EFFECT:
-            excused = harmless(event) or recovered_retry(case, event) or far_from_job(case, event)
+            excused = harmless(event) or recovered_retry(case, event)
             if not (excused or went_on(case, event) or another_program(event)):
                 effects.append(event)
         elif nature.role is Role.TEARDOWN:
             teardown.append(event)
         elif nature.role is Role.CAUSE:
             if (
-                far_from_job(case, event)
-                or harmless(event)
+                harmless(event)
                 or of_the_store(event)
                 or quiet(case, event)
                 or recovered_retry(case, event)

@@ -115,10 +115,10 @@ def _answer(
         action=ActionKind.COLLECT_MORE,
         steps=(
             f"Find out what {ranks_text(early)} did at that time: its data shard, storage mounts and the kernel log of its host.",
-            f"Take stacks (py-spy dump) of {ranks_text(early)} and of one other the next time before the job is stopped.",
+            f"Take stacks (`py-spy dump`) of {ranks_text(early)} and of one other the next time before the job is stopped.",
         ),
         collect=(
-            "stacks of all ranks during such a standstill (py-spy dump)",
+            "stacks of all ranks during such a standstill (`py-spy dump`)",
             "kernel logs of all hosts for that time",
         ),
     )

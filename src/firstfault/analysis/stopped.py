@@ -56,7 +56,34 @@ def upon_stop(scene: Scene, suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
         if all(order(s.first, s.clock, o, reading(scene.roster, o)) is not True for o in orders)
         and not any(o not in met and _brought(scene, s, [o]) for o in early if o is not s)
     ]
-    return (*late, *met)
+    return (*late, *met, *_on_the_way_out(scene, [s for s in suspects if s not in late and s not in met]))
+
+
+def _on_the_way_out(scene: Scene, suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
+    """Errors of which every line stands below the one with which its own process says that it was told to stop.
+
+    Whatever they are: the process had its order before. Only where somebody from outside is known to have given one, since a
+    launcher gives it too, when another process has failed.
+    """
+    obeyed = scene.marked(Mark.OBEYS)
+    if not obeyed or not any(s.ordered for s in suspects):
+        return ()
+    rooms = MACHINES - {"launcher"}
+    return tuple(
+        s
+        for s in suspects
+        if not s.ordered
+        and s.first.signature.split(".", 1)[0] not in rooms
+        and all(any(_of_one_process(scene, told, e) for told in obeyed) for e in s.events)
+    )
+
+
+def _of_one_process(scene: Scene, told: Event, event: Event) -> bool:
+    """Whether a line stands below another of the same rank, in one file."""
+    if told.span.source != event.span.source or told.span.offset >= event.span.offset:
+        return False
+    rank = scene.roster.rank(event)
+    return rank is not None and scene.roster.rank(told) == rank
 
 
 def _brought(scene: Scene, machine: Suspect, errors: Iterable[Suspect]) -> bool:

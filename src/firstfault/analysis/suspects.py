@@ -32,7 +32,7 @@ from firstfault.model.words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Sequence
 
     from firstfault.analysis.state.ranks import Roster
     from firstfault.model.patterns import SignatureFile, TableRow
@@ -131,6 +131,10 @@ def nature_of(case: Case, event: Event) -> Nature:
 
     A specific signature decides; a vendor row refines it; a plain exception is judged by its class.
     """
+    if event.exception is None:
+        plain = case.plain.get(event.signature)
+        if plain is not None:
+            return plain
     spec = case.spec(event)
     if spec is None or event.signature in {BARE_EXCEPTION, GENERIC_EXCEPTION}:
         if event.exception is not None and out_of_a_collective(event.exception):
@@ -144,7 +148,26 @@ def nature_of(case: Case, event: Event) -> Nature:
         return _OUT_OF_STEP
     if event.signature.startswith("gpu."):
         return _of_its_runtime(case, event, known)
+    if code is None and event.exception is None:
+        case.plain[event.signature] = known
     return _through_a_client(event, known) if event.signature.startswith("python.") else known
+
+
+def of_roles(case: Case, roles: Container[Role], also: Container[str] = ()) -> list[Event]:
+    """Events whose nature has one of some roles, and all of some signatures, in order of position."""
+    wanted = set()
+    asked = set()
+    for signature in case.signatures:
+        one = case.one_of(signature)
+        if signature in also:
+            wanted.add(signature)
+        elif signature not in case.uniform or signature in {BARE_EXCEPTION, GENERIC_EXCEPTION}:
+            wanted.add(signature)
+            asked.add(signature)
+        elif nature_of(case, one).role in roles:
+            # What runtime a line names changes the words of its nature, never the role.
+            wanted.add(signature)
+    return [e for e in case.of(wanted) if e.signature not in asked or nature_of(case, e).role in roles]
 
 
 _RUNTIME = lazy(
@@ -339,7 +362,10 @@ def harmless(event: Event) -> bool:
     if room in MACHINES:
         return False
     low = event.text.lower()
-    return any(part in low for part in _PART_OF_HANDLED) and HANDLED.search(event.text) is not None
+    for part in _PART_OF_HANDLED:
+        if part in low:
+            return HANDLED.search(event.text) is not None
+    return False
 
 
 _EXCEPTION_IN_LINE = lazy(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Fault)\b:?")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.order import comparable, exact, sort_key
+from firstfault.analysis.order import clock_of, exact, sort_key
 from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.stacks import stood
 from firstfault.analysis.state.standing import standing
@@ -80,7 +80,7 @@ def moments(scene: Scene) -> Moments:
     )
     timed = [e for e in ends if exact(e.when)]
     last = max(timed, key=_when, default=None)
-    if last is not None and not all(comparable(last.when, e.when) for e in timed):
+    if last is not None and len({clock_of(e.when) for e in timed}) > 1:
         last = None
     return Moments(
         step=max(steps, key=lambda s: (s.step or 0, -s.source), default=None),

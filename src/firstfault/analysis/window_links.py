@@ -168,7 +168,6 @@ def _kind(scene: Scene, event: Event) -> str | None:
 _WORK = {
     Doing.PREPARING: "preparation of data",
     Doing.READING: "reads that were tried again",
-    Doing.LOADING: "the reading of a model's weights",
     Doing.CHECKPOINT: "a save of a checkpoint began",
     Doing.EVALUATION: "an evaluation",
 }

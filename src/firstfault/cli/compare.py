@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.evidence import deliver, format_option, level_of, page, spare_evidence
+from firstfault.cli.evidence import (
+    deliver,
+    format_option,
+    level_of,
+    output_option,
+    page,
+    raw_option,
+    share_option,
+    spare_evidence,
+)
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import StackFormat
@@ -23,19 +32,9 @@ use or a run that tells nothing."""
 @click.argument("first", type=click.Path(exists=True), metavar="RUN_A")
 @click.argument("second", type=click.Path(exists=True), metavar="RUN_B")
 @format_option("text", "json")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the report to FILE instead of stdout.",
-)
-@click.option(
-    "--share",
-    is_flag=True,
-    help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.",
-)
-@click.option("--raw", is_flag=True, help="Leave secrets in the report. Never share such a report.")
+@output_option
+@share_option
+@raw_option
 def command(first: str, second: str, form: StackFormat, output: str | None, *, share: bool, raw: bool) -> int:
     """Show what differs between two runs: configuration, versions, environment, seeds, topology, pace and curves.
 

@@ -36,9 +36,12 @@ if TYPE_CHECKING:
 @attempts_option(": that one, and the verdict of each other one beside it")
 @click.option(
     "--incidents",
-    metavar="DIR|auto",
-    help="A folder of records of past incidents, `postgresql://…` for those of an organisation, or `auto` for the folder `incidents` of the repository in which PATH lies: "
-    "those that are like this one are named.",
+    metavar="DIR|here|auto|none",
+    default="here",
+    show_default=True,
+    help="Records of past incidents, of which those are named that are like this one: a folder, `postgresql://…` for those of "
+    "an organisation, `here` for the folder `incidents` of the repository in which you are, if there is one, `auto` for that in which PATH lies, "
+    "`none` for those alone that ship with firstfault.",
 )
 @evidence_options
 def command(
@@ -58,6 +61,8 @@ def command(
     by what the files hold, so give all there is.
     """
     del lang
+    if asked["incidents"] == "none":
+        asked["incidents"] = None
     level = level_of(share=share, raw=raw)
     from firstfault.report.phrases import exit_code
 

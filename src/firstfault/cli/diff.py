@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.evidence import deliver, format_option, page
+from firstfault.cli.evidence import deliver, format_option, output_option, page
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import StackFormat
@@ -25,13 +25,7 @@ a file that is no diagnosis."""
 @click.argument("before", type=click.Path(exists=True, dir_okay=False), metavar="DIAGNOSIS_A")
 @click.argument("after", type=click.Path(exists=True, dir_okay=False), metavar="DIAGNOSIS_B")
 @format_option("text", "json")
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the report to FILE instead of stdout.",
-)
+@output_option
 def command(before: str, after: str, form: StackFormat, output: str | None) -> int:
     """Show what changed between two diagnoses of one incident, and why: more logs arrived, or a newer version read them.
 

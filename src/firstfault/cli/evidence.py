@@ -36,14 +36,23 @@ EXIT_CODES = """\b
 Exit codes: 0 no failure found, 1 a failure, 2 wrong use or nothing
 readable, 3 not decidable from what was given."""
 
+output_option = click.option(
+    "--output",
+    "-o",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write the report to FILE instead of stdout.",
+)
+"""Where a report goes; commands that read no evidence take it too."""
+share_option = click.option(
+    "--share",
+    is_flag=True,
+    help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.",
+)
+raw_option = click.option("--raw", is_flag=True, help="Leave secrets in the quoted lines. Never share such a report.")
+
 _OPTIONS = (
-    click.option(
-        "--output",
-        "-o",
-        type=click.Path(dir_okay=False),
-        metavar="FILE",
-        help="Write the report to FILE instead of stdout.",
-    ),
+    output_option,
     click.option(
         "--storage",
         "storage",
@@ -83,12 +92,8 @@ _OPTIONS = (
         show_default=True,
         help="Where to scan: `inline`, `processes` or `auto`; the answer is the same.",
     ),
-    click.option(
-        "--share",
-        is_flag=True,
-        help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.",
-    ),
-    click.option("--raw", is_flag=True, help="Leave secrets in the quoted lines. Never share such a report."),
+    share_option,
+    raw_option,
     click.option(
         "--exit-zero", is_flag=True, help="Exit with 0 where a failure was found or nothing could be decided."
     ),
@@ -176,7 +181,19 @@ def hosts_option(of: str) -> Callable[[F], F]:
 
 def paths_argument(command: F) -> F:
     """Adds the PATHs."""
-    return click.argument("paths", nargs=-1, required=True, metavar="PATH...")(command)
+    return click.argument("paths", nargs=-1, metavar="PATH...", callback=_some_path)(command)
+
+
+def _some_path(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    del param
+    if not value and not ctx.resilient_parsing:
+        raise PipelineError(
+            "no PATH was given",
+            where=ctx.command_path,
+            why="nothing is read from standard input or the working directory unless it is named",
+            fix=f"Give the job's log files, their folder, or an archive of it: `{ctx.command_path} LOGS`; `-` reads standard input.",
+        )
+    return value
 
 
 def shared_options() -> frozenset[str]:
@@ -287,14 +304,24 @@ def write(text: str) -> None:
     buffer.flush()
 
 
-def say_if_empty(left: int, asked: dict[str, Any], paths: Sequence[str]) -> None:
-    """Says on stderr that filters left nothing, and where to see what is there.
+def say_what_is_hidden(
+    left: int, hidden: int, what: str, asked: dict[str, Any], *, paths: Sequence[str], form: str
+) -> None:
+    """Says on stderr that filters left nothing, and where to see what is there; of a table for programs, how much they hide.
 
-    left: rows of the report that is shown.
+    Args:
+        left: rows of the report that is shown.
+        hidden: rows that the filters left out.
+        what: the rows are of.
+        asked: options of the command.
+        paths: its inputs.
+        form: of the report; text and JSON say it themselves.
     """
     from firstfault.cli.messages import tell
 
     given = [f"--{name}" for name, key in _FILTERS if asked.get(key)]
+    if left and hidden and form == "csv":
+        tell(f"{hidden} {what} are left out by {', '.join(given)}")
     if left == 0 and given:
         tell(
             f"nothing in this input matches {', '.join(given)}",
@@ -315,18 +342,33 @@ _FILTERS = (
 """Options by which a view leaves rows out, with the names under which they come."""
 
 
-def nothing_readable(coverage: Iterable[CoverageRow], paths: Sequence[str]) -> PipelineError:
-    """The error that tells why no input could be read."""
+def nothing_readable(
+    coverage: Iterable[CoverageRow], paths: Sequence[str], *, wanted: str = "", fix: str = ""
+) -> PipelineError:
+    """The error that tells why no input could be read.
+
+    Args:
+        coverage: what became of every input.
+        paths: as they were given.
+        wanted: what the command needs; where an input was read that holds none of it, that is said.
+        fix: what to give for it then.
+    """
     from difflib import get_close_matches
 
     from firstfault.cli.main import COMMANDS
-    from firstfault.report.phrases import why_unread
+    from firstfault.model.words import CoverageState
+    from firstfault.report.phrases import EMPTY, why_unread
 
+    rows = list(coverage)
+    unread = all(row.state is CoverageState.MISSING or row.reason == EMPTY for row in rows)
+    if wanted and not unread:
+        told = "; ".join([f"{row.file}: {row.reason}" for row in rows if row.reason][:5])
+        return PipelineError(f"no {wanted} there could be used", where=", ".join(paths), why=told, fix=fix)
     near = get_close_matches(paths[0], list(COMMANDS), n=1, cutoff=0.6)
     return PipelineError(
         "nothing there could be read",
         where=", ".join(paths),
-        why=why_unread(coverage),
+        why=why_unread(rows),
         fix=f"Did you mean the command `{near[0]}`?"
         if near
         else "Give the job's log files, their folder, or an archive of it.",

@@ -16,15 +16,19 @@ from firstfault.cli.evidence import (
     evidence_options,
     format_option,
     level_of,
+    nothing_readable,
     options_of,
     page,
     paths_argument,
 )
-from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
-    from firstfault.model.views import RecorderView
     from firstfault.pipelines.publish import StackFormat
+
+
+_GIVE = (
+    "Give the dumps or their folder: `/tmp/nccl_trace_rank_*` or `~/.cache/torch/comm_lib_trace_rank_*` of every node."
+)
 
 
 @click.command(
@@ -61,17 +65,6 @@ def command(
 
     view = recorder_view(list(paths), options_of(asked))
     if not view.dumps:
-        raise _no_dump(view, paths)
+        raise nothing_readable(view.coverage, paths, wanted="flight-recorder dump", fix=_GIVE)
     deliver(publish_recorder(view, form, level, width=page(output)["width"], every=every), output)
     return 0 if exit_zero else exit_code(view)
-
-
-def _no_dump(view: RecorderView, paths: tuple[str, ...]) -> PipelineError:
-    """The error that tells why no dump could be used."""
-    reasons = [f"{row.file}: {row.reason}" for row in view.coverage if row.reason]
-    return PipelineError(
-        "no flight-recorder dump there could be used",
-        where=", ".join(paths),
-        why="; ".join(reasons[:5]) or "no file there is one",
-        fix="Give the dumps or their folder: /tmp/nccl_trace_rank_* or ~/.cache/torch/comm_lib_trace_rank_* of every node.",
-    )

@@ -6,10 +6,14 @@ Parses, calls the pipeline and prints.
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from firstfault.cli.incidents_options import folder_option, note, opened, store_of
+
+if TYPE_CHECKING:
+    from firstfault.incidents.places import Records
 
 
 @click.command(name="import", short_help="Make records out of a page of notes, or copy those of a folder.")
@@ -25,38 +29,58 @@ def import_(file: Path, folder: Path | str) -> int:
     from firstfault.cli.evidence import write
     from firstfault.cli.incidents_write import today
     from firstfault.incidents.places import shown
-    from firstfault.pipelines.incidents_over import copy_records, import_notes
+    from firstfault.pipelines.incidents_over import import_notes
 
     place = shown(str(folder))
     if file.is_dir():
-        copied, left = copy_records(file, opened(folder))
-        write("".join(f"{path}\n" for path in copied))
-        for line in left:
-            note(f"left out: {line}")
-        note(f"copied {len(copied)} records")
-        return 0 if copied or not left else 2
+        return _copied(opened(file), opened(folder))
     made = import_notes(file, opened(folder), today())
     write("".join(f"{path}\n" for path in made))
     note(f"made {len(made)} records; `firstfault incidents lint --dir {place}` says what they lack")
     return 0
 
 
-@click.command(name="export", short_help="Write all records as one page, HTML or JSON lines.")
+def _copied(source: Records, store: Records) -> int:
+    """Copies the records of one store into another and says which."""
+    from firstfault.cli.evidence import write
+    from firstfault.pipelines.incidents_over import copy_records
+
+    copied, left = copy_records(source, store)
+    write("".join(f"{path}\n" for path in copied))
+    for line in left:
+        note(f"left out: {line}")
+    note(f"copied {len(copied)} records")
+    return 0 if copied or not left else 2
+
+
+@click.command(name="export", short_help="Write all records as one page, HTML, JSON lines, or files.")
 @folder_option
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["markdown", "html", "jsonl"]),
+    type=click.Choice(["markdown", "html", "jsonl", "files"]),
     default="markdown",
     show_default=True,
-    help="One page of Markdown, one HTML page, or one JSON object a line.",
+    help="One page of Markdown, one HTML page, one JSON object a line, or a folder with each record as the file that it is.",
 )
 @click.option(
-    "--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help="Write to FILE instead of stdout."
+    "--output",
+    "-o",
+    type=click.Path(),
+    metavar="FILE|FOLDER",
+    help="Write to FILE instead of stdout; `files` needs a FOLDER, new or with records.",
 )
 @click.option("--library", is_flag=True, help="Put the records that ship with firstfault in as well.")
 def export(folder: Path | str, form: str, output: str | None, *, library: bool) -> int:
-    """Write all records out: as one page to read, as an HTML index, or as JSON lines for programs."""
+    """Write all records out: as one page to read, as an HTML index, as JSON lines for programs, or as files.
+
+    `--format files` copies every record byte for byte into a folder, as out of a database; one that is there with another text is
+    left alone and named.
+    """
+    if form == "files":
+        return _to_files(folder, output, library=library)
+    if output is not None and Path(output).is_dir():
+        raise click.UsageError(f"--output {output} is a folder: give a file, or `--format files`.")
     from firstfault.cli.evidence import deliver
     from firstfault.incidents.shipped import shipped
     from firstfault.pipelines.incidents_over import plain
@@ -77,3 +101,13 @@ def export(folder: Path | str, form: str, output: str | None, *, library: bool) 
 
         deliver("".join(escaped(msgspec.json.encode(plain(r)).decode("utf-8")) + "\n" for r in chosen), output)
     return 0
+
+
+def _to_files(folder: Path | str, output: str | None, *, library: bool) -> int:
+    if output is None or Path(output).is_file():
+        raise click.UsageError(
+            "--format files needs `--output FOLDER`: a folder for the records, new or with some in it."
+        )
+    if library:
+        raise click.UsageError("--library is for pages: records that ship with firstfault are in every installation.")
+    return _copied(store_of(folder), opened(Path(output)))

@@ -15,8 +15,11 @@ from firstfault.cli.evidence import (
     format_option,
     level_of,
     nothing_readable,
+    output_option,
     page,
     paths_argument,
+    raw_option,
+    share_option,
     spare_evidence,
 )
 
@@ -26,6 +29,11 @@ if TYPE_CHECKING:
 _CODES = """\b
 Exit codes: 0 nothing abnormal, 1 something is, 2 wrong use or no
 metrics, whatever else was read."""
+
+
+_GIVE = (
+    "Give logs with step lines, JSON lines, CSV or TensorBoard files; `firstfault PATH` says what else the input tells."
+)
 
 
 @click.command(name="metrics", short_help="Show where training metrics begin to go wrong.", epilog=_CODES)
@@ -42,19 +50,9 @@ metrics, whatever else was read."""
 @click.option(
     "--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Also draw the curves: FILE ends in .svg or .png."
 )
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the report to FILE instead of stdout.",
-)
-@click.option(
-    "--share",
-    is_flag=True,
-    help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.",
-)
-@click.option("--raw", is_flag=True, help="Leave secrets in the quoted lines. Never share such a report.")
+@output_option
+@share_option
+@raw_option
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 where something is abnormal.")
 def command(
     paths: tuple[str, ...],
@@ -82,7 +80,7 @@ def command(
     measured = metrics_of(list(paths))
     view = measured.view
     if not view.tables and not measured.devices:
-        raise nothing_readable(view.coverage, paths)
+        raise nothing_readable(view.coverage, paths, wanted="training metrics", fix=_GIVE)
     safe = safe_metrics(view, level)
     if table is not None:
         export(measured, [t.file for t in safe.content.tables], Path(table))

@@ -22,7 +22,7 @@ from firstfault.cli.evidence import (
     page,
     paths_argument,
     ranks_option,
-    say_if_empty,
+    say_what_is_hidden,
 )
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def command(
     code = exit_code(table)
     if code == 2:
         raise nothing_readable(table.coverage, paths)
-    say_if_empty(len(table.ranks), asked, paths)
+    say_what_is_hidden(len(table.ranks), table.left_out, "ranks", asked, paths=paths, form=form)
     text = publish_ranks(table, form, level, width=page(output)["width"], every=every, evidence=evidence)
     deliver(text, output)
     return 0 if exit_zero else code

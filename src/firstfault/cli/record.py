@@ -14,7 +14,7 @@ from firstfault.pipelines.errors import PipelineError
     name="record",
     short_help="Run a training command with the black box switched on.",
     context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-    epilog="Exit code: that of the command; 128 and the signal where one ended it.",
+    epilog="Exit code: that of the command; 128 and the signal where one ended it. With --check 1 where something is missing.",
 )
 @click.option(
     "--dir",
@@ -28,8 +28,11 @@ from firstfault.pipelines.errors import PipelineError
 )
 @click.option("--hang", default=None, type=click.FloatRange(min=0), metavar="SECONDS", help="Seconds without a sign of life after which stacks are taken; 300 unless given, 0 for never.")  # fmt: skip
 @click.option("--stop", is_flag=True, help="End all ranks when one has died, instead of letting them wait for it.")
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(folder: str | None, run: str | None, hang: float | None, *, stop: bool, command: tuple[str, ...]) -> int:
+@click.option("--check", is_flag=True, help="Record nothing: try whether this machine lets a job record and leave stacks, and say what it lacks.")  # fmt: skip
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
+def command(
+    folder: str | None, run: str | None, hang: float | None, *, stop: bool, check: bool, command: tuple[str, ...]
+) -> int:
     """Run a training command with the black box switched on, without a change to the script.
 
     COMMAND is what you would have typed: `firstfault record --dir /shared/box -- torchrun --nproc-per-node 8 train.py`.
@@ -38,6 +41,12 @@ def command(folder: str | None, run: str | None, hang: float | None, *, stop: bo
     from firstfault.recorder import launch
     from firstfault.recorder.settings import from_environment
 
+    if check:
+        if command:
+            raise click.UsageError("--check runs no COMMAND; give it alone, on the machine and as the user of the job.")
+        return _check(folder)
+    if not command:
+        raise click.UsageError("Missing argument 'COMMAND...': the command to run, behind `--`.")
     told = {"STOP": "1"} if stop else {}
     if run is not None:
         told["RUN"] = run
@@ -52,3 +61,15 @@ def command(folder: str | None, run: str | None, hang: float | None, *, stop: bo
             where=words[0],
             fix="Give the command as you would type it, behind `--`.",
         ) from error
+
+
+def _check(folder: str | None) -> int:
+    """Shows each need of the recorder and whether this machine meets it."""
+    from firstfault.recorder.checks import run_checks
+    from firstfault.report.neutral import neutral
+
+    found = run_checks(folder)
+    wide = max(len(c.name) for c in found)
+    for one in found:
+        click.echo(f"{'ok     ' if one.met else 'missing'} {one.name:<{wide}}  {neutral(one.detail)}")
+    return int(not all(c.met for c in found))

@@ -22,7 +22,7 @@ from firstfault.cli.evidence import (
     page,
     paths_argument,
     ranks_option,
-    say_if_empty,
+    say_what_is_hidden,
 )
 from firstfault.cli.values import TimeValue
 
@@ -86,6 +86,6 @@ def command(
     code = exit_code(found)
     if code == 2:
         raise nothing_readable(found.coverage, paths)
-    say_if_empty(len(found.events), asked, paths)
+    say_what_is_hidden(len(found.events), found.left_out, "events", asked, paths=paths, form=form)
     deliver(publish_timeline(found, form, level, width=page(output)["width"], every=every), output)
     return 0 if exit_zero else code

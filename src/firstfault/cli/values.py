@@ -121,21 +121,14 @@ class ZoneValue(ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """`Z`, `+HH:MM`, `-HH:MM`, or an IANA name that this machine knows."""
-        text = str(value).strip()
-        if text.upper() in {"Z", "UTC", "GMT"}:
-            return "Z"
-        offset = re.fullmatch(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?([0-5]\d))?", text, re.IGNORECASE)
-        if offset is not None and int(offset[2]) <= 14:
-            return f"{offset[1]}{int(offset[2]):02d}:{offset[3] or '00'}"
-        from zoneinfo import ZoneInfo
+        from firstfault.pipelines.asked import zone_of
 
-        try:
-            ZoneInfo(text)
-        except (ValueError, OSError, KeyError):
-            return self.fail(
+        zone = zone_of(str(value))
+        if zone is None:
+            self.fail(
                 f"{value!r} is not a time zone: give `+08:00`, `UTC` or a name such as `Europe/Berlin`.", param, ctx
             )
-        return text
+        return zone
 
 
 class EngineValue(ParamType):

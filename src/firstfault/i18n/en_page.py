@@ -19,7 +19,6 @@ PAGE: dict[str, str] = {
     "page.line": "1 line",
     "page.lines": "{n} lines",
     "page.excerpt": "Lines {first} to {last}",
-    "page.alike": "{n} more of this kind, until {time}",
     "page.further": "{n} further cited lines of {files} files",
     "page.heat": "Ranks by node",
     "page.heat_keys": "Colours; each button shows its ranks alone",

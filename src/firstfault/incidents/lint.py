@@ -37,6 +37,10 @@ _NEEDED: dict[State, tuple[Section, ...]] = {
     ),
     State.REJECTED: (),
 }
+_WHOLE = _NEEDED[State.VERIFIED]
+"""The sections of a record that tells all."""
+_SAID_BY_PEOPLE = ("date", "command", "revision", "image", "scope", "formal_results")
+"""What no log tells, or not surely, and a record should."""
 _PROVED = frozenset({State.SUPPORTED, State.FIXED, State.VERIFIED})
 _FIXED = frozenset({State.FIXED, State.VERIFIED})
 
@@ -153,7 +157,25 @@ def _form(record: Record) -> Iterator[tuple[str, str]]:
         yield f"its id is {record.id!r}, and its file is named otherwise", "Name the file after the id."
 
 
+def _left_open(record: Record) -> Iterator[tuple[str, str]]:
+    """What waits for a person: the state allows it, and it is no record that helps anybody yet."""
+    if record.state is State.REJECTED:
+        return
+    demanded = _NEEDED[record.state]
+    waiting = [str(s) for s in _WHOLE if s not in demanded and is_open(record.sections.get(s, ""))]
+    if waiting:
+        yield f"still open: {', '.join(waiting)}", "Fill what begins with `OPEN:` and take the mark out."
+    # A key that somebody took out is not wanted; one that a new record brought along waits for its word.
+    unsaid = [key for key in _SAID_BY_PEOPLE if key in record.values and not record.all(key)]
+    if unsaid:
+        yield (
+            f"not said: {', '.join(unsaid)}",
+            "Write what you know into its head; `formal_results` is yes, no or unknown.",
+        )
+
+
 def _notes(record: Record) -> Iterator[tuple[str, str]]:
+    yield from _left_open(record)
     if "schema" not in record.values:
         yield "it states no `schema`", "Run `firstfault incidents lint --fix`."
     told = record.one("fingerprint")

@@ -90,6 +90,8 @@ STALL_RATIO, STALL_SECONDS = 8.0, 30.0
 """A stall: one row that takes so many times the usual, and so long, and is none of the pauses that come at regular steps."""
 SLOW_SHARE, SLOW_ROWS = 0.15, 6
 """A slow rank: its time above the median of the ranks by this share in 5 of 6 rows in a row, whoever else is slow."""
+SLOW_FEW = 3
+"""Rows that are enough where the time is twice the median, and longer by a quarter of a step: timers are printed seldom."""
 AGREE, DIFFER = 1e-6, 1e-4
 """Ranks agree on a value up to the first share in all of their first rows, and differ from the second on."""
 LEAK_SHARE, LEAK_BLOCKS = 0.05, 16
@@ -99,5 +101,9 @@ DATA_SHARE, DATA_TIMES = 0.15, 2.0
 """Waiting for data takes this share of a step, and twice what it did."""
 REGULAR = 3
 """Pauses at regular steps from which on they are planned."""
+PAUSE_RATIO = 4.0
+"""A planned pause that takes so many times what the others take is a stall at the step of a pause."""
+ROUND_STEPS, ROUND_ALONE = (50, 100, 200, 250, 500, 1000), 100
+"""Logging intervals between pauses that are planned if the row at every multiple is slow; from the second on a single one is."""
 WARM_UP = 3
 """Rows at each start that are slow by themselves: compilation, caches, the first allocation."""

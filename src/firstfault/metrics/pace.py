@@ -10,7 +10,10 @@ import numpy as np
 from firstfault.metrics.course import Course
 from firstfault.metrics.kinds import (
     FEWEST,
+    PAUSE_RATIO,
     REGULAR,
+    ROUND_ALONE,
+    ROUND_STEPS,
     SHIFT_ROWS,
     SHIFT_SHARE,
     SHIFT_SIGMA,
@@ -108,7 +111,7 @@ class Pace(Course):
 
     def _tail(self, rows: NDArray[np.int64], seconds: Series, usual: Series, shift: Point | None) -> Iterator[Point]:
         slow = seconds > TAIL_RATIO * usual
-        planned = self._planned(rows, slow)
+        planned = self._planned(rows, slow) | self._round(rows, slow)
         slow &= ~planned
         if shift is not None:
             slow &= self.steps.line[rows] < shift.line
@@ -153,6 +156,22 @@ class Pace(Course):
                         regular[places[fit]] = True
         return regular
 
+    def _round(self, rows: NDArray[np.int64], slow: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Slow rows at all multiples of one round number of steps: too few of them for chance to be ruled out by their count."""
+        regular = np.zeros(len(rows), dtype=bool)
+        if self.step is None:
+            return regular
+        steps = self.step[rows]
+        spans = np.diff(steps)
+        interval = float(np.nanmedian(np.abs(spans))) if len(spans) else 1.0
+        for period in (interval * n for n in ROUND_STEPS):
+            there = np.mod(steps, period) == 0
+            if not there.any() or not slow[there].all():
+                continue
+            if int(there.sum()) >= 2 or period >= interval * ROUND_ALONE:
+                regular |= there
+        return regular
+
     @staticmethod
     def _is_plan(  # noqa: PLR0917
         steps: Series, fit: NDArray[np.bool_], shift: float, period: float, interval: float, reach: float, tests: int
@@ -175,9 +194,14 @@ class Pace(Course):
             wall = np.where(good, np.maximum(wall, took), wall)
         slow = wall > 2 * usual
         planned = self._planned(rows, slow)
-        long = (wall > STALL_RATIO * usual) & ((wall - usual) * interval > STALL_SECONDS) & ~planned
+        # In seconds of the clock: a batch that grew is taken out of the pace, not out of how long it stood still.
+        excess = (wall - usual) * interval / factor
+        if (planned & slow).any():
+            # What took far longer than the pauses that came at such steps was more than one of them.
+            planned &= excess <= PAUSE_RATIO * np.median(excess[planned & slow])
+        long = (wall > STALL_RATIO * usual) & (excess > STALL_SECONDS) & ~planned
         # A checkpoint takes about as long each time; two stalls hardly do.
-        excess, apart = (wall - usual) * interval, slow & ~planned
+        apart = slow & ~planned
         alike = [
             int(a) for a in np.flatnonzero(long) if int((np.abs(excess[apart] - excess[a]) < 0.1 * excess[a]).sum()) > 1
         ]
@@ -193,7 +217,8 @@ class Pace(Course):
                 lasts=int(at) == len(wall) - 1,
             )
         where = np.flatnonzero(planned & slow)
-        if len(where):
+        # Where most rows are late, the clock counts what the step does not: that is no pause.
+        if 0 < len(where) < len(rows) / 3:
             evaluated = self.steps.columns.get("val_loss")
             near = evaluated is not None and any(evaluated.there[max(0, r - 2) : r + 1].any() for r in rows[where])
             kind = Kind.EVALUATION_PAUSE if near else Kind.CHECKPOINT_PAUSE

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstfault.metrics.course import Course
-from firstfault.metrics.kinds import AGREE, DIFFER, SLOW_ROWS, SLOW_SHARE, Kind, Point
+from firstfault.metrics.kinds import AGREE, DIFFER, SLOW_FEW, SLOW_ROWS, SLOW_SHARE, Kind, Point
 from firstfault.metrics.robust import first_run, spread_of
 from firstfault.metrics.steps import by_rank
 
@@ -56,7 +56,7 @@ def _table(ranks: dict[int, Steps], name: str) -> tuple[Series, list[int], NDArr
         for at in values:
             counts[at] = counts.get(at, 0) + 1
     common = np.array(sorted(s for s, n in counts.items() if n > len(named) / 2 and n > 1))
-    if len(common) < SLOW_ROWS:
+    if len(common) < SLOW_FEW:
         return None
     matrix = np.array([[rows[r].get(s, np.nan) for r in named] for s in common.tolist()])
     return common, named, matrix
@@ -79,6 +79,8 @@ def _slow_ranks(ranks: dict[int, Steps]) -> Iterator[Point]:
             over = matrix[:, n] - middle
             slow = over > np.maximum(SLOW_SHARE * np.maximum(middle, 0.2 * scale), 4 * usual)
             at = first_run(slow, SLOW_ROWS, 5 / 6)
+            if at is None:
+                at = first_run(slow & (over > np.maximum(middle, 0.25 * scale)), SLOW_FEW)
             if at is None or rank in told:
                 continue
             told.add(rank)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
-from importlib.util import find_spec
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstfault.metrics.blocks import Part, Shapes, read_block
+from firstfault.metrics.blocks import Part, Shapes, read_lines
 from firstfault.metrics.steps import Steps, gather_steps
 from firstfault.model.words import SourceKind
 from firstfault.readers.sourcename import read_name
@@ -21,14 +23,20 @@ from firstfault.readers.sourcename import read_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from numpy.typing import NDArray
+
+    from firstfault.metrics.blocks import Numbers
     from firstfault.model.evidence import Source, SourceId
     from firstfault.readers.store import Store
 
-BLOCK = 8 << 20
+    Share = tuple[int, NDArray[np.int64], dict[str, NDArray[np.generic] | tuple[int, str]]]
+    """How many rows, their lines, and of each column its one value or where in a file its values stand, and of which type."""
+
+BLOCK = 1 << 20
 """Bytes that are turned into columns at a time."""
 SPLIT = 96 << 20
 """Bytes of a source from which on it is worked on by several processes."""
-SHARE = 48 << 20
+SHARE = 64 << 20
 """Bytes that a process takes at a time."""
 TEXTS = frozenset({SourceKind.LOG, SourceKind.METRICS, SourceKind.CONFIG, SourceKind.UNKNOWN})
 """Kinds of sources that may hold step lines; settings and documents only where they are JSON lines."""
@@ -74,22 +82,52 @@ def read_range(store: Store, source: SourceId, start: int, end: int) -> tuple[li
     Returns:
         The parts, and how many lines begin there.
     """
-    shapes, fast = Shapes(), find_spec("polars") is not None
+    shapes = Shapes()
     parts: list[Part] = []
     count = 0
     for block in _blocks(store, source, start, end):
-        parts += read_block(block, count + 1, shapes, fast=fast)
-        count += int(np.count_nonzero(np.frombuffer(block, np.uint8) == 10)) + (not block.endswith(b"\n"))
+        found, lines = read_lines(block, count + 1, shapes)
+        parts += found
+        count += lines
     return parts, count
 
 
-def read_share(store: Store, source: SourceId, start: int, end: int) -> tuple[list[Part], int]:
-    """The same as `read_range`, in half the bytes where seven digits are enough: a long table has to be held at once."""
+def read_share(store: Store, source: SourceId, start: int, end: int, path: str) -> tuple[list[Share], int]:
+    """The same as `read_range`, its columns left in a file: half the bytes where seven digits are enough, what is one number once.
+
+    Line numbers that follow each other are told by the first of them, a column of one value by that value.
+    """
     parts, count = read_range(store, source, start, end)
-    slim = [
-        p._replace(columns={n: v if n in _EXACT else v.astype(np.float32) for n, v in p.columns.items()}) for p in parts
-    ]
-    return slim, count
+    shares: list[Share] = []
+    with Path(path).open("wb") as file:
+        for part in parts:
+            length = len(part.line)
+            line = part.line[:1] if length > 1 and part.line[-1] - part.line[0] == length - 1 else part.line
+            told: dict[str, NDArray[np.generic] | tuple[int, str]] = {}
+            for name, values in part.columns.items():
+                if bool((values == values[0]).all()):
+                    told[name] = values[:1] if name in _EXACT else values[:1].astype(np.float32)
+                    continue
+                slim = values if name in _EXACT else values.astype(np.float32)
+                told[name] = (file.tell(), slim.dtype.str)
+                slim.tofile(file)
+                # NumPy writes past the file object's own place.
+                file.seek(0, os.SEEK_END)
+            shares.append((length, line, told))
+    return shares, count
+
+
+def _whole(share: Share, line: int, path: str) -> Part:
+    """A part as it was before it was left in a file, its lines counted on from a line."""
+    length, lines, told = share
+    at = lines + line if len(lines) == length else np.arange(lines[0] + line, lines[0] + line + length)
+    columns: dict[str, Numbers] = {}
+    for name, where in told.items():
+        if isinstance(where, tuple):
+            columns[name] = np.fromfile(path, where[1], length, offset=where[0])
+        else:
+            columns[name] = np.broadcast_to(where, length)
+    return Part(at, columns)
 
 
 _EXACT = frozenset({"step", "time", "samples", "rank", "epoch"})
@@ -129,20 +167,41 @@ def _after_newline(store: Store, source: SourceId, at: int, size: int) -> int:
     return size
 
 
-def _one_thread() -> None:
-    """In a worker: polars is to use the core of its process, before it is imported."""
-    os.environ["POLARS_MAX_THREADS"] = "1"
-
-
 def _by_processes(store: Store, source: SourceId, size: int, workers: int) -> list[Part]:
     starts = range(0, size, SHARE)
     context = multiprocessing.get_context("spawn")
     parts: list[Part] = []
     line = 0
-    with ProcessPoolExecutor(min(workers, len(starts)), mp_context=context, initializer=_one_thread) as pool:
-        jobs = [pool.submit(read_share, store, source, at, min(at + SHARE, size)) for at in starts]
+    with (
+        TemporaryDirectory() as folder,
+        _kept_memory(),
+        ProcessPoolExecutor(min(workers, len(starts)), mp_context=context) as pool,
+    ):
+        jobs = []
+        for at in starts:
+            path = f"{folder}/{at}"
+            jobs.append((path, pool.submit(read_share, store, source, at, min(at + SHARE, size), path)))
         while jobs:
-            found, count = jobs.pop(0).result()
-            parts += [p._replace(line=p.line + line) for p in found]
+            path, job = jobs.pop(0)
+            found, count = job.result()
+            parts += [_whole(share, line, path) for share in found]
+            Path(path).unlink()
             line += count
     return parts
+
+
+@contextmanager
+def _kept_memory() -> Iterator[None]:
+    """Processes that begin here keep the memory of one block for the next: to ask the system anew costs more than to read."""
+    before = {name: os.environ.get(name) for name in _KEPT}
+    os.environ.update({name: value for name, value in _KEPT.items() if before[name] is None})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+
+
+_KEPT = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(512 << 20)}
+"""Settings of the C library's allocator (glibc); others do not know them."""

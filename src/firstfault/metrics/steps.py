@@ -84,7 +84,7 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
     for name in names:
         everywhere = all(held[name])
         # Taken out of the parts one after the other, so that a long table is not held twice.
-        values = np.concatenate([p.columns.pop(name, _nothing(p)) for p in parts])
+        values = _put_together([p.columns.pop(name) if name in p.columns else _nothing(p) for p in parts])
         there = (
             np.broadcast_to(np.True_, len(line))
             if everywhere
@@ -93,6 +93,14 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
         columns[name] = Column(values, there) if order is None else Column(values[order], there[order])
     line = line if order is None else line[order]
     return Steps(source, line, np.ones(len(line), np.int64), columns)
+
+
+def _put_together(pieces: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    """One column of all pieces; one that has the same number everywhere is held once."""
+    first = pieces[0][0]
+    if all(piece.strides == (0,) and piece[0] == first for piece in pieces):
+        return np.broadcast_to(first, sum(map(len, pieces)))
+    return np.concatenate(pieces)
 
 
 def _nothing(part: Part) -> NDArray[np.float64]:
@@ -140,6 +148,8 @@ def _attempts(steps: Steps) -> NDArray[np.int64]:
     if step is None or steps.height < 2:
         return count
     epoch = steps.columns.get("epoch")
+    if rank is None and epoch is None and step.there.all():
+        return np.asarray(1 + np.cumsum(np.diff(step.values, prepend=step.values[:1]) < 0), dtype=np.int64)
     ranks = np.where(rank.there, rank.values, -1.0) if rank is not None else np.zeros(steps.height)
     for one in np.unique(ranks):
         rows = np.flatnonzero((ranks == one) & step.there)

@@ -227,12 +227,18 @@ class NaiveReading(Struct, frozen=True, kw_only=True):
 
 
 class TimelineEntry(Struct, frozen=True, kw_only=True):
-    """One event of the timeline."""
+    """One row of the timeline: an event, or equal ones of one burst."""
 
     time: Time | None
     what: str
     evidence: Evidence
     count: int = 1
+    clock: int | None = None
+    """Number of the clock on which it is timed: rows of one clock are in order, those of two are not; null without a time."""
+    ranks: list[int] = []
+    hosts: list[str] = []
+    left_out: int = 0
+    """Rows of the same clock that come before this one and are not here."""
 
 
 class Count(Struct, frozen=True, kw_only=True):

@@ -164,6 +164,8 @@ class PythonException(Struct, frozen=True, kw_only=True, gc=False):
     """Printed as `Exception ignored in`, by a logger at warning level, or inside `__del__`: it ended nothing."""
     complete: bool = True
     """False where the block was cut."""
+    in_thread: bool = False
+    """It ended a thread other than the main one, whose process goes on."""
     hooked: bool = False
     """Printed by the hook that torch sets for exceptions that nobody caught (`[rankN]: Traceback …`): it ended its process."""
     last_word: bool = False

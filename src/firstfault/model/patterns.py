@@ -118,6 +118,7 @@ class TableRow(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     depth: int | None = None
     fatal: bool | None = None
     strength: Strength | None = None
+    marks: tuple[Mark, ...] = ()
 
 
 class Table(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

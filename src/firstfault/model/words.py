@@ -48,6 +48,10 @@ class Strength(Word):
         """The weaker of the two."""
         return self if self.level <= other.level else other
 
+    def at_least(self, other: Strength) -> Strength:
+        """The stronger of the two."""
+        return self if self.level >= other.level else other
+
 
 _LEVELS = {"established": 3, "supported": 2, "possible": 1, "unknown": 0}
 
@@ -197,6 +201,12 @@ class Mark(Word):
     """The kernel, a cgroup or the node killed for memory."""
     OUTSIDE = "outside"
     """With `stop_signal`: the speaker itself was told to stop by somebody outside the job's own processes."""
+    OWN_LOGIC = "own_logic"
+    """A program raises it by its own logic, whatever its machine or its peers do."""
+    OWN_LIMIT = "own_limit"
+    """A limit of its own group ended a process: what is outside that group had nothing of it."""
+    OBEYS = "obeys"
+    """A process of the job says that a signal told it to stop: what it meets after that follows from the stop."""
     STALLED = "stalled"
     """A supervisor says that the job made no progress for long."""
     LOOP_LEFT = "loop_left"

@@ -105,6 +105,7 @@ class _Piece(Struct):
     bytes: int
     lines: int
     damage: str
+    unterminated: bool
     read: Read
 
 
@@ -130,10 +131,10 @@ def _abreast(
             raise KeyboardInterrupt
         read = read_source(store, source, found, library, profile, clock)
         clock.forget()
-        return _Piece(found.bytes, found.lines, found.damage, read)
+        return _Piece(found.bytes, found.lines, found.damage, found.unterminated, read)
 
     def stopped(_: int) -> _Piece:
-        return _Piece(0, 0, STOPPED, Read([], [], [], [], []))
+        return _Piece(0, 0, STOPPED, unterminated=False, read=Read([], [], [], [], []))
 
     def done(finished: _Piece) -> None:
         if tell is not None:
@@ -141,7 +142,14 @@ def _abreast(
 
     pieces = shared(piece, len(sources), processors(), _Piece, instead=stopped, done=done)
     scans = tuple(
-        SourceScan(source=s.id, bytes=p.bytes, lines=p.lines, damage=p.damage, profile=profiles[s.id])
+        SourceScan(
+            source=s.id,
+            bytes=p.bytes,
+            lines=p.lines,
+            damage=p.damage,
+            profile=profiles[s.id],
+            unterminated=p.unterminated,
+        )
         for s, p in zip(sources, pieces, strict=True)
     )
     return Gathered(scans, [p.read for p in pieces], profiles, clocks)

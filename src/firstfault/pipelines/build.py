@@ -12,8 +12,9 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
 from firstfault.analysis.recurrence import recurrences
-from firstfault.analysis.suspects import nature_of
+from firstfault.analysis.suspects import of_roles
 from firstfault.analysis.telling import counted, key_events, moments
+from firstfault.analysis.timeline import moments as happened
 from firstfault.analysis.wording import ranges
 from firstfault.model.diagnosis import (
     AttemptSummary,
@@ -35,6 +36,7 @@ from firstfault.model.diagnosis import (
 from firstfault.model.evidence import GlobalRank, SourceId
 from firstfault.model.words import Mark, Role, Strength
 from firstfault.pipelines.cite import Citer
+from firstfault.pipelines.entries import rows_of
 from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event
 
 TIMELINE = 60
-"""Entries of the timeline at most; the middle is left out first."""
+"""Entries of one clock of the timeline at most; the middle is left out first."""
 TABLE = 64
 """Rows of the rank table at most; outliers first."""
 ROW_LINES = 3
@@ -190,29 +192,19 @@ class Builder:
         return readings
 
     def _timeline(self) -> list[TimelineEntry]:
-        case = self.scene.case
-        told = (Mark.START, Mark.ATTEMPT, Mark.END, Mark.PLANNED_STOP, Mark.CHECKPOINT_BEGIN, Mark.CHECKPOINT_END)
-        marked = case.signatures_with(*told)
-        roles = {Role.CAUSE, Role.EFFECT, Role.TEARDOWN}
-        wanted = [e for e in self.scene.events if e.signature in marked or nature_of(case, e).role in roles]
-        ordered = sorted(wanted, key=sort_key)
-        if len(ordered) > TIMELINE:
-            ordered = [*ordered[: TIMELINE // 2], *ordered[-TIMELINE // 2 :]]
-        entries = []
-        for event in ordered:
-            evidence = self.cite.event(event)
-            if evidence is not None:
-                title = nature_of(case, event).title
-                # The kept lines of a flood all carry its count; said once it is enough.
-                count = event.count if event.ordinal == 0 else 1
-                entries.append(TimelineEntry(time=evidence.time, what=title, evidence=evidence, count=count))
-        return entries
+        """The rows that `firstfault timeline` shows too."""
+        there = happened(self.scene)
+        rows = rows_of([m for m in there if m.role is not Role.NOISE], there, self.cite, most=TIMELINE)
+        return [
+            TimelineEntry(
+                time=e.time, what=e.what, evidence=e.evidence, count=e.count, clock=e.clock, ranks=e.ranks, hosts=e.hosts, left_out=gone
+            )
+            for e, gone in zip(rows.entries, rows.left_out, strict=True)
+        ]  # fmt: skip
 
     def _counts(self) -> list[Count]:
         totals: dict[str, dict[tuple[int, str], int]] = {}
-        for event in self.scene.events:
-            if nature_of(self.scene.case, event).role is Role.CONTEXT:
-                continue
+        for event in of_roles(self.scene.case, set(Role) - {Role.CONTEXT}):
             rank = self.scene.roster.rank(event)
             key = (int(event.span.source), "?" if rank is None else str(rank))
             speaker = totals.setdefault(event.signature, {})
@@ -224,6 +216,7 @@ class Builder:
         witnesses = [self._fact(w) for w in complete.witnesses]
         held = not witnesses or any(w.value is not None for w in witnesses)
         here = counted(self.scene, self.conclusion.answer)
+        seen_nodes, expected_nodes = self._nodes()
         return Ranks(
             expected=complete.expected if held else None,
             seen=len(here.seen),
@@ -234,8 +227,8 @@ class Builder:
             ),
             silent=[int(r) for r in complete.silent],
             table=self._table(),
-            expected_nodes=complete.expected_nodes,
-            seen_nodes=len({short_host(h) for h in self._machines()}),
+            expected_nodes=expected_nodes,
+            seen_nodes=seen_nodes,
             missing_files=list(complete.missing_files),
             witnesses=witnesses,
         )
@@ -246,6 +239,17 @@ class Builder:
         if complete.expected and all(GlobalRank(r) in placed for r in range(complete.expected)):
             return set(placed.values())  # what else speaks is a storage host, a head node, a neighbour
         return complete.hosts
+
+    def _nodes(self) -> tuple[int, int | None]:
+        """Machines seen and expected; none expected where even of those with ranks there are more than was stated.
+
+        Logs of machines outside the job may lie beside its own: these are not counted where they are too many.
+        """
+        seen, stated = len({short_host(h) for h in self._machines()}), self.scene.complete.expected_nodes
+        if stated is None or seen <= stated:
+            return seen, stated
+        with_ranks = len(self.scene.roster.machines)
+        return (with_ranks, stated) if 0 < with_ranks <= stated else (seen, None)
 
     def _table(self) -> list[RankRow]:
         entries = self.entries[:TABLE]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from firstfault.analysis.conclude import NoAttemptError, conclude, reconsidered, with_storage
+from firstfault.analysis.conclude import NoAttemptError, conclude, with_storage
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
 from firstfault.model.words import SourceKind
@@ -112,12 +112,6 @@ def concluded(
             from firstfault.pipelines.storage import without_daemons
 
             seen = replace(seen, coverage=(*seen.coverage, *without_daemons(opened, options.storage)))
-        try:
-            conclusion = conclude(seen, library, _attempt(options))
-        except NoAttemptError as error:
-            raise PipelineError(
-                str(error), where="--attempt", fix="Give a number that is there, or leave it out."
-            ) from error
 
         def heeded(scene: Scene, answer: Answer) -> Answer:
             ranks = wanted(answer)
@@ -134,7 +128,12 @@ def concluded(
             heard = heed_numbers(scene, heard, opened.store)
             return heard if ranks else with_disks(scene, heard, opened.store)
 
-        conclusion = reconsidered(conclusion, heeded(conclusion.scene, conclusion.answer))
+        try:
+            conclusion = conclude(seen, library, _attempt(options), heeded)
+        except NoAttemptError as error:
+            raise PipelineError(
+                str(error), where="--attempt", fix="Give a number that is there, or leave it out."
+            ) from error
         if options.attempt == "all":
             conclusion = replace(conclusion, attempts=tuple((s, heeded(s, a)) for s, a in conclusion.attempts))
         conclusion = with_storage(conclusion, _storage(opened, conclusion.scene, library, options))

@@ -14,7 +14,7 @@ from msgspec import Struct
 from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
 from firstfault.incidents.importing import read_notes, record_text
-from firstfault.incidents.places import index_at, store_at
+from firstfault.incidents.places import index_at
 from firstfault.incidents.record import parse, read_text
 from firstfault.incidents.search import Found, Query, search
 from firstfault.incidents.similar import Likeness, similar
@@ -155,16 +155,21 @@ def import_notes(file: Path, store: Records, day: date) -> list[Path | str]:
     return made
 
 
-def copy_records(source: Path, store: Records) -> tuple[list[Path | str], list[str]]:
-    """Copies every record of a folder into another store, byte for byte; where they are now, and what was left out and why."""
-    records, wrong = store_at(source).records()
+def copy_records(source: Records, store: Records) -> tuple[list[Path | str], list[str]]:
+    """Copies every record of one store into another, byte for byte; where they are now, and what was left out and why.
+
+    One that is there already with the same text is passed over, so that a copy can be brought up to date.
+    """
+    records, wrong = source.records()
     left = [f"{error.where}: {error.what}" for error in wrong]
     made: list[Path | str] = []
     # A folder keeps one id in any of its folders, so a free name of a file is not enough.
-    taken = {record.id for record in store.records()[0]} if store.exists() else set()
+    taken = {record.id: record.text for record in store.records()[0]} if store.exists() else {}
     for record in records:
+        if taken.get(record.id) == record.text:
+            continue
         if record.id in taken:
-            left.append(f"{record.where}: there is a record of that name")
+            left.append(f"{record.where}: there is a record of that name with another text")
             continue
         try:
             made.append(store.create(record.id, record.text, record.one("date")[:4]))

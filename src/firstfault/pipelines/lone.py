@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.lone import Bar, busy, left, lone_worker, may_have_left, undecided_hang
+from firstfault.analysis.lone import Bar, at_work, busy, left, lone_worker, may_have_left, named_worker, undecided_hang
 from firstfault.model.evidence import Event, SourceId, Span, When
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Phase
@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import GlobalRank
     from firstfault.readers.clock import SourceClock
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.store import Store
 
 REACH = 256 << 10
 """Bytes before the first line about the wait in which a bar is looked for."""
+LINES = 40
+"""Lines before the first line about the wait in which a bar without a time of its own is taken for work that went on."""
+_PART = lazy(rb"[\r\n]")
 _ELAPSED = lazy(rb"(?:\|| )\s{0,12}[\d,.kM]+/[\d,.kM]+ \[(?:(\d{1,4}):)?(\d{1,2}):(\d\d)<[^\]\n]{0,40}\]")
 _TRAINS = lazy(r"(?i)train|epoch|step|iter|loss|^\s*\d+/\d+|^bar$")
 """Words of a bar of training; the time that it shows began long before any wait."""
@@ -37,6 +41,11 @@ def heed_lone(
     clocks: Mapping[SourceId, SourceClock],
 ) -> Answer:
     """The answer about a hang of which nobody knows the reason, with what the ranks outside were doing."""
+    report = named_worker(scene, answer)
+    if report is not None and report.named_event is not None:
+        unfinished = _unfinished(store, scene, report.named[0], profiles)
+        if unfinished is not None:
+            return at_work(report, answer, unfinished)
     seen = undecided_hang(scene, answer)
     if seen is None or scene.hang is None:
         return answer
@@ -54,6 +63,43 @@ def _beside_training(label: str, before: bytes) -> bool:
     if _TRAINS.search(label) is not None:
         return False
     return any(_TRAINS.search(s.what) is not None for s in find_progress(before, SourceId(0)))
+
+
+def _unfinished(store: Store, scene: Scene, rank: GlobalRank, profiles: Mapping[SourceId, SourceProfile]) -> Bar | None:
+    """The bar of preparation that was drawn last before a wait was told in the same file, if it was not at its end.
+
+    It is nobody's by name, or that of the rank; of a job that is known to have several machines a file may be another's.
+    """
+    wait = None if scene.hang is None else scene.hang.first
+    if wait is None or wait.span.source not in profiles:
+        return None
+    start = max(0, wait.span.offset - REACH)
+    data = store.read(wait.span.source, start, wait.span.offset - start)
+    base = Anchor(start, wait.span.line - data.count(b"\n"))
+    signs = find_progress(data, wait.span.source, base=base, profile=profiles[wait.span.source])
+    if not signs:
+        return None
+    last, at = signs[-1], signs[-1].sample
+    machines = scene.roster.machines
+    ours = at.rank == rank or (
+        at.rank is None
+        and (len(machines) <= 1 or scene.roster.source_host(wait.span.source) == scene.roster.host_of_rank(rank))
+    )
+    if last.kind != PREPARATION or at.step == at.total or not ours or wait.span.line - at.line > LINES:
+        return None
+    begin = at.offset - start
+    part = _PART.split(data[begin:], maxsplit=1)[0]
+    return Bar(
+        event=Event(
+            signature="work.bar",
+            span=Span(at.source, at.offset, len(part), at.line, begin - (data.rfind(b"\n", 0, begin) + 1) + 1),
+            text=part.decode("utf-8", "backslashreplace")[:4096],
+            when=When(),
+        ),
+        seconds=0.0,
+        phase=Phase.DATA,
+        what=last.what,
+    )
 
 
 def _bar(store: Store, wait: Event, profiles: Mapping[SourceId, SourceProfile]) -> Bar | None:

@@ -13,6 +13,7 @@ from firstfault.metrics.joint import read_together
 from firstfault.metrics.points import Kind, Point, find_points
 from firstfault.metrics.read import read_source_steps
 from firstfault.metrics.steps import by_rank
+from firstfault.metrics.timers import read_timers
 from firstfault.metrics.words import pause_of, summary_of
 from firstfault.model.diagnosis import CoverageRow, Evidence
 from firstfault.model.metrics import MetricFinding, MetricPoint, MetricsView, MetricTable
@@ -70,6 +71,9 @@ def opened_tables(
                 table = read_box_steps(opened.store, source.id, source.path)
             else:
                 table = read_source_steps(opened.store, source)
+                timers = None if table is None else read_timers(opened.store, source)
+                if timers is not None:
+                    tables.append(timers)
             if table is not None:
                 tables.append(table)
         yield opened, tables, devices

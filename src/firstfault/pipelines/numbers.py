@@ -1,4 +1,6 @@
-"""The first bad step of a run whose numbers went wrong: reads the step lines of the files that the answer cites, and no others.
+"""What training metrics add to an answer: the first bad step, or what was wrong long before the run was ended or hung.
+
+Reads step lines for such answers alone.
 
 It adds words to an answer; category, strength, culprits and first sign stay as they are.
 """
@@ -9,43 +11,113 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from firstfault.model.words import Category
+from firstfault.model.words import Category, Form, Scope, SourceKind
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
     from firstfault.metrics.points import Point
+    from firstfault.metrics.steps import Steps
+    from firstfault.model.evidence import SourceId
     from firstfault.readers.store import Store
 
 LARGEST = 64 << 20
 """Bytes of a file from which on it is left to `firstfault metrics`."""
 
 
-def heed_numbers(scene: Scene, answer: Answer, store: Store) -> Answer:
-    """The same answer; where it says that numbers went wrong, with the first bad step if the cited files tell it."""
-    if answer.category is not Category.NUMERICAL or not answer.proof:
-        return answer
-    # What few jobs come to is loaded only for these.
-    from firstfault.metrics.points import Kind, find_points
-    from firstfault.metrics.read import read_source_steps
+MUCH = 1.5
+"""A pace that is worth a word where something else ended the run: so many times as slow as before."""
 
-    wrong = {Kind.NAN, Kind.SCALE_FLOOR, Kind.LOSS_RISE}
-    cited = sorted({e.span.source for e in answer.proof})
+
+def heed_numbers(scene: Scene, answer: Answer, store: Store) -> Answer:
+    """The same answer, with what the metrics tell of it.
+
+    Where numbers went wrong, the first bad step, if the cited files tell it. Where the run was ended from outside or hung, what
+    had been wrong with its numbers or its pace until then: a slow hour before a time limit is the window that matters.
+    """
+    if answer.category is Category.NUMERICAL and answer.proof:
+        return _first_bad_step(scene, answer, store)
+    ended = answer.classes.scope is Scope.EXTERNAL and answer.classes.form is Form.INTERRUPTED
+    if not (ended or answer.classes.form is Form.HUNG) or not answer.proof:
+        return answer
+    return _long_before(scene, answer, store, cited_only=not ended)
+
+
+def _tables(scene: Scene, store: Store, wanted: Collection[SourceId]) -> list[Steps]:
+    """Step tables, and those of timers, of some sources."""
+    # What few jobs come to is loaded only for these.
+    from firstfault.metrics.read import read_source_steps
+    from firstfault.metrics.timers import read_timers
+
     tables = []
     for source in scene.case.seen.sources:
-        if source.id in cited and store.size(source.id) <= LARGEST:
+        if source.id in wanted and store.size(source.id) <= LARGEST:
             table = read_source_steps(store, source, workers=1)
             if table is not None:
-                tables.append(table)
+                tables += [t for t in (table, read_timers(store, source)) if t is not None]
+    return tables
+
+
+def _first_bad_step(scene: Scene, answer: Answer, store: Store) -> Answer:
+    from firstfault.metrics.points import Kind, find_points
+
+    wrong = {Kind.NAN, Kind.SCALE_FLOOR, Kind.LOSS_RISE}
     # What is well again was not what ended the run.
-    points = [p for p in find_points(tables) if p.kind in wrong and p.lasts and p.step is not None]
+    points = [
+        p
+        for p in find_points(_tables(scene, store, {e.span.source for e in answer.proof}))
+        if p.kind in wrong and p.lasts and p.step is not None
+    ]
     if not points:
         return answer
-    return replace(answer, summary=f"{answer.summary} {_words(points[0])}")
+    return replace(answer, summary=f"{answer.summary} First bad step {points[0].step:g}: {_words(points[0])}")
+
+
+def _long_before(scene: Scene, answer: Answer, store: Store, *, cited_only: bool) -> Answer:
+    """The answer with what lasted to the end of the metrics: no numbers, one slow rank, a pace far below what it was."""
+    from firstfault.metrics.points import Kind, find_points
+
+    cited = {e.span.source for e in answer.proof}
+    wanted = [
+        s.id
+        for s in scene.case.seen.sources
+        if s.id in cited or (not cited_only and s.kind in {SourceKind.LOG, SourceKind.METRICS})
+    ]
+    order = (Kind.NAN, Kind.SLOW_RANK, Kind.STEP_TIME, Kind.THROUGHPUT)
+    points = [
+        p
+        for p in find_points(_tables(scene, store, wanted))
+        if p.kind in order and p.lasts and p.step is not None and _is_much(p)
+    ]
+    if not points:
+        return answer
+    points.sort(key=lambda p: order.index(p.kind))
+    told = [p for n, p in enumerate(points) if p.kind not in {q.kind for q in points[:n]}]
+    if told[0].kind is not Kind.NAN and len(told) > 1 and told[-1].kind is Kind.THROUGHPUT:
+        told.pop()  # the other side of the step time
+    words = " ".join(_words(p) for p in told[:2])
+    return replace(
+        answer,
+        summary=f"{answer.summary} Before that: {words}",
+        steps=(
+            "Find out first what went wrong with the numbers or the pace before it: `firstfault metrics` shows where.",
+            *answer.steps,
+        ),
+    )
+
+
+def _is_much(point: Point) -> bool:
+    """Whether a point is worth a word beside what ended the run."""
+    from firstfault.metrics.points import Kind
+
+    low, high = sorted((point.value, point.usual))
+    return point.kind is Kind.NAN or high >= MUCH * low
 
 
 def _words(point: Point) -> str:
     from firstfault.metrics.words import summary_of
 
     before = f" Before: {'; '.join(point.before)}." if point.before else ""
-    return f"First bad step {point.step:g}: {summary_of(point)}{before}"
+    return f"{summary_of(point)}{before}"

@@ -11,6 +11,7 @@ from firstfault.pipelines.abreast import gather
 from firstfault.readers.gpu_columns import UNTOLD, is_untold
 from firstfault.readers.gpu_course import HEAD, read_courses, table_of
 from firstfault.readers.numbering import missing_names
+from firstfault.readers.sniff import EMPTY
 from firstfault.readers.sourcename import read_name
 from firstfault.readers.zones import in_zone
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from firstfault.readers.clock import SourceClock
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.open import Opened
+    from firstfault.readers.sourcename import NameFacts
     from firstfault.scan.results import SourceScan
     from firstfault.signatures.library import Library
 
@@ -92,6 +94,8 @@ def observe(
         place={i: p.who for i, p in found.profiles.items()},
         task_files={i: p.number for i, p in found.profiles.items() if p.number is not None},
         missing_files=missing,
+        cut=frozenset(scan.source for scan in found.scans if scan.unterminated),
+        empty={row.file: (name.who, name.number) for row, name in _empty(opened)},
         job_state=options.job_state,
         exit_code=options.exit_code,
         stacks=tuple(stacks),
@@ -101,6 +105,11 @@ def observe(
         courses=courses,
     )
     return Observed(observations, found.profiles, found.clocks)
+
+
+def _empty(opened: Opened) -> Iterable[tuple[Coverage, NameFacts]]:
+    """Files without a byte, which are no sources, with what their names tell."""
+    return ((row, read_name(row.file)) for row in opened.coverage if row.reason == EMPTY)
 
 
 def _dumped(

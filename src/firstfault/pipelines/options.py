@@ -31,4 +31,4 @@ class DiagnoseOptions(Struct, frozen=True, kw_only=True):
     storage: tuple[str, ...] = ()
     """Paths that hold the storage system's own logs."""
     incidents: str | None = None
-    """Folder of a team's records of past incidents, or `auto` for that named `incidents` in the repository of a PATH; None for none."""
+    """Folder of a team's records of past incidents, `auto` or `here` for `incidents` in a PATH's repository or the one around us; None for none."""

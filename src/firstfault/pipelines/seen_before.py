@@ -31,6 +31,8 @@ FIX = 300
 VERIFIED = "verified"
 AUTO = "auto"
 """Instead of a folder: that named `incidents` in the repository in which a PATH lies."""
+HERE = "here"
+"""Instead of a folder: that named `incidents` in the repository in which the command is called; none where there is none."""
 
 
 def origin_of(conclusion: Conclusion) -> Origin:
@@ -59,7 +61,7 @@ def with_seen_before(
         diagnosis: of a failure; any other is given back as it is.
         conclusion: from which it was made.
         paths: what was diagnosed.
-        folder: the folder of a team's records, `auto`, or None for the shipped records alone.
+        folder: the folder of a team's records, `auto`, `here`, or None for the shipped records alone.
 
     Raises:
         PipelineError: the folder is not there.
@@ -69,19 +71,31 @@ def with_seen_before(
         return diagnosis
     origin = origin_of(conclusion)
     scene = _scene(diagnosis, origin)
-    found = [] if own is None else _own(own, diagnosis, origin, scene)
+    found = [] if own is None else _looked_up(own, diagnosis, origin, scene, asked=folder != HERE)
     found += _shipped(scene) if diagnosis.verdict.strength is not Strength.UNKNOWN else []
     distinct = {row.id: row for row in reversed(found)}
     rows = [row for row in found if distinct[row.id] is row][:MOST]
     return replace(diagnosis, seen_before=rows) if rows else diagnosis
 
 
-def _folder(paths: Sequence[str | os.PathLike[str]], folder: str) -> Path | str:
+def _looked_up(own: Path | str, diagnosis: Diagnosis, origin: Origin, scene: Scene, *, asked: bool) -> list[SeenBefore]:
+    """The records of a place; of one that nobody asked for only what can be read there."""
+    from firstfault.incidents.errors import IncidentError
+
+    try:
+        return _own(own, diagnosis, origin, scene)
+    except (IncidentError, OSError):
+        if asked:
+            raise
+        return []
+
+
+def _folder(paths: Sequence[str | os.PathLike[str]], folder: str) -> Path | str | None:
     from firstfault.incidents.places import is_address
 
     if is_address(folder):
         return folder
-    if folder != AUTO:
+    if folder not in {AUTO, HERE}:
         if not Path(folder).is_dir():
             raise PipelineError(
                 "there is no such folder of records",
@@ -89,19 +103,36 @@ def _folder(paths: Sequence[str | os.PathLike[str]], folder: str) -> Path | str:
                 fix="Give the folder of your records, or start one by `firstfault incidents new`.",
             )
         return Path(folder)
-    for path in paths:
-        start = Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they were named
-        above = (start, *start.parents)
-        root = next((i for i, place in enumerate(above) if (place / ".git").exists()), -1)
-        # Outside a repository, such as in a temporary folder, anybody may have put a folder of that name.
-        for place in above[: root + 1]:
-            if (place / "incidents").is_dir():
-                return place / "incidents"
+    for start in [Path.cwd()] if folder == HERE else map(_absolute, paths):
+        found = _in_repository_of(start)
+        if found is not None and (folder == AUTO or _holds_records(found)):
+            return found
+    if folder == HERE:
+        return None
     raise PipelineError(
         "no folder named `incidents` lies in the repository of a PATH",
         where="--incidents auto",
         fix="Give the folder itself: `--incidents DIR`.",
     )
+
+
+def _absolute(path: str | os.PathLike[str]) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they were named
+
+
+def _in_repository_of(start: Path) -> Path | None:
+    """The folder `incidents` in the repository around a place, the nearest one above it."""
+    above = (start, *start.parents)
+    root = next((i for i, place in enumerate(above) if (place / ".git").exists()), -1)
+    # Outside a repository, such as in a temporary folder, anybody may have put a folder of that name.
+    return next((place / "incidents" for place in above[: root + 1] if (place / "incidents").is_dir()), None)
+
+
+def _holds_records(folder: Path) -> bool:
+    """Whether a folder that nobody named is one of records, and no package or data of that name."""
+    from firstfault.incidents.store import Store
+
+    return any(name.endswith(".md") for name, _ in Store(folder).files()) and not (folder / "__init__.py").exists()
 
 
 def _scene(diagnosis: Diagnosis, origin: Origin) -> Scene:

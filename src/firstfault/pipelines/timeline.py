@@ -1,6 +1,6 @@
-"""The events of all sources, clock by clock: filters, folds, re-reads every line that is shown.
+"""The events of all sources, clock by clock: chooses which are wanted.
 
-Must not order across clocks, and chooses no columns.
+Must not make their rows (see `entries`), and chooses no columns.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.hostlist import short_host
-from firstfault.analysis.order import exact
-from firstfault.analysis.timeline import ClockKey, Fold, Moment, cut_floods, fold, in_order, moments
-from firstfault.model.evidence import Event, Failure
-from firstfault.model.views import Clock, Entry, Timeline
+from firstfault.analysis.timeline import Moment, moments
+from firstfault.model.views import Timeline
 from firstfault.model.words import Role
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.diagnose import concluded
+from firstfault.pipelines.entries import rows_of
 from firstfault.pipelines.ranks import coverage_of
-from firstfault.pipelines.times import seconds_of_zone, time_of
+from firstfault.pipelines.times import seconds_of_zone
 from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import IO
 
-    from firstfault.model.diagnosis import Evidence
-    from firstfault.model.evidence import SourceId, When
+    from firstfault.model.evidence import When
     from firstfault.pipelines.options import DiagnoseOptions
 
 DAY = 86400.0
@@ -90,17 +88,8 @@ def timeline(
         there = [m for s in scenes for m in moments(s)]
         noise = 0 if wanted.roles else sum(1 for m in there if m.role is Role.NOISE)
         kept = [m for m in there if _wanted(m, wanted)]
-        cut = cut_floods(there)
-        clocks: list[Clock] = []
-        entries: list[Entry] = []
         verdict = verdict_in(conclusion.scene, conclusion.answer, cite)
-        for key, ordered in in_order(kept).items():
-            number = None
-            if key is not None:
-                number = len(clocks) + 1
-                clocks.append(_clock(key, number, ordered, cite))
-            folds = fold(ordered, cut) if folded else [Fold(m, {}) for m in ordered]
-            entries += [e for f in folds if (e := _entry(f, number, cite)) is not None]
+        rows = rows_of(kept, there, cite, folded=folded)
         return Timeline(
             verdict=verdict,
             attempt=None if every else scene.number,
@@ -108,48 +97,10 @@ def timeline(
             left_out=len(there) - len(kept) - noise,
             noise=noise,
             coverage=coverage_of(scene),
-            clocks=clocks,
-            events=entries,
+            clocks=rows.clocks,
+            events=rows.entries,
             verification=cite.verification(),
         )
-
-
-def _clock(key: ClockKey, number: int, ordered: Sequence[Moment], cite: Citer) -> Clock:
-    zone, dated, yeared = key
-    files = sorted({cite.path(m.source) for m in ordered})
-    return Clock(number=number, zone=zone, dated=dated, yeared=yeared, files=files, events=len(ordered))
-
-
-def _entry(found: Fold, clock: int | None, cite: Citer) -> Entry | None:
-    """The entry of a fold; None where its first line does not read back."""
-    first, last = found.moments[0], found.moments[-1]
-    evidence = _cited(first, cite)
-    if evidence is None:
-        return None
-    when = found.when
-    sources: dict[SourceId, None] = dict.fromkeys(m.source for m in found.moments)
-    return Entry(
-        clock=clock,
-        time=time_of(when),
-        exact=all(exact(m.when) for m in found.moments),
-        role=first.role,
-        what=first.what,
-        signature=first.signature,
-        attempt=first.attempt,
-        ranks=sorted({int(m.rank) for m in found.moments if m.rank is not None}),
-        hosts=sorted({m.host for m in found.moments if m.host is not None}),
-        files=sorted(cite.path(s) for s in sources),
-        count=found.count,
-        evidence=evidence,
-        last=None if last is first else _cited(last, cite),
-    )
-
-
-def _cited(moment: Moment, cite: Citer) -> Evidence | None:
-    shown = moment.shown
-    if isinstance(shown, Event):
-        return cite.event(shown)
-    return cite.failure(shown) if isinstance(shown, Failure) else cite.sample(shown)
 
 
 def _wanted(moment: Moment, filters: EventFilters) -> bool:

@@ -331,6 +331,8 @@ class SecretFilter:
         found = self._find(text)
         if found:
             self.learn(text)
+        elif not self._known:
+            return text
         parts, at = [], 0
         for start, end, kind in found:
             self._count(kind)

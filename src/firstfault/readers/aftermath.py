@@ -73,6 +73,8 @@ def ended(store: TextStore, source: SourceId, block: Block, profile: SourceProfi
     if not exception.kind or not exception.frames or exception.frames[0].file.endswith(_THREADS):
         return False, False
     start = block.raised.span.offset - (block.raised.span.column - 1)
+    head = next(iter(lines_from(store, source, block.first_offset, block.first_line, MOST_BYTES)), None)
+    hooked = head is not None and _HOOK.search(head.text) is not None
     labelled, end, talks = _labels_all(store, source, block, profile), start, False
     # Behind a label that all lines have, what looks like more of the message may be the next thing that is said.
     behind = block.raised.span.line if labelled else max(block.lines)
@@ -85,18 +87,16 @@ def ended(store: TextStore, source: SourceId, block: Block, profile: SourceProfi
             continue
         talks = True
         labelled = labelled or _OWN_TALK.search(line.text) is not None
+        if labelled or not hooked:
+            return False, False  # no further line can change that
     whole = end < start + MOST_BYTES
-    head = next(iter(lines_from(store, source, block.first_offset, block.first_line, MOST_BYTES)), None)
-    hooked = head is not None and _HOOK.search(head.text) is not None and not labelled
-    return hooked, whole and not talks
+    return hooked and not labelled, whole and not talks
 
 
 def _labels_all(store: TextStore, source: SourceId, block: Block, profile: SourceProfile) -> bool:
     """Whether the speaker of a traceback headed plain lines before it with the label of torch's hook."""
     for line in lines_back(store, source, block.first_offset, block.first_line, LOOK_BACK, max_bytes=8192):
-        found = locate(line.text, 0, profile)
-        if found.key == block.key and HEAD in line.text:
-            return False
-        if found.key == block.key and _OWN_TALK.search(line.text) is not None:
-            return True
+        head, talk = HEAD in line.text, _OWN_TALK.search(line.text) is not None
+        if (head or talk) and locate(line.text, 0, profile).key == block.key:
+            return not head
     return False

@@ -46,6 +46,8 @@ _SWALLOWED = lazy(
     r"^\s*(?:Exception ignored (?:in|on|while)|--- Logging error ---|Error in atexit\._run_exitfuncs|Error in sys\.excepthook)"
 )
 """What the interpreter announces a traceback with that ends nothing; what programs say above theirs, signatures know."""
+_OF_THREAD = lazy(r"^\s*Exception in thread \S")
+"""What the interpreter writes above the traceback of a thread that is not the main one: its process goes on."""
 QUIET_LEVELS = frozenset({"DEBUG", "TRACE", "INFO", "NOTICE", "WARNING", "WARN", "SUCCESS"})
 _TOP = frozenset({"<module>", "_run_module_as_main", "_bootstrap", "_bootstrap_inner", "spawn_main"})
 _GONE = frozenset({"BrokenPipeError", "ConnectionResetError", "ConnectionRefusedError", "EOFError"})
@@ -119,6 +121,11 @@ def user_frame(frames: Sequence[Frame]) -> Frame | None:
 
 
 _ATTEMPT_OF = lazy(r"\b(\d{1,3})/(\d{1,3})[\])]?\s*$")
+
+
+def of_thread(before: str) -> bool:
+    """Whether the line before a traceback says that a thread other than the main one ended with it."""
+    return _OF_THREAD.search(before) is not None
 
 
 def was_caught(before: str, level: str | None, frames: Sequence[Frame]) -> bool:

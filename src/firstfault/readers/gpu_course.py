@@ -31,6 +31,7 @@ HW_REASONS = ((0x40, "heat"), (0x08, "the hardware"), (0x80, "the power brake"),
 """Bits of `clocks_event_reasons.active` by which the GPU protects itself; the caps on power and clocks are ordinary."""
 
 _CSV_HEAD = lazy(rb"(?m)^[^\n]*\b(?:utilization\.gpu|memory\.used|pci\.bus_id|temperature\.gpu)\b[^\n]*,[^\n]*$")
+_CSV_WORDS = (b"utilization.gpu", b"memory.used", b"pci.bus_id", b"temperature.gpu")
 _SMI_HEAD = lazy(rb"(?m)^#(?:Date +)?(?:Time +)?\s*gpu +[a-z][^\n]*$")
 _DCGM_HEAD = lazy(rb"(?m)^#\s?Entity +[A-Z][^\n]*$")
 _UNIT = lazy(r"\s*\[[^\]]*\]$")
@@ -65,13 +66,13 @@ class Table(NamedTuple):
 def table_of(head: bytes) -> Table | None:
     """The header of a table of GPU counters in the first bytes of a file; None where it holds none."""
     head = head[:HEAD]
-    found = _CSV_HEAD.search(head)
+    found = _CSV_HEAD.search(head) if any(word in head for word in _CSV_WORDS) else None
     if found is not None:
         names = [_UNIT.sub("", c.strip().lower()) for c in found.group().decode("utf-8", "replace").split(",")]
         columns = tuple(_ALIASES.get(n, "") for n in names)
         told = {"gpu", "bus"} & set(columns) and {"use", "memory", "heat", "ecc"} & set(columns)
         return Table("csv", columns) if told else None
-    for kind, pattern in (("smi", _SMI_HEAD), ("dcgm", _DCGM_HEAD)):
+    for kind, pattern in (("smi", _SMI_HEAD), ("dcgm", _DCGM_HEAD)) if b"#" in head else ():
         found = pattern.search(head)
         if found is not None:
             names = found.group().decode("utf-8", "replace").lstrip("#").lower().split()

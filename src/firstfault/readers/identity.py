@@ -129,7 +129,10 @@ def _sample_lines(sample: bytes) -> tuple[list[bytes], Wrapping | None]:
     picked = whole[:FIRST_LINES]
     rest = whole[FIRST_LINES:-1]
     picked += rest[:: max(1, len(rest) // SPREAD_LINES)]
-    plain = [x for x in (_ANSI.sub(b"", y[:400]) for y in picked) if x.strip(b"\r \t")]
+    cut = [x[:400] for x in picked]
+    if b"\x1b" in sample:
+        cut = [_ANSI.sub(b"", x) for x in cut]
+    plain = [x for x in cut if x.strip(b"\r \t")]
     wrapping = find_wrapping(plain)
     if wrapping is not None:
         plain = [x for x in (y[wrapping.end(y) :] for y in plain) if x.strip(b"\r \t")]
@@ -282,7 +285,23 @@ def _chain_at(segment: bytes, position: int, profile: SourceProfile) -> tuple[Ch
 def stream_key(segment: bytes, position: int, profile: SourceProfile) -> bytes:
     """Short key of who speaks at a position of a segment; equal keys are the same speaker of one source."""
     line, part = _chain_at(segment, position, profile)
-    return who_key(_who(segment, line, part))
+    return _speaker(segment, line, part)[1]
+
+
+class _Last:
+    """The speaker that was read last: a line is asked first for its key, then for all that it tells."""
+
+    segment: bytes | None = None
+    part: Chain | None = None
+    told: tuple[Who, bytes] = (Who(), b"")
+
+
+def _speaker(segment: bytes, line: Chain, part: Chain) -> tuple[Who, bytes]:
+    """Who speaks in a part of a line, and the key of that."""
+    if segment is not _Last.segment or part is not _Last.part:
+        who = _who(segment, line, part)
+        _Last.segment, _Last.part, _Last.told = segment, part, (who, who_key(who))
+    return _Last.told
 
 
 def who_key(who: Who) -> bytes:
@@ -319,8 +338,8 @@ def locate(segment: bytes, position: int, profile: SourceProfile) -> Located:
             break
         body = bar.end()
     level = part.level if part.level is not None else line.level
-    who = _who(segment, line, part)
-    return Located(_with_name(who, profile), body, stamp, level, who_key(who))
+    who, key = _speaker(segment, line, part)
+    return Located(_with_name(who, profile), body, stamp, level, key)
 
 
 def stamp_at_end(segment: bytes, profile: SourceProfile) -> Stamp | None:

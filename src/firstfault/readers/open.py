@@ -20,7 +20,7 @@ from firstfault.model.evidence import Coverage, Source, SourceId
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.readers.discover import STDIN, Found, Refused, discover, expand, prefixes
 from firstfault.readers.limits import Budget, Limits
-from firstfault.readers.sniff import HEAD, TAIL, Sniffed, container_of, sniff
+from firstfault.readers.sniff import EMPTY, HEAD, TAIL, Sniffed, container_of, sniff
 from firstfault.readers.spool import Spool, SpoolFullError
 from firstfault.readers.store import Extent, Store, read_extent
 from firstfault.readers.transcode import to_utf8
@@ -276,7 +276,7 @@ def _standard_input(opener: _Opener, stdin: IO[bytes] | None) -> None:
         damage = f"too large: {error}"
     extent = opener.spool.since(start)
     if extent.size == 0:
-        opener.refuse("<stdin>", CoverageState.SKIPPED, "empty")
+        opener.refuse("<stdin>", CoverageState.SKIPPED, EMPTY)
         return
     descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -14,6 +14,7 @@ from firstfault.readers.frames import (
     HEAD,
     ended_nothing,
     is_traceback_part,
+    of_thread,
     read_frame,
     read_last,
     strip_margin,
@@ -350,6 +351,7 @@ class _Reader:
             in_worker=block.worker is not None,
             ignored=caught or ended_nothing(block.kind, block.frames),
             complete=not block.mixed,
+            in_thread=block.before is not None and of_thread(block.before.text),
         )
         span = Span(self.source, last.offset, len(last.raw.rstrip()), last.line.number, last.column)
         return Raised(exception, span, who, frozenset(block.message_lines), last.stamp)

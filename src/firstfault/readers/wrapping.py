@@ -14,6 +14,7 @@ from msgspec import Struct
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Sequence
 
 FEWEST = 4
@@ -69,9 +70,9 @@ def find_wrapping(lines: Sequence[bytes]) -> Wrapping | None:
     if len(lines) < FEWEST:
         return None
     wanted = NEARLY_ALL * len(lines)
-    if sum(_QUOTE.match(x) is not None for x in lines) >= wanted:
+    if len(_matches(_QUOTE, lines)) >= wanted:
         return Wrapping("quote")
-    files = [m["file"] for m in map(_FILE.match, lines) if m is not None]
+    files = [m["file"] for m in _matches(_FILE, lines)]
     if len(files) >= wanted:
         numbered: dict[bytes, list[int]] = {}
         for found in map(_FILE_NUMBER.match, lines):
@@ -79,12 +80,25 @@ def find_wrapping(lines: Sequence[bytes]) -> Wrapping | None:
                 numbered.setdefault(found["file"], []).append(int(found["number"]))
         counted = sum(map(len, numbered.values())) >= wanted and all(map(_counts, numbered.values()))
         return Wrapping("file_number" if counted else "file", several=len(set(files)) > 1)
-    numbers = [int(m["number"]) for m in map(_NUMBER.match, lines) if m is not None]
+    numbers = [int(m["number"]) for m in _matches(_NUMBER, lines)]
     if len(numbers) >= wanted and _counts(numbers):
         return Wrapping("number")
     indents = sorted(m.end() for m in map(_INDENT.match, lines) if m is not None)
     least = indents[int(len(indents) * (1 - NEARLY_ALL))] if len(indents) >= 2 * FEWEST else indents[0]
     return Wrapping("indent", indent=least) if least else None
+
+
+def _matches(pattern: re.Pattern[bytes], lines: Sequence[bytes]) -> list[re.Match[bytes]]:
+    """Where nearly all lines match, what matches them; as soon as too many do not, nothing: no more need be looked at."""
+    allowed = len(lines) - NEARLY_ALL * len(lines)
+    found: list[re.Match[bytes]] = []
+    for looked, line in enumerate(lines, start=1):
+        match = pattern.match(line)
+        if match is not None:
+            found.append(match)
+        elif looked - len(found) > allowed:
+            return []
+    return found
 
 
 def _counts(numbers: Sequence[int]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ def step(number: int | None = None) -> None:
     if recorder is None:
         return
     try:
-        recorder.counted_by_program = True
+        if not recorder.counted_by_program:
+            recorder.told_steps()
         recorder.step(number)
     except Exception as problem:  # noqa: BLE001 - never into the program
         recorder.fault(problem)
@@ -117,12 +119,15 @@ class phase:  # noqa: N801 - it reads like a function, and is one
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._before = ""
+        self._before = "", 0
         recorder = _now
         if recorder is not None:
             try:
-                self._before = recorder.ring.phase_name
-                recorder.ring.phase(name)
+                from firstfault.recorder.looking import mark
+
+                ring = recorder.ring
+                self._before = ring.said, ring.said_in
+                ring.phase(name, mark(sys._getframe(1)))  # noqa: SLF001 - who says it
             except Exception as problem:  # noqa: BLE001 - never into the program
                 recorder.fault(problem)
 
@@ -135,7 +140,7 @@ class phase:  # noqa: N801 - it reads like a function, and is one
         recorder = _now
         if recorder is not None and error is None:
             with contextlib.suppress(Exception):
-                recorder.ring.phase(self._before)
+                recorder.ring.phase(*self._before)
 
 
 def item(what: object, number: int = -1) -> None:

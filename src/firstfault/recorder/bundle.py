@@ -67,6 +67,9 @@ def take(settings: Settings, number: int, part: int, processes: list[Watched], c
     wall, mono = time.time(), time.monotonic_ns()
     lines = []
     for process in processes:
+        # Read anew: who answered has looked where it is.
+        raw = read_file(os.path.join(settings.spool, process.name), layout.SIZE)
+        process.ring = layout.read_ring(raw) or process.ring
         state = beat(process.ring, wall, mono)
         state["bundle"], state["part"], state["why"] = number, part, why
         state["signalled"] = process.name in signalled

@@ -1,10 +1,14 @@
-"""Whether this machine lets the recorder do its work, tried by doing it. Leaves nothing behind."""
+"""Whether this machine lets the recorder do its work, tried by doing it. Leaves nothing behind.
+
+`run_checks` is what a command for checks before a run shows, `firstfault record --check` for one. It changes nothing of the machine.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,6 +21,10 @@ from firstfault.recorder.processes import exit_status, threads
 from firstfault.recorder.settings import from_environment
 
 FREE_MB = 256
+SLOW_S = 1.0
+"""Seconds for a file of the size of a heartbeat from which on a folder is too slow for one every few seconds."""
+_BEATS = b"x" * 4096
+_STORE_S = 3.0
 _CHILD = (
     "import faulthandler, os, signal, sys\n"
     "faulthandler.register(signal.SIGUSR1, file=open(sys.argv[1], 'w'), all_threads=True)\n"
@@ -47,6 +55,7 @@ def run_checks(folder: str | None = None) -> list[Check]:
         _ring(settings.local),
         *_child(),
         _ptrace(),
+        *_store(),
     ]
 
 
@@ -56,7 +65,9 @@ def _folder(name: str, path: str, price: str) -> Check:
         if not make_folder(path):
             return Check(name, met=False, detail=f"{path} cannot be written: {price}")
         probe = os.path.join(path, f".firstfault-probe-{os.getpid()}")
-        done = replace_file(probe, b"probe\n") and read_file(probe) == b"probe\n"
+        begin = time.monotonic()
+        done = replace_file(probe, _BEATS) and read_file(probe) == _BEATS
+        spent = time.monotonic() - begin
         with contextlib.suppress(OSError):
             os.unlink(probe)
         free = os.statvfs(path).f_bavail * os.statvfs(path).f_frsize >> 20
@@ -68,11 +79,12 @@ def _folder(name: str, path: str, price: str) -> Check:
                 os.rmdir(path)
     if not done:
         return Check(name, met=False, detail=f"{path} took no file: {price}")
-    return Check(
-        name,
-        met=free >= FREE_MB,
-        detail=f"{path}, {free} MB free" + ("" if free >= FREE_MB else f": less than {FREE_MB}"),
-    )
+    if spent >= SLOW_S:
+        return Check(
+            name, met=False, detail=f"{path} took {spent:.1f} s for one small file: heartbeats would come late"
+        )
+    little = "" if free >= FREE_MB else f": less than {FREE_MB} MB"
+    return Check(name, met=not little, detail=f"{path}, {free} MB free{little}, {spent * 1000:.0f} ms for a small file")
 
 
 def _ring(local: str) -> Check:
@@ -148,3 +160,19 @@ def _ptrace() -> Check:
     scope = read_file("/proc/sys/kernel/yama/ptrace_scope", 8).strip().decode()
     free = scope in {"", "0"} or os.geteuid() == 0
     return Check("ptrace", free, f"scope {scope or 'none'}" + ("" if free else ": py-spy and strace need more rights"))
+
+
+def _store() -> list[Check]:
+    """Whether the place at which the ranks meet can be reached from here; nothing where no launcher has told one."""
+    address, port = os.environ.get("MASTER_ADDR"), os.environ.get("MASTER_PORT", "")
+    if not address or not port.isdecimal():
+        return []
+    where = f"{address}:{port}"
+    try:
+        socket.create_connection((address, int(port)), _STORE_S).close()
+    except ConnectionRefusedError:
+        return [Check("store", met=True, detail=f"{where}: the host answers, nobody listens there yet")]
+    except (OSError, OverflowError) as error:
+        price = "the ranks of this node would not find the others"
+        return [Check("store", met=False, detail=f"{where}: {getattr(error, 'strerror', None) or error}: {price}")]
+    return [Check("store", met=True, detail=f"{where}: somebody listens")]

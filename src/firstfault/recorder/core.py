@@ -21,7 +21,8 @@ from firstfault.recorder.gathering import gather
 from firstfault.recorder.header import process_header
 from firstfault.recorder.identity import Identity, start_ticks
 from firstfault.recorder.listener import stop as stop_listening
-from firstfault.recorder.ring import Ring
+from firstfault.recorder.looking import Looker
+from firstfault.recorder.ring import LIVE, Ring
 from firstfault.recorder.settings import local_folder
 from firstfault.recorder.signals import Signals
 
@@ -60,13 +61,14 @@ class Recorder:
         """Why parts of the recorder do not work, as they were met."""
         self.reports = 0
         self.raised = False
-        self.counting: int | None = None
-        """Whose steps are counted: the id of an optimizer, 0 for a framework; None: nobody yet."""
+        self.counted_elsewhere = False
+        """Whether a framework or the program itself says when a step is done; then optimizers do not."""
         self.counted_by_program = False
-        """Whether the program itself says when a step is done; then optimizers do not."""
+        """Whether it is the program; then frameworks do not either."""
         limit = int(settings.rank_mb * (1 << 20))
         self.lines = Lines(os.path.join(settings.node, self.stem + layout.LINES), limit)
         self.ring = Ring(os.path.join(self.spool, self.stem + layout.RING), self._head())
+        self.looker = Looker(self.ring)
         if not self.ring.shared:
             self.broken.append("no file for the heartbeat")
         self.signals = Signals(os.path.join(self.spool, self.stem), self.ring.signal, self._changed)
@@ -115,6 +117,12 @@ class Recorder:
         """A step was done."""
         self.ring.step(number)
 
+    def told_steps(self) -> None:
+        """The program counts its steps itself from now on: nobody else does."""
+        self.counted_by_program = self.counted_elsewhere = True
+        LIVE.owner = 0
+        self.looker.follow(threading.get_ident())
+
     def tell(self, **values: Any) -> None:
         """Takes metrics; the last ones are written with an exception."""
         told = {name: _value_now(value) for name, value in values.items()}
@@ -140,6 +148,9 @@ class Recorder:
     def place(self) -> dict[str, Any]:
         """The fields of every record: when, who, and where in the run."""
         who, ring = self.who, self.ring
+        if self.worker is None:
+            self.looker.look()
+        read = layout.read_ring(bytes(ring.map))
         return {
             "time": layout.stamp(time.time()),
             "rank": who.rank,
@@ -148,7 +159,7 @@ class Recorder:
             "pid": self.pid,
             "attempt": who.attempt,
             "step": ring.step_number if ring.beats else None,
-            "phase": ring.phase_name or None,
+            "phase": (read.phase if read is not None else ring.said) or None,
         }
 
     # Ends
@@ -166,6 +177,8 @@ class Recorder:
             main = not caught and thread == "MainThread"
             if main:
                 self.raised = True
+                if self.worker is None:
+                    self.looker.met(error.__traceback__)
                 self.ring.ended(layout.RAISED)
             elif vars(error).get(_TOLD) == self.pid or self.reports >= MOST_REPORTS:
                 return
@@ -191,14 +204,14 @@ class Recorder:
         found = layout.read_ring(bytes(self.ring.map))
         if found is None:
             return []
-        now = time.monotonic_ns()
-        return [[n, round((now - t) / 1e9, 3)] for n, t in found.history[-LAST:]]
+        now, offset = time.monotonic_ns(), (found.step or 0) - found.beats
+        return [[n + offset, round((now - t) / 1e9, 3)] for n, t in found.history[-LAST:]]
 
     def _loader(self) -> dict[str, Any] | None:
-        ring = self.ring
-        if not ring.batches:
+        words = self.ring.words
+        if not words[layout.GIVEN]:
             return None
-        return {"batches": ring.batches, "waited_s": round(ring.waited / 1e9, 3)}
+        return {"batches": words[layout.BATCHES], "waited_s": round(words[layout.WAITED] / 1e9, 3)}
 
     def end(self) -> None:
         """The interpreter ends."""
@@ -228,6 +241,7 @@ class Recorder:
         self.signals.stop()
         stop_listening(self)
         self.end()
+        LIVE.leave()
         with contextlib.suppress(OSError):
             os.unlink(self.ring.path)
 
@@ -261,6 +275,7 @@ def _value_now(value: Any) -> Any:
 
 def in_child(recorder: Recorder) -> None:
     """Makes a process that was just forked a stranger to the recorder of its parent."""
+    LIVE.leave()
     recorder.signals.forget()
     if sys.excepthook == recorder.hooks._main:  # noqa: SLF001 - of this room
         recorder.hooks.stop()

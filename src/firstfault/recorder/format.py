@@ -6,6 +6,7 @@ The one module of this room that other rooms may import. It writes nothing and m
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 from datetime import datetime, timezone
@@ -27,7 +28,8 @@ STACKS, FATAL, SIGTERM, RECORDER, MEMORY = ".stacks.txt", ".fatal.txt", ".sigter
 """Ends of the names of a process's files."""
 DUMPS = (STACKS, FATAL, SIGTERM)
 
-MAGIC = b"FFRING01"
+MAGIC = b"FFRING02"
+VERSION = 2
 SIZE = 4096
 """Bytes of a ring; never more."""
 MAIN, WORKER = 0, 1
@@ -35,26 +37,52 @@ RUNNING, ENDED, RAISED = 0, 1, 2
 """How a process says that it ended; `RUNNING` where it says nothing."""
 
 _HEAD = struct.Struct("<8sHHIqqiiiiiIiIq64s")
-HEAD_AT, STEP_AT, PHASE_AT, CALL_AT, LOADER_AT, ITEM_AT, HISTORY_AT = 0, 256, 320, 384, 512, 576, 1024
+HEAD_AT, LIVE_AT, SAID_AT, SEEN_AT, CALL_AT, LOADER_AT, ITEM_AT, HISTORY_AT = 0, 256, 320, 384, 448, 576, 608, 1024
 SIGNAL_AT, ENDED_AT = 52, 56
-STEP = struct.Struct("<qQqq")
-"""Step (-1: none yet), number of beats, wall clock and monotonic clock in ns."""
-PHASE = struct.Struct("<qq32s")
-"""Since when (monotonic ns), how often, and its name."""
-CALL = struct.Struct("<qqqi4x64s")
-"""Begin of the last call of torch.distributed (monotonic ns), its number, ns in calls in all, whether it is still in it, its name."""
-CALLED = struct.Struct("<qi")
-"""The ns in calls in all, and whether it is still in one, at `CALLED_AT`."""
-CALLED_AT = CALL_AT + 16
-LOADER = struct.Struct("<qqqii")
-"""Begin of the wait for a batch (monotonic ns; 0: not waiting), ns waited in all, batches, queue depth (-1: unknown), workers."""
-ITEM = struct.Struct("<qq368s")
+BEATS, STEPPED, OFFSET, ASKED, GIVEN, WAITED, BATCHES = range(LIVE_AT // 8, LIVE_AT // 8 + 7)
+"""Places, in words of 8 bytes, of what is written within a step, each by one store: number of steps and when the last was done;
+what is to be added to their number for the program's own; when a batch was asked for and when one was given; ns waited for
+batches in all; their number. Times are monotonic, in ns."""
+LIVE = struct.Struct("=7q")
+SAID = struct.Struct("=qq32s")
+"""The phase that the program says: since when (monotonic ns), how often it said one, and its name."""
+SEEN = struct.Struct("=qqq32s")
+"""What was seen of the main thread: when it was looked at last, when anything had changed, since when it was in the phase; its name."""
+CALL = struct.Struct("=qqqq64s")
+"""The call of torch.distributed that was seen: since when, its number (-1: unknown), ns seen in calls in all, whether in it; its name."""
+LOADER = struct.Struct("=ii")
+"""Batches that lay ready (-1: unknown), workers; as they were seen."""
+ITEM = struct.Struct("=qq368s")
 """Since when (monotonic ns; 0: no item), number of the batch, the item."""
-ENTRY = struct.Struct("<qq")
+ENTRY = struct.Struct("=qq")
+"""Number of steps done, and when the last of them was."""
 ENTRIES = 128
-"""Steps with their monotonic times that are kept."""
+"""Steps with their times that are kept; a power of two."""
+HISTORY = HISTORY_AT // 8
+START_UP = "start_up"
+"""The phase in which a program is from the moment on that it looks for its group, until its first batch or step."""
+OLD_LOOK_NS = 5_000_000_000
+"""An older look tells nothing of where the process is now: it is looked at every second, unless its interpreter is held."""
 U32 = struct.Struct("<I")
 I32 = struct.Struct("<i")
+
+
+SLOWER = 20.0
+"""Usual steps that must pass without a sign of life for a standstill, where they are long."""
+
+
+def still_after(hang_s: float, start_s: float, steps: int, pace_s: float | None) -> float:
+    """Seconds without a sign of life from which on a process stands still; without end where nobody wants to be told.
+
+    Args:
+        hang_s: as the recorder was told; 0: never.
+        start_s: the same before the first step, in which a program compiles, loads and waits for others.
+        steps: that it has done.
+        pace_s: its usual time of a step.
+    """
+    if hang_s <= 0:
+        return math.inf
+    return max(hang_s if steps else max(start_s, hang_s), SLOWER * (pace_s or 0.0))
 
 
 class Head(NamedTuple):
@@ -80,22 +108,30 @@ class Head(NamedTuple):
 
 
 class Ring(NamedTuple):
-    """What a ring says."""
+    """What a ring says. What was seen of the main thread counts only where nothing is known to have happened since."""
 
     head: Head
     step: int | None
     beats: int
-    wall: int
+    """Steps that were done."""
     mono: int
+    """When the last one was, in monotonic ns."""
     phase: str
     phase_since: int
+    sure: str
+    """The phase without what was only seen by a look."""
+    sure_since: int
     call: str
     call_since: int
-    call_number: int
+    call_number: int | None
+    """How many calls of torch.distributed it had begun, in all groups; None where torch does not tell."""
     in_call: bool
     called: int
-    """ns in calls of torch.distributed in all, the last one not counted where it is still in it."""
+    """ns in which it was seen in calls of torch.distributed in all."""
     waiting_since: int
+    """Since when it waits for a batch; 0 where it does not."""
+    given: int
+    """When it was given the last one."""
     waited: int
     batches: int
     depth: int | None
@@ -103,20 +139,34 @@ class Ring(NamedTuple):
     item: str
     item_since: int
     batch: int
+    seen: int
+    """When its main thread was looked at last; 0: never."""
+    changed: int
+    """When a look had found it at another place than the one before."""
     history: tuple[tuple[int, int], ...]
-    """Steps with monotonic times in ns, oldest first."""
+    """Numbers of steps done with monotonic times in ns, oldest first."""
 
     @property
     def last(self) -> int:
         """Monotonic time in ns of the last sign of life."""
-        return max(self.mono, self.phase_since, self.call_since, self.waiting_since, self.item_since)
+        return max(self.mono, self.sure_since, self.given, self.changed, self.item_since)
+
+    def at(self, now: int) -> Ring:
+        """What it says at a moment: without phase and call where the last look at the process, by its own thread, is too old.
+
+        Args:
+            now: monotonic ns.
+        """
+        if now - self.seen < OLD_LOOK_NS:
+            return self
+        return self._replace(in_call=False, phase=self.sure, phase_since=self.sure_since)
 
 
 def pack_head(head: Head) -> bytes:
     """The first bytes of a ring."""
     return _HEAD.pack(
         MAGIC,
-        1,
+        VERSION,
         head.kind,
         SIZE,
         head.pid,
@@ -140,29 +190,34 @@ def read_ring(raw: bytes) -> Ring | None:
         return None
     fields = _HEAD.unpack_from(raw, HEAD_AT)
     version, kind, _, pid, started, rank, local, world, attempt, worker, signal, ended, parent, wall, host = fields[1:]
-    if version != 1:
+    if version != VERSION:
         return None
     head = Head(kind, pid, started, rank, local, world, attempt, worker, signal, ended, parent, wall, _text(host))
-    step, beats, last_wall, mono = STEP.unpack_from(raw, STEP_AT)
-    phase_since, _, phase = PHASE.unpack_from(raw, PHASE_AT)
+    beats, mono, offset, asked, given, waited, batches = LIVE.unpack_from(raw, LIVE_AT)
+    said_since, _, said = SAID.unpack_from(raw, SAID_AT)
+    seen, changed, seen_since, seen_phase = SEEN.unpack_from(raw, SEEN_AT)
     call_since, number, called, inside, call = CALL.unpack_from(raw, CALL_AT)
-    waiting, waited, batches, depth, workers = LOADER.unpack_from(raw, LOADER_AT)
+    depth, workers = LOADER.unpack_from(raw, LOADER_AT)
     item_since, batch, item = ITEM.unpack_from(raw, ITEM_AT)
     entries = [ENTRY.unpack_from(raw, HISTORY_AT + n * ENTRY.size) for n in range(ENTRIES)]
+    sure, sure_since = sure_phase(_text(said), said_since, mono, asked, given)
+    looked = seen >= max(mono, asked, given, said_since) and seen > 0
     return Ring(
         head=head,
-        step=None if step < 0 else step,
+        step=beats + offset if beats else None,
         beats=beats,
-        wall=last_wall,
         mono=mono,
-        phase=_text(phase),
-        phase_since=phase_since,
+        phase=_text(seen_phase) if looked else sure,
+        phase_since=seen_since if looked else sure_since,
+        sure=sure,
+        sure_since=sure_since,
         call=_text(call),
         call_since=call_since,
-        call_number=number,
-        in_call=inside == 1,
+        call_number=None if number < 0 else number,
+        in_call=inside == 1 and looked,
         called=called,
-        waiting_since=waiting,
+        waiting_since=asked if asked > given else 0,
+        given=given,
         waited=waited,
         batches=batches,
         depth=None if depth < 0 else depth,
@@ -170,8 +225,28 @@ def read_ring(raw: bytes) -> Ring | None:
         item=_text(item),
         item_since=item_since,
         batch=batch,
+        seen=seen,
+        changed=changed,
         history=tuple(sorted((e for e in entries if e[1]), key=lambda e: e[1])),
     )
+
+
+def sure_phase(said: str, said_since: int, stepped: int, asked: int, given: int) -> tuple[str, int]:
+    """The phase, and since when, by what program and hooks have written themselves.
+
+    Args:
+        said: the phase that was said last; empty: none.
+        said_since: when (all times in monotonic ns, 0: never).
+        stepped: when the last step was done.
+        asked: when the last batch was asked for.
+        given: when the last one was given.
+    """
+    if asked > max(given, said_since):
+        return "data", asked
+    passed = max(stepped, given)
+    if said and not (said == START_UP and passed > said_since):
+        return said, said_since
+    return ("forward", passed) if passed else ("", 0)
 
 
 def cut(text: str, size: int) -> bytes:

@@ -137,6 +137,7 @@ def beat(ring: Ring, now_wall: float, now_mono: int) -> dict[str, Any]:
         now_wall: the time in seconds.
         now_mono: the same moment on the monotonic clock, in ns.
     """
+    ring = ring.at(now_mono)
     head = ring.head
 
     def ago(mono: int) -> float:
@@ -172,7 +173,7 @@ def beat(ring: Ring, now_wall: float, now_mono: int) -> dict[str, Any]:
             "s_ago": ago(ring.call_since),
             "in_all_s": round(ring.called / 1e9, 3),
         }
-    if ring.batches or ring.waiting_since or ring.workers:
+    if ring.given or ring.waiting_since or ring.workers:
         fields["loader"] = {
             "batches": ring.batches,
             "waited_s": round(ring.waited / 1e9, 3),

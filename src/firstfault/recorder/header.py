@@ -66,6 +66,8 @@ def process_header(settings: Settings, who: Identity, cleaner: Cleaner, signals:
         "dump_signal": signals.dump,
         "fatal_signals": "recorded" if signals.fatal else "the program's own faulthandler",
         "parent": os.getppid(),
+        "hang_s": settings.hang_s,
+        "start_s": settings.start_s,
         "shared": settings.node,
     }
 
@@ -107,6 +109,8 @@ def node_header(settings: Settings, cleaner: Cleaner, process: dict[str, Any] | 
     facts: dict[str, Any] = {
         "host": settings.host,
         "run": settings.run,
+        "hang_s": settings.hang_s,
+        "start_s": settings.start_s,
         "kernel": platform.release(),
         "machine": platform.machine(),
         "processors": os.cpu_count(),

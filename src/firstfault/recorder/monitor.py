@@ -33,8 +33,6 @@ LAST_S = 1.0
 """Seconds for which it stays when it was told that nobody comes any more."""
 OLD_S = 30.0
 """Seconds before the start of this node's processes from which on what another node told is none of this run: clocks may differ."""
-SLOWER = 20.0
-"""Usual steps that must pass without a sign of life, where they are long."""
 PARTS = 3
 """Parts of a bundle about a hang; one about a death has one."""
 
@@ -311,14 +309,12 @@ class Monitor:
             return
         now, fresh = time.monotonic_ns(), []
         for name, process in self.living.items():
-            ring = process.ring
+            ring = process.ring.at(now)
             if ring.head.kind != layout.MAIN or not (ring.beats or ring.phase) or ring.head.ended:
                 continue
             if ring.head.attempt <= self.ended:
                 continue
-            # Before the first step a program compiles, loads and waits for others: a standstill there may be long and right.
-            limit = self.settings.hang_s if ring.beats else max(self.settings.start_s, self.settings.hang_s)
-            limit = max(limit, SLOWER * (pace(ring) or 0.0))
+            limit = layout.still_after(self.settings.hang_s, self.settings.start_s, ring.beats, pace(ring))
             if (now - ring.last) / 1e9 > limit and self.hanging.get(name) != ring.last:
                 self.hanging[name] = ring.last
                 fresh.append(ring)

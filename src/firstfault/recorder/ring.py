@@ -1,6 +1,7 @@
-"""The heartbeat of a process: writes its ring in memory. A call costs some hundreds of ns and never raises.
+"""The heartbeat of a process: writes its ring in memory. Never raises.
 
-Where no file can be had the ring is private memory: the program does not notice, and nobody else sees it.
+What is written within a step is one store a fact, through `LIVE.words`; everything dearer is seen from outside of the step (see
+`looking.py`). Where no file can be had the ring is private memory: the program does not notice, and nobody else sees it.
 """
 
 from __future__ import annotations
@@ -17,42 +18,57 @@ if TYPE_CHECKING:
 
     from firstfault.recorder.format import Head
 
-    Pack = Callable[..., None]
+_mono = time.monotonic_ns
 
-# Bound once: these are called many times a step.
-_mono, _wall = time.monotonic_ns, time.time_ns
-_STEP, _ENTRY, _PHASE = layout.STEP.pack_into, layout.ENTRY.pack_into, layout.PHASE.pack_into
-_CALL, _CALLED, _LOADER = layout.CALL.pack_into, layout.CALLED.pack_into, layout.LOADER.pack_into
-_MOST_NAMES = 512
-"""Names of phases and calls whose bytes are kept."""
+
+class Live:
+    """What hooks within a step write to, the same object for the life of the process; its words lead nowhere while nobody records.
+
+    Hooks take it, and whatever else they need, as defaults of their arguments: between two of their calls the program fills the
+    processor's caches with its own, and each thing that lies elsewhere is fetched from memory again.
+    """
+
+    __slots__ = ("beats", "owner", "waited", "words")
+
+    words: memoryview
+    """The ring as numbers of 8 bytes; a store into it is the cheapest that another process sees."""
+    beats: int
+    owner: int
+    """The id of the optimizer whose steps are counted; 0: of none."""
+    waited: int
+
+    def __init__(self) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Leads nowhere from now on."""
+        self.words = memoryview(bytearray(layout.SIZE)).cast("q")
+        self.beats = self.owner = self.waited = 0
+
+
+LIVE = Live()
 
 
 class Ring:
     """The ring of this process."""
 
-    __slots__ = (
-        "_called_at", "_entry", "_names", "batches", "beats", "calls", "in_calls", "map", "path", "phase_name", "shared",
-        "step_number", "turns", "waited",
-    )  # fmt: skip
+    __slots__ = ("_turns", "map", "path", "said", "said_in", "shared", "words")
 
     def __init__(self, path: str, head: Head) -> None:
         self.path = path
         self.shared = True
         self.map = self._mapped(path)
-        self.step_number = 0
-        self.beats = 0
-        self.calls = 0
-        self.in_calls = 0
-        self._called_at = 0
-        self.batches = 0
-        self.waited = 0
-        self.phase_name = ""
-        self.turns = 0
-        self._entry = 0
-        self._names: dict[str, bytes] = {}
+        self.words = memoryview(self.map).cast("q")
+        self.said = ""
+        """The phase that the program, or a hook outside of the step, says."""
+        self.said_in = 0
+        """The frame in which it was said, by its mark."""
+        self._turns = 0
         self.map[0:136] = layout.pack_head(head)
-        layout.STEP.pack_into(self.map, layout.STEP_AT, -1, 0, time.time_ns(), time.monotonic_ns())
-        layout.LOADER.pack_into(self.map, layout.LOADER_AT, 0, 0, 0, -1, 0)
+        layout.CALL.pack_into(self.map, layout.CALL_AT, 0, -1, 0, 0, b"")
+        layout.LOADER.pack_into(self.map, layout.LOADER_AT, -1, 0)
+        LIVE.leave()
+        LIVE.words = self.words
 
     def _mapped(self, path: str) -> mmap.mmap:
         try:
@@ -67,70 +83,61 @@ class Ring:
             self.shared = False
             return mmap.mmap(-1, layout.SIZE)
 
-    def _bytes(self, name: str, size: int) -> bytes:
-        known = self._names.get(name)
-        if known is None:
-            known = layout.cut(name, size)
-            if len(self._names) < _MOST_NAMES:
-                self._names[name] = known
-        return known
+    @property
+    def beats(self) -> int:
+        """Steps that were done."""
+        return self.words[layout.BEATS]
 
-    # Defaults, which lie side by side, for what would be looked up: these are called many times a step, and between two of them
-    # the program fills the processor's caches with its own.
+    @property
+    def step_number(self) -> int:
+        """Number of the last step, as the program counts."""
+        return self.words[layout.BEATS] + self.words[layout.OFFSET]
 
     def step(
         self,
         number: int | None,
+        _live: Live = LIVE,
         _now: Callable[[], int] = _mono,
-        _at: int = layout.STEP_AT,
-        _entry_at: int = layout.HISTORY_AT,
-        _entries: int = layout.ENTRIES,
+        _beats: int = layout.BEATS,
+        _at: int = layout.STEPPED,
+        _history: int = layout.HISTORY,
+        _last: int = layout.ENTRIES - 1,
     ) -> None:
         """A step was done."""
-        now = _now()
-        self.step_number = done = self.step_number + 1 if number is None else number
-        self.beats = beats = self.beats + 1
-        entry = self._entry
-        _STEP(self.map, _at, done, beats, _wall(), now)
-        _ENTRY(self.map, _entry_at + entry * 16, done, now)
-        self._entry = (entry + 1) % _entries
+        _live.beats = beats = _live.beats + 1
+        entry = _history + ((beats & _last) << 1)
+        words = _live.words
+        words[_beats] = words[entry] = beats
+        words[_at] = words[entry + 1] = _now()
+        if number is not None:
+            words[layout.OFFSET] = number - beats
 
-    def phase(
-        self, name: str, _now: Callable[[], int] = _mono, _pack: Pack = _PHASE, _at: int = layout.PHASE_AT
-    ) -> None:
-        """The program is now in another phase."""
-        self.turns = turns = self.turns + 1
-        self.phase_name = name
-        _pack(self.map, _at, _now(), turns, self._names.get(name) or self._bytes(name, 32))
+    def phase(self, name: str, frame: int = 0) -> None:
+        """The program is now in another phase.
 
-    def call(self, name: str, _now: Callable[[], int] = _mono, _pack: Pack = _CALL, _at: int = layout.CALL_AT) -> None:
-        """A call of torch.distributed begins."""
-        self.calls = calls = self.calls + 1
-        self._called_at = now = _now()
-        _pack(self.map, _at, now, calls, self.in_calls, 1, self._names.get(name) or self._bytes(name, 32))
+        Args:
+            name: of it; empty: in none that it says.
+            frame: the mark (see `looking.mark`) of the frame that says so; 0: of none.
+        """
+        self._turns += 1
+        self.said, self.said_in = name, frame
+        layout.SAID.pack_into(self.map, layout.SAID_AT, _mono(), self._turns, layout.cut(name, 32))
 
-    def called(self, _now: Callable[[], int] = _mono, _pack: Pack = _CALLED, _at: int = layout.CALLED_AT) -> None:
-        """That call came back."""
-        self.in_calls = spent = self.in_calls + _now() - self._called_at
-        _pack(self.map, _at, spent, 0)
+    def seen(self, now: int, changed: int, since: int, phase: str) -> None:
+        """A look at the main thread found it in this phase (times in monotonic ns)."""
+        layout.SEEN.pack_into(self.map, layout.SEEN_AT, now, changed, since, layout.cut(phase, 32))
 
-    def waiting(self, depth: int, workers: int) -> int:
-        """The wait for a batch begins; gives the time."""
-        now = _mono()
-        _LOADER(self.map, layout.LOADER_AT, now, self.waited, self.batches, depth, workers)
-        return now
+    def seen_call(self, since: int, number: int, called: int, *, inside: bool, name: str) -> None:
+        """What a look found of the calls of torch.distributed."""
+        layout.CALL.pack_into(self.map, layout.CALL_AT, since, number, called, inside, layout.cut(name, 64))
 
-    def arrived(self, since: int, depth: int, workers: int, *, batch: int = 1) -> int:
-        """The batch is there (0: there is none any more); gives the ns that were waited."""
-        now = _mono()
-        self.batches += batch
-        self.waited += now - since
-        _LOADER(self.map, layout.LOADER_AT, 0, self.waited, self.batches, depth, workers)
-        return now - since
+    def seen_loader(self, depth: int, workers: int) -> None:
+        """What a look found of the loader."""
+        layout.LOADER.pack_into(self.map, layout.LOADER_AT, depth, workers)
 
     def item(self, text: str, batch: int) -> None:
         """An item is being read; an empty text: none is."""
-        since = time.monotonic_ns() if text else 0
+        since = _mono() if text else 0
         layout.ITEM.pack_into(self.map, layout.ITEM_AT, since, batch, layout.cut(text, 368))
 
     def signal(self, number: int) -> None:

@@ -17,17 +17,18 @@ import msgspec
 from firstfault.analysis.wording import size_text
 from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
-from firstfault.report import page_data, phrases, spans, storage
+from firstfault.report import page_data, phrases, storage
 from firstfault.report.localise import localised
 from firstfault.report.markdown import SIDES
 from firstfault.report.neutral import neutral, shorten
+from firstfault.report.told import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from jinja2 import Environment
 
-    from firstfault.model.diagnosis import Diagnosis, Evidence
+    from firstfault.model.diagnosis import Diagnosis, Evidence, TimelineEntry
     from firstfault.model.page import Page
     from firstfault.redact import Redacted
 
@@ -74,7 +75,7 @@ def render_html(safe: Redacted[Page], *, language: str = "en") -> str:
         words=_Words(d, say),
         files=files,
         further=further,
-        moments=page_data.moments(d.timeline, d.verdict.trigger),
+        clocks=phrases.by_clock(d.timeline),
         sides=SIDES,
         line_limit=LINE,
         stack_limit=MOST_STACKS,
@@ -128,8 +129,16 @@ def _environment() -> Environment:
     made.filters["short"] = lambda text, limit: shorten(neutral(text), limit)
     made.filters["spaced"] = lambda text: _STAMP.sub(" ", text)
     made.filters["runs"] = phrases.runs
-    made.filters["parts"] = spans.parts
+    made.filters["told"] = _told
     return made
+
+
+def _told(sentence: str) -> Any:
+    """A sentence of advice, its commands as code."""
+    from markupsafe import Markup
+
+    code, plain = Markup("<code>{}</code>"), Markup("{}")
+    return Markup("").join((code if p.command else plain).format(neutral(p.text)) for p in parts_of(sentence))
 
 
 def _spelt(value: object) -> object:
@@ -163,6 +172,10 @@ class _Words:
     def who(self, ranks: list[int], hosts: list[str]) -> str:
         """Ranks and hosts in words."""
         return phrases.who(ranks, hosts, self._say)
+
+    def happened(self, entry: TimelineEntry) -> str:
+        """A row of the timeline without its time and place."""
+        return phrases.happened(entry, self._say)
 
     def anchor(self, line: Evidence) -> str:
         """Name of the place of a line on the page."""

@@ -13,7 +13,7 @@ from firstfault.incidents.draft import digest_of, facts_of, lines_of
 from firstfault.incidents.fingerprint import Traits, fingerprint
 from firstfault.incidents.frontmatter import write_entry
 from firstfault.incidents.words import HEADINGS, SCHEMA, Section, State
-from firstfault.report.markdown import code, escape, prose
+from firstfault.report.markdown import code, escape, told
 from firstfault.report.neutral import neutral, shorten
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class _Body:
         verdict = self.diagnosis.verdict
         chain = [f"{n}. {escape(link.what)}: {escape(link.why)}" for n, link in enumerate(self.diagnosis.chain[:5], 1)]
         rivals = [f"- {escape(str(r.category))} ({escape(str(r.strength))})" for r in self.diagnosis.rivals[:3]]
-        settle = [f"- {prose(c)}" for c in self.diagnosis.collect_next[:3]]
+        settle = [f"- {told(c)}" for c in self.diagnosis.collect_next[:3]]
         return [
             self.sentences["said"].format(summary=escape(verdict.summary)),
             self.sentences["sure"].format(category=code(str(verdict.category)), strength=code(str(verdict.strength))),
@@ -145,7 +145,7 @@ class _Body:
         return [guess, self.sentences["open.cause"]]
 
     def _fix(self) -> list[str]:
-        steps = [f"{n}. {prose(step)}" for n, step in enumerate(self.diagnosis.verdict.action.steps[:4], 1)]
+        steps = [f"{n}. {told(step)}" for n, step in enumerate(self.diagnosis.verdict.action.steps[:4], 1)]
         return [f"{self.sentences['proposed']}\n\n" + "\n".join(steps) if steps else "", self.sentences["open.fix"]]
 
     def _evidence(self) -> list[str]:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
-from firstfault.report import phrases, spans, storage
+from firstfault.report import phrases, storage
+from firstfault.report.box_words import in_words
 from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
+from firstfault.report.told import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,26 +37,13 @@ SIDES = ("storage", "client", "training")
 
 def escape(text: str) -> str:
     """Text in which nothing is markup, on one line; what a forge would make a mention or a reference of is a code span."""
-    return _begun(_inline(text))
-
-
-def prose(sentence: str) -> str:
-    """A sentence of our own: its code as code spans, so that a command is copied as it is; all else escaped."""
-    return _begun("".join(code(p.text) if p.code else _inline(p.text) for p in spans.parts(sentence)))
-
-
-def _inline(text: str) -> str:
     parts = []
     at = 0
     shown = neutral(text)
     for match in _REFERENCE.finditer(shown):
         parts += [_plain(shown[at : match.start()]), code(match.group())]
         at = match.end()
-    return "".join([*parts, _plain(shown[at:])])
-
-
-def _begun(escaped: str) -> str:
-    """A text whose begin makes no heading, list or number of it."""
+    escaped = "".join([*parts, _plain(shown[at:])])
     return _AT_START.sub(lambda m: f"{m[1]}\\{m[2]}" if m[2] else f"{m[1]}{m[3]}\\{m[4]}", escaped)
 
 
@@ -70,6 +59,16 @@ def code(text: str) -> str:
     fence = "`" * (max((len(run) for run in re.findall("`+", shown)), default=0) + 1)
     pad = " " if shown[0] in "` " or shown[-1] in "` " else ""
     return f"{fence}{pad}{shown}{pad}{fence}"
+
+
+def told(sentence: str) -> str:
+    """A sentence of advice: its commands are code spans, the rest is escaped."""
+    text = ""
+    for part in parts_of(sentence):
+        piece = code(part.text) if part.command else escape(part.text)
+        # Two spans that touch would be one.
+        text += f" {piece}" if text.endswith("`") and piece.startswith("`") else piece
+    return text
 
 
 def cell(text: str) -> str:
@@ -132,7 +131,9 @@ class _Report:
     def quote(self, line: Evidence) -> str:
         """A line of evidence: place, time where known, raw text."""
         stamp = "" if line.time is None else f" {phrases.when(line.time, self.say)}"
-        return f"{code(phrases.place(line))}{escape(stamp)}: {code(line.text)}"
+        words = in_words(line.text, self.say)
+        told = f"{escape(neutral(words))}: " if words else ""
+        return f"{code(phrases.place(line))}{escape(stamp)}: {told}{code(line.text)}"
 
     def _verdict(self) -> None:
         verdict, say = self.d.verdict, self.say
@@ -194,12 +195,24 @@ class _Report:
         return [*told, f"{say['label.chain']}: " + "; ".join(links)] if links else told
 
     def _timeline(self) -> None:
-        items = []
-        for entry in self.d.timeline:
-            many = f" ({self.say['value.times'].format(n=entry.count)})" if entry.count > 1 else ""
-            where = code(phrases.place(entry.evidence))
-            items.append(f"{escape(phrases.when(entry.time, self.say))} {where} {escape(entry.what)}{many}")
-        self.bullets(items, self.say["none.timeline"])
+        clocks = phrases.by_clock(self.d.timeline)
+        for clock, entries in clocks:
+            if len(clocks) > 1:
+                self.parts.append(
+                    self.say["timeline.untimed" if clock is None else "timeline.of_clock"].format(n=clock)
+                )
+            items = []
+            for entry in entries:
+                if entry.left_out:
+                    items.append(self.say["timeline.rows_cut"].format(n=entry.left_out))
+                where = code(phrases.place(entry.evidence))
+                told = escape(phrases.happened(entry, self.say))
+                items.append(f"{escape(phrases.when(entry.time, self.say))} {where} {told}")
+            self.bullets(items)
+        if len(clocks) > 1:
+            self.parts.append(self.say["timeline.apart"])
+        if not clocks:
+            self.parts.append(self.say["none.timeline"])
 
     def _chain(self) -> None:
         items = []
@@ -224,19 +237,19 @@ class _Report:
 
     def _recommendations(self) -> None:
         action, say = self.d.verdict.action, self.say
-        self.bullets([say[f"action.{action.kind}"].capitalize() + ".", *map(prose, action.steps)])
+        self.bullets([say[f"action.{action.kind}"].capitalize() + ".", *map(told, action.steps)])
         if action.exclude_hostlist:
             self.parts.append(f"{say['label.exclude']}: {code(action.exclude_hostlist)}")
             self.parts += [code(command) for command in phrases.drain(action)]
         for side in SIDES:
             self.parts.append(f"### {say[f'section.{side}']}")
-            self.bullets(map(prose, self.d.recommendations.get(side, [])), say["none.recommendations"])
+            self.bullets(map(told, self.d.recommendations.get(side, [])), say["none.recommendations"])
         if self.d.seen_before:
             self.parts.append(f"### {say['label.seen']}")
             self.bullets(escape(phrases.seen(one, say)) for one in self.d.seen_before)
         if self.d.collect_next:
             self.parts.append(f"### {say['label.collect']}")
-            self.bullets(map(prose, self.d.collect_next))
+            self.bullets(map(told, self.d.collect_next))
 
     def _store(self) -> None:
         held, say = self.d.storage, self.say
@@ -306,7 +319,7 @@ class _Report:
             self.parts.append(f"### {self.say[f'category.{rival.category}'].capitalize()} ({rival.strength})")
             items = []
             for key, sentences in (("for", rival.supports), ("against", rival.against), ("settled", rival.settled_by)):
-                items += [f"{self.say[f'rival.{key}']}: {prose(s)}" for s in sentences]
+                items += [f"{self.say[f'rival.{key}']}: {told(s)}" for s in sentences]
             self.bullets(items)
         if not self.d.rivals:
             self.parts.append(self.say["none.rivals"])

@@ -15,9 +15,9 @@ from firstfault.redact import walk
 from firstfault.report.neutral import neutral
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from firstfault.model.diagnosis import Diagnosis, Evidence, TimelineEntry
+    from firstfault.model.diagnosis import Diagnosis, Evidence
     from firstfault.model.page import Page
     from firstfault.model.views import MemoryRow
 
@@ -27,8 +27,6 @@ AROUND = 5
 """Lines on each side of a cited one."""
 LINK = 4
 """Lines of one link of the chain that stand among the key files."""
-CLOSE = 4
-"""Entries of the timeline within which one of the same kind is not shown again."""
 PLACES = 40
 """Places of one memory snapshot that are drawn."""
 SNAPSHOTS = 16
@@ -146,28 +144,6 @@ def _excerpts(file: str, lines: Mapping[int, str], cited: Mapping[int, str]) -> 
         else:
             found.append(Excerpt(lines=[line]))
     return found
-
-
-def moments(
-    timeline: Sequence[TimelineEntry], trigger: Evidence | None
-) -> list[tuple[TimelineEntry, list[TimelineEntry]]]:
-    """The timeline with entries of one kind that follow closely on one another as one, and those that it stands for.
-
-    What many ranks print at once alternates between a few kinds; the first sign of the fault always stands alone.
-    """
-    found: list[tuple[TimelineEntry, list[TimelineEntry]]] = []
-    for entry in timeline:
-        near = [] if _same(entry.evidence, trigger) else found[-CLOSE:]
-        alike = [rest for first, rest in near if first.what == entry.what and not _same(first.evidence, trigger)]
-        if alike:
-            alike[-1].append(entry)
-        else:
-            found.append((entry, []))
-    return found
-
-
-def _same(line: Evidence, other: Evidence | None) -> bool:
-    return other is not None and (line.file, line.line) == (other.file, other.line)
 
 
 def data_of(page: Page, say: Mapping[str, str]) -> dict[str, Any]:

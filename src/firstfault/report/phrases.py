@@ -5,6 +5,7 @@ Says what the diagnosis holds; must not infer, escape for a format, or shorten l
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from firstfault.analysis.wording import ranges
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
         Ranks,
         SeenBefore,
         Time,
+        TimelineEntry,
     )
-    from firstfault.model.views import RankTable, View
+    from firstfault.model.views import Entry, RankTable, View
 
 _HOSTLIST = lazy(r"[A-Za-z0-9][\w.,\[\]-]*")
 _STAMP = lazy(r"(?:(\d\d)T|^)(\d\d):(\d\d):(\d\d)")
@@ -58,8 +60,11 @@ def who(ranks: Sequence[int], hosts: Sequence[str], say: Mapping[str, str]) -> s
     return say["value.host" if len(hosts) == 1 else "value.hosts"].format(list=names(hosts, say))
 
 
-def culprits(diagnosis: Diagnosis, say: Mapping[str, str]) -> str:
-    """The culprits in words with their own strength, or why nobody is named: all share the fault, or it is not known."""
+def culprits(diagnosis: Diagnosis, say: Mapping[str, str], *, explained: bool = True) -> str:
+    """The culprits in words with their own strength, or why nobody is named: all share the fault, or it is not known.
+
+    explained: whether what the strength means is said too.
+    """
     found = diagnosis.verdict.culprits
     parts = [who(found.ranks, found.hosts, say)]
     if found.devices:
@@ -69,7 +74,9 @@ def culprits(diagnosis: Diagnosis, say: Mapping[str, str]) -> str:
     text = ", ".join(p for p in parts if p)
     if not text:
         return say["value.nobody_shared" if found.shared else "value.nobody_known"]
-    return f"{text} ({found.strength}: {say[f'strength.{found.strength}']})"
+    return (
+        f"{text} ({found.strength}: {say[f'strength.{found.strength}']})" if explained else f"{text} ({found.strength})"
+    )
 
 
 def headline(diagnosis: Diagnosis | View, say: Mapping[str, str]) -> str:
@@ -95,6 +102,7 @@ def seen(one: SeenBefore, say: Mapping[str, str]) -> str:
     """A past incident in one sentence: which, how its fix stands, and what was done."""
     state = say["seen.verified" if one.verified else f"seen.{one.state}"]
     told = say["seen.line"].format(id=one.id, title=one.title.rstrip("."), state=state)
+    told += f" [{one.where}]" if one.where else ""
     return f"{told} {say['seen.fix'].format(fix=one.fix)}" if one.fix else told
 
 
@@ -263,6 +271,18 @@ def unread(coverage: Sequence[CoverageRow], say: Mapping[str, str]) -> list[str]
         if rows:
             parts.append(say[key].format(list=names(rows, say, most=3)))
     return parts
+
+
+def happened(entry: Entry | TimelineEntry, say: Mapping[str, str]) -> str:
+    """A row of the timeline without its time and place: what happened, how often, and to whom."""
+    many = say["timeline.times"].format(n=entry.count) if entry.count > 1 else ""
+    whom = who(entry.ranks, entry.hosts, say)
+    return f"{entry.what}{many}" + (f": {whom}" if whom else "")
+
+
+def by_clock(entries: Iterable[TimelineEntry]) -> list[tuple[int | None, list[TimelineEntry]]]:
+    """Rows of the timeline with the number of their clock; None for those without a time."""
+    return [(clock, list(rows)) for clock, rows in groupby(entries, key=lambda e: e.clock)]
 
 
 def attempt(one: AttemptSummary, say: Mapping[str, str]) -> str:

@@ -72,6 +72,9 @@ def render_ranks(
     table, say, width = localised(safe, language).content, messages(language), max(width, 40)
     lines = head_of(table, say, width)
     lines += wrap(neutral(_completeness(table, say)), width)
+    if table.left_out:
+        told = say["ranks.left_out"].format(n=table.left_out, all=table.left_out + len(table.ranks))
+        lines += wrap(told, width)
     rows = folded(table.ranks) if len(table.ranks) >= FOLD_FROM and not every else [Shown((r,)) for r in table.ranks]
     lines.append("")
     if not rows:
@@ -223,8 +226,6 @@ def _remarks(table: RankTable, rows: Sequence[Shown], say: Mapping[str, str]) ->
     remarks = []
     if len(rows) < len(table.ranks):
         remarks.append(say["ranks.folded"].format(n=len(table.ranks), rows=len(rows)))
-    if table.left_out:
-        remarks.append(say["view.left_out"].format(n=table.left_out))
     return remarks
 
 

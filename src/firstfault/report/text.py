@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from firstfault.analysis.wording import clipped
 from firstfault.i18n import messages
 from firstfault.model.words import ActionKind
-from firstfault.report import phrases, spans, storage
+from firstfault.report import phrases, storage
+from firstfault.report.box_words import in_words
 from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
+from firstfault.report.told import parts_of, shortened, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -24,14 +26,13 @@ if TYPE_CHECKING:
 
 LABEL = 17
 _WIDE = "\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3"
-_PIECE = re.compile(f"[{_WIDE}][，。；：、！？）》”]*|[^{_WIDE}]+")
+_MARKS = "，。；：、！？）》”"
+_PIECE = re.compile(f"[{_WIDE}][{_MARKS}]*|[^{_WIDE}]+")
 """A character of a script that is written without blanks, with the marks that may not begin a line; or what lies between."""
 WINDOW = 400
 """Characters of a cited line: a longer one is a window of the line."""
 PREFIX = 120
 """Characters that stamps and labels before the evidence take at most."""
-UNBROKEN = "\x00"
-"""Stands for a blank at which no line ends while a sentence is wrapped; no text holds it, since it was made neutral."""
 NARROW = 70
 """Below this width a label stands on a line of its own."""
 _COLORS = {"red": "31;1", "green": "32;1", "yellow": "33;1", "bold": "1", "dim": "2"}
@@ -68,6 +69,7 @@ ROOMS = (
     Room(links=2, rows=1, lines=2, quoted=1, steps=1, rivals=1, naive=1, said=1, summary=3, gaps=False),
     Room(links=2, rows=1, lines=1, quoted=1, steps=1, rivals=0, naive=1, said=1, summary=3, gaps=False),
     Room(links=1, rows=1, lines=1, quoted=1, steps=1, rivals=0, naive=1, said=1, summary=2, gaps=False),
+    Room(links=0, rows=1, lines=1, quoted=1, steps=1, rivals=0, naive=0, said=1, summary=2, gaps=False),
 )
 """From the widest to the tightest; the first that fits the screen is taken."""
 
@@ -90,7 +92,8 @@ def render_text(
         language: of the fixed words.
 
     Returns:
-        Lines of at most `width` columns, ending in a newline; only a word of a command may be longer, since it is to be copied.
+        Lines of at most `width` columns, ending in a newline; a command that is longer stays in one piece all the same, so
+        that it can be copied.
     """
     text = ""
     for room in ROOMS:
@@ -131,47 +134,38 @@ class _Page:
 
     def _rows(self, number: int) -> int:
         """Characters that so many rows beside a label hold; the rest of a row is lost where words break."""
-        return number * self._beside() - 8 * (number - 1)
+        beside = self.width - (2 if self.width < NARROW else LABEL)
+        return number * beside - 8 * (number - 1)
 
     def row(self, label: str, paragraphs: Iterable[str], color: str = "") -> None:
         """Writes a label and its paragraphs, wrapped beside it (or below it on a narrow page)."""
-        wide = self._beside()
-        lines = (line for paragraph in paragraphs for line in wrap(neutral(paragraph), wide))
-        self.rows(label, (self.paint(line, color) if color else line for line in lines))
-
-    def rows(self, label: str, lines: Iterable[str]) -> None:
-        """Writes a label and lines as they are beside it (or below it on a narrow page)."""
         narrow = self.width < NARROW
+        indent = 2 if narrow else LABEL
         first = True
-        for line in lines:
-            if first and narrow:
-                self.lines.append(self.paint(label, "bold"))
+        for paragraph in paragraphs:
+            for line in wrap(neutral(paragraph), self.width - indent):
+                shown = self.paint(line, color) if color else line
+                if first and narrow:
+                    self.lines.append(self.paint(label, "bold"))
+                    first = False
+                head = self.paint(label, "bold") + " " * (LABEL - columns(label)) if first else " " * indent
+                self.lines.append(head + shown)
                 first = False
-            head = (
-                self.paint(label, "bold") + " " * (LABEL - columns(label)) if first else " " * (2 if narrow else LABEL)
-            )
-            self.lines.append(head + line)
-            first = False
 
-    def _beside(self) -> int:
-        """Columns beside (or below) a label."""
-        return self.width - (2 if self.width < NARROW else LABEL)
-
-    def _sentence(self, sentence: str) -> list[str]:
-        """A sentence in lines; a command to run in it stands on lines of its own, whole."""
-        wide, lines, said = self._beside(), [], ""
-        for part in spans.parts(sentence):
-            shown = neutral(part.text)
-            if part.to_run:
-                lines += wrap(said, wide)
-                lines += [f"   {line}" for line in spans.folded(shown, wide - 3)]
-                said = ""
-            elif part.code:
-                said += f"`{shown}`".replace(" ", UNBROKEN)
-            else:
-                said += shown if said or not lines else shown.lstrip(" .,;")
-        lines += wrap(said, wide) if said else []
-        return [line.replace(UNBROKEN, " ") for line in lines]
+    def advise(self, label: str, sentences: Iterable[str]) -> None:
+        """Writes a label and sentences that hold commands: none of these is broken."""
+        narrow = self.width < NARROW
+        indent = 2 if narrow else LABEL
+        rows = [line for sentence in sentences for line in wrap_told(neutral(sentence), self.width - indent)]
+        if not rows:
+            return
+        head = self.paint(label, "bold")
+        # What does not fit beside the label begins at the margin: a terminal shows more of it there.
+        beside = [" " * (indent if columns(row) <= self.width - indent else 2) + row for row in rows]
+        if narrow or columns(rows[0]) > self.width - indent:
+            self.lines += [head, *beside]
+        else:
+            self.lines += [head + " " * (LABEL - columns(label)) + rows[0], *beside[1:]]
 
     def _head(self) -> None:
         verdict = self.d.verdict
@@ -192,10 +186,15 @@ class _Page:
 
     def _who(self) -> None:
         verdict = self.d.verdict
+        tight = not self.room.gaps
+        named = verdict.culprits
         if verdict.failed is True:
-            self.row(self.say["label.culprit"], [phrases.culprits(self.d, self.say)])
+            # How sure the word is stands in the first row already, where both are equally sure.
+            short = tight and (named.strength is verdict.strength or not self.room.links)
+            self.row(self.say["label.culprit"], [phrases.culprits(self.d, self.say, explained=not short)])
         first = phrases.who(verdict.first_failed.ranks, verdict.first_failed.hosts, self.say)
-        if first:
+        same = (named.ranks, named.hosts) == (verdict.first_failed.ranks, verdict.first_failed.hosts)
+        if first and not (tight and same):
             self.row(self.say["label.first_failed"], [first])
         moments = phrases.moments(self.d, self.say)
         if moments:
@@ -217,7 +216,7 @@ class _Page:
 
     def _chain(self) -> None:
         links = self.d.chain
-        if not links:
+        if not links or not self.room.links:
             return
         shown = list(enumerate(links, 1))
         hidden = 0
@@ -255,11 +254,14 @@ class _Page:
             where = "…" + where[max(2, columns(where) - self.width + 3) :]
         self.lines.append("  " + self.paint(where, "dim"))
         room = self.width - 4
+        words = in_words(line.text, self.say)
+        if words:
+            self.lines += ["    " + part for part in fitted(neutral(words), self.room.quoted, room)]
         self.lines += ["    " + part for part in quoted(line, self.room.quoted, room)]
 
     def _store(self) -> None:
         held = self.d.storage
-        if held is not None and self.d.verdict.failed:
+        if held is not None and self.d.verdict.failed and self.room.links:
             self.lines.append("")
             self.row(self.say["label.store"], [storage.clock(held, self.say)])
 
@@ -275,7 +277,7 @@ class _Page:
         if rivals:
             self.row(self.say["label.rivals"], [clipped(r, self._rows(min(2, self.room.rows))) for r in rivals])
         naive = [
-            clipped(f"{n.says.rstrip('.')}: {n.dropped_because}", self._rows(self.room.said))
+            refuted(n.says.rstrip("."), n.dropped_because, self._rows(self.room.said))
             for n in self.d.naive[: self.room.naive]
         ]
         if naive:
@@ -295,20 +297,20 @@ class _Page:
             return
         steps = [f"{i}. {s}" for i, s in enumerate(action.steps[: self.room.steps], 1)]
         # The first step is what the reader came for: it is never cut.
-        steps = [*steps[:1], *(spans.cut(s, self._rows(self.room.rows)) for s in steps[1:])]
+        steps = [*steps[:1], *(shortened(s, self._rows(self.room.rows)) for s in steps[1:])]
         head = f"{self.say[f'action.{action.kind}']}:"
         if not self.room.gaps and steps:
             steps[0] = f"{head} {steps[0]}"
             head = ""
-        told = [*([head] if head else []), *steps]
-        self.rows(self.say["label.todo"], (line for step in told for line in self._sentence(step)))
+        self.advise(self.say["label.todo"], [*([head] if head else []), *steps])
         if action.exclude_hostlist:
-            copied = [action.exclude_hostlist, *phrases.drain(action)]
-            shown = (line for one in copied for line in spans.folded(neutral(one), self._beside()))
-            self.rows(self.say["label.exclude"], shown)
+            self.advise(self.say["label.exclude"], [action.exclude_hostlist])
+            self.lines += [f"  {neutral(command)}" for command in phrases.drain(action)]
         if self.d.collect_next and self.room.rivals:
-            asked = (spans.cut(c, self._rows(min(2, self.room.rows))) for c in self.d.collect_next[: self.room.rivals])
-            self.rows(self.say["label.collect"], (line for c in asked for line in self._sentence(c)))
+            self.advise(
+                self.say["label.collect"],
+                [shortened(c, self._rows(min(2, self.room.rows))) for c in self.d.collect_next[: self.room.rivals]],
+            )
 
     def _foot(self) -> None:
         check = self.d.verification
@@ -325,6 +327,12 @@ class _Page:
             self.paint(part, "dim")
             for part in wrap(line if columns(line) <= self.width else "; ".join(brief), self.width)
         ]
+
+
+def refuted(says: str, because: str, limit: int) -> str:
+    """A reading with why it is dropped; the reading alone where no more than a piece of the reason would fit."""
+    whole = f"{says}: {because}"
+    return whole if len(whole) <= limit or len(says) < limit // 2 else clipped(says, limit)
 
 
 def shorten_link(parts: tuple[str, str, str], limit: int) -> str:
@@ -403,6 +411,46 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
         for piece in _PIECE.findall(word):
             yield gap, piece
             gap = ""
+
+
+def wrap_told(sentence: str, width: int) -> list[str]:
+    """Breaks a sentence at blanks, but in no command; one that is longer than a line stands on a line of its own, bare."""
+    lines: list[str] = []
+    line: str | None = None
+    for gap, word in _told_pieces(sentence):
+        candidate = word if line is None else f"{line}{gap}{word}"
+        if columns(candidate) <= width:
+            line = candidate
+            continue
+        lines += [] if line is None else [line]
+        line = word
+        if columns(word) <= width:
+            continue
+        # Only its own line can be copied whole, and without the backticks, which a shell would take for its own.
+        held = parts_of(word)
+        if any(part.command for part in held):
+            lines += [part.text for part in held if part.command or part.text.strip(".,;:()")]
+        else:
+            lines += wrap(word, width)
+        line = None
+    return lines if line is None else [*lines, line]
+
+
+def _told_pieces(sentence: str) -> Iterator[tuple[str, str]]:
+    """As `_pieces`, but a command is one piece, with the marks behind it."""
+    for number, word in enumerate(words_of(sentence)):
+        gap = " " if number else ""
+        if word.isascii():
+            yield gap, word
+            continue
+        held = ""
+        for part in parts_of(word):
+            for piece in [f"`{part.text}`"] if part.command else _PIECE.findall(part.text):
+                if held and piece[0] not in _MARKS:
+                    yield gap, held
+                    gap, held = "", ""
+                held += piece
+        yield gap, held
 
 
 def _fitting(text: str, width: int) -> int:

@@ -51,6 +51,8 @@ def render_timeline(safe: Redacted[Timeline], *, width: int = 100, every: bool =
     view, say, width = localised(safe, language).content, messages(language), max(width, 40)
     clocks = {clock.number: clock for clock in view.clocks}
     lines = head_of(view, say, width)
+    if view.left_out:
+        lines += wrap(say["timeline.left_out"].format(n=view.left_out), width)
     if not view.events:
         lines += ["", say["timeline.none"]]
     parts = [(number, list(entries)) for number, entries in groupby(view.events, key=lambda e: e.clock)]
@@ -61,9 +63,7 @@ def render_timeline(safe: Redacted[Timeline], *, width: int = 100, every: bool =
     lines.append("")
     if len(parts) > 1:
         lines += wrap(say["timeline.apart"], width)
-    remarks = [say["view.left_out"].format(n=view.left_out)] if view.left_out else []
-    if view.noise:
-        remarks.append(say["timeline.noise"].format(n=view.noise))
+    remarks = [say["timeline.noise"].format(n=view.noise)] if view.noise else []
     lines += foot_of(view, say, width, remarks)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -109,10 +109,8 @@ def _rows(entries: Sequence[Entry], view: Timeline, say: Mapping[str, str], widt
 
 def _said(entry: Entry, view: Timeline, say: Mapping[str, str]) -> str:
     """What happened, how often, to whom, and where it stands."""
-    many = say["timeline.times"].format(n=entry.count) if entry.count > 1 else ""
     attempt = f"[{entry.attempt}] " if view.attempt is None else ""
-    who = phrases.who(entry.ranks, entry.hosts, say)
-    return f"{attempt}{entry.what}{many}" + (f": {who}" if who else "") + f" [{phrases.place(entry.evidence)}]"
+    return f"{attempt}{phrases.happened(entry, say)} [{phrases.place(entry.evidence)}]"
 
 
 def interval(time: Time | None, say: Mapping[str, str], *, exact: bool) -> str:

@@ -29,7 +29,9 @@ frame #3: c10d::ProcessGroupNCCL::Watchdog::run() + 0x1f8 (0x7f2d4c in /opt/venv
 [rank3]:   File "/opt/venv/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1773, in _wrapped_call_impl
 [rank3]:     return self._call_impl(*args, **kwargs)  ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^  self.optimizer.step(closure) loss.backward()
 [NeMo I 2026-03-09 16:40:30 nemo_logging:393] shard 214 of bucket 3: 1420 cuts, 4.2 s, tarred dataset, manifest, num_workers
+Loading checkpoint shards: 100%|##########| 4/4 [00:12<00:00,  3.1s/it] Map (num_proc=8):  12%|#2  | 12000/99000 [01:12<08:31, 170.31 examples/s]
 Downloading shards: 100%|##########| 4/4 [00:12<00:00,  3.1s/it] Saving the dataset (3/8 shards):  12%|#2  | 12000/99000 [01:12<08:31, 170.31 examples/s]
+Loading weights:  41%|####      | 300/730 [00:11<00:22, 41.20it/s] Loading safetensors checkpoint shards:  25% Completed | 1/4 [00:02<00:07,  2.41s/it]
 (WorkerDict pid=101224, ip=10.0.4.17) step:12 - actor/entropy:0.31 - critic/score/mean:0.2 - timing_s/update_actor:31.2 - response_length/max:2048
 I0309 16:40:30.290123 140233 trainer.py:88] Setting work unit notes: step 6280, loss=2.07, steps/sec=1.21, learning_rate=0.0001
 {"log":"step 6280 loss 2.07 tokens_per_sec 81210\\n","stream":"stderr","time":"2026-03-09T16:40:30.290123456Z","level":"info","msg":"ok"}

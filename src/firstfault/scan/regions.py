@@ -58,7 +58,8 @@ def regions(read: Reader, start: int, end: int, block: int = BLOCK) -> Iterator[
     Raises:
         OSError: the source can no longer be read.
     """
-    data = bytearray(block)
+    # Of thousands of small files none needs a whole block, which costs more to make than they do to read.
+    data = bytearray(max(1, min(block, end - start + 1)))
     filled = newlines_to = returns_to = 0
     position = line_start = segment_start = start
     """Where `data` begins in the source."""

@@ -42,6 +42,8 @@ class SourceScan(Struct, frozen=True, kw_only=True):
     """Why the end was not reached; empty where it was."""
     profile: SourceProfile | None = None
     """Label style of the source; None where nothing of it could be read."""
+    unterminated: bool = False
+    """Whether the last line has no end."""
 
 
 class ScanResult(Struct, frozen=True, kw_only=True):
@@ -97,6 +99,7 @@ def joined(source: SourceId, parts: Iterable[Part]) -> SourceScan:
         tallies={key: total.folds[key].count for key in sorted(total.folds)},
         damage=total.damage,
         profile=total.profile,
+        unterminated=total.unterminated,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from firstfault.model.evidence import SourceId
 from firstfault.readers.blackbox import read_box
 from firstfault.readers.lone_box import numbered
 from firstfault.recorder import format as layout
+from firstfault.recorder.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
     from firstfault.model.blackbox import BoxRecord
 
-STILL_S = 60.0
-"""Seconds without a sign of life from which a rank is called stalled."""
 SLOW_SHARE = 0.5
 """A rank that waits for others less than this share of what the median rank waits is called slow."""
 MOST_HEADERS = 256
@@ -85,10 +84,13 @@ def read_board(run: Path, now: float | None = None) -> Board:
         now: the time in seconds; the clock's where None.
     """
     now = time.time() if now is None else now
+    limits: dict[str, tuple[float, float]] = {}
     beats: dict[int, BoxRecord] = {}
     ends: dict[int, BoxRecord] = {}
     for record in numbered(_records(run)):
         rank = record.who.rank
+        if record.kind == layout.NODE:
+            limits[record.who.host or ""] = _limits(record.fields)
         if rank is None or record.who.worker is not None:
             continue
         if record.kind == layout.BEAT:
@@ -103,7 +105,10 @@ def read_board(run: Path, now: float | None = None) -> Board:
     last = {r: _later(beats.get(r), ends.get(r)) for r in sorted({*beats, *ends})}
     shares = {r: s for r, record in last.items() if (s := _share(record, "call")) is not None}
     typical = median(shares.values()) if len(shares) > 2 else None
-    rows = tuple(_row(rank, record, now, shares.get(rank), typical) for rank, record in last.items())
+    rows = tuple(
+        _row(rank, record, now, limits.get(record.who.host or "", _limits({})), (shares.get(rank), typical))
+        for rank, record in last.items()
+    )
     worlds = [w for record in last.values() if isinstance(w := record.fields.get("world"), int)]
     return Board(run=run.name, rows=rows, world=max(worlds, default=None))
 
@@ -151,7 +156,24 @@ def _share(record: BoxRecord, what: str) -> float | None:
     return min(1.0, spent / (steps * pace)) if steps >= 10 and pace > 0 else None
 
 
-def _row(rank: int, record: BoxRecord, now: float, share: float | None, typical: float | None) -> Row:
+def _limits(fields: dict[str, Any]) -> tuple[float, float]:
+    """Seconds to a standstill, and the same before the first step, as the recorder was told; its defaults where it does not say."""
+    plain = Settings("", "", "", "")
+    told = [(fields.get(name), default) for name, default in (("hang_s", plain.hang_s), ("start_s", plain.start_s))]
+    hang, start = (float(v) if isinstance(v, (int, float)) else default for v, default in told)
+    return hang, start
+
+
+def _still_after(fields: dict[str, Any], limits: tuple[float, float]) -> float:
+    steps, pace = fields.get("steps"), fields.get("pace_s")
+    done = steps if isinstance(steps, int) else 0
+    return layout.still_after(*limits, done, float(pace) if isinstance(pace, (int, float)) else None)
+
+
+def _row(
+    rank: int, record: BoxRecord, now: float, limits: tuple[float, float], shares: tuple[float | None, float | None]
+) -> Row:
+    share, typical = shares
     age = now - (record.when.latest or now)
     still = (record.still or 0.0) + max(age, 0.0)
     state, note = "moving", ""
@@ -161,7 +183,7 @@ def _row(rank: int, record: BoxRecord, now: float, share: float | None, typical:
         state = "ended"
     elif age > OLD_S:
         state, note = "silent", "its node has written nothing since"
-    elif still > STILL_S:
+    elif still > _still_after(record.fields, limits):
         state, note = "stalled", _doing(record)
     elif share is not None and typical is not None and typical > 0.2 and share < SLOW_SHARE * typical:
         state, note = "slow", "the others wait for it"

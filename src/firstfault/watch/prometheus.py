@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from firstfault.watch.board import Board
 
@@ -22,6 +23,9 @@ _GAUGES = (
         "Share of its time that the rank waits for its data loader.",
     ),
 )
+
+
+_LOOPBACK = re.compile(r"(?:localhost\.?|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{1,5})?")
 
 
 def text(board: Board) -> str:
@@ -42,6 +46,15 @@ def _safe(label: str) -> str:
     return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
+def of_loopback(hosts: Sequence[str]) -> bool:
+    """Whether a request names the loopback as whom it wants; a page of a browser may have a name of its own lead here.
+
+    Args:
+        hosts: its `Host` lines.
+    """
+    return len(hosts) == 1 and _LOOPBACK.fullmatch(hosts[0].strip().lower()) is not None
+
+
 def server(port: int, board: Callable[[], Board]) -> ThreadingHTTPServer:
     """A server of `/metrics` on the loopback; start it with `serve_forever`.
 
@@ -55,9 +68,14 @@ def server(port: int, board: Callable[[], Board]) -> ThreadingHTTPServer:
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if not of_loopback(self.headers.get_all("Host", [])):
+                self.answer(421, b"only names of the loopback are answered\n")
+                return
             found = self.path.split("?", 1)[0] == "/metrics"
-            body = text(board()).encode() if found else b"only /metrics is here\n"
-            self.send_response(200 if found else 404)
+            self.answer(*((200, text(board()).encode()) if found else (404, b"only /metrics is here\n")))
+
+        def answer(self, status: int, body: bytes) -> None:
+            self.send_response(status)
             self.send_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

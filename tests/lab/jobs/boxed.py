@@ -105,6 +105,9 @@ def train(config: dict, rank: int, world: int) -> None:
 def main() -> None:
     """Forks the ranks; each goes on to `train`, the parent waits for all and fails where one did."""
     config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    if config.get("alone"):  # a plain program: nobody has told it a rank
+        train(config, 0, 1)
+        return
     if "RANK" in os.environ:  # a launcher has started the ranks
         train(config, int(os.environ["RANK"]), config["world"])
         return

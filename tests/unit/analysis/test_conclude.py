@@ -66,3 +66,13 @@ def test_another_answer_gets_a_chain_and_readings_of_its_own():
     assert other.scene is found.scene
     assert [n.reading for n in found.naive] == ["last_error"]
     assert other.naive == ()
+
+
+def test_what_is_weighed_besides_is_in_the_chain():
+    def weighed(scene, answer):
+        return replace(answer, trigger=next(e for e in scene.events if e.signature == "launcher.exit"))
+
+    plain = concluded(*FIRST)
+    found = conclude(plain.scene.case.seen, LIBRARY, heed=weighed)
+    assert plain.answer.chain[0].events[0].signature != "launcher.exit"
+    assert found.answer.chain[0].events[0].signature == "launcher.exit"

@@ -6,10 +6,12 @@ import random
 import time
 
 import pytest
+from msgspec.structs import replace
 
 from firstfault.analysis.case import Case, Observations
-from firstfault.analysis.suspects import ELSEWHERE, went_on
-from firstfault.model.evidence import Event, ProgressSample, SourceId, Span, When, Who
+from firstfault.analysis.suspects import ELSEWHERE, nature_of, of_roles, went_on
+from firstfault.model.evidence import Event, ProgressSample, PythonException, SourceId, Span, When, Who
+from firstfault.model.words import Role
 from firstfault.signatures.library import load_library
 
 LIBRARY = load_library()
@@ -74,3 +76,18 @@ def test_asking_thousands_of_sources_about_thousands_of_events_takes_a_moment():
     start = time.process_time()
     assert not any(went_on(case, event(s, 25.0)) for s in range(8000))
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("roles", [{Role.CAUSE}, {Role.EFFECT, Role.TEARDOWN}, {Role.CONTEXT}])
+def test_lines_of_a_role_are_those_whose_nature_has_it(roles):
+    rng = random.Random(3)
+    names = sorted(n for n in LIBRARY.by_id if n.startswith(("gpu.", "nccl.", "python.", "process.", "launcher.")))
+    told = [None, None, PythonException(kind="torch.OutOfMemoryError", message="CUDA out of memory")]
+    events = [
+        replace(event(n % 5, float(n)), signature=rng.choice(names), span=Span(SourceId(n % 5), n, 1, n + 1, 1), exception=rng.choice(told))
+        for n in range(3000)
+    ]  # fmt: skip
+    case = Case(Observations(sources=(), events=tuple(events)), LIBRARY)
+    also = frozenset(names[::9])
+    wanted = [e for e in case.events if e.signature in also or nature_of(case, e).role in roles]
+    assert of_roles(case, roles, also) == wanted

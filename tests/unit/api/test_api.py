@@ -11,6 +11,9 @@ import polars as pl
 import pytest
 
 import firstfault
+from firstfault.pipelines.asked import checked
+from firstfault.pipelines.ranks import RankFilters
+from firstfault.pipelines.timeline import EventFilters
 
 ROOT = Path(__file__).resolve().parents[3]
 LOGS = ROOT / "examples" / "incident" / "logs"
@@ -138,3 +141,48 @@ def test_a_wrong_site_signature_is_an_error_of_its_kind(tmp_path):
     (tmp_path / "bad" / "x.toml").write_text("title = 3\n")
     with pytest.raises(firstfault.SignatureError):
         firstfault.diagnose(LOGS, options=firstfault.DiagnoseOptions(signatures=(tmp_path / "bad",)))
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "where"),
+    [
+        ({"storage": ("not/there",)}, "no such file or folder: not/there", "options.storage"),
+        ({"storage": "logs"}, "another kind", "options.storage"),
+        ({"signatures": ("not/there",)}, "no such folder: not/there", "options.signatures"),
+        ({"signatures": "site"}, "another kind", "options.signatures"),
+        ({"assume_zone": "Nowhere/Town"}, "not a time zone", "options.assume_zone"),
+        ({"assume_zone": 8}, "another kind", "options.assume_zone"),
+        ({"job_state": "EXPLODED"}, "no state of a scheduler", "options.job_state"),
+        ({"attempt": 0}, "no attempt", "options.attempt"),
+        ({"attempt": "first"}, "another kind", "options.attempt"),
+        ({"exit_code": "1"}, "another kind", "options.exit_code"),
+        ({"engine": "dask"}, "another kind", "options.engine"),
+    ],
+)
+@pytest.mark.parametrize("call", ["diagnose", "page", "ranks", "timeline"])
+def test_an_option_of_no_use_is_an_error_that_says_which(call, options, said, where):
+    with pytest.raises(firstfault.PipelineError, match=said) as told:
+        getattr(firstfault, call)(LOGS, options=firstfault.DiagnoseOptions(**options))
+    assert told.value.where == where
+    assert told.value.fix
+
+
+def test_folders_given_as_text_and_zones_in_any_form_are_taken(tmp_path):
+    (tmp_path / "site").mkdir()
+    given = {
+        "signatures": (str(tmp_path / "site"),),
+        "storage": (tmp_path,),
+        "job_state": "timeout",
+        "assume_zone": "UTC+8",
+    }
+    read = checked(firstfault.DiagnoseOptions(**given))
+    assert (read.signatures, read.storage) == ((tmp_path / "site",), (str(tmp_path),))
+    assert (read.assume_zone, read.job_state) == ("+08:00", "TIMEOUT")
+
+
+def test_filters_of_another_kind_are_an_error_that_says_which():
+    with pytest.raises(firstfault.PipelineError, match="another kind") as told:
+        firstfault.ranks(LOGS, filters=RankFilters(ranks=(0, 1)))
+    assert told.value.where == "filters.ranks[0]"
+    with pytest.raises(firstfault.PipelineError, match="another kind"):
+        firstfault.timeline(LOGS, filters=EventFilters(hosts="gpu-1"))

@@ -65,7 +65,7 @@ def test_export(job: Path, tmp_path: Path) -> None:
 
 def test_no_metrics(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text("hello\n", encoding="utf-8")
-    with pytest.raises(PipelineError, match="nothing there could be read"):
+    with pytest.raises(PipelineError, match="no training metrics there could be used"):
         CliRunner().invoke(command, [str(tmp_path)], standalone_mode=False, catch_exceptions=False)
 
 

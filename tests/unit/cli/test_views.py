@@ -1,6 +1,8 @@
 """The commands `ranks` and `timeline`: exit codes, formats, refusals."""
 
+import io
 import json
+import re
 from pathlib import Path
 
 import hung_job
@@ -105,3 +107,53 @@ def test_evidence_names_the_columns_that_the_reader_sees(capsys):
     assert "stuck in, elements" in out
     assert "groups.0" not in out
     assert "numel_in" not in out
+
+
+COMMANDS = ["diagnose", "ranks", "timeline", "metrics", "stacks", "memory", "flight-recorder"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_all_views_say_the_same_of_an_input_that_is_not_there(command, tmp_path, capsys, monkeypatch):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "hollow.log").touch()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    expected = {
+        str(tmp_path / "gone"): ("gone", "no such file or folder"),
+        str(tmp_path / "empty"): ("empty", "no file was found"),
+        str(tmp_path / "hollow.log"): ("hollow.log", "empty"),
+        "-": ("<stdin>", "empty"),
+    }
+    for path, (where, why) in expected.items():
+        assert run([command, path]) == 2
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert "nothing there could be read" in said.err
+        assert where in said.err
+        assert f"why: {why}" in said.err or f", {why}" in said.err
+        assert "what to do: Give the job's log files" in said.err
+    assert run([command]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"firstfault: firstfault {command}: no PATH was given")
+    assert "`-` reads standard input" in said
+
+
+@pytest.mark.parametrize("command", ["metrics", "flight-recorder"])
+def test_a_view_that_finds_nothing_of_its_own_does_not_say_that_nothing_was_read(command, tmp_path, capsys):
+    (tmp_path / "a.log").write_text("RuntimeError: CUDA error: an illegal memory access was encountered\n")
+    assert run([command, str(tmp_path)]) == 2
+    said = capsys.readouterr().err
+    assert "nothing there could be read" not in said
+    assert "there could be used" in said
+    assert "what to do: Give" in said
+
+
+@pytest.mark.parametrize(("command", "what"), [("ranks", "3 of 4 ranks"), ("timeline", r"\d+ events")])
+def test_a_filter_says_how_much_it_hides_in_every_format(command, what, job, capsys):
+    run([command, job, "--rank", "0"])
+    assert re.search(f"^{what} are left out by the filters", capsys.readouterr().out, re.MULTILINE)
+    run([command, job, "--rank", "0", "--format", "csv"])
+    assert re.search(r"\d+ \w+ are left out by --rank", capsys.readouterr().err)
+    run([command, job, "--rank", "0", "--format", "json"])
+    assert json.loads(capsys.readouterr().out)["left_out"] > 0
+    run([command, job])
+    assert "left out by the filters" not in capsys.readouterr().out

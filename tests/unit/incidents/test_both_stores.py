@@ -210,6 +210,45 @@ def test_a_record_that_ships_is_not_changed(kept):
         store.change(shipped()[0], lambda t: set_value(t, "command", "x"))
 
 
+def test_records_come_out_as_the_files_that_they_are(kept, tmp_path, capsys):
+    texts = {
+        "a": text_of(id="a", date="2026-03-02", cause="Guess: 显存 — zebra.").replace("\n", "\r\n"),
+        "b": text_of(id="b", date="2025-01-02").replace("state:", "my_key: [1, 2]  # mine\nstate:"),
+    }
+    with closing(store_at(kept.place)) as store:
+        for name, text in texts.items():
+            store.create(name, text, text.partition("date: ")[2].strip('"')[:4])
+    out = tmp_path / "out"
+
+    def export():
+        assert run(["incidents", "export", "--dir", str(kept.place), "--format", "files", "--output", str(out)]) == 0
+        return capsys.readouterr()
+
+    export()
+    assert {p.stem: p.read_bytes() for p in out.rglob("*.md")} == {name: text.encode() for name, text in texts.items()}
+    # And back into an empty store, from where they come out again as the same bytes.
+    again = tmp_path / "again"
+    assert run(["incidents", "import", str(out), "--dir", str(again)]) == 0
+    assert {p.stem: p.read_bytes() for p in again.rglob("*.md")} == {
+        name: text.encode() for name, text in texts.items()
+    }
+    capsys.readouterr()
+    assert export().out == ""  # nothing is new
+    mine = next(out.rglob("a.md"))
+    mine.write_bytes(texts["a"].encode() + b"mine\r\n")
+    assert run(["incidents", "export", "--dir", str(kept.place), "--format", "files", "--output", str(out)]) == 2
+    assert "with another text" in capsys.readouterr().err
+    assert mine.read_bytes().endswith(b"mine\r\n")
+
+
+@pytest.mark.parametrize("more", [[], ["--output", "FILE"], ["--output", "new", "--library"]])
+def test_files_need_a_folder(store, put, tmp_path, more):
+    put()
+    (tmp_path / "FILE").touch()
+    more = [str(tmp_path / m) if m == "FILE" else m for m in more]
+    assert run(["incidents", "export", "--dir", str(store.folder), "--format", "files", *more]) == 2
+
+
 def test_the_records_of_a_folder_are_copied_byte_for_byte_and_never_over_others(kept, tmp_path, capsys):
     folder = tmp_path / "from" / "2026"
     folder.mkdir(parents=True)

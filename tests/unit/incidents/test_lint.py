@@ -47,6 +47,24 @@ def test_a_claim_that_is_not_shown_is_an_error(parts, said):
     assert any(said in what for what in errors(**parts)), errors(**parts)
 
 
+def notes(**parts):
+    return [c.what for c in lint([parse(text_of(**parts))]) if c.level == "note"]
+
+
+def test_what_waits_for_a_person_is_listed_part_by_part():
+    told = notes(verification="OPEN: how it was seen", sentence="待填：一句话")
+    assert "still open: fix, verification, sentence" in told
+    empty = text_of().replace("state:", 'command: ""\nimage:\nrevision: 3f2a91c\nstate:', 1)
+    assert "not said: command, image" in [c.what for c in lint([parse(empty)])]
+    assert not [t for t in told if t.startswith("not said")]
+    assert not [t for t in notes(**PROVED) if t.startswith("still open")]
+    # What the state demands is an error already, and said once.
+    claimed = {**PROVED, "sentence": "OPEN: x"}
+    assert any("sentence is open" in e for e in errors(**claimed))
+    assert not [t for t in notes(**claimed) if "sentence" in t]
+    assert not [t for t in notes(state="rejected", sentence="OPEN: x") if t.startswith("still open")]
+
+
 def test_an_older_re_run_that_recurred_does_not_undo_a_later_one_that_held():
     both = '\n  - "rerun 2026-03-01 recurred: x"\n  - "rerun 2026-03-04 held: x"'
     assert errors(**{**PROVED, "verifications": both}) == []

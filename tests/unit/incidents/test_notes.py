@@ -13,6 +13,7 @@ from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.importing import read_notes, record_text
 from firstfault.incidents.lint import lint
 from firstfault.incidents.record import parse
+from firstfault.incidents.store import Store
 from firstfault.incidents.trends import trends
 from firstfault.incidents.words import Section, State
 from firstfault.pipelines.incidents_over import copy_records, import_notes
@@ -211,6 +212,6 @@ def test_the_date_of_a_copied_record_names_no_folder_outside_the_store(tmp_path,
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "a.md").write_text(text_of(id="a").replace("date: ", f"date: {day} # ", 1))
-    made, left = copy_records(theirs, store)
+    made, left = copy_records(Store(theirs), store)
     assert left == []
     assert [path.parent for path in made] == [store.folder]

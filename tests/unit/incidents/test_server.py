@@ -49,13 +49,60 @@ def test_an_empty_database_is_made_ready_once_by_many_at_once(empty_database):
 
 
 @server
+def test_a_database_of_the_first_form_keeps_its_records_and_its_rights(empty_database, socket_folder):
+    import sqlalchemy as sa
+
+    from firstfault.incidents.server import schema
+
+    name = empty_database.partition("?")[0].rpartition("/")[2]
+    engine = sa.create_engine(empty_database.replace("postgresql://", "postgresql+psycopg://"))
+    text = text_of(id="old", cause="Guess: zebra.")
+    words = ["zebra:1A", *[""] * 6]
+    role = f"reader_{name}"
+    with engine.begin() as base:
+        schema.STEPS[0](base)
+        columns = ", ".join(["DEFAULT", "'old'", "''", "'2026-03-02'", *["%s"] * 8])
+        base.exec_driver_sql(f"INSERT INTO firstfault_records VALUES ({columns})", (text, *words))
+        base.exec_driver_sql("INSERT INTO firstfault_meta VALUES ('form', '1'), ('words', '1')")
+        base.exec_driver_sql(f"CREATE ROLE {role} LOGIN")
+        base.exec_driver_sql(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {role}")
+    engine.dispose()
+    assert found(empty_database, "zebra") == ["old"]
+    with closing(store_at(empty_database)) as store:
+        assert [r.text for r in store.records()[0]] == [text]
+    assert found(postgres.address(socket_folder, name, role), "zebra") == ["old"]
+
+
+@server
+def test_what_shipped_with_earlier_versions_is_forgotten_and_with_later_ones_kept(database, socket_folder):
+    import psycopg
+
+    name = database.partition("?")[0].rpartition("/")[2]
+
+    def editions():
+        with psycopg.connect(host=socket_folder, user="ff", dbname=name) as base:
+            return {str(row[0]).partition(" ")[0] for row in base.execute("SELECT edition FROM firstfault_records")}
+
+    put(database, id="mine")
+    spoilt = [f"UPDATE firstfault_{t} SET edition = '0.0.9 x' WHERE edition <> ''" for t in ("records", "said")]
+    postgres.ask(socket_folder, name, *spoilt)
+    assert found(database, "docker pull EOF")[:1] == ["E001"]  # its own are there again
+    assert "0.0.9" not in editions()
+    postgres.ask(socket_folder, name, *(s.replace("0.0.9", "99.10.0") for s in spoilt))
+    assert found(database, "docker pull EOF")[:1] == ["E001"]
+    assert {"", "99.10.0"} < editions()
+    assert found(database, "", facts=(("state", "open"),)) == ["mine"]
+
+
+@server
 def test_words_that_were_cut_otherwise_are_made_anew(database, socket_folder, monkeypatch):
     from firstfault.incidents.server import schema
 
     put(database, id="a", cause="Guess: zebra.")
     name = database.partition("?")[0].rpartition("/")[2]
     spoilt = [
-        "UPDATE firstfault_records SET said = '', cause = '', date = ''",
+        "UPDATE firstfault_records SET cause = '', date = ''",
+        "UPDATE firstfault_said SET said = ''",
         "DELETE FROM firstfault_facts",
         "UPDATE firstfault_meta SET value = '0' WHERE key = 'words'",
     ]
@@ -63,7 +110,7 @@ def test_words_that_were_cut_otherwise_are_made_anew(database, socket_folder, mo
     assert found(database, "zebra", fields=("cause",), facts=(("state", "open"),)) == ["a"]
     assert found(database, "docker pull EOF")[:1] == ["E001"]
     monkeypatch.setattr(schema, "WORDS", schema.WORDS + 1)
-    postgres.ask(socket_folder, name, "UPDATE firstfault_records SET said = ''")
+    postgres.ask(socket_folder, name, "UPDATE firstfault_said SET said = ''")
     assert found(database, "zebra") == ["a"]
 
 
@@ -188,7 +235,11 @@ def test_the_commands_take_an_address_for_a_folder(database, oom, tmp_path, caps
     out = capsys.readouterr().out
     assert "Seen before" in out
     assert name in out
-    assert run(["incidents", "verify", name, "--rerun", logs, "--write", "--dir", database]) == 1
+    later = tmp_path / "later"
+    later.mkdir()
+    for file in oom.iterdir():
+        (later / file.name).write_text(file.read_text().replace("2026-03-02", "2026-03-04"), encoding="utf-8")
+    assert run(["incidents", "verify", name, "--rerun", str(later), "--write", "--dir", database]) == 1
     capsys.readouterr()
     assert run(["incidents", "export", "--format", "jsonl", "--dir", database]) == 0
     assert "recurred" in capsys.readouterr().out

@@ -1,11 +1,13 @@
 """Likeness, rules, seen before: what is equal and what differs is told, and nothing of the verdict changes."""
 
+import json
 from contextlib import closing
 
 import msgspec
 import pytest
 from incident_text import PROVED, text_of
 
+from firstfault.cli.main import run
 from firstfault.incidents.fingerprint import Traits, fingerprint
 from firstfault.incidents.index import Index
 from firstfault.incidents.record import parse
@@ -192,6 +194,33 @@ def test_the_folder_is_read_only_where_it_is_named(oom, store, known, monkeypatc
     assert diagnose([str(oom)], PLAIN).seen_before == []
     found = diagnose([str(oom)], DiagnoseOptions(engine="inline", incidents="auto")).seen_before
     assert [one.id for one in found] == ["old"]
+
+
+def test_the_command_looks_into_the_repository_in_which_it_is_called(oom, store, known, monkeypatch, capsys):
+    known(id="old")
+    root = store.folder.parent
+    below = root / "src" / "deep"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+
+    def seen(*more):
+        run(["diagnose", str(oom), "--format", "json", *more])
+        return [one["id"] for one in json.loads(capsys.readouterr().out)["seen_before"]]
+
+    assert seen() == []  # anybody may put a folder into a place that is no repository
+    (root / ".git").mkdir()
+    assert seen() == ["old"]
+    assert seen("--incidents", "none") == []
+    (store.folder / "__init__.py").touch()  # a package of that name holds no records
+    assert seen() == []
+
+
+def test_records_that_nobody_named_stop_no_diagnosis(oom, store, put, monkeypatch, capsys):
+    (store.folder.parent / ".git").mkdir()
+    monkeypatch.chdir(store.folder.parent)
+    (store.folder / "broken.md").write_bytes(b"\xff\xfe---")
+    assert run(["diagnose", str(oom), "--format", "json"]) == 1
+    assert json.loads(capsys.readouterr().out)["seen_before"] == []
 
 
 def test_a_folder_above_the_repository_is_not_taken(oom, store, known):

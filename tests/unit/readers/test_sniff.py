@@ -1,6 +1,8 @@
 """What a file holds is told by its content; its name helps only where content cannot tell."""
 
 import json
+import random
+import re
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from firstfault.cli.main import main
 from firstfault.model.words import SourceKind
 from firstfault.pipelines.publish import FORMATS
 from firstfault.readers.open import open_inputs
-from firstfault.readers.sniff import sniff
+from firstfault.readers.sniff import _holds_record_time, sniff
 
 INCIDENT = Path(__file__).parents[3] / "examples" / "incident" / "logs"
 CLASSES = "\n".join(
@@ -87,3 +89,26 @@ def test_chinese_text_of_a_chinese_locale_is_turned_into_utf8(tmp_path, ascii_li
 )
 def test_other_bytes_are_not_taken_for_chinese(data):
     assert sniff(data, data, "train.log").encoding == ""
+
+
+def test_the_time_of_a_daemons_record_is_found_as_its_pattern_finds_it():
+    rng = random.Random(7)
+    parts = [
+        b"I 12:34:56.7",
+        b"W12:34:56.7",
+        b"12:34:56.7",
+        b"I 112:34:56.7",
+        b"E 1:22:33.4",
+        b":",
+        b" ",
+        b"E",
+        b"12",
+        b"\n",
+    ]
+    found = 0
+    for _ in range(2000):
+        head = b"".join(rng.choice(parts) for _ in range(rng.randrange(1, 9)))
+        wanted = re.search(rb"[IWE] ?\d\d:\d\d:\d\d\.\d", head) is not None
+        assert _holds_record_time(head) is wanted, head
+        found += wanted
+    assert 200 < found < 1800

@@ -79,3 +79,12 @@ def test_srun_labels_behind_a_collectors_prefix() -> None:
     profile = profile_source(b"\n".join(lines), "compose.log")
     assert (profile.style, profile.inner) == ("compose", "srun_label")
     assert locate(lines[2], len(lines[2]), profile).who.rank == 2
+
+
+@pytest.mark.parametrize("others", [0, 1, 2, 3, 6])
+@pytest.mark.parametrize("at", ["front", "back"])
+def test_one_line_in_twenty_may_lack_the_wrapping_wherever_it_stands(others, at):
+    quoted, bare = [b"> " + x for x in PLAIN * 5], [b"plain text"] * others
+    lines = bare + quoted if at == "front" else quoted + bare
+    allowed = 20 * others <= len(lines)
+    assert (find_wrapping(lines) is not None) is allowed

@@ -23,29 +23,61 @@ def test_what_is_written_is_read(tmp_path):
     ring.step(None)
     ring.step(41)
     ring.phase("checkpoint")
-    ring.call("all_reduce")
-    since = ring.waiting(2, 4)
     ring.item("/data/x.jpg", 7)
+    now = time.monotonic_ns()
+    ring.seen(now, now - 5, now - 9, "backward")
+    ring.seen_call(now - 3, 12, 500, inside=True, name="all_reduce")
+    ring.seen_loader(2, 4)
     read = layout.read_ring(path.read_bytes())
     assert read.head == head()
-    assert (read.step, read.beats, read.phase, read.call, read.in_call) == (41, 2, "checkpoint", "all_reduce", True)
-    assert (read.waiting_since, read.depth, read.workers) == (since, 2, 4)
+    assert (read.step, read.beats, read.phase, read.call, read.in_call) == (41, 2, "backward", "all_reduce", True)
+    assert (read.call_number, read.called, read.depth, read.workers) == (12, 500, 2, 4)
+    assert (read.sure, read.changed, read.phase_since) == ("checkpoint", now - 5, now - 9)
     assert (read.item, read.batch) == ("/data/x.jpg", 7)
-    assert [n for n, _ in read.history] == [1, 41]
+    assert [n for n, _ in read.history] == [1, 2]
     assert path.stat().st_size == layout.SIZE
 
 
-def test_a_wait_that_ended_is_counted(tmp_path):
+def test_what_was_seen_counts_only_while_nothing_has_happened_since(tmp_path):
     path = tmp_path / "x.ring"
     ring = Ring(str(path), head())
-    since = ring.waiting(0, 1)
-    waited = ring.arrived(since, 1, 1)
-    ring.call("barrier")
-    ring.called()
+    now = time.monotonic_ns()
+    ring.seen(now, now, now, "optimizer")
+    ring.seen_call(now, 1, 0, inside=True, name="barrier")
+    assert layout.read_ring(path.read_bytes()).phase == "optimizer"
+    ring.step(None)
     read = layout.read_ring(path.read_bytes())
-    assert waited >= 0
-    assert (read.waiting_since, read.waited, read.batches, read.in_call) == (0, waited, 1, False)
-    assert read.called >= 0
+    assert (read.phase, read.in_call, read.call) == ("forward", False, "barrier")
+
+
+def test_an_old_look_tells_nothing_of_where_the_process_is_now(tmp_path):
+    path = tmp_path / "x.ring"
+    ring = Ring(str(path), head())
+    ring.phase("tokenize")
+    now = time.monotonic_ns()
+    ring.seen(now, now, now, "backward")
+    ring.seen_call(now, 1, 0, inside=True, name="barrier")
+    read = layout.read_ring(path.read_bytes())
+    soon, late = read.at(now + layout.OLD_LOOK_NS // 2), read.at(now + layout.OLD_LOOK_NS)
+    assert (soon.phase, soon.in_call) == ("backward", True)
+    assert (late.phase, late.in_call) == ("tokenize", False)
+
+
+@pytest.mark.parametrize(
+    ("said", "stepped", "asked", "given", "phase"),
+    [
+        (("", 0), 0, 0, 0, ""),
+        (("", 0), 5, 0, 0, "forward"),
+        (("", 0), 5, 7, 6, "data"),
+        (("", 0), 5, 7, 8, "forward"),
+        (("evaluation", 3), 5, 7, 8, "evaluation"),
+        (("augment", 9), 5, 7, 6, "augment"),
+        (("start_up", 3), 0, 0, 0, "start_up"),
+        (("start_up", 3), 0, 0, 8, "forward"),
+    ],
+)
+def test_the_phase_is_what_happened_last(said, stepped, asked, given, phase):
+    assert layout.sure_phase(*said, stepped, asked, given)[0] == phase
 
 
 def test_nothing_was_done_yet(tmp_path):
@@ -66,7 +98,7 @@ def test_history_keeps_the_last_steps(tmp_path):
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"FFRING01", b"FFRING02" + bytes(layout.SIZE), b"\xff" * layout.SIZE, b"FFRING01" + b"\xff" * layout.SIZE],
+    [b"", b"FFRING02", b"FFRING01" + bytes(layout.SIZE), b"\xff" * layout.SIZE, b"FFRING02" + b"\xff" * layout.SIZE],
 )
 def test_damaged_bytes_are_no_ring(raw):
     assert layout.read_ring(raw) is None

@@ -51,15 +51,27 @@ print(format.read_ring(bytes(api.current().ring.map)).step, SGD.__module__)
     assert left.out == "5 forward\n100 torch.optim.optimizer\n", left.err
 
 
-def test_a_call_is_noted_and_an_exception_leaves_it_inside(tmp_path):
+def test_a_call_is_seen_and_an_exception_leaves_it_inside(tmp_path):
     left = run(
         tmp_path,
         STAND_IN
         + '''
 library("torch.distributed.distributed_c10d", text="""
+import functools
+class Group:
+    begun = 0
+    def _get_sequence_number_for_group(self): return Group.begun
+class _world:
+    pg_map = {Group(): None}
+def logged(f):
+    @functools.wraps(f)
+    def wrapper(*a, **k): return f(*a, **k)
+    return wrapper
+@logged
 def all_reduce(x):
+    Group.begun += 1
     if x is None: raise RuntimeError("Connection closed by peer")
-    return x + 1
+    return x()
 def is_initialized(): return True
 def get_rank(): return 5
 def get_world_size(): return 8
@@ -68,18 +80,25 @@ import firstfault.recorder as r
 r.start()
 import torch.distributed.distributed_c10d as c10d
 from firstfault.recorder import api, format
-assert c10d.all_reduce(1) == 2 and c10d.all_reduce.__name__ == "all_reduce"
-ring = format.read_ring(bytes(api.current().ring.map))
-print(ring.call, ring.in_call, ring.call_number, ring.head.rank)
-try:
+recorder = api.current()
+def ring():
+    recorder.looker.look()
+    return format.read_ring(bytes(recorder.ring.map))
+before = c10d.all_reduce
+inside = c10d.all_reduce(ring)
+print(inside.call, inside.in_call, inside.call_number, inside.head.rank)
+print(ring().in_call, c10d.all_reduce is before)
+def main():
     c10d.all_reduce(None)
-except RuntimeError:
-    pass
-print(format.read_ring(bytes(api.current().ring.map)).in_call)
+try:
+    main()
+except RuntimeError as error:
+    recorder.raised_in(error, "MainThread")
+print(ring().in_call, ring().call_number)
 ''',
         RANK="",
     )
-    assert left.out == "all_reduce False 1 5\nTrue\n", left.err
+    assert left.out == "all_reduce True 1 5\nFalse True\nTrue 2\n", left.err
     assert left.records(layout.CHANGE)[0]["now"] == 5
 
 
@@ -157,7 +176,7 @@ def test_frameworks_tell_their_phases_and_steps(tmp_path):
         + '''
 library("transformers.trainer", text="""
 import firstfault.recorder.api as api
-def now(): return api.current().ring.phase_name
+def now(): return api.current().ring.said
 class Trainer:
     def _save_checkpoint(self): return now()
     def evaluate(self): return now()
@@ -171,12 +190,12 @@ r.start()
 from transformers.trainer import Trainer
 import megatron.training.training as m
 from firstfault.recorder import api
-print(Trainer()._save_checkpoint(), Trainer().evaluate(), repr(api.current().ring.phase_name))
+print(Trainer()._save_checkpoint(), Trainer().evaluate(), repr(api.current().ring.said))
 print(m.train_step(), m.train_step(), api.current().ring.step_number)
 try:
     m.evaluate()
 except ValueError:
-    print(api.current().ring.phase_name)
+    print(api.current().ring.said)
 ''',
     )
     assert left.out == "checkpoint evaluation ''\n7 7 2\nevaluation\n", left.err
@@ -202,3 +221,126 @@ except ImportError as error:
 """,
     )
     assert left.out == "/ckpt/x.pt False\nits own error\n", left.err
+
+
+LOADERS = (
+    STAND_IN
+    + '''
+library("torch.utils.data._utils.worker", text="def _worker_loop(*args): pass\\n")
+library("torch.utils.data.dataloader", text="""
+import torch.utils.data._utils.worker
+class _BaseDataLoaderIter:
+    def __init__(self, calls): self.calls, self._num_yielded = iter(calls), 0
+    def __next__(self):
+        batch = next(self.calls)()
+        self._num_yielded += 1
+        return batch
+""")
+import firstfault.recorder as r
+r.start()
+from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterator
+from firstfault.recorder import api, format
+def ring(look=True):
+    if look: api.current().looker.look()
+    return format.read_ring(bytes(api.current().ring.map))
+'''
+)
+
+
+def test_a_rank_is_in_its_loader_from_asking_to_getting_a_batch_without_a_look(tmp_path):
+    left = run(
+        tmp_path,
+        LOADERS
+        + """
+def broken(): raise OSError("stale file handle")
+it = Iterator([lambda: ring(False), lambda: ring(), broken])
+for n in range(2):
+    inside = next(it)
+    print(inside.phase, inside.waiting_since > 0, ring(False).phase, ring(False).waiting_since)
+print(ring().batches, ring().waited > 0)
+for error in (OSError, StopIteration):
+    try:
+        next(it)
+    except error:
+        print(ring(False).phase)
+""",
+    )
+    assert left.out == "data True forward 0\ndata True forward 0\n2 True\nforward\nforward\n", left.err
+
+
+def test_what_the_program_says_counts_where_it_says_it(tmp_path):
+    left = run(
+        tmp_path,
+        LOADERS
+        + """
+def augmented():
+    with r.phase("augment"):
+        return ring()
+with r.phase("evaluation"):
+    it = Iterator([ring, augmented])
+    print(next(it).phase, ring().phase, next(it).phase, ring().phase)
+print(ring().phase)
+""",
+    )
+    assert left.out == "data evaluation augment evaluation\nforward\n", left.err
+
+
+def test_the_one_thread_looks_by_itself(tmp_path):
+    left = run(
+        tmp_path,
+        LOADERS
+        + """
+import time
+end = time.monotonic() + 30
+def waits():
+    while time.monotonic() < end:
+        found = ring(False)
+        if found.seen > found.waiting_since: return found
+        time.sleep(0.01)
+print(next(Iterator([waits])).phase)
+""",
+    )
+    assert left.out == "data\n", left.err
+
+
+def test_another_optimizer_counts_when_the_first_is_gone(tmp_path):
+    left = run(
+        tmp_path,
+        STAND_IN
+        + '''
+library("torch.optim.optimizer", text="""
+after = []
+def register_optimizer_step_post_hook(hook): after.append(hook)
+class SGD:
+    def step(self):
+        for hook in after: hook(self, (), {})
+""")
+import firstfault.recorder as r
+r.start()
+from torch.optim.optimizer import SGD
+from firstfault.recorder import api
+one, other = SGD(), SGD()
+one.step(); other.step()
+print(api.current().ring.beats)
+del one
+other.step(); other.step()
+print(api.current().ring.beats)
+r.step(); other.step()
+print(api.current().ring.beats)
+''',
+    )
+    assert left.out == "1\n3\n4\n", left.err
+
+
+def test_a_stopped_recorder_is_written_to_no_more(tmp_path):
+    left = run(
+        tmp_path,
+        LOADERS
+        + """
+ring_of_old, it = api.current().ring, Iterator([lambda: 7])
+r.stop()
+before = bytes(ring_of_old.map)
+print(next(it), bytes(ring_of_old.map) == before)
+""",
+    )
+    assert left.out == "7 True\n", left.err

@@ -1,8 +1,7 @@
-"""Commands that a report tells to run reach a shell as they were meant: whole in every format, folded only where a shell takes it."""
+"""Commands that a report tells to run can be copied as they were meant: in one piece in every format."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,57 +12,27 @@ from firstfault.model.words import ActionKind
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.page import page
 from firstfault.pipelines.publish import publish, publish_page
-from firstfault.report.markdown import prose
-from firstfault.report.spans import cut, folded, parts
+from firstfault.report.markdown import told
+from firstfault.report.told import parts_of, shortened
 
 LONG = (
     "mkdir -p store_logs; for p in $(printf 'pod/a-0\\npod/b  1\\n' | grep -E 'a-|b  1'); do n=${p#pod/}; "
     'echo "<$n>" *.no_such > store_logs/$n.log; echo "kept  blanks: $n"; cat store_logs/*; done'
 )
-HOSTS = "scontrol update NodeName='" + ",".join(f"gpu-r{n:02}-[001-032]" for n in range(20)) + "' State=DRAIN"
 
 
-def shell(command: str, place) -> tuple[int, str]:
-    place.mkdir()
-    done = subprocess.run(["/bin/sh", "-c", command], cwd=place, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout
-
-
-@pytest.mark.parametrize("width", [24, 40, 63, 83, 200])
-def test_a_folded_command_does_what_the_whole_one_does(width, tmp_path):
-    lines = folded(LONG, width)
-    assert all(line.endswith(" \\") for line in lines[:-1])
-    pasted = "\n".join(" " * 20 + line for line in lines)
-    assert shell(pasted, tmp_path / "folded") == shell(LONG, tmp_path / "whole")
-
-
-def test_a_word_longer_than_the_line_stays_whole():
-    lines = folded(HOSTS, 60)
-    assert HOSTS.split(" ")[2] in "\n".join(lines)
-    assert " ".join(line.removesuffix(" \\").strip() for line in lines) == HOSTS
-
-
-def test_code_in_a_sentence_is_kept_or_left_out_whole():
-    told = f"Free some room on the machine that is full, as root: `{LONG}`; then look at `df -h /scratch` again and at the rest."
-    for limit in range(3, 160):
-        shown = cut(told, limit)
-        for part in parts(shown):
-            assert not part.code or part.text in {LONG, "df -h /scratch"}
-        assert shown.count("`") % 2 == 0
-
-
-def test_only_what_stands_behind_a_colon_is_to_be_run():
-    found = [(p.text, p.to_run) for p in parts("Read `hosts.txt`, then: `ls -l` and `pwd`.") if p.code]
-    assert found == [("hosts.txt", False), ("ls -l", True), ("pwd", False)]
+def test_a_sentence_with_a_command_is_never_cut():
+    sentence = f"Free some room on the machine that is full, as root: `{LONG}`; then look at `df -h /scratch` again."
+    assert all(shortened(sentence, limit) == sentence for limit in range(3, 160))
 
 
 def test_a_lone_backtick_is_text():
-    assert [p.code for p in parts("a ` b")] == [False]
+    assert [p.command for p in parts_of("a ` b")] == [False]
 
 
 def test_markdown_escapes_nothing_inside_code():
     assert (
-        prose("Clean *now*: `du -sh /tmp/* | sort -h` (x_ y)") == "Clean \\*now\\*: `du -sh /tmp/* | sort -h` (x\\_ y)"
+        told("Clean *now*: `du -sh /tmp/* | sort -h` (x_ y)") == "Clean \\*now\\*: `du -sh /tmp/* | sort -h` (x\\_ y)"
     )
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from firstfault.model.diagnosis import CoverageRow, Fact
+from firstfault.model.diagnosis import Count, CoverageRow, Fact
 from firstfault.model.words import CoverageState
 from firstfault.pipelines.publish import FORMATS, publish
 from firstfault.redact import Redacted, redact
@@ -89,3 +89,18 @@ def test_file_names_that_are_no_text_are_spelt_out(build_diagnosis):
 )
 def test_planted_values_do_not_survive(build_diagnosis, secret, form, level, shape):
     assert secret not in publish(build_diagnosis("step 3 " + shape.format(secret)), form, level)
+
+
+def test_counts_by_rank_stay_and_names_of_files_beside_them_do_not(build_diagnosis):
+    counts = [
+        Count(
+            signature="a.b",
+            title="t",
+            total=3,
+            files={f"out-{SECRET}.log?token={SECRET}": 3},
+            ranks={"7": 1, "1234567": 2},
+        )
+    ]
+    said = publish(build_diagnosis("x", counts=counts), "json", "secrets")
+    assert '"1234567": 2' in said
+    assert f"token={SECRET}" not in said

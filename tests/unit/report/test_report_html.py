@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import json
 import re
 import unicodedata
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from firstfault.model.diagnosis import (
     Action,
@@ -28,7 +30,6 @@ from firstfault.model.page import Context, Course, CoursePoint, GroupColumns, La
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 from firstfault.pipelines.publish import publish, publish_page
 from firstfault.report.html import embedded
-from firstfault.report.page_data import moments
 
 ROOT = Path(__file__).parents[3]
 WEB = ROOT / "web"
@@ -249,18 +250,36 @@ def test_the_page_says_what_was_taken_out(build_diagnosis):
     assert "are pseudonyms" in publish(build_diagnosis(), "html", "identities")
 
 
-def test_a_fold_of_the_timeline_loses_no_entry_and_keeps_the_first_sign_alone(build_diagnosis):
+def test_rows_of_the_timeline_stand_by_clock_as_they_come(build_diagnosis):
     one = build_diagnosis().timeline[0]
+    rows = [(1, 4, 0), (1, 2, 0), (1, 9, 37), (2, 5, 0), (None, 7, 0)]
     entries = [
-        type(one)(time=None, what=what, evidence=type(one.evidence)(file="a", line=n, column=1, text="x"))
-        for n, what in enumerate("ABABABACCCDEFGHA")
+        replace(
+            one,
+            what=f"event {n}",
+            evidence=replace(one.evidence, line=n),
+            clock=clock,
+            left_out=gone,
+            ranks=[n],
+            count=1,
+        )
+        for clock, n, gone in rows
     ]
-    trigger = entries[8].evidence
-    folded = moments(entries, trigger)
-    assert sorted(e.evidence.line for first, rest in folded for e in (first, *rest)) == list(range(len(entries)))
-    assert [rest for first, rest in folded if first.evidence.line == 8] == [[]]
-    assert len(folded) < len(entries)
-    assert folded[-1][0].evidence.line == 15  # the same kind much later is no part of the burst
+    page = publish(build_diagnosis(timeline=entries), "html", "secrets")
+    part = page[page.index('<section id="timeline"') : page.index('<section id="chain"')]
+    assert re.findall(r"event (\d): rank \1<", part) == ["4", "2", "9", "5", "7"]
+    assert part.index("event 2") < part.index("37 rows between") < part.index("event 9")
+    assert part.index("event 9") < part.index("<h3>Clock 2</h3>") < part.index("event 5") < part.index("Without a time")
+    alone = publish(build_diagnosis(timeline=entries[:3]), "html", "secrets")
+    assert "<h3>Clock" not in alone
+
+
+def test_commands_of_the_advice_are_code_and_act_nowhere(build_diagnosis):
+    command = "for p in $(kubectl get pods -o name | grep 'ais'); do n=${p#pod/} <x> *_*; done"
+    page = publish(build_diagnosis(collect_next=[f"the logs: `{command}`, and <b>more</b>"]), "html", "secrets")
+    shown = [html.unescape(text) for text in re.findall(r"<code>(.*?)</code>", page)]
+    assert command in shown
+    assert "<b>more</b>" not in page
 
 
 def test_the_packaged_script_is_built_from_the_sources_that_are_here():

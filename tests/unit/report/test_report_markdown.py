@@ -6,8 +6,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from firstfault.model.diagnosis import ChainLink
+from firstfault.pipelines.diagnose import diagnose
+from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.pipelines.publish import publish
-from firstfault.report.markdown import code, escape
+from firstfault.pipelines.timeline import timeline
+from firstfault.report.markdown import code, escape, told
 
 SECTIONS = [
     "1. Job details",
@@ -111,6 +114,42 @@ def test_any_code_span_shows_the_text_as_it_is(text):
     tokens = MarkdownIt("commonmark").parseInline(code(text))[0].children
     assert [t.type for t in tokens] == ["code_inline"]
     assert tokens[0].content == text
+
+
+PLAIN = st.text(st.characters(min_codepoint=32, max_codepoint=126, exclude_characters="`"), max_size=30)
+
+
+@settings(max_examples=200)
+@given(PLAIN, PLAIN.filter(lambda t: t.strip()), PLAIN)
+@example("Run ", "for p in $(kubectl get pods -o name); do n=${p#pod/} > *_x_*; done", ", then [look](x).")
+def test_a_command_of_the_advice_is_a_code_span_with_every_character(before, command, behind):
+    tokens = MarkdownIt("commonmark").parseInline(told(f"Do {before}`{command}`{behind}"))[0].children
+    assert command in [t.content for t in tokens if t.type == "code_inline"]
+    assert {t.type for t in tokens} <= {"text", "text_special", "code_inline"}
+
+
+def test_rows_of_the_timeline_are_those_of_the_view_and_in_its_order(tmp_path):
+    clocks = {
+        "b.log": "2026-03-02T14:05:07Z [rank1] RuntimeError: CUDA error: an illegal memory access was encountered\n"
+        "2026-03-02T14:05:09Z [rank1] OSError: [Errno 28] No space left on device\n",
+        "a.log": "2026-03-02T14:05:08Z [rank0] OSError: [Errno 28] No space left on device\n"
+        "2026-03-02T14:05:01Z [rank0] ValueError: no batch\n",
+        "c.log": "2026-03-01 09:00:00 [rank2] KeyError: 'x'\n2026-03-01 09:00:02 [rank3] KeyError: 'x'\n",
+    }
+    for name, text in clocks.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    view = timeline([tmp_path], DiagnoseOptions())
+    found = diagnose([tmp_path])
+    assert len(view.clocks) == 2
+    assert [(e.clock, e.what, e.evidence) for e in found.timeline] == [
+        (e.clock, e.what, e.evidence) for e in view.events
+    ]
+    for form in ("markdown", "html"):
+        part = publish(found, form, "secrets").partition("Timeline")[2]
+        places = [f"{e.evidence.file}:{e.evidence.line}" for e in view.events]
+        at = [part.index(place) for place in places]
+        if form == "markdown":
+            assert at == sorted(at)
 
 
 def test_log_text_cannot_make_a_heading_or_end_a_list(build_diagnosis):

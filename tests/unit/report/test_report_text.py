@@ -23,7 +23,7 @@ from firstfault.model.diagnosis import (
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 from firstfault.pipelines.publish import FORMATS, publish
 from firstfault.report.neutral import neutral
-from firstfault.report.text import columns, wrap
+from firstfault.report.text import columns, refuted, wrap, wrap_told
 
 EVIL = "\x1b]0;owned\x07\x1b[2J[rank3]: \u202eboom\u202c\x9b31m `*_[x](javascript:1)<b> | \r\n done\u200b"
 
@@ -258,3 +258,69 @@ def test_no_acting_character_of_all_that_there_are_is_let_through():
     acting = {"Cc", "Cf", "Cs", "Zl", "Zp"}
     every = map(chr, range(sys.maxunicode + 1))
     assert [hex(ord(c)) for c in every if unicodedata.category(c) in acting and c != "\t" and neutral(c) == c] == []
+
+
+LOOP = "for p in $(kubectl -n store get pods -o name | grep target); do n=${p#pod/}; kubectl -n store logs $n --timestamps > logs/$n.log; done"
+
+
+@pytest.mark.parametrize(("width", "height"), [(60, 40), (80, None), (80, 24), (120, 40), (120, 16)])
+def test_a_command_is_on_the_screen_whole_or_not_at_all(build_diagnosis, width, height):
+    base = full(build_diagnosis)
+    steps = [
+        f"Write the logs of all targets into one folder: `{LOOP}`, then look.",
+        "Look at it with `sacct -j 7 -o State%30` then.",
+    ]
+    verdict = replace(base.verdict, action=replace(base.verdict.action, steps=steps))
+    told = replace(
+        base,
+        verdict=verdict,
+        collect_next=["the ends of its steps: `sacct -j 7 --format=JobID,State,ExitCode,NodeList`"],
+    )
+    text = publish(told, "text", "secrets", width=width, height=height)
+    assert [line.strip() for line in text.splitlines()].count(LOOP) == 1
+    # Of what there is room for, no part of a command stands without the rest.
+    for command, begin in (
+        ("sacct -j 7 -o State%30", "sacct -j 7 -o"),
+        ("sacct -j 7 --format=JobID,State,ExitCode,NodeList", "sacct -j 7 --"),
+    ):
+        assert text.count(command) == text.count(begin)
+    assert text.count("sacct") == text.count("sacct -j 7 -")
+    assert max(columns(line) for line in text.splitlines() if line.strip() != LOOP) <= width
+
+
+def test_the_command_that_drains_hosts_is_one_line(build_diagnosis):
+    base = build_diagnosis()
+    action = Action(kind=ActionKind.RESTART_WITHOUT, exclude_hosts=["a"], exclude_hostlist="node-[01-02,07,11-19,23]")
+    text = publish(replace(base, verdict=replace(base.verdict, action=action)), "text", "secrets", width=60)
+    command = "scontrol update NodeName='node-[01-02,07,11-19,23]' State=DRAIN Reason='firstfault'"
+    assert command in [line.strip() for line in text.splitlines()]
+
+
+@given(st.lists(st.text("ab .$|>'", max_size=12), max_size=6), st.integers(10, 40))
+def test_what_is_wrapped_keeps_its_commands_in_one_piece(pieces, width):
+    sentence = " and ".join(f"do `{p}`." if p.strip() else "rest" for p in pieces)
+    lines = wrap_told(sentence, width)
+    for piece in pieces:
+        if piece.strip():
+            assert any(piece in line for line in lines)
+    assert all(columns(line) <= width or line in pieces for line in lines)
+
+
+def test_a_small_screen_says_nothing_twice(build_diagnosis):
+    base = full(build_diagnosis)
+    verdict = base.verdict
+    same = replace(verdict.first_failed, ranks=verdict.culprits.ranks, hosts=verdict.culprits.hosts)
+    alike = replace(base, verdict=replace(verdict, first_failed=same, strength=verdict.culprits.strength))
+    small = publish(alike, "text", "secrets", width=80, height=16)
+    assert "First failed" not in small
+    assert small.count("direct lines prove it") <= 1
+    assert "First failed" in publish(alike, "text", "secrets", width=80)
+    other = replace(base, verdict=replace(verdict, first_failed=replace(same, ranks=[5], hosts=["node-09"])))
+    assert "rank 5 on node-09" in publish(other, "text", "secrets", width=80, height=16)
+
+
+@pytest.mark.parametrize(
+    ("room", "shown"), [(200, "X is at fault, it came last: the order is chance"), (40, "X is at fault, it came last")]
+)
+def test_half_a_reason_is_left_out(room, shown):
+    assert refuted("X is at fault, it came last", "the order is chance", room) == shown

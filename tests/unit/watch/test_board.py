@@ -1,5 +1,6 @@
 """The live table over an invented job: who moves, is slow, stands or is gone."""
 
+import http.client
 import urllib.request
 from threading import Thread
 
@@ -32,6 +33,7 @@ def beat(box, rank, seconds, waited=20.0, **fields):
 @pytest.fixture
 def job(tmp_path):
     box = Box(tmp_path, world=4)
+    box.node(0, layout.NODE, 0, hang_s=60.0, start_s=600.0)
     beat(box, 0, 100)
     beat(box, 1, 100, waited=2.0)
     beat(box, 2, 100, still_s=90.0, phase="data", item={"what": "/data/x.tar", "for_s": 90.0, "batch": 1})
@@ -113,9 +115,61 @@ def test_a_wish_for_a_bundle_is_a_record(job):
 
 def test_what_a_file_says_does_not_act_on_the_terminal(tmp_path):
     box = Box(tmp_path, world=1)
+    box.node(0, layout.NODE, 0, hang_s=60.0)
     beat(box, 0, 100, still_s=90.0, item={"what": "/data/\x1b]0;x\x07.tar", "for_s": 90.0, "batch": 1})
     board = read_board(box.folder, now=START + 100)
     assert "\x1b" in board.rows[0].note
     cells = [str(cell) for column in table(board, every_rank=True).columns for cell in column.cells]
     assert any(".tar" in c for c in cells)
     assert not [c for c in cells if "\x1b" in c]
+
+
+@pytest.mark.parametrize(
+    ("told", "fields", "state"),
+    [
+        ({"hang_s": 80.0}, {}, "stalled"),
+        ({"hang_s": 120.0}, {}, "moving"),
+        ({"hang_s": 0.0}, {}, "moving"),
+        ({}, {}, "moving"),
+        ({}, {"still_s": 301.0}, "stalled"),
+        ({"hang_s": 10.0}, {"pace_s": 8.0}, "moving"),
+        ({"hang_s": 10.0, "start_s": 600.0}, {"steps": 0, "pace_s": None}, "moving"),
+    ],
+)
+def test_who_is_stalled_is_told_by_the_recorders_own_setting(tmp_path, told, fields, state):
+    box = Box(tmp_path, world=1)
+    box.node(0, layout.NODE, 0, **told)
+    beat(box, 0, 100, **{"still_s": 90.0, **fields})
+    assert [r.state for r in read_board(box.folder, now=START + 100).rows] == [state]
+
+
+@pytest.mark.parametrize(
+    ("hosts", "status"),
+    [
+        (["localhost:{port}"], 200),
+        (["127.0.0.1"], 200),
+        (["[::1]:{port}"], 200),
+        (["LOCALHOST"], 200),
+        (["attacker.example:{port}"], 421),
+        (["127.0.0.1.attacker.example"], 421),
+        (["localhost", "attacker.example"], 421),
+        ([], 421),
+    ],
+)
+def test_the_page_answers_only_who_asks_for_the_loopback(job, hosts, status):
+    page = server(0, lambda: read_board(job, now=START + 101))
+    Thread(target=page.serve_forever, daemon=True).start()
+    try:
+        port = page.server_address[1]
+        asks = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        asks.putrequest("GET", "/metrics", skip_host=True)
+        for host in hosts:
+            asks.putheader("Host", host.format(port=port))
+        asks.endheaders()
+        answer = asks.getresponse()
+        assert answer.status == status
+        assert (b"firstfault_ranks" in answer.read()) is (status == 200)
+        asks.close()
+    finally:
+        page.shutdown()
+        page.server_close()

@@ -162,7 +162,7 @@ def _killed_worker(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
         ),
         action=ActionKind.COLLECT_MORE,
         steps=("Ask the kernel log of that host who killed it: memory of the container or of the node, as a rule.",),
-        collect=("the kernel log of that host around that time (dmesg -T | grep -i -E 'oom|killed process')",),
+        collect=("the kernel log of that host around that time (`dmesg -T | grep -i -E 'oom|killed process'`)",),
         why="the black box saw it end before anything else",
     )
 

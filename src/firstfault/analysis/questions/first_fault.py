@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.beside_waits import Opening
 from firstfault.analysis.cards import rank_of_card
-from firstfault.analysis.causes import Choice, choose, precedes, strength_of
+from firstfault.analysis.causes import Choice, by_itself, choose, doubts, precedes, strength_of
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
@@ -31,6 +31,7 @@ from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Ph
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from firstfault.analysis.case import Case
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.suspects import Suspect
     from firstfault.model.evidence import Event
@@ -132,8 +133,8 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
     explained = any(scene.case.library.explains(weak.nature.key.split("#")[0], s.nature.key) for s in scene.suspects)
     if explained:
         return True
-    if scene.suspects and stranger(weak.first):
-        return False  # another program was killed for memory: that is no reason for an error of another kind
+    if stranger(weak.first) and (scene.suspects or scene.case.has(weak.first, Mark.OWN_LIMIT)):
+        return False  # another program was killed for memory: that is no reason for an error of another kind; in its own group it takes no memory from the job
     if (
         scene.case.has(weak.first, Mark.OUTAGE)
         and scene.suspects
@@ -198,7 +199,7 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
 
     Only where there are no more such ranks than lines: the launcher's list then leaves no choice.
     """
-    if root.ranks or root.unplaced == 0:
+    if root.ranks or root.unplaced == 0 or stranger(root.first):
         return root
     killed = root.nature.category is Category.INFRASTRUCTURE and root.nature.domain is Domain.MEMORY
     last_word = (
@@ -284,15 +285,14 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         root = replace(choice.root, ranks=(card[0],), hosts=(card[1],), unplaced=0)
     nature = root.nature
     category = nature.category or Category.UNKNOWN
-    strength = strength_of(scene.case, choice, fatal=nature.fatal)
+    job = scene.roster.machines
+    elsewhere = nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}
+    # Of a machine on which no rank is known to have run.
+    own = Strength.POSSIBLE if elsewhere else Strength.ESTABLISHED
+    strength = strength_of(scene.case, choice, fatal=nature.fatal, own=own)
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
-    job = scene.roster.machines
-    elsewhere = nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}
-    if elsewhere:
-        # A machine on which no rank is known to have run.
-        strength = strength.at_most(Strength.POSSIBLE)
     still = scene.case.stood_still(root.first) if root.ordered else None
     if still is not None:
         # It ended a job that had stopped by itself, for a reason that no line names.
@@ -304,7 +304,10 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # fill together is no rank's own.
         named = Named()
     elif choice.rivals or choice.late or elsewhere:
-        named = replace(named, strength=named.strength.at_most(strength))
+        # The category may be surer than the root, by other lines; who it was is no surer than the root.
+        named = replace(
+            named, strength=named.strength.at_most(strength).at_most(by_itself(scene.case, root)).at_most(own)
+        )
     if root is not choice.root and (named.ranks or set(named.hosts) != set(choice.root.hosts)):
         # Who it was follows from the launcher's list or the card's address, not from the lines themselves.
         named = replace(named, strength=named.strength.at_most(Strength.SUPPORTED))
@@ -326,7 +329,10 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         category=category,
         strength=strength,
         summary=" ".join(
-            (sentence(root, named, failed_first, scene) + _or_else(choice) + _standstill(still), *memory.sentences)
+            (
+                sentence(root, named, failed_first, scene) + _or_else(scene.case, choice) + _standstill(still),
+                *memory.sentences,
+            )
         ),
         trigger=trigger,
         proof=(
@@ -425,9 +431,9 @@ def _standstill(seconds: float | None) -> str:
     return f" No step had been made for {duration(round(seconds * 1000))} before: the job hung first, and no line says why."
 
 
-def _or_else(choice: Choice) -> str:
+def _or_else(case: Case, choice: Choice) -> str:
     """A sentence on the fault that may as well have been the first; empty where none may."""
-    rivals = [r for r in choice.doubts if r.nature.fatal and precedes(choice.root, r) is None]
+    rivals = [r for r in doubts(case, choice) if r.nature.fatal and precedes(choice.root, r) is None]
     if not rivals:
         return ""
     other = rivals[0]

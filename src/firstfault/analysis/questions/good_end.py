@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.accounted import left_open
 from firstfault.analysis.answer import Answer
 from firstfault.model.words import ActionKind, Category, Mark, Strength
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.analysis.accounted import Open
     from firstfault.analysis.scene import Scene
 
 
@@ -20,15 +24,30 @@ def ask(scene: Scene) -> Answer | None:
     what = "The run stopped early as planned" if ended.ended == "stopped" else "No failure: the run completed"
     lines = "line" if noise == 1 else "lines"
     tail = f"; {noise} error {lines} before that ended nothing" if noise and not ended.against else ""
+    unclear = left_open(scene)
     return Answer(
         question="good_end",
         failed=False,
         category=Category.NONE,
-        strength=_strength(scene),
-        summary=f"{what} ({ended.why}){tail}.",
+        strength=_strength(scene).at_most(Strength.POSSIBLE) if unclear else _strength(scene),
+        summary=f"{what} ({ended.why}){tail}.{_not_told(unclear)}",
         proof=() if ended.event is None else (ended.event,),
-        action=ActionKind.NONE,
+        action=ActionKind.COLLECT_MORE if unclear else ActionKind.NONE,
+        collect=tuple(f"the complete log {file.path}" for file in unclear[:SHOWN]),
     )
+
+
+SHOWN = 3
+"""Files that are named of those that leave an end open."""
+
+
+def _not_told(unclear: Sequence[Open]) -> str:
+    """What leaves open how other ranks ended; empty where nothing does."""
+    if not unclear:
+        return ""
+    more = f" and {len(unclear) - SHOWN} more" if len(unclear) > SHOWN else ""
+    files = ", ".join(f"{file.path} {file.why}" for file in unclear[:SHOWN])
+    return f" That line is one rank's word, and how others ended is not told: {files}{more}."
 
 
 def _strength(scene: Scene) -> Strength:

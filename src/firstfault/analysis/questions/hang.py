@@ -433,7 +433,9 @@ def _log_goes_on(seen: Picture, ranks: Iterable[GlobalRank]) -> bool:
     ends = {e.span.source for e in (*scene.teardown, *scene.deaths, *scene.marked(Mark.ABORT, Mark.STOP_SIGNAL))}
     ends |= {f.span.source for f in scene.failures}
     late = set(ranks)
-    places = {e.span.source for e in scene.events if scene.roster.rank(e) in late}
+    places = {
+        e.span.source for e in scene.events if (scene.roster.rank(e) if e.who.rank is None else e.who.rank) in late
+    }
     if not places:
         places = {e.span.source for lines in seen.state.own.values() for e in lines}
     return bool(places) and places <= ends

@@ -44,6 +44,12 @@ class Explained(Struct, frozen=True, kw_only=True):
     """Whether what ran full is no rank's own: processes of this job filled its device, or another device was full as well."""
 
 
+TWO_DECIMALS = 0.006
+"""Share by which a size with two decimals may be off."""
+SEGMENT, ROUNDED = 20 << 20, 2 << 20
+"""Bytes of the segment of small requests, and to which larger ones are rounded, by PyTorch's caching allocator."""
+
+
 def explained(scene: Scene, root: Suspect) -> Explained:
     """What explains the out-of-memory that is the root; nothing where it is something else or nothing tells."""
     if root.first.signature in REFUSALS:
@@ -127,12 +133,28 @@ def _beside_others(scene: Scene, snapshot: MemorySnapshot, device: DeviceMemory)
     return [f"Its tensors hold {size_text(held)}, {who} {spread}: by its tensors it is like the others."]
 
 
+def _may_be(told: int, asked: int) -> bool:
+    """Whether a message's request may be the one that a snapshot shows as failed; both in bytes.
+
+    The message tells what the allocator would have taken from the device for it, to two decimals: small requests share a
+    segment of 20 MiB, larger ones are rounded up to 2 MiB.
+    """
+    cut = told * TWO_DECIMALS
+    return asked - cut <= told <= max(asked, SEGMENT) + ROUNDED + cut
+
+
 def _snapshot_of(scene: Scene, root: Suspect) -> tuple[MemorySnapshot, DeviceMemory] | None:
     """The snapshot of the process that ran out, and the device on which a request failed; None where it cannot be told.
 
     By the rank of the first line; a snapshot whose name tells no rank counts only where it is the one with a failed request.
     """
-    failed = [(s, d) for s in scene.case.seen.snapshots for d in s.devices if d.ooms]
+    known = figures(root.first.text)
+    failed = [
+        (s, d)
+        for s in scene.case.seen.snapshots
+        for d in s.devices
+        if d.ooms and (known is None or any(_may_be(known.asked, oom.asked) for oom in d.ooms))
+    ]
     rank = root.first.who.rank
     if rank is None and len(root.ranks) == 1:
         rank = root.ranks[0]

@@ -96,7 +96,7 @@ def apart(seen: Picture) -> Answer:
             ),
             "Run a short job with TORCH_DISTRIBUTED_DEBUG=DETAIL: it stops at the first difference.",
         ),
-        collect=("stacks of all ranks at the time of the hang (py-spy dump)",),
+        collect=("stacks of all ranks at the time of the hang (`py-spy dump`)",),
         rivals=(_slow(kinds), _network()),
     )
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Event
 
-STEPS = "the codes of the job's steps: sacct -j JOBID --format=JobID,JobName,State,ExitCode,DerivedExitCode,NodeList"
-RECORD = "the scheduler's record: sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS,NodeList"
+STEPS = "the codes of the job's steps: `sacct -j JOBID --format=JobID,JobName,State,ExitCode,DerivedExitCode,NodeList`"
+RECORD = "the scheduler's record: `sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS,NodeList`"
 
 
 class Word(NamedTuple):
@@ -46,7 +46,7 @@ _MEMORY = Word(
     Scope.EXTERNAL,
     ActionKind.FIX_AND_RERUN,
     "Raise the memory limit or lower what the processes use (workers, prefetch, cache).",
-    (RECORD, "the kernel log of each host (dmesg -T | grep -i -E 'oom|killed process'): it names the process"),
+    (RECORD, "the kernel log of each host (`dmesg -T | grep -i -E 'oom|killed process'`): it names the process"),
 )
 _NODE = Word(
     "The scheduler says that a node of the job failed",
@@ -134,7 +134,7 @@ def ask_failed(scene: Scene) -> Answer | None:
         collect=(
             STEPS if state else RECORD,
             "the output of the job script itself and stderr of every rank, to their last lines",
-            "the kernel log of each host around the job's end (dmesg -T)",
+            "the kernel log of each host around the job's end (`dmesg -T`)",
         ),
     )
 

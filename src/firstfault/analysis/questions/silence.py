@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from firstfault.analysis.scene import Scene
+    from firstfault.analysis.suspects import Suspect
     from firstfault.model.evidence import Event
 
 ENFORCED = "launcher.torchrun_forced_kill"
@@ -85,8 +86,8 @@ def _by_signal(scene: Scene, signals: set[int]) -> tuple[Category, str, tuple[st
         return (
             Category.INFRASTRUCTURE,
             "A process was killed from outside (SIGKILL)",
-            ("the kernel log of that host around that time (dmesg -T | grep -i -E 'oom|killed process')",
-             "the scheduler's record: sacct -j JOBID --format=JobID,State,ExitCode,MaxRSS,NodeList"),
+            ("the kernel log of that host around that time (`dmesg -T | grep -i -E 'oom|killed process'`)",
+             "the scheduler's record: `sacct -j JOBID --format=JobID,State,ExitCode,MaxRSS,NodeList`"),
         )  # fmt: skip
     if 7 in signals:
         return (
@@ -242,7 +243,7 @@ def _store_gone(scene: Scene, first: Event, victims: tuple[GlobalRank, ...]) -> 
         ),
         collect=(
             "the exit code of the process of rank 0",
-            "the kernel log of its host at that time (dmesg -T)",
+            "the kernel log of its host at that time (`dmesg -T`)",
             *NEED_ALL,
         ),
     )
@@ -265,7 +266,7 @@ def ask_stopped(scene: Scene) -> Answer | None:
             classes=Classes(form=Form.INTERRUPTED),
             action=ActionKind.COLLECT_MORE,
             steps=("Read the traceback of the interrupt: it shows where the program stood at that moment.",),
-            collect=("stacks of all ranks before the next interrupt (py-spy dump)", *NEED_ALL),
+            collect=("stacks of all ranks before the next interrupt (`py-spy dump`)", *NEED_ALL),
         )
     return Answer(
         question="stopped",
@@ -279,7 +280,7 @@ def ask_stopped(scene: Scene) -> Answer | None:
         action=ActionKind.COLLECT_MORE,
         steps=("Ask the scheduler: time limit, preemption, scancel and node failure all look like this from inside.",),
         collect=(
-            "sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,NodeList",
+            "`sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,NodeList`",
             "the launcher's log of the other nodes",
         ),
     )
@@ -327,6 +328,9 @@ def ask_effects(scene: Scene) -> Answer | None:
         return None
     suspects = group(scene.case, scene.roster, fatal)
     first = suspects[0] if suspects else None
+    survivable = next((s for s in scene.weak if not another_program(s.first)), None)
+    if first is None and survivable is not None:
+        return _one_that_is_survived(scene, survivable)
     return Answer(
         question="effects",
         failed=True,
@@ -341,6 +345,26 @@ def ask_effects(scene: Scene) -> Answer | None:
         action=ActionKind.COLLECT_MORE,
         steps=("Get the logs of the ranks and nodes that are missing here.",),
         collect=NEED_ALL if first is None else (*first.nature.collect, *NEED_ALL),
+    )
+
+
+def _one_that_is_survived(scene: Scene, weak: Suspect) -> Answer:
+    """The answer about a job that failed, where the only lines of a cause are of a kind that programs often survive."""
+    return Answer(
+        question="effects",
+        failed=True,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=f"The job failed. These logs hold one kind of error that may be why, and that programs often survive "
+        f"({weak.nature.title}); no line ties the end to it.",
+        trigger=None,
+        proof=(weak.first,),
+        classes=Classes(form=_form(scene)),
+        action=ActionKind.COLLECT_MORE,
+        steps=(
+            "Get the end of the log of the process that ended, and the logs of the ranks and nodes that are missing here.",
+        ),
+        collect=(*weak.nature.collect, *NEED_ALL),
     )
 
 

@@ -293,7 +293,7 @@ def _at_device(scene: Scene, stands: Sequence[Stood], at_device: Sequence[Stood]
         ),
         action=ActionKind.COLLECT_MORE,
         steps=(
-            f"Take a native stack of {_who(at_device)} (py-spy dump --native), and read the kernel log of its host for Xid.",
+            f"Take a native stack of {_who(at_device)} (`py-spy dump --native`), and read the kernel log of its host for Xid.",
         ),
         collect=("a second dump of the same ranks a minute later: a frame that did not move is stuck",),
     )

@@ -27,7 +27,7 @@ SECONDS = 60.0
 
 def ask(scene: Scene) -> Answer | None:
     """The answer where a coordinator met a second process of one number, whose start the log of the first shows; else None."""
-    claims = sorted((e for e in scene.events if scene.case.has(e, Mark.SECOND_PROCESS)), key=sort_key)
+    claims = sorted(scene.marked(Mark.SECOND_PROCESS), key=sort_key)
     if not claims or scene.suspects or scene.exits:
         return None
     for claim in claims:

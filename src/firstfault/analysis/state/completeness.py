@@ -88,9 +88,10 @@ def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Compl
     if world is None and nodes is not None and per_node is not None:
         product = int(nodes.value) * int(per_node.value)
         world = product if 0 < product < NOT_MORE_THAN else None
-    sizes = [s for s in (group_size(e) for e in case.events) if s is not None]
+    sizes = [s for e in case.events if "op" in e.fields and (s := group_size(e)) is not None]
     highest = max((int(r) + 1 for r in (*roster.seen, *roster.filed)), default=0)
-    joined = [s for s in (size_of_group(e) for e in case.events) if s is not None and s < NOT_MORE_THAN]
+    stated_sizes = [size_of_group(e) for e in case.events if "size" in e.fields or "peers" in e.fields]
+    joined = [s for s in stated_sizes if s is not None and s < NOT_MORE_THAN]
     at_least = max([highest, *sizes, *joined])
     if world is not None and world < highest:
         world = None

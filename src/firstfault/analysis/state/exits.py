@@ -5,6 +5,7 @@ A fold over lines and lists of exits; it does not say why.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -53,6 +54,7 @@ class Exit(Struct, frozen=True, kw_only=True, gc=False):
         return self.signal is None or self.signal not in TOLD | {9}
 
 
+@lru_cache(maxsize=1 << 16)
 def integer(text: str | None) -> int | None:
     """A field as a whole number; None where it is missing or is none."""
     if text is None:

@@ -9,7 +9,7 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state.joins import listed_process
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.lazy import lazy
-from firstfault.model.words import CoverageState, Mark, SourceKind
+from firstfault.model.words import Mark, SourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -22,8 +22,6 @@ _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr
 _DIGITS = lazy(r"\d+")
 MOST_DIGITS = 6
 """Digits of a number in a file's name that may be a rank; longer ones are jobs, dates and processes."""
-EMPTY = "empty"
-"""Reason by which a file without a byte is not read."""
 PROOF = 2
 """Files whose lines agree with the number in their names, from which on the names are believed."""
 _OWN = ("framework.", "paddle.", "jax.", "tensorflow.")
@@ -120,9 +118,8 @@ def ranks_of_names(case: Case, stated: Mapping[SourceId, set[GlobalRank]], world
         Rank by shown path, of files whose lines state none.
     """
     files = {s.path: stated.get(s.id, set()) for s in case.seen.sources if s.kind is SourceKind.LOG}
-    for row in case.seen.coverage:
-        if row.state is CoverageState.SKIPPED and row.reason == EMPTY:
-            files.setdefault(row.file, set())
+    for path in case.seen.empty:
+        files.setdefault(path, set())
     families: dict[tuple[str, str], dict[int, str]] = {}
     for path in files:
         for number in _DIGITS.finditer(path):

@@ -80,6 +80,7 @@ class Homes:
         self._bounds = sorted({edge for low, high, _ in self.spans for edge in (low, high + 1)})
         """Ranks at which some span begins, or has just ended: between two of them all ranks lie in the same spans."""
         self._within: dict[int, str | None] = {}
+        self._files: dict[SourceId, str | None] = {}
         self._sources: dict[GlobalRank, list[SourceId]] = {}
         for source, ranks in stated.ranks_in.items():
             for rank in ranks:
@@ -114,6 +115,11 @@ class Homes:
 
     def of_file(self, source: SourceId) -> str | None:
         """The machine whose output a source is; None where it may hold the lines of several, though it names only one."""
+        if source not in self._files:
+            self._files[source] = self._of_file(source)
+        return self._files[source]
+
+    def _of_file(self, source: SourceId) -> str | None:
         host = only_of(self._stated.source_hosts.get(source, ()))
         if host is None:
             return self._only if self._stated.one_machine and not self._stated.source_hosts.get(source) else None

@@ -12,6 +12,7 @@ from firstfault.analysis.state.files import hosts_of_files, ranks_of_files, rank
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, only_of
 from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
 from firstfault.analysis.state.labels import process_of_label, task_of_label
+from firstfault.analysis.state.local_ranks import LocalRanks
 from firstfault.model.evidence import GlobalRank, LocalRank, Who
 from firstfault.model.words import Mark
 
@@ -54,7 +55,7 @@ class Roster:
         self.local_of: dict[GlobalRank, LocalRank] = {}
         self._by_pid: dict[tuple[str | None, int], set[GlobalRank]] = {}
         """By short host and process id, and by process id alone over all lines."""
-        self._by_local: dict[tuple[str, LocalRank], set[GlobalRank]] = {}
+        self._by_local = LocalRanks()
         self.source_hosts: dict[SourceId, set[str]] = {}
         self._ranks_in: dict[SourceId, set[GlobalRank]] = {}
         """Ranks that lines of each source state as their speaker."""
@@ -75,7 +76,7 @@ class Roster:
         """What was told of events, which each question asks about again; the event is kept, so that its id is its own."""
         self._complete = False
         kept, listed = tuple(events), tuple(failures)
-        self._jax = any(e.signature.startswith("jax.") for e in kept)
+        self._jax = any(s.startswith("jax.") for s in {e.signature for e in kept})
         self._stated: dict[SourceId, set[str]] = {}
         """Hosts that lines of a source state, other than the one in the name of the file."""
         self._hear([*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed)])
@@ -186,7 +187,7 @@ class Roster:
         if who.local_rank is not None:
             self.local_of.setdefault(who.rank, who.local_rank)
             if said is not None:
-                self._by_local.setdefault((short_host(said), who.local_rank), set()).add(who.rank)
+                self._by_local.add(said, who.local_rank, who.rank)
         if who.pid is not None:
             self._by_pid.setdefault((None, who.pid), set()).add(who.rank)
             if said is not None:
@@ -240,7 +241,7 @@ class Roster:
                 machines.add(host)
                 for local, rank in enumerate(ranks):
                     self._place_rank(rank, host)
-                    self._by_local.setdefault((short_host(host), LocalRank(local)), set()).add(rank)
+                    self._by_local.add(host, LocalRank(local), rank)
         for event in kept:
             started = process_of(event)
             if started is None or event.who.rank is not None:
@@ -251,7 +252,7 @@ class Roster:
                 where = label  # a host that the launcher's own map names, in front of the line
             if where is None and len(machines) <= 1:
                 where = self.source_host(event.span.source)  # of several machines, an unlabelled line may be any one's
-            found = None if where is None else _only(self._by_local.get((short_host(where), started[1])))
+            found = None if where is None else _only(self._by_local.of(where, started[1]))
             if found is not None:
                 self._learn_process(found, where, started[0])
 
@@ -288,14 +289,7 @@ class Roster:
         """
         parts = folder.split("/")
         hosts = {short_host(p) for p in parts[:-2]}
-        return self._from_offset(hosts, int(parts[-1]))
-
-    def _from_offset(self, hosts: set[str], local: int) -> GlobalRank | None:
-        """The rank of a local rank on a machine of which other local ranks are stated with their ranks."""
-        pairs = {(int(r), int(n)) for (h, n), rs in self._by_local.items() if h in hosts for r in rs}
-        offsets = {rank - number for rank, number in pairs}
-        # Of rank 0 as local rank 0 alone nothing follows: it fits every order.
-        return GlobalRank(next(iter(offsets)) + local) if len(offsets) == 1 and pairs != {(0, 0)} else None
+        return self._by_local.beside(hosts, int(parts[-1]))
 
     def _one_task(self, source: SourceId) -> bool:
         """Whether a file whose name ends in a number can be one task's: its lines speak of no rank but that one."""
@@ -381,13 +375,13 @@ class Roster:
         local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
         if local is not None:
             host = self._host_said(who, source) or self._homes.of_file(source)
-            known = None if host is None else self._by_local.get((short_host(host), local))
+            known = None if host is None else self._by_local.of(host, local)
             joined = _only(known)
             if joined is not None:
                 return joined
             if self.single_node:
                 return GlobalRank(int(local))
-            block = None if host is None or known else self._from_offset({short_host(host)}, int(local))
+            block = None if host is None or known else self._by_local.beside({short_host(host)}, int(local))
             if block is not None:
                 return block
         host = self._host_said(who, source) or self._homes.of_file(source)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, structs
 
+from firstfault.analysis.case import position
 from firstfault.analysis.job_state import COMPLETED_STATES, OPEN_STATES, known_state
 from firstfault.model.evidence import Event
 from firstfault.model.lazy import lazy
@@ -62,7 +63,9 @@ def record(case: Case, events: Iterable[Event]) -> Record | None:
         events: of one attempt, without the rows of other jobs.
     """
     last: dict[tuple[SourceId, str], tuple[Event, str | None, int | None]] = {}
-    for event in sorted(events, key=lambda e: (e.span.source, e.span.offset, e.signature)):
+    specs = case.library.by_id
+    rows = {s for s in case.signatures if s in specs and (STATE in specs[s].facts or EXIT in specs[s].facts)}
+    for event in sorted((e for e in events if e.signature in rows), key=position):
         spec = case.spec(event)
         if spec is None or not (STATE in spec.facts or EXIT in spec.facts) or not _is_row(case, event):
             continue

@@ -30,9 +30,7 @@ LINES = 40
 """Lines before the first line of the hang in which a line without a time stamp counts."""
 _LEFT = lazy(r"Retry\(total=(\d+)")
 PREPARING = "data.preparing"
-"""Signature of progress bars of data preparation."""
-LOADING, LOADED = "data.loading_weights", "data.weights_loaded"
-"""Signatures of progress bars of a model's weights being read, and of such a bar at its end."""
+"""Signature of what is said of data preparation; the bars that every healthy run draws are none of it, see `firstfault.analysis.lone`."""
 
 
 class Doing(Word):
@@ -40,7 +38,6 @@ class Doing(Word):
 
     PREPARING = "preparing data"
     READING = "retrying reads"
-    LOADING = "reading the weights of a model"
     CHECKPOINT = "saving a checkpoint"
     EVALUATION = "running an evaluation"
 
@@ -86,8 +83,6 @@ def activity(
             continue
         if doing is Doing.CHECKPOINT and _closed(scene, events[-1]):
             continue
-        if doing is Doing.LOADING and _read(scene, events[-1]):
-            continue
         if doing is Doing.EVALUATION and not direct:
             continue  # every rank takes part in it; a bar without a rank is nobody's
         seen.append(Seen(doing=doing, events=tuple(events), direct=direct))
@@ -106,8 +101,6 @@ def _means(signature: str, spec: SignatureFile) -> Doing | None:
     """What lines of a signature show their speaker doing."""
     if signature == PREPARING:
         return Doing.PREPARING
-    if signature == LOADING:
-        return Doing.LOADING
     if Mark.RETRY in spec.marks:
         return Doing.READING
     if Mark.CHECKPOINT_BEGIN in spec.marks:
@@ -173,11 +166,6 @@ def _nowhere(scene: Scene, event: Event) -> bool:
 def _closed(scene: Scene, begin: Event) -> bool:
     """Whether a checkpoint that began was also ended, or progress went on behind it."""
     return any(first(begin, e) is True for e in scene.marked(Mark.CHECKPOINT_END))
-
-
-def _read(scene: Scene, last: Event) -> bool:
-    """Whether a bar of weights came to its end behind a line: whose bar it was, bars do not tell."""
-    return any(e.span.source == last.span.source and e.span.offset > last.span.offset for e in scene.case.of({LOADED}))
 
 
 def edges(events: Iterable[Event]) -> dict[SourceId, Event]:

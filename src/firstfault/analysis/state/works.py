@@ -100,7 +100,10 @@ class Spoken(Struct, frozen=True, kw_only=True):
 
 def number(fields: dict[str, str], name: str) -> int | None:
     """A field as a number; None where it is missing or was never set by the program."""
-    parsed = integer(fields.get(name))
+    text = fields.get(name)
+    if text is None:
+        return None
+    parsed = integer(text)
     return parsed if parsed is not None and -1 <= parsed < ABSENT else None
 
 

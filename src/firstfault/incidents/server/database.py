@@ -6,6 +6,7 @@ Several clients may open an empty or an older database at once: one changes it, 
 from __future__ import annotations
 
 import contextlib
+import re
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -32,6 +33,10 @@ SECONDS = 10
 _STEM = sa.text(
     "SELECT word, (ts_lexize(CAST(:dictionary AS regdictionary), word))[1] FROM unnest(CAST(:words AS text[])) AS word"
 )
+_STATE = sa.text(
+    "SELECT key, value FROM firstfault_meta UNION ALL "
+    "SELECT 'ships', 'yes' WHERE EXISTS (SELECT 1 FROM firstfault_records WHERE edition = :edition)"
+)
 _ASKED = 5_000
 """Words whose stems are asked for at once."""
 _KEPT = 200_000
@@ -51,7 +56,10 @@ class Database:
         self._stems: dict[str, str] = {}
         with self._told():
             address = _address(place).set(drivername="postgresql+psycopg")
-            self._engine = sa.create_engine(address, poolclass=NullPool, connect_args={"connect_timeout": SECONDS})
+            # hstore: a question to the server that no record needs.
+            self._engine = sa.create_engine(
+                address, poolclass=NullPool, connect_args={"connect_timeout": SECONDS}, use_native_hstore=False
+            )
             self._base = self._engine.connect()
         try:
             self._prepare()
@@ -89,38 +97,52 @@ class Database:
 
     def _prepare(self) -> None:
         with self.work() as base:
-            encoding = base.execute(sa.text("SHOW server_encoding")).scalar_one()
-            if encoding != "UTF8":
-                raise IncidentError(
-                    f"the database keeps text as {encoding}, and records are UTF-8",
-                    where=self.where,
-                    fix="Make one by `createdb --encoding UTF8 --template template0 NAME`.",
-                )
-            form, words = self._versions(base)
+            form, words, ships = self._versions(base)
+            if not form:
+                self._needs_utf8(base)
         if form > schema.FORM or words > schema.WORDS:
             raise IncidentError(
                 "the database was made by a later firstfault", where=self.where, fix="Use that version or a later one."
             )
         if form < schema.FORM or words < schema.WORDS:
             self._migrate()
-        with self.work() as base:
-            held = sa.select(schema.records.c.number).where(schema.records.c.edition == edition()).limit(1)
-            ships = base.execute(held).first() is not None
+            with self.work() as base:
+                _, _, ships = self._versions(base)
         if not ships:
             # A user who may only read goes on without the records that ship.
             with contextlib.suppress(IncidentError), self.work() as base:
                 self.add(base, shipped(), edition())
+                self._forget_older(base)
+
+    def _needs_utf8(self, base: sa.Connection) -> None:
+        encoding = base.execute(sa.text("SHOW server_encoding")).scalar_one()
+        if encoding != "UTF8":
+            raise IncidentError(
+                f"the database keeps text as {encoding}, and records are UTF-8",
+                where=self.where,
+                fix="Make one by `createdb --encoding UTF8 --template template0 NAME`.",
+            )
 
     @staticmethod
-    def _versions(base: sa.Connection) -> tuple[int, int]:
+    def _forget_older(base: sa.Connection) -> None:
+        """Deletes what shipped with earlier versions; one of them that is still in use puts its own there again."""
+        table = schema.records
+        there = base.execute(sa.select(table.c.edition).distinct().where(table.c.edition != "")).scalars()
+        older = [of for of in there if of != edition() and version_of(str(of)) <= version_of(edition())]
+        if older:
+            base.execute(sa.delete(table).where(table.c.edition.in_(older)))
+
+    @staticmethod
+    def _versions(base: sa.Connection) -> tuple[int, int, bool]:
+        """Form of the tables, of the words, and whether the records that ship are there."""
         if base.execute(sa.text("SELECT to_regclass('firstfault_meta')")).scalar_one() is None:
-            return 0, 0
-        rows = {str(row.key): str(row.value) for row in base.execute(sa.select(schema.meta))}
-        return int(rows.get("form", "0")), int(rows.get("words", "0"))
+            return 0, 0, False
+        rows = {str(row[0]): str(row[1]) for row in base.execute(_STATE, {"edition": edition()})}
+        return int(rows.get("form", "0")), int(rows.get("words", "0")), "ships" in rows
 
     def _migrate(self) -> None:
         with self._alone(), self.work() as base:
-            form, words = self._versions(base)
+            form, words, _ = self._versions(base)
             for step in schema.STEPS[form:]:
                 step(base)
             if words < schema.WORDS:
@@ -179,14 +201,18 @@ class Database:
         """
         by_id = {record.id: record for record in new}
         # All writers take ids in one order: of two with the same ids the second waits and then finds them taken.
+        cut = {name: self._vectors(record) for name, record in sorted(by_id.items())}
         rows = [
-            {"id": r.id, "edition": of, "date": r.one("date"), "body": r.text, **self._vectors(r)}
-            for _, r in sorted(by_id.items())
+            {"id": name, "edition": of, "date": by_id[name].one("date"), "body": by_id[name].text, **parts}
+            for name, (_, parts) in cut.items()
         ]
         if not rows:
             return []
         taken = insert(schema.records).on_conflict_do_nothing().returning(schema.records.c.number, schema.records.c.id)
         added = [(int(number), str(name)) for number, name in base.execute(taken, rows)]
+        whole = [{"number": number, "edition": of, "said": cut[name][0]} for number, name in added]
+        if whole:
+            base.execute(sa.insert(schema.said), whole)
         told = [fact for number, name in added for fact in _facts(number, by_id[name])]
         if told:
             base.execute(sa.insert(schema.facts), told)
@@ -195,14 +221,22 @@ class Database:
     def set_words(self, base: sa.Connection, number: int, record: Record) -> None:
         """Makes the words and facts of one record anew."""
         table = schema.records
-        values = {"date": record.one("date"), **self._vectors(record)}
-        base.execute(sa.update(table).where(table.c.number == number).values(values))
+        whole, parts = self._vectors(record)
+        base.execute(sa.update(table).where(table.c.number == number).values({"date": record.one("date"), **parts}))
+        base.execute(sa.update(schema.said).where(schema.said.c.number == number).values(said=whole))
         base.execute(sa.delete(schema.facts).where(schema.facts.c.number == number))
         base.execute(sa.insert(schema.facts), list(_facts(number, record)))
 
-    def _vectors(self, record: Record) -> dict[str, str]:
+    def _vectors(self, record: Record) -> tuple[str, dict[str, str]]:
+        """The words of the whole record, and those of each part."""
         parts = [words_of(text) for text in columns(record)]
-        return vectors(parts, self.stems(word for words in parts for word in words))
+        made = vectors(parts, self.stems(word for words in parts for word in words))
+        return made.pop("said"), made
+
+
+def version_of(of: str) -> tuple[int, ...]:
+    """The version of the program in the name of an edition."""
+    return tuple(int(part) for part in re.findall(r"\d+", of.partition(" ")[0])[:3])
 
 
 def _address(place: str) -> sa.URL:

@@ -12,14 +12,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import TSQUERY
+from sqlalchemy.dialects.postgresql import ARRAY, TSQUERY
 
 from firstfault.incidents import search as limits
 from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.index import edition
 from firstfault.incidents.record import parse
 from firstfault.incidents.search import span_of
-from firstfault.incidents.server.schema import facts, records
+from firstfault.incidents.server.schema import facts, records, said
 from firstfault.incidents.server.vectors import WORTH, joined, queries, query_words
 from firstfault.incidents.shipped import shipped
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from firstfault.incidents.tokens import Wanted
 
 RANKED = 1_000
-"""Matches beyond which they are given newest first: each costs a look into a text that lies apart from its row."""
+"""Matches beyond which they are given newest first: to weigh each takes its time."""
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 """What PostgreSQL keeps in no text, so that no record holds it."""
 _AT_ONCE = 50
@@ -63,24 +63,28 @@ class ServerIndex:
         """Numbers of records, best first, and whether they are too many to be ranked."""
         if not wanted.phrases:
             return [], False
-        where = self._where(query)
+        where = self._where(query, said.c.number)
         if where is None:
             return [], False
         with self._database.work() as base:
             parts = queries(wanted, self._database.stems(query_words(wanted)))
             whole = _query(joined(parts, every=wanted.every))
-            fits = [self._ours(), records.c.said.op("@@")(whole), *where]
+            fits = [said.c.edition.in_(["", self._edition]), said.c.said.op("@@")(whole), *where]
+            found = sa.select(said.c.number)
             if query.fields:
+                found = found.join(records, records.c.number == said.c.number)
                 fits.append(_within(query).op("@@")(whole))
-            # Which fit is found once; how rare each word is among them and in all tells what it weighs.
-            found = sa.select(records.c.number).where(*fits).limit(_most() + 1).subquery()
-            many = int(base.execute(sa.select(sa.func.count()).select_from(found)).scalar_one())
-            if many > _most():
-                newest = sa.select(records.c.number).where(*fits).order_by(records.c.number.desc()).limit(limit)
+            found = found.where(*fits)
+            # Which fit is found once; how rare each word is tells then what it weighs.
+            numbers = [int(row[0]) for row in base.execute(found.limit(_most() + 1))]
+            if len(numbers) > _most():
+                newest = found.order_by(said.c.number.desc()).limit(limit)
                 return [int(row[0]) for row in base.execute(newest)], True
-            rank = self._rank(base, parts)
-            best = sa.select(records.c.number).where(*fits).order_by(rank.desc(), records.c.number).limit(limit)
-            return [int(row[0]) for row in base.execute(best)], False
+            if len(numbers) < 2:
+                return numbers[:limit], False
+            best = sa.select(said.c.number).where(said.c.number == sa.any_(sa.cast(numbers, ARRAY(sa.BigInteger))))
+            ranked = best.order_by(self._rank(base, parts).desc(), said.c.number).limit(limit)
+            return [int(row[0]) for row in base.execute(ranked)], False
 
     def _rank(self, base: sa.Connection, parts: list[str]) -> Any:
         # To count them all takes longer than the search; the planner's guess will do once there is one.
@@ -89,17 +93,17 @@ class ServerIndex:
             total = max(int(base.execute(_ROWS).scalar_one()), 1)
         weighed = []
         for part in parts:
-            some = sa.select(records.c.number).where(records.c.said.op("@@")(_query(part))).limit(_most() + 1)
+            some = sa.select(said.c.number).where(said.c.said.op("@@")(_query(part))).limit(_most() + 1)
             held = int(base.execute(sa.select(sa.func.count()).select_from(some.subquery())).scalar_one())
             rare = max(math.log((max(total, held) - held + 0.5) / (held + 0.5)), 1e-6)
             # 1: a long text is not better for holding a word; ts_rank itself tires of a word that comes again and again.
-            score = sa.func.ts_rank(sa.text(f"CAST('{WORTH}' AS float4[])"), records.c.said, _query(part), 1)
+            score = sa.func.ts_rank(sa.text(f"CAST('{WORTH}' AS float4[])"), said.c.said, _query(part), 1)
             weighed.append(score * rare)
         return sum(weighed[1:], weighed[0])
 
     def by_facts(self, query: Query, limit: int) -> list[int]:
         """Numbers of records, newest first."""
-        where = self._where(query)
+        where = self._where(query, records.c.number)
         if where is None:
             return []
         newest = sa.select(records.c.number).where(self._ours(), *where)
@@ -156,21 +160,21 @@ class ServerIndex:
         return records.c.edition.in_(["", self._edition])
 
     @staticmethod
-    def _where(query: Query) -> list[sa.ColumnElement[bool]] | None:
-        """Conditions for the facts; None where no record can hold one of them."""
+    def _where(query: Query, of: sa.ColumnElement[int]) -> list[sa.ColumnElement[bool]] | None:
+        """Conditions for the facts of a record of that number; None where no record can hold one of them."""
         parts: list[sa.ColumnElement[bool]] = []
         for kind, value in query.facts:
             low, high = span_of(value)
             if _NO_TEXT.search(value):
                 return None
             fits = facts.c.value == low if low == high else sa.and_(facts.c.value >= low, facts.c.value <= high)
-            held = sa.select(sa.literal(1)).where(facts.c.kind == kind, fits, facts.c.number == records.c.number)
+            held = sa.select(sa.literal(1)).where(facts.c.kind == kind, fits, facts.c.number == of)
             parts.append(held.exists())
         return parts
 
 
-_GUESSED = sa.text("SELECT reltuples::bigint FROM pg_class WHERE oid = 'firstfault_records'::regclass")
-_ROWS = sa.select(sa.func.count()).select_from(records)
+_GUESSED = sa.text("SELECT reltuples::bigint FROM pg_class WHERE oid = 'firstfault_said'::regclass")
+_ROWS = sa.select(sa.func.count()).select_from(said)
 
 
 def _query(text: str) -> Any:
@@ -183,4 +187,4 @@ def _within(query: Query) -> Any:
     whole: Any = chosen[0]
     for column in chosen[1:]:
         whole = whole.op("||")(column)
-    return sa.type_coerce(whole, records.c.said.type)
+    return sa.type_coerce(whole, said.c.said.type)

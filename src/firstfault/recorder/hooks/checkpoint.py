@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from firstfault.recorder import api
+from firstfault.recorder.looking import mark
 
 
 def apply(module: Any) -> None:
@@ -29,8 +30,8 @@ def _wrapped(original: Any, name: str) -> Any:
         if recorder is None:
             return original(*args, **kwargs)
         ring = recorder.ring
-        before = ring.phase_name
-        ring.phase("checkpoint")
+        before = ring.said, ring.said_in
+        ring.phase("checkpoint", mark(sys._getframe()))  # noqa: SLF001 - this function's own
         target = next(
             (a for a in (*args[:2], *kwargs.values()) if isinstance(a, str) or hasattr(a, "__fspath__")), None
         )
@@ -39,7 +40,7 @@ def _wrapped(original: Any, name: str) -> Any:
         result = original(*args, **kwargs)
         if target is not None and recorder.worker is None:
             api.item(None)
-        ring.phase(before)
+        ring.phase(*before)
         return result
 
     del name

@@ -1,58 +1,53 @@
-"""Notes calls of torch.distributed: which one is entered, its number, and whether it came back; and the rank, once it is known.
+"""Calls of torch.distributed: makes them known, asks torch how many were begun, and takes the rank once it is known.
 
-What DDP and FSDP issue from C++ is not seen here: a rank in there is in its backward pass.
+Nothing is put around a call that a step makes. What DDP and FSDP issue from C++ is not seen: a rank in there is in its backward
+pass; but torch counts it.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from firstfault.recorder import api
+from firstfault.recorder import api, looking
+from firstfault.recorder import format as layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAMES = (
-    "all_reduce", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "gather", "scatter", "reduce_scatter",
-    "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "barrier", "monitored_barrier", "send", "recv", "batch_isend_irecv",
-    "all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list", "new_group", "destroy_process_group",
+    "all_reduce", "all_reduce_coalesced", "broadcast", "reduce", "all_gather", "all_gather_into_tensor", "all_gather_coalesced",
+    "gather", "scatter", "reduce_scatter", "reduce_scatter_tensor", "all_to_all", "all_to_all_single", "barrier",
+    "monitored_barrier", "send", "recv", "batch_isend_irecv", "all_gather_object", "gather_object", "broadcast_object_list",
+    "scatter_object_list", "send_object_list", "recv_object_list", "new_group", "destroy_process_group",
 )  # fmt: skip
 
 
 def apply(module: Any) -> None:
-    """Wraps the calls, in this module and where others have taken them from it."""
-    above = sys.modules.get("torch.distributed")
-    remaps = _remaps()
-    for name in (*NAMES, "init_process_group"):
-        original = getattr(module, name, None)
-        if original is None:
-            continue
-        wrapped = _first(original, module) if name == "init_process_group" else _wrapped(original, name)
-        setattr(module, name, wrapped)
-        if above is not None and getattr(above, name, None) is original:
-            setattr(above, name, wrapped)
-        if original in remaps:
-            remaps[wrapped] = remaps[original]
+    """Takes the calls for what they are, and wraps the one that begins a group, where others have taken it from this module too."""
+    for name in NAMES:
+        looking.know(getattr(module, name, None), name, call=True)
+    looking.asked.calls_begun = counter(module)
+    original = getattr(module, "init_process_group", None)
+    if original is not None:
+        looking.know(original, "init_process_group", call=True)
+        wrapped = _first(original, module)
+        module.init_process_group = wrapped
+        above = sys.modules.get("torch.distributed")
+        if above is not None and getattr(above, "init_process_group", None) is original:
+            above.init_process_group = wrapped  # type: ignore[attr-defined]
     adopt(module)
 
 
-def _remaps() -> dict[Any, Any]:
-    """The table by which the compiler knows the calls, by the functions themselves, where it is made already."""
-    table = getattr(sys.modules.get("torch.distributed._functional_collectives"), "traceable_collective_remaps", None)
-    return table if isinstance(table, dict) else {}
+def counter(module: Any) -> Callable[[], int]:
+    """What asks torch how many calls were begun in all groups of this process; -1 where there is none, or it does not say."""
 
+    def calls_begun() -> int:
+        groups = list(module._world.pg_map)  # noqa: SLF001 - torch offers no public place
+        return sum(int(g._get_sequence_number_for_group()) for g in groups) if groups else -1  # noqa: SLF001
 
-def _wrapped(original: Any, name: str) -> Any:
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        recorder = api.current()
-        if recorder is None:
-            return original(*args, **kwargs)
-        recorder.ring.call(name)
-        result = original(*args, **kwargs)
-        recorder.ring.called()
-        return result
-
-    return call
+    return calls_begun
 
 
 def _first(original: Any, module: Any) -> Any:
@@ -61,10 +56,8 @@ def _first(original: Any, module: Any) -> Any:
         recorder = api.current()
         if recorder is None:
             return original(*args, **kwargs)
-        recorder.ring.phase("start_up")
-        recorder.ring.call("init_process_group")
+        recorder.ring.phase(layout.START_UP)
         result = original(*args, **kwargs)
-        recorder.ring.called()
         adopt(module)
         return result
 

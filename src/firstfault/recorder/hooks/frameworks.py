@@ -1,11 +1,17 @@
-"""Frameworks: phases and steps by the methods of their trainers, where they have them."""
+"""Frameworks: phases and steps by the methods of their trainers, where they have them.
+
+What is called once in many steps is wrapped; what every step calls is only made known (see `looking.py`).
+"""
 
 from __future__ import annotations
 
 import functools
+import sys
 from typing import Any
 
 from firstfault.recorder import api
+from firstfault.recorder.looking import know, mark
+from firstfault.recorder.ring import LIVE
 
 METHODS: dict[str, tuple[tuple[str, str], ...]] = {
     "lightning.pytorch.trainer.trainer": (
@@ -16,7 +22,11 @@ METHODS: dict[str, tuple[tuple[str, str], ...]] = {
         ("Trainer.save_checkpoint", "checkpoint"),
         ("Trainer.validate", "evaluation"),
     ),
+    # The optimizer runs the model, by this: the program is then in the model and no longer in the optimizer.
+    "lightning.pytorch.loops.optimization.automatic": (("Closure.closure", "forward"),),
+    "pytorch_lightning.loops.optimization.automatic": (("Closure.closure", "forward"),),
     "transformers.trainer": (("Trainer._save_checkpoint", "checkpoint"), ("Trainer.evaluate", "evaluation")),
+    "accelerate.accelerator": (("Accelerator.save_state", "checkpoint"), ("Accelerator.load_state", "checkpoint")),
     "deepspeed.runtime.engine": (
         ("DeepSpeedEngine.save_checkpoint", "checkpoint"),
         ("DeepSpeedEngine.load_checkpoint", "checkpoint"),
@@ -30,6 +40,7 @@ METHODS: dict[str, tuple[tuple[str, str], ...]] = {
     ),
 }
 """Module -> its methods or functions, each with the phase that the program is in meanwhile; `step`: a whole step."""
+_OF_EVERY_STEP = frozenset({"forward", "backward", "optimizer"})
 
 
 def apply(module: Any) -> None:
@@ -40,7 +51,11 @@ def apply(module: Any) -> None:
         for part in outer:
             owner = getattr(owner, part, None)
         original = getattr(owner, name, None)
-        if original is not None:
+        if original is None:
+            continue
+        if phase in _OF_EVERY_STEP:
+            know(original, phase)
+        else:
             setattr(owner, name, _step(original) if phase == "step" else _phase(original, phase))
 
 
@@ -50,10 +65,11 @@ def _phase(original: Any, phase: str) -> Any:
         recorder = api.current()
         if recorder is None:
             return original(*args, **kwargs)
-        before = recorder.ring.phase_name
-        recorder.ring.phase(phase)
+        ring = recorder.ring
+        before = ring.said, ring.said_in
+        ring.phase(phase, mark(sys._getframe()))  # noqa: SLF001 - this function's own
         result = original(*args, **kwargs)
-        recorder.ring.phase(before)
+        ring.phase(*before)
         return result
 
     return inside
@@ -65,7 +81,8 @@ def _step(original: Any) -> Any:
         recorder = api.current()
         if recorder is None:
             return original(*args, **kwargs)
-        recorder.counting = 0
+        if not recorder.counted_by_program:
+            recorder.counted_elsewhere, LIVE.owner = True, 0
         result = original(*args, **kwargs)
         if not recorder.counted_by_program:
             recorder.step(None)

@@ -8,18 +8,25 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import time
 import weakref
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
-from firstfault.recorder import api
+from firstfault.recorder import api, looking
+from firstfault.recorder import format as layout
 from firstfault.recorder.clean import plain_item
 from firstfault.recorder.identity import identify
+from firstfault.recorder.ring import LIVE, Live
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from firstfault.recorder.core import Recorder
 
-_iterators: weakref.WeakSet[Any] = weakref.WeakSet()
+_iterators: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+"""Each loader that is iterated -> batches of it that are counted."""
+_batches = 0
 _original: Any = None
 _owner: tuple[Any, int] | None = None
 """Identity and process id of the rank, as a forked worker finds them."""
@@ -30,7 +37,10 @@ def apply(module: Any) -> None:
     """Wraps the iterator of `torch.utils.data.DataLoader`, and the function that its workers run."""
     global _original  # noqa: PLW0603 - the one function of torch
     base = module._BaseDataLoaderIter  # noqa: SLF001 - torch offers no public place
+    looking.know(base.__next__, "data")
     base.__next__ = _next(base.__next__)
+    base.__init__ = _init(base.__init__)
+    looking.asked.loaders_seen = _seen
     worker = sys.modules["torch.utils.data._utils.worker"]
     _original = worker._worker_loop  # noqa: SLF001
     worker._worker_loop = worker_loop  # type: ignore[attr-defined]  # noqa: SLF001
@@ -38,33 +48,56 @@ def apply(module: Any) -> None:
 
 def _next(original: Any) -> Any:
     @functools.wraps(original)
-    def __next__(self: Any) -> Any:  # noqa: N807 - its name in the class
-        recorder = api.current()
-        if recorder is None:
-            return original(self)
-        ring = recorder.ring
-        before = ring.phase_name
-        if self not in _iterators:
-            _iterators.add(self)
-            _remember(recorder)
-        ring.phase("data")
-        since = ring.waiting(_depth(self), len(getattr(self, "_workers", ())))
+    def __next__(  # noqa: N807 - its name in the class
+        self: Any,
+        _original: Any = original,
+        _live: Live = LIVE,
+        _now: Callable[[], int] = time.monotonic_ns,
+        _asked: int = layout.ASKED,
+        _given: int = layout.GIVEN,
+        _waited: int = layout.WAITED,
+    ) -> Any:
+        words = _live.words
+        words[_asked] = since = _now()
         try:
-            batch = original(self)
-        except StopIteration:
-            ring.arrived(since, -1, 0, batch=0)
-            ring.phase(before)
+            batch = _original(self)
+        except BaseException:
+            words[_given] = _now()
             raise
-        ring.arrived(since, _depth(self), len(getattr(self, "_workers", ())))
-        ring.phase("forward")
+        words[_given] = now = _now()
+        _live.waited = waited = _live.waited + now - since
+        words[_waited] = waited
         return batch
 
     return __next__
 
 
-def _remember(recorder: Any) -> None:
-    global _owner  # noqa: PLW0603 - one rank a process
-    _owner = (recorder.who, recorder.pid)
+def _init(original: Any) -> Any:
+    @functools.wraps(original)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807 - its name in the class
+        global _owner  # noqa: PLW0603 - one rank a process
+        recorder = api.current()
+        if recorder is not None:
+            _owner = (recorder.who, recorder.pid)
+            _iterators[self] = 0
+        original(self, *args, **kwargs)
+
+    return __init__
+
+
+def _seen() -> tuple[int, int, int]:
+    """Batches given in all, those that lie ready in the loader that has workers, and these."""
+    global _batches  # noqa: PLW0603 - of a process
+    depth, workers = -1, 0
+    for iterator, counted in list(_iterators.items()):
+        given = getattr(iterator, "_num_yielded", 0)
+        # A loader that is iterated anew, with workers that stay, counts from nought again.
+        _batches += given - counted if given >= counted else given
+        _iterators[iterator] = given
+        held = getattr(iterator, "_workers", ())
+        if held:
+            depth, workers = _depth(iterator), workers + len(held)
+    return _batches, depth, workers
 
 
 def _depth(iterator: Any) -> int:

@@ -1,33 +1,76 @@
-"""Notes steps of torch optimizers, by the hooks that torch offers for all of them."""
+"""Counts steps of torch optimizers, by the hook that torch offers for all of them: the one call of ours within a step."""
 
 from __future__ import annotations
 
-from typing import Any
+import time
+import weakref
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
 
 from firstfault.recorder import api
+from firstfault.recorder import format as layout
+from firstfault.recorder.looking import know
+from firstfault.recorder.ring import LIVE, Live
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_counted: weakref.ref[Any] | None = None
+"""The optimizer whose steps are counted."""
 
 
 def apply(module: Any) -> None:
-    """Registers with `torch.optim.optimizer` (since torch 2.0)."""
-    module.register_optimizer_step_pre_hook(_before)
-    module.register_optimizer_step_post_hook(_after)
+    """Registers with `torch.optim.optimizer` (since torch 2.0), and makes known what runs an optimizer's step."""
+    module.register_optimizer_step_post_hook(after_step)
+    wrap = getattr(getattr(module, "Optimizer", None), "profile_hook_step", None)
+    if wrap is not None:
+        # What torch puts around the step of every optimizer is one function, made anew for each.
+        know(_bare(wrap(_nothing)), "optimizer")
 
 
-def _before(optimizer: Any, args: Any, kwargs: Any) -> None:
-    del optimizer, args, kwargs
-    recorder = api.current()
-    if recorder is not None:
-        recorder.ring.phase("optimizer")
+def _nothing() -> None:
+    """Stands for the step of an optimizer; is never called."""
 
 
-def _after(optimizer: Any, args: Any, kwargs: Any) -> None:
-    """The first optimizer that steps in a process counts; with several (GANs, groups) others are parts of the same step."""
+def _bare(wrapped: Any) -> Any:
+    """The function itself, without the word of what it wraps."""
+    vars(wrapped).pop("__wrapped__", None)
+    return wrapped
+
+
+def after_step(
+    optimizer: Any,
+    args: Any,
+    kwargs: Any,
+    _live: Live = LIVE,
+    _id: Callable[[object], int] = id,
+    _now: Callable[[], int] = time.monotonic_ns,
+    _beats: int = layout.BEATS,
+    _stepped: int = layout.STEPPED,
+    _history: int = layout.HISTORY,
+    _last: int = layout.ENTRIES - 1,
+) -> None:
+    """A step of an optimizer was done: as `Ring.step`, of which it is the inner part, without one more call."""
     del args, kwargs
-    recorder = api.current()
-    if recorder is None:
+    if _id(optimizer) != _live.owner:
+        _first_or_other(optimizer)
         return
-    if recorder.counting is None:
-        recorder.counting = id(optimizer)
-    if not recorder.counted_by_program and recorder.counting == id(optimizer):
-        recorder.step(None)
-    recorder.ring.phase("forward")
+    _live.beats = beats = _live.beats + 1
+    entry = _history + ((beats & _last) << 1)
+    words = _live.words
+    words[_beats] = words[entry] = beats
+    words[_stepped] = words[entry + 1] = _now()
+
+
+def _first_or_other(optimizer: Any) -> None:
+    """The first optimizer that steps in a process counts; with several (GANs, groups) others are parts of the same step."""
+    global _counted  # noqa: PLW0603 - one of a process
+    recorder = api.current()
+    if recorder is None or recorder.counted_elsewhere:
+        return
+    if LIVE.owner and _counted is not None and _counted() is not None:
+        return
+    _counted = weakref.ref(optimizer)
+    LIVE.owner = id(optimizer)
+    recorder.looker.follow(get_ident())
+    recorder.step(None)

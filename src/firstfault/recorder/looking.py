@@ -1,0 +1,183 @@
+"""Where the program is, seen by a look at the frames of the thread that trains: phase, call of torch.distributed, the loader.
+
+Once a second by the thread of `listener.py`, and when somebody asks or something happens: a step of the program pays nothing for
+it. It reads frames only while it holds the interpreter's lock, keeps none, and runs no code of the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from firstfault.recorder import format as layout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from types import CodeType, FrameType, TracebackType
+
+    from firstfault.recorder.ring import Ring
+
+MOST_FRAMES = 500
+"""Frames of a thread that are looked at, from the innermost one."""
+
+
+class _Known(NamedTuple):
+    name: str
+    call: bool
+    """Whether it is a call of torch.distributed, else a phase."""
+
+
+class Place(NamedTuple):
+    """Where a thread is."""
+
+    phase: str | None
+    """None: in nothing that is known."""
+    call: str
+
+
+_known: dict[CodeType, _Known] = {}
+
+
+class Asked:
+    """Whom a look asks for what frames do not tell; the hooks into torch put their own here."""
+
+    calls_begun: Callable[[], int] | None = None
+    """How many calls of torch.distributed were begun; -1: unknown."""
+    loaders_seen: Callable[[], tuple[int, int, int]] | None = None
+    """Batches given in all, batches that lie ready (-1: unknown), workers."""
+
+
+asked = Asked()
+
+
+def know(function: Any, name: str, *, call: bool = False) -> None:
+    """Takes a function of a library for a phase, or for a call of torch.distributed, whenever a look finds the program in it.
+
+    Args:
+        function: of Python; what wraps it is looked through. Anything else is passed over.
+        name: of the phase or call.
+        call: which of the two.
+    """
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        _known[code] = _Known(name, call)
+
+
+def mark(frame: FrameType) -> int:
+    """What tells a frame from others, without keeping it."""
+    return id(frame) ^ id(frame.f_code)
+
+
+def place_of(frames: Iterable[FrameType], said: str = "", said_in: int = 0) -> Place:
+    """Where a thread is, by its frames: what was entered last counts, and of calls within calls the outermost.
+
+    Args:
+        frames: innermost first.
+        said: the phase that the program says.
+        said_in: the mark of the frame that said so.
+    """
+    call = ""
+    for frame in frames:
+        if said and mark(frame) == said_in:
+            return Place(said, call)
+        known = _known.get(frame.f_code)
+        if known is None:
+            continue
+        if not known.call:
+            return Place(known.name, call)
+        call = known.name
+    return Place(None, call)
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    for _ in range(MOST_FRAMES):
+        if frame is None:
+            return
+        yield frame
+        frame = frame.f_back
+
+
+class Looker:
+    """Looks at one process and writes into its ring what it sees."""
+
+    def __init__(self, ring: Ring) -> None:
+        self.ring = ring
+        self.closed = False
+        """Whether the last word is written: the main thread has raised, and goes through code that no longer matters."""
+        self._thread = threading.main_thread().ident or 0
+        self._lock = threading.Lock()
+        self._last = time.monotonic_ns()
+        self._here: tuple[str, str, int] = ("", "", -1)
+        self._looked = False
+        self._changed = 0
+        self._since = 0
+        self._call, self._call_since, self._called = "", 0, 0
+
+    def follow(self, thread: int) -> None:
+        """Takes another thread than the main one for that which trains: some frameworks run the program in one of their own."""
+        self._thread = thread
+
+    def look(self) -> None:
+        """Looks where the program is now."""
+        if self.closed:
+            return
+        frame = sys._current_frames().get(self._thread)  # noqa: SLF001 - as the standard library itself does it
+        if frame is not None:
+            self._note(place_of(_outwards(frame), self.ring.said, self.ring.said_in))
+
+    def met(self, trace: TracebackType | None) -> None:
+        """Takes the place at which an exception was met; what the program does after it is looked at no more."""
+        frames: list[FrameType] = []
+        while trace is not None and len(frames) < MOST_FRAMES:
+            frames.append(trace.tb_frame)
+            trace = trace.tb_next
+        place = place_of(reversed(frames), self.ring.said, self.ring.said_in)
+        self._note(place)
+        self.closed = True
+
+    def _note(self, place: Place) -> None:
+        # Two threads may look at once: one that writes a record, and the one that looks by itself.
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._write(time.monotonic_ns(), place)
+        finally:
+            self._lock.release()
+
+    def _write(self, now: int, place: Place) -> None:
+        ring, words = self.ring, self.ring.words
+        stepped = words[layout.STEPPED]
+        said_since = words[layout.SAID_AT // 8]
+        wanted, given = words[layout.ASKED], words[layout.GIVEN]
+        sure, sure_since = layout.sure_phase(ring.said, said_since, stepped, wanted, given)
+        phase, number = sure if place.phase is None else place.phase, -1
+        if asked.calls_begun is not None:
+            with contextlib.suppress(Exception):
+                number = asked.calls_begun()
+        # What the ring says by itself has its own time there.
+        here = ("" if phase == sure else phase, place.call, number)
+        event = max(stepped, wanted, given, said_since)
+        # The first look finds it somewhere: that is no sign that it moves.
+        if here != self._here and self._looked:
+            self._changed = now
+        self._looked = True
+        if phase == sure:
+            self._since = sure_since
+        elif phase != self._here[0] or event > self._last:
+            self._since = now
+        if place.call:
+            if here[1:] != self._here[1:] or event > self._last:
+                self._call, self._call_since = place.call, now
+            self._called += now - self._last
+        self._here, self._last = here, now
+        ring.seen(now, self._changed, self._since, phase)
+        ring.seen_call(self._call_since, number, self._called, inside=bool(place.call), name=self._call)
+        if asked.loaders_seen is not None:
+            with contextlib.suppress(Exception):
+                words[layout.BATCHES], depth, workers = asked.loaders_seen()
+                ring.seen_loader(depth, workers)
