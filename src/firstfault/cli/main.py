@@ -103,8 +103,10 @@ def run(words: Sequence[str]) -> int:
     import click
 
     from firstfault.cli.group import group
+    from firstfault.cli.helping import asked_language, speak
     from firstfault.cli.messages import describe, tell, tell_unexpected
 
+    speak(asked_language(words))
     try:
         code = group(COMMANDS).main(args=list(words), prog_name="firstfault", standalone_mode=False)
         sys.stdout.flush()

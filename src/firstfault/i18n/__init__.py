@@ -46,3 +46,18 @@ def translator(language: str) -> Callable[[str], str]:
     from firstfault.i18n.zh import FULL_STOP, JOINTS, PHRASES
 
     return Translator(catalogue(language), JOINTS, FULL_STOP, PHRASES)
+
+
+def help_texts(language: str) -> Mapping[str, str]:
+    """The texts of the command line's help: an English paragraph on one line -> the text of that language.
+
+    Raises:
+        KeyError: there is no catalogue of that language.
+    """
+    if language not in LANGUAGES:
+        raise KeyError(language)
+    if language == "en":
+        return {}
+    from firstfault.i18n.translate import one_file
+
+    return one_file(language, "cli.json")

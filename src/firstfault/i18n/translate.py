@@ -38,15 +38,22 @@ _LONG = 4000
 """Characters above which a text is taken by its sentences only."""
 
 
+def one_file(language: str, name: str) -> dict[str, str]:
+    """The texts of one file of a language that have a translation."""
+    file = resources.files("firstfault.i18n").joinpath(language, name)
+    texts = msgspec.json.decode(file.read_bytes(), type=dict[str, str | None])
+    # What is no prose stands for itself.
+    kept = name == "kept.json"
+    return {en: said or en for en, said in texts.items() if said or (kept and not SLOT.search(en))}
+
+
 def catalogue(language: str) -> dict[str, str]:
-    """Every template of a language with its translation, from all of its files."""
+    """Every template of a language with its translation, from all files but that of the command line's help."""
+    names = sorted(f.name for f in resources.files("firstfault.i18n").joinpath(language).iterdir())
     found: dict[str, str] = {}
-    for file in sorted(resources.files("firstfault.i18n").joinpath(language).iterdir(), key=lambda f: f.name):
-        if file.name.endswith(".json"):
-            texts = msgspec.json.decode(file.read_bytes(), type=dict[str, str | None])
-            # What is no prose stands for itself.
-            kept = file.name == "kept.json"
-            found.update({en: said or en for en, said in texts.items() if said or (kept and not SLOT.search(en))})
+    for name in names:
+        if name.endswith(".json") and name != "cli.json":
+            found.update(one_file(language, name))
     return found
 
 
@@ -275,7 +282,6 @@ def left_over(text: str) -> int:
 KEPT = frozenset(
     [
         "rank",
-        "ranks",
         "step",
         "steps",
         "loss",
@@ -285,7 +291,6 @@ KEPT = frozenset(
         "tokens",
         "batch",
         "ms",
-        "min",
         "watchdog",
         "socket",
         "torchrun",
@@ -309,7 +314,6 @@ KEPT = frozenset(
         "target",
         "scheduler",
         "stage",
-        "signal",
         "main",
         "global",
         "local",
