@@ -3,8 +3,9 @@
     python tools/messages.py zh            what is missing and what is left over, by room
     python tools/messages.py zh --write    adds the missing ones, untranslated, to the catalogue's files (null)
 
-Sentences are the texts of the code (strings and f-strings with at least two words), the texts of the signatures and the
-fixed words of the renderers. A sentence that no report shows is listed in `kept.json` of the language.
+Needs the package on its path. Sentences are the texts of the code (strings and f-strings with at least two words), the
+texts of the signatures, the help of the command line and the words that `explain` knows. A sentence that no report shows
+is listed in `kept.json` of the language; phrases out of which sentences are put together stand in `more.json`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import tomllib
+
+from firstfault.cli.group import group
+from firstfault.cli.helping import joined, paragraphs
+from firstfault.cli.main import COMMANDS
+from firstfault.cli.main import load as load_command
+from firstfault.i18n.glossary import WORDS
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "firstfault"
 CATALOGUES = SOURCE / "i18n"
@@ -45,6 +53,35 @@ def sentences() -> dict[str, dict[str, str]]:
             value = values.get(name) or []
             for text in [value] if isinstance(value, str) else value:
                 found.setdefault(f"signatures_{file.parent.name}.json", {}).setdefault(text, place)
+    found["cli.json"] = help_texts()
+    found["glossary.json"] = {
+        text: f"i18n/glossary.py: {group}" for group, words in WORDS.items() for text in words.values()
+    }
+    return found
+
+
+def help_texts() -> dict[str, str]:
+    """Paragraph of the command line's help, on one line -> the command whose help shows it first."""
+    found = dict.fromkeys(
+        ("Usage:", "Options", "Commands", "Show this message and exit.", "Show the version and exit.", "[default: "),
+        "click",
+    )
+
+    def look(command: click.Command, name: str) -> None:
+        options = [p.help for p in command.params if isinstance(p, click.Option)]
+        for text in (command.help, command.short_help, command.epilog, *options):
+            for paragraph, as_written in paragraphs(text or ""):
+                first, *rest = paragraph.split("\n")
+                example = as_written and any(line.startswith("  ") for line in rest)
+                if paragraph and not first.startswith("firstfault "):
+                    found.setdefault(joined(first if example else paragraph), name)
+        for inner, one in getattr(command, "commands", {}).items():
+            look(one, f"{name} {inner}")
+
+    look(group(COMMANDS), "firstfault")
+    for name, (_, line) in COMMANDS.items():
+        found.setdefault(line, name)
+        look(load_command(name), f"firstfault {name}")
     return found
 
 

@@ -96,7 +96,9 @@ class Helping(click.HelpFormatter):
         wide = min(max((columns(name) for name, _ in rows), default=0), col_max) + col_spacing
         for name, told in rows:
             extra = _EXTRA.search(told)
-            said = self._said(told[: extra.start()] if extra else told) + (f" {extra[1]}" if extra else "")
+            said = self._said(told[: extra.start()] if extra else told) + (
+                f" {extra[1]}".replace("[default: ", self._texts["[default: "]) if extra else ""
+            )
             lines = wrap(said, max(self.width - wide - self.current_indent, 10)) if said else [""]
             head = f"{'':>{self.current_indent}}{name}"
             if columns(name) > wide - col_spacing:

@@ -152,7 +152,7 @@ class _Report:
             items.append(f"{say['label.first_failed']}: {escape(first)}")
         moments = phrases.moments(self.d, say)
         if moments:
-            items.append(f"{say['label.when']}: {escape('; '.join(moments))}")
+            items.append(f"{say['label.when']}: {escape(say['mark.and'].join(moments))}")
         if verdict.trigger is not None:
             items.append(f"{say['label.trigger']}: {self.quote(verdict.trigger)}")
         items.append(f"{say['verdict.classes']}: " + ", ".join(f"{k} {v}" for k, v in told.items() if v is not None))
@@ -173,7 +173,9 @@ class _Report:
             said = f": {escape(attempt.summary)}" if attempt.summary else ""
             where = "" if attempt.first_line is None else f" ({code(phrases.place(attempt.first_line))})"
             own = "".join(f"\n  - {text}" for text in self._own(attempt))
-            items.append(f"attempt {attempt.number}: {self.say[f'attempt.{attempt.ended}']}{mark}{said}{where}{own}")
+            items.append(
+                f"{self.say['job.attempt'].format(n=attempt.number)}: {self.say[f'attempt.{attempt.ended}']}{mark}{said}{where}{own}"
+            )
         items += [escape(text) for text in phrases.recurrence(self.d, self.say)]
         self.bullets(items, self.say["none.job"])
 

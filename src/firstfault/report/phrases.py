@@ -75,7 +75,9 @@ def culprits(diagnosis: Diagnosis, say: Mapping[str, str], *, explained: bool = 
     if not text:
         return say["value.nobody_shared" if found.shared else "value.nobody_known"]
     return (
-        f"{text} ({found.strength}: {say[f'strength.{found.strength}']})" if explained else f"{text} ({found.strength})"
+        f"{text} ({found.strength}{say['mark.colon']}{say[f'strength.{found.strength}']})"
+        if explained
+        else f"{text} ({found.strength})"
     )
 
 
@@ -94,7 +96,7 @@ def how_sure(diagnosis: Diagnosis | View, say: Mapping[str, str]) -> str:
     verdict = diagnosis.verdict
     if verdict.category is Category.UNKNOWN:
         return say["strength.unknown"]
-    sure = f"{verdict.strength}: {say[f'strength.{verdict.strength}']}"
+    sure = f"{verdict.strength}{say['mark.colon']}{say[f'strength.{verdict.strength}']}"
     return sure if verdict.category is Category.NONE else f"{say[f'category.{verdict.category}']}, {sure}"
 
 

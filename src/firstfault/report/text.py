@@ -198,7 +198,7 @@ class _Page:
             self.row(self.say["label.first_failed"], [first])
         moments = phrases.moments(self.d, self.say)
         if moments:
-            self.row(self.say["label.when"], ["; ".join(moments)])
+            self.row(self.say["label.when"], [self.say["mark.and"].join(moments)])
         if len(self.d.attempts) > 1:
             self.row(self.say["label.attempts"], self._attempts())
             recurring = [clipped(t, 2 * self.width) for t in phrases.recurrence(self.d, self.say)]
@@ -269,9 +269,10 @@ class _Page:
         self.lines.append("")
         gaps = phrases.missing(self.d, self.say)
         if gaps:
-            self.row(self.say["label.seen_ranks"], ["; ".join(gaps)])
+            self.row(self.say["label.seen_ranks"], [self.say["mark.and"].join(gaps)])
         rivals = [
-            f"{self.say[f'category.{r.category}']} ({r.strength})" + (f", but: {r.against[0]}" if r.against else "")
+            f"{self.say[f'category.{r.category}']} ({r.strength})"
+            + (f"{self.say['mark.but']}{r.against[0]}" if r.against else "")
             for r in self.d.rivals[: self.room.rivals]
         ]
         if rivals:
@@ -321,11 +322,12 @@ class _Page:
         rest.append(self.say["foot.more"])
         told = [self.say["foot.exit"].format(code=code, meaning=self.say[f"exit.{code}"]), *rest]
         brief = [self.say["foot.exit_short"].format(code=code), *rest]
-        line = "; ".join(told)
+        joint = self.say["mark.and"]
+        line = joint.join(told)
         self.lines.append("")
         self.lines += [
             self.paint(part, "dim")
-            for part in wrap(line if columns(line) <= self.width else "; ".join(brief), self.width)
+            for part in wrap(line if columns(line) <= self.width else joint.join(brief), self.width)
         ]
 
 
