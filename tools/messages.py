@@ -15,8 +15,8 @@ import ast
 import json
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import tomllib
@@ -26,6 +26,9 @@ from firstfault.cli.helping import joined, paragraphs
 from firstfault.cli.main import COMMANDS
 from firstfault.cli.main import load as load_command
 from firstfault.i18n.glossary import WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "firstfault"
 CATALOGUES = SOURCE / "i18n"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,7 +26,7 @@ _GAP = 2
 def asked_language(args: Sequence[str], environ: Mapping[str, str] = os.environ) -> str:
     """The language that the words of a command line or the environment ask for; English where neither names one of ours."""
     named = environ.get(VARIABLE, "")
-    for word, following in zip(args, [*args[1:], ""], strict=True):
+    for word, following in zip_longest(args, args[1:], fillvalue=""):
         if word == "--":
             break
         if word == "--lang" and following:
