@@ -16,7 +16,7 @@ import click
 from firstfault.cli.values import language_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 VARIABLE = "FIRSTFAULT_LANG"
 _EXTRA = re.compile(r"  (\[[^\[\]]*\])$")
@@ -90,10 +90,11 @@ class Helping(click.HelpFormatter):
             for line in lines:
                 self.write(f"{'':>{self.current_indent}}{line}\n")
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = _GAP) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = _GAP) -> None:
         """Writes names and what they mean in two columns."""
         from firstfault.report.text import columns, wrap
 
+        rows = list(rows)
         wide = min(max((columns(name) for name, _ in rows), default=0), col_max) + col_spacing
         for name, told in rows:
             extra = _EXTRA.search(told)

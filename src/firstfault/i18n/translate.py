@@ -18,7 +18,7 @@ from firstfault.i18n.atoms import ATOM, Atoms, lost
 from firstfault.i18n.template import LIGHT, SLOT, Template, empty, splits, templates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 _LETTERS = re.compile(r"[A-Za-z]{2}")
 _WORD = re.compile(r"(?<![\w/.`'\"-])[A-Za-z]?[a-z]+(?![\w/`'\"=-]|\.\w)")
@@ -40,7 +40,7 @@ _LONG = 4000
 
 def one_file(language: str, name: str) -> dict[str, str]:
     """The texts of one file of a language that have a translation."""
-    file = resources.files("firstfault.i18n").joinpath(language, name)
+    file = resources.files("firstfault.i18n").joinpath(language).joinpath(name)
     texts = msgspec.json.decode(file.read_bytes(), type=dict[str, str | None])
     # What is no prose stands for itself.
     kept = name == "kept.json"
@@ -128,7 +128,12 @@ class Translator:
         if depth >= _DEEP:
             return text
         best, cost = text, left_over(text)
-        ways = (self._by_heavy, self._by_sentences, self._by_parts, self._by_light)
+        ways: tuple[Callable[[str, int], Iterator[str]], ...] = (
+            self._by_heavy,
+            self._by_sentences,
+            self._by_parts,
+            self._by_light,
+        )
         if len(text) > _LONG:
             ways = (self._by_sentences,)
         if not depth:

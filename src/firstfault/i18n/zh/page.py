@@ -16,7 +16,6 @@ PAGE: dict[str, str] = {
     "page.line": "1 行",
     "page.lines": "{n} 行",
     "page.excerpt": "第 {first} 至 {last} 行",
-    "page.alike": "还有 {n} 条同类，直到 {time}",
     "page.further": "另外引用了 {files} 个文件的 {n} 行",
     "page.heat": "按节点排列的 rank",
     "page.heat_keys": "颜色；每个按钮只显示对应的 rank",

@@ -301,7 +301,6 @@ MESSAGES: dict[str, str] = {
     "column.doing": "在做什么",
     "column.call": "在",
     "column.from": "调用自",
-    "view.left_out": "过滤掉 {n} 条",
     "view.attempt": "第 {n} 次启动，共 {all} 次",
     "view.attempts": "全部 {all} 次启动",
     "table.kind": "行的种类",
