@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "firstfault"
 CATALOGUES = SOURCE / "i18n"
-ROOMS = ("analysis", "metrics", "pipelines", "readers", "report")
+ROOMS = ("analysis", "checkpoint", "metrics", "pipelines", "readers", "report")
 """Rooms whose sentences reach a report."""
 SIGNATURE_TEXTS = ("title", "meaning", "not_proof", "advice", "collect")
 _PATTERN = re.compile(r"\\[dsSwWbnt.]|\(\?|\[\^|^[\w.-]+$|%[sdr]|[<>]{2}|^\{\w+\}$")

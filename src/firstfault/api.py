@@ -2,6 +2,7 @@
 
 Stable: what `firstfault.__all__` names keeps its name, arguments and meaning within a major version. Must not decide
 anything about a job; every answer comes from a pipeline, and every text goes through the one door that redacts.
+Of several threads one is answered after the other; for answers at the same time take processes.
 """
 
 from __future__ import annotations

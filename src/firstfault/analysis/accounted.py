@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
-from firstfault.analysis.outcome import said_good
+from firstfault.analysis.outcome import said_good, unkept
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark, SourceKind
 
@@ -61,16 +61,20 @@ def left_open(scene: Scene) -> tuple[Open, ...]:
         return ()
     written, empty = _own_files(case)
     owner_of = {source: owner for owner, sources in written.items() for source in sources}
-    ends = {e.span.source for e in scene.marked(Mark.END, Mark.PLANNED_STOP)}
+    said = scene.marked(Mark.END, Mark.PLANNED_STOP)
+    ends = {e.span.source for e in said}
     if not ends or not ends <= owner_of.keys():
         return ()
     others = {o: sources for o, sources in written.items() if o not in {owner_of[s] for s in ends}}
     found = [Open(path, "is empty") for path in empty.values()] if others or len(empty) < SEVERAL else []
     reached = max((step for s in ends if (step := _last(case.tracks.get(s))) is not None), default=None)
+    promised = {e.span.source for s in (*scene.weak, *scene.acquitted) for e in s.events if unkept(e, said)}
     for source in (s for owner, sources in others.items() if not owner.numbered for s in sources):
         track = case.tracks.get(source)
         if source in case.seen.cut:
             found.append(Open(case.paths[source], "ends inside a line"))
+        elif source in promised:
+            found.append(Open(case.paths[source], "ends with an error that it had promised to survive"))
         elif track is not None and _behind(track, reached):
             found.append(Open(case.paths[source], f"stops at step {_last(track)} of {reached}"))
     return (*sorted(found), *_absent(scene, written))

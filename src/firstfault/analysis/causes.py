@@ -332,6 +332,8 @@ def _later(cause: Suspect, effect: Suspect) -> str:
         return "it came later, on a rank that had failed already"
     if set(cause.hosts) & set(effect.hosts):
         return "it came later, on a host that had failed already"
+    if any(e.fields.get("peer_host") in cause.hosts for e in effect.events):
+        return "it came later, and names a host that had failed already as its peer"
     return "it came later; nothing else ties it to the first fault"
 
 
@@ -461,7 +463,7 @@ def strength_of(case: Case, choice: Choice, *, fatal: bool, own: Strength = Stre
             continue
         if _explains(case, root, suspect) is not None or _same_fault(root, suspect):
             strength = strength.at_least(by_itself(case, suspect))
-        elif precedes(root, suspect) is None:
+        else:
             strength = strength.at_least(by_itself(case, suspect).at_most(Strength.SUPPORTED))
     for rival in choice.rivals:
         if rival.nature.category is root.nature.category and rival.nature.depth < root.nature.depth:

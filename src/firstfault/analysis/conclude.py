@@ -31,14 +31,19 @@ from firstfault.analysis.state.attempts import Attempts
 from firstfault.analysis.state.clocks import on_one_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from firstfault.analysis.state.neighbours import Neighbours
     from firstfault.analysis.state.storage import StorageState  # noqa: TC004 - the type of a field that nothing resolves
     from firstfault.signatures.library import Library
 
 
 CLIENT = "aistore."
 """Prefix of the signatures of lines of the store and its clients."""
+
+
+SHOWN = 5
+"""Jobs beside the one that is told of that are named."""
 
 
 class NoAttemptError(ValueError):
@@ -85,7 +90,10 @@ def conclude(
     if attempt == "last":
         # A last attempt that completed is the answer: the job came through.
         chosen = len(answers) - 1
-        if answers[chosen][1].failed is None:
+        if attempts.abreast and not answers[chosen][1].failed:
+            # None of them is the successor of another: one that ended well says nothing of one that did not.
+            chosen = _worst([answer.failed for _, answer in answers])
+        elif answers[chosen][1].failed is None:
             chosen = next((i for i in range(len(answers) - 1, -1, -1) if answers[i][1].failed), chosen)
     else:
         if not 1 <= attempt <= len(answers):
@@ -94,6 +102,10 @@ def conclude(
     scene, answer = answers[chosen]
     if heed is not None:
         answer = heed(scene, answer)
+    if attempts.abreast:
+        answer = replace(
+            answer, summary=f"{answer.summary} {_beside(attempts.neighbours, chosen, [a for _, a in answers])}"
+        )
     answer = replace(answer, chain=build_chain(scene, answer))
     return Conclusion(
         answer=answer,
@@ -101,6 +113,31 @@ def conclude(
         attempts=tuple(answers),
         naive=naive_readings(scene, answer),
     )
+
+
+def _worst(failed: Sequence[bool | None]) -> int:
+    """Place of the last job that failed, else of the last whose end is not told, else of the last."""
+    places = range(len(failed) - 1, -1, -1)
+    return next((i for i in places if failed[i]), next((i for i in places if failed[i] is None), len(failed) - 1))
+
+
+def _beside(jobs: Neighbours, chosen: int, answers: Sequence[Answer]) -> str:
+    """What is said of jobs that ran beside the one that is told of."""
+    what = "element" if jobs.array else "job"
+    ends = {True: "failed", False: "ended well", None: "is not told"}
+    parts = []
+    for failed, word in ends.items():
+        names = [jobs.names[i] for i, a in enumerate(answers) if a.failed is failed and i != chosen]
+        if names:
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            one = (
+                f"the end of {', '.join(names[:SHOWN])}{more}"
+                if failed is None
+                else f"{', '.join(names[:SHOWN])}{more}"
+            )
+            parts.append(f"{one} {word}")
+    kind = "an element of an array" if jobs.array else "one of several jobs here"
+    return f"This is {what} {jobs.names[chosen]}, {kind}: {'; '.join(parts)}."
 
 
 def reconsidered(conclusion: Conclusion, answer: Answer) -> Conclusion:

@@ -72,7 +72,9 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     """
     told = bad_word(case)
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
-    end = _good_end(traces, bad)
+    # In a file of several ranks that tells no steps none is missed: that its speaker went on is for others to tell.
+    broken = any(_tells_of_itself(case, e) and unkept(e, traces.ends) for e in events)
+    end = None if broken else _good_end(traces, bad)
     bad += traces.lost if traces.ends and end is None else ()
     planned = end is not None and case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
     if planned and any(case.has(s.first, Mark.STOP_SIGNAL) for s in traces.suspects):
@@ -86,7 +88,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
         return Outcome(ended="completed", why="the scheduler says so", against=against)
     if bad or traces.failures or told:
         return Outcome(ended="failed", event=min(bad, key=sort_key, default=None), against=against)
-    if _reached(case) and not _stopped(case, events):
+    if _reached(case) and not _stopped(case, events) and not any(unkept(e, ()) for e in events):
         return Outcome(ended="completed", why="progress reached the planned number of steps")
     return Outcome(ended="unknown")
 
@@ -121,6 +123,20 @@ def last_word(event: Event) -> bool:
     return uncaught(event) or (exception is not None and exception.last_word and not exception.ignored)
 
 
+def _tells_of_itself(case: Case, event: Event) -> bool:
+    """Whether the file of a line is one rank's own, or tells steps: then what comes last in it is how far its speaker came."""
+    place = case.seen.place.get(event.span.source)
+    return event.span.source in case.tracks or (place is not None and place.rank is not None)
+
+
+def unkept(event: Event, ends: Sequence[Event]) -> bool:
+    """Whether a speaker's last words are an exception that it had promised to survive, and nothing shows that it did."""
+    exception = event.exception
+    if exception is None or not (exception.ignored and exception.last_word):
+        return False
+    return not any(end.span.source == event.span.source or first(event, end) is True for end in ends)
+
+
 def raised_from_error(end: Event) -> bool:
     """Whether a stop was raised out of an error: then that error ended the run and not the program's plan."""
     chain = () if end.exception is None else end.exception.chained_from
@@ -140,9 +156,8 @@ def _good_end(traces: Traces, bad: Sequence[Event]) -> Event | None:
             return None
         if True not in order and (event in traces.deaths or event in traces.hangs):
             return None
-    if any(not any(ends_it(s.first, end) for end in traces.ends) for s in traces.suspects):
-        return None
-    if any(not any(ends_it(e, end) for end in traces.ends) for e in traces.lost):
+    own = (*(e for s in traces.suspects for e in s.events if e is s.first or last_word(e)), *traces.lost)
+    if any(not any(ends_it(e, end) for end in traces.ends) for e in own):
         return None
     return max(traces.ends, key=sort_key)
 

@@ -209,8 +209,8 @@ def _standing(reading: Reading, wait: Wait | None, named: Sequence[GlobalRank]) 
             events.append(entry_event(reading.waits.frozen[rank][0]))
         elif wait is not None and rank in wait.team.lanes and rank not in reading.recorded.witnessed:
             events.append(standing_event(wait.team.lanes[rank], wait.team))
-        elif (last := last_spot(reading.recorded.dumps[rank])) is not None:
-            events.append(entry_event(last))
+        elif (dump := reading.recorded.dumps.get(rank)) is not None and (last := last_spot(dump)) is not None:
+            events.append(entry_event(last))  # one that lines alone place has no entry to show
     return once((*events, *(entry_event(s) for s in (() if wait is None else wait.waiting[:3]))))
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.case import BARE_EXCEPTION, GENERIC_EXCEPTION, Case
 from firstfault.analysis.clocks import Reading, reading
+from firstfault.analysis.fault_words import COMMON, device_family, refers_back
 from firstfault.analysis.gathered import out_of_a_collective
 from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.analysis.storage_clients import client_of
@@ -306,10 +307,14 @@ def _exception_nature(case: Case, event: Event) -> Nature:
         advice=("Read the innermost frame of your own code above this line.",),
         meaning="An exception that nobody caught ended the process.",
     )
-    if row is None:
+    if row is not None:
+        # The row of an exception is named after its class: said twice it says nothing.
+        base = replace(_refined(base, row), title=base.title if row.name in kind else f"{base.title}: {row.name}")
+    if row is not None and row.name not in COMMON:
         return base
-    # The row of an exception is named after its class: said twice it says nothing.
-    return replace(_refined(base, row), title=base.title if row.name in kind else f"{base.title}: {row.name}")
+    if (family := device_family(message)) is not None:
+        base = replace(base, title=f"{base.title}: {family.said}", category=family.category, domain=family.domain)
+    return replace(base, role=Role.EFFECT, depth=30) if refers_back(message) else base
 
 
 _NUMBER = lazy(r"0x[0-9a-fA-F]+|\d+")

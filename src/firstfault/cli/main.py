@@ -41,6 +41,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "compare": ("firstfault.cli.compare", "Show what differs between two runs of one job, and what differs first."),
     "diff": ("firstfault.cli.diff", "Show what changed between two diagnoses of one incident, and why."),
+    "checkpoint": (
+        "firstfault.cli.checkpoint",
+        "Say whether a checkpoint is whole, and whether two hold the same.",
+    ),
     "explain": (
         "firstfault.cli.explain",
         "Explain a signature, class, Xid, exit code, signal, CUDA or NCCL error, or word.",

@@ -12,7 +12,19 @@ import click
 @click.argument(
     "name",
     type=click.Choice(
-        ["diagnosis", "ranks", "timeline", "stacks", "flight-recorder", "memory", "metrics", "compare", "diff"]
+        [
+            "diagnosis",
+            "ranks",
+            "timeline",
+            "stacks",
+            "flight-recorder",
+            "memory",
+            "metrics",
+            "compare",
+            "diff",
+            "checkpoint",
+            "checkpoint-compare",
+        ]
     ),
     default="diagnosis",
     metavar="[COMMAND]",
@@ -21,7 +33,7 @@ def command(name: str) -> int:
     """Print the JSON Schema that `--format json` of a COMMAND follows.
 
     COMMAND is diagnosis (the default), ranks, timeline, stacks, flight-recorder, memory,
-    metrics, compare or diff.
+    metrics, compare, diff, checkpoint (that of `checkpoint verify`) or checkpoint-compare.
     """
     from firstfault.cli.evidence import write
     from firstfault.report.schema import published

@@ -124,16 +124,20 @@ def _members(
         for part, raw in node.files.items():
             yield f"{place}/{part}", _clean(raw, people)
         left_out.update({f"{place}/{part}": why for part, why in node.left_out.items()})
+    if folder is None:
+        return
     for name in names:
         try:
             content = _content(name, people)
         except FileNotFoundError:
             continue  # the job still runs, and files are replaced
+        # Below the folder alone: what lies above it names people and projects that no text of the folder does.
+        shown = "/".join(name.relative_to(folder.parent).parts)
         if content is None:
             large = name.stat().st_size > LARGEST
-            left_out[str(name)] = "larger than 1 GiB" if large else "names in it cannot be taken out"
-        elif folder is not None:
-            yield "/".join(name.relative_to(folder.parent).parts), content
+            left_out[shown] = "larger than 1 GiB" if large else "names in it cannot be taken out"
+        else:
+            yield shown, content
 
 
 def _people(folder: Path | None, names: list[Path], node: Found | None, key: bytes | None) -> Identities:

@@ -5,10 +5,12 @@ Text only. A key names its place (`head`, `label`, `strength`, `exit`, `section`
 
 from __future__ import annotations
 
+from firstfault.i18n.en_checkpoint import CHECKPOINT
 from firstfault.i18n.en_page import PAGE
 
 MESSAGES: dict[str, str] = {
     **PAGE,
+    **CHECKPOINT,
     "head.failed": "FAILED",
     "head.failed_unknown": "FAILED, CAUSE UNKNOWN",
     "head.undecided": "NOT DECIDABLE",
@@ -134,7 +136,7 @@ MESSAGES: dict[str, str] = {
     "section.checks": "Checks",
     "section.rivals": "Rival explanations",
     "section.store": "Storage daemons",
-    "storage.clock_stated": "Both sides state their zone: the daemons' times and the job's are on one clock.",
+    "storage.clock_stated": "The zones of both sides are known, stated or by `--assume-zone`: the daemons' times and the job's are on one clock.",
     "storage.clock_counters": "{offset} gives the job's time: at that offset the counters of reads stop when the job stood still.",
     "storage.add": "A daemon's time and {offset} h",
     "storage.subtract": "A daemon's time less {offset} h",

@@ -6,6 +6,7 @@ whether somebody else changed it meanwhile.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
@@ -138,17 +139,18 @@ class Store:
             year: folder below the top one, such as 2026; the top one where it is no year, as the head of a copied record may have it.
 
         Raises:
-            IncidentError: there is a file of that name.
+            IncidentError: there is a file of that name, or the text is too large for a record.
             OSError: it cannot be written.
         """
         folder = self.folder / year if _YEAR.fullmatch(year) else self.folder
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{record_id}{_SUFFIX}"
         data = text.encode("utf-8")
+        read_text(data, str(path))
         # Written beside it and linked: nobody ever reads half a record, and an existing one is never replaced.
         temporary = folder / f".{record_id}.{os.urandom(6).hex()}.new"
-        temporary.write_bytes(data)
         try:
+            temporary.write_bytes(data)
             _put(temporary, path, data)
         except FileExistsError:
             raise IncidentError("there is a record of that name", where=str(path), fix="Run it again.") from None
@@ -161,7 +163,7 @@ class Store:
         """Edits the file of a record; bytes that the edit leaves alone stay.
 
         Raises:
-            IncidentError: the file is not what was read any more, or would not be a record.
+            IncidentError: the file is not what was read any more, or would not be a record or be too large for one.
             OSError: it cannot be written.
         """
         if record.path is None:
@@ -170,16 +172,33 @@ class Store:
         changed = parse(new, record.path)
         if new == record.text:
             return record
-        if record.path.read_bytes() != record.text.encode("utf-8"):
-            raise IncidentError("somebody changed it meanwhile", where=str(record.path), fix="Run it again.")
-        temporary = record.path.with_name(f".{record.path.name}.{os.urandom(6).hex()}.new")
-        temporary.write_bytes(new.encode("utf-8"))
-        try:
-            temporary.chmod(record.path.stat().st_mode & 0o777)
-            temporary.replace(record.path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        data = new.encode("utf-8")
+        read_text(data, str(record.path))
+        with _one_at_a_time(record.path.parent):
+            if record.path.read_bytes() != record.text.encode("utf-8"):
+                raise IncidentError("somebody changed it meanwhile", where=str(record.path), fix="Run it again.")
+            temporary = record.path.with_name(f".{record.path.name}.{os.urandom(6).hex()}.new")
+            try:
+                temporary.write_bytes(data)
+                temporary.chmod(record.path.stat().st_mode & 0o777)
+                temporary.replace(record.path)
+            finally:
+                temporary.unlink(missing_ok=True)
         return changed
+
+
+@contextlib.contextmanager
+def _one_at_a_time(folder: Path) -> Iterator[None]:
+    """Keeps other changes of this folder away between the look at a file and its replacement, where its file system can."""
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _put(temporary: Path, path: Path, data: bytes) -> None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from firstfault.incidents.record import Record
     from firstfault.model.diagnosis import Diagnosis
 
+MANY = 2
+"""Ranks from which on the size of a job counts."""
+_RUN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 Result = Literal["held", "recurred", "not comparable"]
 _RERUN = re.compile(r"rerun (\d{4}-\d\d-\d\d) (held|recurred|not comparable)\b[:. ]*(.*)", re.DOTALL)
 _COMMAND = re.compile(r"(?:command|check):\s*(\S.*?)\s*=>\s*(\S.*)", re.DOTALL)
@@ -120,7 +123,10 @@ def _result(
     other = [d for d in differs if d.startswith(("world_size:", "framework:"))]
     if other:
         return "not comparable", f"the re-run completed, but it was another job ({'; '.join(other)})"
-    if not any(e.startswith(("world_size:", "framework:")) for e in equal):
+    fewer = _fewer(record, diagnosis)
+    if fewer:
+        return "not comparable", fewer
+    if not any(e.startswith(("world_size:", "framework:")) for e in equal) and _least(record) < MANY:
         return (
             "not comparable",
             "the re-run completed, but neither its world size nor its framework shows that it is the same job",
@@ -137,6 +143,33 @@ def _result(
             f"the re-run completed, but shows no step, and the incident came at step {then} or later",
         )
     return "held", "the re-run completed" + ("" if now is None else f" at step {now}")
+
+
+def _least(record: Record) -> int:
+    """How many ranks an incident had at least, by its record; 0 where that tells nothing."""
+    return _number(record.one("world_size")) or max(
+        _number(record.one("ranks_at_least")) or 0, _count(record.one("ranks_seen"))
+    )
+
+
+def _count(runs: str) -> int:
+    """How many numbers `0-3, 8` names."""
+    found = [_RUN.fullmatch(part.strip()) for part in runs.split(",")]
+    return sum(int(m[2] or m[1]) - int(m[1]) + 1 for m in found if m is not None)
+
+
+def _fewer(record: Record, diagnosis: Diagnosis) -> str:
+    """Why a re-run may have had fewer ranks than the incident, in words; empty where it had as many, or one was no job of many."""
+    then, ranks = _least(record), diagnosis.ranks
+    if then < MANY:
+        return ""
+    exact = _number(_fact(diagnosis, "world_size")) or ranks.expected
+    now = exact or max(ranks.at_least or 0, ranks.seen)
+    least = "" if record.one("world_size") else "at least "
+    if now >= then and (exact or least or now == then):
+        return ""
+    shows = f" on {now} ranks" if exact else f", and its lines show {now or 'none'} of its ranks"
+    return f"the re-run completed{shows}; the incident had {least}{then}"
 
 
 def _failed(record: Record, told: str, diagnosis: Diagnosis, traits: Traits) -> tuple[Result, str]:

@@ -325,11 +325,18 @@ def quotient(mantissa: Places, exponent: NDArray[np.int64]) -> Numbers:
     """A whole number times a power of ten, rounded once."""
     values = mantissa.astype(np.float64)
     least, most = int(exponent.min()), int(exponent.max())
-    if least == most:
-        power = POWERS[min(abs(least), _LARGEST_POWER)]
+    if least == most and abs(least) <= _LARGEST_POWER:
+        power = POWERS[abs(least)]
         return np.asarray(values * power if least >= 0 else values / power, dtype=np.float64)
     powers = POWERS[np.minimum(np.abs(exponent), _LARGEST_POWER)]
-    return np.where(exponent >= 0, values * powers, values / powers)
+    found = np.where(exponent >= 0, values * powers, values / powers)
+    if max(-least, most) > _LARGEST_POWER:
+        # Larger powers are not exact as floats: such a number is read as its text is.
+        each = np.broadcast_to(exponent, found.shape)
+        rows = np.flatnonzero(np.abs(each) > _LARGEST_POWER)
+        texts = (f"{m}e{e}" for m, e in zip(mantissa[rows].tolist(), each[rows].tolist(), strict=True))
+        found[rows] = np.fromiter(map(float, texts), np.float64, len(rows))
+    return found
 
 
 def scaled(values: Numbers, factor: float) -> Numbers:

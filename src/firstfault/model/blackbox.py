@@ -33,3 +33,17 @@ class BoxRecord(Struct, frozen=True, kw_only=True):
     """The folder of the run, as shown."""
     fields: dict[str, Any] = {}
     """Everything else, as it stands."""
+
+
+def item_of(fields: dict[str, Any]) -> str | None:
+    """What a process is at by the fields of a state; None where that is over: older than its last step or its present phase.
+
+    Programs name what they begin and seldom say that it is done; in a data phase an item may have been named just before.
+    """
+    item = fields.get("item")
+    what, age = (item.get("what"), item.get("for_s")) if isinstance(item, dict) else (None, None)
+    if not isinstance(what, str) or not what:
+        return None
+    bounds = ("step_s_ago",) if fields.get("phase") == "data" else ("step_s_ago", "phase_for_s")
+    since = [s for name in bounds if isinstance(s := fields.get(name), (int, float))]
+    return None if isinstance(age, (int, float)) and any(age > s for s in since) else what

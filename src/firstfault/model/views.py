@@ -162,7 +162,7 @@ class StackPlace(Struct, frozen=True, kw_only=True):
     doing: str
     """`collective`, `rendezvous`, `device`, `data`, `checkpoint`, `lock` or `code`."""
     call: str
-    """The frame that tells: `all_reduce (distributed_c10d.py:3252)`."""
+    """The frame that tells: `all_reduce (distributed_c10d.py:3252)`; `step (train.py:118, 301)` where those at work were caught at several lines."""
     called_from: str | None = None
     """The frame of the program that made the call; None where none is told from libraries."""
     ranks: list[int] = []
@@ -183,7 +183,7 @@ class StackNode(Struct, frozen=True, kw_only=True):
     depth: int
     """0 for the outermost frame."""
     frame: str
-    """`function (file:line)`; without the line where the processes stand at several."""
+    """`function (file:line)`; `function (file:line, line)` where the processes stand at several, `…` for more than four."""
     ranks: list[int] = []
     others: list[str] = []
 

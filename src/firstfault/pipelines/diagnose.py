@@ -5,6 +5,7 @@ Result objects only: redacts nothing (see `firstfault.redact`) and prints nothin
 
 from __future__ import annotations
 
+import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from firstfault.analysis.conclude import NoAttemptError, conclude, with_storage
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.verify import Verifier
-from firstfault.model.words import SourceKind
+from firstfault.model.words import Category, SourceKind
 from firstfault.pipelines.build import Builder
 from firstfault.pipelines.disks import with_disks
 from firstfault.pipelines.errors import PipelineError
@@ -42,6 +43,11 @@ if TYPE_CHECKING:
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.readers.open import Opened
     from firstfault.signatures.library import Library
+
+
+_ONE_AT_A_TIME = threading.RLock()
+"""Held while an input is read: readers remember the last line and the shapes of others for the whole process, so that two
+threads that read at once would take each other's ranks."""
 
 
 def diagnose(
@@ -104,7 +110,7 @@ def concluded(
         from firstfault.pipelines.storage import with_storage_paths
 
         paths = with_storage_paths(paths, options.storage)
-    with open_inputs(paths, stdin=stdin) as opened:
+    with _ONE_AT_A_TIME, open_inputs(paths, stdin=stdin) as opened:
         with _told(opened, options, progress) as tell:
             observed = observe(opened, library, options, tell)
         seen = observed.seen
@@ -115,6 +121,7 @@ def concluded(
 
         def heeded(scene: Scene, answer: Answer) -> Answer:
             ranks = wanted(answer)
+            unheard = answer
             if ranks:
                 answer = heed(
                     scene, answer, recent_words(scene, ranks, opened.store, observed.profiles, observed.clocks)
@@ -125,7 +132,16 @@ def concluded(
 
                 answer = heed_standstill(scene, answer, opened.store, observed.profiles, observed.clocks)
             heard = heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
+            if heard is answer and answer is not unheard:
+                # Work that is seen not to have ended says more than the last words of its rank do.
+                seen_at_work = heed_lone(scene, unheard, opened.store, observed.profiles, observed.clocks)
+                if seen_at_work.category is answer.category and seen_at_work.strength.level > answer.strength.level:
+                    heard = seen_at_work
             heard = heed_numbers(scene, heard, opened.store)
+            if heard.category is Category.UNKNOWN:
+                from firstfault.pipelines.plain_words import heed_plain_words
+
+                heard = heed_plain_words(scene, heard, observed.seen, opened.store, observed.profiles, observed.clocks)
             return heard if ranks else with_disks(scene, heard, opened.store)
 
         try:

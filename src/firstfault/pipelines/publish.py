@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from firstfault.redact import redact
 
 if TYPE_CHECKING:
+    from firstfault.model.checkpoint import Checkpoint, CheckpointComparison
     from firstfault.model.comparison import Comparison
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.model.metrics import MetricsView, RunComparison
@@ -303,6 +304,38 @@ def publish_runs(
     from firstfault.report.metrics import render_run_comparison
 
     return render_run_comparison(safe, width=width, language=language)
+
+
+def publish_checkpoint(
+    found: Checkpoint | CheckpointComparison,
+    form: StackFormat,
+    level: Level,
+    *,
+    width: int = 100,
+    every: bool = False,
+    language: str = "en",
+) -> str:
+    """Redacts and renders what is true of a checkpoint, or of two.
+
+    Args:
+        found: the checkpoint, or the comparison.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether the text format shows every problem and shard, or difference.
+        language: of the sentences and fixed words.
+
+    Returns:
+        The whole report, ending in a newline.
+    """
+    if form == "json":
+        return _as_json(redact(found, level), language)
+    from firstfault.model.checkpoint import Checkpoint
+    from firstfault.report.checkpoint import render_checkpoint, render_checkpoints
+
+    if isinstance(found, Checkpoint):
+        return render_checkpoint(redact(found, level), width=width, every=every, language=language)
+    return render_checkpoints(redact(found, level), width=width, language=language)
 
 
 def _as_json(safe: Redacted[Any], language: str) -> str:

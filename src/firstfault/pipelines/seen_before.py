@@ -103,7 +103,7 @@ def _folder(paths: Sequence[str | os.PathLike[str]], folder: str) -> Path | str 
                 fix="Give the folder of your records, or start one by `firstfault incidents new`.",
             )
         return Path(folder)
-    for start in [Path.cwd()] if folder == HERE else map(_absolute, paths):
+    for start in _here() if folder == HERE else map(_absolute, paths):
         found = _in_repository_of(start)
         if found is not None and (folder == AUTO or _holds_records(found)):
             return found
@@ -114,6 +114,14 @@ def _folder(paths: Sequence[str | os.PathLike[str]], folder: str) -> Path | str 
         where="--incidents auto",
         fix="Give the folder itself: `--incidents DIR`.",
     )
+
+
+def _here() -> list[Path]:
+    """The folder that one stands in; none where it is gone."""
+    try:
+        return [Path.cwd()]
+    except OSError:
+        return []
 
 
 def _absolute(path: str | os.PathLike[str]) -> Path:

@@ -5,10 +5,12 @@ Must not choose columns or cut lists: that is how a table is shown.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.state.stacks import WAITS, Stood, doing_of, event_of, refused, stood
 from firstfault.analysis.wording import frame_text
+from firstfault.model.evidence import Frame
 from firstfault.model.lazy import lazy
 from firstfault.model.views import StackNode, StackPlace, StackTable, StackThreads
 from firstfault.pipelines.cite import Citer
@@ -26,6 +28,10 @@ if TYPE_CHECKING:
 
 CITED = 3
 """Processes of one place whose lines are cited."""
+LINES = 4
+"""Lines of one function that are told where processes stand at several."""
+AGREED = 4
+"""A line is where most of a function stand when all but one of so many do."""
 _NUMBERS = lazy(r"\d+")
 
 
@@ -78,25 +84,19 @@ def stacks_of(conclusion: Conclusion, cite: Citer) -> StackTable:
 
 
 def _places(stands: Sequence[Stood], cite: Citer) -> list[StackPlace]:
-    found: dict[tuple[object, ...], list[Stood]] = {}
-    for one in stands:
-        found.setdefault((one.doing, one.op, one.path), []).append(one)
-    most = max(map(len, found.values()), default=0)
-    mixed = len({s.doing in WAITS for s in stands}) > 1
     rows = []
-    for group in found.values():
+    for group, odd in _grouped(stands):
         first = group[0]
-        odd = 2 * len(group) < len(stands) and len(group) < most and (not mixed or first.doing not in WAITS)
         events = [event_of(s.dump, s.frame) for s in group[:CITED]]
         if first.place is not None and first.place.span != first.frame.span:
             events.insert(1, event_of(first.dump, first.place))
         rows.append(
             StackPlace(
                 doing=str(first.doing),
-                call=frame_text(first.frame.frame),
+                call=_text_of([s.frame.frame for s in group]),
                 called_from=None
                 if first.place is None or first.place.span == first.frame.span
-                else frame_text(first.place.frame),
+                else _text_of([s.place.frame for s in group if s.place is not None]),
                 ranks=_ranks(group),
                 others=_others(group),
                 hosts=sorted({s.host for s in group if s.host is not None}),
@@ -106,6 +106,52 @@ def _places(stands: Sequence[Stood], cite: Citer) -> list[StackPlace]:
             )
         )
     return sorted(rows, key=lambda r: (not r.odd, len(r.ranks) + len(r.others), r.ranks, r.others))
+
+
+def _grouped(stands: Sequence[Stood]) -> list[tuple[list[Stood], bool]]:
+    """Processes by place, and whether that is an odd one.
+
+    Who waits stands still, so each line is a place of its own. Who is at work was caught in passing: there a line is a place only
+    where half of those in the function or more stand at one; else they are one group, and its lines are told. Within a function
+    a line is odd where most of the others agree on one.
+    """
+    functions: dict[tuple[object, ...], list[Stood]] = {}
+    for one in stands:
+        functions.setdefault((one.doing, one.op, one.path), []).append(one)
+    mixed = len({s.doing in WAITS for s in stands}) > 1
+    sizes = max(map(len, functions.values()), default=0)
+    found = []
+    for group in functions.values():
+        waits = group[0].doing in WAITS
+        may = not mixed or not waits
+        odd = may and 2 * len(group) < len(stands) and len(group) < sizes
+        lines: dict[tuple[int, int], list[Stood]] = {}
+        for one in group:
+            lines.setdefault(_line(one), []).append(one)
+        most = max(map(len, lines.values()))
+        agreed = may and AGREED * most >= (AGREED - 1) * len(group) and 2 * most >= len(stands)
+        if waits or 2 * most >= len(group):
+            found += [(at, odd or (agreed and len(at) < most)) for at in lines.values()]
+        else:
+            found.append((group, odd))
+    return found
+
+
+def _line(one: Stood) -> tuple[int, int]:
+    """Where it stands within a function; native code that waits turns in a loop, and its line tells nothing."""
+    return 0 if one.frame.native else one.frame.frame.line, 0 if one.place is None else one.place.frame.line
+
+
+def _text_of(frames: Sequence[Frame]) -> str:
+    """Frames of one function as `function (file:line, line)`: a few of the lines, those of the most processes first."""
+    lines = Counter(f.line for f in frames).most_common()
+    if len(lines) < 2:
+        return frame_text(frames[0])
+    name = frame_text(Frame(file=frames[0].file, line=0, function=frames[0].function))
+    if not frames[0].file:
+        return name
+    shown = sorted(line for line, _ in lines[:LINES] if line)
+    return f"{name.removesuffix(')')}:{', '.join(map(str, shown))}{', …' if len(lines) > LINES else ''})"
 
 
 def _ranks(stands: Iterable[Stood]) -> list[int]:
@@ -144,7 +190,7 @@ class _Node:
 
     def __init__(self) -> None:
         self.stands: list[Stood] = []
-        self.frames: set[str] = set()
+        self.frames: list[Frame] = []
         self.below: dict[tuple[str, str], _Node] = {}
 
 
@@ -160,7 +206,7 @@ def _tree(stands: Sequence[Stood]) -> list[StackNode]:
         for frame in reversed(frames):
             node = node.below.setdefault((frame.function, frame.file.replace("\\", "/").rsplit("/", 1)[-1]), _Node())
             node.stands.append(one)
-            node.frames.add(frame_text(frame))
+            node.frames.append(frame)
     rows: list[StackNode] = []
     _walk(root, 0, rows)
     return rows
@@ -168,14 +214,14 @@ def _tree(stands: Sequence[Stood]) -> list[StackNode]:
 
 def _walk(node: _Node, depth: int, rows: list[StackNode]) -> None:
     # An own stack: a program may recurse as deep as a dump goes.
-    waiting = [(n, k, depth) for k, n in _least_first(node)]
+    waiting = [(n, depth) for n in _least_first(node)]
     while waiting:
-        inner, (function, file), level = waiting.pop()
-        text = next(iter(inner.frames)) if len(inner.frames) == 1 else f"{function} ({file})"
+        inner, level = waiting.pop()
+        text = _text_of(inner.frames)
         rows.append(StackNode(depth=level, frame=text, ranks=_ranks(inner.stands), others=_others(inner.stands)))
-        waiting.extend((n, k, level + 1) for k, n in _least_first(inner))
+        waiting.extend((n, level + 1) for n in _least_first(inner))
 
 
-def _least_first(node: _Node) -> list[tuple[tuple[str, str], _Node]]:
+def _least_first(node: _Node) -> list[_Node]:
     """What stands in a node, by number of processes; of equally many those of the lowest ranks last, as they are shown first."""
-    return sorted(node.below.items(), key=lambda kn: -len(kn[1].stands))[::-1]
+    return sorted(node.below.values(), key=lambda n: -len(n.stands))[::-1]

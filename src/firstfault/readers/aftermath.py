@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.model.lazy import lazy
-from firstfault.readers.frames import HEAD, QUIET_LEVELS, clean, uncaught
+from firstfault.readers.frames import HEAD, QUIET_LEVELS, clean, read_last, uncaught
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import lines_back, lines_from
+from firstfault.readers.steplines import read_progress
 
 if TYPE_CHECKING:
     from firstfault.model.evidence import SourceId
@@ -52,6 +53,44 @@ def survived(store: TextStore, source: SourceId, block: Block, profile: SourcePr
             continue
         text = clean(line.text[found.body : found.body + 400])
         return found.level in QUIET_LEVELS and _INSTEAD.search(text) is not None
+    return False
+
+
+MOST_ON = 256 * 1024
+"""Bytes behind a traceback in which its speaker must go on, where others speak between."""
+_PARTING = lazy(
+    r"(?i)^\s*(?:srun|slurmstepd|mpirun|mpiexec|prterun|hydra\w*|wandb|make|[\w./-]*sh)(?:\[\d+\])?: |torch[./]distributed[./](?:elastic|launcher|run)\b"
+    r"|torchelastic|\blaunch(?:er)?\.py\b|\bMPI_Abort|\(raylet|^\s*(?:[=*-]{5,}|\S+ FAILED\s*$|Root Cause|(?:Other )?Failures:|\[\d+\]:\s*$|<NO_OTHER)"
+    r"|Exception ignored|resource_tracker|leaked|warnings\.warn|terminate called|what\(\):|Fatal Python error|^\s*frame #\d|Exception raised from"
+    r"|\bprocess group has NOT been destroyed|\bdestroy_process_group|\b(?:exit(?:s|ed|ing)?|return)\b[ -]?(?:code|status|with)?"
+    r"|\b(?:abort|terminat|kill)(?:s|ed|ing)?\b|\bcore dumped\b|\bSegmentation fault|\bshut(?:ting)?[ -]?down\b|\bclean(?:ing|ed)?[ -]?up\b"
+    r"|\b(?:tear(?:ing)?[ -]?down|giving up|closing|flushing|good-?bye)\b|\b(?:fatal|crash(?:ed)?|panic)\b"
+)
+"""What launchers, runtimes and programs say where a process ends: none of it shows that the program went on."""
+_ALIVE = lazy(r"\[E(?:\d{3,4} [\d:.]+)? ?\w+\.cpp:\d+\]")
+"""An error of torch's own threads: its process waits, or works, all the same."""
+_LOUD = frozenset({"ERROR", "CRITICAL", "FATAL", "SEVERE", "EXCEPTION"})
+
+
+def spoke_on(store: TextStore, source: SourceId, block: Block, profile: SourceProfile) -> bool:
+    """Whether the speaker of a traceback went on behind it: with anything but parting words, further errors and its message."""
+    raised = block.raised
+    start = raised.span.offset - (raised.span.column - 1)
+    for line in lines_from(store, source, start, raised.span.line, MOST_ON):
+        if line.number <= raised.span.line or not line.text.strip():
+            continue
+        found = locate(line.text, 0, profile)
+        if block.key and found.key != block.key:
+            continue
+        text = clean(line.text[found.body : found.body + 600])
+        if line.number in block.lines and found.level is None and read_progress(line.text) is None:
+            continue
+        if _ALIVE.search(clean(line.text[:200])) is not None and _PARTING.search(text) is None:
+            return True
+        if found.level in _LOUD or HEAD in line.text or text[:1].isspace() or read_last(text, near=False) is not None:
+            continue
+        if _PARTING.search(clean(line.text[:600])) is None:
+            return True
     return False
 
 

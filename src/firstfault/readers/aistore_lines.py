@@ -39,8 +39,8 @@ PREFIX = lazy(
     rb"(?:" + _iso(b"b") + rb")?(?:std(?:out|err) [FP] )?(?:\{\"log\":\")?"
 )
 """What `kubectl logs`, stern, compose, the container runtime's own file or Docker's JSON put before a record."""
-STATS = lazy(rb"\{([a-z][\w.-]*:-?\d+(?:,[a-z][\w.-]*:-?\d+)*)[},]?")
-"""`{err.get.n:12,get.n:1006219,state.flags:6}`; a cut line has no closing brace."""
+STATS = lazy(rb"\{([a-z][\w.-]*:-?\d{1,20}(?:,[a-z][\w.-]*:-?\d{1,20})*)(?:[},]|(?!\d))")
+"""`{err.get.n:12,get.n:1006219,state.flags:6}`; a cut line has no closing brace. A counter has 64 bits, so 20 digits at most."""
 _NEARLY_ALL = lazy(rb", (?:9\d|100)%")
 _BUSY = lazy(
     rb"[IWE] \d\d:\d\d:\d\d\.\d{6} (?P<disk>[\w./-]{1,40}): [\d.]+\w+/s, [\d.]+\w+, [\d.]+\w+/s, [\d.]+\w+, (?P<util>9\d|100)%"
@@ -146,8 +146,8 @@ def read_prefix(text: bytes) -> Prefix | None:
 
 def _epoch(stamp: bytes, zone: bytes) -> float | None:
     year, month, day = int(stamp[:4]), int(stamp[5:7]), int(stamp[8:10])
-    if not (1 <= month <= 12 and 1 <= day <= calendar.monthrange(max(year, 1), month)[1]):
-        return None
+    if not (year and 1 <= month <= 12 and 1 <= day <= calendar.monthrange(year, month)[1]):
+        return None  # the calendar knows no year 0
     seconds = calendar.timegm((year, month, day, int(stamp[11:13]), int(stamp[14:16]), int(stamp[17:19])))
     if zone == b"Z":
         return float(seconds)

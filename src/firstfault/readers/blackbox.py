@@ -12,6 +12,7 @@ import msgspec
 
 from firstfault.model.blackbox import BoxRecord
 from firstfault.model.evidence import GlobalRank, LocalRank, Span, When, Who
+from firstfault.model.lazy import lazy
 from firstfault.recorder import format as layout
 
 if TYPE_CHECKING:
@@ -22,6 +23,12 @@ _START = layout.START.encode()
 _UTC = "+00:00"
 _MOST = 10_000_000
 """A number of ranks from here on is damage."""
+_LARGEST = 1 << 63
+"""A whole number from here on is damage: no field holds one, and sums with it do not end or overflow."""
+_LONG = lazy(rb"[:,\[] *-?\d{19}")
+"""What such a number begins with, and few other things."""
+_ONE_VALUE = ("signal", "bundle")
+"""Fields by which records are looked up; a list or map there is damage."""
 
 
 class Read(NamedTuple):
@@ -67,8 +74,12 @@ def _record(raw: bytes, span: Span, run: str) -> BoxRecord | None:
         fields: Any = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    if _LONG.search(raw) is not None and not _in_range(fields):
+        return None
     kind = fields.get("kind") if isinstance(fields, dict) else None
     if not isinstance(kind, str) or kind not in layout.KINDS:
+        return None
+    if any(isinstance(fields.get(name), (list, dict)) for name in _ONE_VALUE):
         return None
     rank, local, worker, pid = (_number(fields, n) for n in ("rank", "local_rank", "worker", "pid"))
     host, phase = fields.get("host"), fields.get("phase")
@@ -94,6 +105,14 @@ def _record(raw: bytes, span: Span, run: str) -> BoxRecord | None:
         run=run,
         fields=fields,
     )
+
+
+def _in_range(value: object) -> bool:
+    if isinstance(value, dict):
+        return all(map(_in_range, value.values()))
+    if isinstance(value, list):
+        return all(map(_in_range, value))
+    return not isinstance(value, int) or abs(value) < _LARGEST
 
 
 def _number(fields: dict[str, Any], name: str) -> int | None:

@@ -8,14 +8,14 @@ from msgspec import structs
 
 from firstfault.model.evidence import EARLIER, Event, PythonException, Span, When, Who
 from firstfault.model.words import Mark, Role
-from firstfault.readers.aftermath import ended, survived
+from firstfault.readers.aftermath import ended, spoke_on, survived
 from firstfault.readers.clock import past_midnight
 from firstfault.readers.cpp_trace import WHAT, exception_at
 from firstfault.readers.frames import HEAD, read_last
 from firstfault.readers.identity import locate
 from firstfault.readers.job_card import job_end
 from firstfault.readers.pod_card import ending
-from firstfault.readers.raised import of_remote
+from firstfault.readers.raised import of_remote, unproven
 from firstfault.readers.traceback import REMOTE, read_traceback_before, read_tracebacks
 from firstfault.readers.who import join_fields, join_line
 
@@ -143,8 +143,17 @@ class _Builder:
         return sorted(map(self._heeded, blocks), key=lambda b: (b.raised.span, b.first_line))
 
     def _heeded(self, block: Block) -> Block:
-        """A block, with the mark that it ended nothing where its speaker says so right behind it."""
+        """A block with what stands behind it: that its speaker goes on, or that these were its last words.
+
+        Words before it that somebody caught it count only where its speaker goes on.
+        """
         block = of_remote(block)
+        if block.promised:
+            # Even an exit behind it shows that its program lived on.
+            silent = ended(self.store, self.source, block, self.profile)[1]
+            return unproven(block) if silent else block
+        if block.by_words and not spoke_on(self.store, self.source, block, self.profile):
+            block = unproven(block)
         exception = block.raised.exception
         if exception.ignored or block.reprinted:
             return block

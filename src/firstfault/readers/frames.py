@@ -42,6 +42,10 @@ _RAISED_ON = lazy(r"(?i)\bre-?(?:rais|throw)(?:e|es|ing)\b")
 """What a program says that hands on the error which it caught: nobody went on."""
 _QUOTATION = lazy(r"(?<!\w)'[^'\n]{1,200}'(?!\w)|\"[^\"\n]{1,200}\"")
 """Words in quotation marks: a notice that quotes an error tells of no exception that somebody caught."""
+_COUNTER = lazy(
+    r"(?i)\b(?:\w*_)?(?:skip(?:s|ped)?|errors|failed|failures|retries|timeouts|exceptions)['\"]?(?:=|: ?)\d+\b(?!/)"
+)
+"""A metric with its value in a line of figures (`skipped=0`, `errors: 2`): it tells of no exception."""
 _SWALLOWED = lazy(
     r"^\s*(?:Exception ignored (?:in|on|while)|--- Logging error ---|Error in atexit\._run_exitfuncs|Error in sys\.excepthook)"
 )
@@ -128,17 +132,32 @@ def of_thread(before: str) -> bool:
     return _OF_THREAD.search(before) is not None
 
 
-def was_caught(before: str, level: str | None, frames: Sequence[Frame]) -> bool:
-    """Whether the line before a traceback shows that somebody caught the exception and went on.
+def swallowed(before: str) -> bool:
+    """Whether the interpreter's own line before a traceback says that it ends nothing."""
+    return _SWALLOWED.match(before) is not None
 
-    A traceback that begins at the top of the program was caught by nobody, whatever a warning said just before it.
+
+_CONTINUING = lazy(r"(?i)\bcontinu(?:e|es|ing)\b(?! from)")
+
+
+def promised(before: str) -> bool:
+    """Whether the line before a traceback says in so many words that its program goes on: it continues, or has attempts left."""
+    attempt = _ATTEMPT_OF.search(before)
+    return _CONTINUING.search(before) is not None if attempt is None else int(attempt[1]) < int(attempt[2])
+
+
+def was_caught(before: str, level: str | None, frames: Sequence[Frame]) -> bool:
+    """Whether the line before a traceback says that somebody caught the exception.
+
+    A traceback that begins at the top of the program was caught by nobody, whatever a warning said just before it. For the
+    others the word is a program's, and may be about something else: whether it went on, only what stands behind tells.
 
     Args:
         before: last line of the same speaker before the traceback.
         level: level of that line, None where it is no logger's.
         frames: of the traceback, outermost first.
     """
-    if _SWALLOWED.match(before):
+    if swallowed(before):
         return True
     if uncaught(frames) or _RAISED_ON.search(before) is not None:
         return False
@@ -146,7 +165,9 @@ def was_caught(before: str, level: str | None, frames: Sequence[Frame]) -> bool:
     if attempt is not None and attempt[1] == attempt[2]:
         # The last of its attempts: nobody repeats it once more.
         return False
-    return level in QUIET_LEVELS and _CAUGHT_TEXT.search(_QUOTATION.sub("", before)) is not None
+    if level not in QUIET_LEVELS:
+        return False
+    return _CAUGHT_TEXT.search(_COUNTER.sub("", _QUOTATION.sub("", before))) is not None
 
 
 def ended_nothing(kind: str, frames: Sequence[Frame]) -> bool:

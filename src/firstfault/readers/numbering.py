@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _NUMBER = lazy(r"\d+")
+_DAY = lazy(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])?(?:[0-5]\d){0,2}")
+"""A day, with or without a time of day (`20261112`, `20261112080000`): runs are not made every day."""
 FEWEST = 2
 """Files of one pattern from which on a numbering is believed."""
 WIDEST = 20_000
@@ -43,13 +45,15 @@ def _missing(names: Iterable[str]) -> set[str]:
     families: dict[tuple[str, str], dict[int, str]] = {}
     for name in names:
         for found in _NUMBER.finditer(name):
+            if _DAY.fullmatch(found.group()):
+                continue
             family = (name[: found.start()], name[found.end() :])
             families.setdefault(family, {})[int(found.group())] = found.group()
     for (head, tail), numbers in families.items():
         if len(numbers) < FEWEST or _is_stamp(head, tail):
             continue
         low, high = min(numbers), max(numbers)
-        start = 0 if low == 1 and _counts_from_zero(head) else low
+        start = 0 if low == 1 and _counts_from_zero(head, tail) else low
         span = high - start + 1
         if span > WIDEST or len(numbers) < span * SPARSEST:
             continue
@@ -58,9 +62,14 @@ def _missing(names: Iterable[str]) -> set[str]:
     return missing
 
 
-def _counts_from_zero(head: str) -> bool:
-    """Whether the words before a number are ones that count from 0 (ranks, tasks, workers)."""
-    return re.search(r"(?:rank|local_?rank|task|attempt|worker|gpu)[_\-.]?$", head, re.IGNORECASE) is not None
+def _counts_from_zero(head: str, tail: str) -> bool:
+    """Whether the words before a number are ones that count from 0 (ranks, tasks, workers).
+
+    A launcher's folders of attempts do; a person's files of attempts begin with the first.
+    """
+    if re.search(r"attempt[_\-.]?$", head, re.IGNORECASE) is not None:
+        return tail.startswith("/")
+    return re.search(r"(?:rank|local_?rank|task|worker|gpu)[_\-.]?$", head, re.IGNORECASE) is not None
 
 
 def _is_stamp(head: str, tail: str) -> bool:

@@ -12,6 +12,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Protocol
 
 from firstfault.readers.plain_shapes import RUN, Column, Shapes
+from firstfault.readers.unpickle import WIDE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -258,8 +259,11 @@ def _fill(machine: Machine, found: Any, items: list[Any]) -> None:
     if type(found) is not dict:
         raise UnreadableStreamError("it is damaged: it puts pairs into what is no map")
     keys = items[::2]
-    if not _KEYS.issuperset(map(type, keys)):
+    kinds = set(map(type, keys))
+    if not kinds <= _KEYS:
         raise UnreadableStreamError("a key is neither text nor a number")
+    if int in kinds and any(type(key) is int and abs(key) >= WIDE for key in keys):
+        raise UnreadableStreamError("a key is a number of extreme size")
     found.update(zip(keys, items[1::2], strict=True))
     machine.finish(found)
 

@@ -38,6 +38,10 @@ class Block(Struct, frozen=True):
     """Stream key of its speaker."""
     reprinted: bool = False
     """Whether a launcher's banner printed it again."""
+    by_words: bool = False
+    """Whether nothing but a program's words before it say that it was caught."""
+    promised: bool = False
+    """Whether these words promise that the program goes on."""
 
 
 def json_text(body: bytes) -> bytes:
@@ -64,6 +68,21 @@ def of_remote(block: Block) -> Block:
     if found is None:
         return block
     return structs.replace(block, raised=structs.replace(block.raised, who=Who(pid=int(found[1]), host=found[2])))
+
+
+def unproven(block: Block) -> Block:
+    """The same block as one that nobody is seen to have survived.
+
+    It was caught by nobody; where its program promised to go on, that stays open: the mark stays, as of its last words.
+    """
+    if block.promised:
+        exception = structs.replace(block.raised.exception, last_word=True)
+        return structs.replace(block, raised=structs.replace(block.raised, exception=exception))
+    raised, *earlier = (
+        structs.replace(r, exception=structs.replace(r.exception, ignored=False))
+        for r in (block.raised, *block.earlier)
+    )
+    return structs.replace(block, raised=raised, earlier=tuple(earlier))
 
 
 def one_line(exception: PythonException) -> str:

@@ -15,9 +15,11 @@ from firstfault.readers.frames import (
     ended_nothing,
     is_traceback_part,
     of_thread,
+    promised,
     read_frame,
     read_last,
     strip_margin,
+    swallowed,
     uncaught,
     user_frame,
     was_caught,
@@ -62,7 +64,7 @@ class _Open:
     """A traceback under way."""
 
     __slots__ = (
-        "before", "caught", "chain", "first", "foreign", "frames", "kind", "last", "lines", "message", "message_lines", "mixed", "near",
+        "before", "by_words", "caught", "chain", "first", "foreign", "frames", "kind", "last", "lines", "message", "message_lines", "mixed", "near",
         "state", "waited", "worker",
     )  # fmt: skip
 
@@ -83,6 +85,7 @@ class _Open:
         self.waited = 0
         self.worker: int | None = None
         self.caught = False
+        self.by_words = False
 
     def headed(self, said: Said) -> bool:
         """Whether a line is a logger's own, and not one of a traceback of which a logger heads every line."""
@@ -341,6 +344,8 @@ class _Reader:
         if not caught and block.first.headed:
             caught = was_caught("error", block.first.level, block.frames)
         block.caught = caught
+        firm = ended_nothing(block.kind, block.frames) or (block.before is not None and swallowed(block.before.text))
+        block.by_words = caught and not firm
         who = last.who if block.worker is None else with_worker(last.who, block.worker)
         exception = PythonException(
             kind=block.kind,
@@ -376,6 +381,8 @@ class _Reader:
                 lines=frozenset(block.lines),
                 key=first.key,
                 reprinted=block.reprinted,
+                by_words=block.by_words,
+                promised=block.by_words and block.before is not None and promised(block.before.text),
             ),
         )
 

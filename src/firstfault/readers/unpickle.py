@@ -1,4 +1,4 @@
-"""Loads pickles of strangers: plain values only; the only module that may import pickle.
+"""Loads pickles of strangers: plain values only; with `unpickle_torch` the only module that may import pickle.
 
 Every class, function, extension and persistent object is refused, so nothing of a pickle is ever run. What is left to
 fear is a pickle that eats time, memory or stack; `load` looks for that first, at the price of a slow pass over its
@@ -46,6 +46,8 @@ MOST_VALUES = 100_000_000
 """Values, counted as often as they are met on the way through."""
 LONGEST_NUMBER = 64
 """Bytes of a whole number."""
+WIDE = (1 << 61) - 1
+"""A whole number from which on others have the same hash: a map of such keys costs time without end."""
 
 
 class UnreadablePickleError(ValueError):
@@ -120,18 +122,21 @@ def _reason(error: Exception) -> str:
 class _Cell:
     """What is known of a value on the stack."""
 
-    __slots__ = ("depth", "held", "weight")
+    __slots__ = ("depth", "held", "weight", "wide")
 
-    def __init__(self, depth: int, weight: int = 1) -> None:
+    def __init__(self, depth: int, weight: int = 1, *, wide: bool = False) -> None:
         self.depth = depth
         """Containers within it, itself included; 0 for a plain value, -1 for a tuple."""
         self.weight = weight
         """Values in it, counted as often as they are met on the way through."""
         self.held = False
         """Whether it is inside another: then it must not grow."""
+        self.wide = wide
+        """Whether it is a whole number from `WIDE` on, or holds one: then it must be no key."""
 
 
 _LEAF = _Cell(0)
+_WIDE = _Cell(0, wide=True)
 
 
 def _look_through(raw: bytes) -> None:
@@ -155,17 +160,20 @@ def _step(name: str, argument: Any, stack: list[_Cell | None], memo: dict[int, _
     if name in _LEAVES:
         if isinstance(argument, int) and argument.bit_length() > 8 * LONGEST_NUMBER:
             raise UnreadablePickleError("it holds a number of extreme length")
-        stack.append(_LEAF)
+        stack.append(_WIDE if isinstance(argument, int) and abs(argument) >= WIDE else _LEAF)
     elif name in _ROOMS:
         stack.append(_Cell(1))
     elif name in _TUPLES:
         _tuple(stack, [stack.pop() for _ in range(_TUPLES[name])])
     elif name == "TUPLE":
         _tuple(stack, _to_mark(stack))
-    elif name in {"APPEND", "SETITEM"}:
-        _hold(stack, [stack.pop() for _ in range(1 if name == "APPEND" else 2)])
-    elif name in {"APPENDS", "SETITEMS"}:
-        _hold(stack, _to_mark(stack))
+    elif name in {"APPEND", "APPENDS"}:
+        _hold(stack, [stack.pop()] if name == "APPEND" else _to_mark(stack))
+    elif name in {"SETITEM", "SETITEMS"}:
+        pairs = [stack.pop(), stack.pop()] if name == "SETITEM" else _to_mark(stack)
+        if any(_value(key).wide for key in pairs[1::2]):
+            raise UnreadablePickleError("a key is a number of extreme size")
+        _hold(stack, pairs)
     elif name == "MARK":
         stack.append(None)
     elif name in _PUTS or name == "MEMOIZE":
@@ -196,7 +204,7 @@ def _value(cell: _Cell | None) -> _Cell:
 def _tuple(stack: list[_Cell | None], inside: list[_Cell | None]) -> None:
     if any(_value(cell).depth != 0 for cell in inside):
         raise UnreadablePickleError("it holds a tuple of more than plain values")
-    stack.append(_Cell(-1, 1 + len(inside)))
+    stack.append(_Cell(-1, 1 + len(inside), wide=any(_value(cell).wide for cell in inside)))
 
 
 def _hold(stack: list[_Cell | None], inside: list[_Cell | None]) -> None:

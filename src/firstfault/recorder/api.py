@@ -125,9 +125,7 @@ class phase:  # noqa: N801 - it reads like a function, and is one
             try:
                 from firstfault.recorder.looking import mark
 
-                ring = recorder.ring
-                self._before = ring.said, ring.said_in
-                ring.phase(name, mark(sys._getframe(1)))  # noqa: SLF001 - who says it
+                self._before = recorder.ring.begin(name, mark(sys._getframe(1)))  # noqa: SLF001 - who says it
             except Exception as problem:  # noqa: BLE001 - never into the program
                 recorder.fault(problem)
 
@@ -138,9 +136,9 @@ class phase:  # noqa: N801 - it reads like a function, and is one
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         recorder = _now
-        if recorder is not None and error is None:
+        if recorder is not None:
             with contextlib.suppress(Exception):
-                recorder.ring.phase(*self._before)
+                recorder.ring.leave(self._before, failed=error is not None)
 
 
 def item(what: object, number: int = -1) -> None:

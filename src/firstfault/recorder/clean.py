@@ -15,6 +15,8 @@ LONGEST = 20_000
 DEEPEST = 6
 MOST = 400
 """Entries of one list or map that are kept."""
+_HALF_END, _HALF_BEGIN = re.compile(r"(?<!\S)\S+\Z"), re.compile(r"\A\S+")
+"""The word that a cut goes through."""
 _NAME = re.compile(
     r"(?i)(?:token|secret|passw|passphrase|passwd|api[_-]?key|access[_-]?key|private[_-]?key|credential|authorization|cookie)"
 )
@@ -52,7 +54,9 @@ class Cleaner:
 
                 self._filter = SecretFilter()
             if len(text) > LONGEST:
-                text = f"{text[: LONGEST // 2]} [{len(text) - LONGEST} characters left out] {text[-LONGEST // 2 :]}"
+                # At blanks: half of a secret is not known for one.
+                head, tail = _HALF_END.sub("", text[: LONGEST // 2]), _HALF_BEGIN.sub("", text[-LONGEST // 2 :])
+                text = f"{head} [{len(text) - len(head) - len(tail)} characters left out] {tail}"
             cleaned: str = self._filter.clean(text)
             return cleaned
 

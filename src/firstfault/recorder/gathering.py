@@ -143,6 +143,7 @@ def beat(ring: Ring, now_wall: float, now_mono: int) -> dict[str, Any]:
     def ago(mono: int) -> float:
         return round(max(0, now_mono - mono) / 1e9, 3)
 
+    last = ring.last or _begun(ring, now_wall, now_mono)
     fields: dict[str, Any] = {
         "time": layout.stamp(now_wall),
         "rank": _known(head.rank),
@@ -155,8 +156,8 @@ def beat(ring: Ring, now_wall: float, now_mono: int) -> dict[str, Any]:
         "parent": head.parent if head.kind == layout.WORKER else None,
         "step": ring.step,
         "phase": ring.phase or None,
-        "still_s": ago(ring.last),
-        "last": layout.stamp(now_wall - ago(ring.last)),
+        "still_s": None if last is None else ago(last),
+        "last": None if last is None else layout.stamp(now_wall - ago(last)),
         "since": layout.stamp(head.wall / 1e9) if head.wall else None,
     }
     if ring.beats:
@@ -186,6 +187,14 @@ def beat(ring: Ring, now_wall: float, now_mono: int) -> dict[str, Any]:
     if head.ended:
         fields["ended"] = {layout.ENDED: "ended", layout.RAISED: "raised"}.get(head.ended, "ended")
     return {k: v for k, v in fields.items() if v is not None}
+
+
+def _begun(ring: Ring, now_wall: float, now_mono: int) -> int | None:
+    """Monotonic time in ns at which a ring was made, a process's first sign of life; None where it does not say.
+
+    A ring in which nothing has happened yet holds 0, which on the monotonic clock is the start of the machine.
+    """
+    return now_mono - int(max(0.0, now_wall * 1e9 - ring.head.wall)) if ring.head.wall else None
 
 
 def pace(ring: Ring) -> float | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -24,22 +23,21 @@ class RecordHandler(logging.Handler):
         self._write = write
         self._seen: dict[tuple[str, int, str], list[float]] = {}
         """(logger, level, format) -> [time of the last written one, how many were not written since]."""
-        self._guard = threading.Lock()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Takes one record."""
         try:
             key = (record.name, record.levelno, str(record.msg))
             now = time.monotonic()
-            with self._guard:
-                known = self._seen.get(key)
-                if known is not None and now - known[0] < AGAIN_S:
-                    known[1] += 1
-                    return
-                folded = 0 if known is None else int(known[1])
-                if len(self._seen) >= MOST:
-                    self._seen.clear()
-                self._seen[key] = [now, 0]
+            # Nothing of ours is locked: `handle` holds the handler's own lock, which logging makes anew in a forked child.
+            known = self._seen.get(key)
+            if known is not None and now - known[0] < AGAIN_S:
+                known[1] += 1
+                return
+            folded = 0 if known is None else int(known[1])
+            if len(self._seen) >= MOST:
+                self._seen.clear()
+            self._seen[key] = [now, 0]
             fields: dict[str, Any] = {
                 "level": record.levelname,
                 "logger": record.name,

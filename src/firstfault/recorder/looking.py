@@ -110,6 +110,8 @@ class Looker:
         self.closed = False
         """Whether the last word is written: the main thread has raised, and goes through code that no longer matters."""
         self._thread = threading.main_thread().ident or 0
+        self._sure = False
+        """Whether a step has told which thread trains."""
         self._lock = threading.Lock()
         self._last = time.monotonic_ns()
         self._here: tuple[str, str, int] = ("", "", -1)
@@ -120,12 +122,17 @@ class Looker:
 
     def follow(self, thread: int) -> None:
         """Takes another thread than the main one for that which trains: some frameworks run the program in one of their own."""
-        self._thread = thread
+        self._thread, self._sure = thread, True
+
+    def follows(self) -> bool:
+        """Whether the calling thread may be the one that trains: what another does, such as to save in the background, is no phase."""
+        return not self._sure or threading.get_ident() == self._thread
 
     def look(self) -> None:
         """Looks where the program is now."""
         if self.closed:
             return
+        self.ring.gone_on()
         frame = sys._current_frames().get(self._thread)  # noqa: SLF001 - as the standard library itself does it
         if frame is not None:
             self._note(place_of(_outwards(frame), self.ring.said, self.ring.said_in))

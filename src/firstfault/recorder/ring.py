@@ -52,7 +52,7 @@ LIVE = Live()
 class Ring:
     """The ring of this process."""
 
-    __slots__ = ("_turns", "map", "path", "said", "said_in", "shared", "words")
+    __slots__ = ("_left", "_left_item", "_turns", "map", "path", "said", "said_in", "shared", "words")
 
     def __init__(self, path: str, head: Head) -> None:
         self.path = path
@@ -63,6 +63,10 @@ class Ring:
         """The phase that the program, or a hook outside of the step, says."""
         self.said_in = 0
         """The frame in which it was said, by its mark."""
+        self._left: tuple[str, int] | None = None
+        """The phase, and its frame, before the one said, where an exception has left that; None where none has."""
+        self._left_item = 0
+        """Since when the item was being read that belongs to it; 0: none."""
         self._turns = 0
         self.map[0:136] = layout.pack_head(head)
         layout.CALL.pack_into(self.map, layout.CALL_AT, 0, -1, 0, 0, b"")
@@ -120,8 +124,37 @@ class Ring:
             frame: the mark (see `looking.mark`) of the frame that says so; 0: of none.
         """
         self._turns += 1
-        self.said, self.said_in = name, frame
+        self.said, self.said_in, self._left = name, frame, None
         layout.SAID.pack_into(self.map, layout.SAID_AT, _mono(), self._turns, layout.cut(name, 32))
+
+    def begin(self, name: str, frame: int) -> tuple[str, int]:
+        """The program is in a phase until `leave`; what it was in before, to be handed there."""
+        before = (self.said, self.said_in) if self._left is None else self._left
+        self.phase(name, frame)
+        return before
+
+    def leave(self, before: tuple[str, int], *, failed: bool, item: bool = False) -> None:
+        """Goes back to the phase before; where an exception ends it, only once the program has gone on in spite of it.
+
+        Args:
+            before: what `begin` gave.
+            failed: whether an exception ends the phase: one that ends the program too is told as one of this phase.
+            item: whether the item that is being read belongs to the phase.
+        """
+        if not failed:
+            self.phase(*before)
+            return
+        self._left, self._left_item = before, self.words[layout.ITEM_AT // 8] if item else 0
+
+    def gone_on(self) -> None:
+        """Drops a phase that an exception had left, with its item, once a step was done or a batch given since it was said."""
+        before, words = self._left, self.words
+        if before is None or max(words[layout.STEPPED], words[layout.GIVEN]) <= words[layout.SAID_AT // 8]:
+            return
+        item = self._left_item
+        self.phase(*before)
+        if item and words[layout.ITEM_AT // 8] == item:
+            self.item("", -1)
 
     def seen(self, now: int, changed: int, since: int, phase: str) -> None:
         """A look at the main thread found it in this phase (times in monotonic ns)."""

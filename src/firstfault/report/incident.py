@@ -76,6 +76,8 @@ def _values(draft: Draft) -> dict[str, Value]:
         **{name: tuple(neutral(item) for item in items) for name, items in facts.items()},
         "framework": fact("framework"),
         "world_size": fact("world_size"),
+        "ranks_at_least": str(draft.diagnosis.ranks.at_least or ""),
+        "ranks_seen": draft.diagnosis.ranks.seen_ranks,
         "last_step": fact("last_step"),
         "command": neutral(draft.command),
         "revision": neutral(draft.revision),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firstfault.model import comparison, diagnosis, metrics, views, words
+from firstfault.model import checkpoint, comparison, diagnosis, metrics, views, words
 from firstfault.report.json import neutral_json
 
 if TYPE_CHECKING:
@@ -28,8 +28,12 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "metrics": (metrics.MetricsView, metrics.METRICS),
     "compare": (metrics.RunComparison, metrics.COMPARE),
     "diff": (comparison.Comparison, comparison.COMPARISON),
+    "checkpoint": (checkpoint.Checkpoint, checkpoint.CHECKPOINT),
+    "checkpoint-compare": (checkpoint.CheckpointComparison, checkpoint.CHECKPOINT_COMPARISON),
 }
 """Command -> what its `--format json` prints, and the name of its schema."""
+_COMMANDS = {"checkpoint": "checkpoint verify", "checkpoint-compare": "checkpoint compare"}
+"""Commands of two words, whose schemas have shorter names."""
 
 
 def file_of(name: str = "diagnosis") -> str:
@@ -47,7 +51,7 @@ def generate(name: str = "diagnosis") -> str:
     document, title = DOCUMENTS[name]
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     described: dict[str, dict[str, str]] = {}
-    for module in (words, diagnosis, views, comparison, metrics):
+    for module in (words, diagnosis, views, comparison, metrics, checkpoint):
         _describe(module, described)
     for part_name, part in parts.items():
         for field, text in described.get(part_name, {}).items():
@@ -56,7 +60,7 @@ def generate(name: str = "diagnosis") -> str:
     whole: dict[str, Any] = {
         "$schema": DIALECT,
         "title": title,
-        "description": f"What `firstfault {name} --format json` prints. Fields may be added in a later version of this "
+        "description": f"What `firstfault {_COMMANDS.get(name, name)} --format json` prints. Fields may be added in a later version of this "
         "schema; none of these changes its meaning.",
         **top,
         "$defs": {name: _open(parts[name]) for name in sorted(parts)},

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from firstfault.model.blackbox import item_of
 from firstfault.model.evidence import SourceId
 from firstfault.readers.blackbox import read_box
 from firstfault.readers.lone_box import numbered
@@ -184,7 +185,9 @@ def _row(
     elif age > OLD_S:
         state, note = "silent", "its node has written nothing since"
     elif still > _still_after(record.fields, limits):
-        state, note = "stalled", _doing(record)
+        # As the monitor does: of a process that tells neither steps nor a phase nobody can say that it stands still.
+        told = bool(record.fields.get("steps")) or record.phase is not None
+        state, note = ("stalled", _doing(record)) if told else ("moving", "tells no step and no phase")
     elif share is not None and typical is not None and typical > 0.2 and share < SLOW_SHARE * typical:
         state, note = "slow", "the others wait for it"
     pace = record.fields.get("pace_s")
@@ -206,5 +209,5 @@ def _doing(record: BoxRecord) -> str:
     call = record.fields.get("call")
     if isinstance(call, dict) and call.get("inside") is True:
         return f"in {call.get('name')}"
-    item = record.fields.get("item")
-    return f"at {item['what']}" if isinstance(item, dict) and item.get("what") else ""
+    item = item_of(record.fields)
+    return "" if item is None else f"at {item}"

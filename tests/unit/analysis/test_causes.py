@@ -267,3 +267,18 @@ def test_a_traceback_of_text_that_was_run_is_of_another_program():
     assert not another_program(run())
     assert scene(run("<string>")).suspects == ()
     assert len(scene(run("/app/train.py")).suspects) == 1
+
+
+@pytest.mark.parametrize(
+    ("peer", "why"),
+    [
+        ("n1", "it came later, and names a host that had failed already as its peer"),
+        ("n7", "it came later; nothing else ties it to the first fault"),
+        (None, "it came later; nothing else ties it to the first fault"),
+    ],
+)
+def test_a_later_line_that_names_the_failed_host_as_its_peer_is_tied_to_it(peer, why):
+    fields = {} if peer is None else {"peer_host": peer}
+    late = event("disk.full", 20, rank=5, host="n2", at=160.0, fields=fields)
+    _, choice = chosen(event("gpu.oom", 9, rank=2, host="n1", at=100.0), late)
+    assert [said for _, said in choice.explained] == [why]

@@ -36,7 +36,7 @@ def test_names_become_pseudonyms_and_what_cannot_is_left_out(tmp_path, folder):
         content = b"".join(archive.extractfile(m).read() for m in archive.getmembers())
         names = " ".join(archive.getnames())
         assert all(m.isfile() and not m.uname for m in archive.getmembers())
-    for name in ("node-00", "node-01", "ada"):
+    for name in ("node-00", "node-01", "ada", tmp_path.name):
         assert name.encode() not in content
         assert name not in names
     assert [p.endswith(layout.MEMORY) for p in packed.left_out] == [True]

@@ -1,5 +1,7 @@
 """Records and their folder: reading, sections in both languages, writers that do not collide, edits that keep bytes."""
 
+import contextlib
+import os
 import threading
 from datetime import date
 
@@ -9,7 +11,7 @@ from incident_text import text_of
 from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.frontmatter import set_value
 from firstfault.incidents.ids import new_id
-from firstfault.incidents.record import is_open, parse
+from firstfault.incidents.record import LARGEST, is_open, parse
 from firstfault.incidents.store import Store
 from firstfault.incidents.words import HEADINGS, Section, State
 
@@ -87,6 +89,45 @@ def test_a_change_keeps_every_other_byte_and_refuses_a_file_that_somebody_else_c
     with pytest.raises(IncidentError, match="meanwhile"):
         Store.change(record, lambda t: set_value(t, "state", "fixed"))
     assert [name for name, _ in store.files()] == [path.name]
+
+
+def test_of_two_changes_at_once_one_is_kept_and_the_other_is_told(store, put, monkeypatch):
+    record = store.read(put().name)
+    both = threading.Barrier(2)
+    plain = os.urandom
+
+    def slow(size):
+        # Between the look at the file and its replacement; who is alone there goes on.
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(0.5)
+        return plain(size)
+
+    monkeypatch.setattr("firstfault.incidents.store.os.urandom", slow)
+    won, lost = [], []
+
+    def change(title):
+        try:
+            won.append(Store.change(record, lambda t: set_value(t, "title", title)).title)
+        except IncidentError:
+            lost.append(title)
+
+    threads = [threading.Thread(target=change, args=(title,)) for title in ("one", "other")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(won), len(lost)) == (1, 1)
+    assert store.read(record.path.name).title == won[0]
+
+
+def test_a_record_is_never_written_larger_than_one_is_read(store, put):
+    record = store.read(put().name)
+    with pytest.raises(IncidentError, match="more than a page"):
+        Store.change(record, lambda t: t + "x" * LARGEST)
+    with pytest.raises(IncidentError, match="more than a page"):
+        store.create("large", text_of(id="large") + "x" * LARGEST)
+    assert store.records()[0] == [record]
+    assert {p.name for p in store.folder.iterdir()} == {record.path.name}
 
 
 def test_a_change_that_would_make_no_record_is_refused(store, put):

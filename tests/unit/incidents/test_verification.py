@@ -8,7 +8,7 @@ from firstfault.incidents.lint import lint
 from firstfault.incidents.record import parse
 from firstfault.incidents.verification import compare, latest_result, written
 from firstfault.incidents.words import State
-from firstfault.model.diagnosis import Action, Classes, Culprits, Diagnosis, Fact, FirstFailed, Verdict
+from firstfault.model.diagnosis import Action, Classes, Culprits, Diagnosis, Fact, FirstFailed, Ranks, Verdict
 from firstfault.model.words import ActionKind, Category, Strength
 
 TRAITS = Traits(
@@ -20,7 +20,7 @@ TRAITS = Traits(
 OTHER = Traits(category="data", form="interrupted", signature="data.archive_damaged", message="BadZipFile: x")
 
 
-def run(category=Category.NONE, *, failed, **job):
+def run(category=Category.NONE, *, failed, ranks=None, **job):
     """The diagnosis of a re-run."""
     verdict = Verdict(
         failed=failed,
@@ -33,7 +33,9 @@ def run(category=Category.NONE, *, failed, **job):
         classes=Classes(),
         action=Action(kind=ActionKind.NONE),
     )
-    return Diagnosis(verdict=verdict, job={name: Fact(value=value) for name, value in job.items()})
+    return Diagnosis(
+        verdict=verdict, ranks=ranks or Ranks(), job={name: Fact(value=value) for name, value in job.items()}
+    )
 
 
 def incident(**head):
@@ -71,6 +73,31 @@ def test_what_a_re_run_says(head, rerun, traits, result):
     comparison = compare(incident(**head), rerun, traits)
     assert comparison.result == result
     assert comparison.reason
+
+
+LEAST_FOUR = {"ranks_at_least": 4, "ranks_seen": "0-3", "framework": "megatron"}
+"""An incident whose lines tell `nranks 4` and no world size."""
+
+
+@pytest.mark.parametrize(
+    ("head", "now", "result"),
+    [
+        (LEAST_FOUR, {"ranks": Ranks(at_least=2, seen=2, seen_ranks="0-1")}, "not comparable"),
+        (LEAST_FOUR, {"world_size": 2, "ranks": Ranks(expected=2, seen=2, seen_ranks="0-1")}, "not comparable"),
+        (LEAST_FOUR, {}, "not comparable"),
+        (LEAST_FOUR, {"ranks": Ranks(at_least=4, seen=4, seen_ranks="0-3")}, "held"),
+        (LEAST_FOUR, {"world_size": 4}, "held"),
+        ({"ranks_seen": "0-3, 8"}, {"ranks": Ranks(at_least=4, seen=4)}, "not comparable"),
+        ({"world_size": 16}, {"framework": "megatron", "ranks": Ranks(at_least=8, seen=8)}, "not comparable"),
+        ({"world_size": 16}, {"ranks": Ranks(at_least=16, seen=16)}, "held"),
+        ({"world_size": 16}, {"ranks": Ranks(at_least=32, seen=32)}, "not comparable"),
+        ({"framework": "megatron", "ranks_at_least": 1, "ranks_seen": "0"}, {}, "held"),
+        ({"framework": "megatron"}, {}, "held"),
+    ],
+)
+def test_a_re_run_on_fewer_ranks_or_on_nobody_knows_how_many_is_not_comparable(head, now, result):
+    comparison = compare(incident(**head), run(failed=False, **{"framework": "megatron", **now}), Traits())
+    assert comparison.result == result
 
 
 def test_stable_fields_are_told_as_equal_or_different():

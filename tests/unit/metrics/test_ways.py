@@ -66,6 +66,17 @@ def test_lines_of_one_format(name: str, seed: int) -> None:
     assert rows(data, fast=True) == slow
 
 
+@pytest.mark.parametrize("power", [-320, -30, -25, -18, -16, 16, 18, 30, 36, 300])
+@pytest.mark.parametrize("form", ["step: {i:06d} loss: {x:.6e} lr: 1.0e-04", "step: {i} loss: {x:.6e} lr: {y:.3g}"])
+def test_numbers_so_large_or_small_that_their_power_of_ten_is_no_exact_float(form: str, power: int) -> None:
+    data = "".join(
+        form.format(i=n, x=float(f"{1 + n / 997:.4f}e{power}"), y=n / 7) + "\n" for n in range(1, 300)
+    ).encode()
+    slow = rows(data, fast=False)
+    assert len(slow) == 299
+    assert rows(data, fast=True) == slow
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_lines_of_formats_that_take_turns(seed: int) -> None:
     rng = np.random.default_rng(seed)

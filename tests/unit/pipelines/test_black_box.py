@@ -48,6 +48,35 @@ def test_a_rank_in_a_checkpoint(tmp_path):
     assert "/ckpt/step-7.pt" in said.summary
 
 
+@pytest.mark.parametrize(
+    ("phase", "ages", "shown"),
+    [
+        ("checkpoint", {"phase_for_s": 300.0, "step_s_ago": 301.0}, False),
+        ("augment", {"phase_for_s": 300.0}, False),
+        ("data", {"phase_for_s": 300.0, "step_s_ago": 301.0}, False),
+        ("data", {"phase_for_s": 300.0, "step_s_ago": 320.0}, True),
+        ("checkpoint", {"phase_for_s": 306.0, "step_s_ago": 320.0}, True),
+    ],
+)
+def test_an_item_that_was_done_before_the_present_phase_or_the_last_step_is_not_told(tmp_path, phase, ages, shown):
+    item = {"what": "/data/shard-5.tar", "for_s": 305.0, "batch": -1}
+    Box(tmp_path, world=8).hung({1}, phase=phase, item=item, **ages)
+    assert ("/data/shard-5.tar" in verdict(tmp_path).summary) is shown
+
+
+@pytest.mark.parametrize(("ahead", "strength"), [(0, "established"), (1, "established"), (4, "supported")])
+def test_who_is_steps_ahead_does_not_show_that_it_waits(tmp_path, ahead, strength):
+    box = Box(tmp_path, world=2)
+    for rank, own in (
+        (1, {"phase": "checkpoint", "last": 100.0}),
+        (0, {"phase": "forward", "last": 100.3, "step": 7 + ahead}),
+    ):
+        box.state(rank, layout.HANG, 400, **own)
+    said = verdict(tmp_path)
+    assert (said.culprits.ranks, str(said.culprits.strength)) == ([1], strength)
+    assert ("Rank 0 waits in forward" in said.summary) is (ahead < 2)
+
+
 def test_a_rank_in_a_phase_of_its_own_word_is_possible_only(tmp_path):
     Box(tmp_path, world=8).hung({3}, phase="augment")
     said = verdict(tmp_path)

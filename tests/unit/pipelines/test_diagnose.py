@@ -1,9 +1,10 @@
-"""Who is told how far a scan is."""
+"""Who is told how far a scan is, and that threads are answered one after the other."""
 
 import io
 import sys
+import threading
 
-from firstfault.pipelines.diagnose import diagnose
+from firstfault.pipelines.diagnose import concluded, diagnose
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.scan import progress as bar
 
@@ -32,3 +33,15 @@ def test_a_caller_is_told_every_byte(tmp_path):
     told = []
     diagnose(log(tmp_path), progress=told.append)
     assert sum(told) == 14
+
+
+def test_of_two_threads_one_reads_after_the_other(tmp_path):
+    """Readers remember lines for the whole process: two at once would take each other's ranks."""
+    paths, done = log(tmp_path), []
+    with concluded(paths, DiagnoseOptions()):
+        thread = threading.Thread(target=lambda: done.append(diagnose(paths)))
+        thread.start()
+        thread.join(2.0)
+        assert not done
+    thread.join(60)
+    assert len(done) == 1

@@ -113,8 +113,13 @@ def test_who_raises_an_error_anew_has_not_gone_on(tmp_path, above):
 
 
 def test_who_warns_of_an_error_and_skips_the_batch_went_on(tmp_path):
-    lines = ["WARNING: error in a batch, it is skipped", *RAISED]
+    lines = ["WARNING: error in a batch, it is skipped", *RAISED, *(f"step {n}/900 loss 2.1" for n in range(40, 60))]
     assert verdict(tmp_path, lines).category is Category.UNKNOWN
+
+
+def test_who_says_nothing_more_after_a_skip_is_not_seen_to_have_gone_on(tmp_path):
+    found = verdict(tmp_path, ["WARNING: error in a batch, it is skipped", *RAISED])
+    assert (found.category, found.strength) == (Category.SOFTWARE, Strength.POSSIBLE)
 
 
 def asks(rank, inner=None, reason="Socket Timeout", word="RuntimeError"):

@@ -36,6 +36,17 @@ def test_a_cut_line_of_counters_loses_its_last_number_only():
     assert counters(b"{no counters}", 0) is None
 
 
+def test_a_number_that_no_counter_can_hold_ends_the_line_before_it():
+    assert counters(b"{get.n:12,put.n:" + b"9" * 5000 + b"}", 0)[0] == {"get.n": 12}
+    assert counters(b"{put.n:" + b"9" * 5000 + b"}", 0) is None
+
+
+def test_a_stamp_of_the_year_0_is_no_time():
+    found = read_prefix(b"0000-01-01T00:00:00Z ")
+    assert found is not None
+    assert found.utc is None
+
+
 def test_a_date_mark_states_day_and_zone_whatever_stands_before_it():
     for line in (
         b"I 15:02:21.785011 common:502 15 Jan 26 15:02 PDT =============\n",

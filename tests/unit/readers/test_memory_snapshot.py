@@ -194,6 +194,11 @@ def test_what_is_made_to_harm_is_refused(raw: bytes, capsys: pytest.CaptureFixtu
     assert not capsys.readouterr().out
 
 
+def test_keys_of_one_hash_are_refused() -> None:
+    with pytest.raises(UnreadableSnapshotError, match="key is a number of extreme size"):
+        load(pickle.dumps({"segments": [], "device_traces": []} | {k * ((1 << 61) - 1): 0 for k in range(9)}))
+
+
 def test_a_tuple_that_folds_up_is_refused() -> None:
     bomb: Any = (1, 2)
     for _ in range(40):

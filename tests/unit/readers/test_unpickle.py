@@ -71,6 +71,9 @@ def test_every_way_out_is_refused(read, raw):
     [
         ("deep key", b"\x80\x02}(N" + b"\x85" * 200_000 + b"Nu."),
         ("key whose hash doubles", b"\x80\x02}(N" + b"".join(b"q%ch%c\x86" % (n, n) for n in range(60)) + b"Nu."),
+        ("keys of one hash", pickle.dumps({k * ((1 << 61) - 1): 0 for k in range(9)})),
+        ("keys of one hash, one by one", b"\x80\x02}\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x1fNs."),
+        ("keys of one hash in tuples", pickle.dumps({(k * ((1 << 61) - 1),): 0 for k in range(9)})),
         (
             "list that unfolds",
             b"\x80\x02]" + b"".join(b"q%c]q\xff0](h%ch%ch%ch%ce" % (n, n, n, n, n) for n in range(40)) + b".",
@@ -91,6 +94,11 @@ def test_every_way_out_is_refused(read, raw):
 def test_what_would_eat_time_memory_or_stack_is_refused(what, raw):
     with pytest.raises(UnreadablePickleError):
         load(raw)
+
+
+def test_a_large_number_is_a_value_and_may_be_a_time():
+    told = {"time_created_ns": 1_780_000_000_000_000_000, 7: -(1 << 62), "at": (1 << 63, "x")}
+    assert load(pickle.dumps(told)) == told
 
 
 @settings(max_examples=400)

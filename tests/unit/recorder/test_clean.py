@@ -65,6 +65,15 @@ def test_deep_and_long_values_end():
     assert len(Cleaner().value(list(range(10_000)))) == 400
 
 
+@pytest.mark.parametrize("before", range(9_950, 10_001, 7))
+def test_no_half_of_a_secret_stays_where_a_long_text_is_cut(before):
+    secret = "ghp_" + "A1b2C3d4E5" * 4
+    for text in (f"{'x ' * (before // 2)}{secret} {'y ' * 9_000}", f"{'y ' * 9_000}{secret}{' x' * (before // 2)}"):
+        cleaned = Cleaner().text(text)
+        assert "left out" in cleaned
+        assert not any(secret[at : at + 6] in cleaned for at in range(len(secret) - 6))
+
+
 def test_an_option_gives_the_next_word_away():
     assert Cleaner().words(["train.py", "--password", "hunter2x9", "--lr", "1"])[1:] != [
         "--password",

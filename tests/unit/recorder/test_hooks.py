@@ -201,6 +201,79 @@ except ValueError:
     assert left.out == "checkpoint evaluation ''\n7 7 2\nevaluation\n", left.err
 
 
+SAVES = (
+    STAND_IN
+    + '''
+library("torch.serialization", text="""
+import threading
+begun, go = threading.Event(), threading.Event()
+def save(what, path):
+    begun.set()
+    if what == "slowly": go.wait(30)
+def load(path): raise FileNotFoundError(path)
+""")
+import threading
+import firstfault.recorder as r
+r.start()
+import torch.serialization as torch
+from firstfault.recorder import api, format
+def now():
+    api.current().looker.look()
+    ring = format.read_ring(bytes(api.current().ring.map))
+    return ring.phase, ring.item
+'''
+)
+
+
+def test_a_phase_that_an_exception_left_is_over_when_the_program_goes_on_in_spite_of_it(tmp_path):
+    left = run(
+        tmp_path,
+        SAVES
+        + """
+try:
+    torch.load("/c/last.pt")
+except FileNotFoundError:
+    print(*now())
+r.step()
+print(*now())
+torch.save("all", "/c/1.pt")
+print(*now())
+try:
+    with r.phase("evaluation"):
+        r.item("/d/7.bin")
+        raise ValueError("x")
+except ValueError:
+    torch.save("all", "/c/2.pt")
+print(*now())
+""",
+    )
+    assert left.out == "checkpoint /c/last.pt\nforward \nforward \nforward \n", left.err
+
+
+def test_an_exception_that_ends_the_program_is_one_of_the_phase_that_it_left(tmp_path):
+    left = run(tmp_path, SAVES + 'r.step()\ntorch.load("/c/last.pt")\n')
+    assert [e["phase"] for e in left.records(layout.EXCEPTION)] == ["checkpoint"], left.err
+
+
+def test_what_another_thread_saves_is_no_phase_of_the_program(tmp_path):
+    left = run(
+        tmp_path,
+        SAVES
+        + """
+r.step()
+thread = threading.Thread(target=torch.save, args=("slowly", "/c/1.pt"))
+thread.start()
+torch.begun.wait(30)
+print(*now())
+with r.phase("evaluation"):
+    torch.go.set()
+    thread.join()
+    print(*now())
+""",
+    )
+    assert left.out == "forward \nevaluation \n", left.err
+
+
 def test_what_is_imported_is_imported_as_ever(tmp_path):
     left = run(
         tmp_path,

@@ -181,6 +181,36 @@ def test_lines_of_logging_that_repeat_are_folded(tmp_path):
     assert [r["message"] for r in left.records(layout.LOG)] == ["slow read of shard 0", "another"]
 
 
+def test_a_child_forked_while_a_thread_logs_can_log_itself(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import logging, os, signal, threading
+        import firstfault.recorder as r
+        r.start()
+        log = logging.getLogger("job"); log.setLevel(20); handler = r.handler(); log.addHandler(handler)
+        parent, inside, go = os.getpid(), threading.Event(), threading.Event()
+        class Slow(dict):
+            def get(self, key, other=None):
+                if os.getpid() == parent:
+                    inside.set(); go.wait(30)
+                return super().get(key, other)
+        handler._seen = Slow()
+        thread = threading.Thread(target=log.info, args=("in the thread",)); thread.start()
+        inside.wait(30)
+        child = os.fork()
+        if not child:
+            signal.alarm(5)
+            log.info("in the child")
+            os._exit(0)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        go.set(); thread.join()
+        """,
+    )
+    assert left.out == "0\n", left.err
+    assert [r["message"] for r in left.records(layout.LOG)] == ["in the thread"]
+
+
 def test_it_starts_on_the_python_that_has_no_firstfault_but_this_folder(tmp_path):
     code = subprocess.run(
         [

@@ -49,6 +49,22 @@ def test_each_rank_is_what_it_is(job):
     assert rows[1].waited_share == 0.04
 
 
+def test_a_rank_that_tells_no_step_and_no_phase_is_not_called_stalled(job, tmp_path):
+    box = Box(tmp_path, world=4, run="run-2")
+    box.node(0, layout.NODE, 0, hang_s=60.0, start_s=600.0)
+    for rank, fields in enumerate(
+        (
+            {"step": None, "steps": None, "pace_s": None, "phase": None},
+            {"step": None, "steps": None, "pace_s": None, "phase": "start-up"},
+            {"phase": None},
+        )
+    ):
+        beat(box, rank, 4000, still_s=3990.0, **fields)
+    rows = {r.rank: r for r in read_board(box.folder, now=START + 4001).rows}
+    assert {n: r.state for n, r in rows.items()} == {0: "moving", 1: "stalled", 2: "stalled"}
+    assert rows[0].note == "tells no step and no phase"
+
+
 def test_a_node_that_writes_no_more_is_silent(job):
     rows = {r.rank: r.state for r in read_board(job, now=START + 500).rows}
     assert rows == {0: "silent", 1: "silent", 2: "silent", 3: "dead"}

@@ -15,6 +15,7 @@ from firstfault.analysis.answer import Answer, Classes, Named
 from firstfault.analysis.median import median
 from firstfault.analysis.state.boxes import RankBox, event_of, on_of, rank_boxes, seconds_of
 from firstfault.analysis.wording import duration, ranks_text
+from firstfault.model.blackbox import item_of
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
 if TYPE_CHECKING:
@@ -189,18 +190,30 @@ def _apart(boxes: dict[GlobalRank, RankBox], apart: Sequence[RankBox], waiting: 
     one = apart[0]
     plain = _held_by_loader(one) or one.state.phase == "checkpoint"
     strength = Strength.SUPPORTED if plain else Strength.POSSIBLE
-    named = _named(apart, Strength.ESTABLISHED if len(waiting) + len(apart) == len(boxes) else Strength.SUPPORTED)
+    everybody = len(waiting) + len(apart) == len(boxes) and all(_shows_wait(one, b) for b in waiting)
+    named = _named(apart, Strength.ESTABLISHED if everybody else Strength.SUPPORTED)
     calls = Counter(b.call or b.state.phase or "?" for b in waiting).most_common(1)[0][0]
-    text = f"{_standing(one, many=apart)} {ranks_text([b.rank for b in waiting]).capitalize()} wait{'s' if len(waiting) == 1 else ''} in {calls}."
+    s = "s" if len(waiting) == 1 else ""
+    verb = f"wait{s}" if any(b.call is not None for b in waiting) or everybody else f"stand{s} still"
+    text = f"{_standing(one, many=apart)} {ranks_text([b.rank for b in waiting]).capitalize()} {verb} in {calls}."
     why = "the black box saw this rank stand still while the others wait for it"
     return _stands(apart, waiting, named, strength, text=text, why=why)
+
+
+def _shows_wait(one: RankBox, other: RankBox) -> bool:
+    """Whether another rank is seen to wait for one: it is in a call of torch.distributed, or a step ahead of it at most.
+
+    A rank steps ahead has not waited at those steps: what it does further on may be its own.
+    """
+    mine, its = one.state.step, other.state.step
+    return other.call is not None or mine is None or its is None or its - mine <= 1
 
 
 def _alone(one: RankBox) -> Answer | None:
     """The one rank of a job stands in its loader or in a save; a stand in any other phase may be its own work."""
     if one.call is not None or not (_held_by_loader(one) or one.state.phase in {"data", "checkpoint"}):
         return None
-    at_one = isinstance(one.state.fields.get("item"), dict) or (one.waiting is not None and one.waiting >= WAITED_S)
+    at_one = item_of(one.state.fields) is not None or (one.waiting is not None and one.waiting >= WAITED_S)
     strength = Strength.SUPPORTED if at_one else Strength.POSSIBLE
     why = "the black box saw the only rank stand still until it ended"
     return _stands([one], [], _named([one], Strength.SUPPORTED), strength, text=_standing(one), why=why)
@@ -336,9 +349,6 @@ def _share(box: RankBox, what: str) -> float | None:
     return min(spent / (steps * pace), 1.0)
 
 
-# What a rank was doing, in words
-
-
 def _described(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
     """The answer with where the named ranks were when it happened, by the box."""
     named = [boxes[r] for r in said.culprits.ranks or said.first_failed.ranks if r in boxes]
@@ -421,8 +431,8 @@ def _place(one: RankBox) -> str:
         depth = (state.fields.get("loader") or {}).get("depth")
         lie = f" ({depth} batches lie ready)" if isinstance(depth, int) else ""
         parts.append(f"waiting {duration(round(waiting * 1000))} for a batch of its data loader{lie}")
-    item = (state.fields.get("item") or {}).get("what") if isinstance(state.fields.get("item"), dict) else None
-    if isinstance(item, str):
+    item = item_of(state.fields)
+    if item is not None:
         parts.append(f"at {item}")
     called = on_of(state)
     if called is not None and called[1] is not None:

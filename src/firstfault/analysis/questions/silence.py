@@ -15,6 +15,7 @@ from firstfault.analysis.joins import MOST_LOST, Lost, named_lost, speaks_for_it
 from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import first as precedes
 from firstfault.analysis.order import sort_key
+from firstfault.analysis.outcome import unkept
 from firstfault.analysis.questions.no_logs import NEED_ALL, answer_without_logs, only_others
 from firstfault.analysis.state.exits import TOLD, earliest
 from firstfault.analysis.state.joins import RAS_APART, RAS_DEAD
@@ -398,13 +399,14 @@ def nothing(scene: Scene) -> Answer:
 
 
 def _told_error(scene: Scene) -> str | None:
-    """Title of the last traceback that nothing acquits; None where there is none."""
+    """Title of the last traceback that nothing acquits but a promise to go on; None where there is none."""
     raised = [
         e
-        for s in scene.weak
+        for s in (*scene.weak, *scene.acquitted)
         for e in s.events
-        if e.exception is not None and e.exception.frames and not e.exception.ignored and not another_program(e)
+        if unkept(e, ()) or (s in scene.weak and e.exception is not None and not e.exception.ignored)
     ]
+    raised = [e for e in raised if e.exception is not None and e.exception.frames and not another_program(e)]
     last = max(raised, key=sort_key, default=None)
     return None if last is None else nature_of(scene.case, last).title
 

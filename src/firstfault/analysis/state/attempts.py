@@ -6,6 +6,7 @@ same file or leaves the files of an earlier run beside the new ones. A start lin
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING
 
@@ -13,20 +14,20 @@ from msgspec.structs import replace
 
 from firstfault.analysis.far import ZONES
 from firstfault.analysis.order import Clock, clock_of, exact
+from firstfault.analysis.state.neighbours import neighbours
 from firstfault.model.evidence import Event, Span
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark, SourceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.case import Case
     from firstfault.model.evidence import SourceId, When
 
 _FOLDER = lazy(r"(?:^|/)attempt_(\d+)/")
-_NUMBERED = lazy(r"^(slurm|job|error|err|out|output|log|std(?:out|err))[-_.](\d+)(?=[-_.])", re.IGNORECASE)
-_JOB = lazy(r"[1-9]\d{3,8}")
-"""A scheduler's job number: never padded, and of at least four digits, unlike the number of a rank or a node."""
+_FILE = lazy(r"(?<![a-z])(?:attempt|restart|requeue|retry)[-_.]?(\d{1,3})(?!\d)", re.IGNORECASE)
+"""Number of an attempt in the name of a file that holds one."""
 SLACK = 1.0
 """Seconds by which a launcher's line may come before the first line of the attempt that it belongs to."""
 GRACE = 600.0
@@ -45,12 +46,14 @@ class Attempts:
         for event in case.events:
             by_source.setdefault(event.span.source, []).append(event)
         self._folder = {s: _folder_attempt(path) for s, path in case.paths.items()}
-        jobs = _jobs(case.paths)
-        several = sorted({j for j in jobs.values() if j is not None})
-        if len(several) > 1:
+        if all(number is None for number in self._folder.values()):
+            self._folder = _numbered_files(case)
+        self.neighbours = neighbours(case)
+        if self.neighbours.names:
             # Files of several jobs of one scheduler: each job is an attempt, the higher number the later one.
-            # A file without a number (a kernel log, a daemon's) is of no job by its name: each line is placed by its time.
-            self._folder = {s: None if j is None else several.index(j) for s, j in jobs.items()}
+            # A file without a number (a kernel log, a daemon's) is of no job by its name: a line that names one is its,
+            # and any other is placed by its time.
+            self._folder = {s: self.neighbours.place.get(s) for s in case.paths}
         numbers = sorted({f for f in self._folder.values() if f is not None})
         # By place among those that are there: a number that is far off (a date, a damaged name) makes no attempts between.
         self._number_of = {f: n for n, f in enumerate(numbers, start=1)}
@@ -67,24 +70,33 @@ class Attempts:
             numbers = sorted(self._number_of)
         longest = max((self.cuts[s] for s in sorted(self.cuts)), key=len, default=[])
         self.total = max(1, len(longest) + 1, len(numbers))
-        self._starts = self._start_times(case)
+        stated = [] if self.total == 1 else self._stated(case)
+        self._starts = _start_times(stated)
+        self.abreast = self.neighbours.array or (
+            bool(self.neighbours.names)
+            and (_overlap(stated) or (self.neighbours.listed(case) and not _in_turn(stated, self.total)))
+        )
+        """Whether these are jobs of which none is known to be the successor of another: they ran side by side, or may have."""
 
-    def _start_times(self, case: Case) -> dict[Clock, dict[int, float]]:
-        """On each clock the earliest time stated in the sources of each attempt that have a number of their own."""
-        starts: dict[Clock, dict[int, float]] = {}
-        if self.total == 1:
-            return starts  # nothing to tell apart
+    def _stated(self, case: Case) -> list[tuple[Clock, int, float]]:
+        """Times that are stated in the sources of each attempt that have a number of their own."""
         stated = [(e.span.source, e.span.offset, e.when) for e in case.events]
         stated += [(p.source, p.offset, p.when) for p in case.seen.progress]
-        for source, offset, when in stated:
-            number = self._place(source, offset)
-            if number is not None and when.earliest is not None and when.dated and exact(when):
-                own = starts.setdefault(clock_of(when), {})
-                own[number] = min(own.get(number, when.earliest), when.earliest)
-        return starts
+        return [
+            (clock_of(when), number, when.earliest)
+            for source, offset, when in stated
+            if (number := self._place(source, offset)) is not None
+            and when.earliest is not None
+            and when.dated
+            and exact(when)
+        ]
 
     def of(self, event: Event) -> int:
         """Number of the attempt in which an event happened."""
+        if self.neighbours.names and self._folder.get(event.span.source) is None:
+            named = self.neighbours.of_row(event)
+            if named is not None:
+                return self._number_of[named]
         return self.at(event.span.source, event.span.offset, event.when)
 
     def at(self, source: SourceId, offset: int, when: When) -> int:
@@ -112,6 +124,41 @@ class Attempts:
     def number(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """The events with their attempt set."""
         return tuple(replace(e, attempt=self.of(e)) for e in events)
+
+
+def _start_times(stated: Iterable[tuple[Clock, int, float]]) -> dict[Clock, dict[int, float]]:
+    """On each clock the earliest time stated in each attempt."""
+    starts: dict[Clock, dict[int, float]] = {}
+    for clock, number, at in stated:
+        own = starts.setdefault(clock, {})
+        own[number] = min(own.get(number, at), at)
+    return starts
+
+
+def _spans(stated: Iterable[tuple[Clock, int, float]]) -> dict[Clock, dict[int, tuple[float, float]]]:
+    """On each clock the first and the last time stated in each attempt."""
+    spans: dict[Clock, dict[int, tuple[float, float]]] = {}
+    for clock, number, at in stated:
+        low, high = spans.setdefault(clock, {}).get(number, (at, at))
+        spans[clock][number] = (min(low, at), max(high, at))
+    return spans
+
+
+def _overlap(stated: Iterable[tuple[Clock, int, float]]) -> bool:
+    """Whether two attempts were at work at one time, by one clock: longer than a grace time, which one may need to end."""
+    return any(
+        min(one[1], other[1]) - max(one[0], other[0]) > GRACE
+        for own in _spans(stated).values()
+        for one, other in itertools.combinations(own.values(), 2)
+    )
+
+
+def _in_turn(stated: Iterable[tuple[Clock, int, float]], total: int) -> bool:
+    """Whether some clock puts the attempts one after another."""
+    return any(
+        len(own) == total and all(own[n][1] <= own[n + 1][0] + GRACE for n in range(1, total))
+        for own in _spans(stated).values()
+    )
 
 
 def boundaries(case: Case, events: Sequence[Event]) -> list[Event]:
@@ -227,19 +274,20 @@ def separate_starts(case: Case) -> dict[SourceId, int]:
     """
     spans: dict[SourceId, tuple[float, float, int, int, Clock]] = {}
     for source, track in case.tracks.items():
-        dated = [s for s in track.samples if s.step is not None and exact(s.when) and s.when.dated and s.when.yeared]
-        if len(dated) < STEPS or case.kind_of.get(source) is not SourceKind.LOG:
+        dated = [s for s in track.samples if s.step is not None and _certain(s.when)]
+        if not dated or case.kind_of.get(source) is not SourceKind.LOG:
             continue
         times = [s.when.earliest for s in dated if s.when.earliest is not None]
         steps = [s.step for s in dated if s.step is not None]
         spans[source] = (min(times), max(times), steps[0], steps[-1], clock_of(dated[0].when))
     if len({clock for *_, clock in spans.values()}) != 1:
         return {}
-    found: dict[SourceId, int] = {}
-    until, furthest, number = float("-inf"), -1, -1
+    before = _without_steps(case, min(spans.values()))
+    found: dict[SourceId, int] = dict.fromkeys(before, 0)
+    until, furthest, number = float("-inf"), -1, 0 if before else -1
     for source, (begun, ended, first_step, last_step, _) in sorted(spans.items(), key=lambda item: item[1]):
         if begun > until + ZONES:
-            if number >= 0 and first_step > furthest:
+            if number >= 0 and first_step > furthest >= 0:
                 return {}
             number += 1
             furthest = -1
@@ -248,18 +296,42 @@ def separate_starts(case: Case) -> dict[SourceId, int]:
     return found if number > 0 else {}
 
 
-def _jobs(paths: Mapping[SourceId, str]) -> dict[SourceId, int | None]:
-    """Job numbers in the names of a scheduler's output files; None where there is none.
+def _without_steps(case: Case, first: tuple[float, float, int, int, Clock]) -> list[SourceId]:
+    """Logs of an error without steps, last stamped days before the first step of any other: a run that came to nothing.
 
-    Where names of one kind also hold numbers that can be no job's (`log_0001`, `out_7`), all of them count ranks or nodes.
+    A rank's own log is none: it may be silent for days before it says a last word.
     """
-    found = {s: _NUMBERED.search(path.rsplit("/", 1)[-1].rsplit("!", 1)[-1]) for s, path in paths.items()}
-    counters = {m.group(1).lower() for m in found.values() if m is not None and not _JOB.fullmatch(m.group(2))}
-    return {
-        s: int(m.group(2)) if m is not None and m.group(1).lower() not in counters else None for s, m in found.items()
-    }
+    times: dict[SourceId, list[When]] = {}
+    for event in case.events:
+        source = event.span.source
+        if source not in case.tracks and case.kind_of.get(source) is SourceKind.LOG:
+            times.setdefault(source, []).append(event.when)
+    raised = {e.span.source for e in case.events if e.exception is not None}
+    ranks = {s for s, who in case.seen.place.items() if who.rank is not None or who.local_rank is not None}
+    return sorted(s for s, whens in times.items() if s in raised - ranks and _days_before(whens, first))
+
+
+def _days_before(whens: Iterable[When], first: tuple[float, float, int, int, Clock]) -> bool:
+    """Whether all times that lines of a log state are days before another began; a line without a stamp has that before it."""
+    known = [(w, w.earliest) for w in whens if w.dated and w.yeared and w.earliest is not None]
+    last = [at if w.latest is None else w.latest for w, at in known]
+    return bool(known) and max(last) + ZONES < first[0] and all(clock_of(w) == first[-1] for w, _ in known)
+
+
+def _certain(when: When) -> bool:
+    return when.dated and when.yeared and exact(when)
 
 
 def _folder_attempt(path: str) -> int | None:
     found = _FOLDER.search(path)
     return int(found.group(1)) if found else None
+
+
+def _numbered_files(case: Case) -> dict[SourceId, int | None]:
+    """Attempts by the names of logs (`attempt-2.log`), where several names differ in that number."""
+    found: dict[SourceId, int | None] = dict.fromkeys(case.paths)
+    for source, path in case.paths.items():
+        named = _FILE.search(path.rsplit("/", 1)[-1].rsplit("!", 1)[-1])
+        if named is not None and case.kind_of.get(source) is SourceKind.LOG:
+            found[source] = int(named[1])
+    return found if len({n for n in found.values() if n is not None}) > 1 else dict.fromkeys(case.paths)

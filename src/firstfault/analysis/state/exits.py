@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.state.ranks import Roster
-    from firstfault.model.evidence import Failure
+    from firstfault.model.evidence import Failure, SourceId
 
 SIGNALS = {"SIGHUP": 1, "SIGINT": 2, "SIGQUIT": 3, "SIGILL": 4, "SIGTRAP": 5, "SIGABRT": 6, "SIGBUS": 7, "SIGFPE": 8,
            "SIGKILL": 9, "SIGUSR1": 10, "SIGSEGV": 11, "SIGUSR2": 12, "SIGPIPE": 13, "SIGALRM": 14, "SIGTERM": 15,
@@ -112,6 +112,14 @@ def numbers(text: str) -> list[int]:
 def tasks_of(event: Event) -> list[int]:
     """Task numbers that a line about task exits names."""
     return numbers(event.fields.get("tasks") or event.fields.get("task") or "")
+
+
+def tasks_told(deaths: Iterable[Event]) -> dict[SourceId, set[int]]:
+    """Tasks whose end is reported, by source: where they are several, it is the launcher's file and no task's own."""
+    told: dict[SourceId, set[int]] = {}
+    for event in deaths:
+        told.setdefault(event.span.source, set()).update(tasks_of(event))
+    return told
 
 
 def exits(roster: Roster, deaths: Iterable[Event], failures: Iterable[Failure]) -> tuple[Exit, ...]:

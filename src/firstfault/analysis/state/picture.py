@@ -25,6 +25,8 @@ UNIQUE_ID = "nccl.unique_id_not_received"
 HCCL = "nccl.hccl_timeout"
 REPORTS = {BARRIER: "peer", BARRIER_VICTIM: "peer", DESYNC: "ranks", HOROVOD: "peer", UNIQUE_ID: "peer"}
 """Signatures of reports that list late ranks, with the field that lists them."""
+GROUP = "framework.group_ranks"
+"""A line by which a program lists the ranks of a group."""
 AGREE = 2
 """Ranks that must have waited for the same one."""
 _SIZE = lazy(r"\brankSize\[(\d+)\]")
@@ -159,12 +161,31 @@ def _listed(scene: Scene, state: HangState, event: Event) -> tuple[GlobalRank, .
     inner = event.fields.get("group_rank", "")
     if not numbers or any(not g.default for g in state.groups):
         return ()
+    team = _team(scene, own, inner)
+    if team is not None:
+        known = {n: team[n] for n in numbers if n < len(team)}
+        late = set(known.values()) - {own}
+        return tuple(sorted(late)) if len(late) == len(numbers) and 2 * len(late) <= len(team) else ()
     if own is not None and ((inner.isdecimal() and int(inner) != own) or own in numbers):
         return ()
     world = scene.complete.expected
     if world is not None and (numbers[-1] >= world or 2 * len(numbers) > world):
         return ()
     return tuple(GlobalRank(n) for n in numbers)
+
+
+def _team(scene: Scene, own: GlobalRank | None, inner: str) -> tuple[GlobalRank, ...] | None:
+    """The one group that a program lists in which a rank has a number that is not its own; None where none or several do."""
+    if own is None or not inner.isdecimal() or int(inner) == own:
+        return None
+    place = int(inner)
+    lists = {
+        tuple(GlobalRank(int(n)) for n in _NUMBERS.findall(e.fields["members"]))
+        for e in scene.events
+        if e.signature == GROUP and "members" in e.fields
+    }
+    fits = [team for team in lists if place < len(team) and team[place] == own]
+    return fits[0] if len(fits) == 1 else None
 
 
 def narrowed(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
-from firstfault.analysis.state.exits import integer, tasks_of
+from firstfault.analysis.state.exits import integer, tasks_of, tasks_told
 from firstfault.analysis.state.files import hosts_of_files, ranks_of_files, ranks_of_folders, ranks_of_names
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, only_of
 from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
@@ -291,10 +291,14 @@ class Roster:
         hosts = {short_host(p) for p in parts[:-2]}
         return self._by_local.beside(hosts, int(parts[-1]))
 
+    @cached_property
+    def _tasks_told(self) -> dict[SourceId, set[int]]:
+        return tasks_told(self.case.marked(Mark.DEATH))
+
     def _one_task(self, source: SourceId) -> bool:
-        """Whether a file whose name ends in a number can be one task's: its lines speak of no rank but that one."""
+        """Whether a file whose name ends in a number can be one task's: its lines speak of no rank and no task but that one."""
         number = self.case.seen.task_files.get(source)
-        return all(int(rank) == number for rank in self._ranks_in.get(source, ()))
+        return {*self._tasks_told.get(source, ()), *map(int, self._ranks_in.get(source, ()))} <= {number}
 
     def _process_index(self, who: Who) -> GlobalRank | None:
         """The rank of a line labelled `[p8]`, as JAX programs label theirs by the process index."""
@@ -342,7 +346,9 @@ class Roster:
         known = self._told.get(id(event))
         if known is not None and known[0] is event:
             return known[1]
-        rank = self.rank_of(event.who, event.span.source, event.fields)
+        tasks = tasks_of(event) if self.tasks_are_ranks and event.signature.startswith("slurm.") else []
+        own = tasks[0] if len(tasks) == 1 else self.rank_of(event.who, event.span.source, event.fields)
+        rank = None if own is None else GlobalRank(own)
         if self._complete:
             self._told[id(event)] = (event, rank)
         return rank

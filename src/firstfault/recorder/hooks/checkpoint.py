@@ -17,31 +17,33 @@ def apply(module: Any) -> None:
         original = getattr(module, name, None)
         if original is None:
             continue
-        wrapped = _wrapped(original, name)
+        wrapped = _wrapped(original)
         setattr(module, name, wrapped)
         if above is not None and getattr(above, name, None) is original:
             setattr(above, name, wrapped)
 
 
-def _wrapped(original: Any, name: str) -> Any:
+def _wrapped(original: Any) -> Any:
     @functools.wraps(original)
     def inside(*args: Any, **kwargs: Any) -> Any:
         recorder = api.current()
-        if recorder is None:
+        if recorder is None or not recorder.looker.follows():
             return original(*args, **kwargs)
-        ring = recorder.ring
-        before = ring.said, ring.said_in
-        ring.phase("checkpoint", mark(sys._getframe()))  # noqa: SLF001 - this function's own
+        before = recorder.ring.begin("checkpoint", mark(sys._getframe()))  # noqa: SLF001 - this function's own
         target = next(
             (a for a in (*args[:2], *kwargs.values()) if isinstance(a, str) or hasattr(a, "__fspath__")), None
         )
-        if target is not None and recorder.worker is None:
+        named = target is not None and recorder.worker is None
+        if named:
             api.item(target)
-        result = original(*args, **kwargs)
-        if target is not None and recorder.worker is None:
+        try:
+            result = original(*args, **kwargs)
+        except BaseException:
+            recorder.ring.leave(before, failed=True, item=named)
+            raise
+        if named:
             api.item(None)
-        ring.phase(*before)
+        recorder.ring.leave(before, failed=False)
         return result
 
-    del name
     return inside

@@ -63,13 +63,15 @@ def _phase(original: Any, phase: str) -> Any:
     @functools.wraps(original)
     def inside(*args: Any, **kwargs: Any) -> Any:
         recorder = api.current()
-        if recorder is None:
+        if recorder is None or not recorder.looker.follows():
             return original(*args, **kwargs)
-        ring = recorder.ring
-        before = ring.said, ring.said_in
-        ring.phase(phase, mark(sys._getframe()))  # noqa: SLF001 - this function's own
-        result = original(*args, **kwargs)
-        ring.phase(*before)
+        before = recorder.ring.begin(phase, mark(sys._getframe()))  # noqa: SLF001 - this function's own
+        try:
+            result = original(*args, **kwargs)
+        except BaseException:
+            recorder.ring.leave(before, failed=True)
+            raise
+        recorder.ring.leave(before, failed=False)
         return result
 
     return inside

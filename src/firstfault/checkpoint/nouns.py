@@ -1,0 +1,126 @@
+"""What a checkpoint is made of: tensors in pieces, plain values, and what is wrong; no I/O."""
+
+from __future__ import annotations
+
+from msgspec import Struct, field
+
+from firstfault.model.checkpoint import Part, ProblemKind, Weight
+
+
+class Record(Struct, frozen=True):
+    """A stretch of bytes of a file that is read as one."""
+
+    file: str
+    """Path below the folder of the checkpoint."""
+    offset: int
+    length: int
+    crc: int | None = None
+    """Checksum that the file states for it; None where it states none."""
+
+
+class Piece(Struct, frozen=True):
+    """A rectangle of a tensor, where its bytes lie."""
+
+    record: Record
+    start: int
+    """Bytes from the begin of the record to the first element."""
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    """In elements."""
+    at: tuple[int, ...]
+    """Where the piece begins inside the whole tensor."""
+
+    @property
+    def numel(self) -> int:
+        """Elements of the piece."""
+        return product(self.shape)
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether its elements follow one another in the order of a C array."""
+        step = 1
+        for size, stride in zip(reversed(self.shape), reversed(self.stride), strict=True):
+            if size != 1 and stride != step:
+                return self.numel == 0
+            step *= size
+        return True
+
+
+class Held(Struct):
+    """A tensor that the checkpoint holds."""
+
+    part: Part
+    name: str
+    """Below its part, such as `layers.0.weight`; of files that each rank writes, with the rank's file before a `/`."""
+    dtype: str
+    shape: tuple[int, ...]
+    pieces: list[Piece] = field(default_factory=list)
+
+
+class Problem(Struct, frozen=True):
+    """One thing that is wrong, or not as it should be."""
+
+    kind: ProblemKind
+    weight: Weight
+    file: str
+    """Path below the folder; empty where it is about the folder."""
+    what: str
+    fix: str = ""
+
+
+Key = tuple[Part, str]
+
+
+class Content(Struct):
+    """All that one checkpoint, or one file of it, holds."""
+
+    tensors: dict[Key, Held] = field(default_factory=dict)
+    values: dict[Key, str] = field(default_factory=dict)
+    """Plain value -> its canonical text, or a digest where it is long."""
+    records: list[Record] = field(default_factory=list)
+    """Stretches with a checksum that hold no tensor."""
+    problems: list[Problem] = field(default_factory=list)
+    files: dict[str, Part] = field(default_factory=dict)
+    """Files that hold some of it, and of what."""
+    steps: dict[str, int] = field(default_factory=dict)
+    """File -> step that it states."""
+    unopened: set[str] = field(default_factory=set)
+    """Files whose content could not be had."""
+    passed_over: set[str] = field(default_factory=set)
+    """Files that may hold something else, by their names and first bytes."""
+    stated: dict[str, int] = field(default_factory=dict)
+    """What the checkpoint says of its world: `world_size`, `data_parallel`, `tensor_parallel`, `pipeline_parallel`."""
+
+    def add(self, other: Content) -> None:
+        """Takes in what another file holds; a tensor of a name that is there already gets its file behind it."""
+        for key, held in other.tensors.items():
+            name = key
+            if key in self.tensors and held.pieces:
+                name = (key[0], f"{key[1]}@{held.pieces[0].record.file}")
+            self.tensors.setdefault(name, held)
+        for key, text in other.values.items():
+            self.values.setdefault(key, text)
+        self.records += other.records
+        self.problems += other.problems
+        self.files.update(other.files)
+        self.steps.update(other.steps)
+        self.unopened |= other.unopened
+        self.passed_over |= other.passed_over
+        self.stated = {**other.stated, **self.stated}
+
+
+def product(sizes: tuple[int, ...]) -> int:
+    """Elements of a shape."""
+    total = 1
+    for size in sizes:
+        total *= size
+    return total
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides, in elements, of a C array of a shape."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))

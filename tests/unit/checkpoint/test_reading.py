@@ -1,0 +1,83 @@
+"""NaN and infinity in every type of elements, blocks, pieces that are no plain stretch, and memory that does not grow."""
+
+import json
+import struct
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from firstfault.checkpoint import reading
+from firstfault.checkpoint.dtypes import SIZES, Count, count_nonfinite
+from firstfault.checkpoint.folder import natural
+from firstfault.checkpoint.verify import open_checkpoint, report
+
+BITS = [
+    # type, finite numbers, NaN, infinity, as unsigned integers
+    ("float32", [0, 0x3F800000, 0x80000000, 0x7F7FFFFF], [0x7FC00000, 0xFF800001], [0x7F800000, 0xFF800000]),
+    ("float64", [0, 0x3FF0000000000000], [0x7FF8000000000000], [0x7FF0000000000000]),
+    ("float16", [0, 0x3C00, 0x7BFF], [0x7E00, 0xFC01], [0x7C00, 0xFC00]),
+    ("bfloat16", [0, 0x3F80, 0x7F7F], [0x7FC0, 0xFFFF], [0x7F80, 0xFF80]),
+    ("float8_e5m2", [0, 0x3C, 0x7B], [0x7D, 0xFF], [0x7C, 0xFC]),
+    ("float8_e4m3fn", [0, 0x7E, 0xFE], [0x7F, 0xFF], []),
+    ("float8_e4m3fnuz", [0, 0x7F, 0xFF], [0x80], []),
+    ("float8_e8m0fnu", [0, 0xFE], [0xFF], []),
+    ("int64", [0, 0x7FF8000000000000], [], []),
+    ("uint8", [0, 0x7F, 0xFF], [], []),
+]
+
+
+@pytest.mark.parametrize(("dtype", "finite", "nan", "inf"), BITS)
+def test_what_is_no_finite_number_is_counted(dtype, finite, nan, inf):
+    kind = f"<u{SIZES[dtype]}"
+    raw = np.array([*finite, *nan, *inf, *nan], kind).view("u1")
+    count = Count()
+    count_nonfinite(raw, dtype, count)
+    assert (count.nan, count.inf) == (2 * len(nan), len(inf))
+
+
+def write(folder, rows, columns=64):
+    header = {"w": {"dtype": "F32", "shape": [rows, columns], "data_offsets": [0, rows * columns * 4]}}
+    raw = json.dumps(header).encode()
+    numbers = np.arange(rows * columns, dtype="<f4")
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw + numbers.tobytes())
+
+
+def test_the_digest_does_not_depend_on_the_block(tmp_path, monkeypatch):
+    write(tmp_path, 100)
+    whole = report(open_checkpoint(tmp_path), "x")
+    monkeypatch.setattr(reading, "BLOCK", 48)
+    again = report(open_checkpoint(tmp_path), "x")
+    assert whole.shards == again.shards
+    assert whole.digest == again.digest is not None
+
+
+def test_memory_does_not_grow_with_the_tensor(tmp_path, monkeypatch):
+    write(tmp_path, 64_000)  # 16 MiB
+    monkeypatch.setattr(reading, "BLOCK", 64 << 10)
+    tracemalloc.start()
+    open_checkpoint(tmp_path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 << 20
+
+
+def test_a_transposed_tensor_has_the_digest_of_its_elements_in_order(real):
+    # `tied` was saved as the transpose of `0.weight`, in the same storage.
+    opened = open_checkpoint(real("formats/whole.pt"))
+    content = opened.unit.content
+    tied, weight = content.tensors["weights", "tied"], content.tensors["weights", "0.weight"]
+    assert (tied.shape, weight.shape) == ((6, 10), (10, 6))
+    assert not tied.pieces[0].contiguous
+    piece = weight.pieces[0]
+    with opened.folder.path("whole.pt").open("rb") as file:
+        numbers = reading.elements(file, "float32", piece)
+        turned = reading.elements(file, "float32", tied.pieces[0])
+    assert (turned == numbers.T).all()
+    assert opened.reading.pieces["weights", "tied"] != opened.reading.pieces["weights", "0.weight"]
+
+
+def test_two_comes_before_ten():
+    names = ["r10/a", "r2/a", "a", "r2/b", "__10_0.distcp", "__9_0.distcp"]
+    assert sorted(names, key=natural)[-4:] == ["a", "r2/a", "r2/b", "r10/a"]
+    assert sorted(names, key=natural)[:2] == ["__9_0.distcp", "__10_0.distcp"]
