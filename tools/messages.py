@@ -4,8 +4,9 @@
     python tools/messages.py zh --write    adds the missing ones, untranslated, to the catalogue's files (null)
 
 Needs the package on its path. Sentences are the texts of the code (strings and f-strings with at least two words), the
-texts of the signatures, the help of the command line and the words that `explain` knows. A sentence that no report shows
-is listed in `kept.json` of the language; phrases out of which sentences are put together stand in `more.json`.
+texts of the signatures and of the vendor tables, the help of the command line and the words that `explain` knows. A
+sentence that no report shows is listed in `kept.json` of the language; phrases out of which sentences are put together
+stand in `more.json`.
 """
 
 from __future__ import annotations
@@ -56,10 +57,25 @@ def sentences() -> dict[str, dict[str, str]]:
             value = values.get(name) or []
             for text in [value] if isinstance(value, str) else value:
                 found.setdefault(f"signatures_{file.parent.name}.json", {}).setdefault(text, place)
+    found["tables.json"] = table_texts()
     found["cli.json"] = help_texts()
     found["glossary.json"] = {
         text: f"i18n/glossary.py: {group}" for group, words in WORDS.items() for text in words.values()
     }
+    return found
+
+
+def table_texts() -> dict[str, str]:
+    """Title, names that are words, meaning and action of the vendor tables' rows -> the table."""
+    found: dict[str, str] = {}
+    for file in sorted((SOURCE / "signatures" / "tables").glob("*.toml")):
+        table = tomllib.loads(file.read_text(encoding="utf-8"))
+        place = f"signatures/tables/{file.name}"
+        found.setdefault(table["title"], place)
+        for row in table["rows"].values():
+            name = row["name"] if _is_sentence(row["name"]) else ""
+            for text in filter(None, (name, row.get("meaning"), row.get("action"))):
+                found.setdefault(text, place)
     return found
 
 
