@@ -36,6 +36,42 @@ CATALOGUES = SOURCE / "i18n"
 ROOMS = ("analysis", "checkpoint", "metrics", "pipelines", "readers", "report")
 """Rooms whose sentences reach a report."""
 SIGNATURE_TEXTS = ("title", "meaning", "not_proof", "advice", "collect")
+ERROR_ROOMS = ("cli", "collect", "incidents", "signatures", "watch")
+"""Rooms whose errors are told on standard error."""
+_TELLING = {"BadParameter", "IncidentError", "PipelineError", "SignatureError", "UsageError", "echo", "fail", "tell", "write"}  # fmt: skip
+"""Calls whose texts are such an error, or another word of the command line."""
+OF_CLICK = (
+    "Try '{0}' for help.",
+    "Error: {0}",
+    "No such option: {0}",
+    "No such option '{0}'.",
+    "Did you mean {0}?",
+    "(Possible options: {0})",
+    "No such command {0}.",
+    "Missing argument {0}.",
+    "Missing option {0}.",
+    "Missing command.",
+    "Invalid value for {0}: {1}",
+    "Invalid value: {0}",
+    "Got unexpected extra argument ({0})",
+    "Got unexpected extra arguments ({0})",
+    "Option {0} requires an argument.",
+    "Option {0} requires {1} arguments.",
+    "Option {0} does not take a value.",
+    "Path {0} does not exist.",
+    "File {0} does not exist.",
+    "Directory {0} does not exist.",
+    "Path {0} is not readable.",
+    "File {0} is not readable.",
+    "Directory {0} is a file.",
+    "File {0} is a directory.",
+    "{0} is not a valid integer.",
+    "{0} is not a valid float.",
+    "{0} is not a valid integer range.",
+    "{0} is not one of {1}.",
+    "{0} is not in the range {1}.",
+)
+"""Errors of click, in its words."""
 _PATTERN = re.compile(r"\\[dsSwWbnt.]|\(\?|\[\^|^[\w.-]+$|%[sdr]|[<>]{2}|^\{\w+\}$")
 _WORDS = re.compile(r"[A-Za-z][a-z']+")
 
@@ -58,10 +94,25 @@ def sentences() -> dict[str, dict[str, str]]:
             for text in [value] if isinstance(value, str) else value:
                 found.setdefault(f"signatures_{file.parent.name}.json", {}).setdefault(text, place)
     found["tables.json"] = table_texts()
+    found["errors.json"] = error_texts()
     found["cli.json"] = help_texts()
     found["glossary.json"] = {
         text: f"i18n/glossary.py: {group}" for group, words in WORDS.items() for text in words.values()
     }
+    return found
+
+
+def error_texts() -> dict[str, str]:
+    """What the command line says where it cannot go on, and beside a report -> the place where it stands first."""
+    found = dict.fromkeys(OF_CLICK, "click")
+    for room in ERROR_ROOMS:
+        for file in sorted((SOURCE / room).rglob("*.py")):
+            place = file.relative_to(SOURCE).as_posix()
+            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _TELLING:
+                    said = ast.Tuple([*node.args, *(k.value for k in node.keywords)])
+                    for line, text in texts_of(said):
+                        found.setdefault(text.strip(), f"{place}:{line}")
     return found
 
 

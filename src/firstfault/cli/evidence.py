@@ -296,7 +296,9 @@ def deliver(text: str, output: str | None) -> None:
         write(text)
         return
     Path(output).write_text(text, encoding="utf-8")
-    sys.stderr.write(f"firstfault: report written to {output}\n")
+    from firstfault.cli.messages import tell
+
+    tell(f"report written to {output}")
 
 
 def write(text: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from firstfault.cli.messages import LANGUAGE
 from firstfault.cli.values import language_of
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def asked_language(args: Sequence[str], environ: Mapping[str, str] = os.environ)
 
 
 def speak(language: str) -> None:
-    """Shows help from now on in a language."""
+    """Shows help and errors from now on in a language."""
+    LANGUAGE.set(language)
     click.Context.formatter_class = click.HelpFormatter if language == "en" else Helping
 
 

@@ -39,6 +39,8 @@ MESSAGES: dict[str, str] = {
     "exit.1": "a failure was found",
     "exit.2": "nothing could be read",
     "exit.3": "not decidable from what was given",
+    "error.why": "why: ",
+    "error.fix": "what to do: ",
     "label.culprit": "Culprit",
     "label.first_failed": "First failed",
     "label.trigger": "First sign",

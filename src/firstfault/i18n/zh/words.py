@@ -39,6 +39,8 @@ MESSAGES: dict[str, str] = {
     "exit.1": "发现故障",
     "exit.2": "没有可读的内容",
     "exit.3": "凭所给内容无法判断",
+    "error.why": "原因：",
+    "error.fix": "怎么办：",
     "label.culprit": "源头",
     "label.first_failed": "最先失败",
     "label.trigger": "最初迹象",
