@@ -41,8 +41,6 @@ ERROR_ROOMS = ("cli", "collect", "incidents", "signatures", "watch")
 _TELLING = {"BadParameter", "IncidentError", "PipelineError", "SignatureError", "UsageError", "echo", "fail", "tell", "write"}  # fmt: skip
 """Calls whose texts are such an error, or another word of the command line."""
 OF_CLICK = (
-    "Try '{0}' for help.",
-    "Error: {0}",
     "No such option: {0}",
     "No such option '{0}'.",
     "Did you mean {0}?",

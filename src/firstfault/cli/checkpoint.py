@@ -85,7 +85,15 @@ def verify(
 @_raw
 @lang_option
 def compare(
-    first: str, second: str, form: StackFormat, output: str | None, lang: str, *, functional: bool, share: bool, raw: bool
+    first: str,
+    second: str,
+    form: StackFormat,
+    output: str | None,
+    lang: str,
+    *,
+    functional: bool,
+    share: bool,
+    raw: bool,
 ) -> int:
     """Say whether two checkpoints hold the same to the last bit, also in different formats, and what differs first.
 

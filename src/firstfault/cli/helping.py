@@ -71,7 +71,7 @@ class Helping(click.HelpFormatter):
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
         """Writes how a command is called."""
         del prefix
-        super().write_usage(prog, args, self._texts["Usage:"] + " ")
+        super().write_usage(prog, args, self._texts["Usage:"])
 
     def write_heading(self, heading: str) -> None:
         """Writes the heading of a list."""

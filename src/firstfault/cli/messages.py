@@ -45,13 +45,16 @@ def show(error: click.ClickException) -> None:
     if LANGUAGE.get() == "en":
         error.show(sys.stderr)
         return
-    lines, context = [], getattr(error, "ctx", None)
+    from firstfault.i18n import messages
+
+    words, lines, context = messages(LANGUAGE.get()), [], getattr(error, "ctx", None)
     if context is not None:
         lines.append(context.get_usage())
         if context.command.get_help_option(context) is not None:
-            lines.append(said(f"Try '{context.command_path} {context.help_option_names[0]}' for help."))
+            asks = f"{context.command_path} {context.help_option_names[0]}"
+            lines.append(words["error.help"].format(command=asks))
         lines.append("")
-    lines.append(said(f"Error: {error.format_message()}"))
+    lines.append(words["error.usage"].format(what=said(error.format_message())))
     sys.stderr.write("\n".join(neutral(line) for line in lines) + "\n")
 
 

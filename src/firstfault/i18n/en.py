@@ -41,6 +41,8 @@ MESSAGES: dict[str, str] = {
     "exit.3": "not decidable from what was given",
     "error.why": "why: ",
     "error.fix": "what to do: ",
+    "error.usage": "Error: {what}",
+    "error.help": "Try '{command}' for help.",
     "label.culprit": "Culprit",
     "label.first_failed": "First failed",
     "label.trigger": "First sign",

@@ -6,13 +6,17 @@ import msgspec
 import pytest
 
 from firstfault.i18n import translator
-from firstfault.model import comparison, diagnosis, metrics, page, views
+from firstfault.model import checkpoint, comparison, diagnosis, metrics, page, views
 from firstfault.redact import redact
 from firstfault.report.localise import SENTENCES, localised
 from firstfault.report.text import render_text
 
 RAW = {
     "Action": ("exclude_hosts", "exclude_hostlist"),
+    "Checkpoint": ("schema", "folder", "verified", "layouts", "digest", "others"),
+    "CheckpointComparison": ("schema", "first", "second", "digests"),
+    "CheckpointDifference": ("name",),
+    "CheckpointProblem": ("file",),
     "Clock": ("zone", "files"),
     "Comparison": ("schema",),
     "Context": ("file", "lines"),
@@ -51,6 +55,7 @@ RAW = {
     "RunComparison": ("schema",),
     "RunDifference": ("first", "second"),
     "SeenBefore": ("id", "title", "state", "fix", "equal", "differs", "date", "where"),
+    "Shard": ("file", "digest"),
     "Side": ("what", "place"),
     "StackNode": ("frame", "others"),
     "StackPlace": ("call", "called_from", "others", "hosts", "also"),
@@ -84,7 +89,7 @@ def _published():
         for inner in typing.get_args(kind):
             look(inner)
 
-    for room in (page, diagnosis, metrics, comparison, views):
+    for room in (checkpoint, page, diagnosis, metrics, comparison, views):
         for one in vars(room).values():
             if isinstance(one, type) and issubclass(one, diagnosis.Published):
                 look(one)

@@ -41,6 +41,8 @@ MESSAGES: dict[str, str] = {
     "exit.3": "凭所给内容无法判断",
     "error.why": "原因：",
     "error.fix": "怎么办：",
+    "error.usage": "错误：{what}",
+    "error.help": "查看帮助：{command}",
     "label.culprit": "源头",
     "label.first_failed": "最先失败",
     "label.trigger": "最初迹象",
