@@ -66,7 +66,7 @@ def command(words: tuple[str, ...], form: str, lang: str, site: tuple[Path, ...]
 
         write(neutral_json(msgspec.json.encode(told, order="deterministic")) + "\n")
         return 0
-    write("\n".join(_text(found, messages(lang)) for found in told))
+    write("\n".join(_text(found, messages(lang), translator(lang)) for found in told))
     return 0
 
 
@@ -83,13 +83,14 @@ def _said(found: Explained, say: Callable[[str], str]) -> Explained:
     )
 
 
-def _text(found: Explained, say: Mapping[str, str]) -> str:
+def _text(found: Explained, say: Mapping[str, str], sentence: Callable[[str], str]) -> str:
     from firstfault.cli.terminal import columns
     from firstfault.report.neutral import neutral
     from firstfault.report.text import wrap
 
     width = columns()
-    lines = [found.title, *(f"  {found.kind}: {found.word}",)]
+    kind = say.get(f"explain.kind.{found.kind}") or sentence(found.kind)
+    lines = [found.title, f"  {kind}: {found.word}"]
     if found.facts:
         lines += [f"  {line}" for line in wrap(", ".join(f"{k} {v}" for k, v in found.facts.items()), width - 2)]
     paragraphs = [("", found.meaning), (say["explain.not_proof"], found.not_proof)]
