@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 _LETTERS = re.compile(r"[A-Za-z]{2}")
 _WORD = re.compile(r"(?<![\w/.`'\"-])[A-Za-z]?[a-z]+(?![\w/`'\"=-]|\.\w)")
-_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`(\"'…“\ue000-\uf8ff])")
+_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`(\"'…“\ue000-\uf8ff]|[\w.<>]+ \([\w./-]+:\d+\))")
+"""Where a sentence ends; the next may begin with a function of a program and its place."""
 _WIDE = "\u3000-\u303f\u4e00-\u9fff\uff00-\uffef"
 _LOOSE = re.compile(f"(?<=[{_WIDE}]) +(?=[{_WIDE}])| +(?=[，。；：、！？])|(?<=[，。；：、！？]) +")
 _STOPS = re.compile(f"(?<=[{_WIDE}])\\.(?= |$)|(?<=[{_WIDE}]\\))\\.(?= |$)", re.MULTILINE)
@@ -334,6 +335,10 @@ KEPT = frozenset(
         "agent",
         "lightning",
         "tokenizer",
+        "optimizer",
+        "weights",
+        "rng",
+        "scaler",
         "manifest",
         "micro",
         "accelerate",
