@@ -172,7 +172,7 @@ def test_only_the_tests_of_the_page_need_a_browser():
     marked = {
         f.relative_to(ROOT) for f in (ROOT / "tests").rglob("*.py") if "mark." + "browser" in f.read_text("utf-8")
     }
-    assert marked == {Path("tests/browser/test_page.py")}
+    assert marked == {Path("tests/browser/test_page.py"), Path("tests/browser/test_chinese.py")}
     core = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ntest-core:")[2].partition("\n\n")[0]
     assert '-m "not torch and not browser and not server"' in core
 

@@ -31,7 +31,9 @@ _RANKS = re.compile(r"\d[\d, -]*(?:,? and \d+ more)?|[^A-Za-z\s]+")
 _COUNT = re.compile(r"(?:[a-z]+ ){0,2}\d[\d,. ]*(?:%|of \d+)?|[a-z]+|[^A-Za-z\s]+")
 _COUNTED = re.compile(r"\{(\w+)\} ?[个次条台行份块段种张处轮组]")
 _HOSTS = r"[\w.-]+(?:, [\w.-]+)*"
-_BREAKS = re.compile(r" (?=for|of|on|in|at|by|since|after|before|and|but|that|is|has|was|differs|could|\(|[A-Z])|(?=[;:,.(])|(?<=[;:,.]) ")
+_BREAKS = re.compile(
+    r" (?=for|of|on|in|at|by|since|after|before|and|but|that|is|has|was|differs|could|\(|[A-Z])|(?=[;:,.(])|(?<=[;:,.]) "
+)
 _QUOTED = re.compile(r"“(\{\w+\})”")
 """A slot that is a quotation: quotations are held whole, with their marks."""
 _MOST_BREAKS = 12

@@ -27,6 +27,7 @@ _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`(\"'…“\ue000-\uf8ff]|[\w.<
 _WIDE = "\u3000-\u303f\u4e00-\u9fff\uff00-\uffef"
 _LOOSE = re.compile(f"(?<=[{_WIDE}]) +(?=[{_WIDE}])| +(?=[，。；：、！？])|(?<=[，。；：、！？]) +")
 _STOPS = re.compile(f"(?<=[{_WIDE}])\\.(?= |$)|(?<=[{_WIDE}]\\))\\.(?= |$)", re.MULTILINE)
+_TWICE = re.compile("([，；])[，；]+")
 _COLONS = re.compile(": ")
 _WHERE = re.compile(r" on (?:ranks? [\d, -]+|[\w.-]+)(?: \([^()]*\))?$")
 _DEEP = 7
@@ -107,7 +108,7 @@ class Translator:
 
     def _neat(self, said: str) -> str:
         """No blanks beside wide characters and marks, and a full stop of that language behind its words."""
-        return _LOOSE.sub("", _STOPS.sub(self._stop, said))
+        return _TWICE.sub(r"\1", _LOOSE.sub("", _STOPS.sub(self._stop, said)))
 
     def _lines(self, text: str) -> str:
         return "\n".join(self._of(line, 0) for line in text.split("\n"))

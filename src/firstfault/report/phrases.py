@@ -97,7 +97,14 @@ def how_sure(diagnosis: Diagnosis | View, say: Mapping[str, str]) -> str:
     if verdict.category is Category.UNKNOWN:
         return say["strength.unknown"]
     sure = f"{verdict.strength}{say['mark.colon']}{say[f'strength.{verdict.strength}']}"
-    return sure if verdict.category is Category.NONE else f"{say[f'category.{verdict.category}']}, {sure}"
+    if verdict.category is Category.NONE:
+        return sure
+    return f"{say[f'category.{verdict.category}']}{say['mark.comma']}{sure}"
+
+
+def fact(name: str, say: Mapping[str, str]) -> str:
+    """What a fact of the job is called."""
+    return say.get(f"fact.{name}", name.replace("_", " "))
 
 
 def seen(one: SeenBefore, say: Mapping[str, str]) -> str:
@@ -294,8 +301,8 @@ def attempt(one: AttemptSummary, say: Mapping[str, str]) -> str:
         return text
     verdict = one.verdict
     if verdict.category not in {Category.UNKNOWN, Category.NONE}:
-        text += f", {say[f'category.{verdict.category}']} ({verdict.strength})"
-    text += f": {verdict.summary}"
+        text += f"{say['mark.comma']}{say[f'category.{verdict.category}']} ({verdict.strength})"
+    text += f"{say['mark.colon']}{verdict.summary}"
     return text if verdict.trigger is None else f"{text} [{place(verdict.trigger)}]"
 
 

@@ -278,7 +278,7 @@ class _Page:
         if rivals:
             self.row(self.say["label.rivals"], [clipped(r, self._rows(min(2, self.room.rows))) for r in rivals])
         naive = [
-            refuted(n.says.rstrip("."), n.dropped_because, self._rows(self.room.said))
+            refuted(n.says.rstrip(".。"), n.dropped_because, self._rows(self.room.said), self.say["mark.colon"])
             for n in self.d.naive[: self.room.naive]
         ]
         if naive:
@@ -299,7 +299,7 @@ class _Page:
         steps = [f"{i}. {s}" for i, s in enumerate(action.steps[: self.room.steps], 1)]
         # The first step is what the reader came for: it is never cut.
         steps = [*steps[:1], *(shortened(s, self._rows(self.room.rows)) for s in steps[1:])]
-        head = f"{self.say[f'action.{action.kind}']}:"
+        head = f"{self.say[f'action.{action.kind}']}{self.say['mark.colon'].rstrip()}"
         if not self.room.gaps and steps:
             steps[0] = f"{head} {steps[0]}"
             head = ""
@@ -331,9 +331,9 @@ class _Page:
         ]
 
 
-def refuted(says: str, because: str, limit: int) -> str:
+def refuted(says: str, because: str, limit: int, mark: str = ": ") -> str:
     """A reading with why it is dropped; the reading alone where no more than a piece of the reason would fit."""
-    whole = f"{says}: {because}"
+    whole = f"{says}{mark}{because}"
     return whole if len(whole) <= limit or len(says) < limit // 2 else clipped(says, limit)
 
 
