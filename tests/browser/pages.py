@@ -193,9 +193,9 @@ REPORTS: dict[str, Callable[[Path], Page]] = {
 }
 
 
-def write(name: str, folder: Path) -> Shown:
+def write(name: str, folder: Path, language: str = "en") -> Shown:
     """Makes a report and writes it to disk."""
-    text = publish_page(REPORTS[name](folder), "secrets")
+    text = publish_page(REPORTS[name](folder), "secrets", language=language)
     path = folder / f"{name}.html"
     path.write_text(text, encoding="utf-8")
     return Shown(name, path, path.stat().st_size, text)

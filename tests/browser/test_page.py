@@ -5,8 +5,6 @@ What is read here is what a person gets: text, focus, sizes and times as the bro
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,34 +12,19 @@ import pages
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    from opening import Opened
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).resolve().parents[2]
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None
-)
 SECTIONS = ["Job details", "Timeline", "Root-cause chain", "Key files", "Recommendations"]
 PAINT = {"small": 1000, "large": 1000, "huge": 3000}
 """Milliseconds from opening the file to the first paint, and to all pictures being there."""
 SIZE = {"large": 1_500_000, "huge": 6_000_000}
 WIDTHS = (1280, 390)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not in this environment")
-    # Nobody's root may use the sandbox; the page is our own.
-    args = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with api.sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=CHROMIUM, args=args)
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")
@@ -54,33 +37,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], pages.Sh
         return made[name]
 
     return get
-
-
-class Opened:
-    """A page with what went wrong on it."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.troubles: list[str] = []
-        self.requests: list[str] = []
-        self.blocked: list[str] = []
-        page.on("console", lambda m: self.troubles.append(f"{m.type}: {m.text}"))
-        page.on("pageerror", lambda e: self.troubles.append(f"error: {e}"))
-        page.on("dialog", lambda d: (self.troubles.append(f"dialog: {d.message}"), d.dismiss()))
-        page.on("requestfailed", lambda r: self.blocked.append(r.url) if r.failure == "csp" else None)
-        page.on("request", lambda r: self.requests.append(r.url))
-
-    def go(self, shown: pages.Shown) -> Page:
-        self.page.goto(shown.path.as_uri())
-        return self.page
-
-
-@pytest.fixture
-def opened(browser: Browser) -> Iterator[Opened]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    one = Opened(context.new_page())
-    yield one
-    context.close()
 
 
 @pytest.mark.parametrize("name", pages.REPORTS)
