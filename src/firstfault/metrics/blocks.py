@@ -130,10 +130,10 @@ def _by_last_grid(data: bytes, first: int, shapes: Shapes) -> Part | None:
     grid = shapes.last
     if grid is None or len(data) % (grid.width + 1):
         return None
-    table = np.frombuffer(data, np.uint8).reshape(-1, grid.width + 1)
-    if not (table[:, grid.width] == 10).all() or not grid.fits(table[:, : grid.width]).all():
+    columns = grid.read_even(data)
+    if columns is None:
         return None
-    return Part(np.arange(first, first + len(table), dtype=np.int64), grid.read(table[:, : grid.width]))
+    return Part(np.arange(first, first + len(data) // (grid.width + 1), dtype=np.int64), columns)
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
