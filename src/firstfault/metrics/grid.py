@@ -110,7 +110,7 @@ class Grid:
     def _loaded(self, rows: Bytes) -> NDArray[np.uint64]:
         """The words of all rows, a line of the result for each: up to eight bytes, the last one highest, those before them as 0."""
         words = np.empty((len(self._words), len(rows)), np.uint64)
-        for (start, end), i in self._words.items():
+        for (_, end), i in self._words.items():
             at = max(0, end - _WORD)
             words[i] = rows[:, at : at + _WORD].view("<u8")[:, 0]
             if at + _WORD > end:
