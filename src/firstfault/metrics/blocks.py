@@ -32,7 +32,7 @@ FEW = 4
 """Lines of one shape up to which each is read by itself."""
 SAMPLE = 8
 """Of the lines that are read by their places one in so many is compared word by word with the model."""
-PIECE = 1 << 20
+PIECE = 2 << 20
 """Bytes whose runs of digits are looked for at a time."""
 GRIDS = 4
 """Lengths of lines that are held against a model byte by byte in one piece."""

@@ -6,6 +6,7 @@ blanks or digits, all else against itself. Needs numpy alone.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,8 +17,6 @@ from firstfault.metrics.runs import POWERS, WHOLE_POWERS, quotient, scaled, seco
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from firstfault.metrics.layout import Layout
@@ -76,6 +75,9 @@ class Grid:
             for part in (place.whole, place.fraction, place.exponent):
                 for piece in _chunks(*part):
                     self._chunk(piece)
+        pieces = list(self._words)
+        self._digits = np.array([_kept(piece, 0x0F) for piece in pieces], np.uint64)[:, None]
+        self._blanks = np.array([_kept(pieces[i], 0xFF) for i in self._padded], np.uint64)[:, None]
         self._low_of_many = self._span_of_many = np.empty(0, np.uint8)
 
     def _chunk(self, piece: tuple[int, int]) -> int:
@@ -119,16 +121,15 @@ class Grid:
 
     def _well_padded(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
         """Where the bytes of padded numbers, each from a blank to a nine, are digits with nothing but blanks before them."""
-        pieces = list(self._words)
-        keep = np.array([_kept(pieces[i], 0xFF) for i in self._padded], np.uint64)[:, None]
-        held = words[self._padded] & keep
+        held = words[self._padded]
+        held &= self._blanks
         digit = held & _BIT_4
         held &= _LOW
         held += _LOW
         held &= _BIT_4
         held &= ~digit  # `!` to `/` have low bits without being digits
         gaps = digit << np.uint64(8)
-        gaps &= ~digit & keep  # a digit with a blank behind it
+        gaps &= ~digit  # a digit with a blank behind it
         held |= gaps
         return np.asarray(held == 0)
 
@@ -142,7 +143,7 @@ class Grid:
                 told = np.array([slot.constant])
             else:
                 told = scaled(_number(values, self.places[slot.number]), slot.factor)
-            columns[name] = told if len(told) == count else np.broadcast_to(told, count)
+            columns[name] = _for_all(told, count)
         if self.layout.stamp:
             places = [self.places[n] for n in self.layout.stamp]
             parts = [_whole(values, p.whole) for p in places[:5]]
@@ -151,14 +152,13 @@ class Grid:
             if last.fraction[0] < last.fraction[1]:
                 power = WHOLE_POWERS[last.fraction[1] - last.fraction[0]]
                 seconds = (seconds * power + _whole(values, last.fraction)) / power
-            told = seconds_of(list(np.broadcast_arrays(*parts)), seconds)
-            columns["time"] = told if len(told) == count else np.broadcast_to(told, count)
+            told = seconds_of(parts, seconds)
+            columns["time"] = _for_all(told, count)
         return columns
 
     def _values(self, words: NDArray[np.uint64]) -> _Values:
         """The whole number that each word is; one for all rows where they have the same bytes there."""
-        keep = np.array([_kept(piece, 0x0F) for piece in self._words], np.uint64)
-        words &= keep[:, None]
+        words &= self._digits
         same = (words == words[:, :1]).all(axis=1)
         moving = np.flatnonzero(~same)
         first = sum_digits(words[:, 0].copy())
@@ -194,10 +194,19 @@ def _places(line: bytes, layout: Layout, pads: dict[int, int]) -> dict[int, _Pla
     return found
 
 
-def _chunks(start: int, end: int) -> Iterator[tuple[int, int]]:
+@lru_cache(maxsize=4096)
+def _chunks(start: int, end: int) -> tuple[tuple[int, int], ...]:
     """Places in pieces of up to eight, from the end on."""
-    for at in range(end, start, -_WORD):
-        yield max(start, at - _WORD), at
+    return tuple((max(start, at - _WORD), at) for at in range(end, start, -_WORD))
+
+
+def _for_all(values: Numbers, count: int) -> Numbers:
+    """Values of so many rows; one that is the same in all of them is held once."""
+    if len(values) == count:
+        return values
+    same: Numbers = np.ndarray((count,), np.float64, values, strides=(0,))  # far cheaper than `broadcast_to`
+    same.flags.writeable = False
+    return same
 
 
 def _kept(piece: tuple[int, int], byte: int) -> int:

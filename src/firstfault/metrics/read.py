@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Share = tuple[int, NDArray[np.int64], dict[str, NDArray[np.generic] | tuple[int, str]]]
     """How many rows, their lines, and of each column its one value or where in a file its values stand, and of which type."""
 
-BLOCK = 1 << 20
+BLOCK = 2 << 20
 """Bytes that are turned into columns at a time."""
 SPLIT = 96 << 20
 """Bytes of a source from which on it is worked on by several processes."""
