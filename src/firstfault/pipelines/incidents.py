@@ -49,7 +49,7 @@ def examine(paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions) -
         SignatureError: a site signature is wrong.
         PipelineError: the attempt asked for is not there.
     """
-    with concluded(paths, options) as (conclusion, verifier):
+    with concluded(paths, options) as (conclusion, verifier, _):
         diagnosis = Builder(conclusion, verifier).build()
         return diagnosis, traits_of(diagnosis, origin_of(conclusion))
 
