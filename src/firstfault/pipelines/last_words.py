@@ -58,7 +58,8 @@ def recent_words(
     """The last lines of each rank before anybody timed out, oldest first; ranks that said nothing are left out."""
     found: dict[GlobalRank, tuple[Event, ...]] = {}
     first_wait: dict[SourceId, int] = {}
-    for wait in scene.marked(Mark.HANG, Mark.STATE, Mark.ABORT):
+    # What a rank says of peers that are gone comes after its own work too.
+    for wait in scene.marked(Mark.HANG, Mark.STATE, Mark.ABORT, Mark.PEER_LOST):
         span = wait.span
         first_wait[span.source] = min(span.offset, first_wait.get(span.source, span.offset))
     owners = {s: scene.roster.rank_of(profile.who, s, {}) for s, profile in profiles.items()}
