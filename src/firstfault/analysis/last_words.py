@@ -118,7 +118,9 @@ def _uneven(answer: Answer, rank: GlobalRank, event: Event) -> Answer:
                 category=Category.DATA_LOADING_STALL,
                 strength=Strength.POSSIBLE,
                 supports=(f"{ranks_text([rank])} was on the CPU side when the others waited",),
-                settled_by=("its stack at the time (`py-spy dump`): in its loader, or in another collective or its end",),
+                settled_by=(
+                    "its stack at the time (`py-spy dump`): in its loader, or in another collective or its end",
+                ),
             ),
         ),
     )

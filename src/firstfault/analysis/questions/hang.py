@@ -189,10 +189,10 @@ def _silent(seen: Picture) -> Answer:
 
 def _behind(seen: Picture) -> Answer:
     """Few ranks are in flight at a lower number than the others, and the collective does not explain it."""
-    ranks = seen.behind if len(seen.behind) == 1 else ()
+    ranks: tuple[GlobalRank, ...] = seen.behind if len(seen.behind) == 1 else ()
     hosts = tuple(sorted(set(hosts_of(seen.scene, ranks).values())))
     lines = [e for g in seen.state.stuck for c in g.pending if c.rank in seen.behind for e in c.events]
-    passed = bool(ranks) and any(passed_without(g, ranks[0]) for g in seen.state.stuck)
+    passed = any(passed_without(g, rank) for rank in ranks for g in seen.state.stuck)
     why = (
         "the others have finished that number, which they cannot without it: what it waits in is another collective than theirs."
         if passed
