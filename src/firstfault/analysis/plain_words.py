@@ -186,6 +186,33 @@ def wanted(scene: Scene, answer: Answer) -> bool:
     return scene.hang is None and not any(e.signature == _CANCELLED for e in scene.events)
 
 
+def counted_end(scene: Scene, answer: Answer) -> bool:
+    """Whether a good end rests on nothing but the number of steps: one bar of many may have come to its end."""
+    return answer.question == "good_end" and scene.outcome.event is None and answer.strength is Strength.POSSIBLE
+
+
+def against_count(scene: Scene, answer: Answer, told: Sequence[Told]) -> Answer:
+    """The answer, or a failure where a log says behind its last step, at the level of an error, that the program failed.
+
+    Args:
+        scene: the attempt.
+        answer: a good end by the number of steps alone.
+        told: of each log that tells something, in the order of the sources.
+    """
+    if not any(t.over is not None and _BAD.search(t.over.text) is not None for t in told):
+        return answer
+    undecided = replace(
+        answer,
+        question="nothing",
+        failed=None,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        action=ActionKind.COLLECT_MORE,
+        proof=(),
+    )
+    return heed_plain(scene, undecided, told)
+
+
 def heed_plain(scene: Scene, answer: Answer, told: Sequence[Told]) -> Answer:
     """The answer with what the ends of the logs say in plain words.
 
