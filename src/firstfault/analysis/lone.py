@@ -44,7 +44,8 @@ _NOT_ENDED = lazy(
 
 
 _PROMPT = lazy(
-    r"(?i)(?:\b(?:enter|type|select|choose|paste|input|password|passphrase|username|login|token|verification code)\b[^\n]{0,80}[:?>]\s*$)"
+    r"(?i)(?:(?:^|[:\]>] ?|please )(?:enter|type|select|choose|paste|input)\b[^\n]{0,80}[:?>]\s*$)"
+    r"|\b(?:password|passphrase|username|login|verification code|your choice)(?: (?:for|of) [^\n:]{1,60})?: ?$"
     r"|[\[(](?:y|yes) ?/ ?(?:n|no)(?: ?/ ?\w{1,12})?[\])]\s*[:?]?\s*$|\bpress (?:any key|enter|return)\b[^\n]{0,40}$|^\(?Pdb\)\s*$|^ipdb> ?$"
 )
 """The end of a line at which a program waits for somebody to type."""

@@ -61,7 +61,7 @@ _STATE = lazy(
 """A state or an exit code that is not good; a level does not matter, since launchers report it at any."""
 _ENDS = lazy(
     r"(?i)\b(?:abort(?:ed|ing|s)?|terminat(?:ed|ing|es?)|tearing down|shutting down|stopping|dying|exiting|crashed|process down)\b"
-    r"|\b(?:train(?:ing|er)?|job|run|process|program|rank|worker|execution|script)\b[^\n]{0,30}\b(?:failed|failure|died|killed|dead|gone)\b"
+    r"|\b(?:train(?:ing|er)?|fit(?:ting)?|experiment|job|run|process|program|rank|worker|execution|script)\b[^\n]{0,30}\b(?:failed|failure|died|killed|dead|gone)\b"
 )
 """Words that say that all is over where the line is of an error's level."""
 _STRERROR = lazy(
