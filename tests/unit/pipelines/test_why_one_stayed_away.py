@@ -154,8 +154,8 @@ def test_a_number_that_the_others_have_passed_holds_another_collective_than_thei
     assert (found.category, found.strength) == (Category.COLLECTIVE_MISMATCH, Strength.POSSIBLE)
 
 
-@pytest.mark.parametrize(("seq", "own"), [(402, "ALLREDUCE"), (400, "BROADCAST")])
-def test_one_number_less_or_a_broadcast_shows_no_other_collective(tmp_path, seq, own):
+@pytest.mark.parametrize(("seq", "own"), [(402, "ALLREDUCE"), (400, "BROADCAST"), (400, "_ALLGATHER_BASE")])
+def test_one_number_less_a_broadcast_or_the_same_call_shows_no_other_collective(tmp_path, seq, own):
     log = "world_size: 4\n" + waits(1, seq, own) + "".join(waits(r, 403, "_ALLGATHER_BASE") for r in (0, 2, 3))
     assert told(tmp_path, {"train.log": log}).category is not Category.COLLECTIVE_MISMATCH
 
