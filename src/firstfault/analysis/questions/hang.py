@@ -35,7 +35,7 @@ from firstfault.analysis.state.lived import told_all
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few, narrowed, picture
 from firstfault.analysis.state.scopes import scope_of
-from firstfault.analysis.state.standing import absent_cells, first_line, fits_every_hole, together
+from firstfault.analysis.state.standing import absent_cells, first_line, fits_every_hole, passed_without, together
 from firstfault.analysis.state.waits import End
 from firstfault.analysis.wording import hosts_text, ranks_text
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Mark, Phase, Scope, Strength
@@ -189,18 +189,25 @@ def _silent(seen: Picture) -> Answer:
 
 def _behind(seen: Picture) -> Answer:
     """Few ranks are in flight at a lower number than the others, and the collective does not explain it."""
-    ranks = seen.behind if len(seen.behind) == 1 else ()
+    ranks: tuple[GlobalRank, ...] = seen.behind if len(seen.behind) == 1 else ()
     hosts = tuple(sorted(set(hosts_of(seen.scene, ranks).values())))
     lines = [e for g in seen.state.stuck for c in g.pending if c.rank in seen.behind for e in c.events]
-    return undecided(
+    passed = any(passed_without(g, rank) for rank in ranks for g in seen.state.stuck)
+    why = (
+        "the others have finished that number, which they cannot without it: what it waits in is another collective than theirs."
+        if passed
+        else "why is not in these logs."
+    )
+    answer = undecided(
         seen,
         f"The job hung: {ranks_text(seen.behind)} stands at a lower collective than the others of its group"
-        f"{waited(seen.scene)}; why is not in these logs.",
+        f"{waited(seen.scene)}; {why}",
         trigger=min(lines, key=sort_key, default=None),
         culprits=Named(ranks=ranks, hosts=hosts, strength=Strength.POSSIBLE) if ranks else Named(),
         scope=Scope.RANK if ranks else Scope.GROUP,
         proof=tuple(lines[:2]),
     )
+    return replace(answer, category=Category.COLLECTIVE_MISMATCH, strength=Strength.POSSIBLE) if passed else answer
 
 
 def _frozen(seen: Picture) -> Answer:
