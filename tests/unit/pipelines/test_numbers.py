@@ -90,7 +90,9 @@ def slow_rank(folder: Path, *kernel: str) -> str:
 
 
 def test_heat_of_another_machine_is_not_told_of_a_slow_rank(tmp_path: Path) -> None:
-    hot = "Aug 22 11:05:31 {} kernel: CPU12: Package temperature above threshold, cpu clock throttled (total events = 1)"
+    hot = (
+        "Aug 22 11:05:31 {} kernel: CPU12: Package temperature above threshold, cpu clock throttled (total events = 1)"
+    )
     for name, host, told in (("own", "n2", True), ("other", "n1", False)):
         (tmp_path / name).mkdir()
         summary = slow_rank(tmp_path / name, hot.format(host))
