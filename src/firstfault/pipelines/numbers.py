@@ -178,7 +178,7 @@ def _long_before(scene: Scene, answer: Answer, store: Store, *, cited_only: bool
 def _links(scene: Scene, store: Store, points: Sequence[Point], why: str) -> tuple[Link, ...]:
     """Points as links of the chain, each by the line of its first row."""
     from firstfault.metrics.words import summary_of
-    from firstfault.pipelines.metrics import lines_of
+    from firstfault.pipelines.lines import lines_of
 
     ids = {s.path: s.id for s in scene.case.seen.sources}
     links = []
