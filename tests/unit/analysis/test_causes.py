@@ -8,7 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from firstfault.analysis.case import Case, Observations
-from firstfault.analysis.causes import choose, strength_of
+from firstfault.analysis.causes import choose
+from firstfault.analysis.sureness import strength_of
 from firstfault.analysis.conclude import ask
 from firstfault.analysis.scene import build_scene
 from firstfault.analysis.state.attempts import Attempts
