@@ -35,7 +35,7 @@ from firstfault.analysis.state.lived import told_all
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few, narrowed, picture
 from firstfault.analysis.state.scopes import scope_of
-from firstfault.analysis.state.standing import absent_cells, first_line, fits_every_hole, together
+from firstfault.analysis.state.standing import absent_cells, bundled, first_line, fits_every_hole, together
 from firstfault.analysis.state.waits import End
 from firstfault.analysis.wording import hosts_text, ranks_text
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Mark, Phase, Scope, Strength
@@ -296,7 +296,7 @@ def _inside_group_applies(seen: Picture) -> bool:
     if not graph.origins or any(o.end is not End.INSIDE for o in graph.origins) or seen.state.unplaced:
         return False
     groups = [g for o in graph.origins for g in o.groups]
-    return not any(g.p2p or difference(g) is not None or not together(g) for g in groups)
+    return not any(g.p2p or bundled(g) or difference(g) is not None or not together(g) for g in groups)
 
 
 def _circle(seen: Picture) -> Answer:
