@@ -26,7 +26,7 @@ from firstfault.analysis.beside_waits import (
 )
 from firstfault.analysis.clocks import elsewhere, order
 from firstfault.analysis.order import comparable, exact, first
-from firstfault.analysis.suspects import EXCEPTIONS, MACHINES, Suspect, mentioned, stranger
+from firstfault.analysis.suspects import EXCEPTIONS, MACHINES, Suspect, mentioned
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Domain, Mark, Strength
 

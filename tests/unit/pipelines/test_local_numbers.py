@@ -66,9 +66,10 @@ def test_a_label_that_the_launchers_list_contradicts_is_a_local_rank(tmp_path):
     assert "na" not in verdict.first_failed.hosts
 
 
-@pytest.mark.parametrize("names", [("node0/rank{n}.log", "node1/rank{n}.log"), ("ha/rank_{n}.log", "hb/rank_{n}.log")])
+@pytest.mark.parametrize("names", [("node0/rank{n}.log", "node1/rank{n}.log"), ("a/rank_{n}.log", "b/rank_{n}.log")])
 def test_a_number_of_a_file_that_stands_on_two_machines_is_no_global_rank(tmp_path, names):
-    files = {name.format(n=n): [f"host=hx{i} up"] for i, name in enumerate(names) for n in range(4)}
+    init = "hx{i}:40{n}:40{n} [{n}] NCCL INFO Bootstrap: Using eth0:10.0.0.{i}<0>"
+    files = {name.format(n=n): [init.format(i=i, n=n)] for i, name in enumerate(names) for n in range(4)}
     files[names[1].format(n=3)] += raised("")
     verdict = told(tmp_path, files)
     assert verdict.category is Category.GPU_CUDA
@@ -88,14 +89,15 @@ def test_torchs_own_label_stays_a_global_rank(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("head", "rank"),
+    ("head", "ranks"),
     [
-        ("SLURM_PROCID=3 RANK=7 WORLD_SIZE=8", 7),
-        ("RANK=10 LOCAL_RANK=2 WORLD_SIZE=16 HOSTNAME=hb", 10),
-        ("WORLD_SIZE=16 RANK=10", 10),
-        ("env: MASTER_ADDR=10.0.0.1 RANK=6 WORLD_SIZE=8 LOCAL_RANK=2", 6),
+        ("RANK=10 LOCAL_RANK=2 WORLD_SIZE=16 HOSTNAME=hb", [10]),
+        ("env: MASTER_ADDR=10.0.0.1 LOCAL_RANK=2 RANK=6 WORLD_SIZE=16", [6]),
+        ("worker env {RANK=7, LOCAL_RANK=3, WORLD_SIZE=16}", [7]),
+        # an operator gives each pod such a number, and a launcher in the pod starts several ranks
+        ("RANK=1 WORLD_SIZE=16 MASTER_ADDR=fit-master-0", []),
     ],
 )
-def test_the_environment_that_a_log_begins_with_tells_whose_it_is(tmp_path, head, rank):
-    files = {"task_1.log": ["SLURM_PROCID=1 RANK=1 WORLD_SIZE=16"], "task_3.log": [head, *raised("")]}
-    assert list(told(tmp_path, files).culprits.ranks) == [rank]
+def test_the_environment_that_a_log_begins_with_tells_whose_it_is(tmp_path, head, ranks):
+    files = {"ha/gpu2.log": ["RANK=2 LOCAL_RANK=2 WORLD_SIZE=16 HOSTNAME=ha"], "hb/gpu2.log": [head, *raised("")]}
+    assert list(told(tmp_path, files).culprits.ranks) == ranks

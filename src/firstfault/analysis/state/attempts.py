@@ -265,8 +265,11 @@ def resumed(case: Case, events: Sequence[Event], cuts: Sequence[Event]) -> list[
 
 
 def _anew(case: Case, stop: Event, before: ProgressSample | None, later: Sequence[ProgressSample]) -> bool:
-    """Whether the steps behind an order to stop are those of another start: they come only after any grace time, or behind
-    a checkpoint that was loaded since; or it ended what ran before the first step of all, and they went on for longer."""
+    """Whether the steps behind an order to stop are those of another start.
+
+    They come only after any grace time, or behind a checkpoint that was loaded since; or the order ended what ran before the
+    first step of all, and they went on for longer.
+    """
     source, last = stop.span.source, later[-1].when
     loads = (e.span.offset for e in case.marked(Mark.CHECKPOINT_LOAD) if e.span.source == source)
     if any(stop.span.offset < offset < later[0].offset for offset in loads):
