@@ -93,7 +93,7 @@ def test_torchs_own_label_stays_a_global_rank(tmp_path):
     [
         ("RANK=10 LOCAL_RANK=2 WORLD_SIZE=16 HOSTNAME=hb", [10]),
         ("env: MASTER_ADDR=10.0.0.1 LOCAL_RANK=2 RANK=6 WORLD_SIZE=16", [6]),
-        ("worker env {RANK=7, LOCAL_RANK=3, WORLD_SIZE=16}", [7]),
+        ("worker: {RANK=7, LOCAL_RANK=3, WORLD_SIZE=16}", [7]),
         # an operator gives each pod such a number, and a launcher in the pod starts several ranks
         ("RANK=1 WORLD_SIZE=16 MASTER_ADDR=fit-master-0", []),
     ],
