@@ -74,6 +74,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
     # In a file of several ranks that tells no steps none is missed: that its speaker went on is for others to tell.
     broken = any(_tells_of_itself(case, e) and unkept(e, traces.ends) for e in events)
+    broken = broken or any(broke_off(case, s.first, traces.ends) for s in traces.suspects)
     end = None if broken else _good_end(traces, bad)
     bad += traces.lost if traces.ends and end is None else ()
     planned = end is not None and case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
@@ -119,6 +120,18 @@ def uncaught(event: Event) -> bool:
     if exception is None or not exception.frames or exception.ignored:
         return False
     return exception.hooked or exception.frames[0].function in TOP
+
+
+def broke_off(case: Case, event: Event, ends: Sequence[Event]) -> bool:
+    """Whether a log stops short of its planned steps at a fault, while only other logs say that the run ended.
+
+    These are other ranks' words, or another element's of an array: whatever the clocks, the one that stopped did not come
+    to that end.
+    """
+    track = case.tracks.get(event.span.source)
+    if track is None or track.planned is None or track.complete or event.span.offset < track.last.offset:
+        return False
+    return bool(ends) and all(end.span.source != event.span.source for end in ends)
 
 
 def _cut_short(case: Case, event: Event) -> bool:

@@ -193,3 +193,26 @@ def test_a_log_that_breaks_off_in_the_save_behind_the_last_step_tells_no_end(tmp
     assert (broken.failed, broken.category) == (None, Category.UNKNOWN)
     untold = told(tmp_path / "c", job_log=[begun, *steps(10, 100, EIGHT, total=100), begun]).verdict
     assert (untold.failed, untold.category) == (False, Category.NONE)
+
+
+KILLED = "slurmstepd: error: Detected 1 oom_kill event in StepId=31.batch. Some of the step tasks have been OOM Killed."
+
+
+@pytest.mark.parametrize(
+    ("line", "category"),
+    [
+        (KILLED, "infrastructure"),
+        ("Nov 12 08:02:21 cn4 kernel: Memory cgroup out of memory: Killed process 4411 (python) total-vm:9kB, anon-rss:9kB", "infrastructure"),
+        ("cn4:4411:4411 [1] NCCL WARN Cuda failure 2 'out of memory'", "gpu_cuda"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("names", [("fold-a_log", "fold-b_log"), ("slurm-30_0_out", "slurm-30_1_out")])
+def test_an_end_marker_is_no_word_of_a_log_that_stops_short_at_a_fault(tmp_path, line, category, names):
+    verdict = told(tmp_path, **{names[0]: DONE, names[1]: [*SHORT, line]}).verdict
+    assert verdict.failed is True
+    assert verdict.category == Category(category)
+
+
+def test_a_fault_that_a_log_outlived_leaves_the_good_end(tmp_path):
+    verdict = told(tmp_path, a_log=DONE, b_log=[*SHORT, KILLED, *DONE[7:]]).verdict
+    assert verdict.failed is False
