@@ -19,10 +19,11 @@ from firstfault.analysis.machine import of_one_machine, of_the_job
 from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.outages import of_reading
 from firstfault.analysis.questions.memory import explained
+from firstfault.analysis.state.memory import LIBRARY
 from firstfault.analysis.stopped import OUTLIVED, UPON_STOP, outlived, upon_stop
 from firstfault.analysis.sureness import by_clocks, by_itself, doubts, strength_of
 from firstfault.analysis.survived import SURVIVED, survived
-from firstfault.analysis.suspects import mentioned, stranger
+from firstfault.analysis.suspects import INNERMOST, mentioned, stranger
 from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
@@ -352,12 +353,22 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         classes=classes(scene.case, root, named, scene.complete, scene.hang),
         action=kind,
         exclude_hosts=exclude,
-        steps=(*memory.steps, *steps),
+        steps=(*memory.steps, *(_placed_step(step, root.first) for step in steps)),
         collect=() if memory.settled else nature.collect,
         rivals=tuple(_rival(r, root) for r in choice.rivals),
         why=choice.why,
         follows=tuple((s.first, reason) for s, reason in choice.explained),
     )
+
+
+def _placed_step(step: str, event: Event) -> str:
+    """A step, with the frame that it sends the reader to where the traceback shows it."""
+    if step != INNERMOST or event.exception is None:
+        return step
+    own = next((f for f in reversed(event.exception.frames) if LIBRARY.search(f.file) is None), None)
+    if own is None:
+        return step
+    return f"Read {own.file}:{own.line} ({own.function}): the innermost frame of your own code above this line."
 
 
 def trigger_of(scene: Scene, root: Suspect) -> Event:
