@@ -93,7 +93,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
         return Outcome(ended="completed", why="the scheduler says so", against=against)
     if bad or traces.failures or told:
         return Outcome(ended="failed", event=min(bad, key=sort_key, default=None), against=against)
-    if _reached(case) and not (_stopped(case, events) or _save_open(case) or any(unkept(e, ()) for e in events)):
+    if _reached(case) and not (_stopped(case, events) or save_open(case) or any(unkept(e, ()) for e in events)):
         return Outcome(ended="completed", why="progress reached the planned number of steps")
     return Outcome(ended="unknown")
 
@@ -197,7 +197,7 @@ def _reached(case: Case) -> bool:
     return bool(planned) and all(t.complete for t in case.tracks.values() if t.planned in planned)
 
 
-def _save_open(case: Case) -> bool:
+def save_open(case: Case) -> bool:
     """Whether a log breaks off in the save behind its last step: it says that one began, and not that it ended.
 
     Where earlier saves have no end either, the program tells of none.

@@ -38,7 +38,7 @@ from firstfault.analysis.state.scopes import scope_of
 from firstfault.analysis.state.standing import absent_cells, bundled, first_line, fits_every_hole, together
 from firstfault.analysis.state.waits import End
 from firstfault.analysis.wording import hosts_text, ranks_text
-from firstfault.model.words import ActionKind, Category, Domain, Layer, Mark, Phase, Scope, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.hangs import Hang
@@ -64,7 +64,26 @@ def ask(scene: Scene) -> Answer | None:
     if scene.hang is None or _somebody_died(scene, scene.hang):
         return None
     seen = picture(scene)
-    return decide(seen)[1]
+    answer = decide(seen)[1]
+    return (
+        _never_started(scene, answer) if answer.category is Category.UNKNOWN and not answer.culprits.ranks else answer
+    )
+
+
+def _never_started(scene: Scene, answer: Answer) -> Answer:
+    """The answer where all that timed out were processes that waited for the others to join: no collective was begun."""
+    hang = scene.hang
+    specs = [] if hang is None else [scene.case.spec(e) for e in hang.events]
+    if hang is None or any(s is None or s.phase is not Phase.START_UP for s in specs) or scene.case.tracks:
+        return answer
+    counted = next((e.fields for e in hang.events if {"value", "world_size"} <= e.fields.keys()), None)
+    came = "" if counted is None else f" ({counted['value']} of {counted['world_size']} came)"
+    return replace(
+        answer,
+        summary=f"The job never started: processes waited for the others to join{came}, until their time was over. "
+        "Who did not come, and why, no line says.",
+        classes=replace(answer.classes, form=Form.FAILED_START, phase=Phase.START_UP),
+    )
 
 
 def _somebody_died(scene: Scene, hang: Hang) -> bool:
