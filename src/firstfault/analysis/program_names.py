@@ -11,7 +11,7 @@ from firstfault.model.lazy import lazy
 
 _RUNS_RANKS = r"python|^pt_|torch|train|mpi|slurm|srun|conda|deepspeed|accelerate|nccl|sh$"
 _RANKS = lazy(rf"(?i){_RUNS_RANKS}|^ray")
-_OURS = lazy(rf"(?i){_RUNS_RANKS}|ray|(?<!ais)node$|container|java|data|worker|main")
+_OURS = lazy(rf"(?i){_RUNS_RANKS}|ray|container|data|worker|main")
 _COMPUTES = lazy(r"(?i)vllm|sglang|triton|infer|engine|jax|tensorflow|cuda|test|bench|python")
 _SERVES = lazy(
     r"(?i)launch|master|head|leader|driver|sched|etcd|rdzv|rendezvous|coord|control|operator|server|store|redis"
@@ -19,12 +19,12 @@ _SERVES = lazy(
 
 
 def ours(name: str) -> bool:
-    """Whether a program may by its name be one of a training job; services of any job (java, node) may."""
+    """Whether a program may by its name be one of a training job; services of any machine (java, node) are not among them."""
     return _OURS.search(name) is not None
 
 
 def runs_ranks(name: str) -> bool:
-    """Whether a program by its name runs ranks or starts them; services and tools of any job are not among them."""
+    """Whether a program by its name runs ranks or starts them; helpers of a job (data, worker, container) are not among them."""
     return _RANKS.search(name) is not None
 
 

@@ -95,3 +95,24 @@ def test_the_advice_about_an_exception_names_the_frame(tmp_path):
     ]
     steps = told(tmp_path, {"a.log": lines}).action.steps
     assert any("/app/fit.py:31 (step)" in step for step in steps)
+
+
+@pytest.mark.parametrize("name", ["java", "node", "mysqld", "chrome"])
+def test_a_killed_service_of_the_machine_is_no_reason_for_an_error_of_a_program(tmp_path, name):
+    own = ["2026-11-12 08:04:50 step 100", "2026-11-12 08:05:00 ERROR in step"]
+    error = [
+        "[rank2]: Traceback (most recent call last):",
+        '[rank2]:   File "/app/fit.py", line 3, in step',
+        "[rank2]: KeyError: 'txt'",
+    ]
+    kill = f"Nov 12 08:20:02 cn1 kernel: Out of memory: Killed process 5003 ({name}) total-vm:8kB, anon-rss:9kB, file-rss:0kB"
+    files = {"rank2.log": ["2026-11-12 08:00:00 host=cn1 rank=2 pid=5002", *own, *error], "kern.log": [kill]}
+    verdict = told(tmp_path, files)
+    assert verdict.category is not Category.INFRASTRUCTURE
+    assert "cn1" not in verdict.culprits.hosts
+
+
+def test_a_killed_process_of_the_job_may_be_the_reason(tmp_path):
+    own = ["2026-11-12 08:00:00 host=cn1 rank=2 pid=5002", "2026-11-12 08:04:50 step 100"]
+    kill = "Nov 12 08:05:02 cn1 kernel: Out of memory: Killed process 5002 (python) total-vm:8kB, anon-rss:9kB, file-rss:0kB"
+    assert told(tmp_path, {"rank2.log": own, "kern.log": [kill]}).category is Category.INFRASTRUCTURE
