@@ -35,10 +35,17 @@ from firstfault.analysis.state.lived import told_all
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few, narrowed, picture
 from firstfault.analysis.state.scopes import scope_of
-from firstfault.analysis.state.standing import absent_cells, first_line, fits_every_hole, passed_without, together
+from firstfault.analysis.state.standing import (
+    absent_cells,
+    bundled,
+    first_line,
+    fits_every_hole,
+    passed_without,
+    together,
+)
 from firstfault.analysis.state.waits import End
 from firstfault.analysis.wording import hosts_text, ranks_text
-from firstfault.model.words import ActionKind, Category, Domain, Layer, Mark, Phase, Scope, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.hangs import Hang
@@ -64,7 +71,26 @@ def ask(scene: Scene) -> Answer | None:
     if scene.hang is None or _somebody_died(scene, scene.hang):
         return None
     seen = picture(scene)
-    return decide(seen)[1]
+    answer = decide(seen)[1]
+    return (
+        _never_started(scene, answer) if answer.category is Category.UNKNOWN and not answer.culprits.ranks else answer
+    )
+
+
+def _never_started(scene: Scene, answer: Answer) -> Answer:
+    """The answer where all that timed out were processes that waited for the others to join: no collective was begun."""
+    hang = scene.hang
+    specs = [] if hang is None else [scene.case.spec(e) for e in hang.events]
+    if hang is None or any(s is None or s.phase is not Phase.START_UP for s in specs) or scene.case.tracks:
+        return answer
+    counted = next((e.fields for e in hang.events if {"value", "world_size"} <= e.fields.keys()), None)
+    came = "" if counted is None else f" ({counted['value']} of {counted['world_size']} came)"
+    return replace(
+        answer,
+        summary=f"The job never started: processes waited for the others to join{came}, until their time was over. "
+        "Who did not come, and why, no line says.",
+        classes=replace(answer.classes, form=Form.FAILED_START, phase=Phase.START_UP),
+    )
 
 
 def _somebody_died(scene: Scene, hang: Hang) -> bool:
@@ -303,7 +329,7 @@ def _inside_group_applies(seen: Picture) -> bool:
     if not graph.origins or any(o.end is not End.INSIDE for o in graph.origins) or seen.state.unplaced:
         return False
     groups = [g for o in graph.origins for g in o.groups]
-    return not any(g.p2p or difference(g) is not None or not together(g) for g in groups)
+    return not any(g.p2p or bundled(g) or difference(g) is not None or not together(g) for g in groups)
 
 
 def _circle(seen: Picture) -> Answer:

@@ -173,6 +173,11 @@ def together(group: Group) -> bool:
     return len(by) == 1 or (len(by) > 1 and bool(leaders(group)) and not laggards(group))
 
 
+def bundled(group: Group) -> bool:
+    """Whether a member of a group that waits in a collective is in a send, a receive or a bundle of calls: not in that one."""
+    return any(c.work is not None and c.work.p2p for c in group.pending)
+
+
 def everybody_inside(state: HangState, where: Standing) -> bool:
     """Whether every rank of the job is inside, and every stuck group is complete and of one mind.
 
@@ -190,7 +195,7 @@ def everybody_inside(state: HangState, where: Standing) -> bool:
     for group in groups:
         if not group.comparable or not positions(group) or not together(group) or group.holes:
             return False
-        if difference(group) is not None:
+        if difference(group) is not None or bundled(group):
             return False
         if len(group.pending) < len(group.cells):
             return False
