@@ -27,6 +27,8 @@ _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`(\"'…“\ue000-\uf8ff]|[\w.<
 _WIDE = "\u3000-\u303f\u4e00-\u9fff\uff00-\uffef"
 _LOOSE = re.compile(f"(?<=[{_WIDE}]) +(?=[{_WIDE}])| +(?=[，。；：、！？])|(?<=[，。；：、！？]) +")
 _STOPS = re.compile(f"(?<=[{_WIDE}])\\.(?= |$)|(?<=[{_WIDE}]\\))\\.(?= |$)", re.MULTILINE)
+_MARKS = re.compile(f"(?<=[{_WIDE})])([,;:]) (?=[{_WIDE}])")
+_FIRST = re.compile("^[，；]+", re.MULTILINE)
 _TWICE = re.compile("([，；])[，；]+")
 _COLONS = re.compile(": ")
 _WHERE = re.compile(r" on (?:ranks? [\d, -]+|[\w.-]+)(?: \([^()]*\))?$")
@@ -108,7 +110,7 @@ class Translator:
 
     def _neat(self, said: str) -> str:
         """No blanks beside wide characters and marks, and a full stop of that language behind its words."""
-        return _TWICE.sub(r"\1", _LOOSE.sub("", _STOPS.sub(self._stop, said)))
+        return _FIRST.sub("", _TWICE.sub(r"\1", _LOOSE.sub("", _MARKS.sub(_wide, _STOPS.sub(self._stop, said)))))
 
     def _lines(self, text: str) -> str:
         return "\n".join(self._of(line, 0) for line in text.split("\n"))
@@ -279,6 +281,10 @@ class Translator:
                     for cut in (1, len(parts) - 1):
                         halves = (joint.join(parts[:cut]), joint.join(parts[cut:]))
                         yield theirs.join(self._of(p, depth + 1) for p in halves)
+
+
+def _wide(mark: re.Match[str]) -> str:
+    return {",": "，", ";": "；", ":": "："}[mark[1]]
 
 
 def left_over(text: str) -> int:

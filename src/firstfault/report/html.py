@@ -25,7 +25,7 @@ from firstfault.report.text import columns
 from firstfault.report.told import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from jinja2 import Environment
 
@@ -129,7 +129,6 @@ def _environment() -> Environment:
     )
     made.filters["short"] = lambda text, limit: shorten(neutral(text), limit)
     made.filters["spaced"] = lambda text: _STAMP.sub(" ", text)
-    made.filters["runs"] = phrases.runs
     made.filters["told"] = _told
     return made
 
@@ -189,6 +188,10 @@ class _Words:
     def store(self, name: str, row: Any) -> Any:
         """The storage side in words; name: a function of `firstfault.report.storage`."""
         return _STAMP.sub(" ", getattr(storage, name)(row, self._say))
+
+    def runs(self, numbers: Iterable[int]) -> str:
+        """Numbers as runs."""
+        return phrases.runs(numbers, self._say)
 
     def fact(self, name: str) -> str:
         """What a fact of the job is called."""
