@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Form, Scope, SourceKind
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Collection
 
     from firstfault.analysis.answer import Answer
@@ -26,6 +28,17 @@ if TYPE_CHECKING:
 LARGEST = 64 << 20
 """Bytes of a file from which on it is left to `firstfault metrics`."""
 
+
+LOOK_BACK = 8192
+"""Bytes before the first sign in which a step is looked for."""
+_STEP = lazy(
+    r"(?i)(?<![\w/.-])(global[_ ]?step|iteration|iter|step|batch)(?:\s*[=:#|]\s*#?|\s+#?)(\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?!\w|\.\d| ?(?:ms|s|sec)\b)"
+)
+"""A step that a line names by a word: `at iteration=805!`, `step 61243`, `| step          | 1.32e+05 |`."""
+
+_BAR = lazy(r"(?:^|[^\d./])(\d{1,9})/(\d{1,9})\b[^/]{0,80}?(?:\[[=>.]{4}|\u2501{2}|\| \d)")
+"""A step that a bar draws: `61/200 ━━━━━━`."""
+MOST_LOGS = 32
 
 MUCH = 1.5
 """A pace that is worth a word where something else ended the run: so many times as slow as before."""
@@ -68,11 +81,45 @@ def _first_bad_step(scene: Scene, answer: Answer, store: Store) -> Answer:
     points = [
         p
         for p in find_points(_tables(scene, store, {e.span.source for e in answer.proof}))
-        if p.kind in wrong and p.lasts and p.step is not None
+        if p.kind in wrong and p.lasts
     ]
-    if not points:
-        return answer
-    return replace(answer, summary=f"{answer.summary} First bad step {points[0].step:g}: {_words(points[0])}")
+    stepped = [p for p in points if p.step is not None]
+    if stepped:
+        said = f"First bad step {stepped[0].step:g}: {_words(stepped[0])}"
+    elif points:
+        said = f"First bad row: {_words(points[0])}"
+    else:
+        said = _step_by_words(scene, answer, store)
+    return replace(answer, summary=f"{answer.summary} {said}") if said else answer
+
+
+def _step_by_words(scene: Scene, answer: Answer, store: Store) -> str:
+    """The step that the first sign names itself, else the last one that is printed before it, or by any log; empty where none is."""
+    sign = answer.trigger or answer.proof[0]
+    named = _STEP.search(sign.text)
+    if named is not None:
+        return f"First bad {named[1].lower()} {named[2]}, by that line's own words."
+    bar = _BAR.search(sign.text)
+    if bar is not None:
+        return f"First bad step {bar[1]} of {bar[2]}, by the bar in that line."
+    own = _printed(store, sign.span.source, sign.span.offset)
+    others = [p.step for p in scene.case.seen.progress if p.step is not None and p.source != sign.span.source]
+    if others and (own is None or not own[2].isdecimal() or max(others) > int(own[2])):
+        return f"The last step that the logs print is {max(others)}."
+    if own is not None:
+        return f"The last {own[1].lower()} that is printed before it is {own[2]}."
+    logs = [s for s in scene.case.seen.sources if s.kind is SourceKind.LOG][:MOST_LOGS]
+    found = [m for s in logs if (m := _printed(store, s.id, store.size(s.id))) is not None and m[2].isdecimal()]
+    if len({m[1].lower() for m in found}) != 1:
+        return ""
+    return f"The last {found[0][1].lower()} that the logs print is {max(int(m[2]) for m in found)}."
+
+
+def _printed(store: Store, source: SourceId, end: int) -> re.Match[str] | None:
+    """The last step that is named before a place."""
+    start = max(0, end - LOOK_BACK)
+    found = list(_STEP.finditer(store.read(source, start, end - start).decode("utf-8", "replace")))
+    return found[-1] if found else None
 
 
 def _long_before(scene: Scene, answer: Answer, store: Store, *, cited_only: bool) -> Answer:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from firstfault.model.diagnosis import Diagnosis, Evidence, TimelineEntry
     from firstfault.model.page import Page
+    from firstfault.model.plots import Plot
     from firstfault.redact import Redacted
 
 _STAMP = lazy(r"(?<=\d)T(?=\d\d:)")
@@ -196,6 +197,23 @@ class _Words:
     def fact(self, name: str) -> str:
         """What a fact of the job is called."""
         return phrases.fact(name, self._say)
+
+    def range(self, plot: Plot) -> str:
+        """Lowest and highest value of a plot, and of how many ranks or GPUs."""
+        if plot.low is None or plot.high is None:
+            return self._say["page.plot_no_number"]
+        unit = f" {plot.unit}" if plot.unit else ""
+        text = self._say["page.plot_range"].format(low=f"{plot.low:.5g}", high=f"{plot.high:.5g}{unit}")
+        if plot.courses < 2:
+            return text
+        of = "page.plot_gpus" if plot.column.startswith("gpu_") else "page.plot_courses"
+        return f"{text}, {self._say[of].format(n=plot.courses)}"
+
+    def plot(self, plot: Plot, name: str) -> str:
+        """A plot in one sentence, for those who do not see it."""
+        bad = [mark for mark in plot.marks if not mark.planned]
+        text = self._say["page.plot_label"].format(name=name, range=self.range(plot))
+        return text + " " + (bad[0].text if bad else self._say["page.plot_calm"])
 
     def size(self, count: int) -> str:
         """Bytes for people."""
