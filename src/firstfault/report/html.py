@@ -207,7 +207,7 @@ class _Words:
         if plot.courses < 2:
             return text
         of = "page.plot_gpus" if plot.column.startswith("gpu_") else "page.plot_courses"
-        return f"{text}, {self._say[of].format(n=plot.courses)}"
+        return f"{text}{self._say['mark.comma']}{self._say[of].format(n=plot.courses)}"
 
     def plot(self, plot: Plot, name: str) -> str:
         """A plot in one sentence, for those who do not see it."""
