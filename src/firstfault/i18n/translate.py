@@ -28,6 +28,7 @@ _WIDE = "\u3000-\u303f\u4e00-\u9fff\uff00-\uffef"
 _LOOSE = re.compile(f"(?<=[{_WIDE}]) +(?=[{_WIDE}])| +(?=[，。；：、！？])|(?<=[，。；：、！？]) +")
 _STOPS = re.compile(f"(?<=[{_WIDE}])\\.(?= |$)|(?<=[{_WIDE}]\\))\\.(?= |$)", re.MULTILINE)
 _MARKS = re.compile(f"(?<=[{_WIDE})])([,;:]) (?=[{_WIDE}])")
+_SPACED = re.compile("(?<=[\u4e00-\u9fff])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?=[\u4e00-\u9fff])")
 _FIRST = re.compile("^[，；]+", re.MULTILINE)
 _TWICE = re.compile("([，；])[，；]+")
 _COLONS = re.compile(": ")
@@ -105,7 +106,7 @@ class Translator:
             said = min(said, self._lines(self._atoms.quoted(text)), key=left_over)
         # Half a sentence in each language reads worse than one in the other, and a fact must never be lost.
         rest, whole = left_over(said), left_over(self._atoms.quoted(text))
-        said = self._neat(self._atoms.released(said))
+        said = self._neat(self._atoms.released(_SPACED.sub(" ", said)))
         return (text, whole) if rest * 4 > whole or lost(text, said) else (said, rest)
 
     def _neat(self, said: str) -> str:
