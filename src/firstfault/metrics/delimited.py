@@ -85,11 +85,16 @@ def _by_columns(block: bytes, before: int, header: Header) -> list[Part]:
         header: of the table.
     """
     separator = header.separator.encode()
-    lines = block.rstrip(b"\n").split(b"\n")
-    if any(line.count(separator) != header.width - 1 for line in lines):
+    block = block.rstrip(b"\n") + b"\n"
+    raw = np.frombuffer(block, np.uint8)
+    ends, between = np.flatnonzero(raw == 10), np.flatnonzero(raw == separator[0])
+    count = len(ends)
+    if len(between) != count * (header.width - 1):
         return []
-    cells = separator.join(lines).split(separator)
-    count = len(lines)
+    rows = between.reshape(count, -1)
+    if not ((rows[:, -1] < ends).all() and (rows[1:, 0] > ends[:-1]).all()):
+        return []
+    cells = block[:-1].replace(b"\n", separator).split(separator)
     values, filled = np.zeros((len(header.columns), count)), np.ones((len(header.columns), count), dtype=bool)
     try:
         for i, (place, _, factor) in enumerate(header.columns):
@@ -105,9 +110,9 @@ def _by_columns(block: bytes, before: int, header: Header) -> list[Part]:
     kinds = np.array([1 << i for i in range(len(header.columns))]) @ filled[:, told]
     parts = []
     for kind in dict.fromkeys(kinds.tolist()):
-        rows = told[kinds == kind]
+        at = told[kinds == kind]
         held = [i for i in range(len(header.columns)) if kind >> i & 1]
-        parts.append(Part(rows + before + 1, {header.columns[i][1]: values[i, rows] for i in held}))
+        parts.append(Part(at + before + 1, {header.columns[i][1]: values[i, at] for i in held}))
     return parts
 
 

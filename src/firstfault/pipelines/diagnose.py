@@ -141,7 +141,7 @@ def concluded(
                 if seen_at_work.category is answer.category and seen_at_work.strength.level > answer.strength.level:
                     heard = seen_at_work
             heard = heed_numbers(scene, heard, opened.store)
-            if heard.category is Category.UNKNOWN:
+            if heard.category is Category.UNKNOWN or heard.question == "good_end":
                 from firstfault.pipelines.plain_words import heed_plain_words
 
                 heard = heed_plain_words(scene, heard, observed.seen, opened.store, observed.profiles, observed.clocks)

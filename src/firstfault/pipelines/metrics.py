@@ -19,6 +19,7 @@ from firstfault.model.diagnosis import CoverageRow, Evidence
 from firstfault.model.metrics import MetricFinding, MetricPoint, MetricsView, MetricTable
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.errors import PipelineError
+from firstfault.pipelines.lines import lines_of
 from firstfault.readers.open import Opened, open_inputs
 
 if TYPE_CHECKING:
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from firstfault.metrics.joint import Reading
     from firstfault.metrics.steps import Steps
     from firstfault.model.evidence import Source, SourceId
+    from firstfault.pipelines.lines import Line
     from firstfault.readers.store import Store
     from firstfault.redact import Redacted
 
-MOST_TEXT = 400
 BEFORE = 40
 """Lines before a long step in which its reason may be told."""
 
@@ -148,43 +149,6 @@ def _wanted(points: Iterable[Point]) -> dict[str, set[int]]:
         low = point.line - BEFORE if point.kind is Kind.STALL else point.line
         wanted.setdefault(point.source, set()).update(range(max(1, low), point.line + 1))
     return wanted
-
-
-class Line(NamedTuple):
-    """A line that was read again."""
-
-    offset: int
-    """Byte at which its text begins; of a bar redrawn by carriage returns that of its last part."""
-    text: str
-
-
-def lines_of(store: Store, source: SourceId, wanted: Iterable[int]) -> dict[int, Line]:
-    """Lines by number, each up to `MOST_TEXT` characters; of a bar redrawn by carriage returns its end."""
-    numbers = sorted(wanted)
-    found: dict[int, Line] = {}
-    line, rest, n, base = 1, b"", 0, 0
-    for block in store.blocks(source):
-        if n >= len(numbers):
-            break
-        data = rest + block
-        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
-        while n < len(numbers) and numbers[n] < line + len(ends):
-            at = numbers[n] - line
-            start = 0 if at == 0 else int(ends[at - 1]) + 1
-            found[numbers[n]] = _shown(data[start : int(ends[at])], base + start)
-            n += 1
-        line += len(ends)
-        whole = int(ends[-1]) + 1 if len(ends) else 0
-        base, rest = base + whole, data[whole:]
-    if n < len(numbers) and numbers[n] == line and rest:
-        found[line] = _shown(rest, base)
-    return found
-
-
-def _shown(raw: bytes, offset: int) -> Line:
-    raw = raw.rstrip(b"\r")
-    at = raw.rfind(b"\r") + 1
-    return Line(offset + at, raw[at:].decode("utf-8", "backslashreplace")[:MOST_TEXT])
 
 
 def _with_reason(point: Point, lines: Mapping[int, Line]) -> Point:

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.analysis.gpu_evidence import heat_of
+from firstfault.model.evidence import GlobalRank, ProgressSample
+from firstfault.model.findings import Link
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Form, Scope, SourceKind
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
@@ -39,6 +42,7 @@ _STEP = lazy(
 _BAR = lazy(r"(?:^|[^\d./])(\d{1,9})/(\d{1,9})\b[^/]{0,80}?(?:\[[=>.]{4}|\u2501{2}|\| \d)")
 """A step that a bar draws: `61/200 ━━━━━━`."""
 MOST_LOGS = 32
+_TO_THE_END = "it went on to the end of the metrics; that it is the reason is not shown"
 
 MUCH = 1.5
 """A pace that is worth a word where something else ended the run: so many times as slow as before."""
@@ -90,7 +94,12 @@ def _first_bad_step(scene: Scene, answer: Answer, store: Store) -> Answer:
         said = f"First bad row: {_words(points[0])}"
     else:
         said = _step_by_words(scene, answer, store)
-    return replace(answer, summary=f"{answer.summary} {said}") if said else answer
+    told = (stepped or points)[:1]
+    return replace(
+        answer,
+        summary=f"{answer.summary} {said}".rstrip(),
+        course=_links(scene, store, told, "the numbers are wrong from this line on"),
+    )
 
 
 def _step_by_words(scene: Scene, answer: Answer, store: Store) -> str:
@@ -145,14 +154,40 @@ def _long_before(scene: Scene, answer: Answer, store: Store, *, cited_only: bool
     if told[0].kind is not Kind.NAN and len(told) > 1 and told[-1].kind is Kind.THROUGHPUT:
         told.pop()  # the other side of the step time
     words = " ".join(_words(p) for p in told[:2])
+    rank = next((p.rank for p in told[:2] if p.kind is Kind.SLOW_RANK), None)
+    hot = None if rank is None else heat_of(scene, GlobalRank(rank))
+    heat = (
+        ()
+        if hot is None
+        else (Link(what=hot[0], why="heat slows steps; that it is the reason is not shown", events=(hot[1],)),)
+    )
     return replace(
         answer,
-        summary=f"{answer.summary} Before that: {words}",
+        summary=f"{answer.summary} Before that: {words}{'' if hot is None else f' {hot[0]}'}",
+        course=_links(
+            scene, store, told[:2], "it went on to the end of the metrics; that it is the reason is not shown"
+        )
+        + heat,
         steps=(
             "Find out first what went wrong with the numbers or the pace before it: `firstfault metrics` shows where.",
             *answer.steps,
         ),
     )
+
+
+def _links(scene: Scene, store: Store, points: Sequence[Point], why: str) -> tuple[Link, ...]:
+    """Points as links of the chain, each by the line of its first row."""
+    from firstfault.metrics.words import summary_of
+    from firstfault.pipelines.lines import lines_of
+
+    ids = {s.path: s.id for s in scene.case.seen.sources}
+    links = []
+    for point in points:
+        line = lines_of(store, ids[point.source], [point.line]).get(point.line)
+        if line is not None:
+            sample = ProgressSample(ids[point.source], point.line, line.offset)
+            links.append(Link(what=summary_of(point), why=why, samples=(sample,)))
+    return tuple(links)
 
 
 def _is_much(point: Point) -> bool:

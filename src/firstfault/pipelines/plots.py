@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.model.evidence import ProgressSample
-from firstfault.model.words import SourceKind
+from firstfault.model.words import Category, SourceKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Source, SourceId
     from firstfault.model.plots import Plot, PlotMark, Plots
     from firstfault.pipelines.cite import Citer
-    from firstfault.pipelines.metrics import Line
+    from firstfault.pipelines.lines import Line
     from firstfault.readers.store import Store
 
 BYTES, LARGEST = 256 << 20, 128 << 20
@@ -39,10 +39,10 @@ def plots_of(conclusion: Conclusion, cite: Citer, store: Store, ranks: Collectio
         store: of its sources.
         ranks: of which a line of their own is drawn where there are many.
     """
+    if not _may_tell(conclusion):
+        return None
     sources = _in_order(conclusion)
     chosen = _within(sources, store)
-    if not chosen:
-        return None
     # What few pages need is loaded only for these.
     from firstfault.metrics import plots
     from firstfault.metrics.joint import read_together
@@ -66,6 +66,13 @@ def plots_of(conclusion: Conclusion, cite: Citer, store: Store, ranks: Collectio
         findings=[finding_of(r) for r in read_together(tables, points, devices)],
         left_out=len(sources) - len(chosen),
     )
+
+
+def _may_tell(conclusion: Conclusion) -> bool:
+    """Whether anything speaks for metrics at all: a step, a table, a recorder's file, counters of GPUs, numbers that went wrong."""
+    seen = conclusion.scene.case.seen
+    tables = any(s.kind in {SourceKind.METRICS, SourceKind.BLACK_BOX} for s in seen.sources)
+    return tables or bool(seen.progress or seen.courses) or conclusion.answer.category is Category.NUMERICAL
 
 
 def _in_order(conclusion: Conclusion) -> list[Source]:
