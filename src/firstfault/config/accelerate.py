@@ -88,7 +88,12 @@ def _machines(document: Document, tree: Node, facts: Facts) -> Iterator[Problem]
         yield _problem(document, "accelerate.machines", "fail", "machine_rank", f"machine_rank is {rank}, and there are {machines} machines, counted from 0", why="the start waits for machines that do not come", fix=f"Give each machine its own rank from 0 to {machines - 1}.")  # fmt: skip
     if machines is not None and machines > 1 and tree.text("main_process_ip") is None and not any(o.has("main_process_ip") for o in given):  # fmt: skip
         yield _problem(document, "accelerate.machines", "warn", "num_machines", f"{machines} machines, and no main_process_ip", why="each machine looks for the others at an address that is not there, unless the command gives one", fix="Set main_process_ip to an address of the machine of rank 0.")  # fmt: skip
-    elif machines is not None and machines > 1 and tree.text("main_process_ip") in {"localhost", "127.0.0.1"}:
+    elif (
+        machines is not None
+        and machines > 1
+        and tree.at("mpirun_config") is None
+        and tree.text("main_process_ip") in {"localhost", "127.0.0.1"}
+    ):
         yield _problem(document, "accelerate.machines", "fail", "main_process_ip", f"{machines} machines, and main_process_ip is each one's own", why="every machine waits for the others at itself until the time-out", fix="Set it to an address of the machine of rank 0 that the others reach.")  # fmt: skip
     if facts.world_from == "--world-size" and processes is not None and facts.world is not None and processes != facts.world and not given:  # fmt: skip
         yield _problem(document, "accelerate.processes", "warn", "num_processes", f"num_processes is {processes}, and {facts.world} ranks were given", why="the command starts what this file says, unless it has a number of its own", fix="Make both the same.")  # fmt: skip

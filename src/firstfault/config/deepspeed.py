@@ -107,7 +107,7 @@ class _Look:
             return
         if not given or given == ["gradient_accumulation_steps"]:
             if not self.facts.trainers and not self.facts.of_kind("accelerate"):
-                yield self.problem("batch", "warn", "", "names no batch size", why="without train_batch_size or train_micro_batch_size_per_gpu the start fails, unless the program passes them itself", message="Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided", fix="Set train_micro_batch_size_per_gpu and gradient_accumulation_steps.")  # fmt: skip
+                yield self.problem("batch", "not_checkable", "", "names no batch size: the program must pass one", why="without train_batch_size or train_micro_batch_size_per_gpu the start fails, unless the program passes them itself", message="Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided", fix="Set train_micro_batch_size_per_gpu and gradient_accumulation_steps.")  # fmt: skip
             return
         if any(values[key] is None for key in given):
             return

@@ -86,6 +86,8 @@ class _Reader:
             return _WORDS[word]
         if match is not None and word in _OTHERS:
             raise UnreadableError(f"says {word}, which is Python: JSON says {str(_OTHERS[word]).lower().replace('none', 'null')}", self.line())  # fmt: skip
+        if match is not None and len(word) > 2 and word.upper() == word:
+            raise UnreadableError(f"holds {word}, which something else is to fill in", self.line())
         if word == "'":
             raise UnreadableError("has text in single quotes: JSON wants double ones", self.line())
         raise UnreadableError(

@@ -59,7 +59,8 @@ def _tree(name: str, text: str, form: str) -> Document:
     try:
         node, problems = read(text)
     except UnreadableError as error:
-        loose = "$" in text and form == "json"
+        # Values that something else fills in, and rows of values, are no settings to be held against anything yet.
+        loose = (form == "json" and "$" in text) or "fill in" in error.what or (_guess(text) == "unknown" and "goes on" in error.what)  # fmt: skip
         problem = Problem(
             check="file.form",
             state="not_checkable" if "not installed" in error.what or loose else "fail",
@@ -73,11 +74,22 @@ def _tree(name: str, text: str, form: str) -> Document:
             fix="Install PyYAML: `pip install pyyaml`." if "not installed" in error.what else "Correct the line.",
         )
         return Document(name, _guess(text), problems=[problem])
-    return Document(name, kind_of(node), node, problems=[_named(p, name) for p in problems])
+    kind = kind_of(node)
+    if kind == "unknown":
+        problems = []
+    elif kind not in {"deepspeed", "nemo"}:
+        # Only DeepSpeed and hydra refuse a key that is set twice; others take the later value.
+        problems = [_as_warning(p) for p in problems]
+    return Document(name, kind, node, problems=[_named(p, name) for p in problems])
 
 
 def _named(problem: Problem, name: str) -> Problem:
     return Problem(**{f: getattr(problem, f) for f in problem.__struct_fields__ if f != "file"}, file=name)
+
+
+def _as_warning(problem: Problem) -> Problem:
+    fields = {f: getattr(problem, f) for f in problem.__struct_fields__ if f != "state"}
+    return Problem(**fields, state="warn")
 
 
 def _guess(text: str) -> ConfigKind:
@@ -129,6 +141,12 @@ def _script(name: str, text: str) -> list[Document]:
     kind: ConfigKind = "slurm" if job.directives or job.late else "arguments" if arguments else "script"
     found = [Document(name, kind if job.launches or kind == "slurm" else "unknown", script=job, problems=[_named(p, name) for p in job.script.problems])]  # fmt: skip
     for embedded in job.script.embedded:
+        if "#SBATCH" in embedded.text:
+            # Its lines are counted where they stand in this script.
+            inner = _script(embedded.name or "(here-document)", "\n" * (embedded.line - 1) + embedded.text)[0]
+            inner.embedded = name
+            found.append(inner)
+            continue
         if not embedded.text.lstrip().startswith("{"):
             continue
         inner = _tree(embedded.name or "(here-document)", embedded.text, "json")

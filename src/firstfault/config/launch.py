@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from firstfault.config.known_keys import every, table, words
 from firstfault.config.nouns import Option, Options, Word, options_of, plain
 from firstfault.config.shell import read_script
+from firstfault.config.shell_words import Cutter
 
 if TYPE_CHECKING:
     from firstfault.config.shell import Command, Script
@@ -105,7 +106,7 @@ def long_name(option: Option) -> str:
 
 def read_job(text: str) -> Job:
     """A script with its directives and launches."""
-    directives, late, odd, first = _directives(text)
+    directives, late, odd, first = _directives(text, _inside(text))
     asked = {d.name: d.value for d in directives if d.value is not None}
     known = {}
     for variable, names in (
@@ -129,13 +130,23 @@ def read_job(text: str) -> Job:
     return job
 
 
-def _directives(text: str) -> tuple[list[Directive], list[Directive], list[Word], int]:
+def _inside(text: str) -> frozenset[int]:
+    """Lines of here-documents, which are no lines of this script."""
+    if "<<" not in text:
+        return frozenset()
+    heres = [raw for raw in Cutter(text).pieces() if raw.kind == "here"]
+    return frozenset(n for raw in heres for n in range(raw.line, raw.line + raw.text.count("\n") + 1))
+
+
+def _directives(text: str, skip: frozenset[int]) -> tuple[list[Directive], list[Directive], list[Word], int]:
     before: list[Directive] = []
     after: list[Directive] = []
     odd: list[Word] = []
     first = 0
     for number, line in enumerate(text.split("\n"), 1):
         match = _DIRECTIVE.match(line)
+        if number in skip:
+            continue
         if match is None:
             if line.strip() and not line.lstrip().startswith("#") and not first:
                 first = number

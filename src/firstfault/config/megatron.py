@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from firstfault.config.nouns import Option
 
 ARGUMENTS = "software.arguments"
+SHORT = 500
+"""Iterations up to which a run is a trial, of which little is lost."""
 _OWN = ("num-layers", "hidden-size", "num-attention-heads", "micro-batch-size", "seq-length", "tensor-model-parallel-size", "pipeline-model-parallel-size", "max-position-embeddings", "global-batch-size", "expert-model-parallel-size")  # fmt: skip
 _GONE = {
     "batch-size": "--batch-size argument is no longer valid, use --micro-batch-size instead",
@@ -94,6 +96,7 @@ class _Look:
             uneven=any(self.options.has(name) for name in _UNEVEN),
             rotary=self.options.text("position-embedding-type") == "rope",
             complete=self.options.whole,
+            elsewhere=any(self.options.has(name) for name in _FROM_ELSEWHERE),
         )
 
     def gone(self) -> Iterator[Problem]:
@@ -146,7 +149,7 @@ class _Look:
         every_n, iterations = self.options.number("save-interval"), self.options.number("train-iters")
         if self.options.has("save") and not self.options.has("save-interval") and self.options.whole:
             yield self.problem("saving", "fail", "save", "--save without --save-interval", why="there is no default of how often", message="AssertionError: assert args.save_interval is not None", signature=ARGUMENTS, fix="Add --save-interval.")  # fmt: skip
-        if every_n is not None and iterations is not None and self.options.has("save") and every_n > iterations:
+        if every_n is not None and iterations is not None and self.options.has("save") and every_n > iterations > SHORT:
             yield self.problem("saving", "warn", "save-interval", f"saves every {every_n:g} iterations, and the run has {iterations:g}", why="nothing is saved before the end: whatever stops the run loses all of it", fix="Save more often.")  # fmt: skip
 
     def overlap(self) -> Iterator[Problem]:

@@ -50,6 +50,8 @@ class Shape(Struct, kw_only=True):
     """Whether positions have no table of a fixed length."""
     complete: bool = True
     """Whether what is not set has its default."""
+    elsewhere: bool = False
+    """Whether the sizes of the model come from a checkpoint or another file."""
 
 
 def check_shape(shape: Shape) -> Iterator[Problem]:
@@ -116,7 +118,7 @@ def _experts(shape: Shape, sizes: dict[str, int]) -> Iterator[Problem]:
     if expert == 1:
         return
     experts = None if shape.experts is None else shape.experts.whole
-    if shape.experts is None and shape.complete:
+    if shape.experts is None and shape.complete and not shape.elsewhere:
         yield _problem(shape, "experts", shape.expert, f"expert parallel size {expert}, and no number of experts", why="there is nothing to share out", message="AssertionError: num_experts must be non None to use expert model parallelism", fix="Set the number of experts, or leave the size at 1.")  # fmt: skip
     elif experts is not None and experts % expert:
         yield _problem(shape, "experts", shape.experts, f"{experts} experts do not divide by expert parallel size {expert}", why="each rank holds the same number of experts", message="AssertionError: Number of experts should be a multiple of expert model parallel_size.", signature=BATCH, fix="Choose a size that divides the number of experts.")  # fmt: skip

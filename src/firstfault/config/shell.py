@@ -82,16 +82,19 @@ class _Reader:
         self.script = Script()
         self.open: list[str] = []
         self.conditional = False
+        self.pattern = False
+        """Whether what comes next are the words for which a branch of `case` is taken."""
 
     # --- commands
 
     def read(self, text: str) -> Script:
         current: list[Raw] = []
-        heres: list[Raw] = []
         target: Raw | None = None
         redirect = False
         for raw in Cutter(text).pieces():
-            if raw.kind == "here":
+            if self.pattern and raw.kind != "here" and raw.text != "esac":
+                self.pattern = raw.text != ")"
+            elif raw.kind == "here":
                 self._embed(raw, target)
                 target = None
             elif raw.kind == "operator" and raw.text.lstrip("0123456789")[:1] in {">", "<"} or raw.text == "&>":
@@ -104,7 +107,6 @@ class _Reader:
                 target, redirect = raw, False
             else:
                 current.append(raw)
-        del heres
         self._end(current, Raw("operator", "\n", 0))
         for name, value in self.values.items():
             if value is not None:
@@ -132,14 +134,17 @@ class _Reader:
                     raws = []
                     break
                 if word == "case":
+                    self.pattern = operator.text != ")"
                     raws = []
                     break
             elif word in _CLOSES and word in self.open:
+                self.pattern = False
                 while self.open.pop() != word:
                     pass
             raws = raws[1:]
         if raws:
             self._command(raws)
+        self.pattern = self.pattern or (operator.text == ";;" and bool(self.open) and self.open[-1] == "esac")
         if operator.text == ")" and self.open and self.open[-1] == ")":
             self.open.pop()
         self.conditional = operator.text in {"&&", "||"} or (self.conditional and operator.text == "|")

@@ -35,6 +35,9 @@ def check_slurm(document: Document) -> Iterator[Problem]:
     for directive in job.directives:
         yield from _option(document, directive.name, directive.written, directive.value, directive.line, known)
     for word in job.odd:
+        if word.text.startswith("<"):
+            yield _problem(document, "word", "not_checkable", word.line, f"{word.text!r} is to be filled in")
+            break
         yield _problem(document, "word", "fail", word.line, f"{word.text!r} is no option", why="a directive holds options alone; a remark needs a # in front. Older versions of sbatch pass over what follows, newer ones refuse the script", message=f"sbatch: error: Invalid directive found in batch script: {word.text}", fix="Put a # in front of the remark, or quotes around a value with blanks.")  # fmt: skip
         break
     yield from _sizes(document, job)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from firstfault.config.facts import Facts, Said
 
 CONFIG = "software.config"
+SHORT = 100
+"""Steps up to which a run is a trial, of which little is lost."""
 _DEFAULTS = {
     "per_device_train_batch_size": 8,
     "gradient_accumulation_steps": 1,
@@ -91,7 +93,7 @@ def _precision(a: Arguments) -> Iterator[Problem]:
 
 def _saving(a: Arguments) -> Iterator[Problem]:
     steps, save = a.number("max_steps"), a.number("save_steps", 500)
-    if steps is not None and steps > 0 and save is not None and save > steps and _strategy(a, "save_strategy", default="steps") == "steps":  # fmt: skip
+    if steps is not None and steps > SHORT and save is not None and save > steps and _strategy(a, "save_strategy", default="steps") == "steps":  # fmt: skip
         yield _problem(a, "saving", "warn", a.line_of("save_steps", "max_steps"), f"saves every {save:g} steps, and the run has {steps:g}", why="nothing is saved before the end: whatever stops the run loses all of it", fix="Save more often.")  # fmt: skip
     for name in ("per_device_train_batch_size", "gradient_accumulation_steps"):
         number = a.number(name)
@@ -144,7 +146,9 @@ def _names(a: Arguments, facts: Facts) -> Iterator[Problem]:
         listed = [(key, line) for key, line in listed if key not in known]
     for key, line in listed:
         near = nearest(key, known, cutoff=0.9)
-        if near is not None and near not in a.given:
+        # A parser takes the begin of a name for the name; a longer difference is a name of the program's own.
+        short = a.command_line and near is not None and near.startswith(key)
+        if near is not None and near not in a.given and abs(len(near) - len(key)) < 3 and not short:
             yield _problem(a, "key", "warn", line, f"{key} is no argument of {version_of('training_arguments')}", why="the parser refuses names that nobody knows, unless the program has it for its own", message=f"ValueError: Some specified arguments are not used by the HfArgumentParser: ['--{key}']", signature="software.arguments", fix=f"Did you mean {near}?")  # fmt: skip
 
 
