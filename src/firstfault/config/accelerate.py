@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from firstfault.config.facts import meant
 from firstfault.config.known_keys import nearest, version_of, words
-from firstfault.config.nouns import AUTO, Document, Problem
+from firstfault.config.nouns import AUTO, Document, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firstfault.config.facts import Facts
     from firstfault.config.nouns import Node
+    from firstfault.model.config import CheckState
 
 CONFIG = "software.config"
 _TYPES = frozenset({"NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU", "MULTI_HPU", "MULTI_NEURON", "DEEPSPEED", "FSDP", "XLA", "TPU", "MEGATRON_LM", "TP"})  # fmt: skip
@@ -24,11 +25,11 @@ _CHOICES: dict[str, tuple[frozenset[str], str]] = {
     "fsdp_sharding_strategy": (
         frozenset({"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "HYBRID_SHARD_ZERO2"}),
         "KeyError",
-    ),  # fmt: skip
+    ),
     "fsdp_auto_wrap_policy": (
         frozenset({"TRANSFORMER_BASED_WRAP", "SIZE_BASED_WRAP", "NO_WRAP"}),
         "ValueError: Invalid auto wrap policy",
-    ),  # fmt: skip
+    ),
     "fsdp_backward_prefetch": (frozenset({"BACKWARD_PRE", "BACKWARD_POST", "NO_PREFETCH"}), "KeyError"),
     "fsdp_state_dict_type": (frozenset({"FULL_STATE_DICT", "LOCAL_STATE_DICT", "SHARDED_STATE_DICT"}), "KeyError"),
 }
@@ -50,10 +51,10 @@ def check_accelerate(document: Document, facts: Facts) -> Iterator[Problem]:
     yield from _beside(document, tree)
 
 
-def _problem(document: Document, check: str, state: str, path: str, what: str, **more: str) -> Problem:
+def _problem(document: Document, check: str, state: CheckState, path: str, what: str, **more: str) -> Problem:
     assert document.tree is not None
     line = document.tree.line_of(path) if path else 1
-    return Problem(check=check, state=state, file=document.name, line=line, what=what, **more)  # type: ignore[arg-type]
+    return problem(check, state, document.name, line, what, **more)
 
 
 def _top(document: Document, tree: Node) -> Iterator[Problem]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.config.known_keys import every, nearest, version_of, words
-from firstfault.config.nouns import AUTO, Document, Node, Problem, as_number
+from firstfault.config.nouns import AUTO, Document, Node, Problem, as_number, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from firstfault.config.facts import Facts
+    from firstfault.model.config import CheckState
 
 BATCH = "software.batch_arithmetic"
 CONFIG = "software.config"
@@ -84,10 +85,8 @@ class _Look:
         self.facts = facts
         self.stage_of = tree.whole("zero_optimization.stage") or 0
 
-    def problem(self, check: str, state: str, path: str, what: str, **more: str) -> Problem:
-        return Problem(
-            check=f"deepspeed.{check}", state=state, file=self.file, line=self.tree.line_of(path), what=what, **more
-        )  # type: ignore[arg-type]
+    def problem(self, check: str, state: CheckState, path: str, what: str, **more: str) -> Problem:
+        return problem(f"deepspeed.{check}", state, self.file, self.tree.line_of(path), what, **more)
 
     def is_auto(self, path: str) -> bool:
         return self.tree.text(path) == AUTO
@@ -270,7 +269,7 @@ class _Look:
             fix = f"Did you mean {near}?" if near else f"Remove it, or use a version of DeepSpeed that has it (checked against {version_of('deepspeed')})."  # fmt: skip
         model = {"fp16": "DeepSpeedFP16Config", "bf16": "DeepSpeedBF16Config"}.get(section, "DeepSpeedZeroConfig")
         # Sections of precision are held to their keys only since 0.17.
-        state = "fail" if section.startswith("zero") else "warn"
+        state: CheckState = "fail" if section.startswith("zero") else "warn"
         yield self.problem("key", state, path, f"{key} is not known in {name}", why=f"an unknown key in this section ends the program at its start{'' if state == 'fail' else ' (since 0.17)'}", message=f"1 validation error for {model}\n{key}\n  Extra inputs are not permitted", signature=CONFIG, fix=fix)  # fmt: skip
 
     def types(self) -> Iterator[Problem]:
@@ -310,7 +309,7 @@ def _not_whole(node: Node) -> str | None:
     number = as_number(node.value)
     if number is None:
         return "no whole number"
-    return None if number in {float("inf")} or number == int(number) else "a number with a fraction"
+    return None if number == float("inf") or number == int(number) else "a number with a fraction"
 
 
 def _not_number(node: Node) -> str | None:

@@ -151,7 +151,7 @@ def _count(facts: Facts, world: int | None) -> None:
     if world is not None:
         facts.world, facts.world_from = world, "--world-size"
         return
-    counts = {}
+    counts: dict[int, str] = {}
     for started in facts.started:
         number = ranks_of(started, facts)
         if number is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import lru_cache
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -16,14 +16,15 @@ NEAR = 0.84
 """From which likeness on a name is taken for a misspelt one."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def table(name: str) -> dict[str, Any]:
     """A table; blocks of words stay text, see `words`."""
     text = resources.files("firstfault.config.known").joinpath(f"{name}.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    read: dict[str, Any] = tomllib.loads(text)
+    return read
 
 
-@lru_cache(maxsize=None)
+@cache
 def words(name: str, *path: str) -> frozenset[str]:
     """The words of one block of a table; none where there is no such block."""
     found: Any = table(name)
@@ -32,7 +33,7 @@ def words(name: str, *path: str) -> frozenset[str]:
     return frozenset(found.split()) if isinstance(found, str) else frozenset()
 
 
-@lru_cache(maxsize=None)
+@cache
 def every(name: str, *path: str) -> frozenset[str]:
     """The words of all blocks at a path."""
     found: Any = table(name)

@@ -12,11 +12,11 @@ from msgspec import Struct, field
 
 from firstfault.config.known_keys import every, table, words
 from firstfault.config.nouns import Option, Options, Word, options_of, plain
-from firstfault.config.shell import read_script
+from firstfault.config.shell import Script, read_script
 from firstfault.config.shell_words import Cutter
 
 if TYPE_CHECKING:
-    from firstfault.config.shell import Command, Script
+    from firstfault.config.shell import Command
 
 Tool = Literal["torchrun", "deepspeed", "accelerate", "mpirun", "python"]
 _DIRECTIVE = re.compile(r"^#SBATCH(?=[\s-]|$)(.*)$")
@@ -180,7 +180,7 @@ def _split(text: str, line: int) -> list[Word]:
     return found
 
 
-def _launch(said: list[Word], command: Command) -> Launch | None:  # noqa: PLR0915 - one walk over a command's words
+def _launch(said: list[Word], command: Command) -> Launch | None:
     srun: Options | None = None
     remote = False
     rest = list(said)
@@ -218,7 +218,7 @@ def _launch(said: list[Word], command: Command) -> Launch | None:  # noqa: PLR09
     if tool == "python" and ranks is not None:
         tool = "mpirun"
     launch = _arguments(rest, tool, start)
-    launch.line = rest[0].line if rest[0].line else command.line
+    launch.line = rest[0].line or command.line
     launch.srun, launch.remote, launch.sure, launch.environment = srun, remote, command.sure, command.environment
     if ranks is not None and tool == "mpirun":
         launch.options = ranks
@@ -271,7 +271,7 @@ def _tool(rest: list[Word]) -> tuple[Tool, int] | None:
     if not _PYTHON.fullmatch(rest[0].text):
         return ("python", 0) if name.endswith(".py") else None
     for count, word in enumerate(rest[1:], 1):
-        if word.text in {"-m"} and count + 1 < len(rest) and rest[count + 1].text in _MODULES:
+        if word.text == "-m" and count + 1 < len(rest) and rest[count + 1].text in _MODULES:
             return _MODULES[rest[count + 1].text], count + 2  # type: ignore[return-value]
         if word.text == "-m" or word.text.endswith(".py") or not word.text.startswith("-"):
             return "python", count

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.config.facts import Said, Started, meant, ranks_of
 from firstfault.config.known_keys import every, nearest, version_of, words
-from firstfault.config.nouns import Options, Problem, as_number, plain
+from firstfault.config.nouns import Options, Problem, as_number, plain, problem
 from firstfault.config.shapes import Shape, check_shape
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from firstfault.config.facts import Facts
     from firstfault.config.nouns import Option
+    from firstfault.model.config import CheckState
 
 ARGUMENTS = "software.arguments"
 SHORT = 500
@@ -67,9 +68,9 @@ class _Look:
         option = self.options.get(*names)
         return None if option is None else Said(f"--{option.name}", option.text if option.text is not None else "$", self.started.file, option.line)  # fmt: skip
 
-    def problem(self, check: str, state: str, at: str | int, what: str, **more: str) -> Problem:
+    def problem(self, check: str, state: CheckState, at: str | int, what: str, **more: str) -> Problem:
         line = at if isinstance(at, int) else self.options.line(at) or self.started.launch.line
-        return Problem(check=f"megatron.{check}", state=state, file=self.started.file, line=line, what=what, **more)  # type: ignore[arg-type]
+        return problem(f"megatron.{check}", state, self.started.file, line, what, **more)
 
     def shape(self) -> Shape:
         return Shape(

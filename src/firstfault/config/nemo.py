@@ -154,9 +154,10 @@ def _shape(settings: _Settings, facts: Facts) -> Shape:
     given = {name: settings.said(f"model.{key}") for name, key in _SIZES.items()}
     if given["sequence"] is None:
         given["sequence"] = settings.said("model.seq_length")
-    return Shape(
-        prefix="nemo", file=settings.file, line=settings.tree.line_of("model"), world=_world(settings, facts), **given
-    )  # type: ignore[arg-type]
+    shape = Shape(prefix="nemo", file=settings.file, line=settings.tree.line_of("model"), world=_world(settings, facts))
+    for name, said in given.items():
+        setattr(shape, name, said)
+    return shape
 
 
 def _time(settings: _Settings, facts: Facts) -> Iterator[Problem]:

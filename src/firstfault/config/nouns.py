@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 
+from firstfault.model.config import CheckState, ConfigKind
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from firstfault.model.config import CheckState, ConfigKind
 
 AUTO = "auto"
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?")
@@ -228,6 +228,32 @@ class Problem(Struct, frozen=True, kw_only=True):
     """What the program would say when it dies of it."""
     signature: str = ""
     fix: str = ""
+
+
+def problem(
+    check: str,
+    state: CheckState,
+    file: str,
+    line: int | None,
+    what: str,
+    *,
+    why: str = "",
+    message: str = "",
+    signature: str = "",
+    fix: str = "",
+) -> Problem:
+    """What one check found, its place by position."""
+    return Problem(
+        check=check,
+        state=state,
+        file=file,
+        line=line,
+        what=what,
+        why=why,
+        message=message,
+        signature=signature,
+        fix=fix,
+    )
 
 
 class Document(Struct):

@@ -5,16 +5,18 @@ Facts by validate_args of megatron/training/arguments.py and initialize_model_pa
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec import Struct
 
-from firstfault.config.nouns import Problem
+from firstfault.config.facts import Said
+from firstfault.config.nouns import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from firstfault.config.facts import Said
+    from firstfault.model.config import CheckState
+
 
 BATCH = "software.batch_arithmetic"
 
@@ -69,8 +71,8 @@ def check_shape(shape: Shape) -> Iterator[Problem]:
 
 def _problem(shape: Shape, check: str, said: Said | None, what: str, **more: str) -> Problem:
     file, line = (said.file, said.line) if said is not None else (shape.file, shape.line)
-    state = more.pop("state", "fail")
-    return Problem(check=f"{shape.prefix}.{check}", state=state, file=file, line=line, what=what, **more)  # type: ignore[arg-type]
+    state = cast("CheckState", more.pop("state", "fail"))
+    return problem(f"{shape.prefix}.{check}", state, file, line, what, **more)
 
 
 def _sizes(shape: Shape) -> dict[str, int] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -97,7 +98,7 @@ class _Reader:
             elif raw.kind == "here":
                 self._embed(raw, target)
                 target = None
-            elif raw.kind == "operator" and raw.text.lstrip("0123456789")[:1] in {">", "<"} or raw.text == "&>":
+            elif (raw.kind == "operator" and raw.text.lstrip("0123456789")[:1] in {">", "<"}) or raw.text == "&>":
                 redirect = not re.search(r"&\d$", raw.text)
             elif raw.kind == "operator":
                 self._end(current, raw)
@@ -227,7 +228,7 @@ class _Reader:
                 at = end + 1
             elif here == '"':
                 cutter = Cutter(raw, at)
-                cutter._quoted()
+                cutter.quoted()
                 inner = raw[at + 1 : cutter.at - 1]
                 runs += [*self._quoted(inner, line), Run("", line)]
                 line += inner.count("\n")
@@ -286,7 +287,7 @@ class _Reader:
             return [Run(self._sum(raw[at + 3 : end - 2], raw[at:end]), line)], end
         if raw.startswith(("$(", "${"), at):
             cutter = Cutter(raw, at)
-            cutter._step()
+            cutter.step()
             whole = raw[at : cutter.at]
             value = self._braced(whole, line) if whole.startswith("${") else [Run(whole.replace("\n", " "), line)]
             return value, cutter.at
@@ -402,7 +403,7 @@ def read_script(text: str, known: dict[str, str]) -> Script:
 
 
 def _blanks_behind_backslashes(lines: list[str]) -> Iterable[Problem]:
-    for number, (line, after) in enumerate(zip(lines, lines[1:], strict=False), 1):
+    for number, (line, after) in enumerate(pairwise(lines), 1):
         bare = line.rstrip(" \t")
         if (
             bare.endswith("\\")

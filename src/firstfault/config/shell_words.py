@@ -125,19 +125,20 @@ class Cutter(Struct):
         """The word that begins here, with its quotes."""
         begin, line = self.at, self.line
         while self.at < len(self.text) and self.text[self.at] not in _BREAKS:
-            self._step()
+            self.step()
         if self.at == begin:
             self.at += 1
         return Raw("word", self.text[begin : self.at], line)
 
-    def _step(self) -> None:
+    def step(self) -> None:
+        """Goes over one character, quotation or expansion."""
         here = self.text[self.at]
         if here == "\\":
             self._over(2)
         elif here == "'":
             self._to(self.text.find("'", self.at + 1))
         elif here == '"':
-            self._quoted()
+            self.quoted()
         elif here == "`":
             self._to(self.text.find("`", self.at + 1))
         elif self.text.startswith("$(", self.at):
@@ -155,7 +156,8 @@ class Cutter(Struct):
         stop = len(self.text) if end < 0 else end + 1
         self._over(stop - self.at)
 
-    def _quoted(self) -> None:
+    def quoted(self) -> None:
+        """Goes over a text in double quotes."""
         self.at += 1
         while self.at < len(self.text) and self.text[self.at] != '"':
             if self.text[self.at] == "\\":
@@ -180,7 +182,7 @@ class Cutter(Struct):
                 self._to(self.text.find("'", self.at + 1))
                 continue
             if here == '"':
-                self._quoted()
+                self.quoted()
                 continue
             depth += (here == opening) - (here == closing)
             self._over(1)

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 from firstfault.config.facts import Started, count, gpus_per_node, nodes_of, tasks_per_node
 from firstfault.config.known_keys import nearest, table, version_of, words
-from firstfault.config.launch import Job
-from firstfault.config.nouns import Document, Problem
+from firstfault.config.launch import Directive, Job
+from firstfault.config.nouns import Document, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firstfault.config.facts import Facts
+    from firstfault.model.config import CheckState
 
 _MEMORY = re.compile(r"\d+(?:\.\d+)?[KMGT]?B?", re.IGNORECASE)
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)
@@ -33,7 +34,7 @@ def check_slurm(document: Document) -> Iterator[Problem]:
     yield from _late(document, job)
     known = words("sbatch", "value") | words("sbatch", "optional") | words("sbatch", "flag")
     for directive in job.directives:
-        yield from _option(document, directive.name, directive.written, directive.value, directive.line, known)
+        yield from _option(document, directive, known)
     for word in job.odd:
         if word.text.startswith("<"):
             yield _problem(document, "word", "not_checkable", word.line, f"{word.text!r} is to be filled in")
@@ -43,8 +44,8 @@ def check_slurm(document: Document) -> Iterator[Problem]:
     yield from _sizes(document, job)
 
 
-def _problem(document: Document, check: str, state: str, line: int | None, what: str, **more: str) -> Problem:
-    return Problem(check=f"slurm.{check}", state=state, file=document.name, line=line, what=what, **more)  # type: ignore[arg-type]
+def _problem(document: Document, check: str, state: CheckState, line: int | None, what: str, **more: str) -> Problem:
+    return problem(f"slurm.{check}", state, document.name, line, what, **more)
 
 
 def _late(document: Document, job: Job) -> Iterator[Problem]:
@@ -53,7 +54,8 @@ def _late(document: Document, job: Job) -> Iterator[Problem]:
         yield _problem(document, "ignored", "fail", first.line, f"{len(job.late)} directives stand behind the first command (line {job.first_command}), and sbatch does not read them", why="sbatch stops reading directives at the first line that is a command: nodes, GPUs, time and account are then the defaults of the cluster, and nothing says so", fix=f"Move line {job.first_command} behind the last #SBATCH line.")  # fmt: skip
 
 
-def _option(document: Document, name: str, written: str, value: str | None, line: int, known: frozenset[str]) -> Iterator[Problem]:  # fmt: skip
+def _option(document: Document, directive: Directive, known: frozenset[str]) -> Iterator[Problem]:
+    name, written, value, line = directive.name, directive.written, directive.value, directive.line
     if name not in known and len(written) > 1 and not any(k.startswith(name) for k in known):
         now = table("sbatch")["renamed"].get(name)
         if name in words("sbatch", "srun_only"):
@@ -75,7 +77,7 @@ def _option(document: Document, name: str, written: str, value: str | None, line
     elif name in _MEMORY_OPTIONS and not _MEMORY.fullmatch(value):
         yield _problem(document, "value", "fail", line, f"{value!r} is no size of memory", why="a number and one of K, M, G, T", message=f"sbatch: error: Invalid --{name} specification", fix="Write it as 64G.")  # fmt: skip
     elif name in _WHOLE and not value.isdigit():
-        yield _problem(document, "value", "fail", line, f"{value!r} is no number for --{name}", why="it takes a whole number", message=f"sbatch: error: Invalid numeric value \"{value}\" for --{name}.", fix="Write a whole number.")  # fmt: skip
+        yield _problem(document, "value", "fail", line, f"{value!r} is no number for --{name}", why="it takes a whole number", message=f'sbatch: error: Invalid numeric value "{value}" for --{name}.', fix="Write a whole number.")  # fmt: skip
 
 
 def _sizes(document: Document, job: Job) -> Iterator[Problem]:
@@ -104,14 +106,12 @@ def check_launch(started: Started, facts: Facts) -> Iterator[Problem]:
     yield from _time(started, facts)
 
 
-def _say(started: Started, check: str, state: str, line: int, what: str, **more: str) -> Problem:
-    return Problem(
-        check=f"launch.{check}", state=state, file=started.file, line=line or started.launch.line, what=what, **more
-    )  # type: ignore[arg-type]
+def _say(started: Started, check: str, state: CheckState, line: int, what: str, **more: str) -> Problem:
+    return problem(f"launch.{check}", state, started.file, line or started.launch.line, what, **more)
 
 
 def _one_task(started: Started) -> Iterator[Problem]:
-    """torchrun and accelerate start the ranks of a node themselves: one of them a node."""
+    """Torchrun and accelerate start the ranks of a node themselves: one of them a node."""
     launch = started.launch
     if launch.srun is None:
         return

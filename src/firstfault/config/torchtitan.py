@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.config.known_keys import every, nearest, table, version_of
-from firstfault.config.nouns import Document, Problem, as_number, plain
+from firstfault.config.nouns import Document, Problem, as_number, plain, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firstfault.config.facts import Facts
     from firstfault.config.nouns import Node
+    from firstfault.model.config import CheckState
 
 BATCH = "software.batch_arithmetic"
 _SIZES = {
@@ -71,9 +72,11 @@ def check_torchtitan(document: Document, facts: Facts) -> Iterator[Problem]:
     yield from _saving(settings)
 
 
-def _problem(settings: _Settings, check: str, state: str, paths: tuple[str, ...], what: str, **more: str) -> Problem:
+def _problem(
+    settings: _Settings, check: str, state: CheckState, paths: tuple[str, ...], what: str, **more: str
+) -> Problem:
     file, line = settings.place(*paths)
-    return Problem(check=f"torchtitan.{check}", state=state, file=file, line=line, what=what, **more)  # type: ignore[arg-type]
+    return problem(f"torchtitan.{check}", state, file, line, what, **more)
 
 
 def _paths(*names: str) -> tuple[str, ...]:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from firstfault.config.facts import Arguments, meant
 from firstfault.config.known_keys import every, nearest, version_of, words
-from firstfault.config.nouns import AUTO, Document, Problem, as_number, as_truth
+from firstfault.config.nouns import AUTO, Document, Problem, as_number, as_truth, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firstfault.config.facts import Facts, Said
+    from firstfault.model.config import CheckState
 
 CONFIG = "software.config"
 SHORT = 100
@@ -49,8 +50,8 @@ def check_trainer(arguments: Arguments, facts: Facts) -> Iterator[Problem]:
     yield from _names(arguments, facts)
 
 
-def _problem(arguments: Arguments, check: str, state: str, line: int, what: str, **more: str) -> Problem:
-    return Problem(check=f"trainer.{check}", state=state, file=arguments.file, line=line, what=what, **more)  # type: ignore[arg-type]
+def _problem(arguments: Arguments, check: str, state: CheckState, line: int, what: str, **more: str) -> Problem:
+    return problem(f"trainer.{check}", state, arguments.file, line, what, **more)
 
 
 def _best_model(a: Arguments) -> Iterator[Problem]:
