@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from firstfault.config.nouns import Node
     from firstfault.model.config import CheckState
 
-CONFIG = "software.config"
 _TYPES = frozenset({"NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU", "MULTI_HPU", "MULTI_NEURON", "DEEPSPEED", "FSDP", "XLA", "TPU", "MEGATRON_LM", "TP"})  # fmt: skip
 _PRECISIONS = frozenset({"no", "fp16", "bf16", "fp8"})
 _CHOICES: dict[str, tuple[frozenset[str], str]] = {
@@ -62,21 +61,21 @@ def _top(document: Document, tree: Node) -> Iterator[Problem]:
     for key in tree.fields:
         if key not in known:
             near = nearest(key, known, cutoff=0.7)
-            yield _problem(document, "accelerate.key", "fail", key, f"{key} is not known to accelerate ({version_of('accelerate')})", why="accelerate refuses a file with unknown keys", message=f"ValueError: The config file at {document.name} had unknown keys (['{key}']), please try upgrading your `accelerate` version or fix (and potentially remove) these keys from your config file.", signature=CONFIG, fix=f"Did you mean {near}?" if near else "Remove it, or upgrade accelerate.")  # fmt: skip
+            yield _problem(document, "accelerate.key", "fail", key, f"{key} is not known to accelerate ({version_of('accelerate')})", why="accelerate refuses a file with unknown keys", message=f"ValueError: The config file at {document.name} had unknown keys (['{key}']), please try upgrading your `accelerate` version or fix (and potentially remove) these keys from your config file.", fix=f"Did you mean {near}?" if near else "Remove it, or upgrade accelerate.")  # fmt: skip
     kind = tree.text("distributed_type")
     if kind is None:
-        yield _problem(document, "accelerate.type", "fail", "", "names no distributed_type", why="accelerate refuses the file", message="ValueError: A `distributed_type` must be specified in the config file.", signature=CONFIG, fix="Set distributed_type: MULTI_GPU, FSDP or DEEPSPEED.")  # fmt: skip
+        yield _problem(document, "accelerate.type", "fail", "", "names no distributed_type", why="accelerate refuses the file", message="ValueError: A `distributed_type` must be specified in the config file.", fix="Set distributed_type: MULTI_GPU, FSDP or DEEPSPEED.")  # fmt: skip
     elif kind not in _TYPES and tree.text("compute_environment") != "AMAZON_SAGEMAKER":
         near = nearest(kind.upper(), _TYPES, cutoff=0.6)
         # YAML reads an unquoted NO as a truth value.
         fix = "Write 'NO' in quotes." if kind == "False" else f"Did you mean {near}?" if near else f"Choose one of {', '.join(sorted(_TYPES))}."  # fmt: skip
-        yield _problem(document, "accelerate.type", "fail", "distributed_type", f"{kind!r} is no distributed_type", why="accelerate refuses the file", message=f"ValueError: '{kind}' is not a valid DistributedType", signature=CONFIG, fix=fix)  # fmt: skip
+        yield _problem(document, "accelerate.type", "fail", "distributed_type", f"{kind!r} is no distributed_type", why="accelerate refuses the file", message=f"ValueError: '{kind}' is not a valid DistributedType", fix=fix)  # fmt: skip
     node = tree.at("mixed_precision")
     if node is not None and isinstance(node.value, bool):
         yield _problem(document, "accelerate.precision", "fail", "mixed_precision", f"mixed_precision is the truth value {str(node.value).lower()}: YAML reads an unquoted no as that", why="accelerate takes it for text when it starts the ranks", message="AttributeError: 'bool' object has no attribute 'lower'", fix="Write 'no' in quotes.")  # fmt: skip
     elif node is not None and isinstance(node.value, str) and node.value.lower() not in _PRECISIONS:
         near = nearest(node.value.lower(), _PRECISIONS, cutoff=0.5)
-        yield _problem(document, "accelerate.precision", "fail", "mixed_precision", f"{node.value!r} is no mixed precision", why="accelerate stops at its start", message=f"ValueError: Unknown mixed_precision mode: {node.value}. Choose between ['no', 'fp8', 'fp16', 'bf16'].", signature=CONFIG, fix=f"Did you mean {near}?" if near else "Write no, fp16, bf16 or fp8.")  # fmt: skip
+        yield _problem(document, "accelerate.precision", "fail", "mixed_precision", f"{node.value!r} is no mixed precision", why="accelerate stops at its start", message=f"ValueError: Unknown mixed_precision mode: {node.value}. Choose between ['no', 'fp8', 'fp16', 'bf16'].", fix=f"Did you mean {near}?" if near else "Write no, fp16, bf16 or fp8.")  # fmt: skip
 
 
 def _machines(document: Document, tree: Node, facts: Facts) -> Iterator[Problem]:
@@ -129,16 +128,16 @@ def _fsdp_choices(document: Document, tree: Node, at: dict[str, str], *, second:
         said = tree.text(at[name]) if name in at else None
         if said is None or said.isdigit() or said == AUTO or "$" in said:
             if said is not None and said.isdigit() and not 1 <= int(said) <= len(choices):
-                yield _problem(document, "fsdp.choice", "fail", at[name], f"there is no {name} {said}", why=f"numbers go from 1 to {len(choices)}", signature=CONFIG, fix=f"Write one of {', '.join(sorted(choices))}.")  # fmt: skip
+                yield _problem(document, "fsdp.choice", "fail", at[name], f"there is no {name} {said}", why=f"numbers go from 1 to {len(choices)}", fix=f"Write one of {', '.join(sorted(choices))}.")  # fmt: skip
             continue
         if said.upper() not in choices and said != "None":
             near = nearest(said.upper(), choices, cutoff=0.6)
-            yield _problem(document, "fsdp.choice", "fail", at[name], f"{said!r} is no {name.removeprefix('fsdp_')}", why="the start fails when FSDP is set up", message=f"{died}: {said!r}" if died == "KeyError" else f"{died}: {said}.", signature=CONFIG, fix=f"Did you mean {near}?" if near else f"Write one of {', '.join(sorted(choices))}.")  # fmt: skip
+            yield _problem(document, "fsdp.choice", "fail", at[name], f"{said!r} is no {name.removeprefix('fsdp_')}", why="the start fails when FSDP is set up", message=f"{died}: {said!r}" if died == "KeyError" else f"{died}: {said}.", fix=f"Did you mean {near}?" if near else f"Write one of {', '.join(sorted(choices))}.")  # fmt: skip
     reshard = tree.at(at["fsdp_reshard_after_forward"]) if "fsdp_reshard_after_forward" in at else None
     if second and reshard is not None and not isinstance(reshard.value, bool) and str(reshard.value).lower() not in {"true", "false"}:  # fmt: skip
-        yield _problem(document, "fsdp.choice", "fail", at["fsdp_reshard_after_forward"], f"reshard_after_forward is {reshard.value!r} with version 2", why="version 2 takes a truth value", message=f"ValueError: reshard_after_forward set to {reshard.value}. This is not supported with FSDP2, please set to a `bool`", signature=CONFIG, fix="Write true (as FULL_SHARD) or false (as SHARD_GRAD_OP).")  # fmt: skip
+        yield _problem(document, "fsdp.choice", "fail", at["fsdp_reshard_after_forward"], f"reshard_after_forward is {reshard.value!r} with version 2", why="version 2 takes a truth value", message=f"ValueError: reshard_after_forward set to {reshard.value}. This is not supported with FSDP2, please set to a `bool`", fix="Write true (as FULL_SHARD) or false (as SHARD_GRAD_OP).")  # fmt: skip
     if second and tree.text(at.get("fsdp_state_dict_type", "?")) == "LOCAL_STATE_DICT":
-        yield _problem(document, "fsdp.choice", "fail", at["fsdp_state_dict_type"], "LOCAL_STATE_DICT with version 2", why="version 2 has full and sharded states only", signature=CONFIG, fix="Write SHARDED_STATE_DICT or FULL_STATE_DICT.")  # fmt: skip
+        yield _problem(document, "fsdp.choice", "fail", at["fsdp_state_dict_type"], "LOCAL_STATE_DICT with version 2", why="version 2 has full and sharded states only", fix="Write SHARDED_STATE_DICT or FULL_STATE_DICT.")  # fmt: skip
 
 
 def _fsdp_pairs(document: Document, tree: Node, at: dict[str, str], *, second: bool) -> Iterator[Problem]:
@@ -149,9 +148,9 @@ def _fsdp_pairs(document: Document, tree: Node, at: dict[str, str], *, second: b
     if truth("fsdp_activation_checkpointing") and wrap is not None and wrap.upper() == "NO_WRAP":
         yield _problem(document, "fsdp.checkpointing", "fail", at["fsdp_activation_checkpointing"], "activation checkpointing without a policy of wrapping", why="the policy says which modules are recomputed; without one the start fails when the model is prepared", message="TypeError: 'NoneType' object is not callable", fix="Set fsdp_auto_wrap_policy to TRANSFORMER_BASED_WRAP, or turn checkpointing off.")  # fmt: skip
     if truth("fsdp_cpu_ram_efficient_loading") and truth("fsdp_sync_module_states") is False and not second:
-        yield _problem(document, "fsdp.loading", "fail", at["fsdp_cpu_ram_efficient_loading"], "only one rank loads the weights, and they are not sent to the others", why="the others would train on random weights: accelerate refuses it", message="ValueError: When using `--fsdp_cpu_ram_efficient_loading` set `--fsdp_sync_module_states` to `True`", signature=CONFIG, fix="Set fsdp_sync_module_states to true.")  # fmt: skip
+        yield _problem(document, "fsdp.loading", "fail", at["fsdp_cpu_ram_efficient_loading"], "only one rank loads the weights, and they are not sent to the others", why="the others would train on random weights: accelerate refuses it", message="ValueError: When using `--fsdp_cpu_ram_efficient_loading` set `--fsdp_sync_module_states` to `True`", fix="Set fsdp_sync_module_states to true.")  # fmt: skip
     if second and truth("fsdp_forward_prefetch"):
-        yield _problem(document, "fsdp.version", "fail", at["fsdp_forward_prefetch"], "forward_prefetch with version 2", why="version 2 does not have it", message="ValueError: forward_prefetch is not yet implemented in FSDP2, set to None or use `fsdp_version=1`", signature=CONFIG, fix="Remove it, or set fsdp_version to 1.")  # fmt: skip
+        yield _problem(document, "fsdp.version", "fail", at["fsdp_forward_prefetch"], "forward_prefetch with version 2", why="version 2 does not have it", message="ValueError: forward_prefetch is not yet implemented in FSDP2, set to None or use `fsdp_version=1`", fix="Remove it, or set fsdp_version to 1.")  # fmt: skip
     for name in _SECOND_ONLY if second else ():
         if name in at and tree.at(at[name]) is not None:
             yield _problem(document, "fsdp.version", "warn", at[name], f"{name} with version 2", why="version 2 does not heed it", fix="Remove it.")  # fmt: skip
@@ -173,7 +172,7 @@ def _deepspeed(document: Document, tree: Node, facts: Facts) -> Iterator[Problem
         return
     beside = [key for key in _IN_FILE if key in section.fields]
     if beside:
-        yield _problem(document, "accelerate.deepspeed_file", "fail", f"deepspeed_config.{beside[0]}", f"{beside[0]} stands beside deepspeed_config_file", why="with a file of DeepSpeed such settings belong there: accelerate refuses both", message="ValueError: When using `deepspeed_config_file`, the following accelerate config variables will be ignored", signature=CONFIG, fix=f"Remove it here, and set it in {name}.")  # fmt: skip
+        yield _problem(document, "accelerate.deepspeed_file", "fail", f"deepspeed_config.{beside[0]}", f"{beside[0]} stands beside deepspeed_config_file", why="with a file of DeepSpeed such settings belong there: accelerate refuses both", message="ValueError: When using `deepspeed_config_file`, the following accelerate config variables will be ignored", fix=f"Remove it here, and set it in {name}.")  # fmt: skip
     files = meant(facts.of_kind("deepspeed"), name)
     if not files:
         yield _problem(document, "accelerate.deepspeed_file", "not_checkable", "deepspeed_config.deepspeed_config_file", f"{name} was not given: give it too")  # fmt: skip
@@ -181,10 +180,10 @@ def _deepspeed(document: Document, tree: Node, facts: Facts) -> Iterator[Problem
     for other in files:
         assert other.tree is not None
         if other.tree.at("zero_optimization") is None:
-            yield _problem(other, "trainer.zero", "fail", "", "has no zero_optimization", why="accelerate takes a configuration of DeepSpeed with ZeRO only, be it stage 0", message="ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.", signature=CONFIG, fix='Add "zero_optimization": {"stage": 0}, or the stage that is meant.')  # fmt: skip
+            yield _problem(other, "trainer.zero", "fail", "", "has no zero_optimization", why="accelerate takes a configuration of DeepSpeed with ZeRO only, be it stage 0", message="ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.", fix='Add "zero_optimization": {"stage": 0}, or the stage that is meant.')  # fmt: skip
         opposite = {"fp16": "bf16", "bf16": "fp16"}.get(precision or "")
         if opposite is not None and other.tree.truth(f"{opposite}.enabled"):
-            yield _problem(document, "accelerate.precision", "fail", "mixed_precision", f"mixed_precision is {precision}, and {other.name} turns {opposite} on", why="accelerate refuses both", message=f"ValueError: `--mixed_precision` arg cannot be set to `{precision}` when `{opposite}` is set in the DeepSpeed config file.", signature=CONFIG, fix="Make both the same.")  # fmt: skip
+            yield _problem(document, "accelerate.precision", "fail", "mixed_precision", f"mixed_precision is {precision}, and {other.name} turns {opposite} on", why="accelerate refuses both", message=f"ValueError: `--mixed_precision` arg cannot be set to `{precision}` when `{opposite}` is set in the DeepSpeed config file.", fix="Make both the same.")  # fmt: skip
 
 
 def _parallelism(document: Document, tree: Node, facts: Facts) -> Iterator[Problem]:
@@ -205,7 +204,7 @@ def _parallelism(document: Document, tree: Node, facts: Facts) -> Iterator[Probl
     world = facts.world if facts.world is not None else tree.whole("num_processes")
     if sizes and world is not None and product not in {1, world} and sizes.get("sp", 1) == 1:
         said = " x ".join(f"{name} {size}" for name, size in sizes.items())
-        yield _problem(document, "accelerate.parallelism", "fail", "parallelism_config", f"{said} is {product}, and there are {world} ranks", why="the sizes must cover all ranks: accelerate refuses others", message=f"ValueError: ParallelismConfig total_size ({product}) does not match num_processes ({world}).", signature="software.batch_arithmetic", fix="Change one of the sizes, or the number of ranks.")  # fmt: skip
+        yield _problem(document, "accelerate.parallelism", "fail", "parallelism_config", f"{said} is {product}, and there are {world} ranks", why="the sizes must cover all ranks: accelerate refuses others", message=f"ValueError: ParallelismConfig total_size ({product}) does not match num_processes ({world}).", fix="Change one of the sizes, or the number of ranks.")  # fmt: skip
 
 
 def _beside(document: Document, tree: Node) -> Iterator[Problem]:

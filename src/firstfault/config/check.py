@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from firstfault.config.accelerate import check_accelerate, check_fsdp
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
     from firstfault.config.facts import Facts
     from firstfault.config.nouns import Document
 
+_SIGNATURES = (
+    (
+        re.compile(r"Check batch related|(?:is not|must be|should be) divisible by|Invalid parallel dims"),
+        "software.batch_arithmetic",
+    ),
+    (re.compile(r"Please correct the following DeepSpeed|validation errors? for|is not in struct"), "software.config"),
+    (
+        re.compile(r"error: (?:argument \S+: (?:invalid|expected)|unrecognized)|not used by the HfArgumentParser"),
+        "software.arguments",
+    ),
+    (re.compile(r"server socket has failed to listen"), "torch.port_in_use"),
+)
+"""What a program says when it dies -> the signature of such a line; a test holds each against the library."""
 _ORDER = {"fail": 0, "warn": 1, "not_checkable": 2, "ok": 3}
 
 
@@ -46,8 +60,18 @@ def check(files: Sequence[tuple[str, str]], *, world_size: int | None = None, st
         world_size=facts.world,
         world_size_from=facts.world_from,
         files=[ConfigFile(file=d.name, kind=d.kind, written_by=d.embedded) for d in documents],
-        findings=[ConfigFinding(**{name: getattr(p, name) for name in p.__struct_fields__}) for p in found],
+        findings=[_finding(p) for p in found],
     )
+
+
+def _finding(problem: Problem) -> ConfigFinding:
+    fields = {name: getattr(problem, name) for name in problem.__struct_fields__}
+    return ConfigFinding(**fields, signature=signature_of(problem.message))
+
+
+def signature_of(message: str) -> str:
+    """The signature that the words of a program have in a log; empty where they have none of their own."""
+    return next((name for said, name in _SIGNATURES if said.search(message)), "")
 
 
 def _all(facts: Facts) -> Iterator[Problem]:

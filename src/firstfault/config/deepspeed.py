@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from firstfault.config.facts import Facts
     from firstfault.model.config import CheckState
 
-BATCH = "software.batch_arithmetic"
-CONFIG = "software.config"
 _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _STRICT = (
     "zero_optimization",
@@ -99,7 +97,7 @@ class _Look:
         for key in given:
             number = self.tree.number(key)
             if number is not None and number < 1:
-                yield self.problem("batch", "fail", key, f"{key} is {number}", why="it must be 1 or more", message=f"{key.replace('_', ' ').capitalize()}: {number} has to be greater than 0", signature=BATCH, fix="Set a size above 0.")  # fmt: skip
+                yield self.problem("batch", "fail", key, f"{key} is {number}", why="it must be 1 or more", message=f"{key.replace('_', ' ').capitalize()}: {number} has to be greater than 0", fix="Set a size above 0.")  # fmt: skip
                 return
         if self.tree.truth("elasticity.enabled"):
             yield from self.elastic(given)
@@ -144,7 +142,7 @@ class _Look:
             fix = f"train_batch_size {whole} is too small for that many ranks: raise it, or start fewer."
         else:
             fix = "Leave train_batch_size out and set the other two, or make it a multiple of micro batch times ranks."
-        return self.problem("batch", "fail", "train_batch_size", f"train_batch_size {whole} is not {parts}{product}", why="DeepSpeed stops before the first step", message=f"AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size {said}", signature=BATCH, fix=fix)  # fmt: skip
+        return self.problem("batch", "fail", "train_batch_size", f"train_batch_size {whole} is not {parts}{product}", why="DeepSpeed stops before the first step", message=f"AssertionError: Check batch related parameters. train_batch_size is not equal to micro_batch_per_gpu * gradient_acc_step * world_size {said}", fix=fix)  # fmt: skip
 
     def elastic(self, given: list[str]) -> Iterator[Problem]:
         if given and not self.tree.truth("elasticity.ignore_non_elastic_batch_info"):
@@ -160,7 +158,7 @@ class _Look:
             yield self.problem("stage", "warn", "zero_optimization", "zero_optimization is a truth value", why="that form means stage 1 and is deprecated", fix='Write {"stage": 1}.')  # fmt: skip
         stage = self.tree.number("zero_optimization.stage")
         if stage is not None and stage not in {0, 1, 2, 3}:
-            yield self.problem("stage", "fail", "zero_optimization.stage", f"there is no ZeRO stage {stage}", why="stages are 0 to 3", message="1 validation error for DeepSpeedZeroConfig stage", signature=CONFIG, fix="Choose 0, 1, 2 or 3.")  # fmt: skip
+            yield self.problem("stage", "fail", "zero_optimization.stage", f"there is no ZeRO stage {stage}", why="stages are 0 to 3", message="1 validation error for DeepSpeedZeroConfig stage", fix="Choose 0, 1, 2 or 3.")  # fmt: skip
         if self.tree.text("gradient_allreduce_op") == "sum" and stage == 3:
             yield self.problem("stage", "fail", "gradient_allreduce_op", "gradients are summed under stage 3", why="stage 3 knows the mean only", message="ValueError: gradient_allreduce_op='sum' is not supported with ZeRO stage 3", fix="Use the mean, or another stage.")  # fmt: skip
         for key, value in (("elastic_checkpoint", True),):
@@ -178,7 +176,7 @@ class _Look:
                 continue
             if device not in {"cpu", "nvme"}:
                 near = nearest(device, frozenset({"cpu", "nvme", "none"}), cutoff=0.6)
-                yield self.problem("offload", "fail", f"{path}.device", f"{device!r} is no device to offload to", why="devices are cpu, nvme and none", message="1 validation error for DeepSpeedZeroConfig", signature=CONFIG, fix=f"Write {near}." if near else "Write cpu, nvme or none.")  # fmt: skip
+                yield self.problem("offload", "fail", f"{path}.device", f"{device!r} is no device to offload to", why="devices are cpu, nvme and none", message="1 validation error for DeepSpeedZeroConfig", fix=f"Write {near}." if near else "Write cpu, nvme or none.")  # fmt: skip
                 continue
             yield from self.device(name, path, device)
         ratio = self.tree.number("zero_optimization.offload_optimizer.ratio")
@@ -200,7 +198,7 @@ class _Look:
     def precision(self) -> Iterator[Problem]:
         half, brain = self.tree.truth("fp16.enabled"), self.tree.truth("bf16.enabled") or self.tree.truth("bfloat16.enabled")  # fmt: skip
         if half and brain:
-            yield self.problem("precision", "fail", "bf16.enabled", "fp16 and bf16 are both on", why="one of them at most", message="AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled", signature=CONFIG, fix="Turn one of them off.")  # fmt: skip
+            yield self.problem("precision", "fail", "bf16.enabled", "fp16 and bf16 are both on", why="one of them at most", message="AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled", fix="Turn one of them off.")  # fmt: skip
         if self.tree.truth("amp.enabled") and self.stage_of > 0:
             yield self.problem("precision", "fail", "amp.enabled", f"amp under ZeRO stage {self.stage_of}", why="they exclude one another", message="AssertionError: Amp and ZeRO are not currently compatible, please use (legacy) fp16 mode which performs similar to amp opt_mode=O2", fix="Use fp16 or bf16 instead of amp.")  # fmt: skip
         for key in ("communication_data_type", "seq_parallel_communication_data_type"):
@@ -258,7 +256,7 @@ class _Look:
             if both:
                 yield self.problem("key", "fail", path, f"{key} stands beside {_OLD[key]}, which replaces it", why="DeepSpeed refuses both at once", message=f"AssertionError: Cannot provide deprecated parameter '{key}' and replacing parameter '{_OLD[key]}' together", fix=f"Remove {key}.")  # fmt: skip
             elif key == "cpu_offload_params":
-                yield self.problem("key", "fail", path, f"{key} is not known to {version_of('deepspeed')}", why="an unknown key in this section ends the program at its start", message="1 validation error for DeepSpeedZeroConfig\ncpu_offload_params\n  Extra inputs are not permitted", signature=CONFIG, fix='Write "offload_param": {"device": "cpu"}.')  # fmt: skip
+                yield self.problem("key", "fail", path, f"{key} is not known to {version_of('deepspeed')}", why="an unknown key in this section ends the program at its start", message="1 validation error for DeepSpeedZeroConfig\ncpu_offload_params\n  Extra inputs are not permitted", fix='Write "offload_param": {"device": "cpu"}.')  # fmt: skip
             return
         if section in {"fp16", "bf16"} and key == "opt_level":
             fix = "Remove it: it is a setting of amp."
@@ -270,13 +268,13 @@ class _Look:
         model = {"fp16": "DeepSpeedFP16Config", "bf16": "DeepSpeedBF16Config"}.get(section, "DeepSpeedZeroConfig")
         # Sections of precision are held to their keys only since 0.17.
         state: CheckState = "fail" if section.startswith("zero") else "warn"
-        yield self.problem("key", state, path, f"{key} is not known in {name}", why=f"an unknown key in this section ends the program at its start{'' if state == 'fail' else ' (since 0.17)'}", message=f"1 validation error for {model}\n{key}\n  Extra inputs are not permitted", signature=CONFIG, fix=fix)  # fmt: skip
+        yield self.problem("key", state, path, f"{key} is not known in {name}", why=f"an unknown key in this section ends the program at its start{'' if state == 'fail' else ' (since 0.17)'}", message=f"1 validation error for {model}\n{key}\n  Extra inputs are not permitted", fix=fix)  # fmt: skip
 
     def types(self) -> Iterator[Problem]:
         for key in _BATCH_KEYS:
             node = self.tree.at(key)
             if node is not None and node.quoted and as_number(node.value) is not None:
-                yield self.problem("type", "fail", key, f"{key} is the text {str(node.value)!r} and no number", why="it is compared with a number and is never equal to one", message=f"- ds {key}={node.value} vs hf {_trainer_name(key)}={node.value}" if self.facts.trainers else "TypeError: '>' not supported between instances of 'str' and 'int'", signature=CONFIG, fix="Take the quotes away.")  # fmt: skip
+                yield self.problem("type", "fail", key, f"{key} is the text {str(node.value)!r} and no number", why="it is compared with a number and is never equal to one", message=f"- ds {key}={node.value} vs hf {_trainer_name(key)}={node.value}" if self.facts.trainers else "TypeError: '>' not supported between instances of 'str' and 'int'", fix="Take the quotes away.")  # fmt: skip
         tests: dict[str, Callable[[Node], str | None]] = {"int": _not_whole, "float": _not_number, "bool": _not_truth}
         for section in _STRICT:
             for kind, test in tests.items():
@@ -286,7 +284,7 @@ class _Look:
                         continue
                     wrong = test(node)
                     if wrong is not None:
-                        yield self.problem("type", "fail", f"{section}.{key}", f"{key} is {node.value!r}, {wrong}", why="DeepSpeed checks the type and stops at its start", message=f"1 validation error for DeepSpeedZeroConfig\n{key}\n  Input should be a valid {'integer' if kind == 'int' else 'boolean' if kind == 'bool' else 'number'}", signature=CONFIG, fix="Write a whole number." if kind == "int" else "Write true or false." if kind == "bool" else "Write a number.")  # fmt: skip
+                        yield self.problem("type", "fail", f"{section}.{key}", f"{key} is {node.value!r}, {wrong}", why="DeepSpeed checks the type and stops at its start", message=f"1 validation error for DeepSpeedZeroConfig\n{key}\n  Input should be a valid {'integer' if kind == 'int' else 'boolean' if kind == 'bool' else 'number'}", fix="Write a whole number." if kind == "int" else "Write true or false." if kind == "bool" else "Write a number.")  # fmt: skip
         for section in ("fp16", "bf16"):
             node = self.tree.at(f"{section}.enabled")
             if (
@@ -295,7 +293,7 @@ class _Look:
                 and str(node.value).lower() in {"true", "false"}
                 and self.facts.trainers
             ):
-                yield self.problem("type", "fail", f"{section}.enabled", f"{section}.enabled is the text {str(node.value)!r} and no truth value", why="the Trainer compares it with True or False, and text is equal to neither", message=f"- ds {section}.enabled={node.value} vs hf {section}={str(node.value).capitalize()}", signature=CONFIG, fix="Take the quotes away.")  # fmt: skip
+                yield self.problem("type", "fail", f"{section}.enabled", f"{section}.enabled is the text {str(node.value)!r} and no truth value", why="the Trainer compares it with True or False, and text is equal to neither", message=f"- ds {section}.enabled={node.value} vs hf {section}={str(node.value).capitalize()}", fix="Take the quotes away.")  # fmt: skip
 
 
 def _open(node: Node) -> bool:

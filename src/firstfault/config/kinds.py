@@ -70,7 +70,6 @@ def _tree(name: str, text: str, form: str) -> Document:
             why="whoever reads this file stops at this place"
             if not loose
             else "it may hold variables that something else fills in",
-            signature="" if loose else "software.config",
             fix="Install PyYAML: `pip install pyyaml`." if "not installed" in error.what else "Correct the line.",
         )
         return Document(name, _guess(text), problems=[problem])

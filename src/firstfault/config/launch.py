@@ -22,7 +22,7 @@ Tool = Literal["torchrun", "deepspeed", "accelerate", "mpirun", "python"]
 _DIRECTIVE = re.compile(r"^#SBATCH(?=[\s-]|$)(.*)$")
 _SHELLS = frozenset({"bash", "sh", "zsh"})
 _AROUND = frozenset(
-    {"nohup", "time", "exec", "eval", "env", "numactl", "taskset", "nice", "stdbuf", "setsid", "sudo", "uv", "poetry", "run", "nsys", "profile", "singularity", "apptainer", "enroot", "start", "conda", "pipenv", "timeout", "command"}
+    {"nohup", "time", "exec", "eval", "env", "numactl", "taskset", "nice", "stdbuf", "setsid", "sudo", "uv", "poetry", "run", "pipenv", "timeout", "command"}
 )  # fmt: skip
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
 _MODULES = {
@@ -39,6 +39,8 @@ _ENTRIES = frozenset(
 _LAUNCHER_FLAGS = frozenset(
     {"standalone", "no_python", "module", "m", "run_path", "multi_gpu", "use_deepspeed", "use_fsdp", "use_megatron_lm", "debug", "cpu", "no_local_rank", "no_ssh", "force_multi", "enable_each_rank_log", "bind_cores_to_rank", "use_env", "same_network", "quiet", "tpu", "u", "oversubscribe", "allow_run_as_root"}
 )  # fmt: skip
+_WRAPPERS = frozenset({"singularity", "apptainer", "enroot", "conda", "nsys", "ncu", "shifter", "podman-hpc"})
+"""Programs with options and names of their own before the program that they run."""
 _REMOTE = frozenset({"ssh", "pdsh", "parallel", "clush", "kubectl", "docker", "ray"})
 
 
@@ -189,6 +191,8 @@ def _launch(said: list[Word], command: Command) -> Launch | None:
         name = rest[0].text.rpartition("/")[2]
         if re.match(r"[A-Za-z_]\w*=", rest[0].text) or name in _AROUND:
             rest = _past(rest)
+        elif name in _WRAPPERS:
+            rest = rest[_program(rest, 1) :]
         elif name == "srun":
             cut = _program(rest, 1)
             srun = options_of(rest[1:cut], _srun_flags())

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from firstfault.config.nouns import Option
     from firstfault.model.config import CheckState
 
-ARGUMENTS = "software.arguments"
 SHORT = 500
 """Iterations up to which a run is a trial, of which little is lost."""
 _OWN = ("num-layers", "hidden-size", "num-attention-heads", "micro-batch-size", "seq-length", "tensor-model-parallel-size", "pipeline-model-parallel-size", "max-position-embeddings", "global-batch-size", "expert-model-parallel-size")  # fmt: skip
@@ -103,7 +102,7 @@ class _Look:
     def gone(self) -> Iterator[Problem]:
         for name, died in _GONE.items():
             if self.options.has(name):
-                yield self.problem("gone", "fail", name, f"--{name} is no longer taken", why="since 2020 (v2.0) it ends the program", message=f"AssertionError: {died}", signature=ARGUMENTS, fix=f"Use {died.partition('use ')[2].removesuffix(' instead')}.")  # fmt: skip
+                yield self.problem("gone", "fail", name, f"--{name} is no longer taken", why="since 2020 (v2.0) it ends the program", message=f"AssertionError: {died}", fix=f"Use {died.partition('use ')[2].removesuffix(' instead')}.")  # fmt: skip
 
     def missing(self) -> Iterator[Problem]:
         if not self.options.whole or any(self.options.has(name) for name in _FROM_ELSEWHERE):
@@ -113,43 +112,43 @@ class _Look:
             return
         for name in _NEEDED:
             if not self.options.has(name):
-                yield self.problem("missing", "fail", 0, f"--{name} is not given", why="it has no default", message=f"AssertionError: {plain(name)} argument is None", signature=ARGUMENTS, fix=f"Add --{name}.")  # fmt: skip
+                yield self.problem("missing", "fail", 0, f"--{name} is not given", why="it has no default", message=f"AssertionError: {plain(name)} argument is None", fix=f"Add --{name}.")  # fmt: skip
         if not self.options.has("seq-length", "encoder-seq-length"):
-            yield self.problem("missing", "fail", 0, "--seq-length is not given", why="it has no default", message="AssertionError: assert args.encoder_seq_length is not None", signature=ARGUMENTS, fix="Add --seq-length.")  # fmt: skip
+            yield self.problem("missing", "fail", 0, "--seq-length is not given", why="it has no default", message="AssertionError: assert args.encoder_seq_length is not None", fix="Add --seq-length.")  # fmt: skip
         if not self.options.has("micro-batch-size", "batch-size"):
-            yield self.problem("missing", "fail", 0, "--micro-batch-size is not given", why="it has no default", message="AssertionError: assert args.micro_batch_size is not None", signature=ARGUMENTS, fix="Add --micro-batch-size.")  # fmt: skip
+            yield self.problem("missing", "fail", 0, "--micro-batch-size is not given", why="it has no default", message="AssertionError: assert args.micro_batch_size is not None", fix="Add --micro-batch-size.")  # fmt: skip
 
     def precision(self) -> Iterator[Problem]:
         if self.options.flag("fp16") and self.options.flag("bf16"):
-            yield self.problem("precision", "fail", "bf16", "--fp16 and --bf16 are both given", why="one of them at most", message="AssertionError: assert not args.bf16", signature=ARGUMENTS, fix="Remove one of them.")  # fmt: skip
+            yield self.problem("precision", "fail", "bf16", "--fp16 and --bf16 are both given", why="one of them at most", message="AssertionError: assert not args.bf16", fix="Remove one of them.")  # fmt: skip
         if self.options.has("fp16-lm-cross-entropy") and self.options.flag("fp16") is False and self.options.whole:
-            yield self.problem("precision", "fail", "fp16-lm-cross-entropy", "--fp16-lm-cross-entropy without --fp16", why="it works in fp16 only", message="AssertionError: lm cross entropy in fp16 only support in fp16 mode.", signature=ARGUMENTS, fix="Remove it, or add --fp16.")  # fmt: skip
+            yield self.problem("precision", "fail", "fp16-lm-cross-entropy", "--fp16-lm-cross-entropy without --fp16", why="it works in fp16 only", message="AssertionError: lm cross entropy in fp16 only support in fp16 mode.", fix="Remove it, or add --fp16.")  # fmt: skip
 
     def lengths(self) -> Iterator[Problem]:
         both = self.options.has("train-iters") and self.options.has("train-samples")
         if both:
-            yield self.problem("length", "fail", "train-samples", "--train-iters and --train-samples are both given", why="the run is counted in one of them", message="AssertionError: expected iteration-based training", signature=ARGUMENTS, fix="Remove one of them.")  # fmt: skip
+            yield self.problem("length", "fail", "train-samples", "--train-iters and --train-samples are both given", why="the run is counted in one of them", message="AssertionError: expected iteration-based training", fix="Remove one of them.")  # fmt: skip
         elif self.options.has("train-iters"):
             yield from self.mixed(_SAMPLES, "iteration-based", "--train-iters")
         elif self.options.has("train-samples"):
             yield from self.mixed(_ITERATIONS, "sample-based", "--train-samples")
         for unit in ("iters", "samples"):
             if self.options.has("lr-warmup-fraction") and (self.options.number(f"lr-warmup-{unit}") or 0) > 0:
-                yield self.problem("length", "fail", f"lr-warmup-{unit}", f"--lr-warmup-fraction and --lr-warmup-{unit} are both given", why="warm-up is counted in one of them", message=f"AssertionError: can only specify one of lr-warmup-fraction and lr-warmup-{unit}", signature=ARGUMENTS, fix="Remove one of them.")  # fmt: skip
+                yield self.problem("length", "fail", f"lr-warmup-{unit}", f"--lr-warmup-fraction and --lr-warmup-{unit} are both given", why="warm-up is counted in one of them", message=f"AssertionError: can only specify one of lr-warmup-fraction and lr-warmup-{unit}", fix="Remove one of them.")  # fmt: skip
         low, high = self.options.number("min-lr"), self.options.number("lr")
         if low is not None and high is not None and low > high:
-            yield self.problem("length", "fail", "min-lr", f"--min-lr {low:g} is above --lr {high:g}", why="the rate falls from one to the other", message="AssertionError: assert args.min_lr <= args.lr", signature=ARGUMENTS, fix="Correct one of them.")  # fmt: skip
+            yield self.problem("length", "fail", "min-lr", f"--min-lr {low:g} is above --lr {high:g}", why="the rate falls from one to the other", message="AssertionError: assert args.min_lr <= args.lr", fix="Correct one of them.")  # fmt: skip
 
     def mixed(self, names: tuple[str, ...], kind: str, by: str) -> Iterator[Problem]:
         for name in names:
             if self.options.has(name) and self.options.number(name) != 0:
                 word = "decay" if "decay" in name else "warmup"
-                yield self.problem("length", "fail", name, f"--{name} with {by}", why="the learning rate is counted in the unit of the run", message=f"AssertionError: expected {kind} learning rate {word}", signature=ARGUMENTS, fix=f"Use --{name.replace('samples', 'iters') if kind[0] == 'i' else name.replace('iters', 'samples')}.")  # fmt: skip
+                yield self.problem("length", "fail", name, f"--{name} with {by}", why="the learning rate is counted in the unit of the run", message=f"AssertionError: expected {kind} learning rate {word}", fix=f"Use --{name.replace('samples', 'iters') if kind[0] == 'i' else name.replace('iters', 'samples')}.")  # fmt: skip
 
     def saving(self) -> Iterator[Problem]:
         every_n, iterations = self.options.number("save-interval"), self.options.number("train-iters")
         if self.options.has("save") and not self.options.has("save-interval") and self.options.whole:
-            yield self.problem("saving", "fail", "save", "--save without --save-interval", why="there is no default of how often", message="AssertionError: assert args.save_interval is not None", signature=ARGUMENTS, fix="Add --save-interval.")  # fmt: skip
+            yield self.problem("saving", "fail", "save", "--save without --save-interval", why="there is no default of how often", message="AssertionError: assert args.save_interval is not None", fix="Add --save-interval.")  # fmt: skip
         if every_n is not None and iterations is not None and self.options.has("save") and every_n > iterations > SHORT:
             yield self.problem("saving", "warn", "save-interval", f"saves every {every_n:g} iterations, and the run has {iterations:g}", why="nothing is saved before the end: whatever stops the run loses all of it", fix="Save more often.")  # fmt: skip
 
@@ -158,13 +157,13 @@ class _Look:
             return
         has = self.options.has
         if has("overlap-param-gather") and not has("overlap-grad-reduce"):
-            yield self.problem("overlap", "fail", "overlap-param-gather", "--overlap-param-gather without --overlap-grad-reduce", why="one is built on the other", message="AssertionError: Must use --overlap-param-gather with --overlap-grad-reduce", signature=ARGUMENTS, fix="Add --overlap-grad-reduce.")  # fmt: skip
+            yield self.problem("overlap", "fail", "overlap-param-gather", "--overlap-param-gather without --overlap-grad-reduce", why="one is built on the other", message="AssertionError: Must use --overlap-param-gather with --overlap-grad-reduce", fix="Add --overlap-grad-reduce.")  # fmt: skip
         if has("overlap-param-gather") and not any(map(has, ("use-distributed-optimizer", "use-megatron-fsdp", "use-custom-fsdp", "optimizer"))):  # fmt: skip
-            yield self.problem("overlap", "fail", "overlap-param-gather", "--overlap-param-gather without --use-distributed-optimizer", why="parameters are gathered by that optimizer only", message="AssertionError: --overlap-param-gather only supported with distributed optimizer", signature=ARGUMENTS, fix="Add --use-distributed-optimizer.")  # fmt: skip
+            yield self.problem("overlap", "fail", "overlap-param-gather", "--overlap-param-gather without --use-distributed-optimizer", why="parameters are gathered by that optimizer only", message="AssertionError: --overlap-param-gather only supported with distributed optimizer", fix="Add --use-distributed-optimizer.")  # fmt: skip
         if has("use-torch-fsdp2"):
             for name, size in (("pipeline-model-parallel-size", 1), ("expert-model-parallel-size", 1)):
                 if (self.options.number(name) or 1) > size:
-                    yield self.problem("overlap", "fail", name, f"--{name} above 1 with --use-torch-fsdp2", why="they exclude one another", message=f"AssertionError: --use-torch-fsdp2 is not supported with {name.split('-')[0]} parallelism", signature=ARGUMENTS, fix="Leave it at 1.")  # fmt: skip
+                    yield self.problem("overlap", "fail", name, f"--{name} above 1 with --use-torch-fsdp2", why="they exclude one another", message=f"AssertionError: --use-torch-fsdp2 is not supported with {name.split('-')[0]} parallelism", fix="Leave it at 1.")  # fmt: skip
 
     def deepspeed(self) -> Iterator[Problem]:
         """What Megatron-DeepSpeed adds: its pipeline is on unless it is turned off, and stages 2 and 3 exclude it."""
@@ -193,7 +192,7 @@ class _Look:
                 continue
             near = nearest(name, known, cutoff=0.9)
             if near is not None and plain(near) not in given:
-                yield self.problem("key", "warn", option.line, f"--{option.name} is no argument of {version_of('megatron')}", why="the parser refuses names that nobody knows, unless a fork of Megatron has it", message=f"error: unrecognized arguments: --{option.name}", signature=ARGUMENTS, fix=f"Did you mean --{near}?")  # fmt: skip
+                yield self.problem("key", "warn", option.line, f"--{option.name} is no argument of {version_of('megatron')}", why="the parser refuses names that nobody knows, unless a fork of Megatron has it", message=f"error: unrecognized arguments: --{option.name}", fix=f"Did you mean --{near}?")  # fmt: skip
 
     def types(self) -> Iterator[Problem]:
         for option in self.options.options:
@@ -201,7 +200,7 @@ class _Look:
             kind = "int" if name in words("megatron", "int") else "float" if name in words("megatron", "float") else ""
             wrong = _wrong(option, kind)
             if wrong:
-                yield self.problem("type", "fail", option.line, f"--{option.name} {wrong}", why="the parser of the arguments refuses it", message=f"error: argument --{option.name}: " + ("expected one argument" if not option.values else f"invalid {kind} value: '{option.values[0].text}'"), signature=ARGUMENTS, fix="Write a whole number." if kind == "int" else "Write a number.")  # fmt: skip
+                yield self.problem("type", "fail", option.line, f"--{option.name} {wrong}", why="the parser of the arguments refuses it", message=f"error: argument --{option.name}: " + ("expected one argument" if not option.values else f"invalid {kind} value: '{option.values[0].text}'"), fix="Write a whole number." if kind == "int" else "Write a number.")  # fmt: skip
 
 
 def _wrong(option: Option, kind: str) -> str:

@@ -89,7 +89,7 @@ def check_nemo(document: Document, facts: Facts) -> Iterator[Problem]:
 def overrides(started: Started) -> dict[str, Said]:
     """What a command line sets in the way of hydra: path -> value; `+` and `++` in front are kept in the name."""
     found = {}
-    for word in started.launch.arguments.rest:
+    for word in started.launch.words:
         match = _OVERRIDE.fullmatch(word.text)
         if match is not None and match[1] != "~" and "." in match[2]:
             value: object = match[3] if word.known else "$"
@@ -136,7 +136,7 @@ def _unknown_overrides(document: Document, tree: Node, over: dict[str, Said], st
         if node is None or node.kind != "map":
             continue
         near = nearest(key, frozenset(node.fields), cutoff=0.6)
-        yield Problem(check="hydra.override", state="fail", file=said.file, line=said.line, what=f"{path} is set on the command line, and {document.name} has no such key", why="hydra changes keys that are there and adds new ones only with a + in front", message=f"Could not override '{path}'.\nTo append to your config use +{path}={said.value}\nKey '{key}' is not in struct", signature="software.config", fix=f"Did you mean {parent}.{near}? Else write +{path}=…" if near else f"Write +{path}=…")  # fmt: skip
+        yield Problem(check="hydra.override", state="fail", file=said.file, line=said.line, what=f"{path} is set on the command line, and {document.name} has no such key", why="hydra changes keys that are there and adds new ones only with a + in front", message=f"Could not override '{path}'.\nTo append to your config use +{path}={said.value}\nKey '{key}' is not in struct", fix=f"Did you mean {parent}.{near}? Else write +{path}=…" if near else f"Write +{path}=…")  # fmt: skip
 
 
 def _world(settings: _Settings, facts: Facts) -> int | None:

@@ -226,7 +226,6 @@ class Problem(Struct, frozen=True, kw_only=True):
     why: str = ""
     message: str = ""
     """What the program would say when it dies of it."""
-    signature: str = ""
     fix: str = ""
 
 
@@ -239,7 +238,6 @@ def problem(
     *,
     why: str = "",
     message: str = "",
-    signature: str = "",
     fix: str = "",
 ) -> Problem:
     """What one check found, its place by position."""
@@ -251,7 +249,6 @@ def problem(
         what=what,
         why=why,
         message=message,
-        signature=signature,
         fix=fix,
     )
 

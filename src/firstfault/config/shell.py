@@ -93,7 +93,9 @@ class _Reader:
         target: Raw | None = None
         redirect = False
         for raw in Cutter(text).pieces():
-            if self.pattern and raw.kind != "here" and raw.text != "esac":
+            if raw.text == "esac":
+                self.pattern = False
+            if self.pattern and raw.kind != "here":
                 self.pattern = raw.text != ")"
             elif raw.kind == "here":
                 self._embed(raw, target)
@@ -235,7 +237,8 @@ class _Reader:
                 at = cutter.at
             elif here in "$`":
                 value, end = self._dollar(raw, at, line)
-                runs += [Run(run.text, run.line or line, split=True) for run in value]
+                # What is not known stays one word, whatever blanks its expression has.
+                runs += [Run(run.text, run.line or line, split=run.text[:1] not in {"$", "`"}) for run in value]
                 line += raw.count("\n", at, end)
                 at = end
             else:

@@ -56,7 +56,11 @@ def _late(document: Document, job: Job) -> Iterator[Problem]:
 
 def _option(document: Document, directive: Directive, known: frozenset[str]) -> Iterator[Problem]:
     name, written, value, line = directive.name, directive.written, directive.value, directive.line
-    if name not in known and len(written) > 1 and not any(k.startswith(name) for k in known):
+    begins = [k for k in known if k.startswith(name)]
+    if name not in known and len(written) > 1 and len(begins) > 1:
+        yield _problem(document, "option", "fail", line, f"--{written} is the begin of several options", why="sbatch takes the begin of a name only where one option alone begins so", message=f"sbatch: option '--{written}' is ambiguous", fix=f"Write it out: --{' or --'.join(sorted(begins)[:3])}.")  # fmt: skip
+        return
+    if name not in known and len(written) > 1 and not begins:
         now = table("sbatch")["renamed"].get(name)
         if name in words("sbatch", "srun_only"):
             yield _problem(document, "option", "fail", line, f"--{written} is an option of srun and not of sbatch", why="sbatch refuses options that it does not know", message=f"sbatch: unrecognized option '--{written}'", fix=f"Give it to srun: srun --{written} …")  # fmt: skip

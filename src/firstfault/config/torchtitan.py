@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from firstfault.config.nouns import Node
     from firstfault.model.config import CheckState
 
-BATCH = "software.batch_arithmetic"
 _SIZES = {
     "dp_replicate": "data_parallel_replicate_degree",
     "dp_shard": "data_parallel_shard_degree",
@@ -67,6 +66,8 @@ def check_torchtitan(document: Document, facts: Facts) -> Iterator[Problem]:
         return
     whole = {name: int(size) for name, size in sizes.items() if size is not None}
     yield from _ranks(settings, whole, facts)
+    if any(size < 1 for name, size in whole.items() if name != "dp_shard"):
+        return
     yield from _sequence(settings, whole)
     yield from _batch(settings, whole, facts)
     yield from _saving(settings)
@@ -86,7 +87,7 @@ def _paths(*names: str) -> tuple[str, ...]:
 def _ranks(settings: _Settings, sizes: dict[str, int], facts: Facts) -> Iterator[Problem]:
     for name, size in sizes.items():
         if size < 1 and not (name == "dp_shard" and size == -1):
-            yield _problem(settings, "ranks", "fail", _paths(name), f"{_SIZES[name]} is {size}", why="it must be 1 or more; only data_parallel_shard_degree may be -1 for what is left", message="AssertionError: Parallelism degree should be >= 1, except for dp_shard", signature=BATCH, fix="Write 1 to leave it out.")  # fmt: skip
+            yield _problem(settings, "ranks", "fail", _paths(name), f"{_SIZES[name]} is {size}", why="it must be 1 or more; only data_parallel_shard_degree may be -1 for what is left", message="AssertionError: Parallelism degree should be >= 1, except for dp_shard", fix="Write 1 to leave it out.")  # fmt: skip
             return
     others = 1
     for name, size in sizes.items():
@@ -98,11 +99,11 @@ def _ranks(settings: _Settings, sizes: dict[str, int], facts: Facts) -> Iterator
     shard = sizes["dp_shard"]
     if shard == -1:
         if facts.world % others:
-            yield _problem(settings, "ranks", "fail", _paths(biggest), f"{facts.world} ranks do not divide by {others}, the product of the other sizes", why="what is left is the size of a shard group, and must be whole", message=f"AssertionError: Invalid parallel dims: {said.replace('(-1)', f'({facts.world // others})')} != WORLD_SIZE({facts.world})", signature=BATCH, fix=f"Start a multiple of {others} ranks, or make the sizes smaller.")  # fmt: skip
+            yield _problem(settings, "ranks", "fail", _paths(biggest), f"{facts.world} ranks do not divide by {others}, the product of the other sizes", why="what is left is the size of a shard group, and must be whole", message=f"AssertionError: Invalid parallel dims: {said.replace('(-1)', f'({facts.world // others})')} != WORLD_SIZE({facts.world})", fix=f"Start a multiple of {others} ranks, or make the sizes smaller.")  # fmt: skip
         else:
             yield _problem(settings, "ranks", "ok", _paths("dp_shard"), f"{facts.world} ranks = {others} x {facts.world // others} shards")  # fmt: skip
     elif others * shard != facts.world:
-        yield _problem(settings, "ranks", "fail", _paths("dp_shard"), f"{said} is {others * shard}, and there are {facts.world} ranks", why="the sizes must cover all ranks; contexts are no part of the shards", message=f"AssertionError: Invalid parallel dims: {said} != WORLD_SIZE({facts.world})", signature=BATCH, fix="Set data_parallel_shard_degree to -1: it then takes what is left.")  # fmt: skip
+        yield _problem(settings, "ranks", "fail", _paths("dp_shard"), f"{said} is {others * shard}, and there are {facts.world} ranks", why="the sizes must cover all ranks; contexts are no part of the shards", message=f"AssertionError: Invalid parallel dims: {said} != WORLD_SIZE({facts.world})", fix="Set data_parallel_shard_degree to -1: it then takes what is left.")  # fmt: skip
     else:
         yield _problem(settings, "ranks", "ok", _paths("dp_shard"), f"{facts.world} ranks = {said}")
 
@@ -111,19 +112,19 @@ def _sequence(settings: _Settings, sizes: dict[str, int]) -> Iterator[Problem]:
     length = settings.number("training.seq_len")
     divisor = sizes["tp"] * (2 * sizes["cp"] if sizes["cp"] > 1 else 1)
     if length is not None and length % divisor:
-        yield _problem(settings, "sequence", "fail", ("training.seq_len",), f"seq_len {length:g} does not divide by {divisor} (tensor parallel size times twice the context parallel size)", why="each rank takes an equal part of the sequence", message=f"AssertionError: Sequence length {length:g} must be divisible by the product of TP degree ({sizes['tp']}) and 2 * CP degree ({sizes['cp']}).", signature=BATCH, fix=f"Choose a multiple of {divisor}.")  # fmt: skip
+        yield _problem(settings, "sequence", "fail", ("training.seq_len",), f"seq_len {length:g} does not divide by {divisor} (tensor parallel size times twice the context parallel size)", why="each rank takes an equal part of the sequence", message=f"AssertionError: Sequence length {length:g} must be divisible by the product of TP degree ({sizes['tp']}) and 2 * CP degree ({sizes['cp']}).", fix=f"Choose a multiple of {divisor}.")  # fmt: skip
 
 
 def _batch(settings: _Settings, sizes: dict[str, int], facts: Facts) -> Iterator[Problem]:
     local, whole = settings.number("training.local_batch_size"), settings.number("training.global_batch_size", -1)
     micro = settings.number("parallelism.pipeline_parallel_microbatch_size", 1)
     if sizes["pp"] > 1 and local is not None and micro and local % micro:
-        yield _problem(settings, "batch", "fail", ("training.local_batch_size",), f"local_batch_size {local:g} does not divide by the pipeline's micro batch of {micro:g}", why="a batch is made of whole micro batches", message=f"ValueError: Batch size {local:g} must be divisible by microbatch_size {micro:g}", signature=BATCH, fix="Choose a multiple.")  # fmt: skip
+        yield _problem(settings, "batch", "fail", ("training.local_batch_size",), f"local_batch_size {local:g} does not divide by the pipeline's micro batch of {micro:g}", why="a batch is made of whole micro batches", message=f"ValueError: Batch size {local:g} must be divisible by microbatch_size {micro:g}", fix="Choose a multiple.")  # fmt: skip
     if local is None or whole is None or whole < 0 or facts.world is None:
         return
     copies = facts.world // (sizes["cp"] * sizes["tp"] * sizes["pp"])
     if copies and whole % (local * copies):
-        yield _problem(settings, "batch", "fail", ("training.global_batch_size",), f"global_batch_size {whole:g} does not divide by local_batch_size {local:g} x {copies} ranks of data parallelism", why="each rank takes the same number of batches in a step", message=f"AssertionError: global batch size must be multiple of local batch size times data-parallel degree ({whole:g} % ({local:g} * {copies}) != 0)", signature=BATCH, fix=f"Choose a multiple of {local * copies:g}.")  # fmt: skip
+        yield _problem(settings, "batch", "fail", ("training.global_batch_size",), f"global_batch_size {whole:g} does not divide by local_batch_size {local:g} x {copies} ranks of data parallelism", why="each rank takes the same number of batches in a step", message=f"AssertionError: global batch size must be multiple of local batch size times data-parallel degree ({whole:g} % ({local:g} * {copies}) != 0)", fix=f"Choose a multiple of {local * copies:g}.")  # fmt: skip
 
 
 def _saving(settings: _Settings) -> Iterator[Problem]:

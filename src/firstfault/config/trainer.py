@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from firstfault.config.facts import Facts, Said
     from firstfault.model.config import CheckState
 
-CONFIG = "software.config"
 SHORT = 100
 """Steps up to which a run is a trial, of which little is lost."""
 _DEFAULTS = {
@@ -64,7 +63,7 @@ def _best_model(a: Arguments) -> Iterator[Problem]:
         return
     said = f"- Evaluation strategy: {evaluate}\n- Save strategy: {save}"
     if save != evaluate:
-        yield _problem(a, "best_model", "fail", line, f"the best model is to be loaded, but evaluation goes by {evaluate!r} and saving by {save!r}", why="without an evaluation for each save nobody knows which is the best: the arguments are refused at the start", message=f"ValueError: --load_best_model_at_end requires the save and eval strategy to match, but found\n{said}", signature=CONFIG, fix="Set eval_strategy and save_strategy alike (eval_strategy was called evaluation_strategy before 4.41).")  # fmt: skip
+        yield _problem(a, "best_model", "fail", line, f"the best model is to be loaded, but evaluation goes by {evaluate!r} and saving by {save!r}", why="without an evaluation for each save nobody knows which is the best: the arguments are refused at the start", message=f"ValueError: --load_best_model_at_end requires the save and eval strategy to match, but found\n{said}", fix="Set eval_strategy and save_strategy alike (eval_strategy was called evaluation_strategy before 4.41).")  # fmt: skip
         return
     if save != "steps":
         return
@@ -73,7 +72,7 @@ def _best_model(a: Arguments) -> Iterator[Problem]:
     every_eval = logging if every_eval is None and "eval_steps" not in a.given else every_eval
     every_save = a.number("save_steps", 500)
     if every_eval and every_save and every_eval >= 1 and every_save >= 1 and every_save % every_eval:
-        yield _problem(a, "best_model", "fail", a.line_of("save_steps", "eval_steps", "load_best_model_at_end"), f"the best model is to be loaded, but saving is every {every_save:g} and evaluation every {every_eval:g} steps", why="some saves would have no evaluation", message=f"ValueError: --load_best_model_at_end requires the saving steps to be a round multiple of the evaluation steps, but found {every_save:g}, which is not a round multiple of {every_eval:g}.", signature=CONFIG, fix="Make save_steps a multiple of eval_steps.")  # fmt: skip
+        yield _problem(a, "best_model", "fail", a.line_of("save_steps", "eval_steps", "load_best_model_at_end"), f"the best model is to be loaded, but saving is every {every_save:g} and evaluation every {every_eval:g} steps", why="some saves would have no evaluation", message=f"ValueError: --load_best_model_at_end requires the saving steps to be a round multiple of the evaluation steps, but found {every_save:g}, which is not a round multiple of {every_eval:g}.", fix="Make save_steps a multiple of eval_steps.")  # fmt: skip
 
 
 def _strategy(a: Arguments, *names: str, default: str) -> str | None:
@@ -89,7 +88,7 @@ def _strategy(a: Arguments, *names: str, default: str) -> str | None:
 
 def _precision(a: Arguments) -> Iterator[Problem]:
     if a.truth("fp16") and a.truth("bf16"):
-        yield _problem(a, "precision", "fail", a.line_of("bf16"), "fp16 and bf16 are both on", why="one of them at most", message="ValueError: At most one of fp16 and bf16 can be True, but not both", signature=CONFIG, fix="Turn one of them off.")  # fmt: skip
+        yield _problem(a, "precision", "fail", a.line_of("bf16"), "fp16 and bf16 are both on", why="one of them at most", message="ValueError: At most one of fp16 and bf16 can be True, but not both", fix="Turn one of them off.")  # fmt: skip
 
 
 def _saving(a: Arguments) -> Iterator[Problem]:
@@ -99,7 +98,7 @@ def _saving(a: Arguments) -> Iterator[Problem]:
     for name in ("per_device_train_batch_size", "gradient_accumulation_steps"):
         number = a.number(name)
         if number is not None and number < 1:
-            yield _problem(a, "batch", "fail", a.line_of(name), f"{name} is {number:g}", why="it must be 1 or more", signature="software.batch_arithmetic", fix="Set 1 or more.")  # fmt: skip
+            yield _problem(a, "batch", "fail", a.line_of(name), f"{name} is {number:g}", why="it must be 1 or more", fix="Set 1 or more.")  # fmt: skip
 
 
 def _sharding(a: Arguments, facts: Facts) -> Iterator[Problem]:
@@ -116,7 +115,7 @@ def _sharding(a: Arguments, facts: Facts) -> Iterator[Problem]:
             "fsdp_config.activation_checkpointing",
         ):
             if document.tree.truth(path):
-                yield Problem(check="trainer.checkpointing", state="fail", file=document.name, line=document.tree.line_of(path), what=f"activation checkpointing of FSDP is on, and gradient_checkpointing of {a.file} too", why="they exclude one another", message="ValueError: The activation_checkpointing in FSDP config and the gradient_checkpointing in training arg can't be set to True simultaneously", signature=CONFIG, fix="Turn gradient_checkpointing off.")  # fmt: skip
+                yield Problem(check="trainer.checkpointing", state="fail", file=document.name, line=document.tree.line_of(path), what=f"activation checkpointing of FSDP is on, and gradient_checkpointing of {a.file} too", why="they exclude one another", message="ValueError: The activation_checkpointing in FSDP config and the gradient_checkpointing in training arg can't be set to True simultaneously", fix="Turn gradient_checkpointing off.")  # fmt: skip
 
 
 def _types(a: Arguments) -> Iterator[Problem]:
@@ -128,11 +127,11 @@ def _types(a: Arguments) -> Iterator[Problem]:
         if name in words("training_arguments", "int"):
             number = as_number(value)
             if number is None or (number != int(number)):
-                yield _problem(a, "type", "fail", said.line, f"{said.name} is {value!r}, no whole number", why="the parser of the arguments refuses it", message=f"error: argument --{name}: invalid int value: '{value}'" if a.command_line else "", signature="software.arguments" if a.command_line else "", fix="Write a whole number.")  # fmt: skip
+                yield _problem(a, "type", "fail", said.line, f"{said.name} is {value!r}, no whole number", why="the parser of the arguments refuses it", message=f"error: argument --{name}: invalid int value: '{value}'" if a.command_line else "", fix="Write a whole number.")  # fmt: skip
         elif name in words("training_arguments", "float") and as_number(value) is None:
-            yield _problem(a, "type", "fail", said.line, f"{said.name} is {value!r}, no number", why="the parser of the arguments refuses it", message=f"error: argument --{name}: invalid float value: '{value}'" if a.command_line else "", signature="software.arguments" if a.command_line else "", fix="Write a number.")  # fmt: skip
+            yield _problem(a, "type", "fail", said.line, f"{said.name} is {value!r}, no number", why="the parser of the arguments refuses it", message=f"error: argument --{name}: invalid float value: '{value}'" if a.command_line else "", fix="Write a number.")  # fmt: skip
         elif name in words("training_arguments", "bool") and as_truth(value) is None:
-            yield _problem(a, "type", "fail", said.line, f"{said.name} is {value!r}, no truth value", why="the parser of the arguments refuses it", signature="software.arguments" if a.command_line else "", fix="Write true or false.")  # fmt: skip
+            yield _problem(a, "type", "fail", said.line, f"{said.name} is {value!r}, no truth value", why="the parser of the arguments refuses it", fix="Write true or false.")  # fmt: skip
 
 
 def _names(a: Arguments, facts: Facts) -> Iterator[Problem]:
@@ -150,7 +149,7 @@ def _names(a: Arguments, facts: Facts) -> Iterator[Problem]:
         # A parser takes the begin of a name for the name; a longer difference is a name of the program's own.
         short = a.command_line and near is not None and near.startswith(key)
         if near is not None and near not in a.given and abs(len(near) - len(key)) < 3 and not short:
-            yield _problem(a, "key", "warn", line, f"{key} is no argument of {version_of('training_arguments')}", why="the parser refuses names that nobody knows, unless the program has it for its own", message=f"ValueError: Some specified arguments are not used by the HfArgumentParser: ['--{key}']", signature="software.arguments", fix=f"Did you mean {near}?")  # fmt: skip
+            yield _problem(a, "key", "warn", line, f"{key} is no argument of {version_of('training_arguments')}", why="the parser refuses names that nobody knows, unless the program has it for its own", message=f"ValueError: Some specified arguments are not used by the HfArgumentParser: ['--{key}']", fix=f"Did you mean {near}?")  # fmt: skip
 
 
 # --- against DeepSpeed
@@ -172,7 +171,7 @@ def _compare(a: Arguments, document: Document, facts: Facts) -> Iterator[Problem
     tree = document.tree
     assert tree is not None
     if tree.at("zero_optimization") is None:
-        yield Problem(check="trainer.zero", state="fail", file=document.name, line=tree.line, what="has no zero_optimization", why="the Trainer takes a configuration of DeepSpeed with ZeRO only, be it stage 0", message="ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.", signature=CONFIG, fix='Add "zero_optimization": {"stage": 0}, or the stage that is meant.')  # fmt: skip
+        yield Problem(check="trainer.zero", state="fail", file=document.name, line=tree.line, what="has no zero_optimization", why="the Trainer takes a configuration of DeepSpeed with ZeRO only, be it stage 0", message="ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.", fix='Add "zero_optimization": {"stage": 0}, or the stage that is meant.')  # fmt: skip
     for path, name in _PAIRS.items():
         node = tree.at(path)
         if node is None or node.kind != "scalar" or node.value is None or node.quoted:
@@ -226,7 +225,7 @@ def _compare_precision(a: Arguments, document: Document) -> Iterator[Problem]:
 
 def _mismatch(document: Document, path: str, said: str, what: str) -> Problem:
     assert document.tree is not None
-    return Problem(check="trainer.mismatch", state="fail", file=document.name, line=document.tree.line_of(path), what=what, why="the Trainer compares both before the first step and refuses where they differ", message=f"ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments values:\n- {said}", signature=CONFIG, fix=f'Write "{AUTO}" here: the Trainer then fills its own value in.')  # fmt: skip
+    return Problem(check="trainer.mismatch", state="fail", file=document.name, line=document.tree.line_of(path), what=what, why="the Trainer compares both before the first step and refuses where they differ", message=f"ValueError: Please correct the following DeepSpeed config values that mismatch TrainingArguments values:\n- {said}", fix=f'Write "{AUTO}" here: the Trainer then fills its own value in.')  # fmt: skip
 
 
 def check_against_accelerate(a: Arguments, document: Document) -> Iterator[Problem]:
