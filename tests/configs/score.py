@@ -47,6 +47,10 @@ def alarms(report):
     return [f for f in report.findings if RANKS[f.state] > 0]
 
 
+def _say(*words):
+    sys.stdout.write(" ".join(words) + "\n")
+
+
 def main():
     """Prints one line a case and the sums."""
     right = 0
@@ -54,18 +58,18 @@ def main():
         report = check(folder)
         lacking = missed(read(folder), report)
         right += not lacking
-        print("found " if not lacking else "MISSED", folder.name)
+        _say("found " if not lacking else "MISSED", folder.name)
         for f in alarms(report):
-            print(f"        {f.state:4} {f.check} {f.file.rpartition('/')[2]}:{f.line} {f.what}")
-    print(f"broken: {right} of {len(cases('broken'))} found")
+            _say(f"        {f.state:4} {f.check} {f.file.rpartition('/')[2]}:{f.line} {f.what}")
+    _say(f"broken: {right} of {len(cases('broken'))} found")
     quiet = 0
     for folder in cases("good"):
         wrong = alarms(check(folder))
         quiet += not wrong
-        print("quiet " if not wrong else "ALARM ", folder.name)
+        _say("quiet " if not wrong else "ALARM ", folder.name)
         for f in wrong:
-            print(f"        {f.state:4} {f.check} {f.file.rpartition('/')[2]}:{f.line} {f.what}")
-    print(f"good: {quiet} of {len(cases('good'))} quiet")
+            _say(f"        {f.state:4} {f.check} {f.file.rpartition('/')[2]}:{f.line} {f.what}")
+    _say(f"good: {quiet} of {len(cases('good'))} quiet")
 
 
 if __name__ == "__main__":

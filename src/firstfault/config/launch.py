@@ -192,7 +192,7 @@ def _launch(said: list[Word], command: Command) -> Launch | None:
         if re.match(r"[A-Za-z_]\w*=", rest[0].text) or name in _AROUND:
             rest = _past(rest)
         elif name in _WRAPPERS:
-            rest = rest[_program(rest, 1) :]
+            rest = rest[_program(rest, 1, around=False) :]
         elif name == "srun":
             cut = _program(rest, 1)
             srun = options_of(rest[1:cut], _srun_flags())
@@ -246,16 +246,18 @@ def _srun_flags() -> frozenset[str]:
     return frozenset(plain(f) for f in flags - {"mpi", "kill-on-bad-exit"})
 
 
-def _program(said: list[Word], at: int) -> int:
-    """Where the words of the next program begin."""
+def _program(said: list[Word], at: int, *, around: bool = True) -> int:
+    """Where the words of the next program begin.
+
+    Args:
+        said: words of a command.
+        at: the first that is looked at.
+        around: whether words that only stand in front of a program count as one.
+    """
     for count in range(at, len(said)):
         name = said[count].text.rpartition("/")[2]
-        known = (
-            name in _SHELLS
-            or name in _AROUND
-            or name in _ENTRIES
-            or name in {"torchrun", "deepspeed", "accelerate", "srun"}
-        )
+        known = name in _SHELLS or name in _ENTRIES or name in {"torchrun", "deepspeed", "accelerate", "srun"}
+        known = known or (around and (name in _AROUND or name in _WRAPPERS))
         if known or _PYTHON.fullmatch(said[count].text) or name.endswith((".py", ".sh")):
             return count
     return len(said)

@@ -124,7 +124,9 @@ def _unknown_overrides(document: Document, tree: Node, over: dict[str, Said], st
     if tree.at("defaults") is not None or started is None:
         return
     name = started.launch.arguments.text("config-name", "cn")
-    if name is not None and name.removesuffix(".yaml") != document.name.rpartition("/")[2].rpartition(".")[0]:
+    if name is not None and name.removesuffix(".yaml") != document.name.rpartition("/")[2].removesuffix(
+        ".yml"
+    ).removesuffix(".yaml"):
         return
     if name is None:
         return
