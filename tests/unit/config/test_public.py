@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from firstfault.i18n.glossary import WORDS
+
 _AT = Path(__file__).parents[2] / "configs" / "score.py"
 _SPEC = importlib.util.spec_from_file_location("config_score", _AT)
 score = importlib.util.module_from_spec(_SPEC)
@@ -14,6 +16,7 @@ _SPEC.loader.exec_module(score)
 @pytest.mark.parametrize("folder", score.cases("broken"), ids=lambda f: f.name)
 def test_what_broke_a_public_run_is_named(folder):
     report = score.check(folder)
+    assert {f.check for f in report.findings} <= set(WORDS["settings check"])
     assert score.missed(score.read(folder), report) == []
     least = {e["least"] for e in score.read(folder)["expected"]}
     assert report.state == "fail" or "fail" not in least

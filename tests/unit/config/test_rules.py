@@ -7,10 +7,12 @@ import pytest
 from firstfault.config.check import check
 from firstfault.config.facts import seconds_of
 from firstfault.config.known_keys import every, table, words
+from firstfault.i18n.glossary import WORDS
 
 
 def found(*files, world=None, step=None, states=("fail", "warn")):
     report = check([(f"f{n}", text) for n, text in enumerate(files)], world_size=world, step_s=step)
+    assert {f.check for f in report.findings} <= set(WORDS["settings check"])
     return {(f.check, f.line) for f in report.findings if f.state in states}
 
 
