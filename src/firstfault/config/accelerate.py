@@ -88,6 +88,8 @@ def _machines(document: Document, tree: Node, facts: Facts) -> Iterator[Problem]
         yield _problem(document, "accelerate.machines", "fail", "machine_rank", f"machine_rank is {rank}, and there are {machines} machines, counted from 0", why="the start waits for machines that do not come", fix=f"Give each machine its own rank from 0 to {machines - 1}.")  # fmt: skip
     if machines is not None and machines > 1 and tree.text("main_process_ip") is None and not any(o.has("main_process_ip") for o in given):  # fmt: skip
         yield _problem(document, "accelerate.machines", "warn", "num_machines", f"{machines} machines, and no main_process_ip", why="each machine looks for the others at an address that is not there, unless the command gives one", fix="Set main_process_ip to an address of the machine of rank 0.")  # fmt: skip
+    elif machines is not None and machines > 1 and (tree.text("main_process_ip") or "").isdigit() and not any(o.has("main_process_ip") for o in given):  # fmt: skip
+        yield _problem(document, "accelerate.machines", "warn", "main_process_ip", f"main_process_ip is {tree.text('main_process_ip')}, which is no address", why="the machines look for rank 0 there, unless the command gives another; a port belongs into main_process_port", fix="Set main_process_ip to an address of the machine of rank 0, and main_process_port to the port.")  # fmt: skip
     elif (
         machines is not None
         and machines > 1

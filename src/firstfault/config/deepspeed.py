@@ -180,6 +180,8 @@ class _Look:
                 continue
             yield from self.device(name, path, device)
         ratio = self.tree.number("zero_optimization.offload_optimizer.ratio")
+        if ratio is not None and 0 <= ratio < 1 and self.stage_of == 3 and self.tree.text("zero_optimization.offload_optimizer.device") == "nvme":  # fmt: skip
+            yield self.problem("offload", "warn", "zero_optimization.offload_optimizer.ratio", f"a part ({ratio}) of the optimizer is offloaded, and to nvme", why="a part of it goes to the CPU's memory only: with nvme the step has been seen to fail", message="RuntimeError: expected input to be on cuda", fix="Set ratio to 1, or device to cpu.")  # fmt: skip
         if ratio is not None and ratio < 1 and self.stage_of != 3:
             yield self.problem("offload", "fail", "zero_optimization.offload_optimizer.ratio", f"a part ({ratio}) of the optimizer is offloaded under stage {self.stage_of}", why="parts are offloaded under stage 3 only", message="AssertionError: Partial offloading only supported for ZeRO Stage 3.", fix="Set ratio to 1, or stage to 3.")  # fmt: skip
 

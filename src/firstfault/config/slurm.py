@@ -107,6 +107,8 @@ def check_launch(started: Started, facts: Facts) -> Iterator[Problem]:
         yield from _one_task(started)
     if launch.tool == "accelerate":
         yield from _gpus(started, _accelerate_each(started))
+    if launch.tool == "python":
+        yield from _tasks_of_gpus(started)
     yield from _time(started, facts)
 
 
@@ -127,6 +129,17 @@ def _one_task(started: Started) -> Iterator[Problem]:
         line = launch.line if own or asked is None else asked.line
         many = f", each with {each} ranks" if each else ""
         yield _say(started, "tasks", "fail", line, f"srun starts {tasks} of {launch.tool} on each node{many}", why="each of them starts all ranks of its node: they take one another's port and GPUs, or wait for ranks that never come", message="RuntimeError: The server socket has failed to listen on any local network address … EADDRINUSE", fix="Set --ntasks-per-node=1, and give each task all GPUs of the node.")  # fmt: skip
+
+
+def _tasks_of_gpus(started: Started) -> Iterator[Problem]:
+    """A task that is a rank itself needs a GPU of its own."""
+    if started.launch.srun is None:
+        return
+    asked = started.job.asked("ntasks-per-node", "tasks-per-node", "ntasks")
+    tasks, gpus = tasks_per_node(started), gpus_per_node(started)
+    if asked is not None and tasks is not None and gpus and tasks > gpus:
+        own = started.launch.srun.has("ntasks-per-node", "ntasks", "n")
+        yield _say(started, "tasks", "warn", started.launch.line if own else asked.line, f"{tasks} tasks on each node, and {gpus} GPUs", why="a task that is a rank takes the GPU of its number: some find none, or share one and stop NCCL", message="ncclInvalidUsage: Duplicate GPU detected", fix="Start as many tasks a node as it has GPUs.")  # fmt: skip
 
 
 def _accelerate_each(started: Started) -> int | None:

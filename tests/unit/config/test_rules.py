@@ -331,6 +331,9 @@ def slurm(directives, command="srun python x.py"):
         (["--job-name='two words'", "--comment=x # remark"], None),
         (["<OPTIONS> --nodes=2"], None),
         (["--nodes=2", "--ntasks-per-node=4", "--ntasks=6"], "slurm.tasks"),
+        (["--nodes=2", "--ntasks-per-node=4", "--gres=gpu:2"], "launch.tasks"),
+        (["--nodes=2", "--ntasks-per-node=4", "--gres=gpu:a100:4"], None),
+        (["--nodes=2", "--ntasks-per-node=4"], None),
     ],
 )
 def test_slurm_directives(directives, check_name):
