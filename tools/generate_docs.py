@@ -49,9 +49,9 @@ SHOWN = (
 )
 """Pages that show the output of the bundled incident between `<!-- demo -->` marks; the mark may hold a command and options."""
 VIEWS = """`firstfault schema` prints the schema from which this page is made; `firstfault schema ranks`, `timeline`, `stacks`,
-`flight-recorder`, `memory`, `metrics`, `compare`, `diff` and `checkpoint` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
+`flight-recorder`, `memory`, `metrics`, `compare`, `diff`, `checkpoint` and `check-config` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
 [RecorderView](#recorderview), [MemoryTable](#memorytable), [MetricsView](#metricsview), [RunComparison](#runcomparison),
-[Comparison](#comparison) and [Checkpoint](#checkpoint), which the commands of these names print, `checkpoint-compare` that of
+[Comparison](#comparison), [Checkpoint](#checkpoint) and [ConfigCheck](#configcheck), which the commands of these names print, `checkpoint-compare` that of
 [CheckpointComparison](#checkpointcomparison)."""
 
 

@@ -6,11 +6,13 @@ Text only. A key names its place (`head`, `label`, `strength`, `exit`, `section`
 from __future__ import annotations
 
 from firstfault.i18n.en_checkpoint import CHECKPOINT
+from firstfault.i18n.en_config import CONFIG_CHECK
 from firstfault.i18n.en_page import PAGE
 
 MESSAGES: dict[str, str] = {
     **PAGE,
     **CHECKPOINT,
+    **CONFIG_CHECK,
     "head.failed": "FAILED",
     "head.failed_unknown": "FAILED, CAUSE UNKNOWN",
     "head.undecided": "NOT DECIDABLE",
