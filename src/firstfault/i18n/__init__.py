@@ -6,6 +6,7 @@ Holds text only; which text to use is the renderer's business.
 from __future__ import annotations
 
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,26 @@ LANGUAGES = ("en", "zh")
 
 def messages(language: str = "en") -> Mapping[str, str]:
     """The catalogue of a language: key -> text, in which `{name}` marks what is filled in.
+
+    A text that the language lacks is the English one: a word that is not translated must not end a report.
+
+    Raises:
+        KeyError: there is no catalogue of that language.
+    """
+    from firstfault.i18n.en import MESSAGES
+
+    return MESSAGES if language == "en" else _whole(language)
+
+
+@lru_cache(maxsize=4)
+def _whole(language: str) -> Mapping[str, str]:
+    from firstfault.i18n.en import MESSAGES
+
+    return MappingProxyType({**MESSAGES, **own(language)})
+
+
+def own(language: str) -> Mapping[str, str]:
+    """What the catalogue of a language holds itself, without the English texts that stand in for what it lacks.
 
     Raises:
         KeyError: there is no catalogue of that language.

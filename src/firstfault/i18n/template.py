@@ -27,7 +27,7 @@ _DROPPED = re.compile(
 """What a slot may hold that a translation leaves out: endings, and words that another language does without."""
 _LETTERS = re.compile(r"[A-Za-z]{2}")
 _CLAUSES = re.compile(r"[.;:!?] |,.*, ")
-_RANKS = re.compile(r"\d[\d, -]*(?:,? and \d+ more)?|[^A-Za-z\s]+")
+_RANKS = re.compile(r"\d[\d, -]*(?:,? and \d+ more| … \(\d+ more runs?\))?|[^A-Za-z\s]+")
 _COUNT = re.compile(r"(?:[a-z]+ ){0,2}\d[\d,. ]*(?:%|of \d+)?|[a-z]+|[^A-Za-z\s]+")
 _COUNTED = re.compile(r"\{(\w+)\} ?[个次条台行份块段种张处轮组]")
 _HOSTS = r"[\w.-]+(?:, [\w.-]+)*"
@@ -85,6 +85,9 @@ class Template(Struct, frozen=True, kw_only=True, dict=True):
             return _RANKS.pattern
         if len(group) == 1 and group[0].startswith("host"):
             return _HOSTS
+        if before.isspace() and after.startswith(" "):
+            # A slot behind another one and a blank, inside of a clause: it holds no end of a sentence.
+            return r"(?:(?![.!?] [A-Z`“]).)*?"
         outside = (not before.strip() or before.rstrip()[-1:] in ".:;!?") and (
             not after.strip() or after[:1] in ".;:" or re.match(r" [A-Z]", after) is not None
         )
@@ -126,7 +129,9 @@ class Template(Struct, frozen=True, kw_only=True, dict=True):
 
     def short(self, value: str) -> bool:
         """Whether a value is that of a short phrase."""
-        return not _LETTERS.search(value) or (len(value) <= SHORT and not _CLAUSES.search(value))
+        if not _LETTERS.search(value) or _RANKS.fullmatch(value):
+            return True
+        return len(value) <= SHORT and not _CLAUSES.search(value)
 
 
 def splits(text: str) -> list[int]:

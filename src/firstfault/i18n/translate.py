@@ -32,6 +32,7 @@ _SPACED = re.compile("(?<=[\u4e00-\u9fff])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?=[\u
 _FIRST = re.compile("^[，；]+", re.MULTILINE)
 _TWICE = re.compile("([，；])[，；]+")
 _COLONS = re.compile(": ")
+_ASIDE = re.compile(r"(.*\S) \(([^()]*(?:\([^()]*\)[^()]*)*)\)", re.DOTALL)
 _WHERE = re.compile(r" on (?:ranks? [\d, -]+|[\w.-]+)(?: \([^()]*\))?$")
 _DEEP = 7
 """How deep slots are translated within slots."""
@@ -136,6 +137,7 @@ class Translator:
         ways: tuple[Callable[[str, int], Iterator[str]], ...] = (
             self._by_heavy,
             self._by_sentences,
+            self._by_aside,
             self._by_parts,
             self._by_light,
         )
@@ -265,23 +267,44 @@ class Translator:
 
     def _by_title(self, text: str, depth: int) -> Iterator[str]:
         """A title that is known whole, with where it was, and behind it the words of a log."""
-        for place in _COLONS.finditer(text):
-            title = text[: place.start()]
-            head = _WHERE.sub("", title)
-            if self._exact(head) is not None:
-                yield f"{self._of(title, depth + 1)}：{self._atoms.hold(text[place.end() :])}"
+        places = [(text[: m.start()], text[m.end() :]) for m in _COLONS.finditer(text)]
+        # Where it was ends a title; colons before that are its own.
+        for title, words in sorted(places, key=lambda p: _WHERE.search(p[0]) is None):
+            said = self._of(title, depth + 1)
+            if said == title or left_over(said):
+                continue
+            rest = self._of(words, depth + 1)
+            # Words of which half are known are ours, not those of a log.
+            ours = left_over(rest) * 2 < left_over(words)
+            yield f"{said}：{rest if ours else self._atoms.hold(words)}"
+
+    def _by_aside(self, text: str, depth: int) -> Iterator[str]:
+        """What stands before a last bracket, and what stands in it."""
+        aside = _ASIDE.fullmatch(text)
+        if aside and aside[1].count("(") == aside[1].count(")"):
+            yield f"{self._of(aside[1], depth + 1)} ({self._of(aside[2], depth + 1)})"
 
     def _by_parts(self, text: str, depth: int) -> Iterator[str]:
         for joint, theirs in self._joints:
             # A list of numbers is one thing.
             parts = re.split(rf"(?<!\d){re.escape(joint)}|{re.escape(joint)}(?!\d)", text)
             if 1 < len(parts) <= 40:
-                yield theirs.join(self._of(p, depth + 1) for p in parts)
+                yield self._joined(parts, [self._of(p, depth + 1) for p in parts], joint, theirs)
                 # Only one of the places may be a joint of two parts: the first or the last is the likeliest.
                 if len(parts) > 2:
                     for cut in (1, len(parts) - 1):
                         halves = (joint.join(parts[:cut]), joint.join(parts[cut:]))
                         yield theirs.join(self._of(p, depth + 1) for p in halves)
+
+    @staticmethod
+    def _joined(parts: Sequence[str], said: Sequence[str], joint: str, theirs: str) -> str:
+        """The parts with their joints; between two names, which stay as they are, theirs stays too."""
+        text = said[0]
+        for number in range(1, len(parts)):
+            before = parts[number - 1].rsplit(" ", 1)[-1]
+            names = joint == ", " and said[number] == parts[number] and said[number - 1].endswith(before)
+            text += (joint if names else theirs) + said[number]
+        return text
 
 
 def _wide(mark: re.Match[str]) -> str:

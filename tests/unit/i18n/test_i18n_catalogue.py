@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from firstfault.i18n import LANGUAGES, messages
+from firstfault.i18n import LANGUAGES, messages, own
 from firstfault.i18n.template import SLOT
 from firstfault.i18n.translate import catalogue
 
@@ -60,7 +60,28 @@ def test_no_translation_loses_a_negation():
 
 @pytest.mark.parametrize("language", [x for x in LANGUAGES if x != "en"])
 def test_fixed_words_are_those_of_english_with_the_same_slots(language):
-    english, other = messages("en"), messages(language)
+    english, other = messages("en"), own(language)
     assert sorted(english) == sorted(other)
     differ = [k for k in english if sorted(SLOT.findall(english[k])) != sorted(SLOT.findall(other[k]))]
     assert differ == []
+
+
+def test_a_word_that_a_language_lacks_is_english(monkeypatch):
+    from firstfault import i18n
+    from firstfault.i18n.zh import words
+
+    monkeypatch.setattr(words, "MESSAGES", {k: v for k, v in words.MESSAGES.items() if k != "head.failed"})
+    i18n._whole.cache_clear()
+    try:
+        found = messages("zh")
+        assert (found["head.failed"], found["head.none"]) == (
+            messages("en")["head.failed"],
+            words.MESSAGES["head.none"],
+        )
+    finally:
+        i18n._whole.cache_clear()
+
+
+def test_an_unknown_language_is_refused():
+    with pytest.raises(KeyError):
+        messages("xx")

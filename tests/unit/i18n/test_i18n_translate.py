@@ -20,6 +20,10 @@ SOME = CASES[::14]
 FACTS = re.compile(
     r"`[^`\n]+`|“[^”]*”|\d+(?:[.:]\d+)*|(?<![\w/])/(?:[\w.-]+/)+[\w.-]*|(?<![A-Za-z_])[A-Z][A-Z_]{3,}(?![A-Za-z])"
 )
+ATOMS = re.compile(r"\b[\w.]*(?:Error|Exception|Exit|Interrupt)(?:\([\w.]*\))?: [^\u4e00-\u9fff]*")
+OURS = re.compile(
+    r"(?<![\w/.`'-])(?:in [A-Z_]{4}|(?:on|for|from|behind|before|among|silent|told|ranks|Ranks|waited|never|which|had|was|were|the|of the)\b(?![\w/`'=-]))"
+)
 SMALL = {
     "{0} waited in {1}{2}{3}. A time-out alone proves nothing.": "{0} 在 {1} 中等待{2}{3}。单是超时不能证明什么。",
     " for {0}": "，持续 {0}",
@@ -126,7 +130,57 @@ def test_nothing_that_a_sentence_names_is_lost_or_changed(spoken):
 def test_nearly_nothing_stays_english(spoken):
     say = translator("zh")
     rest = {text: left for text in spoken if (left := say.told(text)[1]) > 3}
-    assert len(rest) * 50 <= len(spoken), rest
+    assert len(rest) * 200 <= len(spoken), rest
+
+
+def _half_english(said):
+    """English words of a Chinese text that no quotation, code, exception or meant name holds, one of ours among them."""
+    bare = ATOMS.sub("", re.sub("“[^”]*”|`[^`]*`|：[^\u4e00-\u9fff]*$", "", said))
+    return re.search("[\u4e00-\u9fff]", bare) and OURS.search(bare)
+
+
+def test_no_sentence_is_half_english(spoken):
+    say = translator("zh")
+    assert {t: said for t in spoken if _half_english(said := say(t))} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Ranks waited too long: ranks 4, 8, 12, in ALLREDUCE 3, for 10 min (only told of it: ranks 1, 5-6; silent: 10 ranks)",
+            "rank 等待过久：rank 4, 8, 12，在 ALLREDUCE 3 中，持续 10 分钟 (只是被告知：rank 1, 5-6；没有任何信息：10 个 rank)",
+        ),
+        ("Ranks waited too long: rank 0 (silent: ranks 1-7)", "rank 等待过久：rank 0 (没有任何信息：rank 1-7)"),
+        (
+            "Xid: the NVIDIA driver reports a GPU fault: Timeout of an RPC to the GSP on rank 3 (n7). Ranks 0-2, 4-7 only waited for it for 5 min.",
+            "Xid：NVIDIA 驱动报告 GPU 故障：对 GSP 的 RPC 超时，在 rank 3 (n7)。rank 0-2, 4-7 只是在等它，持续 5 分钟。",
+        ),
+        (
+            "Python exception ray.exceptions.RayTaskError(ValueError)",
+            "Python 异常 ray.exceptions.RayTaskError(ValueError)",
+        ),
+        (
+            "Python exception RuntimeError on ranks 0, 3, 6, 8, 11, 14 … (3 more runs)",
+            "Python 异常 RuntimeError，在 rank 0, 3, 6, 8, 11, 14 … (还有 3 段)",
+        ),
+        ("SLURM could not launch the tasks on kx01, kx02, kx03", "SLURM 无法启动任务，位于 kx01, kx02, kx03"),
+    ],
+)
+def test_lists_brackets_and_titles_are_said_whole(text, said):
+    assert translator("zh")(text) == said
+
+
+def test_a_sentence_takes_no_words_of_the_one_before():
+    text = (
+        "Ranks 2, 6 (n5) never entered BROADCAST 142 of the default group, in which ranks 0-1, 3-5, 7 waited for 10 min. "
+        "8 of at least 8 ranks are accounted for. Ranks 2, 6 were inside another collective (all_gather) at that time, "
+        "by the traceback: the ranks did not call the same collectives."
+    )
+    first, _, third = (translator("zh")(f"{s}.") for s in text.rstrip(".").split(". "))
+    said = translator("zh")(text)
+    assert said.startswith(first)
+    assert said.endswith(third)
 
 
 def test_english_reads_no_file_of_another_language():
