@@ -5,10 +5,13 @@ import uPlot from "uplot";
 import { data, say, type Plot, type PlotCourse } from "./data";
 import { byId, colour, make, painted } from "./dom";
 
-const HEIGHT = 170;
+const HEIGHT = 188;
 const COLOURS = 8;
-/** Of the first steps of a run, which are slow and whose loss is high, so many parts in a hundred do not set the scale. */
+/** Of the first steps of a run, which are slow and whose loss is high, so many parts in a hundred may be left out of the scale. */
 const LEAD = 3;
+/** They are left out only of a course with as many places, and where they would make the rest so many times flatter. */
+const MANY = 60;
+const FLATTER = 4;
 
 function nameOf(course: PlotCourse): string {
   const parts: string[] = [];
@@ -37,24 +40,33 @@ function joined(plot: Plot): uPlot.AlignedData {
   return uPlot.join(tables);
 }
 
-/** Lowest and highest of what is drawn; the first steps count only where nothing else is there. */
-function extent(drawn: uPlot.AlignedData, from: number, to: number): [number, number] {
+interface Scale {
+  range: [number, number];
+  /** Lowest and highest of the first values that lie outside of it; null where none does. */
+  outside: [number, number] | null;
+}
+
+/** What the picture reaches over between two places of the axis; values are left out only of a whole course, and are told. */
+function scaleOf(drawn: uPlot.AlignedData, from: number, to: number): Scale {
   const x = drawn[0];
+  const whole = from <= x[0]! && to >= x[x.length - 1]!;
   const lead = from + ((to - from) * LEAD) / 100;
-  let all: [number, number] = [Infinity, -Infinity];
+  let first: [number, number] = [Infinity, -Infinity];
   let later: [number, number] = [Infinity, -Infinity];
   for (const values of drawn.slice(1)) {
     for (let i = 0; i < values.length; i++) {
       const value = values[i];
-      if (value === null || value === undefined) continue;
-      all = [Math.min(all[0], value), Math.max(all[1], value)];
-      if (x[i]! >= lead) later = [Math.min(later[0], value), Math.max(later[1], value)];
+      if (value === null || value === undefined || x[i]! < from || x[i]! > to) continue;
+      if (x[i]! < lead) first = [Math.min(first[0], value), Math.max(first[1], value)];
+      else later = [Math.min(later[0], value), Math.max(later[1], value)];
     }
   }
-  const [low, high] = later[0] <= later[1] ? later : all;
-  if (low > high) return [0, 1];
+  const all: [number, number] = [Math.min(first[0], later[0]), Math.max(first[1], later[1])];
+  const left = whole && x.length >= MANY && later[0] < later[1] && all[1] - all[0] > FLATTER * (later[1] - later[0]);
+  const [low, high] = left ? later : all;
+  if (low > high) return { range: [0, 1], outside: null };
   const pad = (high - low || Math.abs(high) || 1) * 0.08;
-  return [low >= 0 ? Math.max(0, low - pad) : low - pad, high + pad];
+  return { range: [low >= 0 ? Math.max(0, low - pad) : low - pad, high + pad], outside: left ? first : null };
 }
 
 const number = (value: number): string => {
@@ -81,9 +93,32 @@ function told(plot: Plot, drawn: uPlot.AlignedData, at: number): string {
     const value = drawn[first + i]![at];
     if (value === undefined) return;
     const text = value === null ? say("no_number") : number(value);
-    parts.push(plot.lines.length > 1 ? `${nameOf(course)}: ${text}` : text);
+    parts.push(plot.lines.length > 1 || plot.spread !== null ? `${nameOf(course)}: ${text}` : text);
   });
   return `${placeOf(plot, drawn[0][at]!)} · ${parts.join(" · ")}`;
+}
+
+/** An arrow at the edge of the picture where a value lies outside of it. */
+function arrows(self: uPlot, drawn: uPlot.AlignedData): void {
+  const context = self.ctx;
+  const ratio = uPlot.pxRatio;
+  const { left, top, width, height } = self.bbox;
+  const { min, max } = self.scales["y"]!;
+  context.fillStyle = colour("muted");
+  for (const values of drawn.slice(1)) {
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i];
+      if (value === null || value === undefined || (value >= min! && value <= max!)) continue;
+      const at = self.valToPos(drawn[0][i]!, "x", true);
+      if (at < left || at > left + width) continue;
+      const [edge, inner] = value > max! ? [top, top + 6 * ratio] : [top + height, top + height - 6 * ratio];
+      context.beginPath();
+      context.moveTo(at, edge);
+      context.lineTo(at - 4 * ratio, inner);
+      context.lineTo(at + 4 * ratio, inner);
+      context.fill();
+    }
+  }
 }
 
 /** Marks of abnormal points, numbered as in the list below; and where a value is no number. */
@@ -137,6 +172,8 @@ function series(plot: Plot): uPlot.Series[] {
   return made;
 }
 
+const WHOLE = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
+
 function options(plot: Plot, drawn: uPlot.AlignedData, width: number, moved: (at: number) => void): uPlot.Options {
   const xs = drawn[0];
   const from = xs[0] ?? 0;
@@ -151,15 +188,27 @@ function options(plot: Plot, drawn: uPlot.AlignedData, width: number, moved: (at
     cursor: { y: false, drag: { x: true, y: false } },
     // Times are those of the wall clock that the counters were written by, in whatever zone that was.
     tzDate: (at) => uPlot.tzDate(new Date(at * 1000), "Etc/UTC"),
-    scales: { x: { time: timed, range: from === to ? [from - 1, to + 1] : undefined }, y: { range: extent(drawn, from, to) } },
+    scales: {
+      x: { time: timed, range: from === to ? [from - 1, to + 1] : undefined },
+      y: { range: (self) => scaleOf(drawn, self.scales["x"]!.min ?? from, self.scales["x"]!.max ?? to).range },
+    },
     axes: [
-      { ...axis, size: 34, space: to - from > 86400 && timed ? 110 : 70, ...(timed ? { values: clock } : {}) },
+      {
+        ...axis,
+        size: 34,
+        space: to - from > 86400 && timed ? 110 : 70,
+        label: say(`axis.${plot.axis}`),
+        labelSize: 18,
+        labelFont: "11px ui-sans-serif, system-ui, sans-serif",
+        // Steps and rows are whole numbers.
+        ...(timed ? { values: clock } : { incrs: WHOLE }),
+      },
       { ...axis, size: 62, values: (_, ticks) => ticks.map(number) },
     ],
     series: series(plot),
     bands: plot.spread === null ? [] : [{ series: [1, 3], fill: colour("band") }],
     hooks: {
-      draw: [(self) => marks(plot, self)],
+      draw: [(self) => arrows(self, drawn), (self) => marks(plot, self)],
       setCursor: [(self) => self.cursor.idx !== null && self.cursor.idx !== undefined && moved(self.cursor.idx)],
     },
   };
@@ -205,6 +254,9 @@ function draw(plot: Plot, figure: HTMLElement): void {
   box.hidden = now.hidden = false;
   const legend = keys(plot);
   if (legend !== null) box.before(legend);
+  const xs = drawn[0];
+  const { outside } = scaleOf(drawn, xs[0]!, xs[xs.length - 1]!);
+  if (outside !== null) box.before(make("p", { class: "note outside" }, say("outside", { low: number(outside[0]), high: number(outside[1]) })));
   let chart: uPlot | undefined;
   painted(() => {
     chart?.destroy();

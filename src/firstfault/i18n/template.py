@@ -88,6 +88,9 @@ class Template(Struct, frozen=True, kw_only=True, dict=True):
         if before.isspace() and after.startswith(" "):
             # A slot behind another one and a blank, inside of a clause: it holds no end of a sentence.
             return r"(?:(?![.!?] [A-Z`“]).)*?"
+        if not before and after == " ":
+            # One that begins a template holds a part of a sentence, or sentences to their end.
+            return r"(?:(?![.!?] [A-Z`“]).)*?|.*?[.!?”…]"
         outside = (not before.strip() or before.rstrip()[-1:] in ".:;!?") and (
             not after.strip() or after[:1] in ".;:" or re.match(r" [A-Z]", after) is not None
         )

@@ -81,7 +81,7 @@ class Translator:
         phrases: Mapping[str, str] | None = None,
     ) -> None:
         self._whole = {en.strip(): said.strip() for en, said in catalogue.items() if not SLOT.search(en)}
-        self._templates = sorted(templates(catalogue), key=lambda t: (-t.weight, t.fixed))
+        self._templates = sorted(templates(catalogue), key=lambda t: (-t.weight, len(t.names), t.fixed))
         self._light = sum(t.weight >= LIGHT for t in self._templates)
         self._joints = tuple(joints)
         self._stop = full_stop
