@@ -204,6 +204,17 @@ def spread(folder: Path) -> Page:
     return metrics(folder, ranks=48)
 
 
+def short(folder: Path) -> Page:
+    """A run of three steps, of which the first has by far the highest loss."""
+    return _of(folder, "\n".join(f"[rank0] step: {n}, loss: {loss}" for n, loss in ((10, 9.5), (20, 1.2), (30, 1.1))))
+
+
+def steep(folder: Path) -> Page:
+    """A long run, whose first steps have a loss so high that the rest would be a flat line beside it."""
+    losses = (900.0 if step < 5 else 2 + step % 7 / 10 for step in range(1, 401))
+    return _of(folder, "\n".join(f"[rank0] step: {n}, loss: {loss:.3f}" for n, loss in enumerate(losses, 1)))
+
+
 def _of(folder: Path, text: str, name: str = "rank0.log") -> Page:
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -223,6 +234,8 @@ REPORTS: dict[str, Callable[[Path], Page]] = {
     "memory": memory,
     "metrics": metrics,
     "spread": spread,
+    "short": short,
+    "steep": steep,
 }
 
 

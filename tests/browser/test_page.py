@@ -218,12 +218,18 @@ def figure(page: Page, name: str) -> Any:
 
 def red(page: Page, name: str) -> list[int]:
     """The columns of pixels of a plot that hold the colour of what is bad, as shares of a thousand of its width."""
+    return coloured(page, name, "--bad")
+
+
+def coloured(page: Page, name: str, colour: str) -> list[int]:
+    """The columns of pixels of a plot that hold a colour of the page, as shares of a thousand of its width."""
     return figure(page, name).evaluate(
-        """f => { const c = f.querySelector('canvas'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
-        const bad = getComputedStyle(document.documentElement).getPropertyValue('--bad').trim();
+        """(f, colour) => { const c = f.querySelector('canvas'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        const bad = getComputedStyle(document.documentElement).getPropertyValue(colour).trim();
         const want = [1, 3, 5].map(i => parseInt(bad.slice(i, i + 2), 16)); const found = new Set();
         for (let i = 0; i < d.length; i += 4) if (want.every((v, k) => d[i + k] === v)) found.add((i / 4) % c.width);
-        return [...found].map(x => Math.round(1000 * x / c.width)); }"""
+        return [...found].map(x => Math.round(1000 * x / c.width)); }""",
+        colour,
     )
 
 
@@ -249,6 +255,29 @@ def test_metrics_are_drawn_with_their_abnormal_points(opened: Opened, report, na
     assert red(page, "Gradient norm") == []
     bands = page.locator("figure.plot .key-band").count()
     assert (bands > 0) == (name == "spread")
+
+
+def test_no_value_of_a_short_run_is_outside_of_its_plot(opened: Opened, report) -> None:
+    page = opened.go(report("short"))
+    assert page.locator(".note.outside").count() == 0
+    # The axis takes the first eighth: the line begins behind it, at its first value.
+    assert min(coloured(page, "Loss", "--line-0")) < 200
+
+
+def test_values_that_a_plot_leaves_out_are_told(opened: Opened, report) -> None:
+    page = opened.go(report("steep"))
+    assert figure(page, "Loss").locator(".note.outside").inner_text().startswith("The first values reach from 2 to 900")
+
+
+@pytest.mark.parametrize("name", ["short", "steep"])
+def test_a_page_that_was_dark_is_printed_on_white(browser: Browser, report, name: str) -> None:
+    context = browser.new_context(color_scheme="dark")
+    page = context.new_page()
+    page.goto(report(name).path.as_uri())
+    dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)" != dark
+    context.close()
 
 
 def test_a_plot_is_read_by_the_keyboard(opened: Opened, report) -> None:

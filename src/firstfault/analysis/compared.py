@@ -24,18 +24,28 @@ _READ = frozenset({CoverageState.READ, CoverageState.DAMAGED})
 
 def compare(before: Diagnosis, after: Diagnosis) -> Comparison:
     """What is different in the second diagnosis, and why, as far as the two show it."""
-    changes = _changes(before.verdict, after.verdict)
-    inputs = _inputs(before.coverage, after.coverage)
+    spoken = _chinese(before) == _chinese(after)
+    changes = [c for c in _changes(before.verdict, after.verdict) if spoken or c.what != "summary"]
+    inputs = _inputs(before.coverage, after.coverage, reasons=spoken)
+    why = _why(before, after, inputs) if changes else []
     old, new = _lines(before), _lines(after)
     return Comparison(
         same=not changes,
         before=before.verdict,
         after=after.verdict,
         changes=changes,
-        why=_why(before, after, inputs) if changes else [],
+        why=why if spoken else [*why, "The two are in different languages: their sentences are not compared."],
         inputs=inputs,
         lines_added=[line for place, line in new.items() if place not in old][:LINES],
         lines_gone=[line for place, line in old.items() if place not in new][:LINES],
+    )
+
+
+def _chinese(diagnosis: Diagnosis) -> bool:
+    """Whether its sentences are Chinese; what they quote may be of any language."""
+    verdict = diagnosis.verdict
+    return any(
+        text.rstrip().endswith("。") for text in (verdict.summary, *verdict.action.steps, *diagnosis.collect_next)
     )
 
 
@@ -81,7 +91,8 @@ def _lines(diagnosis: Diagnosis) -> dict[tuple[str, int], Evidence]:
     return found
 
 
-def _inputs(before: Sequence[CoverageRow], after: Sequence[CoverageRow]) -> list[InputChange]:
+def _inputs(before: Sequence[CoverageRow], after: Sequence[CoverageRow], *, reasons: bool = True) -> list[InputChange]:
+    """What was read otherwise; with `reasons`, another reason for it is a difference too."""
     old = {row.file: row for row in before}
     new = {row.file: row for row in after}
     found = []
@@ -91,9 +102,13 @@ def _inputs(before: Sequence[CoverageRow], after: Sequence[CoverageRow]) -> list
             found.append(InputChange(file=file, change="added", after=_state(now)))
         elif was is not None and now is None:
             found.append(InputChange(file=file, change="gone", before=_state(was)))
-        elif was is not None and now is not None and _state(was) != _state(now):
+        elif was is not None and now is not None and _key(was, reasons) != _key(now, reasons):
             found.append(InputChange(file=file, change="read_otherwise", before=_state(was), after=_state(now)))
     return found
+
+
+def _key(row: CoverageRow, reasons: bool) -> tuple[str, int, str]:
+    return str(row.state), row.bytes, row.reason if reasons else ""
 
 
 def _state(row: CoverageRow) -> str:

@@ -109,6 +109,20 @@ class Verifier:
         self._done.setdefault(key, (text is not None, why))
         return text, why
 
+    def ahead_of(self, span: Span, most: int) -> str:
+        """What stands before a place in its line, such as `[rank2]: `; empty where that is nothing, or more than so many bytes."""
+        start = max(0, span.offset - most - 1)
+        if span.column <= 1 or start == span.offset:
+            return ""
+        try:
+            raw = self._reader.read(span.source, start, span.offset - start)
+        except OSError:
+            return ""
+        at = max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1
+        # Without a line end in it the line began further ahead, or with the file.
+        whole = at > 0 or start == 0
+        return self._decode(raw[at:]) if whole and len(raw) == span.offset - start else ""
+
     def _read_back(self, span: Span, text: str) -> tuple[bool, str]:
         length = max(span.length, 1)
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.verify import NO_LINES
 from firstfault.model.diagnosis import Evidence, Verification, Withdrawn
 from firstfault.model.evidence import Span
 from firstfault.pipelines.times import time_of
@@ -83,10 +84,12 @@ class Citer:
         )
 
     def _window(self, event: Event) -> str:
-        """Up to 400 characters of a line around the evidence."""
+        """Up to 400 characters of a line around the evidence, with the label before it where there is room for that."""
+        said = None if event.signature in NO_LINES else self.verifier.quote(event.span, KNOWN)[0]
         if len(event.text) <= WINDOW:
-            return event.text
-        said, _ = self.verifier.quote(event.span, KNOWN)
+            begins = said is not None and event.text.startswith(said)
+            label = self.verifier.ahead_of(event.span, BEFORE) if begins and event.span.column > 1 else ""
+            return event.text if len(label) + len(event.text) > WINDOW else label + event.text
         at = -1 if said is None else event.text.find(said)
         start = max(0, min(at - BEFORE, len(event.text) - WINDOW))
         return event.text[start : start + WINDOW]

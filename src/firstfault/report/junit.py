@@ -1,6 +1,7 @@
 """The JUnit format: one case a check, so that a build server shows a diagnosis as it shows tests.
 
-Must not infer anything. The verdict is one check; every attempt, input and what is verified is one more.
+Must not infer anything. The verdict is one check; every attempt, input and what is verified is one more. A build server
+follows a case by its name, so that names hold no count, no outcome and are English in every language.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ _NO_XML = lazy("[\ufffe\uffff]")
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>'
 INPUTS = 2000
 """Inputs that have a case of their own."""
+_NAMES = messages("en")
+VERDICT = _NAMES["head.none"].capitalize()
+READ_BACK = "Every cited line was read again"
+COMPLETE = _NAMES["check.ranks"]
 
 
 def render_junit(safe: Redacted[Diagnosis], *, language: str = "en") -> str:
@@ -97,36 +102,33 @@ class _Suite:
     def _verdict(self) -> None:
         d, say = self.d, self.say
         verdict = d.verdict
-        name = say["head.none"].capitalize()
         if verdict.failed is False:
-            self._case("verdict", name)
+            self._case("verdict", VERDICT)
             return
         lines = [f"{phrases.headline(d, say)}: {phrases.how_sure(d, say)}", verdict.summary]
         lines.append(f"{say['label.culprit']}: {phrases.culprits(d, say)}")
         lines += [f"{phrases.place(line)}: {line.text}" for line in phrases.best_lines(d, 3)]
         lines += [f"{say['label.todo']}: {step}" for step in verdict.action.steps]
         result: Literal["failure", "error"] = "error" if verdict.failed is None else "failure"
-        self._case("verdict", name, _Fault(result, str(verdict.category), verdict.summary, lines))
+        self._case("verdict", VERDICT, _Fault(result, str(verdict.category), verdict.summary, lines))
 
     def _checks(self) -> None:
         d, say = self.d, self.say
         check = d.verification
-        told = say["foot.verified"].format(reread=check.reread, claims=check.claims)
         gone = [f"{w.file}:{w.line}: {w.why}" for w in check.withdrawn]
         lost = _Fault("failure", "withdrawn", say["foot.withdrawn"].format(n=len(gone)), gone)
-        self._case("verification", told, lost if gone else None)
+        self._case("verification", READ_BACK, lost if gone else None)
         ranks = d.ranks
         short = bool(ranks.silent or ranks.missing_files) or (ranks.expected or 0) > ranks.seen
         gaps = phrases.missing(d, say)
         message = "; ".join(gaps) or say["value.nothing_missing"]
-        self._case("completeness", say["check.ranks"], _Fault("failure", "missing", message) if short else None)
+        self._case("completeness", COMPLETE, _Fault("failure", "missing", message) if short else None)
 
     def _attempts(self) -> None:
         for attempt in self.d.attempts if len(self.d.attempts) > 1 else []:
             bad = attempt.ended == "failed"
-            name = f"{self.say['label.attempts']} {attempt.number}: {self.say[f'attempt.{attempt.ended}']}"
             fault = _Fault("failure", str(attempt.category), attempt.summary) if bad else None
-            self._case("attempts", name, fault)
+            self._case("attempts", f"Attempt {attempt.number}", fault)
 
     def _input(self, file: str, state: CoverageState, reason: str) -> None:
         if state is CoverageState.READ:

@@ -122,3 +122,19 @@ def test_more_lines_of_a_chain_are_no_change_of_the_verdict(build_diagnosis):
     found = compare(build_diagnosis(), build_diagnosis(chain=[*build_diagnosis().chain, link]))
     assert found.same
     assert [(e.file, e.line) for e in found.lines_added] == [("error-4711-0.out", 99)]
+
+
+def test_sentences_of_two_languages_are_not_compared(build_diagnosis):
+    after = other(
+        build_diagnosis,
+        summary="rank 37 (node-04) 从未进入该集合通信。",
+        coverage=[row(r.file, r.state, r.bytes, "空" if r.reason else "") for r in build_diagnosis().coverage],
+    )
+    found = compare(build_diagnosis(), after)
+    assert (found.same, found.changes, found.inputs) == (True, [], [])
+    assert found.why == ["The two are in different languages: their sentences are not compared."]
+
+
+def test_a_chinese_word_in_a_quotation_makes_no_other_language(build_diagnosis):
+    after = other(build_diagnosis, summary="Rank 37 ended. The last line: “磁盘满”.")
+    assert [c.what for c in compare(build_diagnosis(), after).changes] == ["summary"]

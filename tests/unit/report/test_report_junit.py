@@ -83,3 +83,13 @@ def test_any_text_gives_well_formed_xml(build_diagnosis, text):
         "error",
         "skipped",
     }
+
+
+def test_names_of_cases_hold_no_language_outcome_or_count(build_diagnosis):
+    def names(diagnosis, language="en"):
+        root = ET.fromstring(publish(diagnosis, "junit", "secrets", language=language).encode())
+        return [(c.get("classname"), c.get("name")) for c in root.iter("testcase")]
+
+    ended_otherwise = [AttemptSummary(number=n, ended="failed", diagnosed=n == 2) for n in (1, 2)]
+    more = build_diagnosis(verification=Verification(claims=99, reread=98), attempts=ended_otherwise)
+    assert names(build_diagnosis()) == names(build_diagnosis(), "zh") == names(more)
