@@ -136,10 +136,10 @@ export function runs(numbers: number[], most = 8): string {
 
 /** A duration as people say it. */
 export function duration(seconds: number): string {
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 120) return `${Math.round(seconds)} s`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
-  return seconds < 172800 ? `${(seconds / 3600).toFixed(1)} h` : `${(seconds / 86400).toFixed(1)} d`;
+  if (seconds < 1) return say("time.ms", { n: Math.round(seconds * 1000) });
+  if (seconds < 120) return say("time.s", { n: Math.round(seconds) });
+  if (seconds < 7200) return say("time.min", { n: Math.round(seconds / 60) });
+  return seconds < 172800 ? say("time.h", { n: (seconds / 3600).toFixed(1) }) : say("time.d", { n: (seconds / 86400).toFixed(1) });
 }
 
 /** Bytes for people. */

@@ -157,6 +157,7 @@ MESSAGES: dict[str, str] = {
     "coverage.skipped": "skipped",
     "mark.and": "; ",
     "mark.colon": ": ",
+    "mark.stop": ". ",
     "mark.comma": ", ",
     "mark.but": ", but: ",
     "job.attempt": "attempt {n}",

@@ -217,7 +217,7 @@ class _Words:
 
     def size(self, count: int) -> str:
         """Bytes for people."""
-        return size_text(count)
+        return size_text(count).replace(" bytes", self._say["page.bytes"])
 
     def ranked(self, ranks: Mapping[str, int]) -> str:
         """Counts by rank, lowest first, the first sixteen."""

@@ -147,6 +147,7 @@ MESSAGES: dict[str, str] = {
     "coverage.skipped": "已跳过",
     "mark.and": "；",
     "mark.colon": "：",
+    "mark.stop": "。",
     "mark.comma": "，",
     "mark.but": "，但是：",
     "job.attempt": "第 {n} 次启动",
