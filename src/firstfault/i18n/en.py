@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from firstfault.i18n.en_checkpoint import CHECKPOINT
 from firstfault.i18n.en_page import PAGE
+from firstfault.i18n.en_preflight import PREFLIGHT
 
 MESSAGES: dict[str, str] = {
     **PAGE,
     **CHECKPOINT,
+    **PREFLIGHT,
     "head.failed": "FAILED",
     "head.failed_unknown": "FAILED, CAUSE UNKNOWN",
     "head.undecided": "NOT DECIDABLE",

@@ -67,6 +67,8 @@ def run_check(check: Check, machine: Machine) -> list[CheckResult]:
         answers: Sequence[Seen] = [found] if isinstance(found, Seen) else list(found)
     except Exception as error:  # noqa: BLE001 - what we do not foresee of a machine must not stop the other checks
         answers = [unknown(f"the check itself failed: {type(error).__name__}: {error}")]
+    worse = [a for a in answers if a.state in {"warn", "fail"}]
+    answers = worse or list(dict.fromkeys(answers))  # what is in order beside a problem is not what anybody asks
     return [
         CheckResult(
             id=check.id,

@@ -50,8 +50,8 @@ def _numbers(machine: Machine) -> Iterator[Seen]:
 
 def _scheduler(machine: Machine) -> Iterator[Seen]:
     env, who = machine.env, machine.who
-    if who.started_by == "torchrun" or who.task is None or who.tasks is None:
-        yield ok("nobody else numbers the ranks") if who.task is None else ok("torchrun numbers the ranks")
+    if who.started_by not in TASKS or who.task is None or who.tasks is None:
+        yield ok(f"{who.started_by or 'nobody else'} numbers the ranks")
         return
     name = who.started_by
     variable = TASKS[name][0]
@@ -150,7 +150,7 @@ def _resolved(machine: Machine, address: str, found: tuple[str, ...]) -> Iterato
 def _port(machine: Machine) -> Seen:
     address, port = _place(machine)
     if address is None or port is None:
-        return unknown("no port is set")
+        return unknown("no port is set") if (machine.who.world or 1) > 1 else ok("one process needs none")
     if not machine.who.is_meeting_place:
         return ok("rank 0 looks at it")
     if machine.env.get("TORCHELASTIC_USE_AGENT_STORE", "").lower() == "true":
@@ -172,7 +172,7 @@ def _port(machine: Machine) -> Seen:
 def _reach(machine: Machine) -> Seen:
     address, port = _place(machine)
     if address is None or port is None:
-        return unknown("no meeting place is set")
+        return unknown("no meeting place is set") if (machine.who.world or 1) > 1 else ok("one process needs none")
     if machine.who.is_meeting_place:
         return ok("this is the machine of rank 0, or the only one")
     if machine.asked.job:
