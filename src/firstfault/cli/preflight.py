@@ -68,7 +68,11 @@ def command(
     if not job and (folder is not None or expect is not None):
         raise click.UsageError("--dir and --expect go with --job.")
     asked = Asked(read=reads, write=writes, recorder=recorder, job=job)
-    found = check_job(asked, JobOptions(folder=folder, wait_s=wait, expected=expect), _say) if job else check_machine(asked, _say)
+    found = (
+        check_job(asked, JobOptions(folder=folder, wait_s=wait, expected=expect), _say)
+        if job
+        else check_machine(asked, _say)
+    )
     _say("")
     if found is None:
         return 0

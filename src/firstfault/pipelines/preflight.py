@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from firstfault.model.checks import CheckResult
 from firstfault.pipelines.errors import PipelineError
 from firstfault.preflight.families import look
-from firstfault.preflight.joint import JOB_CHECKS, join
+from firstfault.preflight.job import JOB_CHECKS
+from firstfault.preflight.joint import join
 from firstfault.preflight.machine import Machine
 from firstfault.preflight.meeting import Server, SharedFolder, talk
 from firstfault.preflight.who import number
@@ -112,7 +113,9 @@ def _place(machine: Machine, options: JobOptions) -> _Place:
     return _Place(address, port, None if folder is None else SharedFolder(folder, run), run)
 
 
-def _gather(machine: Machine, place: _Place, until: float, expected: int | None, say: Callable[[str], None] | None) -> Preflight:
+def _gather(
+    machine: Machine, place: _Place, until: float, expected: int | None, say: Callable[[str], None] | None
+) -> Preflight:
     """Rank 0: opens the meeting place, looks at its own machine, takes the reports of the others and joins all."""
     if place.folder is not None and not place.folder.call(time.time()):
         raise PipelineError(
@@ -141,7 +144,9 @@ def _gather(machine: Machine, place: _Place, until: float, expected: int | None,
     return answer
 
 
-def _awaited(mine: Report, place: _Place, server: Server | None, until: float, expected: int | None) -> tuple[list[Report], list[str]]:
+def _awaited(
+    mine: Report, place: _Place, server: Server | None, until: float, expected: int | None
+) -> tuple[list[Report], list[str]]:
     """All reports that came in time, and the names of their files."""
     seen: dict[str, Report] = {}
     arrived: dict[str, float] = {}
@@ -177,7 +182,9 @@ def _one_each(reports: list[Report]) -> list[Report]:
     return list(held.values())
 
 
-def _deliver(machine: Machine, place: _Place, until: float, expected: int | None, say: Callable[[str], None] | None) -> Preflight | None:
+def _deliver(
+    machine: Machine, place: _Place, until: float, expected: int | None, say: Callable[[str], None] | None
+) -> Preflight | None:
     """Another process: looks, and hands its report over; joins all itself where rank 0 does not come."""
     mine = look(machine, say)
     met: Talk | None = None
@@ -189,7 +196,11 @@ def _deliver(machine: Machine, place: _Place, until: float, expected: int | None
     if place.address is not None and place.port is not None and (mine.leads_node or place.folder is None):
         limit = until if place.folder is None else min(until, time.monotonic() + 20.0)
         met = talk(place.address, place.port, place.run, made, limit)
-        sent = made(met.clock_s) if met.state == "met" else replace(mine, checks=[*mine.checks, *_reach(mine, place, met.state, met.trouble)])
+        sent = (
+            made(met.clock_s)
+            if met.state == "met"
+            else replace(mine, checks=[*mine.checks, *_reach(mine, place, met.state, met.trouble)])
+        )
     if place.folder is not None:
         return _leave(sent, place.folder, machine, until, expected)
     if met is not None and met.delivered:
@@ -199,7 +210,9 @@ def _deliver(machine: Machine, place: _Place, until: float, expected: int | None
     return replace(alone, summary=f"rank 0 could not be told of it, so this is {machine.host} alone: {alone.summary}")
 
 
-def _leave(report: Report, folder: SharedFolder, machine: Machine, until: float, expected: int | None) -> Preflight | None:
+def _leave(
+    report: Report, folder: SharedFolder, machine: Machine, until: float, expected: int | None
+) -> Preflight | None:
     """Leaves a report in the folder; a process that leads its machine sees that somebody joins them."""
     if report.leads_node and report.clock_s is None:
         report = replace(report, clock_s=folder.clock(2.0) or None)
@@ -246,7 +259,9 @@ def _reach(mine: Report, place: _Place, state: str, trouble: str) -> list[CheckR
     elif state == "listens":
         found = ("warn", f"{where}: a program that is not part of this check listens there")
         fix = "Choose another MASTER_PORT, where it is not the job's own launcher."
-    return [CheckResult(id=check.id, state=found[0], seen=found[1], fix=fix, why=check.why, prevents=list(check.prevents))]
+    return [
+        CheckResult(id=check.id, state=found[0], seen=found[1], fix=fix, why=check.why, prevents=list(check.prevents))
+    ]
 
 
 def _nodes(machine: Machine) -> list[str]:

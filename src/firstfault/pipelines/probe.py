@@ -38,7 +38,9 @@ def probe(*, require: Sequence[str] = (), imports: bool = True) -> Environment:
     """
     strange = [n for n in require if n not in CAPABILITIES]
     if strange:
-        raise PipelineError(f"there is no capability {strange[0]!r}", where="--require", fix=f"Known are: {', '.join(CAPABILITIES)}.")
+        raise PipelineError(
+            f"there is no capability {strange[0]!r}", where="--require", fix=f"Known are: {', '.join(CAPABILITIES)}."
+        )
     return look(Machine(), require=require, imports=imports)
 
 

@@ -13,12 +13,25 @@ if TYPE_CHECKING:
 
 SLOW_S = 30.0
 """Seconds for `nvidia-smi`: without persistence mode the driver sets every GPU up first."""
-_FIELDS = ("index", "name", "driver_version", "memory.total", "memory.used", "compute_mode", "mig.mode.current", "temperature.gpu")
+_FIELDS = (
+    "index",
+    "name",
+    "driver_version",
+    "memory.total",
+    "memory.used",
+    "compute_mode",
+    "mig.mode.current",
+    "temperature.gpu",
+)
 _SETS = (
     ("compute_cap",),
     ("ecc.errors.uncorrected.volatile.total",),
     ("retired_pages.pending",),
-    ("clocks_throttle_reasons.hw_slowdown", "clocks_throttle_reasons.hw_thermal_slowdown", "clocks_throttle_reasons.hw_power_brake_slowdown"),
+    (
+        "clocks_throttle_reasons.hw_slowdown",
+        "clocks_throttle_reasons.hw_thermal_slowdown",
+        "clocks_throttle_reasons.hw_power_brake_slowdown",
+    ),
     ("fabric.state", "fabric.status"),
     ("uuid",),
 )
@@ -32,7 +45,7 @@ class Card(NamedTuple):
     fields: dict[str, str]
 
     @property
-    def index(self) -> str:
+    def number(self) -> str:
         """Its number."""
         return self.fields.get("index", "?")
 
@@ -111,7 +124,7 @@ def visible(machine: Machine, found: list[Card]) -> list[Card]:
     if any(w.startswith(("GPU-", "MIG-")) for w in words):
         named = [c for c in found if any(c.fields.get("uuid", "").startswith(w) for w in words)]
         return named or found
-    by_index = {c.index: c for c in found}
+    by_index = {c.number: c for c in found}
     return [by_index[w] for w in words if w in by_index]
 
 

@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from firstfault.preflight.machine import Machine
 
 _OFF = frozenset({"0", "no", "off", "false"})
-BUILDERS = ("deepspeed", "megatron-core", "transformer-engine", "apex", "flash-attn", "mamba-ssm", "causal-conv1d", "vllm")
+BUILDERS = (
+    "deepspeed",
+    "megatron-core",
+    "transformer-engine",
+    "apex",
+    "flash-attn",
+    "mamba-ssm",
+    "causal-conv1d",
+    "vllm",
+)
 """Packages that compile code of their own, at installation or at the first run."""
 _COMPILE_AT_RUN = ("deepspeed", "megatron-core")
 
@@ -35,7 +44,11 @@ def kind(machine: Machine) -> str:
         return "podman"
     if machine.exists("/.dockerenv"):
         return "docker"
-    if "ENROOT_ROOTFS" in env or machine.exists("/etc/enroot") or "PYXIS" in "".join(k for k in env if k.startswith("SLURM_SPANK")):
+    if (
+        "ENROOT_ROOTFS" in env
+        or machine.exists("/etc/enroot")
+        or "PYXIS" in "".join(k for k in env if k.startswith("SLURM_SPANK"))
+    ):
         return "enroot" if "ENROOT_ROOTFS" in env else ""
     return "container" if env.get("container") else ""
 
@@ -97,7 +110,12 @@ def _toolkit(machine: Machine) -> Iterator[Seen]:
     wants = [p for p in BUILDERS if machine.version(p) is not None]
     if by in {"CUDA_HOME", "CUDA_PATH"} and not machine.exists(home):
         yield warn(f"{by}={home}, which is not there: every build of an extension stops", f"Correct {by}, or unset it.")
-    elif not version and any(machine.version(p) for p in _COMPILE_AT_RUN) and built and machine.env.get("DS_BUILD_OPS") != "0":
+    elif (
+        not version
+        and any(machine.version(p) for p in _COMPILE_AT_RUN)
+        and built
+        and machine.env.get("DS_BUILD_OPS") != "0"
+    ):
         yield warn(
             f"no CUDA compiler is here, and {', '.join(p for p in _COMPILE_AT_RUN if machine.version(p))} compiles kernels at the first run",
             "Use an image with the toolkit (-devel), set CUDA_HOME, or DS_BUILD_OPS=0 and settings without fused kernels.",
@@ -131,7 +149,9 @@ def _compilers(machine: Machine) -> Iterator[Seen]:
     if triton and not compiler:
         wanted["a C compiler"] = "Triton (torch.compile) builds its launchers with it"
     for program, why in wanted.items():
-        yield warn(f"{program} is not here: {why}", "Install it in the image: `apt-get install build-essential ninja-build`.")
+        yield warn(
+            f"{program} is not here: {why}", "Install it in the image: `apt-get install build-essential ninja-build`."
+        )
     header = Path(sysconfig.get_paths()["include"]) / "Python.h"
     if triton and compiler and not header.is_file():
         yield warn(
@@ -148,7 +168,18 @@ def _abi(machine: Machine) -> Iterator[Seen]:
         yield unknown("no PyTorch is installed beside firstfault")
         return
     built, wrong = [], 0
-    for package in ("flash-attn", "flash-attn-3", "transformer-engine", "apex", "mamba-ssm", "causal-conv1d", "xformers", "torchvision", "torchaudio", "vllm"):
+    for package in (
+        "flash-attn",
+        "flash-attn-3",
+        "transformer-engine",
+        "apex",
+        "mamba-ssm",
+        "causal-conv1d",
+        "xformers",
+        "torchvision",
+        "torchaudio",
+        "vllm",
+    ):
         version = machine.version(package)
         if version is None:
             continue
@@ -165,7 +196,10 @@ def _abi(machine: Machine) -> Iterator[Seen]:
         mine = machine.torch.get("cuda", "")
         if cuda and mine and cuda[1] != mine.split(".")[0]:
             wrong += 1
-            yield warn(f"{package} {version} is built for CUDA {cuda[1]}, PyTorch for {mine}", f"Install {package} for CUDA {mine}.")
+            yield warn(
+                f"{package} {version} is built for CUDA {cuda[1]}, PyTorch for {mine}",
+                f"Install {package} for CUDA {mine}.",
+            )
     if not wrong:
         yield ok(", ".join(built) if built else "no package with compiled kernels of its own is installed")
 
@@ -176,8 +210,13 @@ def _libraries(machine: Machine) -> Iterator[Seen]:
     preload = machine.env.get("LD_PRELOAD", "")
     for file in filter(None, re.split(r"[:\s]+", preload)):
         if "/" in file and not machine.exists(file) and "$" not in file:
-            yield warn(f"LD_PRELOAD names {file}, which is not there: every program complains of it", "Correct LD_PRELOAD, or unset it.")
-    brought = next((v for p in ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11") if (v := machine.version(p))), None)
+            yield warn(
+                f"LD_PRELOAD names {file}, which is not there: every program complains of it",
+                "Correct LD_PRELOAD, or unset it.",
+            )
+    brought = next(
+        (v for p in ("nvidia-nccl-cu13", "nvidia-nccl-cu12", "nvidia-nccl-cu11") if (v := machine.version(p))), None
+    )
     wrong = 0
     for folder in folders if brought else []:
         for name in machine.names(folder):
@@ -198,7 +237,10 @@ def _paths(machine: Machine) -> Iterator[Seen]:
     mine = f"{sys.version_info.major}.{sys.version_info.minor}"
     strange = [p for p in told.split(os.pathsep) if (m := re.search(r"python(3\.\d+)", p)) and m[1] != mine]
     if strange:
-        yield warn(f"PYTHONPATH names packages of another Python than {mine}: {', '.join(strange[:3])}", "Take it out of PYTHONPATH.")
+        yield warn(
+            f"PYTHONPATH names packages of another Python than {mine}: {', '.join(strange[:3])}",
+            "Take it out of PYTHONPATH.",
+        )
     elif machine.env.get("PYTHONHOME"):
         yield warn(f"PYTHONHOME={machine.env['PYTHONHOME']}: every Python takes its library from there", "Unset it.")
     elif kind(machine) and not in_environment() and not machine.env.get("PYTHONNOUSERSITE") and _user_packages():
@@ -216,7 +258,9 @@ def _user_packages() -> bool:
 
     folder = Path(site.getusersitepackages())
     try:
-        return site.ENABLE_USER_SITE is True and any((folder / name).is_dir() for name in ("torch", "numpy", "transformers", "deepspeed"))
+        return site.ENABLE_USER_SITE is True and any(
+            (folder / name).is_dir() for name in ("torch", "numpy", "transformers", "deepspeed")
+        )
     except OSError:
         return False
 

@@ -33,7 +33,14 @@ PACKAGES = {
 }  # fmt: skip
 """Capability -> packages that bring it."""
 _MORE = ("numpy", "torchvision", "torchaudio", "transformers", "accelerate", "datasets", "lightning", "pytorch-lightning", "peft", "trl", "nemo-toolkit", "lhotse", "webdataset", "vllm", "ray", "safetensors", "tokenizers", "einops", "mamba-ssm", "causal-conv1d", "flash-attn-3", "torchao", "firstfault")  # fmt: skip
-_IMAGE = ("NVIDIA_BUILD_ID", "NVIDIA_PRODUCT_NAME", "NVIDIA_PYTORCH_VERSION", "PYTORCH_VERSION", "CUDA_VERSION", "NVIDIA_REQUIRE_CUDA")
+_IMAGE = (
+    "NVIDIA_BUILD_ID",
+    "NVIDIA_PRODUCT_NAME",
+    "NVIDIA_PYTORCH_VERSION",
+    "PYTORCH_VERSION",
+    "CUDA_VERSION",
+    "NVIDIA_REQUIRE_CUDA",
+)
 """Variables by which images of the vendor name themselves."""
 CAPABILITIES = ("nvcc", *TRIES)
 _UUID = re.compile(r"\b(?:GPU|MIG)-[0-9a-fA-F-]{8,}\b")
@@ -94,7 +101,9 @@ def _gpus(machine: Machine) -> list[GpuRow]:
     for card in cards(machine).cards:
         key = (card.fields.get("name", "GPU"), card.mb("memory.total"), card.fields.get("compute_cap", ""))
         held[key] = held.get(key, 0) + 1
-    return [GpuRow(name=n, memory_mb=m, compute_capability=c, count=k) for (n, m, c), k in sorted(held.items(), key=str)]
+    return [
+        GpuRow(name=n, memory_mb=m, compute_capability=c, count=k) for (n, m, c), k in sorted(held.items(), key=str)
+    ]
 
 
 def _settings(machine: Machine) -> dict[str, str]:
@@ -102,7 +111,10 @@ def _settings(machine: Machine) -> dict[str, str]:
     return {
         n: _UUID.sub("[removed:uuid]", v)
         for n, v in settings(machine).items()
-        if n not in OF_A_RANK | OF_A_NODE and not n.startswith("TORCHELASTIC_") and not _OWN.search(n) and not _PLACES.search(v)
+        if n not in OF_A_RANK | OF_A_NODE
+        and not n.startswith("TORCHELASTIC_")
+        and not _OWN.search(n)
+        and not _PLACES.search(v)
     }
 
 
@@ -124,9 +136,13 @@ def _nvcc(machine: Machine, require: Sequence[str]) -> Capability:
     )
 
 
-def _capabilities(machine: Machine, packages: dict[str, str], require: Sequence[str], *, imports: bool) -> list[Capability]:
+def _capabilities(
+    machine: Machine, packages: dict[str, str], require: Sequence[str], *, imports: bool
+) -> list[Capability]:
     torch_there = "torch" in packages
-    wanted = [n for n in TRIES if _installed(n, packages) or (n in {"cuda", "nccl", "cudnn"} and torch_there) or n in require]
+    wanted = [
+        n for n in TRIES if _installed(n, packages) or (n in {"cuda", "nccl", "cudnn"} and torch_there) or n in require
+    ]
     tried = _tried(machine, wanted) if imports else {}
     found = []
     for name in TRIES:
@@ -170,6 +186,9 @@ def _tried(machine: Machine, names: Sequence[str]) -> dict[str, tuple[bool | Non
             why = f"its import gave no answer in {LIMIT_S:g} s" if hung else "its import ended the whole process"
             found[begun] = (None if hung else False, "", why)
         elif not begun:
-            return {**found, **{n: (None, "", f"it could not be tried: {answer.trouble}") for n in left if n not in found}}
+            return {
+                **found,
+                **{n: (None, "", f"it could not be tried: {answer.trouble}") for n in left if n not in found},
+            }
         left = [n for n in left if n not in found]
     return found

@@ -15,6 +15,7 @@ from firstfault.model.checks import ORDER, CheckResult
 from firstfault.preflight import container, gpu, host, launcher, network, recorder, settings, storage
 from firstfault.preflight.check import run_check
 from firstfault.preflight.facts import facts, zone
+from firstfault.preflight.job import JOB_CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -102,5 +103,6 @@ def look(machine: Machine, say: Callable[[str], None] | None = None) -> Report:
 
 def ordered(results: Iterable[CheckResult]) -> list[CheckResult]:
     """The worst first, then in the order of the families."""
-    place = {check.id: n for n, check in enumerate(c for checks in FAMILIES.values() for c in checks)}
-    return sorted(results, key=lambda r: (ORDER.index(r.state), not r.id.startswith("job."), place.get(r.id, 0), r.id, r.seen))
+    names = [check.id for check in JOB_CHECKS] + [c.id for checks in FAMILIES.values() for c in checks]
+    place = {name: number for number, name in enumerate(names)}
+    return sorted(results, key=lambda r: (ORDER.index(r.state), place.get(r.id, len(place)), r.id, r.seen))

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _COLOR = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_LABEL = re.compile(r"^\s*(?:\[?(?:rank|default)?\s*\d+\]?\s*[:>|]\s*|\[[^\]]{1,60}\]:?\s*|\S{1,60}\s*\|\s|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\s+)")
+_LABEL = re.compile(
+    r"^\s*(?:\[?(?:rank|default)?\s*\d+\]?\s*[:>|]\s*|\[[^\]]{1,60}\]:?\s*|\S{1,60}\s*\|\s|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\s+)"
+)
 MOST = 256 << 10
 """Characters of one profile."""
 LINES = 4000
@@ -99,7 +101,12 @@ def _followed(lines: Sequence[str], number: int, head: str, label: str | None) -
             # Stamps change from line to line; what stands behind them tells the writer.
             if line.startswith(label):
                 piece = line[len(label) :]
-            elif same is not None and (other := _LABEL.match(line)) is not None and _shape(other[0]) == _shape(same[0]) and re.search(r"\d{4}-", same[0]):
+            elif (
+                same is not None
+                and (other := _LABEL.match(line)) is not None
+                and _shape(other[0]) == _shape(same[0])
+                and re.search(r"\d{4}-", same[0])
+            ):
                 piece = line[other.end() :]
             else:
                 continue

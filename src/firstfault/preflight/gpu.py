@@ -6,11 +6,11 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from firstfault.model.words import Blame
 from firstfault.preflight.cards import cards, driver, processes, visible
 from firstfault.preflight.check import Check, fail, ok, unknown, warn
 from firstfault.preflight.host import ranks_here
 from firstfault.preflight.settings import numbers
-from firstfault.model.words import Blame
 from firstfault.preflight.who import number
 
 if TYPE_CHECKING:
@@ -111,7 +111,10 @@ def _fit(machine: Machine) -> Iterator[Seen]:
         return
     need = LEAST_DRIVER.get(int(cuda.split(".")[0]))
     if need is not None and numbers(version) < need:
-        compat = any(machine.exists(p) for p in ("/usr/local/cuda/compat/libcuda.so.1", "/usr/local/cuda/compat/lib/libcuda.so.1"))
+        compat = any(
+            machine.exists(p)
+            for p in ("/usr/local/cuda/compat/libcuda.so.1", "/usr/local/cuda/compat/lib/libcuda.so.1")
+        )
         state = warn if compat else fail
         yield state(
             f"PyTorch for CUDA {cuda} needs driver {need[0]}.{need[1]} or newer, this is {version}"
@@ -145,10 +148,12 @@ def _whole(machine: Machine) -> Iterator[Seen]:
         errors = number(card.fields.get("ecc.errors.uncorrected.volatile.total"))
         if errors:
             wrong += 1
-            yield warn(f"GPU {card.index}: {errors} uncorrectable memory errors since the driver was loaded", "Have it reset; if more come, exclude the machine.")  # fmt: skip
+            yield warn(f"GPU {card.number}: {errors} uncorrectable memory errors since the driver was loaded", "Have it reset; if more come, exclude the machine.")  # fmt: skip
         if card.fields.get("retired_pages.pending", "").lower() == "yes":
             wrong += 1
-            yield warn(f"GPU {card.index}: memory pages wait to be retired", "Have it reset (`nvidia-smi -r`) before the job.")
+            yield warn(
+                f"GPU {card.number}: memory pages wait to be retired", "Have it reset (`nvidia-smi -r`) before the job."
+            )
     rows = machine.answer("nvidia-smi", "--query-remapped-rows=gpu_bus_id,remapped_rows.pending,remapped_rows.failure", "--format=csv,noheader", seconds=30.0)  # fmt: skip
     for line in [] if rows.trouble else rows.text.decode("utf-8", "replace").splitlines():
         bus, pending, failed = (*(v.strip() for v in line.split(",")), "", "", "")[:3]
@@ -206,7 +211,7 @@ def _throttle(machine: Machine) -> Iterator[Seen]:
         if active:
             slowed += 1
             degrees = card.fields.get("temperature.gpu", "")
-            yield warn(f"GPU {card.index} is slowed down by {active[0]}" + (f", at {degrees} °C" if degrees else ""), "Look at cooling and power, or exclude the machine: all ranks run at its pace.")  # fmt: skip
+            yield warn(f"GPU {card.number} is slowed down by {active[0]}" + (f", at {degrees} °C" if degrees else ""), "Look at cooling and power, or exclude the machine: all ranks run at its pace.")  # fmt: skip
     if not slowed:
         yield ok(f"none of {len(found)} GPUs is slowed down by its hardware")
 
@@ -219,7 +224,7 @@ def _free(machine: Machine) -> Iterator[Seen]:
     here = visible(machine, found)
     others = [p for p in processes(machine) or [] if p.pid != os.getpid()]
     busy = [c for c in here if (c.mb("memory.used") or 0) > max(TAKEN_MB, (c.mb("memory.total") or 0) // 20)]
-    told = ", ".join(f"GPU {c.index} {c.fields['memory.used']}" for c in busy)
+    told = ", ".join(f"GPU {c.number} {c.fields['memory.used']}" for c in busy)
     if busy:
         names = ", ".join(f"{p.pid} {p.name.rsplit('/', 1)[-1]}" for p in others[:4])
         yield warn(
@@ -230,10 +235,12 @@ def _free(machine: Machine) -> Iterator[Seen]:
         yield ok(f"{len(others)} programs are on the GPUs of this machine, with little memory on those of this job")
     else:
         yield ok(f"{len(here)} GPUs are free")
-    closed = [c.index for c in here if c.fields.get("compute_mode", "").lower() == "prohibited"]
+    closed = [c.number for c in here if c.fields.get("compute_mode", "").lower() == "prohibited"]
     if closed:
-        yield fail(f"GPU {', '.join(closed)}: compute mode Prohibited: no program may use it", "`nvidia-smi -c DEFAULT`.")
-    single = [c.index for c in here if c.fields.get("compute_mode", "").lower() == "exclusive_process"]
+        yield fail(
+            f"GPU {', '.join(closed)}: compute mode Prohibited: no program may use it", "`nvidia-smi -c DEFAULT`."
+        )
+    single = [c.number for c in here if c.fields.get("compute_mode", "").lower() == "exclusive_process"]
     if single and others:
         yield warn(f"GPU {', '.join(single)}: one process at a time, and others are on this machine's GPUs", "End them, or `nvidia-smi -c DEFAULT`.")  # fmt: skip
 
@@ -242,7 +249,7 @@ def _mig(machine: Machine) -> Seen:
     found = cards(machine).cards
     if not found:
         return unknown(_NONE_HERE)
-    cut = [c.index for c in visible(machine, found) if c.fields.get("mig.mode.current", "").lower() == "enabled"]
+    cut = [c.number for c in visible(machine, found) if c.fields.get("mig.mode.current", "").lower() == "enabled"]
     if cut and ranks_here(machine) > 1:
         return warn(
             f"GPU {', '.join(cut)} is cut into parts (MIG), and {ranks_here(machine)} ranks run here: a process sees one part, and NCCL cannot join two of one GPU",
@@ -255,8 +262,12 @@ def _fabric(machine: Machine) -> Seen:
     found = [c for c in cards(machine).cards if "fabric.state" in c.fields]
     if not cards(machine).cards:
         return unknown(_NONE_HERE)
-    waiting = [c.index for c in found if c.fields["fabric.state"].lower() in {"in progress", "not started"}]
-    broken = [c.index for c in found if c.fields.get("fabric.status", "").lower() not in {"", "success", "n/a"} and c.index not in waiting]
+    waiting = [c.number for c in found if c.fields["fabric.state"].lower() in {"in progress", "not started"}]
+    broken = [
+        c.number
+        for c in found
+        if c.fields.get("fabric.status", "").lower() not in {"", "success", "n/a"} and c.number not in waiting
+    ]
     if waiting or broken:
         return fail(
             f"the NVSwitch fabric is not up for GPU {', '.join(waiting or broken)}: CUDA answers 'system not yet initialized' (802)",

@@ -30,7 +30,13 @@ _EARLIEST = 1_700_000_000
 def ranks_here(machine: Machine) -> int:
     """How many ranks are to run on this machine, as far as anybody says; one else."""
     env, who = machine.env, machine.who
-    for name in ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "SLURM_NTASKS_PER_NODE", "PET_NPROC_PER_NODE"):
+    for name in (
+        "LOCAL_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "MPI_LOCALNRANKS",
+        "SLURM_NTASKS_PER_NODE",
+        "PET_NPROC_PER_NODE",
+    ):
         told = number(env.get(name))
         if told:
             return told
@@ -134,7 +140,9 @@ def _cgroup(machine: Machine, name: str) -> str:
 
 def _memory(machine: Machine) -> Iterator[Seen]:
     text = machine.text("/proc/meminfo") or ""
-    found = {m[1]: int(m[2]) >> 10 for m in re.finditer(r"(?m)^(MemTotal|MemAvailable|SwapTotal|SwapFree):\s+(\d+)", text)}
+    found = {
+        m[1]: int(m[2]) >> 10 for m in re.finditer(r"(?m)^(MemTotal|MemAvailable|SwapTotal|SwapFree):\s+(\d+)", text)
+    }
     if "MemTotal" not in found:
         yield unknown("/proc/meminfo tells nothing")
         return
@@ -211,12 +219,16 @@ def _clock(machine: Machine) -> Iterator[Seen]:
         return
     wanted = machine.env.get("TZ", "").lstrip(":")
     if wanted and "/" in wanted and not wanted.startswith("/") and not _zone_known(wanted):
-        yield warn(f"TZ={wanted} is no zone that this machine knows: times are shown in UTC", "Correct TZ, or install tzdata.")
+        yield warn(
+            f"TZ={wanted} is no zone that this machine knows: times are shown in UTC", "Correct TZ, or install tzdata."
+        )
     state = clock_state()
     if state is None:
         yield ok(f"{zone}; whether the clock is kept right is not told")
-    elif state and not machine.who.alone:
-        yield warn(f"{zone}; the kernel says that the clock is not synchronised", "Start chronyd or ntpd; `chronyc tracking`.")
+    elif state and not machine.who.alone and not machine.asked.job:  # a job compares the clocks themselves
+        yield warn(
+            f"{zone}; the kernel says that the clock is not synchronised", "Start chronyd or ntpd; `chronyc tracking`."
+        )
     else:
         yield ok(f"{zone}; {'not synchronised, one machine needs it less' if state else 'synchronised'}")
 

@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Callable
 
 
 def torch() -> tuple[str, str]:
@@ -63,7 +64,7 @@ def plain(name: str, *kernels: str) -> tuple[str, str]:
     return str(getattr(module, "__version__", "imported")), ""
 
 
-TRIES = {
+TRIES: dict[str, Callable[[], tuple[str, str]]] = {
     "cuda": torch,
     "nccl": nccl,
     "cudnn": cudnn,

@@ -15,7 +15,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _UP, _LOOPBACK, _RUNNING = 0x1, 0x8, 0x40
-VIRTUAL = ("docker", "br-", "virbr", "veth", "cni", "flannel", "cali", "cilium", "lxc", "lxd", "vxlan", "podman", "nerdctl", "kube-")
+VIRTUAL = (
+    "docker",
+    "br-",
+    "virbr",
+    "veth",
+    "cni",
+    "flannel",
+    "cali",
+    "cilium",
+    "lxc",
+    "lxd",
+    "vxlan",
+    "podman",
+    "nerdctl",
+    "kube-",
+)
 """Interfaces that only programs on one machine share, as container tools name them."""
 TUNNELS = ("tun", "tap", "wg", "tailscale", "zt", "ppp", "utun")
 """Tunnels: they reach other machines, though slowly, and not always those of the job."""
@@ -49,7 +64,7 @@ class _Head(ctypes.Structure):
     pass
 
 
-_Head._fields_ = [  # noqa: SLF001 - how ctypes is told of a structure that holds itself
+_Head._fields_ = [
     ("next", ctypes.POINTER(_Head)),
     ("name", ctypes.c_char_p),
     ("flags", ctypes.c_uint),
@@ -73,7 +88,7 @@ def interfaces() -> list[Interface]:
     one = head
     while one:
         entry = one.contents
-        flags, addresses = found.setdefault(entry.name.decode("ascii", "replace"), (entry.flags, []))
+        _, addresses = found.setdefault(entry.name.decode("ascii", "replace"), (entry.flags, []))
         address = _address(entry.address)
         if address:
             addresses.append(address)

@@ -105,7 +105,9 @@ def _master(machine: Machine) -> Iterator[Seen]:
     address, port = _place(machine)
     told_port = machine.env.get("MASTER_PORT")
     if told_port is not None and (port is None or not 0 <= port <= 65535):
-        yield fail(f"MASTER_PORT={told_port!r} is no port", "Set it to a number from 1024 to 65535, the same on all ranks.")
+        yield fail(
+            f"MASTER_PORT={told_port!r} is no port", "Set it to a number from 1024 to 65535, the same on all ranks."
+        )
         return
     several = (machine.who.world or 1) > 1
     if address is None:
@@ -141,7 +143,7 @@ def _resolved(machine: Machine, address: str, found: tuple[str, ...]) -> Iterato
     elif machine.who.rank == 0 and not here:
         yield fail(
             f"{address} is {', '.join(found[:4])}, which is no address of {machine.host}, where rank 0 runs",
-            "Set MASTER_ADDR to the machine of rank 0 (on SLURM `scontrol show hostnames \"$SLURM_JOB_NODELIST\" | head -n 1`).",
+            'Set MASTER_ADDR to the machine of rank 0 (on SLURM `scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1`).',
         )
     else:
         yield ok(f"{address} is {', '.join(found[:4])}" + (", which is this machine" if here else ""))
@@ -191,15 +193,22 @@ def _reach(machine: Machine) -> Seen:
 def _hostname(machine: Machine) -> Seen:
     found, trouble = machine.resolve(machine.host)
     if machine.who.alone:
-        return ok(f"{machine.host} is {', '.join(found[:4])}" if found else f"{machine.host} has no address; one machine needs none")
+        return ok(
+            f"{machine.host} is {', '.join(found[:4])}"
+            if found
+            else f"{machine.host} has no address; one machine needs none"
+        )
     if machine.env.get("GLOO_SOCKET_IFNAME"):
         return ok("gloo is told its interface by GLOO_SOCKET_IFNAME")
     fix = "Set GLOO_SOCKET_IFNAME to the interface between the machines, or correct the name in /etc/hosts."
     if trouble:
-        return warn(f"the name of this machine, {machine.host}, cannot be resolved: gloo would take a loopback address", fix)
+        return warn(
+            f"the name of this machine, {machine.host}, cannot be resolved: gloo would take a loopback address", fix
+        )
     if all(local_only(a) for a in found):
         return warn(
-            f"the name of this machine, {machine.host}, is {', '.join(found)} here: gloo would give that to the other machines", fix
+            f"the name of this machine, {machine.host}, is {', '.join(found)} here: gloo would give that to the other machines",
+            fix,
         )
     return ok(f"{machine.host} is {', '.join(found[:4])}")
 
@@ -218,11 +227,16 @@ def _rendezvous(machine: Machine) -> Iterator[Seen]:
     if endpoint and "://" in endpoint:
         yield fail(f"PET_RDZV_ENDPOINT={endpoint} holds a scheme", "Give host and port alone: node-01:29400.")
     if backend and backend not in {"static", "c10d", "etcd", "etcd-v2"}:
-        yield warn(f"PET_RDZV_BACKEND={backend} is none that torchrun brings", "Use c10d or static, or see that it is registered.")
+        yield warn(
+            f"PET_RDZV_BACKEND={backend} is none that torchrun brings",
+            "Use c10d or static, or see that it is registered.",
+        )
     if not (endpoint or backend or nodes):
         yield ok("nothing is set for torchrun by variables")
     else:
-        yield ok(", ".join(f"{n}={env[n]}" for n in ("PET_NNODES", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT") if n in env))
+        yield ok(
+            ", ".join(f"{n}={env[n]}" for n in ("PET_NNODES", "PET_RDZV_BACKEND", "PET_RDZV_ENDPOINT") if n in env)
+        )
 
 
 def _devices(machine: Machine) -> Seen:

@@ -251,7 +251,11 @@ class Machine:
                 continue
             point = re.sub(r"\\(\d{3})", lambda m: chr(int(m[1], 8)), fields[4])
             inside = real == point or real.startswith(point.rstrip("/") + "/")
-            if inside and (fields[2] == device or not device or rest[0] in {"btrfs", "overlay"}) and len(point) >= best[0]:
+            if (
+                inside
+                and (fields[2] == device or not device or rest[0] in {"btrfs", "overlay"})
+                and len(point) >= best[0]
+            ):
                 best = (len(point), rest[0], rest[1])
         return best[1], best[2]
 

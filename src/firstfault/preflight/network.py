@@ -87,7 +87,9 @@ def _between(machine: Machine, chosen: list, there: str, asked: str) -> Iterator
                 hint,
             )
         else:
-            yield ok(f"NCCL would take {', '.join(i.name for i in chosen)} ({'by NCCL_SOCKET_IFNAME' if asked else 'by itself'})")
+            yield ok(
+                f"NCCL would take {', '.join(i.name for i in chosen)} ({'by NCCL_SOCKET_IFNAME' if asked else 'by itself'})"
+            )
 
 
 def _gloo(machine: Machine) -> Seen:
@@ -99,7 +101,9 @@ def _gloo(machine: Machine) -> Seen:
         return unknown("the kernel does not tell its interfaces")
     for name in filter(None, asked.split(",")):
         if name not in names:
-            kind = "an address" if re.fullmatch(r"[\d.]+|[0-9a-f:]*:[0-9a-f:]*", name) else "no interface of this machine"
+            kind = (
+                "an address" if re.fullmatch(r"[\d.]+|[0-9a-f:]*:[0-9a-f:]*", name) else "no interface of this machine"
+            )
             return fail(
                 f"GLOO_SOCKET_IFNAME={asked}: {name} is {kind}; there are: {', '.join(names)}",
                 "Name an interface as `ip -br address` shows it: whole names, comma-separated.",
@@ -134,7 +138,11 @@ def _rdma(machine: Machine) -> Iterator[Seen]:
         state = fail if env.get("NCCL_NET") == "IB" else warn
         yield state(
             f"NCCL_IB_HCA={env['NCCL_IB_HCA']} names none of {', '.join(sorted({p.device for p in found}))}: NCCL "
-            + ("stops, as NCCL_NET=IB lets it use nothing else" if state is fail else "would send over sockets, many times slower"),
+            + (
+                "stops, as NCCL_NET=IB lets it use nothing else"
+                if state is fail
+                else "would send over sockets, many times slower"
+            ),
             "Correct it: prefixes such as `mlx5`, `=mlx5_0:1` for whole names, `^mlx5_3` for all but some.",
         )
         return
@@ -180,7 +188,9 @@ def _states(used: list[Port]) -> Iterator[Seen]:
         else:
             yield ok(f"{len(active)} ports active; not connected: {told}")
     else:
-        yield ok(f"{len(active)} ports active: " + ", ".join(f"{p.device}:{p.number} {p.layer} {p.rate}" for p in active))
+        yield ok(
+            f"{len(active)} ports active: " + ", ".join(f"{p.device}:{p.number} {p.layer} {p.rate}" for p in active)
+        )
     slow = {p.rate for p in active if p.layer == "InfiniBand"}
     if len(slow) > 1:
         yield warn(f"active ports of different rates: {', '.join(sorted(slow))}", "A port that came up slower than its like has a bad cable or port: `ibstat`, `mlxlink`.")  # fmt: skip
@@ -229,7 +239,9 @@ def _family(machine: Machine) -> Seen:
     if not told:
         return ok("NCCL_SOCKET_FAMILY is not set")
     if told not in {"AF_INET", "AF_INET6"}:
-        return warn(f"NCCL_SOCKET_FAMILY={told} is neither AF_INET nor AF_INET6 and has no effect", "Correct or unset it.")
+        return warn(
+            f"NCCL_SOCKET_FAMILY={told} is neither AF_INET nor AF_INET6 and has no effect", "Correct or unset it."
+        )
     if not matching(machine.interfaces, "^lo", machine.env):
         return fail(f"NCCL_SOCKET_FAMILY={told}, but no interface has such an address", "Unset it.")
     return ok(f"NCCL_SOCKET_FAMILY={told}")

@@ -53,14 +53,18 @@ def compare_environments(first: Environment, second: Environment, names: tuple[s
         verdict=verdict,
         summary=_summary(verdict, count, found),
         differences=found,
-        same=_same(first, second, {d.what for d in found}),
+        same=_same(first, {d.what for d in found}),
     )
 
 
 def _summary(verdict: str, count: dict[DifferenceWeight, int], found: list[EnvironmentDifference]) -> str:
     if verdict == "not_comparable":
         several = count["decides"] > 1
-        told = f"{count['decides']} differences change speed or numbers, {found[0].what} first" if several else f"{found[0].what} changes speed or numbers"
+        told = (
+            f"{count['decides']} differences change speed or numbers, {found[0].what} first"
+            if several
+            else f"{found[0].what} changes speed or numbers"
+        )
         return f"{told}: results of the two must not be put side by side."
     if verdict == "unknown":
         return f"{count['open']} things that decide are not known on one side."
@@ -73,7 +77,7 @@ def _plain(what: str, first: str, second: str, *, major: bool = False) -> Iterat
     if not first or not second:
         yield EnvironmentDifference(what=what, first=first, second=second, weight="open")
         return
-    same = major and first.split(".")[0] == second.split(".")[0]
+    same = major and first.partition(".")[0] == second.partition(".")[0]
     yield EnvironmentDifference(what=what, first=first, second=second, weight="minor" if same else "decides")
 
 
@@ -118,13 +122,15 @@ def _maps(what: str, first: dict[str, str], second: dict[str, str]) -> Iterator[
         values = first.get(name, ""), second.get(name, "")
         if values[0] == values[1]:
             continue
-        decides = (what == "package" and name in _DECIDING_PACKAGES) or (what == "setting" and _DECIDING_SETTINGS.match(name) is not None)
+        decides = (what == "package" and name in _DECIDING_PACKAGES) or (
+            what == "setting" and _DECIDING_SETTINGS.match(name) is not None
+        )
         if what == "platform" and name == "machine":
             decides = True
         yield EnvironmentDifference(what=f"{what} {name}", first=values[0], second=values[1], weight="decides" if decides else "minor")  # fmt: skip
 
 
-def _same(first: Environment, second: Environment, differing: set[str]) -> list[str]:
+def _same(first: Environment, differing: set[str]) -> list[str]:
     """What decides and is known, and the same."""
     found = ["gpu"] if first.gpus and "gpu" not in differing else []
     found += ["driver"] if first.driver and "driver" not in differing else []

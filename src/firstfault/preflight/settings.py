@@ -66,8 +66,12 @@ def _renamed(machine: Machine) -> Iterator[Seen]:
             yield warn(f"{old} has no effect since {row['since']}", f"Unset it; {new} is what took its place.")
     for row in table()["unread"]:
         if row["name"] in env:
-            yield warn(f"{row['name']}={env[row['name']]}: neither NCCL nor PyTorch nor CUDA reads that variable", row["fix"])
-    if not any(row["old"] in env for row in table()["renamed"]) and not any(r["name"] in env for r in table()["unread"]):
+            yield warn(
+                f"{row['name']}={env[row['name']]}: neither NCCL nor PyTorch nor CUDA reads that variable", row["fix"]
+            )
+    if not any(row["old"] in env for row in table()["renamed"]) and not any(
+        r["name"] in env for r in table()["unread"]
+    ):
         yield ok("no old or unread name is set")
 
 
@@ -82,7 +86,9 @@ def _misspelt(machine: Machine) -> Iterator[Seen]:
             strange.append(name)
             continue
         near += 1
-        yield warn(f"{name} is not known; did you mean {match}?", f"Set {match}, unless a plugin of yours reads {name}.")
+        yield warn(
+            f"{name} is not known; did you mean {match}?", f"Set {match}, unless a plugin of yours reads {name}."
+        )
     if not near:
         told = f"; not in the table, which may be a plugin's: {', '.join(strange[:8])}" if strange else ""
         yield ok(f"no misspelt name{told}")
@@ -177,7 +183,10 @@ def _allocator(machine: Machine) -> Iterator[Seen]:
         yield ok("the caching allocator is not told anything")
         return
     if len(names) == 2 and env[names[0]] != env[names[1]]:
-        yield warn(f"{names[0]} and {names[1]} say different things; newer versions of PyTorch read the first", f"Unset {names[1]}.")
+        yield warn(
+            f"{names[0]} and {names[1]} say different things; newer versions of PyTorch read the first",
+            f"Unset {names[1]}.",
+        )
     for name in names:
         yield from _allocator_options(machine, name, env[name])
 
@@ -207,7 +216,9 @@ def _allocator_options(machine: Machine, name: str, text: str) -> Iterator[Seen]
             )
         elif option == "expandable_segments" and value not in {"True", "False"}:
             wrong += 1
-            yield fail(f"{name}: expandable_segments takes True or False, not {value!r}", "Write expandable_segments:True.")
+            yield fail(
+                f"{name}: expandable_segments takes True or False, not {value!r}", "Write expandable_segments:True."
+            )
         elif option == "max_split_size_mb" and value.isdecimal() and int(value) <= 20:
             wrong += 1
             yield fail(f"{name}: max_split_size_mb must be more than 20, it is {value}", "Set it to 128 or more.")

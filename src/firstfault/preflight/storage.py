@@ -21,7 +21,15 @@ SLOW_MS = 1000.0
 LITTLE_MB, FULL_MB, FEW_INODES = 2048, 64, 1000
 CACHES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR", "CUDA_CACHE_PATH")
 """Folders of compiled code, which ranks of all machines write at the same moment."""
-DOWNLOADS = ("HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "TRANSFORMERS_CACHE", "TORCH_HOME", "XDG_CACHE_HOME", "NLTK_DATA")
+DOWNLOADS = (
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_DATASETS_CACHE",
+    "TRANSFORMERS_CACHE",
+    "TORCH_HOME",
+    "XDG_CACHE_HOME",
+    "NLTK_DATA",
+)
 _NOT_WORTH = "Remove what is not needed, or choose another folder; `df -h` and `df -i` show space and inodes, `quota -s` or `lfs quota` what is allowed."
 
 
@@ -42,7 +50,9 @@ def _space(found: Folder, least: int) -> Iterator[Seen]:
     elif found.free_mb is not None and found.free_mb < least:
         yield warn(f"{_told(found)}: little space", _NOT_WORTH)
     if found.free_inodes is not None and found.free_inodes < FEW_INODES:
-        yield (fail if found.free_inodes == 0 else warn)(f"{_told(found)}: {found.free_inodes} more files may be made", _NOT_WORTH)
+        yield (fail if found.free_inodes == 0 else warn)(
+            f"{_told(found)}: {found.free_inodes} more files may be made", _NOT_WORTH
+        )
     if found.write_ms is not None and found.write_ms > SLOW_MS:
         yield warn(f"{_told(found)}: slow", "Look at the file system, or write to another one.")
 
@@ -70,7 +80,10 @@ def _writes(machine: Machine) -> Iterator[Seen]:
         if found.trouble:
             yield fail(f"{path}: {found.trouble}", "Look at the file system on this machine, or exclude the machine.")
         elif not found.exists:
-            yield fail(f"{path}: {found.refused}", "Make the folder before the job starts, on a file system that all machines see.")
+            yield fail(
+                f"{path}: {found.refused}",
+                "Make the folder before the job starts, on a file system that all machines see.",
+            )
         elif not found.writable:
             yield fail(f"{path}: no file can be written: {found.refused or 'not allowed'}", _NOT_WORTH)
         else:
@@ -90,7 +103,10 @@ def _temporary(machine: Machine) -> Iterator[Seen]:
     if found.kind in SHARED and not machine.who.alone:
         yield warn(f"{_told(found)}: temporary files on a file system that all machines share are slow and clash", fix)
     elif len(path) > 70:
-        yield warn(f"{path} is so long that sockets of multiprocessing do not fit below it (108 characters)", "Set TMPDIR to a short path.")
+        yield warn(
+            f"{path} is so long that sockets of multiprocessing do not fit below it (108 characters)",
+            "Set TMPDIR to a short path.",
+        )
     elif not problems:
         yield ok(_told(found))
 
@@ -99,7 +115,10 @@ def _working(machine: Machine) -> Seen:
     try:
         path = os.getcwd()  # noqa: PTH109 - a folder that is gone raises here
     except OSError as error:
-        return fail(f"the working directory is gone: {error.strerror}", "Start the job in a folder that every machine has (`--chdir`).")
+        return fail(
+            f"the working directory is gone: {error.strerror}",
+            "Start the job in a folder that every machine has (`--chdir`).",
+        )
     found = machine.folder(path, write=False)
     if found.trouble:
         return fail(f"{path}: {found.trouble}", "Start the job in a folder that answers.")
@@ -118,7 +137,10 @@ def _caches(machine: Machine) -> Iterator[Seen]:
         if found.trouble:
             yield warn(f"{name}={path}: {found.trouble}", f"Set {name} to a folder that answers.")
         elif found.exists and not found.writable:
-            yield warn(f"{name}={path} cannot be written", f"Fine where all is in it already; else set {name} to a folder of yours.")
+            yield warn(
+                f"{name}={path} cannot be written",
+                f"Fine where all is in it already; else set {name} to a folder of yours.",
+            )
         elif found.free_mb is not None and found.free_mb < FULL_MB:
             yield warn(f"{name}: {_told(found)}: it is full", _NOT_WORTH)
         elif name in CACHES and found.kind in SHARED and not machine.who.alone:
@@ -132,9 +154,14 @@ def _caches(machine: Machine) -> Iterator[Seen]:
     if home and not any(machine.env.get(n) for n in ("HF_HOME", "XDG_CACHE_HOME")):
         found = machine.folder(home, write=False)
         if found.trouble:
-            yield warn(f"HOME={home}: {found.trouble}", "Caches lie there unless HF_HOME and XDG_CACHE_HOME say otherwise.")
+            yield warn(
+                f"HOME={home}: {found.trouble}", "Caches lie there unless HF_HOME and XDG_CACHE_HOME say otherwise."
+            )
         elif found.free_mb is not None and found.free_mb < FULL_MB and found.writable:
-            yield warn(f"HOME: {_told(found)}: it is full, and caches lie there", "Set HF_HOME and XDG_CACHE_HOME to a larger disk.")
+            yield warn(
+                f"HOME: {_told(found)}: it is full, and caches lie there",
+                "Set HF_HOME and XDG_CACHE_HOME to a larger disk.",
+            )
     yield ok(f"{', '.join(fine)} can be used" if fine else "no cache is set by a variable")
 
 

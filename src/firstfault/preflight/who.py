@@ -93,7 +93,9 @@ def who_is(env: Mapping[str, str]) -> Who:
 
 
 def _nodes(env: Mapping[str, str], name: str, tasks: int | None) -> int | None:
-    told = next((n for v in (name, "SLURM_NNODES", "SLURM_JOB_NUM_NODES") if (n := number(env.get(v))) is not None), None)
+    told = next(
+        (n for v in (name, "SLURM_NNODES", "SLURM_JOB_NUM_NODES") if (n := number(env.get(v))) is not None), None
+    )
     if told is not None:
         return told
     local = number(env.get("OMPI_COMM_WORLD_LOCAL_SIZE")) or number(env.get("MPI_LOCALNRANKS"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.hostlist import compress
 from firstfault.i18n import messages
-from firstfault.preflight.joint import spans
+from firstfault.preflight.job import spans
 from firstfault.report.junit import HEAD, xml_text
 from firstfault.report.neutral import neutral
 from firstfault.report.tabular import aligned
@@ -114,7 +114,9 @@ def render_preflight_junit(safe: Redacted[Preflight]) -> str:
     for one in found.checks:
         where = f" ({compress(one.hosts)})" if one.hosts else ""
         name = one.id.partition(".")[2] + (where if one.state != "ok" else "")
-        start = f'<testcase classname="firstfault.preflight.{xml_text(one.id.partition(".")[0])}" name="{xml_text(name)}"'
+        start = (
+            f'<testcase classname="firstfault.preflight.{xml_text(one.id.partition(".")[0])}" name="{xml_text(name)}"'
+        )
         body = "\n".join(neutral(t) for t in (one.seen, one.fix, one.why, ", ".join(one.prevents)) if t)
         told = f'message="{xml_text(one.seen)}"'
         if one.state == "fail":
@@ -122,7 +124,9 @@ def render_preflight_junit(safe: Redacted[Preflight]) -> str:
         elif one.state == "not_checkable":
             inner = f"<skipped {told}/>"
         else:
-            inner = f"<system-out>{xml_text(body if one.state == 'warn' else neutral(one.seen), keep=chr(10))}</system-out>"
+            inner = (
+                f"<system-out>{xml_text(body if one.state == 'warn' else neutral(one.seen), keep=chr(10))}</system-out>"
+            )
         counts[one.state] = counts.get(one.state, 0) + 1
         cases.append(f"{start}>{inner}</testcase>")
     tests = f'tests="{len(cases)}" failures="{counts["fail"]}" errors="0" skipped="{counts["not_checkable"]}"'

@@ -35,7 +35,11 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "probe-compare": (environment.EnvironmentComparison, environment.ENVIRONMENT_COMPARISON),
 }
 """Command -> what its `--format json` prints, and the name of its schema."""
-_COMMANDS = {"checkpoint": "checkpoint verify", "checkpoint-compare": "checkpoint compare", "probe-compare": "probe --compare"}
+_COMMANDS = {
+    "checkpoint": "checkpoint verify",
+    "checkpoint-compare": "checkpoint compare",
+    "probe-compare": "probe --compare",
+}
 """Commands of two words, whose schemas have shorter names."""
 
 
