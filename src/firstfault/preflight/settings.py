@@ -105,7 +105,7 @@ def nearest(name: str) -> str | None:
             return candidate
     words = sorted(upper.split("_"))
     for candidate in readable():
-        if sorted(candidate.split("_")) == words:
+        if sorted(candidate.split("_")) == words or candidate.replace("_", "") == upper.replace("_", ""):
             return candidate
     found = get_close_matches(upper, readable(), n=1, cutoff=NEAR)
     if not found or _numbers_differ(upper, found[0]):
