@@ -35,7 +35,7 @@ _SETS = (
     ("fabric.state", "fabric.status"),
     ("uuid",),
 )
-"""Fields that not every driver knows, asked apart: one that is not known spoils its whole question."""
+"""Fields that not every driver knows. All are asked at once, and apart where that fails: one that is not known spoils its whole question."""
 _NONE = {"", "n/a", "[n/a]", "[not supported]", "[unknown error]", "[insufficient permissions]", "not supported", "[requested functionality has been deprecated]"}  # fmt: skip
 
 
@@ -67,18 +67,17 @@ def cards(machine: Machine) -> Cards:
     """The GPUs of this machine; asked once for all checks."""
     if machine.which("nvidia-smi") is None:
         return Cards([], "")
-    first = _query(machine, _FIELDS)
-    if not first:
-        first = _query(machine, _FIELDS[:5])
-    if not first:
+    rows = _query(machine, (*_FIELDS, *(f for fields in _SETS for f in fields)))
+    if not rows:
+        rows = _query(machine, _FIELDS) or _query(machine, _FIELDS[:5])
+        for fields in _SETS if rows else ():
+            more = {row["index"]: row for row in _query(machine, ("index", *fields)) if "index" in row}
+            for row in rows:
+                row.update(more.get(row["index"], {}))
+    if not rows:
         answer = machine.answer("nvidia-smi", "-L", seconds=SLOW_S)
         said = answer.text.decode("utf-8", "replace").strip().split("\n")[0][:200]
         return Cards([], said or answer.trouble or "nvidia-smi lists no GPU")
-    rows = [dict(row) for row in first]
-    for fields in _SETS:
-        more = {row["index"]: row for row in _query(machine, ("index", *fields)) if "index" in row}
-        for row in rows:
-            row.update(more.get(row.get("index", "?"), {}))
     return Cards([Card(row) for row in rows], "")
 
 

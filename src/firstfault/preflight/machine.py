@@ -20,17 +20,17 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from firstfault.collect.commands import run
+from firstfault.collect.commands import Answer, run
 from firstfault.preflight import interfaces as network
 from firstfault.preflight.who import Who, who_is
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from firstfault.collect.commands import Answer
 
 COMMAND_S, FOLDER_S, NAME_S, CONNECT_S = 10.0, 10.0, 5.0, 3.0
 """Seconds for a program, a folder, the resolving of a name, a connection."""
+_MORE = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _FOLDER = Path(__file__).with_name("folder_child.py")
 _NAMES = {
     "open files": resource.RLIMIT_NOFILE,
@@ -158,13 +158,16 @@ class Machine:
     # programs
 
     def which(self, name: str) -> str | None:
-        """Where a program lies; None where it is not there."""
-        return shutil.which(name, path=self.env.get("PATH", os.defpath))
+        """Where a program lies, on the path or where only administrators look; None where it is not there."""
+        return shutil.which(name, path=os.pathsep.join((self.env.get("PATH", os.defpath), *_MORE)))
 
     @lru_cache(maxsize=64)  # noqa: B019 - one machine lives as long as the program
     def answer(self, *words: str, seconds: float = COMMAND_S) -> Answer:
         """What a program of the machine says; asked once."""
-        return run(words, seconds)
+        path = self.which(words[0])
+        if path is None:
+            return Answer(b"", f"{words[0]} is not on this machine")
+        return run((path, *words[1:]), seconds)
 
     # network
 

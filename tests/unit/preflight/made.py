@@ -6,6 +6,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+from firstfault.preflight import cards
 from firstfault.preflight.check import run_check
 from firstfault.preflight.families import FAMILIES
 from firstfault.preflight.interfaces import Interface
@@ -102,27 +103,25 @@ def smi(folder: Path, count: int = 8, *, apps="", rows="", unknown=(), **changed
         unknown: fields that this driver does not know.
         changed: field, with `__` for `.` -> value of GPU 0, or a list of values.
     """
-    lines = ["#!/usr/bin/env python3", "import sys", f"fields = {GPU_FIELDS!r}"]
-    lines += [f"count, apps, rows, unknown = {count!r}, {apps!r}, {rows!r}, {set(unknown)!r}"]
-    lines += [f"changed = { {k.replace('__', '.'): v for k, v in changed.items()} !r}"]
-    lines += [
-        "word = sys.argv[1]",
-        "if word.startswith('--query-compute-apps='): print(apps, end=''); sys.exit(0)",
-        "if word.startswith('--query-remapped-rows='): print(rows, end=''); sys.exit(0)",
-        "if word == '-L': [print(f'GPU {i}: {fields[\"name\"]}') for i in range(count)]; sys.exit(0)",
-        "asked = word.removeprefix('--query-gpu=').split(',')",
-        "bad = [a for a in asked if a in unknown]",
-        "if bad: print(f'Field \"{bad[0]}\" is not a valid field to query.'); sys.exit(2)",
-        "for i in range(count):",
-        "    row = []",
-        "    for a in asked:",
-        "        v = changed.get(a, fields.get(a, '[N/A]'))",
-        "        v = v[i] if isinstance(v, list) else (v if i == 0 or a not in changed else fields.get(a, '[N/A]'))",
-        "        row.append(str(i) if a == 'index' else v)",
-        "    print(', '.join(row))",
-    ]
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / "nvidia-smi"
-    file.write_text("\n".join(lines) + "\n")
-    file.chmod(0o755)
-    return f"{folder}:{os.environ['PATH']}"
+    table = [{**GPU_FIELDS, "index": str(n)} for n in range(count)]
+    for name, value in changed.items():
+        field = name.replace("__", ".")
+        for n, row in enumerate(table):
+            if isinstance(value, list):
+                row[field] = value[n]
+            elif n == 0:
+                row[field] = value
+    whole = (*cards._FIELDS, *(f for fields in cards._SETS for f in fields))
+    cases = [f"--query-compute-apps=*) {_says(apps)};;", f"--query-remapped-rows=*) {_says(rows)};;"]
+    listed = "".join(f"GPU {n}: {row['name']}\n" for n, row in enumerate(table))
+    cases.append(f"-L) {_says(listed)};;")
+    for asked in (whole, cards._FIELDS, cards._FIELDS[:5], *(("index", *fields) for fields in cards._SETS)):
+        strange = [a for a in asked if a in unknown]
+        answer = "".join(", ".join(row.get(a, "[N/A]") for a in asked) + "\n" for row in table)
+        said = f"echo 'Field \"{strange[0]}\" is not a valid field to query.'; exit 2" if strange else _says(answer)
+        cases.append(f"--query-gpu={','.join(asked)}) {said};;")
+    return program(folder, "nvidia-smi", 'case "$1" in\n' + "\n".join(cases) + "\n*) exit 3;;\nesac")
+
+
+def _says(text: str) -> str:
+    return f"printf '%s' '{text}'"
