@@ -96,10 +96,9 @@ def nvcc(machine: Machine) -> str:
     """Version of the CUDA compiler that a build would take, such as `12.4`; empty where there is none."""
     home, _ = cuda_home(machine)
     place = f"{home}/bin/nvcc"
-    words = place if home and machine.exists(place) else machine.which("nvcc")
-    if words is None:
+    path = str(machine.root / place.lstrip("/")) if home and machine.exists(place) else machine.which("nvcc")
+    if path is None:
         return ""
-    path = str(machine.root / place.lstrip("/")) if words == place else words
     found = re.search(rb"release (\d+\.\d+)", machine.answer(path, "--version").text)
     return found[1].decode() if found else ""
 
@@ -192,7 +191,7 @@ def _abi(machine: Machine) -> Iterator[Seen]:
                 f"{package} {version} was built for PyTorch {told[1]}, this is {torch}: its import ends with an undefined symbol",
                 f"Install {package} for this PyTorch, or build it here: `pip install --no-build-isolation --no-cache-dir --force-reinstall {package}`.",
             )
-        cuda = re.search(r"\bcu(\d{2})\d?\b", local)
+        cuda = re.search(r"(?<![a-z])cu(\d{2})\d?(?!\d)", local)
         mine = machine.torch.get("cuda", "")
         if cuda and mine and cuda[1] != mine.split(".")[0]:
             wrong += 1
