@@ -226,12 +226,8 @@ def _leave(
         )
     if not report.leads_node:
         return None
-    end = until + _MORE_S
-    while time.monotonic() < end:
-        if folder.answer(report) is not None:
-            return None
-        time.sleep(1.0)
-    if not folder.take_over():
+    # Where another one joins in place of rank 0 and dies over it, this one does it again.
+    if _answered(folder, report, until + _MORE_S) or (not folder.take_over(report) and _answered(folder, report, time.monotonic() + _MORE_S)):  # fmt: skip
         return None
     seen: dict[str, Report] = {}
     folder.gather(seen, {})
@@ -241,6 +237,15 @@ def _leave(
 
     folder.publish(msgspec.json.encode(answer), list(seen))
     return answer
+
+
+def _answered(folder: SharedFolder, report: Report, end: float) -> bool:
+    """Whether the joined answer comes in time."""
+    while folder.answer(report) is None:
+        if time.monotonic() >= end:
+            return False
+        time.sleep(1.0)
+    return True
 
 
 def _reach(mine: Report, place: _Place, state: str, trouble: str) -> list[CheckResult]:

@@ -21,6 +21,7 @@ _COLOR = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[
 _LABEL = re.compile(
     r"^\s*(?:\[?(?:rank|default)?\s*\d+\]?\s*[:>|]\s*|\[[^\]]{1,60}\]:?\s*|\S{1,60}\s*\|\s|\d{4}-\d\d-\d\d[T ][\d:.,]+(?:Z|[+-]\d\d:?\d\d)?\s+)"
 )
+_STRING = re.compile(r'(?:[^"\\]|\\.)*')
 MOST = 256 << 10
 """Characters of one profile."""
 LINES = 4000
@@ -130,8 +131,7 @@ def _decoded(text: str) -> dict[str, Any] | None:
     start = text.lstrip()
     if not start.startswith("{") or len(start) > MOST:
         return None
-    # Some collectors quote what they keep.
-    for candidate in (start, start.replace('\\"', '"')):
+    for candidate in (start, _unquoted(start)):
         try:
             tree, _ = json.JSONDecoder().raw_decode(candidate)
         except (ValueError, RecursionError):
@@ -139,6 +139,17 @@ def _decoded(text: str) -> dict[str, Any] | None:
         if isinstance(tree, dict):
             return tree
     return None
+
+
+def _unquoted(text: str) -> str:
+    """The text where a collector keeps lines as strings of JSON: up to the quote that ends the string, without its escapes."""
+    inner = _STRING.match(text)
+    if inner is None or "\\" not in inner[0]:
+        return ""
+    try:
+        return str(json.loads(f'"{inner[0]}"'))
+    except ValueError:
+        return ""
 
 
 def _profile(tree: dict[str, Any]) -> tuple[Environment | None, str]:

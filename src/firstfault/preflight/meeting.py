@@ -217,13 +217,14 @@ class SharedFolder:
                 return file.read_bytes()
         return None
 
-    def take_over(self) -> bool:
+    def take_over(self, own: Report) -> bool:
         """Whether this process is the one that joins in place of a rank 0 that did not come."""
-        if not (self.path / _HELLO).exists() and not self.call(time.time()):
+        if self.answer(own) is not None or (not (self.path / _HELLO).exists() and not self.call(time.time())):
             return False
         with contextlib.suppress(OSError):
             (self.path / _JOINER).touch(exist_ok=False)
-            return True
+            # Another may have joined, and left, between our two looks.
+            return self.answer(own) is None
         return False
 
     def publish(self, answer: bytes, names: Sequence[str]) -> None:
