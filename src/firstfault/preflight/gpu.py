@@ -59,22 +59,23 @@ def _visible(machine: Machine) -> Iterator[Seen]:
 
 
 def _named(machine: Machine) -> Seen:
-    told, found = machine.env.get("CUDA_VISIBLE_DEVICES"), cards(machine).cards
-    if told is None or not found:
-        return ok("CUDA_VISIBLE_DEVICES is not set") if told is None else unknown(_NONE_HERE)
+    told = machine.env.get("CUDA_VISIBLE_DEVICES")
+    if told is None:
+        return ok("CUDA_VISIBLE_DEVICES is not set")
     words = [w.strip() for w in told.split(",")]
-    numbered = [w for w in words if w.isdecimal()]
+    if told.strip() in {"", "-1"}:
+        return ok("no GPU is shown, on purpose")
     if len(set(words)) < len(words):
         return fail(f"CUDA_VISIBLE_DEVICES={told} names a GPU twice: CUDA then shows none", "Name every GPU once.")
-    beyond = [w for w in numbered if int(w) >= len(found)]
+    # Of the ranks of a machine one asks the driver for all.
+    found = cards(machine).cards if machine.who.leads_node else []
+    beyond = [w for w in words if w.isdecimal() and found and int(w) >= len(found)]
     if beyond:
         return fail(
             f"CUDA_VISIBLE_DEVICES={told}, but the GPUs here are 0 to {len(found) - 1}: CUDA hides {beyond[0]} and all behind it",
             "Name GPUs that are there; SLURM and containers number them from 0.",
         )
-    if told.strip() in {"", "-1"}:
-        return ok("no GPU is shown, on purpose")
-    return ok(f"{len(words)} of {len(found)} GPUs are shown")
+    return ok(f"{len(words)} GPUs are shown")
 
 
 def _enough(machine: Machine) -> Seen:
