@@ -22,10 +22,10 @@ import click
 import firstfault
 from firstfault.cli.main import COMMANDS, load, run
 from firstfault.i18n.glossary import WORDS
-from firstfault.readers.identity import body_starts
 from firstfault.preflight.families import FAMILIES
 from firstfault.preflight.job import JOB_CHECKS
 from firstfault.preflight.settings import table as variables
+from firstfault.readers.identity import body_starts
 from firstfault.report.markdown import code, escape
 from firstfault.report.schema import DOCUMENTS, file_of, generate
 from firstfault.signatures.library import load_library
@@ -358,7 +358,10 @@ def checks() -> str:
         ("Known names from", "| prefix | source |", [(r["prefix"], r["source"]) for r in data["known"]]),
     ):  # fmt: skip
         bar = "|" + " --- |" * head.count(" | ") + " --- |"
-        parts += [f"### {title}", "\n".join([head, bar, *("| " + " | ".join(prose(c) for c in row) + " |" for row in rows)])]
+        parts += [
+            f"### {title}",
+            "\n".join([head, bar, *("| " + " | ".join(prose(c) for c in row) + " |" for row in rows)]),
+        ]
     return "\n\n".join(parts) + "\n"
 
 

@@ -71,7 +71,12 @@ def program(folder: Path, name: str, script: str) -> str:
 
 def package(folder: Path, name: str, version: str, files=None) -> None:
     """An installed package, as its metadata tells of it."""
-    write(folder, {f"{name.replace('-', '_')}-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"})
+    write(
+        folder,
+        {
+            f"{name.replace('-', '_')}-{version}.dist-info/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        },
+    )
     write(folder, files or {})
 
 

@@ -28,7 +28,23 @@ MEMINFO = "MemTotal: 2097152000 kB\nMemAvailable: 2000000000 kB\n"
 @pytest.fixture(autouse=True)
 def _bare(monkeypatch):
     for name in list(os.environ):
-        if name.startswith(("SLURM_", "MASTER_", "RANK", "WORLD_SIZE", "LOCAL_", "NCCL_", "TORCH", "CUDA_", "OMP_", "OMPI_", "PMI", "PET_", "FIRSTFAULT_")):
+        if name.startswith(
+            (
+                "SLURM_",
+                "MASTER_",
+                "RANK",
+                "WORLD_SIZE",
+                "LOCAL_",
+                "NCCL_",
+                "TORCH",
+                "CUDA_",
+                "OMP_",
+                "OMPI_",
+                "PMI",
+                "PET_",
+                "FIRSTFAULT_",
+            )
+        ):
             monkeypatch.delenv(name)
 
 
@@ -62,7 +78,11 @@ def test_the_forms_say_the_same(capfdbinary, monkeypatch):
     assert {c["id"] for c in answer["checks"]} == set(CHECKS)
     code, xml = printed(capfdbinary, ["preflight", "--format", "junit"])
     suite = ET.fromstring(xml)
-    failed = {c.get("classname") + "." + c.get("name").split(" ")[0] for c in suite.iter("testcase") if c.find("failure") is not None}
+    failed = {
+        c.get("classname") + "." + c.get("name").split(" ")[0]
+        for c in suite.iter("testcase")
+        if c.find("failure") is not None
+    }
     assert failed == {f"firstfault.preflight.{c['id']}" for c in answer["checks"] if c["state"] == "fail"}
     assert int(suite.get("skipped")) == sum(c["state"] == "not_checkable" for c in answer["checks"])
     assert code == 1
@@ -76,7 +96,9 @@ def test_a_warning_is_no_failure_unless_asked(capfdbinary, monkeypatch):
 
 
 def test_paths_are_looked_at(capfdbinary, tmp_path):
-    code, text = printed(capfdbinary, ["preflight", "--read", str(tmp_path / "none"), "--write", str(tmp_path), "--all"])
+    code, text = printed(
+        capfdbinary, ["preflight", "--read", str(tmp_path / "none"), "--write", str(tmp_path), "--all"]
+    )
     assert code == 1
     assert "storage.read" in text.split("Not checkable")[0]
     assert "Why: A machine without the mount stops its ranks" in text
@@ -110,17 +132,44 @@ def test_secrets_do_not_get_out(capfdbinary, monkeypatch, tmp_path):
 
 
 def laptop(tmp_path):
-    return machine(tmp_path, files={"/proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 9000000 kB\n"}, host="laptop", PATH=str(tmp_path), HOME=str(tmp_path))
+    return machine(
+        tmp_path,
+        files={"/proc/meminfo": "MemTotal: 16000000 kB\nMemAvailable: 9000000 kB\n"},
+        host="laptop",
+        PATH=str(tmp_path),
+        HOME=str(tmp_path),
+    )
 
 
 def image(tmp_path):
-    files = {"/.dockerenv": "", "/proc/meminfo": MEMINFO, "/proc/self/cgroup": "0::/\n", "/sys/fs/cgroup/pids.max": "max"}
-    return machine(tmp_path, files=files, interfaces=(LO, ETH), host="4d2a1b", PATH=smi(tmp_path / "bin", 1), HOME="/root")
+    files = {
+        "/.dockerenv": "",
+        "/proc/meminfo": MEMINFO,
+        "/proc/self/cgroup": "0::/\n",
+        "/sys/fs/cgroup/pids.max": "max",
+    }
+    return machine(
+        tmp_path, files=files, interfaces=(LO, ETH), host="4d2a1b", PATH=smi(tmp_path / "bin", 1), HOME="/root"
+    )
 
 
 def one_gpu(tmp_path):
-    env = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}
-    return machine(tmp_path, files={"/proc/meminfo": MEMINFO}, host="localhost", PATH=smi(tmp_path / "bin", 1), CUDA_VISIBLE_DEVICES="0", **env)
+    env = {
+        "RANK": "0",
+        "WORLD_SIZE": "1",
+        "LOCAL_RANK": "0",
+        "LOCAL_WORLD_SIZE": "1",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "0",
+    }
+    return machine(
+        tmp_path,
+        files={"/proc/meminfo": MEMINFO},
+        host="localhost",
+        PATH=smi(tmp_path / "bin", 1),
+        CUDA_VISIBLE_DEVICES="0",
+        **env,
+    )
 
 
 def eight_gpus_by_slurm(tmp_path):
@@ -132,10 +181,23 @@ def eight_gpus_by_slurm(tmp_path):
     ports = {}
     for n in range(8):
         base = f"/sys/class/infiniband/mlx5_{n}/ports/1"
-        ports |= {f"{base}/state": "4: ACTIVE", f"{base}/phys_state": "5: LinkUp", f"{base}/link_layer": "InfiniBand", f"{base}/rate": "400 Gb/sec (4X NDR)"}
-    files = {"/proc/meminfo": MEMINFO, "/dev/infiniband/uverbs0": "", "/proc/self/status": "CapEff:\t0000000000004000\n", "/dev/nvidia0": "", **ports}
-    made = machine(tmp_path, files=files, interfaces=(LO, ETH, IB), host="localhost", PATH=smi(tmp_path / "bin", 8), **env)
-    made.limit = lambda name: {"open files": 65536}.get(name)
+        ports |= {
+            f"{base}/state": "4: ACTIVE",
+            f"{base}/phys_state": "5: LinkUp",
+            f"{base}/link_layer": "InfiniBand",
+            f"{base}/rate": "400 Gb/sec (4X NDR)",
+        }
+    files = {
+        "/proc/meminfo": MEMINFO,
+        "/dev/infiniband/uverbs0": "",
+        "/proc/self/status": "CapEff:\t0000000000004000\n",
+        "/dev/nvidia0": "",
+        **ports,
+    }
+    made = machine(
+        tmp_path, files=files, interfaces=(LO, ETH, IB), host="localhost", PATH=smi(tmp_path / "bin", 8), **env
+    )
+    made.limit = {"open files": 65536}.get
     return made
 
 
@@ -159,9 +221,9 @@ def test_every_check_is_described():
         assert check.title
         assert check.why.endswith(".")
         assert set(check.prevents) <= known, (check.id, set(check.prevents) - known)
-    for family, checks in FAMILIES.items():
-        assert all(c.id.startswith(f"{family}.") for c in checks)
-    assert len(CHECKS) == sum(len(checks) for checks in FAMILIES.values())
+    for family, members in FAMILIES.items():
+        assert all(c.id.startswith(f"{family}.") for c in members)
+    assert len(CHECKS) == sum(map(len, FAMILIES.values()))
 
 
 def test_every_state_is_explained():
@@ -239,7 +301,11 @@ def test_a_required_capability_that_is_not_there(capfdbinary):
 def test_what_holds_no_profile(capfdbinary, tmp_path):
     (tmp_path / "empty.log").write_text("nothing here\n")
     (tmp_path / "cut.log").write_text('FIRSTFAULT_ENVIRONMENT_JSON={"schema": "firstf\n')
-    for name, says in (("empty.log", "no profile was found"), ("cut.log", "no profile there is whole"), ("none.log", "no such file")):
+    for name, says in (
+        ("empty.log", "no profile was found"),
+        ("cut.log", "no profile there is whole"),
+        ("none.log", "no such file"),
+    ):
         assert run(["probe", "--read", str(tmp_path / name)]) == 2
         assert says in capfdbinary.readouterr().err.decode()
     assert run(["probe", "--read", str(tmp_path)]) == 2
@@ -261,8 +327,20 @@ def test_a_run_of_several_environments_is_compared_with_nothing(capfdbinary, tmp
 
 def test_it_starts_without_what_a_run_needs(tmp_path):
     # No import of torch, numpy or another heavy one here: they may hang.
-    package(tmp_path, "torch", "2.4.0", {"torch/__init__.py": "raise SystemExit('imported')", "numpy/__init__.py": "raise SystemExit('imported')"})
+    package(
+        tmp_path,
+        "torch",
+        "2.4.0",
+        {"torch/__init__.py": "raise SystemExit('imported')", "numpy/__init__.py": "raise SystemExit('imported')"},
+    )
     path = os.pathsep.join([str(tmp_path), *filter(None, sys.path)])
     code = "import sys; from firstfault.cli.main import run; c = run(['preflight']); assert 'torch' not in sys.modules and 'numpy' not in sys.modules; sys.exit(c)"
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr + done.stdout

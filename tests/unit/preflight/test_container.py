@@ -9,7 +9,10 @@ from made import found, machine, package, program, states
 from firstfault.preflight import container
 from firstfault.preflight.container import cuda_home, kind, nvcc
 
-TORCH = {"torch/__init__.py": "raise SystemExit('never imported')", "torch/version.py": "__version__ = '2.4.0+cu124'\ncuda = '12.4'\n"}
+TORCH = {
+    "torch/__init__.py": "raise SystemExit('never imported')",
+    "torch/version.py": "__version__ = '2.4.0+cu124'\ncuda = '12.4'\n",
+}
 
 
 @pytest.fixture
@@ -49,7 +52,10 @@ def test_the_systems_python_of_an_image(tmp_path, monkeypatch):
 
 
 def test_the_marker_lies_where_pip_looks():
-    assert container.managed_marker() == Path(sys.base_prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "EXTERNALLY-MANAGED"
+    assert (
+        container.managed_marker()
+        == Path(sys.base_prefix) / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "EXTERNALLY-MANAGED"
+    )
 
 
 def test_no_compiler_for_what_compiles_at_the_first_run(tmp_path, site):
@@ -119,14 +125,18 @@ def test_an_older_nccl_in_the_way(tmp_path, site):
     package(site, "nvidia-nccl-cu12", "2.20.5")
     (tmp_path / "r/opt/nccl/lib").mkdir(parents=True)
     old = {"/opt/nccl/lib/libnccl.so.2.18.3": ""}
-    assert states("container.libraries", machine(tmp_path / "r", files=old, LD_LIBRARY_PATH="/opt/nccl/lib:/usr/lib")) == {"warn"}
+    assert states(
+        "container.libraries", machine(tmp_path / "r", files=old, LD_LIBRARY_PATH="/opt/nccl/lib:/usr/lib")
+    ) == {"warn"}
     new = {"/opt/new/lib/libnccl.so.2.21.5": ""}
     assert states("container.libraries", machine(tmp_path / "r", files=new, LD_LIBRARY_PATH="/opt/new/lib")) == {"ok"}
 
 
 def test_a_library_to_load_first_that_is_not_there(tmp_path):
     assert states("container.libraries", machine(tmp_path, LD_PRELOAD="/opt/libtcmalloc.so")) == {"warn"}
-    assert states("container.libraries", machine(tmp_path, files={"/opt/libtcmalloc.so": ""}, LD_PRELOAD="/opt/libtcmalloc.so")) == {"ok"}
+    assert states(
+        "container.libraries", machine(tmp_path, files={"/opt/libtcmalloc.so": ""}, LD_PRELOAD="/opt/libtcmalloc.so")
+    ) == {"ok"}
 
 
 def test_packages_of_another_python():

@@ -5,10 +5,15 @@ from made import found, machine, package, program, smi, states
 
 EIGHT = {"RANK": "0", "WORLD_SIZE": "8", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "8"}
 ALL = ("visible", "named", "enough", "memory_errors", "throttle", "free", "mig", "fabric")
-TORCH = "__version__ = '{}'\ndebug = False\ncuda: Optional[str] = '{}'\ngit_version = 'abc'\nhip: Optional[str] = None\n"
+TORCH = (
+    "__version__ = '{}'\ndebug = False\ncuda: Optional[str] = '{}'\ngit_version = 'abc'\nhip: Optional[str] = None\n"
+)
 
 
-@pytest.mark.parametrize(("count", "env"), [(8, EIGHT), (1, {}), (8, {**EIGHT, "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}), (4, {"CUDA_VISIBLE_DEVICES": ""})])
+@pytest.mark.parametrize(
+    ("count", "env"),
+    [(8, EIGHT), (1, {}), (8, {**EIGHT, "CUDA_VISIBLE_DEVICES": "0,1,2,3,4,5,6,7"}), (4, {"CUDA_VISIBLE_DEVICES": ""})],
+)
 def test_healthy_machines_pass(tmp_path, count, env):
     made = machine(tmp_path, PATH=smi(tmp_path / "bin", count), **env)
     for name in ALL:
@@ -31,8 +36,14 @@ def test_a_laptop_without_gpu_is_no_fault(tmp_path):
 @pytest.mark.parametrize(
     ("script", "says"),
     [
-        ("echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18", "Driver/library version mismatch"),
-        ("echo \"NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\"; exit 9", "couldn't communicate"),
+        (
+            "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18",
+            "Driver/library version mismatch",
+        ),
+        (
+            'echo "NVIDIA-SMI has failed because it couldn\'t communicate with the NVIDIA driver."; exit 9',
+            "couldn't communicate",
+        ),
         ("echo 'No devices were found'; exit 6", "No devices were found"),
         ("echo 'Unable to determine the device handle for GPU0000:3B:00.0: Unknown Error'; exit 15", "Unknown Error"),
     ],
@@ -71,7 +82,8 @@ def test_gpus_of_two_kinds(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("told", "state"), [("0,1", "ok"), ("0,2", "fail"), ("5", "fail"), ("0,0", "fail"), ("GPU-11111111,GPU-22222222", "ok"), ("-1", "ok")]
+    ("told", "state"),
+    [("0,1", "ok"), ("0,2", "fail"), ("5", "fail"), ("0,0", "fail"), ("GPU-11111111,GPU-22222222", "ok"), ("-1", "ok")],
 )
 def test_the_names_of_gpus(tmp_path, told, state):
     assert states("gpu.named", machine(tmp_path, PATH=smi(tmp_path / "bin", 2), CUDA_VISIBLE_DEVICES=told)) == {state}
@@ -80,7 +92,9 @@ def test_the_names_of_gpus(tmp_path, told, state):
 def test_more_ranks_than_gpus(tmp_path):
     assert states("gpu.enough", machine(tmp_path, PATH=smi(tmp_path / "bin", 4), **EIGHT)) == {"fail"}
     # With the GPUs hidden on purpose, as a test on CPUs does, nobody needs one.
-    assert states("gpu.enough", machine(tmp_path, PATH=smi(tmp_path / "bin", 4), CUDA_VISIBLE_DEVICES="", **EIGHT)) == {"ok"}
+    assert states("gpu.enough", machine(tmp_path, PATH=smi(tmp_path / "bin", 4), CUDA_VISIBLE_DEVICES="", **EIGHT)) == {
+        "ok"
+    }
 
 
 @pytest.mark.parametrize(
@@ -94,21 +108,32 @@ def test_more_ranks_than_gpus(tmp_path):
     ],
 )
 def test_memory_errors(tmp_path, changed, rows, state):
-    assert states("gpu.memory_errors", machine(tmp_path, PATH=smi(tmp_path / "bin", 2, rows=rows, **changed))) == {state}
+    assert states("gpu.memory_errors", machine(tmp_path, PATH=smi(tmp_path / "bin", 2, rows=rows, **changed))) == {
+        state
+    }
 
 
 def test_a_gpu_that_is_slowed_down(tmp_path):
-    made = machine(tmp_path, PATH=smi(tmp_path / "bin", 2, clocks_throttle_reasons__hw_thermal_slowdown="Active", temperature__gpu="91"))
+    made = machine(
+        tmp_path,
+        PATH=smi(tmp_path / "bin", 2, clocks_throttle_reasons__hw_thermal_slowdown="Active", temperature__gpu="91"),
+    )
     assert found("gpu.throttle", made) == [("warn", "GPU 0 is slowed down by heat, at 91 °C")]
 
 
 def test_a_gpu_that_somebody_uses(tmp_path):
-    made = machine(tmp_path, PATH=smi(tmp_path / "bin", 2, apps="4711, 70000 MiB, /usr/bin/python3\n", memory__used="70000 MiB"))
+    made = machine(
+        tmp_path, PATH=smi(tmp_path / "bin", 2, apps="4711, 70000 MiB, /usr/bin/python3\n", memory__used="70000 MiB")
+    )
     assert found("gpu.free", made) == [("warn", "memory is taken already: GPU 0 70000 MiB (4711 python3)")]
     hidden = machine(tmp_path, PATH=smi(tmp_path / "other", 2, memory__used="70000 MiB"))
     assert "by nobody that can be seen here" in found("gpu.free", hidden)[0][1]
     # Another job on the other GPU of a shared machine is none of ours.
-    shared = machine(tmp_path, PATH=smi(tmp_path / "bin", 2, apps="4711, 70000 MiB, python3\n", memory__used="70000 MiB"), CUDA_VISIBLE_DEVICES="1")
+    shared = machine(
+        tmp_path,
+        PATH=smi(tmp_path / "bin", 2, apps="4711, 70000 MiB, python3\n", memory__used="70000 MiB"),
+        CUDA_VISIBLE_DEVICES="1",
+    )
     assert states("gpu.free", shared) == {"ok"}
 
 
@@ -122,9 +147,20 @@ def test_parts_of_a_gpu(tmp_path):
     assert states("gpu.mig", machine(tmp_path, PATH=path)) == {"ok"}
 
 
-@pytest.mark.parametrize(("state", "status", "expected"), [("In Progress", "N/A", "fail"), ("Completed", "Success", "ok"), ("Completed", "Insufficient Resources", "fail"), ("N/A", "N/A", "ok")])
+@pytest.mark.parametrize(
+    ("state", "status", "expected"),
+    [
+        ("In Progress", "N/A", "fail"),
+        ("Completed", "Success", "ok"),
+        ("Completed", "Insufficient Resources", "fail"),
+        ("N/A", "N/A", "ok"),
+    ],
+)
 def test_a_fabric_that_is_not_up(tmp_path, state, status, expected):
-    assert states("gpu.fabric", machine(tmp_path, PATH=smi(tmp_path / "bin", 8, fabric__state=[state] * 8, fabric__status=[status] * 8))) == {expected}
+    assert states(
+        "gpu.fabric",
+        machine(tmp_path, PATH=smi(tmp_path / "bin", 8, fabric__state=[state] * 8, fabric__status=[status] * 8)),
+    ) == {expected}
 
 
 @pytest.mark.parametrize(
@@ -164,14 +200,24 @@ def test_a_kernel_log_that_may_not_be_read(tmp_path, monkeypatch):
 )
 def test_the_fit_of_driver_build_and_gpu(tmp_path, monkeypatch, version, cuda, driver, capability, state):
     text = TORCH.format(version, cuda) if cuda else f"__version__ = '{version}'\ncuda: Optional[str] = None\n"
-    package(tmp_path / "site", "torch", version, {"torch/__init__.py": "raise SystemExit('never imported')", "torch/version.py": text})
+    package(
+        tmp_path / "site",
+        "torch",
+        version,
+        {"torch/__init__.py": "raise SystemExit('never imported')", "torch/version.py": text},
+    )
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     path = smi(tmp_path / "bin", 2, driver_version=[driver] * 2, compute_cap=[capability] * 2)
     assert states("gpu.fit", machine(tmp_path, PATH=path)) == {state}
 
 
 def test_compat_libraries_may_help(tmp_path, monkeypatch):
-    package(tmp_path / "site", "torch", "2.9.0+cu130", {"torch/__init__.py": "", "torch/version.py": TORCH.format("2.9.0+cu130", "13.0")})
+    package(
+        tmp_path / "site",
+        "torch",
+        "2.9.0+cu130",
+        {"torch/__init__.py": "", "torch/version.py": TORCH.format("2.9.0+cu130", "13.0")},
+    )
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     files = {"/usr/local/cuda/compat/libcuda.so.1": ""}
     assert states("gpu.fit", machine(tmp_path, files=files, PATH=smi(tmp_path / "bin", 2))) == {"warn"}

@@ -25,7 +25,9 @@ def asked_in_another(check: str, before: str, **env: str) -> list[tuple[str, str
 def _under(prefix: str, check: str, **env: str) -> list[tuple[str, str]]:
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
     words = ["bash", "-c", f'{prefix} "$@"', "bash", *PROCESS, CODE, check, *(f"{k}={v}" for k, v in env.items())]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "PYTHONPATH": path})
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "PYTHONPATH": path}
+    )
     assert done.returncode == 0, done.stderr
     result: list[tuple[str, str]] = ast.literal_eval(done.stdout)
     return result
@@ -33,11 +35,20 @@ def _under(prefix: str, check: str, **env: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(
     ("free", "total", "env", "state"),
-    [(63, 64, {}, "warn"), (20, 64, EIGHT, "fail"), (20, 64, {}, "warn"), (4, 16384, {}, "fail"), (16000, 16384, EIGHT, "ok"), (None, None, {}, "ok")],
+    [
+        (63, 64, {}, "warn"),
+        (20, 64, EIGHT, "fail"),
+        (20, 64, {}, "warn"),
+        (4, 16384, {}, "fail"),
+        (16000, 16384, EIGHT, "ok"),
+        (None, None, {}, "ok"),
+    ],
 )
 def test_shared_memory_by_its_size(tmp_path, free, total, env, state):
     made = machine(tmp_path, **env)
-    made.folder = lambda path, *, write: Folder(path, exists=True, is_folder=True, readable=True, writable=True, free_mb=free, total_mb=total)
+    made.folder = lambda path, *, write: Folder(
+        path, exists=True, is_folder=True, readable=True, writable=True, free_mb=free, total_mb=total
+    )
     assert states("host.shm", made) == {state}
 
 
@@ -102,7 +113,14 @@ def test_memory(tmp_path, files, env, state):
 
 
 @pytest.mark.parametrize(
-    ("most", "now", "env", "state"), [("max", "900", {}, "ok"), ("1024", "1000", {}, "fail"), ("1024", "600", {}, "warn"), ("2048", "600", EIGHT, "warn"), ("100000", "600", EIGHT, "ok")]
+    ("most", "now", "env", "state"),
+    [
+        ("max", "900", {}, "ok"),
+        ("1024", "1000", {}, "fail"),
+        ("1024", "600", {}, "warn"),
+        ("2048", "600", EIGHT, "warn"),
+        ("100000", "600", EIGHT, "ok"),
+    ],
 )
 def test_processes_that_a_cgroup_allows(tmp_path, monkeypatch, most, now, env, state):
     made = machine(tmp_path, files=cgroup({"pids.max": most, "pids.current": now}), **env)
@@ -115,7 +133,10 @@ def test_processes_that_the_user_may_start(tmp_path, monkeypatch):
     made = machine(tmp_path, files=files)
     monkeypatch.setattr(type(made), "uid", property(lambda self: 1000))
     made.limit = lambda name: 450
-    assert found("host.processes", made)[0] == ("fail", "50 more processes or threads may be started (ulimit -u): one rank with its loaders needs hundreds")
+    assert found("host.processes", made)[0] == (
+        "fail",
+        "50 more processes or threads may be started (ulimit -u): one rank with its loaders needs hundreds",
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,5 +178,3 @@ def test_a_clock_that_nobody_keeps_right(monkeypatch):
     monkeypatch.setattr(host, "clock_state", lambda: True)
     assert states("host.clock", machine()) == {"ok"}
     assert states("host.clock", machine(RANK="0", WORLD_SIZE="2", LOCAL_WORLD_SIZE="1")) == {"warn"}
-
-

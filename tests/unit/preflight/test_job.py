@@ -22,7 +22,9 @@ def report(number: int, per_node: int = 2, ranks: int = 4, **changed) -> Report:
         master="node-0:29500", zone="+0000", at=1e9, facts=facts if leads else {},
     )  # fmt: skip
     if leads and node:
-        base = replace(base, clock_s=0.01, checks=[CheckResult(id="job.reach", state="ok", seen="node-0:29500 is reached")])
+        base = replace(
+            base, clock_s=0.01, checks=[CheckResult(id="job.reach", state="ok", seen="node-0:29500 is reached")]
+        )
     changed_facts = {k: v for k, v in changed.items() if "." in k}
     plain = {k: v for k, v in changed.items() if "." not in k}
     if changed_facts and leads:
@@ -111,7 +113,10 @@ def test_machines_of_which_nobody_answered_are_named():
 
 
 def test_the_same_result_of_many_machines_is_said_once():
-    full = [CheckResult(id="host.shm", state="warn", seen=f"/dev/shm: {40 + r} of 64 MB free", fix="more") for r in range(64)]
+    full = [
+        CheckResult(id="host.shm", state="warn", seen=f"/dev/shm: {40 + r} of 64 MB free", fix="more")
+        for r in range(64)
+    ]
     reports = [report(r, per_node=1, ranks=64, checks=[full[r]]) for r in range(64)]
     (told,) = [c for c in join(reports, reports[0], expected=64).checks if c.id == "host.shm"]
     assert told.seen == "/dev/shm: 40 of 64 MB free (node-0; 64 machines in all)"
@@ -128,6 +133,9 @@ def test_ten_thousand_ranks_are_joined_in_time():
     assert answer.state == "ok"
 
 
-@pytest.mark.parametrize(("numbers", "text"), [([], ""), ([3], "3"), ([0, 1, 2, 7], "0-2, 7"), (range(0, 40, 2), "0, 2, 4, 6, 8, 10, 12, 14 and 12 more")])
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [([], ""), ([3], "3"), ([0, 1, 2, 7], "0-2, 7"), (range(0, 40, 2), "0, 2, 4, 6, 8, 10, 12, 14 and 12 more")],
+)
 def test_spans(numbers, text):
     assert spans(list(numbers)) == text

@@ -7,9 +7,27 @@ from made import DOCKER, ETH, LO, found, machine, states
 
 from firstfault.preflight.who import who_is
 
-SLURM = {"SLURM_PROCID": "3", "SLURM_LOCALID": "3", "SLURM_NTASKS": "16", "SLURM_STEP_NUM_TASKS": "16", "SLURM_NNODES": "2"}
-TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "RANK": "9", "LOCAL_RANK": "1", "WORLD_SIZE": "16", "LOCAL_WORLD_SIZE": "8", "GROUP_WORLD_SIZE": "2"}
-MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "1", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+SLURM = {
+    "SLURM_PROCID": "3",
+    "SLURM_LOCALID": "3",
+    "SLURM_NTASKS": "16",
+    "SLURM_STEP_NUM_TASKS": "16",
+    "SLURM_NNODES": "2",
+}
+TORCHRUN = {
+    "TORCHELASTIC_RUN_ID": "none",
+    "RANK": "9",
+    "LOCAL_RANK": "1",
+    "WORLD_SIZE": "16",
+    "LOCAL_WORLD_SIZE": "8",
+    "GROUP_WORLD_SIZE": "2",
+}
+MPI = {
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+}
 
 
 @pytest.mark.parametrize(
@@ -72,7 +90,8 @@ def test_a_local_rank_that_is_not_the_tasks_own():
 
 
 @pytest.mark.parametrize(
-    ("visible", "state"), [("0,1,2,3", "ok"), ("0", "warn"), ("0,1", "fail"), ("", "ok"), ("-1", "ok"), ("GPU-a,GPU-b,GPU-c,GPU-d", "ok")]
+    ("visible", "state"),
+    [("0,1,2,3", "ok"), ("0", "warn"), ("0,1", "fail"), ("", "ok"), ("-1", "ok"), ("GPU-a,GPU-b,GPU-c,GPU-d", "ok")],
 )
 def test_the_local_rank_against_the_gpus_given(visible, state):
     assert states("launcher.devices", machine(**SLURM, CUDA_VISIBLE_DEVICES=visible)) == {state}
@@ -86,14 +105,18 @@ def test_the_meeting_place_is_not_set():
 
 
 def test_the_meeting_place_has_no_address():
-    answers = found("launcher.master", machine(RANK="1", WORLD_SIZE="2", MASTER_ADDR="no-such-machine.invalid", MASTER_PORT="29500"))
+    answers = found(
+        "launcher.master", machine(RANK="1", WORLD_SIZE="2", MASTER_ADDR="no-such-machine.invalid", MASTER_PORT="29500")
+    )
     assert answers[0][0] == "fail"
     assert "no-such-machine.invalid cannot be resolved" in answers[0][1]
 
 
 @pytest.mark.parametrize("port", ["abc", "99999", ""])
 def test_a_port_that_is_none(port):
-    assert states("launcher.master", machine(RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)) == {"fail"}
+    assert states("launcher.master", machine(RANK="1", WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port)) == {
+        "fail"
+    }
 
 
 def test_a_loopback_address_for_several_machines():
@@ -144,7 +167,10 @@ def test_torchruns_variables():
     assert states("launcher.rendezvous", machine(PET_NNODES="4", SLURM_NNODES="2")) == {"fail"}
     assert states("launcher.rendezvous", machine(PET_RDZV_ENDPOINT="tcp://node-1:29400")) == {"fail"}
     assert states("launcher.rendezvous", machine(PET_RDZV_BACKEND="c10", PET_NNODES="2")) == {"warn"}
-    assert states("launcher.rendezvous", machine(PET_RDZV_BACKEND="c10d", PET_NNODES="1:2", SLURM_NNODES="2", PET_RDZV_ENDPOINT="node-1:29400")) == {"ok"}
+    assert states(
+        "launcher.rendezvous",
+        machine(PET_RDZV_BACKEND="c10d", PET_NNODES="1:2", SLURM_NNODES="2", PET_RDZV_ENDPOINT="node-1:29400"),
+    ) == {"ok"}
 
 
 def test_interfaces_of_the_machine_are_told_by_the_kernel():
@@ -153,4 +179,6 @@ def test_interfaces_of_the_machine_are_told_by_the_kernel():
     named = {i.name: i for i in interfaces()}
     assert "127.0.0.1" in named["lo"].addresses
     assert named["lo"].loopback
-    assert not DOCKER.loopback and ETH.usable and not LO.usable
+    assert not DOCKER.loopback
+    assert ETH.usable
+    assert not LO.usable

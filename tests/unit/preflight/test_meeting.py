@@ -25,10 +25,17 @@ def free_port() -> int:
 def start(tmp_path, words, env, before=()):
     """A process of a job."""
     path = os.pathsep.join(filter(None, sys.path))
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "MASTER_", "RANK", "WORLD_", "FIRSTFAULT_"))}
+    clean = {
+        k: v for k, v in os.environ.items() if not k.startswith(("SLURM_", "MASTER_", "RANK", "WORLD_", "FIRSTFAULT_"))
+    }
     command = [*before, sys.executable, "-m", "firstfault", "preflight", "--job", "--format", "json", *words]
     return subprocess.Popen(
-        command, cwd=tmp_path, env={**clean, "PYTHONPATH": path, **env}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=tmp_path,
+        env={**clean, "PYTHONPATH": path, **env},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -46,7 +53,11 @@ def tasks(count, per_node=2, **env):
 def outcome(processes, limit=120):
     """Exit codes, and the answers that were printed."""
     texts = [p.communicate(timeout=limit) for p in processes]
-    return [p.returncode for p in processes], [json.loads(out) for out, _ in texts if out.strip()], [err for _, err in texts]
+    return (
+        [p.returncode for p in processes],
+        [json.loads(out) for out, _ in texts if out.strip()],
+        [err for _, err in texts],
+    )
 
 
 def results(answer, check):
@@ -78,12 +89,20 @@ def test_a_job_meets_where_it_will_meet(tmp_path):
 
 def test_machines_with_names_of_their_own(tmp_path):
     env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
-    named = [["unshare", "-ru", "sh", "-c", f'hostname node-{n} && exec "$@"', "sh"] if may_unshare() else [] for n in range(2)]
-    processes = [start(tmp_path, ["--dir", str(tmp_path / "box")], e, before=named[n]) for n, e in enumerate(tasks(2, per_node=1, **env))]
+    named = [
+        ["unshare", "-ru", "sh", "-c", f'hostname node-{n} && exec "$@"', "sh"] if may_unshare() else []
+        for n in range(2)
+    ]
+    processes = [
+        start(tmp_path, ["--dir", str(tmp_path / "box")], e, before=named[n])
+        for n, e in enumerate(tasks(2, per_node=1, **env))
+    ]
     codes, (answer,), errors = outcome(processes)
     # The meeting place is a loopback: wrong for two machines, and said so.
     assert codes == [1, 0], errors
-    assert any("every machine would look for rank 0 on itself" in text for _, text in results(answer, "launcher.master"))
+    assert any(
+        "every machine would look for rank 0 on itself" in text for _, text in results(answer, "launcher.master")
+    )
     if may_unshare():
         assert [n["host"] for n in answer["nodes"]] == ["node-0", "node-1"]
         assert [s for s, _ in results(answer, "job.clocks")] == ["ok"]
@@ -133,8 +152,14 @@ def test_a_port_that_another_program_holds(tmp_path):
 
 def test_settings_that_differ(tmp_path):
     first, second = tasks(2, per_node=1)
-    named = [["unshare", "-ru", "sh", "-c", f'hostname node-{n} && exec "$@"', "sh"] if may_unshare() else [] for n in range(2)]
-    processes = [start(tmp_path, ["--dir", "box"], {**e, "NCCL_ALGO": a}, before=b) for e, a, b in zip((first, second), ("Ring", "Tree"), named, strict=True)]
+    named = [
+        ["unshare", "-ru", "sh", "-c", f'hostname node-{n} && exec "$@"', "sh"] if may_unshare() else []
+        for n in range(2)
+    ]
+    processes = [
+        start(tmp_path, ["--dir", "box"], {**e, "NCCL_ALGO": a}, before=b)
+        for e, a, b in zip((first, second), ("Ring", "Tree"), named, strict=True)
+    ]
     _, (answer,), errors = outcome(processes)
     told = results(answer, "job.settings")
     if may_unshare():
@@ -144,7 +169,15 @@ def test_settings_that_differ(tmp_path):
 
 
 def test_other_launchers(tmp_path):
-    mpi = [{"OMPI_COMM_WORLD_RANK": str(n), "OMPI_COMM_WORLD_LOCAL_RANK": str(n), "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"} for n in range(2)]
+    mpi = [
+        {
+            "OMPI_COMM_WORLD_RANK": str(n),
+            "OMPI_COMM_WORLD_LOCAL_RANK": str(n),
+            "OMPI_COMM_WORLD_SIZE": "2",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+        }
+        for n in range(2)
+    ]
     torchrun = [
         {"TORCHELASTIC_RUN_ID": "x", "TORCHELASTIC_USE_AGENT_STORE": "True", "RANK": str(n), "LOCAL_RANK": str(n), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
          "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"} for n in range(2)
@@ -169,7 +202,13 @@ def test_alone_it_needs_no_meeting(tmp_path):
 def test_strangers_at_the_meeting_place_are_not_heard():
     server = Server(0, "run-1")
     try:
-        for data in (b"GET / HTTP/1.1\r\n\r\n", b'{"firstfault": "run-2"}\n', b"\xff" * 4096, b'{"firstfault": "run-1"}\n{"host": 3}\n', b"[" * 100000):
+        for data in (
+            b"GET / HTTP/1.1\r\n\r\n",
+            b'{"firstfault": "run-2"}\n',
+            b"\xff" * 4096,
+            b'{"firstfault": "run-1"}\n{"host": 3}\n',
+            b"[" * 100000,
+        ):
             # Whoever is not heard is hung up on.
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", server.port)) as stream:
                 stream.settimeout(5)
@@ -178,7 +217,13 @@ def test_strangers_at_the_meeting_place_are_not_heard():
                 while stream.recv(4096):
                     pass
         assert server.reports() == []
-        met = talk("127.0.0.1", server.port, "run-1", lambda clock: Report(host="a", pid=1, clock_s=clock), time.monotonic() + 10)
+        met = talk(
+            "127.0.0.1",
+            server.port,
+            "run-1",
+            lambda clock: Report(host="a", pid=1, clock_s=clock),
+            time.monotonic() + 10,
+        )
         assert met.state == "met"
         assert met.delivered
         assert abs(met.clock_s) < 5

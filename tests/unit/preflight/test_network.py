@@ -66,7 +66,12 @@ def test_a_machine_without_a_network():
         words = ["unshare", "-rn", sys.executable, "-c", code]
         done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60, env=_env())
         assert done.stdout.strip() == "['warn']"  # nothing is up, not even the loopback
-        words[3:] = ["sh", "-c", f'ip link set lo up && ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up; exec {sys.executable} -c "$0"', code]
+        words[3:] = [
+            "sh",
+            "-c",
+            f'ip link set lo up && ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up; exec {sys.executable} -c "$0"',
+            code,
+        ]
         words = ["unshare", "-rn", *words[3:]]
         done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60, env=_env())
         assert done.stdout.strip() == "['fail']"  # the loopback, or a bridge with nobody on it
@@ -95,7 +100,9 @@ def test_a_family_without_an_address():
     assert states("network.family", machine(NCCL_SOCKET_FAMILY="inet")) == {"warn"}
 
 
-def port(device, number=1, state="4: ACTIVE", physical="5: LinkUp", layer="InfiniBand", rate="400 Gb/sec (4X NDR)", gids=None):
+def port(
+    device, number=1, state="4: ACTIVE", physical="5: LinkUp", layer="InfiniBand", rate="400 Gb/sec (4X NDR)", gids=None
+):
     base = f"/sys/class/infiniband/{device}/ports/{number}"
     files = {f"{base}/state": state, f"{base}/phys_state": physical, f"{base}/link_layer": layer, f"{base}/rate": rate}
     return {**files, **{f"{base}/gids/{i}": g for i, g in (gids or {}).items()}, "/dev/infiniband/uverbs0": ""}
@@ -143,7 +150,9 @@ def test_locked_memory(tmp_path, monkeypatch, capability, state):
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (64 << 10, hard))
     try:
         assert states("network.memlock", made) == {state}
-        assert states("network.memlock", machine(tmp_path / "none", files={"/proc/self/status": "CapEff:\t0\n"}, **TWO)) == {"ok"}
+        assert states(
+            "network.memlock", machine(tmp_path / "none", files={"/proc/self/status": "CapEff:\t0\n"}, **TWO)
+        ) == {"ok"}
         alone = machine(tmp_path, RANK="0", WORLD_SIZE="8", LOCAL_WORLD_SIZE="8")
         assert states("network.memlock", alone) == {"warn" if state == "fail" else "ok"}
     finally:

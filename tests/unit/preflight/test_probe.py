@@ -17,7 +17,13 @@ from firstfault.preflight.framed import frame, read_frames
 from firstfault.preflight.profiles import compare_environments
 
 FULL = Environment(
-    platform={"system": "Linux", "machine": "x86_64", "kernel": "5.15", "distribution": "Ubuntu 22.04.4 LTS", "container": "docker"},
+    platform={
+        "system": "Linux",
+        "machine": "x86_64",
+        "kernel": "5.15",
+        "distribution": "Ubuntu 22.04.4 LTS",
+        "container": "docker",
+    },
     python={"version": "3.10.12", "kind": "system"},
     gpus=[GpuRow(name="NVIDIA H100 80GB HBM3", count=8, memory_mb=81559, compute_capability="9.0")],
     driver="550.54.15",
@@ -63,7 +69,18 @@ def test_a_frame_is_one_line_of_plain_characters():
         LINE * 5,
         "\x1b[2J\x1b]0;title\x07" + LINE,
     ],
-    ids=["banner", "no newline before", "colour", "srun --label", "kubernetes", "trailing", "crlf", "docker json", "five times", "terminal"],
+    ids=[
+        "banner",
+        "no newline before",
+        "colour",
+        "srun --label",
+        "kubernetes",
+        "trailing",
+        "crlf",
+        "docker json",
+        "five times",
+        "terminal",
+    ],
 )
 def test_it_is_read_out_of_noise(text):
     only(text)
@@ -72,7 +89,11 @@ def test_it_is_read_out_of_noise(text):
 @pytest.mark.parametrize("width", [1, 40, 80, 132, 1000])
 def test_a_line_that_was_cut_in_pieces(width):
     body = LINE.rstrip("\n")
-    pieces = [body[i : i + width] for i in range(0, len(body), width)] if width > len(FRAME) else [body[: len(FRAME)], *(body[i : i + width] for i in range(len(FRAME), len(body), width))]
+    pieces = (
+        [body[i : i + width] for i in range(0, len(body), width)]
+        if width > len(FRAME)
+        else [body[: len(FRAME)], *(body[i : i + width] for i in range(len(FRAME), len(body), width))]
+    )
     only("\n".join(pieces) + "\n")
     only("".join(f"[node-1:0] {p}\n" for p in pieces))
 
@@ -158,7 +179,15 @@ def named(profile, name):
 
 
 def test_what_is_asked_for_against_what_is_there(tmp_path, site):
-    package(site, "flash-attn", "2.6.3", {"flash_attn/__init__.py": "print('banner of flash_attn')\n__version__ = '2.6.3'\n", "flash_attn_2_cuda.py": "raise ImportError('undefined symbol: _ZN3c104cuda')"})
+    package(
+        site,
+        "flash-attn",
+        "2.6.3",
+        {
+            "flash_attn/__init__.py": "print('banner of flash_attn')\n__version__ = '2.6.3'\n",
+            "flash_attn_2_cuda.py": "raise ImportError('undefined symbol: _ZN3c104cuda')",
+        },
+    )
     package(site, "triton", "3.0.0", {"triton/__init__.py": "print('{\"name\": \"triton\"}'); __version__ = '3.0.0'\n"})
     path = smi(tmp_path / "bin", 8)
     profile = look(machine(tmp_path / "r", PATH=path), require=("transformer_engine",))
@@ -176,17 +205,26 @@ def test_what_is_asked_for_against_what_is_there(tmp_path, site):
     engine = named(profile, "transformer_engine")
     assert (engine.requested, engine.usable) == ("required", False)
     assert profile.missing == ["transformer_engine"]
-    assert "torch" not in sys.modules or sys.modules["torch"].__file__ is None or str(site) not in sys.modules["torch"].__file__
+    assert (
+        "torch" not in sys.modules
+        or sys.modules["torch"].__file__ is None
+        or str(site) not in sys.modules["torch"].__file__
+    )
 
 
 def test_an_import_that_hangs_or_dies_takes_nothing_with_it(tmp_path, site, monkeypatch):
     monkeypatch.setattr(environment, "LIMIT_S", 3.0)
     package(site, "apex", "0.1", {"apex/__init__.py": "import time; time.sleep(600)\n"})
     package(site, "flash-attn", "2.6.3", {"flash_attn/__init__.py": "import os; os._exit(7)\n"})
-    package(site, "xformers", "0.0.27", {"xformers/__init__.py": "", "xformers/ops/__init__.py": "__version__ = '0.0.27'\n"})
+    package(
+        site, "xformers", "0.0.27", {"xformers/__init__.py": "", "xformers/ops/__init__.py": "__version__ = '0.0.27'\n"}
+    )
     profile = look(machine(tmp_path / "r", PATH=str(tmp_path)))
     assert (named(profile, "apex").usable, named(profile, "apex").detail) == (None, "its import gave no answer in 3 s")
-    assert (named(profile, "flash_attn").usable, named(profile, "flash_attn").detail) == (False, "its import ended the whole process")
+    assert (named(profile, "flash_attn").usable, named(profile, "flash_attn").detail) == (
+        False,
+        "its import ended the whole process",
+    )
     assert named(profile, "xformers").usable is True
 
 
@@ -240,12 +278,20 @@ def caps(name, **fields):
         (changed(driver="535.54.03"), "not_comparable", "driver"),
         (changed(gpus=[replace(FULL.gpus[0], count=4)]), "not_comparable", "gpu"),
         (changed(packages={**FULL.packages, "torch": "2.3.0+cu121"}), "not_comparable", "package torch"),
-        (changed(capabilities=caps("transformer_engine", usable=False, resolved="", detail="ImportError")), "not_comparable", "capability transformer_engine"),
+        (
+            changed(capabilities=caps("transformer_engine", usable=False, resolved="", detail="ImportError")),
+            "not_comparable",
+            "capability transformer_engine",
+        ),
         (changed(capabilities=caps("nccl", resolved="2.21.5")), "not_comparable", "capability nccl"),
         (changed(capabilities=caps("apex", detail="other words")), "comparable", None),
         (changed(settings={**FULL.settings, "NCCL_ALGO": "Ring"}), "not_comparable", "setting NCCL_ALGO"),
         (changed(settings={"NCCL_DEBUG": "WARN"}), "not_comparable", "setting CUDA_DEVICE_MAX_CONNECTIONS"),
-        (changed(capabilities=caps("transformer_engine", usable=None, resolved="1.9.0", detail="not tried")), "unknown", "capability transformer_engine"),
+        (
+            changed(capabilities=caps("transformer_engine", usable=None, resolved="1.9.0", detail="not tried")),
+            "unknown",
+            "capability transformer_engine",
+        ),
         (changed(gpus=[], driver="", capabilities=caps("cuda", usable=None)), "unknown", "gpu"),
         (changed(platform={**FULL.platform, "machine": "aarch64"}), "not_comparable", "platform machine"),
     ],

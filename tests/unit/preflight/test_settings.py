@@ -134,11 +134,19 @@ def test_the_caching_allocator(text, state):
 
 
 def test_an_option_that_this_pytorch_does_not_know(tmp_path, monkeypatch):
-    package(tmp_path, "torch", "2.0.1", {"torch/__init__.py": "", "torch/version.py": "__version__ = '2.0.1+cu117'\ncuda = '11.7'\n"})
+    package(
+        tmp_path,
+        "torch",
+        "2.0.1",
+        {"torch/__init__.py": "", "torch/version.py": "__version__ = '2.0.1+cu117'\ncuda = '11.7'\n"},
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     answers = found("settings.allocator", machine(PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"))
     assert answers == [
-        ("fail", "PYTORCH_CUDA_ALLOC_CONF: expandable_segments came with PyTorch 2.1, this is 2.0.1+cu117: it stops at the first use of a GPU")
+        (
+            "fail",
+            "PYTORCH_CUDA_ALLOC_CONF: expandable_segments came with PyTorch 2.1, this is 2.0.1+cu117: it stops at the first use of a GPU",
+        )
     ]
 
 

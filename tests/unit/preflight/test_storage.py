@@ -26,7 +26,9 @@ def writes(*paths, **env):
 def given(**facts):
     """A machine all of whose folders have these facts."""
     made = writes("/data", **facts.pop("env", {}))
-    made.folder = lambda path, *, write: Folder(path, **{"exists": True, "is_folder": True, "readable": True, "writable": True, "kind": "ext4", **facts})
+    made.folder = lambda path, *, write: Folder(
+        path, **{"exists": True, "is_folder": True, "readable": True, "writable": True, "kind": "ext4", **facts}
+    )
     return made
 
 
@@ -62,7 +64,9 @@ def test_a_full_file_system():
         script = 'm=$(mktemp -d) && mount -t tmpfs -o size=2m,nr_inodes=1k none "$m" && head -c 2097152 /dev/zero > "$m/x"; exec "$0" -c "$1" "$m"'
         words = ["unshare", "-rm", "bash", "-c", script, sys.executable, CODE]
         path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
-        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60, env={**os.environ, "PYTHONPATH": path})
+        done = subprocess.run(
+            words, capture_output=True, text=True, check=True, timeout=60, env={**os.environ, "PYTHONPATH": path}
+        )
         (state, text), *_ = ast.literal_eval(done.stdout)
         assert state == "fail"
         assert "No space left on device" in text
@@ -114,7 +118,11 @@ def test_a_working_directory_that_is_gone(tmp_path, monkeypatch):
         ({"HF_HOME": "/c"}, {"free_mb": 3}, "warn"),
         ({"HF_HOME": "/c"}, {"writable": False}, "warn"),
         ({"HF_HOME": "/c"}, {"trouble": "no answer in 10 s"}, "warn"),
-        ({"TRITON_CACHE_DIR": "/c", "WORLD_SIZE": "2", "RANK": "0", "LOCAL_WORLD_SIZE": "1"}, {"kind": "lustre"}, "warn"),
+        (
+            {"TRITON_CACHE_DIR": "/c", "WORLD_SIZE": "2", "RANK": "0", "LOCAL_WORLD_SIZE": "1"},
+            {"kind": "lustre"},
+            "warn",
+        ),
         ({"TRITON_CACHE_DIR": "/c"}, {"kind": "lustre"}, "ok"),
         ({"HF_HOME": "/c", "WORLD_SIZE": "2", "RANK": "0", "LOCAL_WORLD_SIZE": "1"}, {"kind": "lustre"}, "ok"),
         ({"HOME": "/home/u"}, {"free_mb": 2}, "warn"),
@@ -127,7 +135,7 @@ def test_caches(env, facts, state):
 
 def test_the_kind_of_a_file_system_is_that_of_its_mount():
     shm = machine().folder("/dev/shm", write=False)
-    if shm.exists and os.stat("/dev/shm").st_dev != os.stat("/dev").st_dev:
+    if shm.exists and Path("/dev/shm").stat().st_dev != Path("/dev").stat().st_dev:
         assert shm.kind == "tmpfs"
     assert machine().folder("/proc", write=False).kind == "proc"
 
@@ -163,7 +171,12 @@ TWO = {"RANK": "0", "WORLD_SIZE": "2"}
 )  # fmt: skip
 def test_the_flight_recorder(tmp_path, monkeypatch, version, env, state):
     cuda = f"{version[-3:-1]}.{version[-1]}"
-    package(tmp_path, "torch", version, {"torch/__init__.py": "", "torch/version.py": f"__version__ = '{version}'\ncuda = '{cuda}'\n"})
+    package(
+        tmp_path,
+        "torch",
+        version,
+        {"torch/__init__.py": "", "torch/version.py": f"__version__ = '{version}'\ncuda = '{cuda}'\n"},
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert states("recorder.flight", machine(**env)) == {state}
 
