@@ -89,9 +89,9 @@ def _processes(machine: Machine) -> Iterator[Seen]:
     soft = machine.limit("processes")
     if soft is not None and machine.uid != 0:
         limits["ulimit -u"] = soft - _tasks_of(machine)
-    most, now = _cgroup(machine, "pids.max"), _cgroup(machine, "pids.current")
-    if most.isdecimal() and now.isdecimal():
-        limits["pids.max of the cgroup"] = int(most) - int(now)
+    inside = _left(machine, "pids", ("pids.max",), ("pids.current",))
+    if inside:
+        limits["pids.max of the cgroup"] = min(inside)[0]
     total, used = machine.word("/proc/sys/kernel/threads-max"), _threads_now(machine)
     if total.isdecimal() and used is not None:
         limits["threads-max of the machine"] = int(total) - used
@@ -126,16 +126,27 @@ def _threads_now(machine: Machine) -> int | None:
     return None if found is None else int(found[1])
 
 
-def _cgroup(machine: Machine, name: str) -> str:
-    """A value of the cgroup of this process: of version 2, else of version 1."""
+def _cgroups(machine: Machine, controller: str) -> list[str]:
+    """Folders of the cgroup of this process and of those above it, which limit it too: of version 2, and of a controller of version 1."""
+    found = []
     for line in (machine.text("/proc/self/cgroup") or "").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "", "")[:3]
+        if controllers and controller not in controllers.split(","):
+            continue
         base = f"/sys/fs/cgroup/{controllers}" if controllers else "/sys/fs/cgroup"
-        for place in (f"{base}{path}", base):
-            found = machine.word(f"{place.rstrip('/')}/{name}")
-            if found:
-                return found
-    return ""
+        parts = [p for p in path.split("/") if p and p != ".."]
+        found += ["/".join([base, *parts[:n]]) for n in range(len(parts), -1, -1)]
+    return found
+
+
+def _left(machine: Machine, controller: str, most: tuple[str, ...], now: tuple[str, ...]) -> list[tuple[int, int, str]]:
+    """For each cgroup that has a limit: what is left of it, the limit, the folder."""
+    found = []
+    for folder in _cgroups(machine, controller):
+        limit, used = (next((w for n in names if (w := machine.word(f"{folder}/{n}"))), "") for names in (most, now))
+        if limit.isdecimal() and used.isdecimal():
+            found.append((int(limit) - int(used), int(limit), folder))
+    return found
 
 
 def _memory(machine: Machine) -> Iterator[Seen]:
@@ -148,12 +159,15 @@ def _memory(machine: Machine) -> Iterator[Seen]:
         return
     free, total = found.get("MemAvailable", 0), found["MemTotal"]
     told = f"{free} of {total} MB available"
-    most, now = (_cgroup(machine, n) or _cgroup(machine, o) for n, o in (("memory.max", "memory.limit_in_bytes"), ("memory.current", "memory.usage_in_bytes")))  # fmt: skip
-    if most.isdecimal() and now.isdecimal() and int(most) >> 20 < total:
-        cache = re.search(r"(?m)^(?:total_)?inactive_file (\d+)", _cgroup(machine, "memory.stat"))
-        used = int(now) - (int(cache[1]) if cache else 0)
-        inside = (int(most) - used) >> 20
-        told += f"; the cgroup allows {int(most) >> 20} MB, {max(inside, 0)} MB of it free"
+    # What a cgroup holds as a cache of files is free.
+    limited = [
+        (left + _cached(machine, folder), limit)
+        for left, limit, folder in _left(machine, "memory", ("memory.max", "memory.limit_in_bytes"), ("memory.current", "memory.usage_in_bytes"))
+        if limit >> 20 < total
+    ]  # fmt: skip
+    if limited:
+        inside, limit = (n >> 20 for n in min(limited))
+        told += f"; the cgroup allows {limit} MB, {max(inside, 0)} MB of it free"
         free = min(free, inside)
     fix = "Ask for more (--mem, limits of the pod), or end what fills it: `ps aux --sort=-rss | head`."
     ranks = ranks_here(machine)
@@ -163,6 +177,12 @@ def _memory(machine: Machine) -> Iterator[Seen]:
         yield warn(f"{told}, for {ranks} rank{'s' if ranks > 1 else ''}: torch with CUDA takes about 2 GB each before it does anything", fix)  # fmt: skip
     else:
         yield ok(told)
+
+
+def _cached(machine: Machine, folder: str) -> int:
+    """Bytes of a cgroup that the kernel gives back when they are needed."""
+    found = re.search(r"(?m)^(?:total_)?inactive_file (\d+)", machine.text(f"{folder}/memory.stat", 1 << 16) or "")
+    return int(found[1]) if found else 0
 
 
 def _overcommit(machine: Machine) -> Seen:
@@ -196,10 +216,13 @@ def _huge_pages(machine: Machine) -> Seen:
 
 def _processors(machine: Machine) -> Seen:
     whole = len(re.findall(r"(?m)^processor\s*:", machine.text("/proc/cpuinfo", 4 << 20) or "")) or machine.cpus
-    quota = _cgroup(machine, "cpu.max").split()
     told = f"{machine.cpus} of {whole} processors"
-    if len(quota) == 2 and quota[0].isdecimal() and quota[1].isdecimal() and int(quota[1]):
-        share = int(quota[0]) / int(quota[1])
+    quotas = [machine.word(f"{folder}/cpu.max").split() for folder in _cgroups(machine, "cpu")]
+    shares = [
+        int(q[0]) / int(q[1]) for q in quotas if len(q) == 2 and q[0].isdecimal() and q[1].isdecimal() and int(q[1])
+    ]
+    if shares:
+        share = min(shares)
         told += f", a share of {share:.1f} by the cgroup"
         if share < 1:
             return warn(f"{told}: less than one processor", "Raise the limit of processors of the container or pod.")

@@ -105,6 +105,10 @@ BIG = "MemTotal: 528000000 kB\nMemAvailable: 500000000 kB\n"
         ({"/proc/meminfo": BIG, **cgroup({"memory.max": str(8 << 30), "memory.current": str(8 << 30), "memory.stat": f"anon 1\ninactive_file {7 << 30}\n"})}, {}, "ok"),
         ({"/proc/meminfo": BIG, "/proc/self/cgroup": "9:memory:/job\n", "/sys/fs/cgroup/memory/job/memory.limit_in_bytes": str(2 << 30),
           "/sys/fs/cgroup/memory/job/memory.usage_in_bytes": str((2 << 30) - (64 << 20))}, {}, "fail"),
+        # As SLURM makes them: the limit stands above the cgroup of the task.
+        ({"/proc/meminfo": BIG, "/proc/self/cgroup": "0::/slurm/job_1/step_0/task_0\n", "/sys/fs/cgroup/slurm/job_1/step_0/task_0/memory.max": "max",
+          "/sys/fs/cgroup/slurm/job_1/step_0/task_0/memory.current": "4096", "/sys/fs/cgroup/slurm/job_1/memory.max": str(2 << 30),
+          "/sys/fs/cgroup/slurm/job_1/memory.current": str((2 << 30) - (99 << 20))}, {}, "fail"),
         ({}, {}, "not_checkable"),
     ],
 )  # fmt: skip
