@@ -46,6 +46,7 @@ SHOWN = (
     "README.md",
     "README.zh-CN.md",
     "docs/tutorial.md",
+    "docs/zh/tutorial.md",
     "docs/how-to/see-every-rank.md",
     "docs/how-to/follow-the-order.md",
 )

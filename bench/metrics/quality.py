@@ -19,8 +19,13 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests" / "generated")]
 
 from step_series import FAULTS, FOUND_AS, course, sound_ranks  # noqa: E402
 
+from firstfault.metrics.pace import Pace  # noqa: E402
 from firstfault.metrics.points import alarms, find_points  # noqa: E402
+from firstfault.metrics.ranks import between_ranks  # noqa: E402
 from firstfault.metrics.read import read_source_steps  # noqa: E402
+from firstfault.metrics.steps import by_rank  # noqa: E402
+from firstfault.metrics.usage import Usage  # noqa: E402
+from firstfault.metrics.values import Values  # noqa: E402
 from firstfault.readers.open import open_inputs  # noqa: E402
 
 
@@ -104,29 +109,51 @@ def main():
     print(f"{'false alarms':22} {false}/{len(sound)} {dict(kinds)}")
 
 
-THRESHOLDS = (
-    "SPIKE_SIGMA", "SPIKE_SHARE", "RISE_SIGMA", "RISE_SHARE", "GRAD_SIGMA", "GRAD_RATIO", "SHIFT_SHARE", "SHIFT_SIGMA", "TAIL_RATIO",
-    "TAIL_SHARE", "STALL_RATIO", "STALL_SECONDS", "SLOW_SHARE", "DIFFER", "LEAK_SHARE", "JUMP_SHARE", "DATA_SHARE", "DATA_TIMES",
-)  # fmt: skip
+GUARDS = {
+    "SPIKE_SIGMA": (Values, "loss_spike"), "SPIKE_SHARE": (Values, "loss_spike"), "RISE_SIGMA": (Values, "loss_rise"),
+    "RISE_SHARE": (Values, "loss_rise"), "GRAD_SIGMA": (Values, "grad_spike"), "GRAD_RATIO": (Values, "grad_spike"),
+    "SHIFT_SHARE": (Pace, "step_time_shift throughput_drop"), "SHIFT_SIGMA": (Pace, "step_time_shift throughput_drop"),
+    "TAIL_RATIO": (Pace, "step_time_tail"), "TAIL_SHARE": (Pace, "step_time_tail"), "STALL_RATIO": (Pace, "stall"),
+    "STALL_SECONDS": (Pace, "stall"), "SLOW_SHARE": (None, "slow_rank"), "DIFFER": (None, "ranks_differ"),
+    "LEAK_SHARE": (Usage, "memory_leak"), "JUMP_SHARE": (Usage, "memory_jump"), "DATA_SHARE": (Usage, "data_share"),
+    "DATA_TIMES": (Usage, "data_share"),
+}  # fmt: skip
+"""Threshold -> who uses it (None: the look between ranks), and the kinds of points that it lets through."""
 FACTORS = (1.0, 0.75, 0.5, 0.25)
 
 
+def raised(tables, who, kinds):
+    """Whether a healthy run raises an alarm of some kinds."""
+    if who is None:
+        points = between_ranks(tables)
+    else:
+        points = (p for table in tables for rank, steps in by_rank(table) for p in who(steps, rank).points())
+    return any(p.kind.value in kinds.split() for p in points)
+
+
 def margins(runs):
-    """How many healthy runs raise an alarm when one threshold is lowered to a share of itself, the others as they are."""
-    print(f"{len(runs)} healthy runs with an alarm, each threshold at {', '.join(map(str, FACTORS))} of itself")
+    """How many healthy runs raise an alarm of its kinds when one threshold is lowered to a share of itself, the others as they are."""
+    alone = [tables for tables in runs if len(tables) == 1]
+    many = [tables for tables in runs if len(tables) > 1]
+    print(f"{len(alone)} healthy runs of one log, {len(many)} of a log for each rank")
+    print(
+        "| threshold | value | lets through | alarms as it is | at 0.75 | at 0.5 | at 0.25 |\n|---|---|---|---|---|---|---|"
+    )
     rooms = [m for name, m in sys.modules.items() if name.startswith("firstfault.metrics.")]
-    for name in THRESHOLDS:
+    for name, (who, kinds) in GUARDS.items():
         usual = getattr(sys.modules["firstfault.metrics.kinds"], name)
+        among = many if who is None else alone
         counts = []
         for factor in FACTORS:
             for room in rooms:
                 if hasattr(room, name):
                     setattr(room, name, usual * factor)
-            counts.append(sum(bool(alarms(find_points(tables))) for tables in runs))
+            counts.append(sum(raised(tables, who, kinds) for tables in among))
         for room in rooms:
             if hasattr(room, name):
                 setattr(room, name, usual)
-        print(f"{name:14} {usual:8g}  {'  '.join(f'{n:4d}' for n in counts)}", flush=True)
+        shown = " | ".join(f"{n} of {len(among)}" for n in counts)
+        print(f"| `{name}` | {usual:g} | `{kinds.replace(' ', '`, `')}` | {shown} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,15 @@ D = TypeVar("D", bound=told.Published)
 class Diagnosis(told.Diagnosis, frozen=True, kw_only=True):
     """What the first fault of a job was; a notebook shows it as its Markdown report."""
 
-    def report(self, form: Format = "markdown", *, share: bool = False, raw: bool = False, width: int = 100) -> str:
+    def report(
+        self,
+        form: Format = "markdown",
+        *,
+        share: bool = False,
+        raw: bool = False,
+        width: int = 100,
+        language: str = "en",
+    ) -> str:
         """The diagnosis as text.
 
         Args:
@@ -52,6 +60,7 @@ class Diagnosis(told.Diagnosis, frozen=True, kw_only=True):
             share: take hosts, users, paths and addresses out too.
             raw: take nothing out, not even secrets.
             width: columns; only the text format heeds it.
+            language: of the sentences and fixed words, `en` or `zh`.
 
         Returns:
             The whole report, ending in a newline.
@@ -61,7 +70,7 @@ class Diagnosis(told.Diagnosis, frozen=True, kw_only=True):
         """
         from firstfault.pipelines.publish import publish
 
-        return publish(self, form, _level(share=share, raw=raw), width=width)
+        return publish(self, form, _level(share=share, raw=raw), width=width, language=language)
 
     def _repr_markdown_(self) -> str:
         return self.report("markdown")
@@ -122,19 +131,20 @@ class Timeline(views.Timeline, frozen=True, kw_only=True):
 class Page(paged.Page, frozen=True, kw_only=True):
     """A diagnosis with what its pictures are drawn from; a notebook shows the whole HTML report in a frame."""
 
-    def html(self, *, share: bool = False, raw: bool = False) -> str:
+    def html(self, *, share: bool = False, raw: bool = False, language: str = "en") -> str:
         """The HTML report as one document without any request to a network.
 
         Args:
             share: take hosts, users, paths and addresses out too.
             raw: take nothing out, not even secrets.
+            language: of the sentences and fixed words, `en` or `zh`.
 
         Raises:
             ValueError: both are asked for.
         """
         from firstfault.pipelines.publish import publish_page
 
-        return publish_page(self, _level(share=share, raw=raw))
+        return publish_page(self, _level(share=share, raw=raw), language=language)
 
     def _repr_html_(self) -> str:
         # The frame has an origin of its own: its script reaches neither the notebook nor its cookies.

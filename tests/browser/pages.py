@@ -173,6 +173,37 @@ def memory(folder: Path) -> Page:
     return page([folder])
 
 
+NAN_FROM, SLOW_FROM, SLOW_RANK, RUN = 330, 200, 5, 400
+SMI = "timestamp, index, utilization.gpu [%], memory.used [MiB], temperature.gpu, clocks.sm [MHz]"
+
+
+def metrics(folder: Path, ranks: int = 4) -> Page:
+    """A run in which one rank is slow from one step on and the loss is no number from a later one, with a table of counters."""
+    logs = folder / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    smi = [SMI]
+    for rank in range(ranks):
+        lines = []
+        for step in range(1, RUN + 1):
+            slow, stamp = step >= SLOW_FROM, f"2026-08-22 {10 + step // 60:02d}:{step % 60:02d}:00"
+            own = 2.5 if slow and rank == SLOW_RANK % ranks else 0.5
+            loss = "nan" if step >= NAN_FROM else f"{1.5 + 8 / (1 + step / 20) + step * (rank + 3) % 7 / 100:.4f}"
+            lines.append(
+                f"[{stamp}] rank: {rank}, step: {step}, loss: {loss}, grad_norm: {0.5 + step % 5 / 20:.3f}, "
+                f"step_time: {(4.2 if slow else 2.2) + step % 4 / 100:.3f}, forward_time: {own + step * rank % 3 / 100:.3f}"
+            )
+            if rank == 0:
+                smi.append(f"{stamp.replace('-', '/')}.000, 0, {48 if slow else 97} %, 61000 MiB, 66, 1980 MHz")
+        (logs / f"rank{rank}.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (logs / "smi.csv").write_text("\n".join(smi) + "\n", encoding="utf-8")
+    return page([logs])
+
+
+def spread(folder: Path) -> Page:
+    """The same of more ranks than lines are drawn."""
+    return metrics(folder, ranks=48)
+
+
 def _of(folder: Path, text: str, name: str = "rank0.log") -> Page:
     logs = folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
@@ -190,12 +221,14 @@ REPORTS: dict[str, Callable[[Path], Page]] = {
     "witnesses": witnesses,
     "storage": storage,
     "memory": memory,
+    "metrics": metrics,
+    "spread": spread,
 }
 
 
-def write(name: str, folder: Path) -> Shown:
+def write(name: str, folder: Path, language: str = "en") -> Shown:
     """Makes a report and writes it to disk."""
-    text = publish_page(REPORTS[name](folder), "secrets")
+    text = publish_page(REPORTS[name](folder), "secrets", language=language)
     path = folder / f"{name}.html"
     path.write_text(text, encoding="utf-8")
     return Shown(name, path, path.stat().st_size, text)

@@ -5,8 +5,6 @@ What is read here is what a person gets: text, focus, sizes and times as the bro
 
 from __future__ import annotations
 
-import os
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,34 +12,19 @@ import pages
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
+    from opening import Opened
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 ROOT = Path(__file__).resolve().parents[2]
 AXE = ROOT / "web" / "node_modules" / "axe-core" / "axe.min.js"
-CHROMIUM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))), None
-)
 SECTIONS = ["Job details", "Timeline", "Root-cause chain", "Key files", "Recommendations"]
 PAINT = {"small": 1000, "large": 1000, "huge": 3000}
 """Milliseconds from opening the file to the first paint, and to all pictures being there."""
 SIZE = {"large": 1_500_000, "huge": 6_000_000}
 WIDTHS = (1280, 390)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if CHROMIUM is None:
-        pytest.skip("Chromium is not installed (Debian: apt-get install chromium)")
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not in this environment")
-    # Nobody's root may use the sandbox; the page is our own.
-    args = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with api.sync_playwright() as driver:
-        made = driver.chromium.launch(executable_path=CHROMIUM, args=args)
-        yield made
-        made.close()
 
 
 @pytest.fixture(scope="module")
@@ -54,33 +37,6 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], pages.Sh
         return made[name]
 
     return get
-
-
-class Opened:
-    """A page with what went wrong on it."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.troubles: list[str] = []
-        self.requests: list[str] = []
-        self.blocked: list[str] = []
-        page.on("console", lambda m: self.troubles.append(f"{m.type}: {m.text}"))
-        page.on("pageerror", lambda e: self.troubles.append(f"error: {e}"))
-        page.on("dialog", lambda d: (self.troubles.append(f"dialog: {d.message}"), d.dismiss()))
-        page.on("requestfailed", lambda r: self.blocked.append(r.url) if r.failure == "csp" else None)
-        page.on("request", lambda r: self.requests.append(r.url))
-
-    def go(self, shown: pages.Shown) -> Page:
-        self.page.goto(shown.path.as_uri())
-        return self.page
-
-
-@pytest.fixture
-def opened(browser: Browser) -> Iterator[Opened]:
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    one = Opened(context.new_page())
-    yield one
-    context.close()
 
 
 @pytest.mark.parametrize("name", pages.REPORTS)
@@ -120,7 +76,7 @@ def test_it_is_quick_and_small(opened: Opened, report, name: str) -> None:
     assert min(times) < PAINT[name], times
 
 
-@pytest.mark.parametrize("name", ["large", "hostile", "storage", "witnesses"])
+@pytest.mark.parametrize("name", ["large", "hostile", "storage", "witnesses", "metrics", "spread"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_nothing_runs_over_the_edge(opened: Opened, report, name: str, width: int) -> None:
     opened.page.set_viewport_size({"width": width, "height": 844})
@@ -239,7 +195,8 @@ def test_every_witness_has_a_panel_and_no_other_is_there(opened: Opened, report)
     ]
     assert "Storage daemons" in panels["storage"]
     assert "What held the memory" in panels["memory"]
-    assert panels["unknown"] <= {"Where every rank stood", "Ranks over time"}
+    assert panels["unknown"] <= {"Where every rank stood", "Ranks over time", "Training metrics"}
+    assert "Training metrics" not in panels["memory"]
 
 
 def test_the_treemap_names_the_place_that_holds_the_most(opened: Opened, report) -> None:
@@ -252,6 +209,64 @@ def test_the_treemap_names_the_place_that_holds_the_most(opened: Opened, report)
     )
     page.locator("#memory-map summary").click()
     assert page.locator("#memory-map tr").first.inner_text().split("\t")[0] == "remember (metrics.py:57)"
+
+
+def figure(page: Page, name: str) -> Any:
+    """The plot with a name."""
+    return page.locator("figure.plot").filter(has=page.get_by_text(name, exact=True))
+
+
+def red(page: Page, name: str) -> list[int]:
+    """The columns of pixels of a plot that hold the colour of what is bad, as shares of a thousand of its width."""
+    return figure(page, name).evaluate(
+        """f => { const c = f.querySelector('canvas'); const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        const bad = getComputedStyle(document.documentElement).getPropertyValue('--bad').trim();
+        const want = [1, 3, 5].map(i => parseInt(bad.slice(i, i + 2), 16)); const found = new Set();
+        for (let i = 0; i < d.length; i += 4) if (want.every((v, k) => d[i + k] === v)) found.add((i / 4) % c.width);
+        return [...found].map(x => Math.round(1000 * x / c.width)); }"""
+    )
+
+
+@pytest.mark.parametrize("name", ["metrics", "spread"])
+def test_metrics_are_drawn_with_their_abnormal_points(opened: Opened, report, name: str) -> None:
+    page = opened.go(report(name))
+    shown = page.locator("figure.plot figcaption strong").all_inner_texts()
+    assert {"Loss", "Gradient norm", "Step time", "Forward time", "GPU use"} <= set(shown)
+    assert page.locator("figure.plot .drawing canvas").count() == len(shown)
+    loss = figure(page, "Loss")
+    assert f"no number from step {pages.NAN_FROM} on" in loss.locator(".drawing").get_attribute("aria-label")
+    # The axis begins left of the drawing: the mark stands at its share of the rest.
+    marked = red(page, "Loss")
+    assert marked
+    assert min(marked) > 1000 * pages.NAN_FROM / pages.RUN * 0.85
+    slow = figure(page, "Forward time").locator(".marks li.bad").first
+    ranks = 4 if name == "metrics" else 48
+    assert slow.inner_text().startswith(
+        f"Rank {pages.SLOW_RANK % ranks} is slower than the others from step {pages.SLOW_FROM}"
+    )
+    slow.locator("a").click()
+    assert f"step: {pages.SLOW_FROM}," in page.locator(":target").inner_text()
+    assert red(page, "Gradient norm") == []
+    bands = page.locator("figure.plot .key-band").count()
+    assert (bands > 0) == (name == "spread")
+
+
+def test_a_plot_is_read_by_the_keyboard(opened: Opened, report) -> None:
+    page = opened.go(report("metrics"))
+    loss = figure(page, "Loss")
+    loss.locator(".drawing").focus()
+    page.keyboard.press("Home")
+    assert loss.locator(".now").inner_text().startswith("step 1 · rank 0: ")
+    page.keyboard.press("End")
+    last = loss.locator(".now").inner_text()
+    assert last.startswith(f"step {pages.RUN} · ")
+    assert "rank 0: no number" in last
+    page.keyboard.press("ArrowLeft")
+    assert loss.locator(".now").inner_text() != last
+
+
+def test_plots_stay_small_however_many_ranks_there_are(report) -> None:
+    assert report("spread").size - report("metrics").size < 400_000
 
 
 def test_links_of_the_chain_open_their_line_in_its_context(opened: Opened, report) -> None:
@@ -340,7 +355,15 @@ def test_the_policy_lets_nothing_else_run(opened: Opened, report) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "scheme"), [("large", "light"), ("small", "dark"), ("storage", "light"), ("witnesses", "dark")]
+    ("name", "scheme"),
+    [
+        ("large", "light"),
+        ("small", "dark"),
+        ("storage", "light"),
+        ("witnesses", "dark"),
+        ("metrics", "light"),
+        ("spread", "dark"),
+    ],
 )
 def test_it_is_accessible(browser: Browser, report, name: str, scheme: str) -> None:
     if not AXE.is_file():

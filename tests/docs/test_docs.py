@@ -121,8 +121,9 @@ def test_both_readmes_have_the_same_parts():
     assert set(re.findall(r"docs/[\w/-]+\.md", english)) == set(re.findall(r"docs/[\w/-]+\.md", chinese))
 
 
-def test_the_tutorial_points_at_the_line_that_it_names():
-    page = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["docs/tutorial.md", "docs/zh/tutorial.md"])
+def test_the_tutorial_points_at_the_line_that_it_names(name):
+    page = (ROOT / name).read_text(encoding="utf-8")
     number, file = re.search(r"sed -n (\d+)p (\S+log)", page).groups()
     assert "FileNotFoundError" in (ROOT / file).read_text(encoding="utf-8").split("\n")[int(number) - 1]
 
@@ -171,7 +172,7 @@ def test_only_the_tests_of_the_page_need_a_browser():
     marked = {
         f.relative_to(ROOT) for f in (ROOT / "tests").rglob("*.py") if "mark." + "browser" in f.read_text("utf-8")
     }
-    assert marked == {Path("tests/browser/test_page.py")}
+    assert marked == {Path("tests/browser/test_page.py"), Path("tests/browser/test_chinese.py")}
     core = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ntest-core:")[2].partition("\n\n")[0]
     assert '-m "not torch and not browser and not server"' in core
 

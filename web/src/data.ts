@@ -52,6 +52,26 @@ export interface Lanes {
   ends: Column;
 }
 
+/** Whose a line is. */
+export interface PlotCourse {
+  rank: number | null;
+  device: string;
+  host: string | null;
+  file: string;
+  attempt: number;
+}
+
+/** One column of the training metrics or of the counters of GPUs. */
+export interface Plot {
+  column: string;
+  unit: string;
+  axis: "step" | "row" | "time";
+  lines: [course: PlotCourse, x: number[], y: Column][];
+  spread: { count: number; x: number[]; low: number[]; middle: number[]; high: number[] } | null;
+  /** Place, kind, sentence and name of the line on the page. */
+  marks: [x: number | null, kind: "bad" | "planned", text: string, anchor: string][];
+}
+
 export interface Memory {
   who: number | null;
   host: string | null;
@@ -73,6 +93,7 @@ export interface Data {
   culprits: number[];
   anchors: Record<string, string>;
   memory: Memory[];
+  plots: Plot[];
 }
 
 const block = document.getElementById("data");

@@ -4,6 +4,7 @@ import { heat } from "./heat";
 import { lanes } from "./lanes";
 import { memory } from "./memory";
 import { nccl } from "./nccl";
+import { plots } from "./plots";
 import { shell } from "./shell";
 import { steps } from "./steps";
 
@@ -11,6 +12,7 @@ nccl();
 heat();
 lanes();
 steps();
+plots();
 memory();
 shell();
 performance.mark("drawn");

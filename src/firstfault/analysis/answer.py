@@ -49,6 +49,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     chain: tuple[Link, ...] = ()
     upstream: tuple[Link, ...] = ()
     """Links that come before the job's own lines: what happened on the storage side."""
+    course: tuple[Link, ...] = ()
+    """Links about what training metrics show up to the end: where they went wrong, by the first such line."""
     rivals: tuple[Rival, ...] = ()
     why: str = "it is the earliest line that shows the root cause"
     """By what the trigger was chosen."""

@@ -11,7 +11,8 @@ Each room knows one thing and none knows another; what an earlier one set aside,
 6. `foreign.untied`: somebody else's process that was killed, where the job itself tells of a good end and of nothing bad.
    What these set aside is acquitted, and counted among the errors that ended nothing.
 7. `beside_waits` (asked by `causes`): a suspect that came behind a wait, or hours before it, by the clock that stamped it.
-8. `stopped` and `survived` (asked by `questions.first_fault`): errors upon an order to stop, and of ranks that were inside.
+8. `stopped` and `survived` (asked by `questions.first_fault`): errors upon an order to stop, orders that the job outlived,
+   and errors of ranks that were inside.
    What these set aside is told as something that follows.
 
 Rooms that need only names come before those that need times, and those before the ones that need the wait or the end, since

@@ -4,7 +4,7 @@
 circle. So the root is found in two steps that depend on nothing but the suspects themselves: those that no other explains
 are left (all of them where a circle leaves nobody), and of these the deepest is taken, of equally deep ones the best proven,
 of equally proven ones the first where lines or clocks tell it. Names and order of files decide nothing.
-What is left beside the root is a rival; a fatal one makes the answer a possibility (see `strength_of`).
+What is left beside the root is a rival; a fatal one makes the answer a possibility (see `sureness`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from firstfault.analysis.beside_waits import (
 )
 from firstfault.analysis.clocks import elsewhere, order
 from firstfault.analysis.order import comparable, exact, first
-from firstfault.analysis.suspects import EXCEPTIONS, MACHINES, Suspect, mentioned, stranger
+from firstfault.analysis.suspects import EXCEPTIONS, MACHINES, Suspect, mentioned
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Domain, Mark, Strength
 
@@ -43,11 +43,6 @@ STOPPED = frozenset({-15, -2, -9, 143, 130, 137, None})
 """Exit codes of a process that somebody may have stopped."""
 BURST = 60.0
 """Seconds between the stamps around two lines from which on these are not of one burst, however near they stand."""
-DEEPER = 25
-"""Depth by which a root must lie below a fault that nothing orders, for its category to be more than a possibility: that
-far apart are the machine (80 to 90) and an exception of a program (50), which a failing machine brings about as a rule."""
-
-
 BARE = frozenset({"RuntimeError", "Exception", "SystemExit"})
 """Exceptions whose class says no more than that something failed."""
 _NO_DEVICE = frozenset({Category.SOFTWARE, Category.DATA, Category.STORAGE_IO})
@@ -66,8 +61,17 @@ class Choice(Struct, frozen=True, kw_only=True):
     rivals: tuple[Suspect, ...] = ()
     undated: tuple[Suspect, ...] = ()
     """Rivals of any time (see `_of_any_time`): these do not take from the rank what its own error says."""
-    late: bool = False
-    """Whether the clocks, as they are read, put the root behind the wait that it would explain."""
+    behind: tuple[Suspect, ...] = ()
+    """Those that the clocks, as they are read, put behind the wait that the root would explain, or long before it."""
+
+    @property
+    def late(self) -> bool:
+        """Whether the root is one of those that the clocks put behind the wait."""
+        return self.is_behind(self.root)
+
+    def is_behind(self, suspect: Suspect) -> bool:
+        """Whether the clocks put a suspect behind the wait."""
+        return any(s is suspect for s in self.behind)
 
     @property
     def contested(self) -> bool:
@@ -104,7 +108,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
     reasons: dict[str, str] = {}
     left: list[Suspect] = []
     for suspect in candidates:
-        by = next((r for o in candidates if o is not suspect and (r := _explains(case, o, suspect)) is not None), None)
+        by = next((r for o in candidates if o is not suspect and (r := explains(case, o, suspect)) is not None), None)
         if by is None:
             left.append(suspect)
         else:
@@ -117,12 +121,12 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
     for suspect in ordered:
         if suspect is root:
             continue
-        why = _explains(case, root, suspect)
+        why = explains(case, root, suspect)
         if why is not None:
             explained.append((suspect, why))
         elif suspect.nature.key in reasons:
             explained.append((suspect, reasons[suspect.nature.key]))
-        elif _same_fault(root, suspect):
+        elif same_fault(root, suspect):
             explained.append((suspect, "it tells of the same fault"))
         elif after_the_hang(suspect, hang, opening):
             explained.append((suspect, "it was said only after the watchdogs had begun to end the job"))
@@ -136,11 +140,13 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
         explained=tuple(explained),
         rivals=tuple(rivals),
         undated=tuple(r for r in rivals if r in loose),
-        late=id(root) in early or (hang is not None and behind_by(root, hang, opening) > CLOCK_SLACK),
+        behind=tuple(
+            s for s in ordered if id(s) in early or (hang is not None and behind_by(s, hang, opening) > CLOCK_SLACK)
+        ),
     )
 
 
-def _same_fault(root: Suspect, suspect: Suspect) -> bool:
+def same_fault(root: Suspect, suspect: Suspect) -> bool:
     """Whether two suspects of one category, that nothing orders, are of one line, rank or host: lines about one thing."""
     if suspect.nature.category is not root.nature.category or precedes(root, suspect) is not None:
         return False
@@ -222,7 +228,7 @@ def related(a: Suspect, b: Suspect) -> bool:
     return not a.hosts or not b.hosts
 
 
-def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
+def explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
     """Why `effect` follows from `cause`; None where it does not, or where that cannot be told."""
     before = precedes(cause, effect)
     if case.library.explains(_plain(cause), _plain(effect)) and related(cause, effect):
@@ -235,9 +241,9 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return "its program logged that and raised this right below it"
     if raised_upon(case, effect, cause):
         return None
-    if _of_its_own(case, cause) and _from_outside(effect) and _ended_above(case, cause, effect):
+    if of_its_own(case, cause) and from_outside(effect) and _ended_above(case, cause, effect):
         return "its process had ended by itself before that was told"
-    if _of_its_own(case, effect) and _from_outside(cause) and _ended_above(case, effect, cause):
+    if of_its_own(case, effect) and from_outside(cause) and _ended_above(case, effect, cause):
         return None
     if before is not False and _took_the_peer(case, cause, effect):
         return "a machine or process that fails stops answering its peers"
@@ -255,16 +261,16 @@ def _explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return None
     if before is True:
         return _later(cause, effect)
-    if order_alone(effect) and _of_its_own(case, cause) and _above(cause, effect):
+    if order_alone(effect) and of_its_own(case, cause) and _above(cause, effect):
         return "its program had failed before it was told to stop"
-    if before is None and _of_its_own(case, effect) and _from_outside(cause):
+    if before is None and of_its_own(case, effect) and from_outside(cause):
         return None
     if before is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
         return "it is a consequence of the same failure, further from its root"
     return None
 
 
-def _of_its_own(case: Case, suspect: Suspect) -> bool:
+def of_its_own(case: Case, suspect: Suspect) -> bool:
     """Whether a fault is one that a program meets by itself: an exception of its logic, or more memory asked than there is."""
     if suspect.ordered or not suspect.nature.fatal:
         return False
@@ -275,7 +281,7 @@ def _of_its_own(case: Case, suspect: Suspect) -> bool:
     return row is not None and Mark.OWN_LOGIC in row.marks
 
 
-def _from_outside(suspect: Suspect) -> bool:
+def from_outside(suspect: Suspect) -> bool:
     """Whether a fault is a machine's or somebody's order, and none of the program."""
     return suspect.ordered or suspect.first.signature.split(".", 1)[0] in MACHINES
 
@@ -422,75 +428,3 @@ def _much_later(cause: Suspect, effect: Suspect) -> bool:
 def _plain(suspect: Suspect) -> str:
     """Signature id without the row of a vendor table or the shape of an exception."""
     return suspect.nature.key.split("#", 1)[0].split(":", 1)[0]
-
-
-def doubts(case: Case, choice: Choice) -> tuple[Suspect, ...]:
-    """Rivals that keep the answer from being more than a possibility, nearest to the root first."""
-    return tuple(r for r in choice.rivals if _doubts(case, choice.root, r))
-
-
-def _doubts(case: Case, root: Suspect, rival: Suspect) -> bool:
-    """Whether a rival is too near to the root, or too sure itself, for the root to be more than a possibility."""
-    if rival.nature.depth >= root.nature.depth:
-        return True
-    if order_alone(root) and not rival.ordered and rival.nature.fatal and precedes(root, rival) is None:
-        return True  # an order to stop comes to jobs that have failed, too
-    if rival.nature.category is root.nature.category:
-        return False
-    if _of_its_own(case, rival) and _from_outside(root) and precedes(root, rival) is None:
-        return True  # no machine and no order brings such an error about
-    return rival.nature.strength.level >= Strength.SUPPORTED.level or root.nature.depth < rival.nature.depth + DEEPER
-
-
-def strength_of(case: Case, choice: Choice, *, fatal: bool, own: Strength = Strength.ESTABLISHED) -> Strength:
-    """How sure the category of the root is, with rivals weighed in.
-
-    A category is as sure as the surest of the faults that speak for it: what follows from the root, and what is not as near
-    to the root as it is, would make the same claim if the root's own lines were not there. So no line that is added to a claim
-    makes it less sure. Of two faults of one category that are equally deep it is as sure as the weaker; beside one of another
-    category, only a root that lies far deeper is more than a possibility.
-
-    Args:
-        case: of the attempt.
-        choice: the root with what stands beside it.
-        fatal: whether the root's kind ends a program.
-        own: the most that the root's lines can prove, by who said them.
-    """
-    root = choice.root
-    strength = by_itself(case, root, fatal=fatal).at_most(own)
-    for suspect in (s for s, _ in choice.explained):
-        if suspect.nature.category is not root.nature.category:
-            continue
-        if _explains(case, root, suspect) is not None or _same_fault(root, suspect):
-            strength = strength.at_least(by_itself(case, suspect))
-        else:
-            strength = strength.at_least(by_itself(case, suspect).at_most(Strength.SUPPORTED))
-    for rival in choice.rivals:
-        if rival.nature.category is root.nature.category and rival.nature.depth < root.nature.depth:
-            strength = strength.at_least(by_itself(case, rival))
-    for rival in choice.rivals:
-        if rival.nature.category is root.nature.category:
-            if rival.nature.depth >= root.nature.depth:
-                strength = strength.at_most(rival.nature.strength)
-        else:
-            strength = strength.at_most(Strength.POSSIBLE if _doubts(case, root, rival) else Strength.SUPPORTED)
-    if choice.root.nature.category in {None, Category.UNKNOWN}:
-        return Strength.UNKNOWN
-    return strength.at_most(Strength.POSSIBLE) if choice.late else strength
-
-
-def by_itself(case: Case, suspect: Suspect, *, fatal: bool | None = None) -> Strength:
-    """How sure the category of a fault is by its own lines, whatever stands beside them.
-
-    Args:
-        case: of the attempt.
-        suspect: the fault.
-        fatal: whether its kind ends a program, where that is judged otherwise than by its nature.
-    """
-    strength = suspect.nature.strength
-    if not (suspect.nature.fatal if fatal is None else fatal) or all(mentioned(case, e) for e in suspect.events):
-        # A line that a program's logger wrote would yield to the exception that ended it; of that, none may be left.
-        strength = strength.at_most(Strength.SUPPORTED)
-    if case.has(suspect.first, Mark.RETRY) or stranger(suspect.first):
-        strength = strength.at_most(Strength.POSSIBLE)
-    return strength

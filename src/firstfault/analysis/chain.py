@@ -45,6 +45,7 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     used.update((e.span.source, e.span.line) for link in head for e in link.events)
     if answer.trigger is not None and not head:
         head.append(_root(scene, answer, answer.trigger, used))
+    head += [link for link in answer.course if not any((s.source, s.line) in used for s in link.samples)]
     follows = answer.follows
     if follows is None:
         follows = tuple((s.first, "what ties it to the first fault is not told") for s in scene.suspects)

@@ -29,6 +29,7 @@ from firstfault.analysis.questions import (
 from firstfault.analysis.scene import Scene, build_scene
 from firstfault.analysis.state.attempts import Attempts
 from firstfault.analysis.state.clocks import on_one_clock
+from firstfault.analysis.state.local_labels import without_local_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,7 +80,7 @@ def conclude(
     Raises:
         NoAttemptError: there is no such attempt.
     """
-    case = Case(on_one_clock(seen), library)
+    case = Case(on_one_clock(without_local_labels(seen)), library)
     if seen.dumps:
         from firstfault.analysis.other_run import without_dumps_of_others
 

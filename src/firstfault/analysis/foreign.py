@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.hostlist import short_host
-from firstfault.analysis.suspects import ours
+from firstfault.analysis.program_names import computes, ours, runs_ranks, serves
 from firstfault.model.evidence import GlobalRank
-from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
     from firstfault.analysis.case import Case
@@ -20,15 +19,8 @@ if TYPE_CHECKING:
 
 PROGRAMS_OWN = frozenset({"8", "13", "31", "43", "45", "69"})
 """Xid codes by which the driver tells what one program did or met: these end that program, and no other on the same GPU."""
-_SERVES = lazy(
-    r"(?i)launch|master|head|leader|driver|sched|etcd|rdzv|rendezvous|coord|control|operator|server|store|redis"
-)
-"""Parts of names of pods that serve a job without running a rank of it."""
 _PLATFORMS = ("kubernetes.", "container.")
 _KILLS = ("kernel.oom_kill", "kernel.segfault")
-_RUNS_RANKS = lazy(r"(?i)python|^pt_|torch|train|^ray|mpi|slurm|srun|conda|deepspeed|accelerate|nccl|sh$")
-"""Names of programs that run ranks or start them; services and tools of any job (java, node) are not among them."""
-_HOW = lazy(r"(?i)vllm|sglang|triton|infer|engine|jax|tensorflow|cuda|test|bench|python")
 
 
 def may_be_of_another(case: Case) -> frozenset[str]:
@@ -63,9 +55,9 @@ def untied(case: Case, roster: Roster, event: Event) -> bool:
     """
     if event.signature == "kubernetes.oom_killed":
         pod = event.fields.get("pod")
-        return pod is not None and _SERVES.search(pod) is None and not _akin(case, roster, pod)
+        return pod is not None and not serves(pod) and not _akin(case, roster, pod)
     name, source = event.fields.get("name", ""), event.span.source
-    if not event.signature.startswith(_KILLS) or not name or _RUNS_RANKS.search(name) is not None:
+    if not event.signature.startswith(_KILLS) or not name or runs_ranks(name):
         return False
     place = case.seen.place.get(source)
     if source in case.tracks or event.who.rank is not None or (place is not None and place.rank is not None):
@@ -92,7 +84,7 @@ def _another_program(roster: Roster, event: Event) -> bool:
     host, pid = roster.host(event), event.fields.get("pid", "")
     if host is not None and pid.isdecimal() and roster.rank_of_process(host, int(pid)) is not None:
         return False  # a job's programs may have any name
-    return not ours(name) and _HOW.search(name) is None
+    return not ours(name) and not computes(name)
 
 
 def _another_pod(case: Case, roster: Roster, event: Event) -> bool:
@@ -102,7 +94,7 @@ def _another_pod(case: Case, roster: Roster, event: Event) -> bool:
     may be a machine of a rank. A pod that serves a job has a part of the job's name, or says by its own what it serves.
     """
     pod, node, world = event.fields.get("pod"), event.who.host, roster.whole
-    if pod is None or node is None or not world or _SERVES.search(pod) is not None:
+    if pod is None or node is None or not world or serves(pod):
         return False
     machines = {h for r in range(world) if (h := roster.host_of.get(GlobalRank(r))) is not None}
     if any(GlobalRank(r) not in roster.host_of for r in range(world)):

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 QUESTION = "gpu_course"
 SAMPLE = "gpu.sample"
 """Signature of an event that is a row of such a table."""
+THERMAL = "kernel.thermal"
+"""Signature of the kernel's word that a processor is slowed by heat."""
 WAITS = frozenset({"hang", "stacks"})
 """Questions about ranks that wait: whose GPU stands still then is worth knowing."""
 
@@ -125,6 +127,24 @@ def _hinted(scene: Scene, answer: Answer, course: GpuCourse) -> Answer:
         classes=replace(answer.classes, domain=Domain.HARDWARE, layer=Layer.HOST, scope=Scope.NODE),
         collect=("the kernel log of that host (`dmesg -T | grep -i xid`)", *answer.collect),
     )
+
+
+def heat_of(scene: Scene, rank: GlobalRank) -> tuple[str, Event] | None:
+    """That the GPU of a rank was slowed by its driver, or the processor of its machine by heat, with the line; None where none says so."""
+    for course in scene.case.seen.courses:
+        if course.slowed is not None and _rank(scene, course) == rank:
+            host = _host(scene, course)
+            said = f"Its GPU ({_name(course, host)}) was slowed because of {course.slowed.slowed} in {course.slowed_count} samples."
+            return said, _event(course.slowed, host)
+    home = scene.roster.host_of_rank(rank)
+    if home is None:
+        return None
+    hot = [
+        e
+        for e in scene.case.of(frozenset({THERMAL}))
+        if (host := scene.roster.host(e)) is not None and short_host(host) == short_host(home)
+    ]
+    return (f"The processor of its machine ({home}) was slowed by heat.", hot[0]) if hot else None
 
 
 def _card(course: GpuCourse) -> Address | None:

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from firstfault.analysis.order import comparable, exact
 from firstfault.analysis.wording import ranks_text
+from firstfault.model.findings import Rival
 from firstfault.model.lazy import lazy
-from firstfault.model.words import Category, Domain, Phase, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Layer, Phase, Strength
 
 if TYPE_CHECKING:
     import re
@@ -36,6 +37,20 @@ _WORK: tuple[tuple[Phase, re.Pattern[str]], ...] = (
     (Phase.DATA, lazy(r"(?i)\b(?:read(?:ing)?|load(?:ing)?|fetch(?:ing)?|download(?:ing)?|open(?:ing)?|tokeni[sz](?:e|ing)|pre-?process(?:ing)?|mapp?ing|map(?= \(num_proc)|filter(?= \(num_proc)|grouping texts|shuffl(?:e|ing)|index(?:ing)?|decod(?:e|ing)|collat(?:e|ing)|prefetch(?:ing)?|cach(?:e|ing)|extract(?:ing)?|running tokenizer|converting format of dataset|generating \w+ split|(?:shuffle|sample|document|doc-idx) ind(?:ex|ices)|wait(?:ing)? for (?:data|batch|the loader|worker))\b")),
 )  # fmt: skip
 
+_LEFT_OUT = lazy(
+    r"(?i)\b(?:skip(?:s|ped|ping)?|drop(?:s|ped|ping)?|discard(?:s|ed|ing)?|ignor(?:e|es|ed|ing))\b[^\n]{0,40}?"
+    r"\b(?:micro-?)?(?:batch(?:es)?|samples?|examples?|items?|utterances?|sequences?|records?|clips?|steps?|iterations?|updates?|backward)\b"
+    r"|\b(?:micro-?)?(?:batch|sample|example|utterance|step|iteration)\b[^\n]{0,30}\b(?:skipped|dropped|discarded|left out)\b"
+)
+"""A rank leaves something out of its own accord."""
+_BY_ALL = lazy(
+    r"(?i)overflow|loss[_ ]?scal|\b(?:skipped|dropped|discarded|ignored)\b[^\n]{0,30}[:=] ?0\b|\b(?:skipped|dropped|discarded|ignored) 0\b"
+    r"|\b(?:already|resum|first \d+ (?:batches|steps)|warm-?up)|last (?:incomplete )?batch|dropout"
+)
+"""What all ranks leave out alike, or nobody."""
+LATELY = 3
+"""Last lines of a rank of which one may tell that it left something out."""
+
 
 def work_of(text: str) -> Phase | None:
     """What kind of work on the CPU side a line speaks of; None where it speaks of none."""
@@ -43,6 +58,11 @@ def work_of(text: str) -> Phase | None:
         if pattern.search(text):
             return phase
     return None
+
+
+def leaves_out(text: str) -> bool:
+    """Whether a line says that its rank leaves a batch, a sample or a step out by a decision of its own."""
+    return _LEFT_OUT.search(text) is not None and _BY_ALL.search(text) is None
 
 
 def wanted(answer: Answer) -> tuple[GlobalRank, ...]:
@@ -61,6 +81,9 @@ def heed(scene: Scene, answer: Answer, words: Mapping[GlobalRank, Sequence[Event
         answer = replace(answer, said=tuple((rank, last[rank]) for rank in sorted(last)))
     if answer.category not in {Category.UNKNOWN, Category.DATA_LOADING_STALL}:
         return answer
+    left_out = next(((r, e) for r in sorted(words) for e in words[r][-LATELY:] if leaves_out(e.text)), None)
+    if left_out is not None and len(words) == 1:
+        return _uneven(answer, *left_out)
     told = [(rank, last[rank], phase) for rank in sorted(last) if (phase := work_of(last[rank].text)) is not None]
     if not told:
         return _alive(scene, answer, words)
@@ -68,6 +91,39 @@ def heed(scene: Scene, answer: Answer, words: Mapping[GlobalRank, Sequence[Event
     if answer.category is Category.DATA_LOADING_STALL:
         return _shown(answer, rank, event, _quote(event)) if phase is not Phase.DATA else answer
     return _stalled(answer, rank, event, phase)
+
+
+def _uneven(answer: Answer, rank: GlobalRank, event: Event) -> Answer:
+    """The answer with the possibility that the one late rank had less to do: it left something out just before.
+
+    One that skips goes through fewer collectives than the others, so that being late and being elsewhere look alike.
+    """
+    return replace(
+        answer,
+        category=Category.COLLECTIVE_MISMATCH,
+        strength=Strength.POSSIBLE,
+        summary=f"{answer.summary.replace(' Why is not in these logs.', '')} Just before, {ranks_text([rank])} left something out "
+        f"that the others did not (“{_quote(event)}”): it may have gone through fewer collectives than they.",
+        trigger=event,
+        proof=(event, *answer.proof),
+        classes=replace(answer.classes, domain=Domain.COMMUNICATION, layer=Layer.COLLECTIVE),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            "Let all ranks decide together whether to leave a batch out (reduce the flag first), or go through the step with a zero loss.",
+            *answer.steps,
+        ),
+        rivals=(
+            *answer.rivals,
+            Rival(
+                category=Category.DATA_LOADING_STALL,
+                strength=Strength.POSSIBLE,
+                supports=(f"{ranks_text([rank])} was on the CPU side when the others waited",),
+                settled_by=(
+                    "its stack at the time (`py-spy dump`): in its loader, or in another collective or its end",
+                ),
+            ),
+        ),
+    )
 
 
 def _quote(event: Event) -> str:

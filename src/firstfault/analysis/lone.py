@@ -43,6 +43,21 @@ _NOT_ENDED = lazy(
 )
 
 
+_PROMPT = lazy(
+    r"(?i)(?:(?:^|[:\]>] ?|please )(?:enter|type|select|choose|paste|input)\b[^\n]{0,80}[:?>]\s*$)"
+    r"|\b(?:password|passphrase|username|login|verification code|your choice)(?: (?:for|of) [^\n:]{1,60})?: ?$"
+    r"|[\[(](?:y|yes) ?/ ?(?:n|no)(?: ?/ ?\w{1,12})?[\])]\s*[:?]?\s*$|\bpress (?:any key|enter|return)\b[^\n]{0,40}$|^\(?Pdb\)\s*$|^ipdb> ?$"
+)
+"""The end of a line at which a program waits for somebody to type."""
+_SHARE = lazy(
+    r"(?i)\b(?:(?:sum\(count\)|(?:num[_ ]|n_|#)?(?:samples|examples|batches|shards|files|records|rows|items|utterances|cuts|sequences|documents))"
+    r" ?[=:] ?(?P<told>\d{1,15}\b(?![.%/])|\[ ?\])|(?P<count>\d{1,15}|no) (?:training |train |data )?"
+    r"(?:samples|examples|batches|shards|files|records|rows|items|utterances|cuts|sequences|documents)\b)"
+)
+"""How many of the data a line gives to somebody."""
+_OF_RANK = lazy(r"(?i)\brank ?[=:#]? ?(\d{1,6})\b")
+
+
 class Bar(Struct, frozen=True, kw_only=True):
     """A bar or counter of work, with how long it ran by its own words."""
 
@@ -186,6 +201,62 @@ def busy(seen: Picture, answer: Answer, bar: Bar) -> Answer:
         steps=(
             f"Share this work among the ranks, or raise the timeout above what {ranks_text(ranks)} needs for it alone.",
             *named.steps,
+        ),
+    )
+
+
+def asks(text: str) -> bool:
+    """Whether a program stands behind a line and waits for somebody to type."""
+    return _PROMPT.search(text.rstrip("\r\n")) is not None
+
+
+def share_of(text: str) -> tuple[int, bool] | None:
+    """The rank that a line speaks of and whether the share of the data that it tells is empty; None where it tells none."""
+    rank, last = _OF_RANK.search(text), None
+    for last in _SHARE.finditer(text):  # noqa: B007 - the last one is the sum of those before it
+        pass
+    if rank is None or last is None:
+        return None
+    return int(rank[1]), (last["told"] or last["count"]).strip("[ ]").lower() in {"", "0", "no"}
+
+
+def starved(shares: Mapping[int, bool], rank: GlobalRank) -> bool:
+    """Whether one rank alone has an empty share: all the others of which lines of that kind tell have something."""
+    return shares.get(int(rank), False) and len(shares) > 1 and sum(shares.values()) == 1
+
+
+def without_data(answer: Answer, rank: GlobalRank, line: Event) -> Answer:
+    """The answer with the possibility that the late rank has no data at all, by the line that says so."""
+    return replace(
+        answer,
+        category=Category.DATA,
+        strength=Strength.POSSIBLE,
+        summary=f"{answer.summary.replace(UNEXPLAINED, '')} {ranks_text([rank]).capitalize()} alone was given no data (“{_short(line.text)}”).",
+        trigger=line,
+        proof=(line, *answer.proof),
+        classes=replace(answer.classes, domain=Domain.DATA, phase=Phase.DATA),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            "Split the data so that every rank has at least one sample of each part (more shards, fewer ranks or workers).",
+            *answer.steps,
+        ),
+    )
+
+
+def asked(answer: Answer, rank: GlobalRank, line: Event) -> Answer:
+    """The answer with the possibility that the late rank stands at a question that nobody answers."""
+    return replace(
+        answer,
+        category=Category.DATA_LOADING_STALL,
+        strength=Strength.POSSIBLE,
+        summary=f"{answer.summary.replace(UNEXPLAINED, '')} The last line before is a question that waits for somebody to type "
+        f"(“{_short(line.text)}”); who waits for others asks nothing, so it is that of {ranks_text([rank])}.",
+        trigger=line,
+        proof=(line, *answer.proof),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            "Give the program its answer in advance (a flag, a variable, a stored login), or switch off what asks.",
+            *answer.steps,
         ),
     )
 

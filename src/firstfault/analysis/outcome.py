@@ -74,6 +74,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
     # In a file of several ranks that tells no steps none is missed: that its speaker went on is for others to tell.
     broken = any(_tells_of_itself(case, e) and unkept(e, traces.ends) for e in events)
+    broken = broken or any(broke_off(case, s.first, traces.ends) for s in traces.suspects)
     end = None if broken else _good_end(traces, bad)
     bad += traces.lost if traces.ends and end is None else ()
     planned = end is not None and case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
@@ -84,11 +85,15 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     good = said_good(case) or (case.seen.exit_code == 0 and not told)
     against = tuple(sorted(bad, key=sort_key)) if good else () if end is None else (end,)
     lasting = traces.deaths if case.seen.recorded is None else (*traces.deaths, *traces.hangs)
-    if said_good(case) and not traces.failures and not any(e in lasting or uncaught(e) for e in bad):
+    if (
+        said_good(case)
+        and not traces.failures
+        and not any(e in lasting or uncaught(e) or _cut_short(case, e) for e in bad)
+    ):
         return Outcome(ended="completed", why="the scheduler says so", against=against)
     if bad or traces.failures or told:
         return Outcome(ended="failed", event=min(bad, key=sort_key, default=None), against=against)
-    if _reached(case) and not _stopped(case, events) and not any(unkept(e, ()) for e in events):
+    if _reached(case) and not (_stopped(case, events) or save_open(case) or any(unkept(e, ()) for e in events)):
         return Outcome(ended="completed", why="progress reached the planned number of steps")
     return Outcome(ended="unknown")
 
@@ -115,6 +120,30 @@ def uncaught(event: Event) -> bool:
     if exception is None or not exception.frames or exception.ignored:
         return False
     return exception.hooked or exception.frames[0].function in TOP
+
+
+def broke_off(case: Case, event: Event, ends: Sequence[Event]) -> bool:
+    """Whether a log stops short of its planned steps at a fault, while only other logs say that the run ended.
+
+    These are other ranks' words, or another element's of an array: whatever the clocks, the one that stopped did not come
+    to that end.
+    """
+    track = case.tracks.get(event.span.source)
+    if track is None or track.planned is None or track.complete or event.span.offset < track.last.offset:
+        return False
+    return bool(ends) and all(end.span.source != event.span.source for end in ends)
+
+
+def _cut_short(case: Case, event: Event) -> bool:
+    """Whether an exception came out of a run that stopped short of the steps that it had planned: no step is behind it.
+
+    A trainer that catches it, says so and leaves ends its script with status 0 all the same.
+    """
+    exception = event.exception
+    if exception is None or not exception.frames or exception.ignored:
+        return False
+    planned = [t for t in case.tracks.values() if t.planned is not None]
+    return bool(planned) and not any(t.complete for t in planned)
 
 
 def last_word(event: Event) -> bool:
@@ -166,6 +195,18 @@ def _reached(case: Case) -> bool:
     """Whether progress reached the planned number of steps, and no other source stopped on the way to the same number."""
     planned = {t.planned for t in case.tracks.values() if t.complete}
     return bool(planned) and all(t.complete for t in case.tracks.values() if t.planned in planned)
+
+
+def save_open(case: Case) -> bool:
+    """Whether a log breaks off in the save behind its last step: it says that one began, and not that it ended.
+
+    Where earlier saves have no end either, the program tells of none.
+    """
+    begun, ended = case.marked(Mark.CHECKPOINT_BEGIN), case.marked(Mark.CHECKPOINT_END)
+    left = [e for e in begun if not any(first(e, end) is True for end in ended)]
+    steps = {s: t.last.offset for s, t in case.tracks.items()}
+    behind = [e for e in left if e.span.source in steps and e.span.offset > steps[e.span.source]]
+    return bool(behind) and (bool(ended) or len(begun) == len(behind))
 
 
 def _stopped(case: Case, events: Sequence[Event]) -> bool:

@@ -61,7 +61,7 @@ _STATE = lazy(
 """A state or an exit code that is not good; a level does not matter, since launchers report it at any."""
 _ENDS = lazy(
     r"(?i)\b(?:abort(?:ed|ing|s)?|terminat(?:ed|ing|es?)|tearing down|shutting down|stopping|dying|exiting|crashed|process down)\b"
-    r"|\b(?:train(?:ing|er)?|job|run|process|program|rank|worker|execution|script)\b[^\n]{0,30}\b(?:failed|failure|died|killed|dead|gone)\b"
+    r"|\b(?:train(?:ing|er)?|fit(?:ting)?|experiment|job|run|process|program|rank|worker|execution|script)\b[^\n]{0,30}\b(?:failed|failure|died|killed|dead|gone)\b"
 )
 """Words that say that all is over where the line is of an error's level."""
 _STRERROR = lazy(
@@ -184,6 +184,33 @@ def wanted(scene: Scene, answer: Answer) -> bool:
     if answer.category is not Category.UNKNOWN or answer.question not in _ASKED or answer.culprits.anybody:
         return False
     return scene.hang is None and not any(e.signature == _CANCELLED for e in scene.events)
+
+
+def counted_end(scene: Scene, answer: Answer) -> bool:
+    """Whether a good end rests on nothing but the number of steps: one bar of many may have come to its end."""
+    return answer.question == "good_end" and scene.outcome.event is None and answer.strength is Strength.POSSIBLE
+
+
+def against_count(scene: Scene, answer: Answer, told: Sequence[Told]) -> Answer:
+    """The answer, or a failure where a log says behind its last step, at the level of an error, that the program failed.
+
+    Args:
+        scene: the attempt.
+        answer: a good end by the number of steps alone.
+        told: of each log that tells something, in the order of the sources.
+    """
+    if not any(t.over is not None and _BAD.search(t.over.text) is not None for t in told):
+        return answer
+    undecided = replace(
+        answer,
+        question="nothing",
+        failed=None,
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        action=ActionKind.COLLECT_MORE,
+        proof=(),
+    )
+    return heed_plain(scene, undecided, told)
 
 
 def heed_plain(scene: Scene, answer: Answer, told: Sequence[Told]) -> Answer:

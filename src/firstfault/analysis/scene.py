@@ -15,6 +15,7 @@ from firstfault.analysis.outcome import (
     Outcome,
     Traces,
     bad_word,
+    broke_off,
     last_word,
     outcome,
     raised_from_error,
@@ -47,6 +48,10 @@ from firstfault.model.words import Mark, Role
 
 if TYPE_CHECKING:
     from firstfault.analysis.state.attempts import Attempts
+
+
+_OF_CONTAINERS = frozenset({"container", "pod"})
+"""Fields of lines about the end of a whole container, in which several ranks may have run: it is no rank's own exit."""
 
 
 class Scene(Struct, frozen=True, kw_only=True):
@@ -154,7 +159,10 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         innocent, guilty, weak = (*innocent, *guilty, *weak), [], []
     elif ended.ended == "failed" and ends:
         before_end = {
-            id(e) for e in guilty if not _own_last_word(e, deaths) and any(first(e, end) is True for end in ends)
+            id(e)
+            for e in guilty
+            if any(first(e, end) is True for end in ends)
+            and not (_own_last_word(e, deaths) or broke_off(case, e, ends))
         }
         innocent = (*innocent, *(e for e in guilty if id(e) in before_end))
         guilty = [e for e in guilty if id(e) not in before_end]
@@ -172,7 +180,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         effects=effects,
         teardown=teardown,
         deaths=deaths,
-        exits=exits(roster, deaths, failures),
+        exits=exits(roster, (e for e in deaths if not _OF_CONTAINERS & e.fields.keys()), failures),
         hang=hang,
         nan_from=tuple(e for e in seen.seen.nan_from if attempts.of(e) == number),
         outcome=ended,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.beside_waits import CLEARLY
 from firstfault.analysis.clocks import order, reading
 from firstfault.analysis.order import comparable, exact
+from firstfault.analysis.state.attempts import GRACE, STEPS
 from firstfault.analysis.suspects import MACHINES
 from firstfault.model.words import Category, Domain, Mark, Role
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 UPON_STOP = "it came only after the job had been told to stop"
 """What is said of such a fault."""
+OUTLIVED = "the job made steps for long after it"
+"""What is said of an order to stop that it was not that ended the job."""
 _FOLLOWS = frozenset(
     {
         Category.GPU_CUDA,
@@ -57,6 +60,33 @@ def upon_stop(scene: Scene, suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
         and not any(o not in met and _brought(scene, s, [o]) for o in early if o is not s)
     ]
     return (*late, *met, *_on_the_way_out(scene, [s for s in suspects if s not in late and s not in met]))
+
+
+def outlived(scene: Scene, suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:
+    """Orders to stop after which steps went on for longer than any grace time, until a fault of another kind ended them.
+
+    They ended another step of the job, or were not carried out. A link or a peer that was lost in the end is no such fault:
+    that is how an order is met in the end.
+    """
+    own = [s for s in suspects if not s.ordered and s.nature.fatal and s.nature.category is not Category.NETWORK]
+    return tuple(
+        s
+        for s in suspects
+        if s.ordered and own and all(any(_made_steps(scene, e, o.first) for o in own) for e in s.events)
+    )
+
+
+def _made_steps(scene: Scene, stop: Event, fault: Event) -> bool:
+    """Whether a file shows steps for longer than a grace time between an order to stop and a fault below it."""
+    track = scene.case.tracks.get(stop.span.source)
+    if track is None or fault.span.source != stop.span.source:
+        return False
+    between = [s.when for s in track.samples if stop.span.offset < s.offset < fault.span.offset and exact(s.when)]
+    above = track.before(stop.span.offset)
+    told = stop.when if exact(stop.when) else None if above is None else above.when
+    if told is None or len(between) < STEPS or not comparable(told, between[-1]):
+        return False
+    return (between[-1].earliest or 0.0) - (told.latest or 0.0) > GRACE
 
 
 def _on_the_way_out(scene: Scene, suspects: Sequence[Suspect]) -> tuple[Suspect, ...]:

@@ -15,6 +15,7 @@ from firstfault.analysis.clocks import Reading, reading
 from firstfault.analysis.fault_words import COMMON, device_family, refers_back
 from firstfault.analysis.gathered import out_of_a_collective
 from firstfault.analysis.order import comparable, exact, first, sort_key
+from firstfault.analysis.program_names import ours
 from firstfault.analysis.storage_clients import client_of
 from firstfault.model.evidence import CAUGHT, Event, GlobalRank
 from firstfault.model.lazy import lazy
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 EXCEPTIONS = "exceptions"
 BROKEN_READ = "storage.client_exception"
 """Kind of a connection that broke under a client of a store."""
+INNERMOST = "Read the innermost frame of your own code above this line."
+"""Advice about an exception of which only the class is known."""
 PEERS_DEPTH = 25
 """Depth below which an exception that is an effect speaks of a connection; those above are reports about other processes."""
 BURST = 30.0
@@ -304,7 +307,7 @@ def _exception_nature(case: Case, event: Event) -> Nature:
         layer=Layer.RUNTIME,
         strength=Strength.POSSIBLE,
         action=ActionKind.FIX_AND_RERUN,
-        advice=("Read the innermost frame of your own code above this line.",),
+        advice=(INNERMOST,),
         meaning="An exception that nobody caught ended the process.",
     )
     if row is not None:
@@ -396,14 +399,7 @@ def quiet(case: Case, event: Event) -> bool:
 def stranger(event: Event) -> bool:
     """Whether the kernel killed a process that by its name is no part of a training job."""
     name = event.fields.get("name", "")
-    return (
-        event.signature.startswith(("kernel.oom_kill", "kernel.segfault")) and bool(name) and _OURS.search(name) is None
-    )
-
-
-def ours(name: str) -> bool:
-    """Whether a program may by its name be one of a training job."""
-    return _OURS.search(name) is not None
+    return event.signature.startswith(("kernel.oom_kill", "kernel.segfault")) and bool(name) and not ours(name)
 
 
 def of_the_store(event: Event) -> bool:
@@ -424,11 +420,6 @@ def another_program(event: Event) -> bool:
     if exception is None or not exception.frames:
         return False
     return all(_ELSEWHERE_WRITTEN.match(f.file) for f in exception.frames)
-
-
-_OURS = lazy(
-    r"(?i)python|^pt_|torch|train|ray|mpi|slurm|srun|conda|deepspeed|accelerate|nccl|sh$|(?<!ais)node$|container|java|data|worker|main"
-)
 
 
 def recovered_retry(case: Case, event: Event) -> bool:

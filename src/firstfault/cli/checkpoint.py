@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.evidence import deliver, format_option, level_of, page
+from firstfault.cli.evidence import deliver, format_option, lang_option, level_of, page
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import StackFormat
@@ -47,10 +47,12 @@ _raw = click.option("--raw", is_flag=True, help="Leave secrets in the report. Ne
 @_output
 @_share
 @_raw
+@lang_option
 def verify(
     folder: str,
     form: StackFormat,
     output: str | None,
+    lang: str,
     *,
     quick: bool,
     world_size: int | None,
@@ -69,7 +71,7 @@ def verify(
     from firstfault.pipelines.publish import publish_checkpoint
 
     found = verify_checkpoint(folder, read=not quick, world_size=world_size, progress=True)
-    deliver(publish_checkpoint(found, form, level, width=page(output)["width"], every=every), output)
+    deliver(publish_checkpoint(found, form, level, width=page(output)["width"], language=lang, every=every), output)
     return _STATES[found.state]
 
 
@@ -81,8 +83,17 @@ def verify(
 @_output
 @_share
 @_raw
+@lang_option
 def compare(
-    first: str, second: str, form: StackFormat, output: str | None, *, functional: bool, share: bool, raw: bool
+    first: str,
+    second: str,
+    form: StackFormat,
+    output: str | None,
+    lang: str,
+    *,
+    functional: bool,
+    share: bool,
+    raw: bool,
 ) -> int:
     """Say whether two checkpoints hold the same to the last bit, also in different formats, and what differs first.
 
@@ -95,7 +106,7 @@ def compare(
     from firstfault.pipelines.publish import publish_checkpoint
 
     found = compare_checkpoints(first, second, progress=True)
-    deliver(publish_checkpoint(found, form, level, width=page(output)["width"]), output)
+    deliver(publish_checkpoint(found, form, level, width=page(output)["width"], language=lang), output)
     return 0 if found.verdict == "exact" or (functional and found.verdict == "functional") else 1
 
 

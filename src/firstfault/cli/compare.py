@@ -12,6 +12,7 @@ import click
 from firstfault.cli.evidence import (
     deliver,
     format_option,
+    lang_option,
     level_of,
     output_option,
     page,
@@ -33,9 +34,12 @@ use or a run that tells nothing."""
 @click.argument("second", type=click.Path(exists=True), metavar="RUN_B")
 @format_option("text", "json")
 @output_option
+@lang_option
 @share_option
 @raw_option
-def command(first: str, second: str, form: StackFormat, output: str | None, *, share: bool, raw: bool) -> int:
+def command(
+    first: str, second: str, form: StackFormat, output: str | None, lang: str, *, share: bool, raw: bool
+) -> int:
     """Show what differs between two runs: configuration, versions, environment, seeds, topology, pace and curves.
 
     RUN_A is the run that went well, RUN_B the other; each is a log, a folder or an archive. What was set before the first
@@ -47,5 +51,5 @@ def command(first: str, second: str, form: StackFormat, output: str | None, *, s
     from firstfault.pipelines.publish import publish_runs
 
     found = compare_runs(first, second)
-    deliver(publish_runs(found, form, level, width=page(output)["width"]), output)
+    deliver(publish_runs(found, form, level, width=page(output)["width"], language=lang), output)
     return 0 if found.same else 1

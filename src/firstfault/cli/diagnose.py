@@ -60,13 +60,12 @@ def command(
     PATH is a file, a folder, an archive, or `-` for stdin: everything that one job left behind. Folders are sorted
     by what the files hold, so give all there is.
     """
-    del lang
     if asked["incidents"] == "none":
         asked["incidents"] = None
     level = level_of(share=share, raw=raw)
     from firstfault.report.phrases import exit_code
 
-    diagnosis, report = _made(paths, form, level, asked, page(output))
+    diagnosis, report = _made(paths, form, level, asked, {**page(output), "language": lang})
     code = exit_code(diagnosis)
     # A person needs the reasons alone where nothing was read; a program gets its report all the same.
     if code != 2 or form != "text":
@@ -85,7 +84,7 @@ def _made(
         from firstfault.pipelines.publish import publish_page
 
         made = page_of(list(paths), options_of(asked))
-        return made.diagnosis, lambda: publish_page(made, level)
+        return made.diagnosis, lambda: publish_page(made, level, language=shape["language"])
     from firstfault.pipelines.diagnose import diagnose
     from firstfault.pipelines.publish import publish
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.evidence import deliver, format_option, output_option, page
+from firstfault.cli.evidence import deliver, format_option, lang_option, output_option, page
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import StackFormat
@@ -26,7 +26,8 @@ a file that is no diagnosis."""
 @click.argument("after", type=click.Path(exists=True, dir_okay=False), metavar="DIAGNOSIS_B")
 @format_option("text", "json")
 @output_option
-def command(before: str, after: str, form: StackFormat, output: str | None) -> int:
+@lang_option
+def command(before: str, after: str, form: StackFormat, output: str | None, lang: str) -> int:
     """Show what changed between two diagnoses of one incident, and why: more logs arrived, or a newer version read them.
 
     DIAGNOSIS_A and DIAGNOSIS_B are files that `firstfault diagnose --format json` wrote, the earlier one first. Nothing
@@ -38,5 +39,5 @@ def command(before: str, after: str, form: StackFormat, output: str | None) -> i
     from firstfault.pipelines.publish import publish_comparison
 
     found = compared(before, after)
-    deliver(publish_comparison(found, form, width=page(output)["width"]), output)
+    deliver(publish_comparison(found, form, width=page(output)["width"], language=lang), output)
     return 0 if found.same else 1

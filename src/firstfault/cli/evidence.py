@@ -51,6 +51,14 @@ share_option = click.option(
 )
 raw_option = click.option("--raw", is_flag=True, help="Leave secrets in the quoted lines. Never share such a report.")
 
+lang_option = click.option(
+    "--lang",
+    type=LanguageValue(),
+    metavar="en|zh",
+    default="en",
+    show_default=True,
+    help="Language of the report; words of the JSON contract, quoted lines and commands stay as they are.",
+)
 _OPTIONS = (
     output_option,
     click.option(
@@ -97,9 +105,7 @@ _OPTIONS = (
     click.option(
         "--exit-zero", is_flag=True, help="Exit with 0 where a failure was found or nothing could be decided."
     ),
-    click.option(
-        "--lang", type=LanguageValue(), metavar="en", default="en", show_default=True, help="Language of the report."
-    ),
+    lang_option,
 )
 ASKED = ("attempt", "storage", "job_state", "exit_code", "assume_zone", "signatures", "engine", "incidents")
 """Options that go to the pipeline."""
@@ -290,7 +296,9 @@ def deliver(text: str, output: str | None) -> None:
         write(text)
         return
     Path(output).write_text(text, encoding="utf-8")
-    sys.stderr.write(f"firstfault: report written to {output}\n")
+    from firstfault.cli.messages import tell
+
+    tell(f"report written to {output}")
 
 
 def write(text: str) -> None:

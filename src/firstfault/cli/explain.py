@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.evidence import format_option
+from firstfault.cli.evidence import format_option, lang_option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from firstfault.pipelines.explain import Explained
 
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 )
 @click.argument("words", nargs=-1, required=True, metavar="WORD...", type=click.UNPROCESSED)
 @format_option("text", "json")
+@lang_option
 @click.option(
     "--signatures",
     "site",
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="A folder of your own signatures; may be given more than once.",
 )
-def command(words: tuple[str, ...], form: str, site: tuple[Path, ...]) -> int:
+def command(words: tuple[str, ...], form: str, lang: str, site: tuple[Path, ...]) -> int:
     """Explain a signature id, class word, Xid, exit code, signal, CUDA or NCCL error, or word.
 
     \b
@@ -41,6 +44,7 @@ def command(words: tuple[str, ...], form: str, site: tuple[Path, ...]) -> int:
     firstfault explain established
     """  # noqa: D301 - click reads the backspace
     from firstfault.cli.evidence import write
+    from firstfault.i18n import messages, translator
     from firstfault.pipelines.errors import PipelineError
     from firstfault.pipelines.explain import explain
 
@@ -54,31 +58,50 @@ def command(words: tuple[str, ...], form: str, site: tuple[Path, ...]) -> int:
             if near
             else "See `firstfault signatures list` and the glossary in the documentation.",
         )
+    told = [_said(found, translator(lang)) for found in answer.found]
     if form == "json":
         import msgspec
 
         from firstfault.report.json import neutral_json
 
-        write(neutral_json(msgspec.json.encode(answer.found, order="deterministic")) + "\n")
+        write(neutral_json(msgspec.json.encode(told, order="deterministic")) + "\n")
         return 0
-    write("\n".join(_text(found) for found in answer.found))
+    write("\n".join(_text(found, messages(lang), translator(lang)) for found in told))
     return 0
 
 
-def _text(found: Explained) -> str:
+def _said(found: Explained, say: Callable[[str], str]) -> Explained:
+    """The answer with its sentences in a language; words, facts and lines stay."""
+    from msgspec.structs import replace
+
+    return replace(
+        found,
+        title=say(found.title),
+        meaning=say(found.meaning),
+        not_proof=say(found.not_proof),
+        advice=[say(step) for step in found.advice],
+    )
+
+
+def _text(found: Explained, say: Mapping[str, str], sentence: Callable[[str], str]) -> str:
     from firstfault.cli.terminal import columns
     from firstfault.report.neutral import neutral
     from firstfault.report.text import wrap
 
     width = columns()
-    lines = [found.title, *(f"  {found.kind}: {found.word}",)]
+    kind = say.get(f"explain.kind.{found.kind}") or sentence(found.kind)
+    lines = [found.title, f"  {kind}: {found.word}"]
     if found.facts:
         lines += [f"  {line}" for line in wrap(", ".join(f"{k} {v}" for k, v in found.facts.items()), width - 2)]
-    paragraphs = [("", found.meaning), ("It does not prove: ", found.not_proof)]
+    paragraphs = [("", found.meaning), (say["explain.not_proof"], found.not_proof)]
     for head, text in paragraphs:
         if text:
             lines += ["", *wrap(neutral(head + text), width)]
-    for head, items in (("What to do", found.advice), ("Lines of this kind", found.examples), ("From", found.sources)):
+    for head, items in (
+        (say["label.todo"], found.advice),
+        (say["explain.lines"], found.examples),
+        (say["explain.from"], found.sources),
+    ):
         if items:
             lines += ["", head]
             for item in items:

@@ -66,5 +66,7 @@ def command(
     view = recorder_view(list(paths), options_of(asked))
     if not view.dumps:
         raise nothing_readable(view.coverage, paths, wanted="flight-recorder dump", fix=_GIVE)
-    deliver(publish_recorder(view, form, level, width=page(output)["width"], every=every), output)
+    deliver(
+        publish_recorder(view, form, level, width=page(output)["width"], language=asked["lang"], every=every), output
+    )
     return 0 if exit_zero else exit_code(view)

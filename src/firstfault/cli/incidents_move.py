@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.incidents_options import folder_option, note, opened, store_of
+from firstfault.cli.incidents_options import folder_option, key_option, note, opened, store_of
 
 if TYPE_CHECKING:
     from firstfault.incidents.places import Records
@@ -19,22 +19,27 @@ if TYPE_CHECKING:
 @click.command(name="import", short_help="Make records out of a page of notes, or copy those of a folder.")
 @click.argument("file", metavar="FILE|FOLDER", type=click.Path(exists=True, path_type=Path))
 @folder_option
-def import_(file: Path, folder: Path | str) -> int:
+@key_option
+@click.option("--keep-names", is_flag=True, help="Leave hosts, users, paths and addresses of the notes as they are.")
+def import_(file: Path, folder: Path | str, key_file: Path | None, *, keep_names: bool) -> int:
     """Make records out of a page of notes: a Markdown FILE with one heading or table row for each error.
 
     Parts are known by their names in English or Chinese: Symptom, Cause, Fix, Verification, 现象, 原因, 修复, 验证.
+
+    Hosts, users, paths and addresses become pseudonyms, as in every other record, and secrets are taken out.
 
     Of a FOLDER every record is copied as it is, under its own id; one whose id is taken is left out and named.
     """
     from firstfault.cli.evidence import write
     from firstfault.cli.incidents_write import today
     from firstfault.incidents.places import shown
+    from firstfault.pipelines.incidents import owner_key
     from firstfault.pipelines.incidents_over import import_notes
 
     place = shown(str(folder))
     if file.is_dir():
         return _copied(opened(file), opened(folder))
-    made = import_notes(file, opened(folder), today())
+    made = import_notes(file, opened(folder), today(), None if keep_names else owner_key(key_file))
     write("".join(f"{path}\n" for path in made))
     note(f"made {len(made)} records; `firstfault incidents lint --dir {place}` says what they lack")
     return 0

@@ -153,7 +153,10 @@ def lint(folder: Path | str, form: str, *, repair: bool) -> int:
     "--write", "keep", is_flag=True, help="Link the re-run in the record, and move its state where that is shown."
 )
 @click.option("--date", "day", type=DAY, metavar="YYYY-MM-DD", help="Day of the re-run; today where it is not given.")
-def verify(name: str, paths: tuple[str, ...], folder: Path | str, day: date | None, *, keep: bool) -> int:
+@key_option
+def verify(
+    name: str, paths: tuple[str, ...], folder: Path | str, day: date | None, key_file: Path | None, *, keep: bool
+) -> int:
     """Hold a re-run against the incident ID: held, recurred, or not comparable.
 
     Exits with 0 where it held, 1 where it recurred, 3 where the two cannot be compared.
@@ -161,18 +164,22 @@ def verify(name: str, paths: tuple[str, ...], folder: Path | str, day: date | No
     from datetime import datetime
 
     from firstfault.cli.evidence import write
+    from firstfault.incidents.verification import waiting
+    from firstfault.incidents.words import State
     from firstfault.pipelines.incidents import link, one_record
     from firstfault.pipelines.incidents import verify as held_against
     from firstfault.pipelines.options import DiagnoseOptions
 
     store = store_of(folder)
     record = one_record(store, name)
-    comparison = held_against(record, list(paths), DiagnoseOptions())
+    comparison = held_against(record, list(paths), DiagnoseOptions(), key_file)
     write(_compared(record.id, comparison))
     if keep:
         when = day.date() if isinstance(day, datetime) else today()
         changed = link(store, record, comparison, when)
         note(f"linked in {changed.where}; its state is `{changed.state}`")
+        if comparison.result == "held" and changed.state is State.FIXED:
+            note(f"it becomes `verified` once these are filled: {', '.join(waiting(changed))}")
     return RESULTS[comparison.result]
 
 

@@ -109,13 +109,15 @@ def run(words: Sequence[str]) -> int:
     import click
 
     from firstfault.cli.group import group
-    from firstfault.cli.messages import describe, tell, tell_unexpected
+    from firstfault.cli.helping import asked_language, speak
+    from firstfault.cli.messages import describe, show, tell, tell_unexpected
 
+    speak(asked_language(words))
     try:
         code = group(COMMANDS).main(args=list(words), prog_name="firstfault", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        error.show(sys.stderr)
+        show(error)
         _tell_setting(error)
         return WRONG_USE
     except (click.Abort, KeyboardInterrupt):
@@ -136,6 +138,8 @@ def _tell_setting(error: Exception) -> None:
     """Says where a wrong value stands that nobody typed."""
     import click
 
+    from firstfault.cli.messages import tell
+
     if (
         not isinstance(error, click.BadParameter)
         or error.ctx is None
@@ -148,7 +152,7 @@ def _tell_setting(error: Exception) -> None:
         return
     option = max(error.param.opts, key=len).removeprefix("--")
     command = " ".join(error.ctx.command_path.split()[1:])
-    sys.stderr.write(f"The value stands in {found.source(command, option)}.\n")
+    tell(f"The value stands in {found.source(command, option)}.")
 
 
 def load(command: str) -> object:

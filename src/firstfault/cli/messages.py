@@ -1,4 +1,4 @@
-"""What is said on stderr when a command cannot go on: what, where, why, and what to do.
+"""What is said on stderr when a command cannot go on: what, where, why, and what to do; in the language that was asked for.
 
 Must not print a report or decide an exit code.
 """
@@ -7,19 +7,54 @@ from __future__ import annotations
 
 import os
 import sys
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 from firstfault.report.neutral import neutral
 
+if TYPE_CHECKING:
+    import click
+
 REPORT_AT = "the project's issue tracker"
+LANGUAGE: ContextVar[str] = ContextVar("language", default="en")
+"""Of what is told on stderr."""
+
+
+def said(text: str) -> str:
+    """A sentence of ours in the language that was asked for; what no catalogue holds stays in English."""
+    from firstfault.i18n import translator
+
+    return translator(LANGUAGE.get())(text)
 
 
 def tell(what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
     """Prints one error of up to four lines on stderr."""
+    from firstfault.i18n import messages
+
+    words, what = messages(LANGUAGE.get()), said(what)
     lines = [f"firstfault: {where}: {what}" if where else f"firstfault: {what}"]
     if why:
-        lines.append(f"  why: {why}")
+        lines.append(f"  {words['error.why']}{said(why)}")
     if fix:
-        lines.append(f"  what to do: {fix}")
+        lines.append(f"  {words['error.fix']}{said(fix)}")
+    sys.stderr.write("\n".join(neutral(line) for line in lines) + "\n")
+
+
+def show(error: click.ClickException) -> None:
+    """Prints what is wrong with the words of a command line, and where its help is."""
+    if LANGUAGE.get() == "en":
+        error.show(sys.stderr)
+        return
+    from firstfault.i18n import messages
+
+    words, lines, context = messages(LANGUAGE.get()), [], getattr(error, "ctx", None)
+    if context is not None:
+        lines.append(context.get_usage())
+        if context.command.get_help_option(context) is not None:
+            asks = f"{context.command_path} {context.help_option_names[0]}"
+            lines.append(words["error.help"].format(command=asks))
+        lines.append("")
+    lines.append(words["error.usage"].format(what=said(error.format_message())))
     sys.stderr.write("\n".join(neutral(line) for line in lines) + "\n")
 
 

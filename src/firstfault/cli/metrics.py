@@ -13,6 +13,7 @@ import click
 from firstfault.cli.evidence import (
     deliver,
     format_option,
+    lang_option,
     level_of,
     nothing_readable,
     output_option,
@@ -51,6 +52,7 @@ _GIVE = (
     "--plot", type=click.Path(dir_okay=False), metavar="FILE", help="Also draw the curves: FILE ends in .svg or .png."
 )
 @output_option
+@lang_option
 @share_option
 @raw_option
 @click.option("--exit-zero", is_flag=True, help="Exit with 0 where something is abnormal.")
@@ -58,6 +60,7 @@ def command(
     paths: tuple[str, ...],
     form: StackFormat,
     output: str | None,
+    lang: str,
     *,
     every: bool,
     table: str | None,
@@ -86,5 +89,5 @@ def command(
         export(measured, [t.file for t in safe.content.tables], Path(table))
     if plot is not None:
         draw(safe, Path(plot))
-    deliver(publish_metrics(safe, form, width=page(output)["width"], every=every), output)
+    deliver(publish_metrics(safe, form, width=page(output)["width"], language=lang, every=every), output)
     return 0 if exit_zero or not view.is_abnormal else 1

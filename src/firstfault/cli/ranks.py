@@ -87,6 +87,8 @@ def command(
     if code == 2:
         raise nothing_readable(table.coverage, paths)
     say_what_is_hidden(len(table.ranks), table.left_out, "ranks", asked, paths=paths, form=form)
-    text = publish_ranks(table, form, level, width=page(output)["width"], every=every, evidence=evidence)
+    text = publish_ranks(
+        table, form, level, width=page(output)["width"], language=asked["lang"], every=every, evidence=evidence
+    )
     deliver(text, output)
     return 0 if exit_zero else code

@@ -199,10 +199,12 @@ def _nearest(word: str, words: Mapping[str, object] | set[str]) -> str:
 
 
 def _nearby(folder: Path) -> Path | None:
-    """The nearest file of settings in a folder or above it, no further up than the repository."""
+    """The nearest file of settings in a folder or above it, no further up than the repository, or than a folder of somebody else's."""
     for place in (folder, *folder.parents):
         own, project = place / FILE, place / "pyproject.toml"
         try:
+            if place != folder and place.stat().st_uid != folder.stat().st_uid:
+                return None  # /tmp, /home, /scratch: what lies there may be anybody's
             if own.is_file():
                 return own
             if project.is_file() and b"[tool.firstfault" in project.read_bytes():

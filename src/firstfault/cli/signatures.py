@@ -117,8 +117,7 @@ def _many(number: int, what: str) -> str:
 @click.option("--line", help="A real log line of this kind; it becomes the first example and pattern.")
 def new(name: str, folder: Path, line: str | None) -> int:
     """Start a new signature: writes a commented file for the ID (`folder.name`, such as `storage.my_store_full`)."""
-    import sys
-
+    from firstfault.cli.messages import tell
     from firstfault.signatures.template import fill
 
     if not _ID.fullmatch(name):
@@ -130,5 +129,5 @@ def new(name: str, folder: Path, line: str | None) -> int:
         raise click.UsageError(f"{file} is there already; edit it, or choose another id.")
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(fill(line), encoding="utf-8")
-    sys.stderr.write(f"firstfault: wrote {file}; fill it in, then run `firstfault signatures check {folder}`\n")
+    tell(f"wrote {file}; fill it in, then run `firstfault signatures check {folder}`")
     return 0

@@ -58,5 +58,7 @@ def command(
     code = exit_code(table)
     if code == 2:
         raise nothing_readable(table.coverage, paths)
-    deliver(publish_stacks(table, form, level, width=page(output)["width"], every=every), output)
+    deliver(
+        publish_stacks(table, form, level, width=page(output)["width"], language=asked["lang"], every=every), output
+    )
     return 0 if exit_zero else code

@@ -87,5 +87,7 @@ def command(
     if code == 2:
         raise nothing_readable(found.coverage, paths)
     say_what_is_hidden(len(found.events), found.left_out, "events", asked, paths=paths, form=form)
-    deliver(publish_timeline(found, form, level, width=page(output)["width"], every=every), output)
+    deliver(
+        publish_timeline(found, form, level, width=page(output)["width"], language=asked["lang"], every=every), output
+    )
     return 0 if exit_zero else code

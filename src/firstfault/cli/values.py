@@ -149,15 +149,15 @@ class EngineValue(ParamType):
 class LanguageValue(ParamType):
     """Language of the report."""
 
-    name = "en"
+    name = "en|zh"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The language's code."""
-        text = str(value).strip().lower()
-        if text.split("-")[0].split("_")[0] == "zh":
-            self.fail(
-                "reports are in English in this version; Chinese ones are not in it yet. Use `--lang en`.", param, ctx
-            )
-        return (
-            text if text == "en" else self.fail(f"{value!r} is not a language of this version: use `en`.", param, ctx)
-        )
+        """The language's code; a locale such as `zh_CN.UTF-8` is taken by its language."""
+        language = language_of(str(value))
+        return language or self.fail(f"{value!r} is not a language of this version: use `en` or `zh`.", param, ctx)
+
+
+def language_of(text: str) -> str | None:
+    """The language of a code or locale (`zh`, `zh-CN`, `zh_CN.UTF-8`); None where there is no report in it."""
+    word = re.split(r"[-_.@]", text.strip().lower(), maxsplit=1)[0]
+    return word if word in {"en", "zh"} else None

@@ -63,16 +63,26 @@ def lines_of(diagnosis: Diagnosis) -> list[Evidence]:
 
 def day_of(diagnosis: Diagnosis) -> date | None:
     """The day on which the first fault shows, by its own clock; None where no line of it is dated."""
+    for time in _times(diagnosis):
+        try:
+            return date.fromisoformat(time[:10])
+        except ValueError:
+            continue
+    return None
+
+
+def failed_at(diagnosis: Diagnosis) -> str:
+    """When the first fault shows, as its own clock told it; empty where no line of it is dated."""
+    return next(_times(diagnosis), "")
+
+
+def _times(diagnosis: Diagnosis) -> Iterator[str]:
+    """Dated times of a diagnosis, those of its first fault first."""
     lines = [] if diagnosis.verdict.trigger is None else [diagnosis.verdict.trigger]
     lines += [line for link in diagnosis.chain for line in link.evidence]
-    times = [line.time for line in lines] + [entry.time for entry in diagnosis.timeline]
-    for time in times:
+    for time in [line.time for line in lines] + [entry.time for entry in diagnosis.timeline]:
         if time is not None and time.dated and time.earliest is not None:
-            try:
-                return date.fromisoformat(time.earliest[:10])
-            except ValueError:
-                continue
-    return None
+            yield time.earliest
 
 
 def digest_of(draft: Draft) -> str:

@@ -28,6 +28,12 @@ _DATE = re.compile(r"(?<!\d)(20\d\d)[-/.年](\d{1,2})[-/.月](\d{1,2})日?(?!\d)
 _ID = re.compile(r"^[\[（(]?([A-Z]{1,6}[-_]?\d{1,6})[\]）)]?[ \t]*[:：.、—–-]*[ \t]*")
 _CODE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
 _HAN = re.compile("[㐀-鿿]")
+_NOTED_HOST = re.compile(
+    r"(?:主机|节点|机器|服务器|\b(?:[Hh]ost(?:name)?|[Nn]ode|[Mm]achine|[Ss]erver)s?)[ \t]*[:：=]?[ \t]*[`*\"“]?"
+    r"(?P<name>(?=[\w.-]*[A-Za-z])(?=[\w.-]*\d)[A-Za-z0-9][\w.-]{2,62})(?=\W|$)",
+    re.ASCII,
+)
+"""A name with letters and digits behind the word for a machine: where people write notes no log's own form tells it."""
 _ID_COLUMNS = frozenset(["id", "no", "no.", "编号", "序号", "#"])
 _TITLES = frozenset(["title", "标题", "错误", "名称", "incident", "事件"])
 _DATES = frozenset(["date", "日期", "时间", "发生时间"])
@@ -155,6 +161,11 @@ def _column(cell: str) -> Section | str | None:
     if word in _DATES:
         return "date"
     return "title" if word in _TITLES else ALIASES.get(word)
+
+
+def noted_hosts(page: str) -> list[str]:
+    """The names of machines that notes name as such, in their order."""
+    return [found["name"].rstrip(".-_") for found in _NOTED_HOST.finditer(page)]
 
 
 def record_text(note: Note, record_id: str) -> str:

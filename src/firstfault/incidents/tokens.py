@@ -13,7 +13,7 @@ _HAN = "㐀-䶿一-鿿豈-﫿぀-ヿ가-힯"
 _PART = re.compile(rf"([{_HAN}]+)|([^\W_{_HAN}]+)")
 STOP = frozenset(
     ["a", "an", "and", "are", "as", "at", "be", "but", "by", "can", "do", "does", "for", "from", "has", "have", "how", "i", "in", "into", "is", "it",
-     "my", "no", "not", "of", "on", "or", "our", "the", "then", "to", "was", "we", "what", "when", "why", "with"]
+     "its", "my", "no", "not", "of", "off", "on", "or", "our", "out", "that", "the", "then", "there", "this", "to", "up", "was", "we", "what", "when", "why", "with"]
 )  # fmt: skip
 """Words that say nothing of a fault; left out where any word may match."""
 

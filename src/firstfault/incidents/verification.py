@@ -12,20 +12,26 @@ Careful by design: where it cannot be told whether the re-run came past the poin
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
 
 from firstfault.incidents.fingerprint import fingerprint, same
 from firstfault.incidents.frontmatter import append_item, set_value
-from firstfault.incidents.words import State
+from firstfault.incidents.record import is_open
+from firstfault.incidents.words import Section, State
 from firstfault.model.words import Category
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from firstfault.incidents.fingerprint import Traits
     from firstfault.incidents.record import Record
     from firstfault.model.diagnosis import Diagnosis
 
+ZONES = timedelta(hours=14)
+"""How far a clock without a zone may lie from one with."""
 MANY = 2
 """Ranks from which on the size of a job counts."""
 _RUN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -77,17 +83,80 @@ class Comparison(Struct, frozen=True):
     """Stable fields that both know and that differ, as `name: then -> now`."""
 
 
-def compare(record: Record, diagnosis: Diagnosis, traits: Traits) -> Comparison:
+class Start(NamedTuple):
+    """An earlier start of the re-run that failed, by itself."""
+
+    number: int
+    diagnosis: Diagnosis
+    traits: Traits
+
+
+def compare(record: Record, diagnosis: Diagnosis, traits: Traits, earlier: Sequence[Start] = ()) -> Comparison:
     """Holds a re-run against an incident.
 
     Args:
         record: the incident.
         diagnosis: of the re-run.
         traits: the parts of the re-run's fingerprint.
+        earlier: its starts before the last one that failed: a launcher that begins anew is no fix.
     """
     equal, differs = _fields(record, diagnosis)
     result, reason = _result(record, diagnosis, traits, equal, differs)
+    if result == "held":
+        result, reason = _not_before(record, diagnosis) or _earlier(record, earlier) or (result, reason)
     return Comparison(result, reason, tuple(equal), tuple(differs))
+
+
+def _not_before(record: Record, diagnosis: Diagnosis) -> tuple[Result, str] | None:
+    """A run that ended before the incident came is no re-run after its fix."""
+    failed_at, times = _moment(record.one("failed_at")), list(_ends(diagnosis))
+    if failed_at is None or not times:
+        return None
+    latest = max(times, key=lambda time: time.replace(tzinfo=None))
+    # One clock that tells its zone and one that does not may be as far apart as zones are.
+    known = (latest.tzinfo is None) == (failed_at.tzinfo is None)
+    before = latest < failed_at if known else latest.replace(tzinfo=None) + ZONES < failed_at.replace(tzinfo=None)
+    if not before:
+        return None
+    return (
+        "not comparable",
+        f"the re-run completed, but its last line is of {latest.isoformat()}, and the incident came at {failed_at.isoformat()}",
+    )
+
+
+def _ends(diagnosis: Diagnosis) -> Iterator[datetime]:
+    """The dated times of a diagnosis, each by its own clock."""
+    times = [entry.time for entry in diagnosis.timeline]
+    times += [line.time for link in diagnosis.chain for line in link.evidence]
+    for time in times:
+        moment = None if time is None or not time.dated else _moment(time.latest or time.earliest or "")
+        if moment is not None:
+            yield moment
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+
+
+def _earlier(record: Record, starts: Sequence[Start]) -> tuple[Result, str] | None:
+    told = record.one("fingerprint") or fingerprint(record.traits)
+    results = [(_failed(record, told, start.diagnosis, start.traits), start) for start in starts]
+    for (result, reason), start in results:
+        if result == "recurred":
+            return (
+                result,
+                f"{reason.replace('the re-run', f'attempt {start.number} of the re-run')}; a later one went on",
+            )
+    for _, start in results:
+        if start.diagnosis.verdict.category in {Category.UNKNOWN, record.one("category")}:
+            return (
+                "not comparable",
+                f"the re-run completed, but its attempt {start.number} failed, and its lines do not show that it was by another fault",
+            )
+    return None
 
 
 def _fields(record: Record, diagnosis: Diagnosis) -> tuple[list[str], list[str]]:
@@ -142,7 +211,10 @@ def _result(
             "not comparable",
             f"the re-run completed, but shows no step, and the incident came at step {then} or later",
         )
-    return "held", "the re-run completed" + ("" if now is None else f" at step {now}")
+    reason = "the re-run completed" + ("" if now is None else f" at step {now}")
+    if not any(e.startswith(("world_size:", "framework:")) for e in equal):
+        reason += "; that it is the same job, its number of ranks alone shows"
+    return "held", reason
 
 
 def _least(record: Record) -> int:
@@ -189,15 +261,22 @@ def _number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
+def waiting(record: Record) -> list[str]:
+    """The sections that a verified record needs and that are still open, but for the verification itself, which is linked; in order."""
+    needed = (Section.SYMPTOM, Section.DIAGNOSIS, Section.ROOT_CAUSE, Section.FIX)
+    return [str(section) for section in needed if is_open(record.sections.get(section, ""))]
+
+
 def written(record: Record, comparison: Comparison, date: str) -> str:
     """The text of the record with the re-run linked, and its state moved where that is shown.
 
-    A re-run that held makes a fixed record verified; one that recurred takes a fixed or verified one back to supported.
+    A re-run that held makes a fixed record verified, if nothing that a verified one needs is open; one that recurred takes a
+    fixed or verified one back to supported.
     """
     item = f"rerun {date} {comparison.result}: {comparison.reason}"
     text = append_item(record.text, "verifications", item, record.where)
     state = record.state
-    if comparison.result == "held" and state is State.FIXED:
+    if comparison.result == "held" and state is State.FIXED and not waiting(record):
         state = State.VERIFIED
     elif comparison.result == "recurred" and state in {State.FIXED, State.VERIFIED}:
         state = State.SUPPORTED

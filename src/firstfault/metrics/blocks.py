@@ -32,7 +32,7 @@ FEW = 4
 """Lines of one shape up to which each is read by itself."""
 SAMPLE = 8
 """Of the lines that are read by their places one in so many is compared word by word with the model."""
-PIECE = 1 << 20
+PIECE = 2 << 20
 """Bytes whose runs of digits are looked for at a time."""
 GRIDS = 4
 """Lengths of lines that are held against a model byte by byte in one piece."""
@@ -130,10 +130,10 @@ def _by_last_grid(data: bytes, first: int, shapes: Shapes) -> Part | None:
     grid = shapes.last
     if grid is None or len(data) % (grid.width + 1):
         return None
-    table = np.frombuffer(data, np.uint8).reshape(-1, grid.width + 1)
-    if not (table[:, grid.width] == 10).all() or not grid.fits(table[:, : grid.width]).all():
+    columns = grid.read_even(data)
+    if columns is None:
         return None
-    return Part(np.arange(first, first + len(table), dtype=np.int64), grid.read(table[:, : grid.width]))
+    return Part(np.arange(first, first + len(data) // (grid.width + 1), dtype=np.int64), columns)
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:

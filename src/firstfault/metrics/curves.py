@@ -37,7 +37,7 @@ def curves_of(tables: Sequence[Steps]) -> Iterator[Curve]:
                 if column is None:
                     continue
                 good = column.there & np.isfinite(x)
-                at = _thin(column.values[good])
+                at = thin(column.values[good], MOST_POINTS)
                 y = column.values[good][at]
                 yield Curve(
                     file=table.source,
@@ -48,12 +48,12 @@ def curves_of(tables: Sequence[Steps]) -> Iterator[Curve]:
                 )
 
 
-def _thin(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Places of at most `MOST_POINTS` values."""
-    if len(values) <= MOST_POINTS:
+def thin(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """Places of the values to draw: the first and last, and of each of half as many stretches the lowest, highest and first that is no number."""
+    if len(values) <= most:
         return np.arange(len(values))
-    edges = np.linspace(0, len(values), MOST_POINTS // 2 + 1).astype(np.int64)
-    kept: set[int] = set()
+    edges = np.linspace(0, len(values), most // 2 + 1).astype(np.int64)
+    kept = {0, len(values) - 1}
     for start, stop in pairwise(edges):
         part = values[start:stop]
         bad = np.flatnonzero(~np.isfinite(part))

@@ -15,11 +15,15 @@ from firstfault.metrics.blocks import Part
 from firstfault.metrics.columns import ALIASES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from firstfault.model.evidence import SourceId
     from firstfault.readers.store import Store
 
 MOST = 1 << 30
 """Bytes of a table that are read."""
+BLOCK = 1 << 20
+"""Bytes that are turned into columns at a time."""
 
 
 class Header(NamedTuple):
@@ -58,9 +62,65 @@ def read_delimited(store: Store, source: SourceId, header: Header) -> list[Part]
         source: which one.
         header: its first line, read.
     """
-    text = store.read(source, 0, MOST).decode("utf-8", "replace")
+    data = store.read(source, 0, MOST).replace(b"\r\n", b"\n").replace(b"\r", b" ")
+    if b'"' in data:
+        return _by_rows(data, 0, header)
+    parts: list[Part] = []
+    at, line = data.find(b"\n") + 1 or len(data), 1
+    while at < len(data):
+        end = data.rfind(b"\n", at, at + BLOCK) + 1 or data.find(b"\n", at) + 1 or len(data)
+        block = data[at:end]
+        parts += _by_columns(block, line, header) or _by_rows(block, line, header)
+        line += block.count(b"\n")
+        at = end
+    return parts
+
+
+def _by_columns(block: bytes, before: int, header: Header) -> list[Part]:
+    """The rows of a block all of whose lines have as many cells as the header, each empty or a number; nothing where one has not.
+
+    Args:
+        block: whole lines without a quotation mark.
+        before: lines before it.
+        header: of the table.
+    """
+    separator = header.separator.encode()
+    block = block.rstrip(b"\n") + b"\n"
+    raw = np.frombuffer(block, np.uint8)
+    ends, between = np.flatnonzero(raw == 10), np.flatnonzero(raw == separator[0])
+    count = len(ends)
+    if len(between) != count * (header.width - 1):
+        return []
+    rows = between.reshape(count, -1)
+    if not ((rows[:, -1] < ends).all() and (rows[1:, 0] > ends[:-1]).all()):
+        return []
+    cells = block[:-1].replace(b"\n", separator).split(separator)
+    values, filled = np.zeros((len(header.columns), count)), np.ones((len(header.columns), count), dtype=bool)
+    try:
+        for i, (place, _, factor) in enumerate(header.columns):
+            column = cells[place :: header.width]
+            if b"" in column:
+                filled[i] = [cell != b"" for cell in column]
+                column = [cell or b"0" for cell in column]
+            values[i] = np.fromiter(map(float, column), np.float64, count)
+            values[i] *= factor
+    except ValueError:
+        return []
+    told = np.flatnonzero(filled.sum(axis=0) > 1)
+    kinds = np.array([1 << i for i in range(len(header.columns))]) @ filled[:, told]
+    parts = []
+    for kind in dict.fromkeys(kinds.tolist()):
+        at = told[kinds == kind]
+        held = [i for i in range(len(header.columns)) if kind >> i & 1]
+        parts.append(Part(at + before + 1, {header.columns[i][1]: values[i, at] for i in held}))
+    return parts
+
+
+def _by_rows(data: bytes, before: int, header: Header) -> list[Part]:
+    """The same row by row, for whatever stands in the cells; the header itself is passed over."""
+    text = data.decode("utf-8", "replace")
     groups: dict[tuple[str, ...], tuple[list[int], list[list[float]]]] = {}
-    for line, cells in enumerate(csv.reader(io.StringIO(text), delimiter=header.separator), 1):
+    for line, cells in enumerate(_rows(text, header.separator), before + 1):
         if line == 1 or len(cells) != header.width:
             continue
         row = [
@@ -76,6 +136,18 @@ def read_delimited(store: Store, source: SourceId, header: Header) -> list[Part]
         values = np.array(rows, dtype=np.float64)
         parts.append(Part(np.array(lines, np.int64), {n: values[:, i].copy() for i, n in enumerate(names)}))
     return parts
+
+
+def _rows(text: str, separator: str) -> Iterator[list[str]]:
+    """Cells of each row; none for one that is no row of a table."""
+    rows = csv.reader(io.StringIO(text), delimiter=separator)
+    while True:
+        try:
+            yield next(rows)
+        except StopIteration:
+            return
+        except csv.Error:  # a cell of more than 128 KiB, or a zero byte
+            yield []
 
 
 def _number(text: str) -> float | None:

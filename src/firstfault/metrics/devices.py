@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 MOST = 256 << 20
 """Bytes of a table that are read."""
-DEVICE_COLUMNS = ("utilization", "memory", "temperature", "clock")
+DEVICE_UNITS = {"utilization": "%", "memory": "MiB", "temperature": "°C", "clock": "MHz"}
+DEVICE_COLUMNS = tuple(DEVICE_UNITS)
 IDLE_ROWS = 3
 
 

@@ -9,6 +9,7 @@ import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstfault.metrics.blocks import Part, Shapes, read_lines
-from firstfault.metrics.steps import Steps, gather_steps
+from firstfault.metrics.steps import Steps, gather_steps, joined
 from firstfault.model.words import SourceKind
 from firstfault.readers.sourcename import read_name
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     Share = tuple[int, NDArray[np.int64], dict[str, NDArray[np.generic] | tuple[int, str]]]
     """How many rows, their lines, and of each column its one value or where in a file its values stand, and of which type."""
 
-BLOCK = 1 << 20
+BLOCK = 2 << 20
 """Bytes that are turned into columns at a time."""
 SPLIT = 96 << 20
 """Bytes of a source from which on it is worked on by several processes."""
@@ -100,12 +101,12 @@ def read_share(store: Store, source: SourceId, start: int, end: int, path: str) 
     parts, count = read_range(store, source, start, end)
     shares: list[Share] = []
     with Path(path).open("wb") as file:
-        for part in parts:
+        for part in _merged(parts):
             length = len(part.line)
             line = part.line[:1] if length > 1 and part.line[-1] - part.line[0] == length - 1 else part.line
             told: dict[str, NDArray[np.generic] | tuple[int, str]] = {}
             for name, values in part.columns.items():
-                if bool((values == values[0]).all()):
+                if values.strides == (0,) or bool((values == values[0]).all()):
                     told[name] = values[:1] if name in _EXACT else values[:1].astype(np.float32)
                     continue
                 slim = values if name in _EXACT else values.astype(np.float32)
@@ -115,6 +116,17 @@ def read_share(store: Store, source: SourceId, start: int, end: int, path: str) 
                 file.seek(0, os.SEEK_END)
             shares.append((length, line, told))
     return shares, count
+
+
+def _merged(parts: list[Part]) -> Iterator[Part]:
+    """Parts that follow each other with the same columns as one: to read a column back piece by piece costs more than its numbers."""
+    for _, group in groupby(parts, key=lambda part: part.columns.keys()):
+        same = list(group)
+        if len(same) == 1:
+            yield same[0]
+            continue
+        columns = {name: joined([part.columns[name] for part in same]) for name in same[0].columns}
+        yield Part(np.concatenate([part.line for part in same]), columns)
 
 
 def _whole(share: Share, line: int, path: str) -> Part:

@@ -376,6 +376,8 @@ def seconds_of(parts: list[Places], seconds: Numbers) -> Numbers:
     """Seconds since the epoch of the calendar without a zone; a day's number is worked out once for each stretch of one date."""
     year, month, day, hour, minute = parts
     date = year * 10000 + month * 100 + day
+    if len(date) == 1:
+        return days_of(year, month, day) * 86400.0 + hour * 3600 + minute * 60 + seconds
     begins = np.flatnonzero(np.diff(date, prepend=-1))
     dates = date[begins]
     days = np.repeat(days_of(dates // 10000, dates // 100 % 100, dates % 100), np.diff(np.append(begins, len(date))))

@@ -84,7 +84,7 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
     for name in names:
         everywhere = all(held[name])
         # Taken out of the parts one after the other, so that a long table is not held twice.
-        values = _put_together([p.columns.pop(name) if name in p.columns else _nothing(p) for p in parts])
+        values = joined([p.columns.pop(name) if name in p.columns else _nothing(p) for p in parts])
         there = (
             np.broadcast_to(np.True_, len(line))
             if everywhere
@@ -95,7 +95,7 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
     return Steps(source, line, np.ones(len(line), np.int64), columns)
 
 
-def _put_together(pieces: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+def joined(pieces: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """One column of all pieces; one that has the same number everywhere is held once."""
     first = pieces[0][0]
     if all(piece.strides == (0,) and piece[0] == first for piece in pieces):

@@ -71,7 +71,9 @@ class Values(Course):
             usual, spread = local_baseline(log, min(WINDOW, max(FEWEST // 2, len(log) // 4)))
             limit = np.maximum(GRAD_SIGMA * spread, np.log(GRAD_RATIO))
             high = np.flatnonzero((log - usual > limit) & (np.arange(len(log)) >= FEWEST // 2))
-            yield from self._clusters(Kind.GRAD_SPIKE, "grad_norm", rows, norm, np.exp(usual), high)
+            yield from self._clusters(
+                Kind.GRAD_SPIKE, "grad_norm", rows, norm, np.exp(usual), high, log - usual > limit / 2
+            )
 
     def _under_way(self, row: int) -> bool:
         """Whether a row lies behind the first steps of a run, in which everything changes much."""
@@ -96,17 +98,24 @@ class Values(Course):
                 round(lasting * len(after)), lasts=lasting > 0.8,
             )  # fmt: skip
             singles = singles[singles < at]
-        yield from self._clusters(Kind.LOSS_SPIKE, "loss", rows, loss, usual, singles)
+        begun = over > np.maximum(SPIKE_SIGMA * spread, SPIKE_SHARE * floor) / 2
+        yield from self._clusters(Kind.LOSS_SPIKE, "loss", rows, loss, usual, singles, begun)
 
     def _clusters(  # noqa: PLR0917
-        self, kind: Kind, column: str, rows: NDArray[np.int64], values: Series, usual: Series, high: NDArray[np.int64]
-    ) -> Iterator[Point]:
-        """One point for each stretch of high rows that lie within a window of each other; the first five of many."""
+        self, kind: Kind, column: str, rows: NDArray[np.int64], values: Series, usual: Series, high: NDArray[np.int64],
+        begun: NDArray[np.bool_],
+    ) -> Iterator[Point]:  # fmt: skip
+        """One point for each stretch of high rows that lie within a window of each other; the first five of many.
+
+        A stretch begins where the rows right before its first are half as far above the usual: what grows was once small.
+        """
         if not len(high):
             return
         cuts = np.flatnonzero(np.diff(high) > WINDOW) + 1
         for group in np.split(high, cuts)[:5]:
             first = int(group[0])
+            while first > 0 and begun[first - 1]:
+                first -= 1
             peak = float(values[group].max())
             yield self.point(
                 kind,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from firstfault.model.diagnosis import Diagnosis, Evidence, Published, Time
+from firstfault.model.plots import Plots
 from firstfault.model.views import MemoryTable, RecorderView, StackTable
 
 PAGE = "firstfault.page/1"
@@ -153,3 +154,4 @@ class Page(Published, frozen=True, kw_only=True):
     stacks: StackTable | None = None
     memory: MemoryTable | None = None
     recorder: RecorderView | None = None
+    plots: Plots | None = None

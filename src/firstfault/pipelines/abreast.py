@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
-from firstfault.pipelines.read import Read, read_source
+from firstfault.pipelines.read import Read, largest_whole, read_source
 from firstfault.pipelines.share import can_share, shared
 from firstfault.readers.clock import Date, SourceClock, settle_clocks
 from firstfault.readers.identity import SourceProfile, profile_source
@@ -80,10 +80,11 @@ def _in_turn(
     profiles = {s.id: r.profile or profile_source(store.head(s.id, SAMPLE), s.path) for s, r in read}
     clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s, _ in read}
     settle_clocks(list(clocks.values()))
+    whole = largest_whole([store.size(s.id) for s in sources])
 
     def piece(number: int) -> Read:
         source, found = read[number]
-        seen = read_source(store, source, found, library, profiles[source.id], clocks[source.id])
+        seen = read_source(store, source, found, library, profiles[source.id], clocks[source.id], whole)
         clocks[source.id].forget()
         return seen
 
@@ -122,6 +123,7 @@ def _abreast(
     known = {r.source: r for r in _large(opened, library, options, large, tell)}
     profiles, clocks = _heads(store, sources)
     scan_one = one_by_one(opened, library)
+    whole = largest_whole([store.size(s.id) for s in sources])
 
     def piece(number: int) -> _Piece:
         source = sources[number]
@@ -129,7 +131,7 @@ def _abreast(
         found = known[source.id] if source.id in known else scan_one(source, profile)
         if found.damage == STOPPED and source.id not in known:
             raise KeyboardInterrupt
-        read = read_source(store, source, found, library, profile, clock)
+        read = read_source(store, source, found, library, profile, clock, whole)
         clock.forget()
         return _Piece(found.bytes, found.lines, found.damage, found.unterminated, read)
 

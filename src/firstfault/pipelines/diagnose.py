@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.verify import Cited
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.readers.open import Opened
+    from firstfault.readers.store import Store
     from firstfault.signatures.library import Library
 
 
@@ -73,7 +74,7 @@ def diagnose(
         PipelineError: the attempt or the folder of records asked for is not there.
     """
     options = options or DiagnoseOptions()
-    with concluded(paths, options, stdin=stdin, progress=progress) as (conclusion, verifier):
+    with concluded(paths, options, stdin=stdin, progress=progress) as (conclusion, verifier, _):
         found = Builder(conclusion, verifier, every=options.attempt == "all").build()
         return with_seen_before(found, conclusion, paths, options.incidents)
 
@@ -83,6 +84,8 @@ class Concluded(NamedTuple):
 
     conclusion: Conclusion
     verifier: Verifier
+    store: Store
+    """The bytes of all sources."""
 
 
 @contextmanager
@@ -138,7 +141,7 @@ def concluded(
                 if seen_at_work.category is answer.category and seen_at_work.strength.level > answer.strength.level:
                     heard = seen_at_work
             heard = heed_numbers(scene, heard, opened.store)
-            if heard.category is Category.UNKNOWN:
+            if heard.category is Category.UNKNOWN or heard.question == "good_end":
                 from firstfault.pipelines.plain_words import heed_plain_words
 
                 heard = heed_plain_words(scene, heard, observed.seen, opened.store, observed.profiles, observed.clocks)
@@ -158,7 +161,9 @@ def concluded(
             from firstfault.pipelines.dumps import cited_again
 
             conclusion, same = cited_again(conclusion, opened.store, opened.sources)
-        yield Concluded(conclusion, Verifier(opened.store, decode=_decode, count=_newlines, read_again=same))
+        yield Concluded(
+            conclusion, Verifier(opened.store, decode=_decode, count=_newlines, read_again=same), opened.store
+        )
 
 
 def _storage(opened: Opened, scene: Scene, library: Library, options: DiagnoseOptions) -> StorageState | None:

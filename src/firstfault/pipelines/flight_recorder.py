@@ -48,7 +48,7 @@ def recorder_view(
         SignatureError: a site signature is wrong.
         PipelineError: the attempt asked for is not there, or not the one of the dumps.
     """
-    with concluded(paths, options, stdin=stdin) as (conclusion, verifier):
+    with concluded(paths, options, stdin=stdin) as (conclusion, verifier, _):
         scene = conclusion.scene
         total = len(conclusion.attempts)
         if scene.number != total:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 
 from firstfault.incidents.draft import Draft, digest_of
 from firstfault.incidents.fingerprint import Traits, traits_of
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
 from firstfault.incidents.lint import Complaint, lint, migrated
-from firstfault.incidents.verification import Comparison, compare, written
+from firstfault.incidents.verification import Comparison, Start, compare, written
 from firstfault.model.diagnosis import SCHEMA, Diagnosis
 from firstfault.model.words import CoverageState
 from firstfault.pipelines.build import Builder
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 LARGEST = 256 << 20
 """Bytes of a stored diagnosis at most."""
 _HEAD = 4096
+MOST_STARTS = 8
+"""Failed starts of a re-run that are each held against the incident."""
 
 
 def examine(paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions) -> tuple[Diagnosis, Traits]:
@@ -46,7 +49,7 @@ def examine(paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions) -
         SignatureError: a site signature is wrong.
         PipelineError: the attempt asked for is not there.
     """
-    with concluded(paths, options) as (conclusion, verifier):
+    with concluded(paths, options) as (conclusion, verifier, _):
         diagnosis = Builder(conclusion, verifier).build()
         return diagnosis, traits_of(diagnosis, origin_of(conclusion))
 
@@ -250,24 +253,40 @@ def one_record(store: Records, name: str) -> Record:
     )
 
 
-def verify(record: Record, paths: Sequence[str], options: DiagnoseOptions) -> Comparison:
+def verify(record: Record, paths: Sequence[str], options: DiagnoseOptions, key_file: Path | None = None) -> Comparison:
     """What a re-run says of an incident.
+
+    Args:
+        record: the incident.
+        paths: logs of the re-run, or its diagnosis.
+        options: of its diagnosis.
+        key_file: the key with which the record was made; None: the own one.
 
     Raises:
         PipelineError: the re-run cannot be read, or it is the incident itself.
     """
-    diagnosis, traits = understood(paths, options)
+    found = understood(paths, options)
+    failed = [attempt.number for attempt in found[0].attempts if attempt.ended == "failed" and not attempt.diagnosed]
+    # A stored diagnosis holds of its other attempts no more than a line.
+    stored = len(paths) == 1 and stored_diagnosis(Path(paths[0])) is not None
+    asked = () if stored else failed[:MOST_STARTS]
+    starts = [Start(number, *understood(paths, structs.replace(options, attempt=number))) for number in asked]
     of_the_incident = record.one("evidence_digest")
     if of_the_incident:
-        key = owner_key()
-        safe = redact(_draft((diagnosis, traits), Given(), key), "identities", key=key)
-        if digest_of(safe.content) == of_the_incident:
-            raise PipelineError(
-                "these are the lines of the incident itself, not of a re-run",
-                where=", ".join(map(str, paths)),
-                fix="Give the logs of the run that was made after the fix.",
-            )
-    return compare(record, diagnosis, traits)
+        key = owner_key(key_file)
+        for made in (found, *((start.diagnosis, start.traits) for start in starts)):
+            safe = redact(_draft(made, Given(), key), "identities", key=key)
+            if digest_of(safe.content) == of_the_incident:
+                raise PipelineError(
+                    "these are the lines of the incident itself, not of a re-run",
+                    where=", ".join(map(str, paths)),
+                    fix="Give the logs of the run that was made after the fix.",
+                )
+    comparison = compare(record, *found, starts)
+    if comparison.result == "held" and failed and len(starts) < len(failed):
+        more = f"{len(failed) - len(starts)} failed starts of the re-run were not held against the incident"
+        return structs.replace(comparison, result="not comparable", reason=f"{comparison.reason}, but {more}")
+    return comparison
 
 
 def link(store: Records, record: Record, comparison: Comparison, day: date) -> Record:

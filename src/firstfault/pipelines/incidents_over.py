@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
-from firstfault.incidents.importing import read_notes, record_text
+from firstfault.incidents.importing import noted_hosts, read_notes, record_text
 from firstfault.incidents.places import index_at
 from firstfault.incidents.record import parse, read_text
 from firstfault.incidents.search import Found, Query, search
@@ -21,6 +21,7 @@ from firstfault.incidents.similar import Likeness, similar
 from firstfault.incidents.trends import Trend, trends
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.incidents import owner_key, pseudonym, understood
+from firstfault.privacy.identities import Identities
 from firstfault.privacy.secrets import SecretFilter
 
 if TYPE_CHECKING:
@@ -128,8 +129,14 @@ def _replayed(record: Record, evidence: Path, options: DiagnoseOptions, key: Cal
     return Replayed(record.id, "changed" if changed else "same", tuple(changed))
 
 
-def import_notes(file: Path, store: Records, day: date) -> list[Path | str]:
+def import_notes(file: Path, store: Records, day: date, key: bytes | None = None) -> list[Path | str]:
     """Writes a record for each incident of a page of notes, without the secrets in them; the files, in the order of the notes.
+
+    Args:
+        file: the page.
+        store: where the records go.
+        day: of records whose notes tell none.
+        key: makes pseudonyms of hosts, users, paths and addresses, as in every other record; None keeps them.
 
     Raises:
         PipelineError: the page holds no incident.
@@ -138,7 +145,13 @@ def import_notes(file: Path, store: Records, day: date) -> list[Path | str]:
     page = read_text(file.read_bytes(), str(file))
     secrets = SecretFilter()
     secrets.learn(page)
-    notes = read_notes("\n".join(map(secrets.clean, page.split("\n"))))
+    lines = list(map(secrets.clean, page.split("\n")))
+    if key is not None:
+        identities = Identities(key=key)
+        identities.learn_hosts(noted_hosts(page))
+        identities.learn(page)
+        lines = list(map(identities.clean, lines))
+    notes = read_notes("\n".join(lines))
     if not notes:
         raise PipelineError(
             "no incident was found in these notes",

@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.order import comparable
+from firstfault.analysis.state.files import lone_speakers
 from firstfault.model.evidence import Event, Span, When
 from firstfault.model.words import Mark
 from firstfault.readers.identity import locate
@@ -58,10 +59,13 @@ def recent_words(
     """The last lines of each rank before anybody timed out, oldest first; ranks that said nothing are left out."""
     found: dict[GlobalRank, tuple[Event, ...]] = {}
     first_wait: dict[SourceId, int] = {}
-    for wait in scene.marked(Mark.HANG, Mark.STATE, Mark.ABORT):
+    # What a rank says of peers that are gone comes after its own work too.
+    for wait in scene.marked(Mark.HANG, Mark.STATE, Mark.ABORT, Mark.PEER_LOST):
         span = wait.span
         first_wait[span.source] = min(span.offset, first_wait.get(span.source, span.offset))
+    alone = lone_speakers(scene.events, scene.roster.world)
     owners = {s: scene.roster.rank_of(profile.who, s, {}) for s, profile in profiles.items()}
+    owners = {s: alone.get(s) if owner is None else owner for s, owner in owners.items()}
     wanted = tuple(ranks)
     said: dict[SourceId, dict[GlobalRank, deque[Event]]] = {}
     for rank in wanted:

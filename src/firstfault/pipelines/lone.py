@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.lone import Bar, at_work, busy, left, lone_worker, may_have_left, named_worker, undecided_hang
+from firstfault.analysis.last_words import MISSED
+from firstfault.analysis.lone import (
+    Bar,
+    asked,
+    asks,
+    at_work,
+    busy,
+    left,
+    lone_worker,
+    may_have_left,
+    named_worker,
+    share_of,
+    starved,
+    undecided_hang,
+    without_data,
+)
 from firstfault.model.evidence import Event, SourceId, Span, When
 from firstfault.model.lazy import lazy
-from firstfault.model.words import Phase
+from firstfault.model.words import Category, Mark, Phase
 from firstfault.pipelines.last_words import last_words
+from firstfault.readers.lines import lines_from
 from firstfault.readers.progress import Anchor, find_progress
 from firstfault.readers.steplines import EVALUATION, PREPARATION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
@@ -24,6 +40,9 @@ if TYPE_CHECKING:
 
 REACH = 256 << 10
 """Bytes before the first line about the wait in which a bar is looked for."""
+ABOVE = 40
+"""Lines above the one that tells of a wait among which the question is looked for: a traceback may stand between."""
+MOST_SOURCES = 64
 LINES = 40
 """Lines before the first line about the wait in which a bar without a time of its own is taken for work that went on."""
 _PART = lazy(rb"[\r\n]")
@@ -46,6 +65,12 @@ def heed_lone(
         unfinished = _unfinished(store, scene, report.named[0], profiles)
         if unfinished is not None:
             return at_work(report, answer, unfinished)
+    if answer.question in {"hang", MISSED} and answer.category is Category.UNKNOWN and len(answer.culprits.ranks) == 1:
+        (rank,) = answer.culprits.ranks
+        if (line := _question(scene, store)) is not None:
+            return asked(answer, rank, line)
+        if (line := _no_share(scene, store, profiles, rank)) is not None:
+            return without_data(answer, rank, line)
     seen = undecided_hang(scene, answer)
     if seen is None or scene.hang is None:
         return answer
@@ -56,6 +81,53 @@ def heed_lone(
         bar = _bar(store, scene.hang.first, profiles)
         answer = answer if bar is None else busy(seen, answer, bar)
     return answer
+
+
+def _question(scene: Scene, store: Store) -> Event | None:
+    """The last line before a wait was told in its file, where a program waits behind it for somebody to type."""
+    wait = None if scene.hang is None else scene.hang.first
+    if wait is None:
+        return None
+    start = max(0, wait.span.offset - REACH)
+    end = wait.span.offset - (wait.span.column - 1)
+    # A traceback, or the store's complaint, may begin some lines above the one that tells of the wait.
+    for event, raw in reversed(list(_lines(store, wait.span.source, start, end))[-ABOVE:]):
+        if not raw.lstrip().startswith(b"[rank"):
+            return event if asks(event.text) else None
+    return None
+
+
+def _no_share(scene: Scene, store: Store, profiles: Mapping[SourceId, SourceProfile], rank: GlobalRank) -> Event | None:
+    """The line that says that a rank has no data, where lines of its kind give some to all others they speak of."""
+    shares: dict[int, bool] = {}
+    found: Event | None = None
+    for source in sorted(profiles)[:MOST_SOURCES]:
+        waits = [e.span.offset for e in scene.marked(Mark.HANG, Mark.STATE, Mark.ABORT) if e.span.source == source]
+        end = min(waits, default=store.size(source))
+        for event, _ in _lines(store, source, max(0, end - REACH), end):
+            told = share_of(event.text)
+            if told is None:
+                continue
+            shares[told[0]] = told[1] and shares.get(told[0], True)
+            if told == (int(rank), True):
+                found = event
+    return found if starved(shares, rank) else None
+
+
+def _lines(store: Store, source: SourceId, start: int, end: int) -> Iterator[tuple[Event, bytes]]:
+    """Lines with something in them between two offsets, of which the first may be cut, with their bytes."""
+    before = sum(store.read(source, at, min(REACH, start - at)).count(b"\n") for at in range(0, start, REACH))
+    for line in lines_from(store, source, start, before + 1, end - start):
+        if line.text.strip():
+            yield (
+                Event(
+                    signature="work.line",
+                    span=Span(source, line.offset, len(line.text), line.number, 1),
+                    text=line.text.decode("utf-8", "backslashreplace")[:4096],
+                    when=When(),
+                ),
+                line.text,
+            )
 
 
 def _beside_training(label: str, before: bytes) -> bool:

@@ -19,20 +19,22 @@ from firstfault.model.diagnosis import CoverageRow, Evidence
 from firstfault.model.metrics import MetricFinding, MetricPoint, MetricsView, MetricTable
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.errors import PipelineError
+from firstfault.pipelines.lines import lines_of
 from firstfault.readers.open import Opened, open_inputs
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import IO
 
+    from firstfault.metrics.joint import Reading
     from firstfault.metrics.steps import Steps
-    from firstfault.model.evidence import SourceId
+    from firstfault.model.evidence import Source, SourceId
+    from firstfault.pipelines.lines import Line
     from firstfault.readers.store import Store
     from firstfault.redact import Redacted
 
-MOST_TEXT = 400
 BEFORE = 40
 """Lines before a long step in which its reason may be told."""
 
@@ -57,26 +59,39 @@ def opened_tables(
         stdin: where `-` reads from.
     """
     with open_inputs(paths, stdin=stdin) as opened:
-        tables: list[Steps] = []
-        devices: list[DeviceSeries] = []
-        for source in opened.sources:
-            if source.kind in {SourceKind.METRICS, SourceKind.LOG}:
-                found = read_devices(opened.store, source.id, source.path)
-                if found:
-                    devices += found
-                    continue
-            if source.kind is SourceKind.BLACK_BOX:
-                from firstfault.metrics.boxes import read_box_steps
+        yield opened, *tables_of(opened.store, opened.sources)
 
-                table = read_box_steps(opened.store, source.id, source.path)
-            else:
-                table = read_source_steps(opened.store, source)
-                timers = None if table is None else read_timers(opened.store, source)
-                if timers is not None:
-                    tables.append(timers)
-            if table is not None:
-                tables.append(table)
-        yield opened, tables, devices
+
+def tables_of(
+    store: Store, sources: Iterable[Source], *, workers: int | None = None
+) -> tuple[list[Steps], list[DeviceSeries]]:
+    """The step tables and GPU counters of some sources.
+
+    Args:
+        store: of the sources.
+        sources: which ones.
+        workers: processes at most; one for each processor where None.
+    """
+    tables: list[Steps] = []
+    devices: list[DeviceSeries] = []
+    for source in sources:
+        if source.kind in {SourceKind.METRICS, SourceKind.LOG}:
+            found = read_devices(store, source.id, source.path)
+            if found:
+                devices += found
+                continue
+        if source.kind is SourceKind.BLACK_BOX:
+            from firstfault.metrics.boxes import read_box_steps
+
+            table = read_box_steps(store, source.id, source.path)
+        else:
+            table = read_source_steps(store, source, workers=workers)
+            timers = None if table is None else read_timers(store, source)
+            if timers is not None:
+                tables.append(timers)
+        if table is not None:
+            tables.append(table)
+    return tables, devices
 
 
 def metrics_of(paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] | None = None) -> Measured:
@@ -87,23 +102,38 @@ def metrics_of(paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] | No
         stdin: where `-` reads from; the process's own standard input where None.
     """
     with opened_tables(paths, stdin) as (opened, tables, devices):
-        points = find_points(tables)
-        ids = {s.path: s.id for s in opened.sources}
-        text = {path: lines_of(opened.store, ids[path], wanted) for path, wanted in _wanted(points).items()}
-        points = [_with_reason(p, text.get(p.source, {})) for p in points]
+        points, text = points_and_lines(opened.store, {s.path: s.id for s in opened.sources}, tables)
         readings = read_together(tables, points, devices)
         read = {t.source for t in tables} | {d.source for d in devices}
         view = MetricsView(
             tables=[_table(t) for t in tables],
             points=[_point(p, text.get(p.source, {})) for p in points],
-            findings=[
-                MetricFinding(claim=r.claim, strength=r.strength, step=r.step, supports=list(r.supports), against=list(r.against), next=list(r.following))
-                for r in readings
-            ],
+            findings=[finding_of(r) for r in readings],
             curves=list(curves_of(tables)),
             coverage=[_coverage(c.file, c.state, c.reason, c.bytes, read=c.file in read) for c in opened.coverage],
         )  # fmt: skip
         return Measured(tables, devices, points, view)
+
+
+def points_and_lines(
+    store: Store, ids: Mapping[str, SourceId], tables: Sequence[Steps]
+) -> tuple[list[Point], dict[str, dict[int, Line]]]:
+    """The abnormal points of some tables, and the lines of each source that tell of them, by number."""
+    points = find_points(tables)
+    lines = {path: lines_of(store, ids[path], wanted) for path, wanted in _wanted(points).items()}
+    return [_with_reason(p, lines.get(p.source, {})) for p in points], lines
+
+
+def finding_of(reading: Reading) -> MetricFinding:
+    """A reading, as it leaves."""
+    return MetricFinding(
+        claim=reading.claim,
+        strength=reading.strength,
+        step=reading.step,
+        supports=list(reading.supports),
+        against=list(reading.against),
+        next=list(reading.following),
+    )
 
 
 def _coverage(file: str, state: CoverageState, reason: str, size: int, *, read: bool) -> CoverageRow:
@@ -121,38 +151,12 @@ def _wanted(points: Iterable[Point]) -> dict[str, set[int]]:
     return wanted
 
 
-def lines_of(store: Store, source: SourceId, wanted: Iterable[int]) -> dict[int, str]:
-    """The text of lines by number, each up to `MOST_TEXT` characters; of a bar redrawn by carriage returns its end."""
-    numbers = sorted(wanted)
-    found: dict[int, str] = {}
-    line, rest, n = 1, b"", 0
-    for block in store.blocks(source):
-        if n >= len(numbers):
-            break
-        data = rest + block
-        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
-        while n < len(numbers) and numbers[n] < line + len(ends):
-            at = numbers[n] - line
-            start = 0 if at == 0 else int(ends[at - 1]) + 1
-            found[numbers[n]] = _shown(data[start : int(ends[at])])
-            n += 1
-        line += len(ends)
-        rest = data[int(ends[-1]) + 1 :] if len(ends) else data
-    if n < len(numbers) and numbers[n] == line and rest:
-        found[line] = _shown(rest)
-    return found
-
-
-def _shown(raw: bytes) -> str:
-    piece = raw.rstrip(b"\r").rsplit(b"\r", 1)[-1]
-    return piece.decode("utf-8", "backslashreplace")[:MOST_TEXT]
-
-
-def _with_reason(point: Point, text: dict[int, str]) -> Point:
+def _with_reason(point: Point, lines: Mapping[int, Line]) -> Point:
     """A stall before which the log tells of a checkpoint or an evaluation is a planned pause."""
     if point.kind is not Kind.STALL:
         return point
-    kind = pause_of(text.get(n, "") for n in range(max(1, point.line - BEFORE), point.line + 1))
+    before = (lines.get(n) for n in range(max(1, point.line - BEFORE), point.line + 1))
+    kind = pause_of(line.text for line in before if line is not None)
     return point if kind is None else point._replace(kind=kind)
 
 
@@ -171,7 +175,8 @@ def _table(table: Steps) -> MetricTable:
     )
 
 
-def _point(point: Point, text: dict[int, str]) -> MetricPoint:
+def _point(point: Point, lines: Mapping[int, Line]) -> MetricPoint:
+    line = lines.get(point.line)
     return MetricPoint(
         kind=point.kind.value,
         column=point.column,
@@ -184,7 +189,7 @@ def _point(point: Point, text: dict[int, str]) -> MetricPoint:
         lasts=point.lasts,
         before=list(point.before),
         summary=summary_of(point),
-        evidence=Evidence(file=point.source, line=point.line, column=1, text=text.get(point.line, "")),
+        evidence=Evidence(file=point.source, line=point.line, column=1, text="" if line is None else line.text),
     )
 
 

@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.analysis.gpu_evidence import heat_of
+from firstfault.model.evidence import GlobalRank, ProgressSample
+from firstfault.model.findings import Link
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Form, Scope, SourceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    import re
+    from collections.abc import Collection, Sequence
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
@@ -26,6 +31,18 @@ if TYPE_CHECKING:
 LARGEST = 64 << 20
 """Bytes of a file from which on it is left to `firstfault metrics`."""
 
+
+LOOK_BACK = 8192
+"""Bytes before the first sign in which a step is looked for."""
+_STEP = lazy(
+    r"(?i)(?<![\w/.-])(global[_ ]?step|iteration|iter|step|batch)(?:\s*[=:#|]\s*#?|\s+#?)(\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?!\w|\.\d| ?(?:ms|s|sec)\b)"
+)
+"""A step that a line names by a word: `at iteration=805!`, `step 61243`, `| step          | 1.32e+05 |`."""
+
+_BAR = lazy(r"(?:^|[^\d./])(\d{1,9})/(\d{1,9})\b[^/]{0,80}?(?:\[[=>.]{4}|\u2501{2}|\| \d)")
+"""A step that a bar draws: `61/200 ━━━━━━`."""
+MOST_LOGS = 32
+_TO_THE_END = "it went on to the end of the metrics; that it is the reason is not shown"
 
 MUCH = 1.5
 """A pace that is worth a word where something else ended the run: so many times as slow as before."""
@@ -68,11 +85,50 @@ def _first_bad_step(scene: Scene, answer: Answer, store: Store) -> Answer:
     points = [
         p
         for p in find_points(_tables(scene, store, {e.span.source for e in answer.proof}))
-        if p.kind in wrong and p.lasts and p.step is not None
+        if p.kind in wrong and p.lasts
     ]
-    if not points:
-        return answer
-    return replace(answer, summary=f"{answer.summary} First bad step {points[0].step:g}: {_words(points[0])}")
+    stepped = [p for p in points if p.step is not None]
+    if stepped:
+        said = f"First bad step {stepped[0].step:g}: {_words(stepped[0])}"
+    elif points:
+        said = f"First bad row: {_words(points[0])}"
+    else:
+        said = _step_by_words(scene, answer, store)
+    told = (stepped or points)[:1]
+    return replace(
+        answer,
+        summary=f"{answer.summary} {said}".rstrip(),
+        course=_links(scene, store, told, "the numbers are wrong from this line on"),
+    )
+
+
+def _step_by_words(scene: Scene, answer: Answer, store: Store) -> str:
+    """The step that the first sign names itself, else the last one that is printed before it, or by any log; empty where none is."""
+    sign = answer.trigger or answer.proof[0]
+    named = _STEP.search(sign.text)
+    if named is not None:
+        return f"First bad {named[1].lower()} {named[2]}, by that line's own words."
+    bar = _BAR.search(sign.text)
+    if bar is not None:
+        return f"First bad step {bar[1]} of {bar[2]}, by the bar in that line."
+    own = _printed(store, sign.span.source, sign.span.offset)
+    others = [p.step for p in scene.case.seen.progress if p.step is not None and p.source != sign.span.source]
+    if others and (own is None or not own[2].isdecimal() or max(others) > int(own[2])):
+        return f"The last step that the logs print is {max(others)}."
+    if own is not None:
+        return f"The last {own[1].lower()} that is printed before it is {own[2]}."
+    logs = [s for s in scene.case.seen.sources if s.kind is SourceKind.LOG][:MOST_LOGS]
+    found = [m for s in logs if (m := _printed(store, s.id, store.size(s.id))) is not None and m[2].isdecimal()]
+    if len({m[1].lower() for m in found}) != 1:
+        return ""
+    return f"The last {found[0][1].lower()} that the logs print is {max(int(m[2]) for m in found)}."
+
+
+def _printed(store: Store, source: SourceId, end: int) -> re.Match[str] | None:
+    """The last step that is named before a place."""
+    start = max(0, end - LOOK_BACK)
+    found = list(_STEP.finditer(store.read(source, start, end - start).decode("utf-8", "replace")))
+    return found[-1] if found else None
 
 
 def _long_before(scene: Scene, answer: Answer, store: Store, *, cited_only: bool) -> Answer:
@@ -98,14 +154,40 @@ def _long_before(scene: Scene, answer: Answer, store: Store, *, cited_only: bool
     if told[0].kind is not Kind.NAN and len(told) > 1 and told[-1].kind is Kind.THROUGHPUT:
         told.pop()  # the other side of the step time
     words = " ".join(_words(p) for p in told[:2])
+    rank = next((p.rank for p in told[:2] if p.kind is Kind.SLOW_RANK), None)
+    hot = None if rank is None else heat_of(scene, GlobalRank(rank))
+    heat = (
+        ()
+        if hot is None
+        else (Link(what=hot[0], why="heat slows steps; that it is the reason is not shown", events=(hot[1],)),)
+    )
     return replace(
         answer,
-        summary=f"{answer.summary} Before that: {words}",
+        summary=f"{answer.summary} Before that: {words}{'' if hot is None else f' {hot[0]}'}",
+        course=_links(
+            scene, store, told[:2], "it went on to the end of the metrics; that it is the reason is not shown"
+        )
+        + heat,
         steps=(
             "Find out first what went wrong with the numbers or the pace before it: `firstfault metrics` shows where.",
             *answer.steps,
         ),
     )
+
+
+def _links(scene: Scene, store: Store, points: Sequence[Point], why: str) -> tuple[Link, ...]:
+    """Points as links of the chain, each by the line of its first row."""
+    from firstfault.metrics.words import summary_of
+    from firstfault.pipelines.lines import lines_of
+
+    ids = {s.path: s.id for s in scene.case.seen.sources}
+    links = []
+    for point in points:
+        line = lines_of(store, ids[point.source], [point.line]).get(point.line)
+        if line is not None:
+            sample = ProgressSample(ids[point.source], point.line, line.offset)
+            links.append(Link(what=summary_of(point), why=why, samples=(sample,)))
+    return tuple(links)
 
 
 def _is_much(point: Point) -> bool:

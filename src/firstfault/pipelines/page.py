@@ -19,6 +19,7 @@ from firstfault.pipelines.build import Builder
 from firstfault.pipelines.diagnose import concluded
 from firstfault.pipelines.flight_recorder import recorder_of
 from firstfault.pipelines.memory import memory_of
+from firstfault.pipelines.plots import plots_of
 from firstfault.pipelines.ranks import group_name
 from firstfault.pipelines.stacks import stacks_of
 from firstfault.pipelines.times import time_of
@@ -68,7 +69,7 @@ def page(
     from firstfault.pipelines.options import DiagnoseOptions
 
     options = options or DiagnoseOptions()
-    with concluded(paths, options, stdin=stdin) as (conclusion, verifier):
+    with concluded(paths, options, stdin=stdin) as (conclusion, verifier, store):
         builder = Builder(conclusion, verifier, every=options.attempt == "all")
         diagnosis = builder.build()
         cite, seen = builder.cite, conclusion.scene.case.seen
@@ -81,6 +82,7 @@ def page(
             stacks=stacks_of(conclusion, cite) if seen.stacks else None,
             memory=memory_of(conclusion, cite) if seen.snapshots else None,
             recorder=recorder_of(conclusion, cite) if seen.dumps else None,
+            plots=plots_of(conclusion, cite, store, diagnosis.verdict.culprits.ranks),
         )
         return replace(shown, context=_context(shown, builder))
 

@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from firstfault.analysis.plain_words import PLAIN, Line, Told, heed_plain, read_line, told_by, wanted
+from firstfault.analysis.plain_words import (
+    PLAIN,
+    Line,
+    Told,
+    against_count,
+    counted_end,
+    heed_plain,
+    read_line,
+    told_by,
+    wanted,
+)
 from firstfault.analysis.suspects import nature_of, went_on
 from firstfault.model.evidence import Event, Span, When
 from firstfault.model.words import Mark, Role, SourceKind
@@ -54,7 +64,8 @@ def heed_plain_words(  # noqa: PLR0917
         profiles: of the sources.
         clocks: of the sources.
     """
-    if not wanted(scene, answer):
+    counted = counted_end(scene, answer)
+    if not (counted or wanted(scene, answer)):
         return answer
     ends: dict[SourceId, int] = {}
     for sample in seen.progress:
@@ -69,7 +80,7 @@ def heed_plain_words(  # noqa: PLR0917
             continue
         lines = _tail(scene, store, clocks[source], max(done, _end(scene, source)))
         told.append(told_by(lines, failed=answer.failed is True))
-    return heed_plain(scene, answer, told)
+    return against_count(scene, answer, told) if counted else heed_plain(scene, answer, told)
 
 
 def _end(scene: Scene, source: SourceId) -> int:

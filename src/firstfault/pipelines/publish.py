@@ -37,6 +37,7 @@ def publish(
     width: int = 100,
     height: int | None = None,
     color: bool = False,
+    language: str = "en",
 ) -> str:
     """Redacts and renders a diagnosis.
 
@@ -47,6 +48,7 @@ def publish(
         width: columns of the terminal; only the text format heeds it.
         height: rows of the terminal, into which the text format fits itself; None where there is none.
         color: whether the text format may use terminal colours.
+        language: of the sentences and fixed words, `en` or `zh`.
 
     Returns:
         The whole report, ending in a newline.
@@ -54,44 +56,43 @@ def publish(
     if form == "html":
         from firstfault.model.page import Page
 
-        return publish_page(Page(diagnosis=diagnosis), level)
+        return publish_page(Page(diagnosis=diagnosis), level, language=language)
     safe = redact(diagnosis, level)
     match form:
         case "sarif":
             from firstfault.report.sarif import render_sarif
 
-            return render_sarif(safe)
+            return render_sarif(safe, language=language)
         case "junit":
             from firstfault.report.junit import render_junit
 
-            return render_junit(safe)
+            return render_junit(safe, language=language)
         case "json":
-            from firstfault.report.json import render_json
-
-            return render_json(safe)
+            return _as_json(safe, language)
         case "markdown":
             from firstfault.report.markdown import render_markdown
 
-            return render_markdown(safe)
+            return render_markdown(safe, language=language)
         case "text":
             from firstfault.report.text import render_text
 
-            return render_text(safe, width=width, height=height, color=color)
+            return render_text(safe, width=width, height=height, color=color, language=language)
 
 
-def publish_page(page: Page, level: Level) -> str:
+def publish_page(page: Page, level: Level, *, language: str = "en") -> str:
     """Redacts a page and renders it as one HTML file.
 
     Args:
         page: the diagnosis with what its pictures are drawn from.
         level: what is taken out first; see `firstfault.redact.redact`.
+        language: of the sentences and fixed words.
 
     Returns:
         The whole document, ending in a newline.
     """
     from firstfault.report.html import render_html
 
-    return render_html(redact(page, level))
+    return render_html(redact(page, level), language=language)
 
 
 def _unquoted(table: RankTable) -> RankTable:
@@ -104,7 +105,14 @@ def _unquoted(table: RankTable) -> RankTable:
 
 
 def publish_ranks(
-    table: RankTable, form: ViewFormat, level: Level, *, width: int = 100, every: bool = False, evidence: bool = False
+    table: RankTable,
+    form: ViewFormat,
+    level: Level,
+    *,
+    width: int = 100,
+    every: bool = False,
+    evidence: bool = False,
+    language: str = "en",
 ) -> str:
     """Redacts and renders the table of ranks.
 
@@ -113,6 +121,7 @@ def publish_ranks(
         form: the format to give.
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
         every: whether each rank has a row of its own in the text format.
         evidence: whether the text format quotes the lines behind each row.
 
@@ -122,16 +131,16 @@ def publish_ranks(
     quoted = form == "json" or (form == "text" and evidence)
     safe = redact(table if quoted else _unquoted(table), level)
     if form == "json":
-        return _as_json(safe)
+        return _as_json(safe, language)
     from firstfault.report.ranks import render_ranks, render_ranks_csv
 
     if form == "csv":
         return render_ranks_csv(safe)
-    return render_ranks(safe, width=width, every=every, evidence=evidence)
+    return render_ranks(safe, width=width, every=every, evidence=evidence, language=language)
 
 
 def publish_timeline(
-    timeline: Timeline, form: ViewFormat, level: Level, *, width: int = 100, every: bool = False
+    timeline: Timeline, form: ViewFormat, level: Level, *, width: int = 100, every: bool = False, language: str = "en"
 ) -> str:
     """Redacts and renders the timeline.
 
@@ -140,6 +149,7 @@ def publish_timeline(
         form: the format to give.
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
         every: whether the text format shows every entry, however many there are.
 
     Returns:
@@ -147,13 +157,19 @@ def publish_timeline(
     """
     safe = redact(timeline, level)
     if form == "json":
-        return _as_json(safe)
+        return _as_json(safe, language)
     from firstfault.report.timeline import render_timeline, render_timeline_csv
 
-    return render_timeline_csv(safe) if form == "csv" else render_timeline(safe, width=width, every=every)
+    return (
+        render_timeline_csv(safe)
+        if form == "csv"
+        else render_timeline(safe, width=width, every=every, language=language)
+    )
 
 
-def publish_stacks(table: StackTable, form: StackFormat, level: Level, *, width: int = 100, every: bool = False) -> str:
+def publish_stacks(
+    table: StackTable, form: StackFormat, level: Level, *, width: int = 100, every: bool = False, language: str = "en"
+) -> str:
     """Redacts and renders the stacks.
 
     Args:
@@ -161,6 +177,7 @@ def publish_stacks(table: StackTable, form: StackFormat, level: Level, *, width:
         form: the format to give.
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
         every: whether the text format shows frames of Python and of libraries in the tree too.
 
     Returns:
@@ -168,14 +185,14 @@ def publish_stacks(table: StackTable, form: StackFormat, level: Level, *, width:
     """
     safe = redact(table, level)
     if form == "json":
-        return _as_json(safe)
+        return _as_json(safe, language)
     from firstfault.report.stacks import render_stacks
 
-    return render_stacks(safe, width=width, every=every)
+    return render_stacks(safe, width=width, every=every, language=language)
 
 
 def publish_memory(
-    table: MemoryTable, form: StackFormat, level: Level, *, width: int = 100, every: bool = False
+    table: MemoryTable, form: StackFormat, level: Level, *, width: int = 100, every: bool = False, language: str = "en"
 ) -> str:
     """Redacts and renders the memory of devices.
 
@@ -184,6 +201,7 @@ def publish_memory(
         form: the format to give.
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
         every: whether the text format shows every place, however many there are.
 
     Returns:
@@ -191,14 +209,14 @@ def publish_memory(
     """
     safe = redact(table, level)
     if form == "json":
-        return _as_json(safe)
+        return _as_json(safe, language)
     from firstfault.report.memory import render_memory
 
-    return render_memory(safe, width=width, every=every)
+    return render_memory(safe, width=width, every=every, language=language)
 
 
 def publish_recorder(
-    view: RecorderView, form: StackFormat, level: Level, *, width: int = 100, every: bool = False
+    view: RecorderView, form: StackFormat, level: Level, *, width: int = 100, every: bool = False, language: str = "en"
 ) -> str:
     """Redacts and renders the view of flight-recorder dumps.
 
@@ -207,6 +225,7 @@ def publish_recorder(
         form: the format to give.
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
         every: whether the text format shows every group, also those with nothing unfinished.
 
     Returns:
@@ -214,29 +233,30 @@ def publish_recorder(
     """
     safe = redact(view, level)
     if form == "json":
-        return _as_json(safe)
+        return _as_json(safe, language)
     from firstfault.report.flight_recorder import render_recorder
 
-    return render_recorder(safe, width=width, every=every)
+    return render_recorder(safe, width=width, every=every, language=language)
 
 
-def publish_comparison(found: Comparison, form: StackFormat, *, width: int = 100) -> str:
+def publish_comparison(found: Comparison, form: StackFormat, *, width: int = 100, language: str = "en") -> str:
     """Redacts and renders the comparison of two diagnoses; what was taken out of these stays out.
 
     Args:
         found: what differs.
         form: the format to give.
         width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
 
     Returns:
         The whole report, ending in a newline.
     """
     safe = redact(found, "secrets")
     if form == "json":
-        return _as_json(safe)
+        return _as_json(safe, language)
     from firstfault.report.comparison import render_comparison
 
-    return render_comparison(safe, width=width)
+    return render_comparison(safe, width=width, language=language)
 
 
 def safe_metrics(view: MetricsView, level: Level) -> Redacted[MetricsView]:
@@ -244,26 +264,31 @@ def safe_metrics(view: MetricsView, level: Level) -> Redacted[MetricsView]:
     return redact(view, level)
 
 
-def publish_metrics(safe: Redacted[MetricsView], form: StackFormat, *, width: int = 100, every: bool = False) -> str:
+def publish_metrics(
+    safe: Redacted[MetricsView], form: StackFormat, *, width: int = 100, every: bool = False, language: str = "en"
+) -> str:
     """Renders the training metrics.
 
     Args:
         safe: what `safe_metrics` gave.
         form: the format to give.
         width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
         every: whether the text format shows every point and curve.
 
     Returns:
         The whole view, ending in a newline.
     """
     if form == "json":
-        return _as_json(safe)
+        return _as_json(safe, language)
     from firstfault.report.metrics import render_metrics
 
-    return render_metrics(safe, width=width, every=every)
+    return render_metrics(safe, width=width, every=every, language=language)
 
 
-def publish_runs(found: RunComparison, form: StackFormat, level: Level, *, width: int = 100) -> str:
+def publish_runs(
+    found: RunComparison, form: StackFormat, level: Level, *, width: int = 100, language: str = "en"
+) -> str:
     """Redacts and renders the comparison of two runs.
 
     Args:
@@ -271,20 +296,27 @@ def publish_runs(found: RunComparison, form: StackFormat, level: Level, *, width
         form: the format to give.
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
 
     Returns:
         The whole report, ending in a newline.
     """
     safe = redact(found, level)
     if form == "json":
-        return _as_json(safe)
+        return _as_json(safe, language)
     from firstfault.report.metrics import render_run_comparison
 
-    return render_run_comparison(safe, width=width)
+    return render_run_comparison(safe, width=width, language=language)
 
 
 def publish_checkpoint(
-    found: Checkpoint | CheckpointComparison, form: StackFormat, level: Level, *, width: int = 100, every: bool = False
+    found: Checkpoint | CheckpointComparison,
+    form: StackFormat,
+    level: Level,
+    *,
+    width: int = 100,
+    every: bool = False,
+    language: str = "en",
 ) -> str:
     """Redacts and renders what is true of a checkpoint, or of two.
 
@@ -294,18 +326,19 @@ def publish_checkpoint(
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
         every: whether the text format shows every problem and shard, or difference.
+        language: of the sentences and fixed words.
 
     Returns:
         The whole report, ending in a newline.
     """
     if form == "json":
-        return _as_json(redact(found, level))
+        return _as_json(redact(found, level), language)
     from firstfault.model.checkpoint import Checkpoint
     from firstfault.report.checkpoint import render_checkpoint, render_checkpoints
 
     if isinstance(found, Checkpoint):
-        return render_checkpoint(redact(found, level), width=width, every=every)
-    return render_checkpoints(redact(found, level), width=width)
+        return render_checkpoint(redact(found, level), width=width, every=every, language=language)
+    return render_checkpoints(redact(found, level), width=width, language=language)
 
 
 def publish_preflight(
@@ -325,7 +358,7 @@ def publish_preflight(
     """
     safe = redact(found, level)
     if form == "json":
-        return _as_json(safe)
+        return _as_json(safe, "en")
     from firstfault.report.preflight import render_preflight, render_preflight_junit
 
     return render_preflight_junit(safe) if form == "junit" else render_preflight(safe, width=width, every=every)
@@ -343,7 +376,7 @@ def publish_environment(found: Environment, *, framed: bool) -> str:
     """
     safe = redact(found, "secrets")
     if not framed:
-        return _as_json(safe)
+        return _as_json(safe, "en")
     from firstfault.preflight.framed import frame
 
     return frame(safe.content)
@@ -362,13 +395,14 @@ def publish_environments(found: EnvironmentComparison, form: StackFormat, *, wid
     """
     safe = redact(found, "secrets")
     if form == "json":
-        return _as_json(safe)
+        return _as_json(safe, "en")
     from firstfault.report.environment import render_environments
 
     return render_environments(safe, width=width)
 
 
-def _as_json(safe: Redacted[Any]) -> str:
+def _as_json(safe: Redacted[Any], language: str) -> str:
     from firstfault.report.json import render_json
+    from firstfault.report.localise import localised
 
-    return render_json(safe)
+    return render_json(localised(safe, language))

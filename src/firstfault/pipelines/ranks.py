@@ -70,7 +70,7 @@ def rank_table(
         PipelineError: the attempt or the group asked for is not there.
     """
     wanted = filters or RankFilters()
-    with concluded(paths, options, stdin=stdin) as (conclusion, verifier):
+    with concluded(paths, options, stdin=stdin) as (conclusion, verifier, _):
         scene = conclusion.scene
         cite = Citer(verifier, scene.case.paths)
         entries = rank_entries(scene, conclusion.answer)

@@ -38,6 +38,8 @@ NEIGHBOURHOODS = 48
 """Places in a large source around which progress is looked for."""
 NEXT_STEPS = 4
 """Signs of progress read after each such place."""
+ALL_STEPS = 96 << 20
+"""Bytes of all sources together of which every step is kept: each takes about as much memory as its line is long."""
 STACK = "python.stack_of_thread"
 """Signature of the line that begins a thread in a dump of stacks."""
 STACK_BYTES = 64 << 20
@@ -55,8 +57,24 @@ class Read(Struct):
     stacks: list[StackDump]
 
 
+def largest_whole(sizes: Sequence[int]) -> int:
+    """Bytes of a source up to which all of its steps are kept, so that a flood of small files costs no more than one large file.
+
+    Args:
+        sizes: of all sources, whatever they are.
+    """
+    small = [size for size in sizes if size <= MOST_BYTES]
+    return MOST_BYTES if sum(small) <= ALL_STEPS else ALL_STEPS // len(small)
+
+
 def read_source(  # noqa: PLR0917
-    store: Store, source: Source, found: SourceScan, library: Library, profile: SourceProfile, clock: SourceClock
+    store: Store,
+    source: Source,
+    found: SourceScan,
+    library: Library,
+    profile: SourceProfile,
+    clock: SourceClock,
+    whole: int = MOST_BYTES,
 ) -> Read:
     """What the readers make of one source.
 
@@ -67,6 +85,7 @@ def read_source(  # noqa: PLR0917
         library: the signatures.
         profile: of the source.
         clock: of the source, settled with the others.
+        whole: bytes of a source up to which all of its steps are kept; see `largest_whole`.
     """
     if source.kind is SourceKind.ERROR_JSON:
         from firstfault.pipelines.error_files import read_error_file
@@ -83,7 +102,7 @@ def read_source(  # noqa: PLR0917
     failures = read_banners(store, source.id, places, profile, clock=clock)
     failures.extend(f for f in map(failure_of_event, own) if f is not None)
     nan = nan_from(store, source.id, found.lines, clock)
-    samples = _progress(store, found, profile, clock, _telling(own, library))
+    samples = _progress(store, found, profile, clock, _telling(own, library), whole)
     stacks = _stacks(store, source, profile, own)
     return Read(own, failures, samples, [] if nan is None else [nan], stacks)
 
@@ -116,12 +135,12 @@ def _telling(events: Iterable[Event], library: Library) -> list[Event]:
     return wanted
 
 
-def _progress(
-    store: Store, found: SourceScan, profile: SourceProfile, clock: SourceClock, events: Sequence[Event]
+def _progress(  # noqa: PLR0917
+    store: Store, found: SourceScan, profile: SourceProfile, clock: SourceClock, events: Sequence[Event], whole: int
 ) -> list[ProgressSample]:
     """Signs of training progress: all of a small source; of a large one those at its end and around telling events."""
     source = found.source
-    if found.bytes <= MOST_BYTES:
+    if found.bytes <= whole:
         signs = find_progress(store.read(source, 0, found.bytes), source, profile=profile, clock=clock)
         return [s.sample for s in signs if s.kind == TRAINING]
     kept: dict[int, ProgressSample] = {}

@@ -52,7 +52,7 @@ def stack_table(
         SignatureError: a site signature is wrong.
         PipelineError: the attempt asked for is not there.
     """
-    with concluded(paths, options, stdin=stdin) as (conclusion, verifier):
+    with concluded(paths, options, stdin=stdin) as (conclusion, verifier, _):
         return stacks_of(conclusion, Citer(verifier, conclusion.scene.case.paths))
 
 

@@ -80,7 +80,7 @@ def timeline(
         PipelineError: the attempt asked for is not there.
     """
     wanted = filters or EventFilters()
-    with concluded(paths, options, stdin=stdin) as (conclusion, verifier):
+    with concluded(paths, options, stdin=stdin) as (conclusion, verifier, _):
         every = options.attempt == "all"
         scene = conclusion.scene
         cite = Citer(verifier, scene.case.paths)

@@ -105,14 +105,14 @@ _UNEXPECTED = lazy(
     r"(?i)(?:unexpected|invalid|unknown|illegal|bad|next|previous|last|first|current|special|generated|predicted|sampled)\s+\Z"
 )
 """What stands before a token of a language, not of a login."""
-_PASSWORDS = r"pass(?:word|wd|phrase|wort|code)|(?<=[A-Za-z0-9]_)pass|(?-i:(?<![A-Za-z])pwd)|(?<=[A-Za-z0-9_])_pwd"
+_PASSWORDS = r"pass(?:word|wd|phrase|wort|code)|(?<=[A-Za-z0-9]_)pass|(?-i:(?<![A-Za-z])pwd)|(?<=[A-Za-z0-9_])_pwd|(?-i:(?<![A-Za-z])pw)"
 _STRONG = (
-    r"secret[_-]?access[_-]?key|(?:api|access|secret|account|private|signing|encryption|service|subscription|master)[_-]?key"
+    r"secret[_-]?access[_-]?key|(?:api|access|auth|secret|account|private|signing|encryption|service|subscription|master)[_-]?key"
     r"|(?:client|app|shared|consumer|webhook|s3|aws|jwt)?[_-]?secret(?!s?[_-]?(?:name|keyref|ref|store|manager|version))"
     r"|(?:auth|authn|access|refresh|session|security|bearer|id|api|csrf|xsrf|oauth2?|hub|hf|huggingface(?:[_-]?hub)?|github|gitlab"
     r"|slack|wandb|ngc|ais(?:[_-]authn)?|job|deploy|registry|bot|personal[_-]access|service[_-]account|user|x-auth)[_-]?token"
     r"|credentials?|wandb[_-]?key|x-amz-(?:signature|credential|security-token)|x-goog-(?:signature|credential)"
-    r"|sharedaccesssignature|connection[_-]?string"
+    r"|sharedaccesssignature|connection[_-]?string|(?<=[A-Za-z0-9]_)cookie"
 )
 _NAMED = lazy(
     rf"(?:(?P<password>{_PASSWORDS})|(?P<strong>{_STRONG})|(?P<weak>token|key|auth|sig|signature))\d*(?P<end>)(?![\w-])"
@@ -122,8 +122,31 @@ _NAMED = lazy(
     re.IGNORECASE,
 )
 """A word that speaks of a secret, at the end of a name, and what stands behind it; the name's front is read backwards."""
-_NAMING = ("key", "token", "secret", "pass", "pwd", "auth", "sig", "credential", "connection")
+_NAMING = ("key", "token", "secret", "pass", "pw", "auth", "sig", "credential", "connection", "cookie")
 """Each alternative of `_NAMED` holds one of these."""
+_ABROAD_PASSWORDS = (
+    r"密码|密碼|口令|パスワード|暗証番号|비밀번호|암호|(?<!\w)парол[ья]|(?<![^\W_])(?:kennwort|senha|contraseña|palavra-passe|mot de passe|mdp"
+    r"|wachtwoord|hasło|şifre|parola|mật khẩu|lösenord|heslo|salasana|adgangskode)"
+)
+_ABROAD_KEYS = (
+    r"密钥|密鑰|金鑰|私钥|私鑰|令牌|權杖|凭证|凭据|憑證|授权码|トークン|秘密鍵|アクセスキー|토큰|개인키|비밀키|(?<!\w)токен|(?<!\w)ключ доступа"
+    r"|(?<![^\W_])(?:geheimnis|zugangsschlüssel|clé secrète|clave secreta|chave secreta|jeton|ficha de acceso)"
+)
+_ABROAD = lazy(
+    rf"(?:(?P<password>{_ABROAD_PASSWORDS})|(?P<key>{_ABROAD_KEYS}))\d*"
+    r"(?:\\*[\"'」』”’]?\s{0,4}(?:=>|:=|[:：=＝]|是|为|為|は|とは|は:|이|는|은|est|ist|ist:|es|is)\s{0,4}|(?P<flag>\\*[\"']?,?\s{1,4}))"
+    r"(?:b?\\*[\"'「『“‘])?(?P<value>[!-~][^\s\"'`\\」』”’，。；、]{0,8191})",
+    re.IGNORECASE,
+)
+"""What other languages call a password or a key, and what stands behind it; of such a value the first letter is one of ours."""
+_ABROAD_NAMING = ("kennwort", "senha", "contrase", "palavra-passe", "mot de passe", "mdp", "wachtwoord", "parola", "heslo", "salasana", "adgangskode", "geheimnis", "clave secreta", "chave secreta", "jeton", "ficha de acceso")  # fmt: skip
+"""Each alternative of `_ABROAD` holds one of these, or a letter that is none of ours."""
+_TAG = lazy(
+    r"<(?P<name>[\w:.-]{0,80}(?:password|passwd|passphrase|secret|token|api[_-]?key|access[_-]?key|private[_-]?key))\b[^<>]{0,200}>\s{0,4}"
+    r"(?P<value>[^<>\s]{1,8192})\s{0,4}</",
+    re.IGNORECASE,
+)
+"""An element of XML that is named so."""
 _FRONT = lazy(r"[\w.-]*\Z")
 EDGE = 120
 """Characters at the end of a window in which a cut secret is looked for; a longer run costs too much to look through."""
@@ -208,6 +231,9 @@ def _candidates(text: str) -> Iterator[Secret]:
     if _may_name(text):
         yield from _named(text)
         yield from _spoken(text)
+        if "</" in text:
+            yield from _tagged(text)
+    yield from _abroad(text)
     for pattern, kind in ((_WEBHOOK, "webhook"), (_HEADER, "authorization"), (_COMMAND, "password")):
         for match in pattern.finditer(text):
             group = next(n for n, v in match.groupdict().items() if v is not None)
@@ -255,6 +281,35 @@ def _spoken(text: str) -> Iterator[Secret]:
             yield Secret(*match.span("value"), "password")
 
 
+def _abroad(text: str) -> Iterator[Secret]:
+    """Values behind what other languages call a password, a key or a token."""
+    if text.isascii():
+        low = text.lower()
+        if not any(word in low for word in _ABROAD_NAMING):
+            return
+    for match in _ABROAD.finditer(text):
+        value, start = match["value"], match.start("value")
+        if match["flag"] is not None and not _FRONT.search(text, max(0, match.start() - NAME), match.start())[
+            0
+        ].startswith("-"):  # type: ignore[index]
+            if match["password"] is None or not _worn(value):
+                continue
+        elif _TRIVIAL.fullmatch(value) or (match["password"] is None and not _worn(value)):
+            continue
+        yield Secret(start, match.end("value"), "password" if match["password"] is not None else "secret")
+
+
+def _worn(value: str) -> bool:
+    """Whether a value has letters and digits, as few words of a sentence and few counts have."""
+    return len(value) >= 6 and re.search(r"\d", value) is not None and re.search(r"[A-Za-z]", value) is not None
+
+
+def _tagged(text: str) -> Iterator[Secret]:
+    for match in _TAG.finditer(text):
+        if not _TRIVIAL.fullmatch(match["value"]) and not _MODEL_TOKEN.search(match["name"]):
+            yield Secret(*match.span("value"), "secret")
+
+
 def _kind(match: re.Match[str], name: str, value: str) -> str | None:
     if _TRIVIAL.fullmatch(value.strip()) or _MODEL_TOKEN.search(name):
         return None
@@ -262,7 +317,9 @@ def _kind(match: re.Match[str], name: str, value: str) -> str | None:
     if flag is not None and not name.startswith("-"):
         return None
     if match["password"] is not None:
-        return None if name.lower().endswith("pwd") and value.startswith("/") else "password"
+        if name.lower().endswith(("pwd", "pw")) and (value.startswith("/") or value.replace(".", "").isdigit()):
+            return None
+        return "password"
     if match["strong"] is not None:
         if "credential" in match["strong"].lower() and value.startswith(("/", "~/", "./")):
             return None

@@ -50,6 +50,14 @@ _HOST_OF_SYSTEM_LOG = lazy(
     r"|(?P<before>[a-z][a-z0-9-]*\d[a-z0-9-]*)[._-](?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|slurmd|munged|kubelet|containerd|dockerd?|sshd|systemctl|ibstat))(?:$|[._-])"
 )
 """A machine's own log named after it: here any name with a number is a host."""
+_SYSTEM_LOG = lazy(
+    r"^(?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|slurmd|munged|kubelet|containerd|dockerd?|sshd|ibstat|nvidia-bug-report)$"
+)
+_FOLDER_OF_HOST = lazy(
+    r"^(?!(?:attempt|restart|run|job|try|logs?|out|day|boot|rank|version|v|exp|epoch|step|dump|case|test|incident|archive|part|batch|task|round|"
+    r"backup|old|new|var)[-_.]?\d)[a-z](?=[a-z-]*\d)[a-z0-9-]*$"
+)
+"""A folder in which a machine's own log lies without a name of its own."""
 _POD = lazy(r"(?<![A-Za-z0-9])((?:[a-z0-9]+-)*(?:worker|master|launcher|chief|replica|trainer)-\d{1,5})(?![A-Za-z0-9])")
 _LAST_NUMBER = lazy(r"[_\-.](?:n|t|task|node)?(\d{1,6})$")
 _ENDINGS = lazy(r"\.(?:log|txt|out|err|error|stdout|stderr|json|\d{1,2}|gz|zst|xz|bz2)+$")
@@ -89,6 +97,9 @@ def read_name(path: str) -> NameFacts:
     system = _HOST_OF_SYSTEM_LOG.search(lower)
     host = _HOST.search(lower) or _PLAIN_HOST.search(lower)
     named = (system["after"] or system["before"]) if system is not None else (None if host is None else host[1])
+    if named is None and path.count("/") and _SYSTEM_LOG.match(lower):
+        parent = path.lower().rsplit("/", 2)[-2]
+        named = parent if _FOLDER_OF_HOST.match(parent) else None
     who = Who(
         rank=None if rank is None else GlobalRank(rank),
         local_rank=None if local is None else LocalRank(local),

@@ -125,7 +125,7 @@ class phase:  # noqa: N801 - it reads like a function, and is one
             try:
                 from firstfault.recorder.looking import mark
 
-                self._before = recorder.ring.begin(name, mark(sys._getframe(1)))  # noqa: SLF001 - who says it
+                self._before = recorder.ring.begin(recorder.plain(name), mark(sys._getframe(1)))  # noqa: SLF001 - who says it
             except Exception as problem:  # noqa: BLE001 - never into the program
                 recorder.fault(problem)
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 LAST = 16
 """Steps and metrics that are written with an exception."""
 MOST_REPORTS = 200
+_MOST_NAMES = 256
+_SHORT = 16
 """Exceptions of one process that are written, beside the one that ends it."""
 _TOLD = "__firstfault_told__"
 """On an exception: the process that has written it. Its id would not do, which the next one gets when it is gone."""
@@ -61,6 +63,8 @@ class Recorder:
         """Why parts of the recorder do not work, as they were met."""
         self.reports = 0
         self.raised = False
+        self._plain: dict[str, str] = {}
+        """Names that the program gave -> the same without secrets."""
         self.counted_elsewhere = False
         """Whether a framework or the program itself says when a step is done; then optimizers do not."""
         self.counted_by_program = False
@@ -112,6 +116,16 @@ class Recorder:
         self.write(layout.CHANGE, {"what": "rank", "now": rank, "world": world})
 
     # What the program tells
+
+    def plain(self, name: str) -> str:
+        """A name of the program's own (of a phase, of a thread) without secrets; looked through once, for it comes with each step."""
+        known = self._plain.get(name)
+        if known is None:
+            # A short word is no secret; to look whether it is would take 50 ms, once, of the program's time.
+            known = name if name.isalpha() and name.isascii() and len(name) < _SHORT else self.cleaner.text(name)
+            if len(self._plain) < _MOST_NAMES:
+                self._plain[name] = known
+        return known
 
     def step(self, number: int | None) -> None:
         """A step was done."""
@@ -189,7 +203,7 @@ class Recorder:
                 {
                     **described(error, self.cleaner),
                     "caught": caught,
-                    "thread": thread or threading.current_thread().name,
+                    "thread": self.plain(thread or threading.current_thread().name),
                     "steps": self._last_steps(),
                     "metrics": self.cleaner.value(list(self.metrics)),
                     "run": self.described,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.wording import size_text
 from firstfault.i18n import messages
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral
 from firstfault.report.tabular import aligned
 from firstfault.report.text import wrap
@@ -32,12 +33,12 @@ def render_checkpoint(
         safe: what went through the door.
         width: columns, at least 40.
         every: whether all problems and shards are shown.
-        language: of the fixed words.
+        language: of the sentences and fixed words.
 
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    found, say, width = safe.content, messages(language), max(width, 40)
+    found, say, width = localised(safe, language).content, messages(language), max(width, 40)
     lines = wrap(neutral(f"{say[f'checkpoint.{found.state}']}  {found.folder}"), width)
     lines += wrap(neutral(found.summary), width)
     if found.redaction == "none":
@@ -123,12 +124,12 @@ def render_checkpoints(safe: Redacted[CheckpointComparison], *, width: int = 100
     Args:
         safe: what went through the door.
         width: columns, at least 40.
-        language: of the fixed words.
+        language: of the sentences and fixed words.
 
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    found, say, width = safe.content, messages(language), max(width, 40)
+    found, say, width = localised(safe, language).content, messages(language), max(width, 40)
     lines = wrap(neutral(f"{say[f'checkpoint.{found.verdict}']}  {found.first}  {found.second}"), width)
     lines += wrap(neutral(found.summary), width)
     if found.redaction == "none":
@@ -137,7 +138,7 @@ def render_checkpoints(safe: Redacted[CheckpointComparison], *, width: int = 100
     rows = [
         [
             p.part,
-            p.result.replace("_", " "),
+            say[f"checkpoint.{p.result}"],
             _count(p.compared),
             _count(p.differing),
             _count(p.missing),

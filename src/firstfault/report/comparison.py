@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
 from firstfault.report import phrases
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
 from firstfault.report.text import wrap
 
@@ -31,7 +32,7 @@ def render_comparison(safe: Redacted[Comparison], *, width: int = 100, language:
         width: columns.
         language: of the fixed words.
     """
-    d, say = safe.content, messages(language)
+    d, say = localised(safe, language).content, messages(language)
     lines = wrap(say["diff.same" if d.same else "diff.changed"], width)
     if d.same:
         lines += wrap(neutral(d.after.summary), width)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
 from firstfault.model.words import CoverageState
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
 from firstfault.report.phrases import runs
 from firstfault.report.text import columns, wrap
@@ -45,7 +46,7 @@ def render_recorder(
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    view, say, width = safe.content, messages(language), max(width, 40)
+    view, say, width = localised(safe, language).content, messages(language), max(width, 40)
     lines = [*head_of(view, say, width), "", *_table(view.groups, width, every=every)]
     lines += _difference(view, width)
     lines += _entries(view, width)

@@ -18,8 +18,10 @@ from firstfault.analysis.wording import size_text
 from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
 from firstfault.report import page_data, phrases, storage
+from firstfault.report.localise import localised
 from firstfault.report.markdown import SIDES
 from firstfault.report.neutral import neutral, shorten
+from firstfault.report.text import columns
 from firstfault.report.told import parts_of
 
 if TYPE_CHECKING:
@@ -29,13 +31,14 @@ if TYPE_CHECKING:
 
     from firstfault.model.diagnosis import Diagnosis, Evidence, TimelineEntry
     from firstfault.model.page import Page
+    from firstfault.model.plots import Plot
     from firstfault.redact import Redacted
 
 _STAMP = lazy(r"(?<=\d)T(?=\d\d:)")
-_END = lazy(r"(?<=[a-z0-9)\]][.!?])\s+(?=[A-Z])")
+_END = lazy(r"(?<=[a-z0-9)\]][.!?])\s+(?=[A-Z])|(?<=。)(?=.)")
 _BREAKS_OUT = lazy("[<>&\u2028\u2029]")
 HEADLINE = 170
-"""Characters up to which a summary is one headline."""
+"""Columns up to which a summary is one headline; a Chinese character takes two."""
 LINE = 400
 """Characters of a line around the evidence that are shown."""
 MOST_STACKS = 300
@@ -56,7 +59,7 @@ def render_html(safe: Redacted[Page], *, language: str = "en") -> str:
         One HTML document with its style, script and data inside, ending in a newline.
     """
     say = messages(language)
-    page = safe.content
+    page = localised(safe, language).content
     style, script = asset("report.css"), asset("report.js")
     d = page.diagnosis
     files, further = page_data.files_of(page)
@@ -188,6 +191,27 @@ class _Words:
         """The storage side in words; name: a function of `firstfault.report.storage`."""
         return _STAMP.sub(" ", getattr(storage, name)(row, self._say))
 
+    def fact(self, name: str) -> str:
+        """What a fact of the job is called."""
+        return phrases.fact(name, self._say)
+
+    def range(self, plot: Plot) -> str:
+        """Lowest and highest value of a plot, and of how many ranks or GPUs."""
+        if plot.low is None or plot.high is None:
+            return self._say["page.plot_no_number"]
+        unit = f" {plot.unit}" if plot.unit else ""
+        text = self._say["page.plot_range"].format(low=f"{plot.low:.5g}", high=f"{plot.high:.5g}{unit}")
+        if plot.courses < 2:
+            return text
+        of = "page.plot_gpus" if plot.column.startswith("gpu_") else "page.plot_courses"
+        return f"{text}, {self._say[of].format(n=plot.courses)}"
+
+    def plot(self, plot: Plot, name: str) -> str:
+        """A plot in one sentence, for those who do not see it."""
+        bad = [mark for mark in plot.marks if not mark.planned]
+        text = self._say["page.plot_label"].format(name=name, range=self.range(plot))
+        return text + " " + (bad[0].text if bad else self._say["page.plot_calm"])
+
     def size(self, count: int) -> str:
         """Bytes for people."""
         return size_text(count)
@@ -200,7 +224,7 @@ class _Words:
 
 def _sentences(summary: str) -> tuple[str, str]:
     """The first sentence, which is the headline, and the rest; all of a short summary is the headline."""
-    end = _END.search(summary) if len(summary) > HEADLINE else None
+    end = _END.search(summary) if columns(summary) > HEADLINE else None
     return (summary, "") if end is None else (summary[: end.start()], summary[end.end() :])
 
 

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from firstfault.i18n.records import sentences
-from firstfault.incidents.draft import digest_of, facts_of, lines_of
+from firstfault.incidents.draft import digest_of, facts_of, failed_at, lines_of
 from firstfault.incidents.fingerprint import Traits, fingerprint
 from firstfault.incidents.frontmatter import write_entry
 from firstfault.incidents.words import HEADINGS, SCHEMA, Section, State
@@ -79,6 +79,7 @@ def _values(draft: Draft) -> dict[str, Value]:
         "ranks_at_least": str(draft.diagnosis.ranks.at_least or ""),
         "ranks_seen": draft.diagnosis.ranks.seen_ranks,
         "last_step": fact("last_step"),
+        "failed_at": failed_at(draft.diagnosis),
         "command": neutral(draft.command),
         "revision": neutral(draft.revision),
         "image": neutral(draft.image),

@@ -12,6 +12,7 @@ from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
 from firstfault.model.words import CoverageState
 from firstfault.report import phrases
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def render_junit(safe: Redacted[Diagnosis], *, language: str = "en") -> str:
         XML of UTF-8, ending in a newline. A failure of the job is a failed case, what is not decidable an error, an
         input that was not read a skipped case.
     """
-    suite = _Suite(safe.content, messages(language))
+    suite = _Suite(localised(safe, language).content, messages(language))
     return suite.text()
 
 

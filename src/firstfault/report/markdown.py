@@ -13,6 +13,7 @@ from firstfault.i18n import messages
 from firstfault.model.lazy import lazy
 from firstfault.report import phrases, storage
 from firstfault.report.box_words import in_words
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
 from firstfault.report.told import parts_of
 
@@ -85,7 +86,7 @@ def render_markdown(safe: Redacted[Diagnosis], *, language: str = "en") -> str:
     Returns:
         Text with a title, five numbered sections in fixed order, the checks and the rivals, ending in a newline.
     """
-    page = _Report(safe.content, messages(language))
+    page = _Report(localised(safe, language).content, messages(language))
     return page.text()
 
 
@@ -95,6 +96,7 @@ class _Report:
     def __init__(self, diagnosis: Diagnosis, say: Mapping[str, str]) -> None:
         self.d = diagnosis
         self.say = say
+        self.colon = say["mark.colon"]
         self.parts: list[str] = []
 
     def text(self) -> str:
@@ -131,31 +133,32 @@ class _Report:
         """A line of evidence: place, time where known, raw text."""
         stamp = "" if line.time is None else f" {phrases.when(line.time, self.say)}"
         words = in_words(line.text, self.say)
-        told = f"{escape(neutral(words))}: " if words else ""
+        told = f"{escape(neutral(words))}{self.colon}" if words else ""
         return f"{code(phrases.place(line))}{escape(stamp)}: {told}{code(line.text)}"
 
     def _verdict(self) -> None:
         verdict, say = self.d.verdict, self.say
-        self.parts.append(f"# {phrases.headline(self.d, say)}: {escape(phrases.how_sure(self.d, say))}")
+        self.parts.append(f"# {phrases.headline(self.d, say)}{self.colon}{escape(phrases.how_sure(self.d, say))}")
         self.parts.append(f"**{escape(verdict.summary)}**")
         classes = verdict.classes
         told: dict[str, object] = {name: getattr(classes, name) for name in classes.__struct_fields__}
         exit_code = phrases.exit_code(self.d)
         items = [
-            f"{say['verdict.category']}: {code(verdict.category)}",
-            f"{say['verdict.strength']}: {code(verdict.strength)}, {say[f'strength.{verdict.strength}']}",
-            f"{say['label.culprit']}: {escape(phrases.culprits(self.d, say))}",
+            f"{say['verdict.category']}{self.colon}{code(verdict.category)}",
+            f"{say['verdict.strength']}{self.colon}{code(verdict.strength)}{say['mark.comma']}{say[f'strength.{verdict.strength}']}",
+            f"{say['label.culprit']}{self.colon}{escape(phrases.culprits(self.d, say))}",
         ]
         first = phrases.who(verdict.first_failed.ranks, verdict.first_failed.hosts, say)
         if first:
-            items.append(f"{say['label.first_failed']}: {escape(first)}")
+            items.append(f"{say['label.first_failed']}{self.colon}{escape(first)}")
         moments = phrases.moments(self.d, say)
         if moments:
-            items.append(f"{say['label.when']}: {escape('; '.join(moments))}")
+            items.append(f"{say['label.when']}{self.colon}{escape(say['mark.and'].join(moments))}")
         if verdict.trigger is not None:
-            items.append(f"{say['label.trigger']}: {self.quote(verdict.trigger)}")
-        items.append(f"{say['verdict.classes']}: " + ", ".join(f"{k} {v}" for k, v in told.items() if v is not None))
-        items.append(f"{say['verdict.action']}: {say[f'action.{verdict.action.kind}']}")
+            items.append(f"{say['label.trigger']}{self.colon}{self.quote(verdict.trigger)}")
+        classified = ", ".join(f"{k} {v}" for k, v in told.items() if v is not None)
+        items.append(f"{say['verdict.classes']}{self.colon}{classified}")
+        items.append(f"{say['verdict.action']}{self.colon}{say[f'action.{verdict.action.kind}']}")
         items.append(say["foot.exit"].format(code=exit_code, meaning=say[f"exit.{exit_code}"]).capitalize())
         items.append(say[f"redaction.{self.d.redaction}"].capitalize())
         self.bullets(items)
@@ -166,13 +169,15 @@ class _Report:
             if fact.value is None:
                 continue
             proof = f" ({code(phrases.place(fact.evidence[0]))})" if fact.evidence else ""
-            items.append(f"{escape(name.replace('_', ' '))}: {code(str(fact.value))}{proof}")
+            items.append(f"{escape(phrases.fact(name, self.say))}{self.colon}{code(str(fact.value))}{proof}")
         for attempt in self.d.attempts:
-            mark = f", {self.say['attempt.this']}" if attempt.diagnosed else ""
-            said = f": {escape(attempt.summary)}" if attempt.summary else ""
+            mark = f"{self.say['mark.comma']}{self.say['attempt.this']}" if attempt.diagnosed else ""
+            said = f"{self.colon}{escape(attempt.summary)}" if attempt.summary else ""
             where = "" if attempt.first_line is None else f" ({code(phrases.place(attempt.first_line))})"
             own = "".join(f"\n  - {text}" for text in self._own(attempt))
-            items.append(f"attempt {attempt.number}: {self.say[f'attempt.{attempt.ended}']}{mark}{said}{where}{own}")
+            items.append(
+                f"{self.say['job.attempt'].format(n=attempt.number)}{self.colon}{self.say[f'attempt.{attempt.ended}']}{mark}{said}{where}{own}"
+            )
         items += [escape(text) for text in phrases.recurrence(self.d, self.say)]
         self.bullets(items, self.say["none.job"])
 
@@ -182,16 +187,15 @@ class _Report:
         if verdict is None:
             return []
         say = self.say
-        told = [
-            f"{say['verdict.category']}: {code(verdict.category)}, {say['verdict.strength']}: {code(verdict.strength)}"
-        ]
+        kind = f"{say['verdict.category']}{self.colon}{code(verdict.category)}"
+        told = [f"{kind}{say['mark.comma']}{say['verdict.strength']}{self.colon}{code(verdict.strength)}"]
         whom = phrases.who(verdict.culprits.ranks, verdict.culprits.hosts, say)
         if whom:
-            told.append(f"{say['label.culprit']}: {escape(whom)} ({verdict.culprits.strength})")
+            told.append(f"{say['label.culprit']}{self.colon}{escape(whom)} ({verdict.culprits.strength})")
         if verdict.trigger is not None:
-            told.append(f"{say['label.trigger']}: {self.quote(verdict.trigger)}")
+            told.append(f"{say['label.trigger']}{self.colon}{self.quote(verdict.trigger)}")
         links = [escape(link.what) + f" ({code(phrases.place(link.evidence[0]))})" for link in attempt.chain]
-        return [*told, f"{say['label.chain']}: " + "; ".join(links)] if links else told
+        return [*told, f"{say['label.chain']}{self.colon}" + "; ".join(links)] if links else told
 
     def _timeline(self) -> None:
         clocks = phrases.by_clock(self.d.timeline)
@@ -238,7 +242,7 @@ class _Report:
         action, say = self.d.verdict.action, self.say
         self.bullets([say[f"action.{action.kind}"].capitalize() + ".", *map(told, action.steps)])
         if action.exclude_hostlist:
-            self.parts.append(f"{say['label.exclude']}: {code(action.exclude_hostlist)}")
+            self.parts.append(f"{say['label.exclude']}{self.colon}{code(action.exclude_hostlist)}")
             self.parts += [code(command) for command in phrases.drain(action)]
         for side in SIDES:
             self.parts.append(f"### {say[f'section.{side}']}")
@@ -284,7 +288,7 @@ class _Report:
         if self.d.coverage:
             self.table(
                 [say[f"table.{k}"] for k in ("file", "state", "bytes", "reason")],
-                ([cell(r.file), str(r.state), str(r.bytes), escape(r.reason)] for r in self.d.coverage),
+                ([cell(r.file), say[f"coverage.{r.state}"], str(r.bytes), escape(r.reason)] for r in self.d.coverage),
             )
         else:
             self.parts.append(say["none.coverage"])
@@ -310,7 +314,7 @@ class _Report:
         for reading in self.d.naive:
             name = self.say.get(f"naive.{reading.reading}", reading.reading.replace("_", " "))
             proof = "".join(f"\n  - {self.quote(line)}" for line in reading.evidence[:2])
-            items.append(f"{escape(name)}: {escape(reading.says)} — {escape(reading.dropped_because)}{proof}")
+            items.append(f"{escape(name)}{self.colon}{escape(reading.says)} — {escape(reading.dropped_because)}{proof}")
         self.bullets(items)
 
     def _rivals(self) -> None:
@@ -318,7 +322,7 @@ class _Report:
             self.parts.append(f"### {self.say[f'category.{rival.category}'].capitalize()} ({rival.strength})")
             items = []
             for key, sentences in (("for", rival.supports), ("against", rival.against), ("settled", rival.settled_by)):
-                items += [f"{self.say[f'rival.{key}']}: {told(s)}" for s in sentences]
+                items += [f"{self.say[f'rival.{key}']}{self.colon}{told(s)}" for s in sentences]
             self.bullets(items)
         if not self.d.rivals:
             self.parts.append(self.say["none.rivals"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.wording import size_text
 from firstfault.i18n import messages
 from firstfault.model.words import CoverageState
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral
 from firstfault.report.tabular import aligned
 from firstfault.report.text import wrap
@@ -37,7 +38,7 @@ def render_memory(safe: Redacted[MemoryTable], *, width: int = 100, every: bool 
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    table, say, width = safe.content, messages(language), max(width, 40)
+    table, say, width = localised(safe, language).content, messages(language), max(width, 40)
     lines = head_of(table, say, width)
     if not table.rows:
         damaged = any(row.state is CoverageState.DAMAGED for row in table.coverage)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
 from firstfault.report import phrases
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
 from firstfault.report.tabular import aligned
 from firstfault.report.text import wrap
@@ -39,7 +40,7 @@ def render_metrics(safe: Redacted[MetricsView], *, width: int = 100, every: bool
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    view, say, width = safe.content, messages(language), max(width, 40)
+    view, say, width = localised(safe, language).content, messages(language), max(width, 40)
     if not view.tables:
         return "\n".join(wrap(say["metrics.none"], width)) + "\n"
     alarms = [p for p in view.points if p.kind not in PLANNED]
@@ -159,7 +160,7 @@ def render_run_comparison(safe: Redacted[RunComparison], *, width: int = 100, la
         width: columns.
         language: of the fixed words.
     """
-    found, say, width = safe.content, messages(language), max(width, 40)
+    found, say, width = localised(safe, language).content, messages(language), max(width, 40)
     lines = wrap(neutral(found.summary), width)
     area = ""
     for difference in found.differences:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from firstfault.model.diagnosis import Diagnosis, Evidence
     from firstfault.model.page import Page
+    from firstfault.model.plots import Plot, PlotLine
     from firstfault.model.views import MemoryRow
 
 Cited = dict[str, dict[int, str]]
@@ -91,6 +92,7 @@ def _further(page: Page) -> list[Evidence]:
     lines += [] if page.stacks is None else [e for p in page.stacks.places for e in p.evidence]
     lines += [] if page.recorder is None else page.recorder.key_entries
     lines += [p.evidence for c in page.courses if c.told for p in c.points]
+    lines += [] if page.plots is None else [m.evidence for plot in page.plots.plots for m in plot.marks]
     return [*lines, *(e for row in d.ranks.table for e in row.evidence)]
 
 
@@ -159,6 +161,40 @@ def data_of(page: Page, say: Mapping[str, str]) -> dict[str, Any]:
         "culprits": diagnosis.verdict.culprits.ranks,
         "anchors": _anchors(page),
         "memory": [_memory(row) for row in _devices(calm)[:SNAPSHOTS]],
+        "plots": _plots(page, calm),
+    }
+
+
+def _plots(page: Page, calm: Page) -> list[dict[str, Any]]:
+    """The plots; a line is named on the page by its file as it is, and shown as it was made neutral."""
+    if page.plots is None or calm.plots is None:
+        return []
+    shown = []
+    for plot, as_is in zip(calm.plots.plots, page.plots.plots, strict=True):
+        places = [anchor(mark.evidence.file, mark.evidence.line) for mark in as_is.marks]
+        marks = zip(plot.marks, places, strict=True)
+        shown.append(
+            {
+                "column": plot.column,
+                "unit": plot.unit,
+                "axis": plot.axis,
+                "lines": [[_course(line, plot), line.x, line.y] for line in plot.lines],
+                "spread": None if plot.spread is None else msgspec.to_builtins(plot.spread),
+                "marks": [[m.x, "planned" if m.planned else "bad", m.text, place] for m, place in marks],
+            }
+        )
+    return shown
+
+
+def _course(line: PlotLine, plot: Plot) -> dict[str, Any]:
+    """Whose a line is; its file only where lines of several are drawn."""
+    several = len({other.file for other in plot.lines}) > 1
+    return {
+        "rank": line.rank,
+        "device": line.device,
+        "host": line.host,
+        "file": line.file if several else "",
+        "attempt": line.attempt,
     }
 
 

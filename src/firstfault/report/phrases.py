@@ -75,7 +75,9 @@ def culprits(diagnosis: Diagnosis, say: Mapping[str, str], *, explained: bool = 
     if not text:
         return say["value.nobody_shared" if found.shared else "value.nobody_known"]
     return (
-        f"{text} ({found.strength}: {say[f'strength.{found.strength}']})" if explained else f"{text} ({found.strength})"
+        f"{text} ({found.strength}{say['mark.colon']}{say[f'strength.{found.strength}']})"
+        if explained
+        else f"{text} ({found.strength})"
     )
 
 
@@ -94,8 +96,15 @@ def how_sure(diagnosis: Diagnosis | View, say: Mapping[str, str]) -> str:
     verdict = diagnosis.verdict
     if verdict.category is Category.UNKNOWN:
         return say["strength.unknown"]
-    sure = f"{verdict.strength}: {say[f'strength.{verdict.strength}']}"
-    return sure if verdict.category is Category.NONE else f"{say[f'category.{verdict.category}']}, {sure}"
+    sure = f"{verdict.strength}{say['mark.colon']}{say[f'strength.{verdict.strength}']}"
+    if verdict.category is Category.NONE:
+        return sure
+    return f"{say[f'category.{verdict.category}']}{say['mark.comma']}{sure}"
+
+
+def fact(name: str, say: Mapping[str, str]) -> str:
+    """What a fact of the job is called."""
+    return say.get(f"fact.{name}", name.replace("_", " "))
 
 
 def seen(one: SeenBefore, say: Mapping[str, str]) -> str:
@@ -264,7 +273,8 @@ def unread(coverage: Sequence[CoverageRow], say: Mapping[str, str]) -> list[str]
         empty = [r for r in there if r.reason == EMPTY]
         # Of empty files, as launchers leave many, the number is enough.
         few = len(empty) < 2
-        rows = [f"{r.file} ({r.reason})" if r.reason else r.file for r in there if few or r.reason != EMPTY]
+        said = [(r.file, say["missing.empty_one"] if r.reason == EMPTY else r.reason) for r in there]
+        rows = [f"{file} ({why})" if why else file for file, why in said if few or why != say["missing.empty_one"]]
         if not few:
             rows.append(say["missing.empty"].format(n=len(empty)))
         if rows:
@@ -291,8 +301,8 @@ def attempt(one: AttemptSummary, say: Mapping[str, str]) -> str:
         return text
     verdict = one.verdict
     if verdict.category not in {Category.UNKNOWN, Category.NONE}:
-        text += f", {say[f'category.{verdict.category}']} ({verdict.strength})"
-    text += f": {verdict.summary}"
+        text += f"{say['mark.comma']}{say[f'category.{verdict.category}']} ({verdict.strength})"
+    text += f"{say['mark.colon']}{verdict.summary}"
     return text if verdict.trigger is None else f"{text} [{place(verdict.trigger)}]"
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.i18n import messages
 from firstfault.report import phrases
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
 from firstfault.report.tabular import aligned, separated
 from firstfault.report.text import wrap
@@ -68,7 +69,7 @@ def render_ranks(
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    table, say, width = safe.content, messages(language), max(width, 40)
+    table, say, width = localised(safe, language).content, messages(language), max(width, 40)
     lines = head_of(table, say, width)
     lines += wrap(neutral(_completeness(table, say)), width)
     if table.left_out:

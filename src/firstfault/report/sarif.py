@@ -17,6 +17,7 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, CoverageState, Strength
 from firstfault.report import phrases
 from firstfault.report.json import neutral_json
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def render_sarif(safe: Redacted[Diagnosis], *, language: str = "en") -> str:
         UTF-8 text, ending in a newline. A failure is a result of kind `fail`, a run without one of kind `pass`, and
         what is not decidable of kind `open`.
     """
-    d, say = safe.content, messages(language)
+    d, say = localised(safe, language).content, messages(language)
     rivals = [_rival(r, d, say) for r in d.rivals]
     results = [_verdict(d, say), *rivals]
     rules = list(dict.fromkeys(r["ruleId"] for r in results))

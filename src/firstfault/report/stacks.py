@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
 from firstfault.report import phrases
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
 from firstfault.report.tabular import aligned
 from firstfault.report.text import wrap
@@ -40,7 +41,7 @@ def render_stacks(safe: Redacted[StackTable], *, width: int = 100, every: bool =
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    table, say, width = safe.content, messages(language), max(width, 40)
+    table, say, width = localised(safe, language).content, messages(language), max(width, 40)
     lines = head_of(table, say, width)
     if not table.places:
         lines += ["", *wrap(say["stacks.none"], width), "", *foot_of(table, say, width, ())]

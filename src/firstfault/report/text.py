@@ -5,6 +5,7 @@ Must not infer anything, look at the terminal, or print. Everything that came fr
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,16 +14,21 @@ from firstfault.i18n import messages
 from firstfault.model.words import ActionKind
 from firstfault.report import phrases, storage
 from firstfault.report.box_words import in_words
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
 from firstfault.report.told import parts_of, shortened, words_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from firstfault.model.diagnosis import ChainLink, Diagnosis, Evidence
     from firstfault.redact import Redacted
 
 LABEL = 17
+_WIDE = "\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7a3"
+_MARKS = "，。；：、！？）》”"
+_PIECE = re.compile(f"[{_WIDE}][{_MARKS}]*|[^{_WIDE}]+")
+"""A character of a script that is written without blanks, with the marks that may not begin a line; or what lies between."""
 WINDOW = 400
 """Characters of a cited line: a longer one is a window of the line."""
 PREFIX = 120
@@ -91,7 +97,7 @@ def render_text(
     """
     text = ""
     for room in ROOMS:
-        text = _Page(safe.content, messages(language), max(width, 40), room, color=color).text()
+        text = _Page(localised(safe, language).content, messages(language), max(width, 40), room, color=color).text()
         if height is None or text.count("\n") < height:
             break
     return text
@@ -192,7 +198,7 @@ class _Page:
             self.row(self.say["label.first_failed"], [first])
         moments = phrases.moments(self.d, self.say)
         if moments:
-            self.row(self.say["label.when"], ["; ".join(moments)])
+            self.row(self.say["label.when"], [self.say["mark.and"].join(moments)])
         if len(self.d.attempts) > 1:
             self.row(self.say["label.attempts"], self._attempts())
             recurring = [clipped(t, 2 * self.width) for t in phrases.recurrence(self.d, self.say)]
@@ -263,15 +269,16 @@ class _Page:
         self.lines.append("")
         gaps = phrases.missing(self.d, self.say)
         if gaps:
-            self.row(self.say["label.seen_ranks"], ["; ".join(gaps)])
+            self.row(self.say["label.seen_ranks"], [self.say["mark.and"].join(gaps)])
         rivals = [
-            f"{self.say[f'category.{r.category}']} ({r.strength})" + (f", but: {r.against[0]}" if r.against else "")
+            f"{self.say[f'category.{r.category}']} ({r.strength})"
+            + (f"{self.say['mark.but']}{r.against[0]}" if r.against else "")
             for r in self.d.rivals[: self.room.rivals]
         ]
         if rivals:
             self.row(self.say["label.rivals"], [clipped(r, self._rows(min(2, self.room.rows))) for r in rivals])
         naive = [
-            refuted(n.says.rstrip("."), n.dropped_because, self._rows(self.room.said))
+            refuted(n.says.rstrip(".。"), n.dropped_because, self._rows(self.room.said), self.say["mark.colon"])
             for n in self.d.naive[: self.room.naive]
         ]
         if naive:
@@ -292,7 +299,7 @@ class _Page:
         steps = [f"{i}. {s}" for i, s in enumerate(action.steps[: self.room.steps], 1)]
         # The first step is what the reader came for: it is never cut.
         steps = [*steps[:1], *(shortened(s, self._rows(self.room.rows)) for s in steps[1:])]
-        head = f"{self.say[f'action.{action.kind}']}:"
+        head = f"{self.say[f'action.{action.kind}']}{self.say['mark.colon'].rstrip()}"
         if not self.room.gaps and steps:
             steps[0] = f"{head} {steps[0]}"
             head = ""
@@ -315,17 +322,18 @@ class _Page:
         rest.append(self.say["foot.more"])
         told = [self.say["foot.exit"].format(code=code, meaning=self.say[f"exit.{code}"]), *rest]
         brief = [self.say["foot.exit_short"].format(code=code), *rest]
-        line = "; ".join(told)
+        joint = self.say["mark.and"]
+        line = joint.join(told)
         self.lines.append("")
         self.lines += [
             self.paint(part, "dim")
-            for part in wrap(line if columns(line) <= self.width else "; ".join(brief), self.width)
+            for part in wrap(line if columns(line) <= self.width else joint.join(brief), self.width)
         ]
 
 
-def refuted(says: str, because: str, limit: int) -> str:
+def refuted(says: str, because: str, limit: int, mark: str = ": ") -> str:
     """A reading with why it is dropped; the reading alone where no more than a piece of the reason would fit."""
-    whole = f"{says}: {because}"
+    whole = f"{says}{mark}{because}"
     return whole if len(whole) <= limit or len(says) < limit // 2 else clipped(says, limit)
 
 
@@ -375,14 +383,13 @@ def columns(text: str) -> int:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Breaks a text at blanks into lines of at most `width` columns.
+    """Breaks a text at blanks, and between wide characters, into lines of at most `width` columns.
 
     Leading blanks of the text stay; a word longer than a line is broken.
     """
-    words = text.split(" ")
     lines, line = [], ""
-    for position, word in enumerate(words):
-        candidate = word if position == 0 else f"{line} {word}"
+    for position, (gap, word) in enumerate(_pieces(text)):
+        candidate = f"{line}{gap}{word}" if position else word
         if columns(candidate) <= width:
             line = candidate
             continue
@@ -396,12 +403,24 @@ def wrap(text: str, width: int) -> list[str]:
     return [*lines, line]
 
 
+def _pieces(text: str) -> Iterator[tuple[str, str]]:
+    """What stands before a piece, and the piece, which is not broken: words, and in wide scripts each character."""
+    for number, word in enumerate(text.split(" ")):
+        gap = " " if number else ""
+        if word.isascii():
+            yield gap, word
+            continue
+        for piece in _PIECE.findall(word):
+            yield gap, piece
+            gap = ""
+
+
 def wrap_told(sentence: str, width: int) -> list[str]:
     """Breaks a sentence at blanks, but in no command; one that is longer than a line stands on a line of its own, bare."""
     lines: list[str] = []
     line: str | None = None
-    for word in words_of(sentence):
-        candidate = word if line is None else f"{line} {word}"
+    for gap, word in _told_pieces(sentence):
+        candidate = word if line is None else f"{line}{gap}{word}"
         if columns(candidate) <= width:
             line = candidate
             continue
@@ -417,6 +436,23 @@ def wrap_told(sentence: str, width: int) -> list[str]:
             lines += wrap(word, width)
         line = None
     return lines if line is None else [*lines, line]
+
+
+def _told_pieces(sentence: str) -> Iterator[tuple[str, str]]:
+    """As `_pieces`, but a command is one piece, with the marks behind it."""
+    for number, word in enumerate(words_of(sentence)):
+        gap = " " if number else ""
+        if word.isascii():
+            yield gap, word
+            continue
+        held = ""
+        for part in parts_of(word):
+            for piece in [f"`{part.text}`"] if part.command else _PIECE.findall(part.text):
+                if held and piece[0] not in _MARKS:
+                    yield gap, held
+                    gap, held = "", ""
+                held += piece
+        yield gap, held
 
 
 def _fitting(text: str, width: int) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
 from firstfault.report import phrases
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral
 from firstfault.report.tabular import separated
 from firstfault.report.text import wrap
@@ -47,7 +48,7 @@ def render_timeline(safe: Redacted[Timeline], *, width: int = 100, every: bool =
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    view, say, width = safe.content, messages(language), max(width, 40)
+    view, say, width = localised(safe, language).content, messages(language), max(width, 40)
     clocks = {clock.number: clock for clock in view.clocks}
     lines = head_of(view, say, width)
     if view.left_out:

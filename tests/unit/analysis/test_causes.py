@@ -8,10 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from firstfault.analysis.case import Case, Observations
-from firstfault.analysis.causes import choose, strength_of
+from firstfault.analysis.causes import choose
 from firstfault.analysis.conclude import ask
 from firstfault.analysis.scene import build_scene
 from firstfault.analysis.state.attempts import Attempts
+from firstfault.analysis.sureness import strength_of
 from firstfault.analysis.suspects import another_program
 from firstfault.model.evidence import Event, Frame, ProgressSample, PythonException, Source, Span, When, Who
 from firstfault.model.patterns import Example, Reference, Signature, SignatureFile

@@ -119,7 +119,7 @@ def test_zones(pipeline, option, value, kept):
         (["x", "--assume-zone", "Mars/Base"], "not a time zone"),
         (["x", "--exit-code", "nine"], "not an exit code"),
         (["x", "--engine", "dask:tcp"], "one machine"),
-        (["x", "--lang", "zh"], "Chinese ones are not in it yet"),
+        (["x", "--lang", "fr"], "use `en` or `zh`"),
         (["x", "--share", "--raw"], "choose one"),
         (["x", "--format", "pdf"], "pdf"),
         (["diagnose"], "PATH"),

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from firstfault.cli.settings import _nearby
+
 ROOT = Path(__file__).resolve().parents[3]
 LOGS = str(ROOT / "examples" / "incident" / "logs")
 
@@ -79,6 +81,23 @@ def test_the_project_file_of_a_repository_is_found_from_below_and_none_above_it(
     assert is_json(call(place, LOGS, folder=below).stdout)
     (place / "work" / "deep" / ".git").mkdir()
     assert not is_json(call(place, LOGS, folder=below).stdout)
+
+
+def test_a_file_in_a_folder_of_somebody_else_above_is_not_found(tmp_path, monkeypatch):
+    above, here = tmp_path / "shared", tmp_path / "shared" / "mine"
+    here.mkdir(parents=True)
+    (above / "firstfault.toml").write_text('format = "json"\n')
+    assert _nearby(here) == above / "firstfault.toml"
+    plain = Path.stat
+
+    def stat(path, **how):
+        told = plain(path, **how)
+        return os.stat_result((*told[:4], told.st_uid + 1, *told[5:10])) if path == above else told
+
+    monkeypatch.setattr(Path, "stat", stat)
+    assert _nearby(here) is None
+    (here / "firstfault.toml").write_text('format = "json"\n')
+    assert _nearby(here) == here / "firstfault.toml"
 
 
 @pytest.mark.parametrize(

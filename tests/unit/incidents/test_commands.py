@@ -261,6 +261,38 @@ def test_from_open_to_verified_and_back(oom, folder, tmp_path, capsys):
     assert run(["incidents", "verify", name, "--rerun", str(ran), "--dir", folder]) == 3
 
 
+RESTARTED = Path(__file__).parents[2] / "cases" / "torchrun-restart-after-damaged-cache-ends-well" / "logs"
+"""A real launch: the first start failed, the second one completed."""
+
+
+def test_a_fault_in_an_earlier_start_of_the_re_run_is_not_held(folder, tmp_path, capsys):
+    kept = tmp_path / "d1.json"
+    run(["diagnose", str(RESTARTED), "--attempt", "1", "--format", "json", "--output", str(kept)])
+    run(["incidents", "new", str(kept), "--dir", folder])
+    (path,) = made(capsys)
+    assert run(["incidents", "verify", path.stem, "--rerun", str(RESTARTED), "--dir", folder]) == 2
+    assert "the incident itself" in capsys.readouterr().err
+    again = tmp_path / "again"
+    for file in RESTARTED.rglob("*"):
+        if file.is_file():
+            copy = again / file.relative_to(RESTARTED)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes().replace(b"2026-11-29", b"2026-12-09"))
+    assert run(["incidents", "verify", path.stem, "--rerun", str(again), "--dir", folder]) == 1
+    told = capsys.readouterr().out
+    assert "recurred" in told
+    assert "attempt 1 of the re-run" in told
+
+
+def test_a_record_made_with_a_teams_key_is_known_again_by_it(oom, folder, tmp_path, capsys):
+    key = tmp_path / "teamkey"
+    key.write_text("0123456789abcdef" * 4, encoding="utf-8")
+    run(["incidents", "new", str(oom), "--dir", folder, "--key", str(key)])
+    (path,) = made(capsys)
+    assert run(["incidents", "verify", path.stem, "--rerun", str(oom), "--dir", folder, "--key", str(key)]) == 2
+    assert "the incident itself" in capsys.readouterr().err
+
+
 def test_replay_lists_verdicts_that_changed(oom, folder, tmp_path, capsys):
     run(["incidents", "new", str(oom), "--dir", folder])
     (path,) = made(capsys)

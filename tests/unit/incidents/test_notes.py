@@ -16,6 +16,7 @@ from firstfault.incidents.record import parse
 from firstfault.incidents.store import Store
 from firstfault.incidents.trends import trends
 from firstfault.incidents.words import Section, State
+from firstfault.pipelines.incidents import pseudonym
 from firstfault.pipelines.incidents_over import copy_records, import_notes
 from firstfault.report.incident_list import render_html, render_page
 
@@ -205,6 +206,22 @@ def test_secrets_in_notes_do_not_reach_a_record(tmp_path, store):
     assert len(made) == len(read_notes(notes.read_text()))
     assert "login failed" in made[-1].read_text()
     assert not [path for path in made if "Tr0ub4dor" in path.read_text()]
+
+
+def test_names_in_notes_become_the_pseudonyms_of_all_records(tmp_path, store):
+    notes = tmp_path / "notes.md"
+    notes.write_text(
+        ENGLISH + "\n## E9 link lost\n\nSymptom: node cn-0385 lost its link, seen from host dgx-b7; node 3 did not.\n"
+        "Cause: see /home/zhangwei/exp/run1 at 10.1.2.3\nFix: cn-0385 drained\n"
+        "\n## [E10] 训练卡住\n\n- 现象：主机 gpu-node-17（10.1.2.3）卡住，密码：Hush8899zz\n- 原因：节点：gpu-node-17 的磁盘\n- 解决方案：用户 zhangwei 清理\n"
+    )
+    key = b"0123456789abcdef" * 2
+    texts = [path.read_text() for path in import_notes(notes, store, date(2026, 3, 2), key)]
+    gone = ("cn-0385", "dgx-b7", "zhangwei", "10.1.2.3", "gpu-node-17", "Hush8899zz")
+    assert [name for name in gone if any(name in text for text in texts)] == []
+    assert texts[-2].count(pseudonym("host", "cn-0385", key)) == 2
+    assert "node 3 did not" in texts[-2]
+    assert pseudonym("host", "gpu-node-17", key) in texts[-1]
 
 
 @pytest.mark.parametrize("day", ["../x-03-02", "/tmp", "20a6-03-02"])

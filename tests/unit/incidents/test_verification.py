@@ -6,9 +6,21 @@ from incident_text import PROVED, text_of
 from firstfault.incidents.fingerprint import Traits, fingerprint
 from firstfault.incidents.lint import lint
 from firstfault.incidents.record import parse
-from firstfault.incidents.verification import compare, latest_result, written
+from firstfault.incidents.verification import Start, compare, latest_result, written
 from firstfault.incidents.words import State
-from firstfault.model.diagnosis import Action, Classes, Culprits, Diagnosis, Fact, FirstFailed, Ranks, Verdict
+from firstfault.model.diagnosis import (
+    Action,
+    Classes,
+    Culprits,
+    Diagnosis,
+    Evidence,
+    Fact,
+    FirstFailed,
+    Ranks,
+    Time,
+    TimelineEntry,
+    Verdict,
+)
 from firstfault.model.words import ActionKind, Category, Strength
 
 TRAITS = Traits(
@@ -20,8 +32,10 @@ TRAITS = Traits(
 OTHER = Traits(category="data", form="interrupted", signature="data.archive_damaged", message="BadZipFile: x")
 
 
-def run(category=Category.NONE, *, failed, ranks=None, **job):
-    """The diagnosis of a re-run."""
+def run(category=Category.NONE, *, failed, ranks=None, ended=None, **job):
+    """The diagnosis of a re-run, with the time of its last line."""
+    line = Evidence(file="a.log", line=9, column=1, text="Training completed")
+    timeline = [] if ended is None else [TimelineEntry(time=Time(earliest=ended), what="x", evidence=line)]
     verdict = Verdict(
         failed=failed,
         category=category,
@@ -34,7 +48,10 @@ def run(category=Category.NONE, *, failed, ranks=None, **job):
         action=Action(kind=ActionKind.NONE),
     )
     return Diagnosis(
-        verdict=verdict, ranks=ranks or Ranks(), job={name: Fact(value=value) for name, value in job.items()}
+        verdict=verdict,
+        ranks=ranks or Ranks(),
+        timeline=timeline,
+        job={name: Fact(value=value) for name, value in job.items()},
     )
 
 
@@ -131,3 +148,55 @@ def test_what_recurred_after_it_held_is_verified_no_more():
     again = parse(written(held, compare(held, run(failed=True, category=Category.GPU_CUDA), TRAITS), "2026-03-09"))
     assert (held.state, again.state) == (State.VERIFIED, State.SUPPORTED)
     assert latest_result(again.all("verifications")) == "recurred"
+
+
+@pytest.mark.parametrize(
+    ("failed_at", "ended", "result"),
+    [
+        ("2026-03-02T14:00:05", "2026-03-03T02:00:00", "held"),
+        ("2026-03-02T14:00:05", "2026-02-20T02:00:00", "not comparable"),
+        ("2026-03-02T14:00:05", "2026-03-02T13:59:59", "not comparable"),
+        ("2026-03-02T14:00:05+08:00", "2026-03-02T06:30:00+00:00", "held"),
+        ("2026-03-02T14:00:05+08:00", "2026-03-02T05:30:00+00:00", "not comparable"),
+        ("2026-03-02T14:00:05+08:00", "2026-03-02T07:00:00", "held"),
+        ("2026-03-02T14:00:05+08:00", "2026-03-01T07:00:00", "not comparable"),
+        ("", "2026-02-20T02:00:00", "held"),
+        ("2026-03-02T14:00:05", None, "held"),
+    ],
+)
+def test_a_run_of_before_the_incident_is_no_re_run(failed_at, ended, result):
+    record = incident(world_size=16, failed_at=failed_at)
+    assert compare(record, run(failed=False, world_size=16, ended=ended), Traits()).result == result
+
+
+@pytest.mark.parametrize(
+    ("category", "traits", "result"),
+    [
+        (Category.GPU_CUDA, TRAITS, "recurred"),
+        (Category.GPU_CUDA, Traits(category="gpu_cuda", form="interrupted", signature="gpu.xid", message="Xid 79"), "not comparable"),
+        (Category.UNKNOWN, Traits(), "not comparable"),
+        (Category.DATA, OTHER, "held"),
+    ],
+)  # fmt: skip
+def test_a_launcher_that_begins_anew_is_no_fix(category, traits, result):
+    record = incident(world_size=16)
+    earlier = [Start(1, run(category, failed=True, world_size=16), traits)]
+    comparison = compare(record, run(failed=False, world_size=16), Traits(), earlier)
+    assert comparison.result == result
+    assert result == "held" or "attempt 1 of the re-run" in comparison.reason or "its attempt 1" in comparison.reason
+
+
+def test_what_the_number_of_ranks_alone_shows_is_said():
+    comparison = compare(incident(ranks_at_least=8, ranks_seen="0-7"), run(failed=False, world_size=8), Traits())
+    assert (comparison.result, comparison.equal) == ("held", ())
+    assert "its number of ranks alone" in comparison.reason
+
+
+def test_a_record_with_open_parts_is_not_verified_by_a_re_run():
+    whole = incident(world_size=16)
+    text = whole.text.replace(PROVED["cause"], "OPEN: what caused it")
+    assert text != whole.text
+    record = parse(text)
+    changed = parse(written(record, compare(record, run(failed=False, world_size=16), Traits()), "2026-03-09"))
+    assert changed.state is State.FIXED
+    assert changed.all("verifications")[-1].startswith("rerun 2026-03-09 held: ")

@@ -55,3 +55,46 @@ def test_what_was_well_at_the_end_is_not_told(tmp_path: Path, course: dict[str, 
     category, summary = told(tmp_path, steps(**course))
     assert category == "infrastructure"
     assert "Before that" not in summary
+
+
+def test_the_slow_window_stands_in_the_chain_with_its_line(tmp_path: Path) -> None:
+    text = steps(slow_from=120)
+    (tmp_path / "job.log").write_text(text + LIMIT, encoding="utf-8")
+    found = diagnose(tmp_path)
+    assert found.verdict.trigger is not None
+    assert "TIME LIMIT" in found.verdict.trigger.text
+    (link,) = [link for link in found.chain if "from step 120 on" in link.what]
+    assert [(e.line, e.text) for e in link.evidence] == [(120, text.split("\n")[119])]
+    assert "is not shown" in link.why
+
+
+def slow_rank(folder: Path, *kernel: str) -> str:
+    """Rank 2 on host n2 takes twice as long in its forward pass from step 60 on, then the time limit comes."""
+    for rank in range(4):
+        lines = [
+            f"n{rank}:4711:4711 [0] NCCL INFO ncclCommInitRank comm 0x55d0 rank {rank} nranks 4 cudaDev 0 nvmlDev 0 busId 1b000 commId 0x77 - Init COMPLETE"
+        ]
+        for n in range(1, 201):
+            own = 2.0 if n >= 60 and rank == 2 else 0.5
+            lines.append(
+                f"[2026-08-22 {10 + n // 60:02d}:{n % 60:02d}:00] rank: {rank}, step: {n}, loss: {2 + n % 7 / 100:.4f}, "
+                f"step_time: {(3.6 if n >= 60 else 2.1) + n % 4 / 100:.3f}, forward_time: {own + (n * 3 + rank) % 5 / 100:.3f}"
+            )
+        (folder / f"rank{rank}.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "job.err").write_text(LIMIT, encoding="utf-8")
+    if kernel:
+        (folder / "kernel.log").write_text("\n".join(kernel) + "\n", encoding="utf-8")
+    found = diagnose(folder)
+    assert found.verdict.culprits.ranks == []
+    return found.verdict.summary
+
+
+def test_heat_of_another_machine_is_not_told_of_a_slow_rank(tmp_path: Path) -> None:
+    hot = (
+        "Aug 22 11:05:31 {} kernel: CPU12: Package temperature above threshold, cpu clock throttled (total events = 1)"
+    )
+    for name, host, told in (("own", "n2", True), ("other", "n1", False)):
+        (tmp_path / name).mkdir()
+        summary = slow_rank(tmp_path / name, hot.format(host))
+        assert "Rank 2 is slower than the others from step 60 on" in summary
+        assert ("slowed by heat" in summary) == told

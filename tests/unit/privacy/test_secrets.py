@@ -227,3 +227,60 @@ def test_no_part_of_a_password_with_an_at_stays_before_the_host(login, host):
 def test_the_class_of_an_exception_at_the_start_of_a_window_is_no_cut_secret(name):
     text = f"{name}: Detected mismatch between collectives on ranks"
     assert SecretFilter().clean(text) == text
+
+
+ABROAD = [
+    ("密码：{}", "a9Zk31"),
+    ("数据库密码={}，请检查", "Qx7-letmein"),
+    ("口令是{}", "hunter2x"),
+    ('{{"密码": "{}"}}', "hunter2x"),
+    ("访问密钥: {}", "AB12cd34EF"),
+    ("密钥为 {}", "AB12cd34EF"),
+    ("令牌: {}", "AB12cd34EF"),
+    ("train.py --密码 {}", "hunter2x"),
+    ("密碼:{}", "hunter2x"),
+    ("パスワード={}", "hunter2x"),
+    ("비밀번호: {}", "hunter2x"),
+    ("пароль: {}", "hunter2x"),
+    ("Токен: {}", "AB12cd34EF"),
+    ("db_senha={}", "hunter2x"),
+    ("Kennwort: {}", "hunter2x"),
+    ("contraseña: {}", "hunter2x"),
+    ("mot de passe : {}", "hunter2x"),
+    ("<password>{}</password>", "hunter2x"),
+    ("<s:apiKey id='1'>{}</s:apiKey>", "AB12cd34EF"),
+    ("pw={}", "hunter2x"),
+    ("FI_AUTH_KEY={}", "AB12cd34EF"),
+    ("UCX_COOKIE={}", "AB12cd34EF"),
+]
+
+
+@pytest.mark.parametrize(("around", "secret"), ABROAD)
+def test_a_secret_under_a_name_of_another_language_or_form_is_taken_out(around, secret):
+    text = around.format(secret)
+    cleaned = SecretFilter().clean(text)
+    assert secret not in cleaned
+    assert re.sub(r"\[removed:[a-z ]+\]", lambda _: secret, cleaned) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "密码错误，登录失败",
+        "密码：错误",
+        "令牌: 128",
+        "令牌 rank 3",
+        "每秒令牌数: 4096",
+        "トークン: 8192",
+        "токен: 12",
+        "пароль неверный",
+        "senha incorreta para o banco",
+        "密钥对已生成 ssh-rsa",
+        "<tokens>12</tokens>",
+        "pw: 3.5",
+        "parola chiave",
+        "max_jetons=64",
+    ],
+)
+def test_words_of_other_languages_that_name_no_secret_stay(text):
+    assert SecretFilter().clean(text) == text

@@ -1,6 +1,7 @@
 import pytest
 from memory_store import SOURCE, MemoryStore
 
+import firstfault
 from firstfault.model.evidence import Source
 from firstfault.model.words import SourceKind
 from firstfault.readers.clock import SourceClock
@@ -63,3 +64,28 @@ def test_a_metric_on_a_line_of_its_own(shape):
 
 def test_a_loss_of_a_validation_without_samples_is_no_sign():
     assert first_of("nan", "nan", "nan", "nan", shape="epoch {i} done\nval_loss: {v}\n") is None
+
+
+GOOD = [f"epoch 1 | step {n} | loss {2 - n / 1000:.4f} | gnorm 1.2" for n in range(10, 400, 10)]
+BAD = ["epoch 1 | step 410 | loss inf | gnorm inf", "epoch 1 | step 420 | loss nan | gnorm nan"]
+WORD = "WARNING non-finite loss for 2 consecutive logs, stopping early"
+
+
+@pytest.mark.parametrize(
+    ("end", "line"),
+    [
+        ([*BAD, WORD, "Training finished. best step: 390"], 40),
+        ([*BAD, "Aborting: non-finite values in two logs"], 40),
+        (BAD, None),
+        ([*BAD, "Training finished."], None),
+        ([WORD.replace("stopping early", "skipping them"), *BAD], None),
+        ([*BAD, WORD, "epoch 1 | step 430 | loss 1.9 | gnorm 1.1"], None),
+        (["epoch 1 | step 410 | loss inf | gnorm inf"] * 4, None),
+    ],
+)
+def test_few_bad_values_count_where_the_program_stopped_for_them(tmp_path, end, line) -> None:
+    (tmp_path / "a.log").write_text("\n".join([*GOOD, *end]) + "\n", encoding="utf-8")
+    found = firstfault.diagnose(tmp_path).verdict
+    assert (found.category == "numerical") == (line is not None)
+    if line is not None:
+        assert found.trigger.line == line

@@ -221,6 +221,12 @@ def test_a_launcher_role_called_rank_is_not_the_global_rank():
         ("dmesg-node017.log", Who(host="node017")),
         ("job-worker-3.log", Who(label="job-worker-3")),
         ("node_rank_1.log", Who(node_rank=1)),
+        ("evidence/pai-gpu-4/dmesg.txt", Who(host="pai-gpu-4")),
+        ("cn31/slurmd.log", Who(host="cn31")),
+        ("run7/dmesg.txt", Who()),
+        ("attempt_2/kern.log", Who()),
+        ("logs/dmesg.txt", Who()),
+        ("cn31/train.log", Who()),
     ],
 )
 def test_a_file_name_tells_only_what_it_states(path, expected):

@@ -151,6 +151,30 @@ def test_no_planted_secret_reaches_a_file(tmp_path, secret):
     assert sum(left.records(layout.END)[0]["removed"].values()) >= 4
 
 
+def test_names_that_the_program_gives_are_looked_through_too(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import threading
+        import firstfault.recorder as r
+        r.start()
+        r.phase("evaluation")
+        r.phase("eval token=Winter2031Phase")
+        def fail():
+            raise RuntimeError("x")
+        thread = threading.Thread(target=fail, name="loader password=Winter2031Thread")
+        thread.start(); thread.join()
+        r.describe(config={"密码": "Winter2031Config"}, data="口令是Winter2031Data")
+        import time; time.sleep(1.5)
+        """,
+        FI_AUTH_KEY="Winter2031Fabric",
+    )
+    local = b"".join(f.read_bytes() for f in (tmp_path / "local").rglob("*") if f.is_file())
+    assert b"Winter2031" not in left.everything() + local
+    told = left.records(layout.EXCEPTION)[0]
+    assert (told["thread"], told["phase"]) == ("loader password=[removed:password]", "eval token=[removed:token]")
+
+
 def test_changed_facts_are_written_as_changes(tmp_path):
     left = run(
         tmp_path,

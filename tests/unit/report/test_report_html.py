@@ -26,7 +26,9 @@ from firstfault.model.diagnosis import (
     SeenBefore,
     TimelineEntry,
 )
+from firstfault.model.metrics import MetricFinding
 from firstfault.model.page import Context, Course, CoursePoint, GroupColumns, Lanes, Page, RankColumns
+from firstfault.model.plots import Plot, PlotLine, PlotMark, Plots
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 from firstfault.pipelines.publish import publish, publish_page
 from firstfault.report.html import embedded
@@ -123,6 +125,21 @@ def evil_page(build, text):
         ),
         lanes=Lanes(origin=line.time, seconds=2.0),
         context=[Context(file=text, first=2, lines=[text, text, text])],
+        plots=Plots(
+            plots=[
+                Plot(
+                    column="loss",
+                    courses=1,
+                    low=1.0,
+                    high=2.0,
+                    lines=[PlotLine(file=text, device=text, host=text, x=[1.0], y=[2.0])],
+                    marks=[PlotMark(kind="nan", x=1.0, text=text, evidence=line)],
+                )
+            ],
+            findings=[
+                MetricFinding(claim=text, strength=Strength.POSSIBLE, supports=[text], against=[text], next=[text])
+            ],
+        ),
         courses=[
             Course(gpu=0, host=text, bus=text, samples=1, told=True, points=[CoursePoint(what="lost", evidence=line)])
         ],

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.beside_waits import Opening
 from firstfault.analysis.cards import rank_of_card
-from firstfault.analysis.causes import Choice, by_itself, choose, doubts, precedes, strength_of
+from firstfault.analysis.causes import Choice, choose, precedes
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
@@ -19,9 +19,11 @@ from firstfault.analysis.machine import of_one_machine, of_the_job
 from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.outages import of_reading
 from firstfault.analysis.questions.memory import explained
-from firstfault.analysis.stopped import UPON_STOP, upon_stop
+from firstfault.analysis.state.memory import LIBRARY
+from firstfault.analysis.stopped import OUTLIVED, UPON_STOP, outlived, upon_stop
+from firstfault.analysis.sureness import by_clocks, by_itself, doubts, strength_of
 from firstfault.analysis.survived import SURVIVED, survived
-from firstfault.analysis.suspects import mentioned, stranger
+from firstfault.analysis.suspects import INNERMOST, mentioned, stranger
 from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
@@ -65,13 +67,15 @@ def ask(scene: Scene) -> Answer | None:
     pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
     placed = [of_one_node(scene, of_one_machine(scene, _placed(scene, s))) for s in pool]
     placed, past = survived(scene, placed)
+    orders = outlived(scene, placed)
+    placed = [s for s in placed if s not in orders]
     late = upon_stop(scene, placed)
     choice = choose(scene.case, [s for s in placed if s not in late], scene.hang, _opening(scene, placed))
     if choice is None:
         return None
     if choice.late and _elsewhere_than_absent(scene, choice.root):
         return None
-    set_aside = (*((s, UPON_STOP) for s in late), *((s, SURVIVED) for s in past))
+    set_aside = (*((s, UPON_STOP) for s in late), *((s, SURVIVED) for s in past), *((s, OUTLIVED) for s in orders))
     choice = replace(choice, explained=(*choice.explained, *set_aside))
     if mentioned(scene.case, choice.root.first) and not _failed(scene):
         # A settings dump or a hint holds such words too; without any sign of a failure they are only words.
@@ -141,18 +145,22 @@ def _eligible(scene: Scene, weak: Suspect) -> bool:
         and not any(of_reading(s.first) for s in scene.suspects)
     ):
         return False  # who waits for a file system gets no error of another kind for it
-    if not scene.suspects and weak.first.exception is not None and scene.outcome.ended == "failed":
-        # A traceback that nobody caught, in a job that failed: it may be harmless elsewhere, here nothing else is left.
+    if not scene.suspects:
+        return _alone(scene, weak)
+    return weak.nature.depth >= DEEP and any(
+        first(weak.first, s.first) is not False and weak.nature.depth > s.nature.depth + 10 for s in scene.suspects
+    )
+
+
+def _alone(scene: Scene, weak: Suspect) -> bool:
+    """Whether a suspect that is not fatal by itself is the answer where nobody fatal is beside it.
+
+    A traceback that nobody caught, or a program's last word, in a job that failed: either may be harmless elsewhere, here
+    nothing else is left.
+    """
+    if scene.outcome.ended == "failed" and (weak.first.exception is not None or _last_word(scene, weak)):
         return True
-    if not scene.suspects and scene.outcome.ended == "failed" and _last_word(scene, weak):
-        return True
-    if weak.nature.depth < DEEP:
-        return False
-    if scene.suspects:
-        return any(
-            first(weak.first, s.first) is not False and weak.nature.depth > s.nature.depth + 10 for s in scene.suspects
-        )
-    return True
+    return weak.nature.depth >= DEEP
 
 
 def _last_word(scene: Scene, weak: Suspect) -> bool:
@@ -289,7 +297,8 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     elsewhere = nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}
     # Of a machine on which no rank is known to have run.
     own = Strength.POSSIBLE if elsewhere else Strength.ESTABLISHED
-    strength = strength_of(scene.case, choice, fatal=nature.fatal, own=own)
+    spare = [w for w in scene.weak if not scene.case.has(w.first, Mark.OWN_LIMIT) and _alone(scene, w)]
+    strength = strength_of(scene.case, choice, fatal=nature.fatal, own=own, beside=spare)
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
@@ -305,9 +314,8 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         named = Named()
     elif choice.rivals or choice.late or elsewhere:
         # The category may be surer than the root, by other lines; who it was is no surer than the root.
-        named = replace(
-            named, strength=named.strength.at_most(strength).at_most(by_itself(scene.case, root)).at_most(own)
-        )
+        alone = by_itself(scene.case, root).at_most(by_clocks(choice, choice.root))
+        named = replace(named, strength=named.strength.at_most(strength).at_most(alone).at_most(own))
     if root is not choice.root and (named.ranks or set(named.hosts) != set(choice.root.hosts)):
         # Who it was follows from the launcher's list or the card's address, not from the lines themselves.
         named = replace(named, strength=named.strength.at_most(Strength.SUPPORTED))
@@ -345,12 +353,22 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         classes=classes(scene.case, root, named, scene.complete, scene.hang),
         action=kind,
         exclude_hosts=exclude,
-        steps=(*memory.steps, *steps),
+        steps=(*memory.steps, *(_placed_step(step, root.first) for step in steps)),
         collect=() if memory.settled else nature.collect,
         rivals=tuple(_rival(r, root) for r in choice.rivals),
         why=choice.why,
         follows=tuple((s.first, reason) for s, reason in choice.explained),
     )
+
+
+def _placed_step(step: str, event: Event) -> str:
+    """A step, with the frame that it sends the reader to where the traceback shows it."""
+    if step != INNERMOST or event.exception is None:
+        return step
+    own = next((f for f in reversed(event.exception.frames) if LIBRARY.search(f.file) is None), None)
+    if own is None:
+        return step
+    return f"Read {own.file}:{own.line} ({own.function}): the innermost frame of your own code above this line."
 
 
 def trigger_of(scene: Scene, root: Suspect) -> Event:

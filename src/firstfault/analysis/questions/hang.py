@@ -35,10 +35,17 @@ from firstfault.analysis.state.lived import told_all
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few, narrowed, picture
 from firstfault.analysis.state.scopes import scope_of
-from firstfault.analysis.state.standing import absent_cells, first_line, fits_every_hole, together
+from firstfault.analysis.state.standing import (
+    absent_cells,
+    bundled,
+    first_line,
+    fits_every_hole,
+    passed_without,
+    together,
+)
 from firstfault.analysis.state.waits import End
 from firstfault.analysis.wording import hosts_text, ranks_text
-from firstfault.model.words import ActionKind, Category, Domain, Layer, Mark, Phase, Scope, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.hangs import Hang
@@ -64,7 +71,26 @@ def ask(scene: Scene) -> Answer | None:
     if scene.hang is None or _somebody_died(scene, scene.hang):
         return None
     seen = picture(scene)
-    return decide(seen)[1]
+    answer = decide(seen)[1]
+    return (
+        _never_started(scene, answer) if answer.category is Category.UNKNOWN and not answer.culprits.ranks else answer
+    )
+
+
+def _never_started(scene: Scene, answer: Answer) -> Answer:
+    """The answer where all that timed out were processes that waited for the others to join: no collective was begun."""
+    hang = scene.hang
+    specs = [] if hang is None else [scene.case.spec(e) for e in hang.events]
+    if hang is None or any(s is None or s.phase is not Phase.START_UP for s in specs) or scene.case.tracks:
+        return answer
+    counted = next((e.fields for e in hang.events if {"value", "world_size"} <= e.fields.keys()), None)
+    came = "" if counted is None else f" ({counted['value']} of {counted['world_size']} came)"
+    return replace(
+        answer,
+        summary=f"The job never started: processes waited for the others to join{came}, until their time was over. "
+        "Who did not come, and why, no line says.",
+        classes=replace(answer.classes, form=Form.FAILED_START, phase=Phase.START_UP),
+    )
 
 
 def _somebody_died(scene: Scene, hang: Hang) -> bool:
@@ -189,18 +215,25 @@ def _silent(seen: Picture) -> Answer:
 
 def _behind(seen: Picture) -> Answer:
     """Few ranks are in flight at a lower number than the others, and the collective does not explain it."""
-    ranks = seen.behind if len(seen.behind) == 1 else ()
+    ranks: tuple[GlobalRank, ...] = seen.behind if len(seen.behind) == 1 else ()
     hosts = tuple(sorted(set(hosts_of(seen.scene, ranks).values())))
     lines = [e for g in seen.state.stuck for c in g.pending if c.rank in seen.behind for e in c.events]
-    return undecided(
+    passed = any(passed_without(g, rank) for rank in ranks for g in seen.state.stuck)
+    why = (
+        "the others have finished that number, which they cannot without it: what it waits in is another collective than theirs."
+        if passed
+        else "why is not in these logs."
+    )
+    answer = undecided(
         seen,
         f"The job hung: {ranks_text(seen.behind)} stands at a lower collective than the others of its group"
-        f"{waited(seen.scene)}; why is not in these logs.",
+        f"{waited(seen.scene)}; {why}",
         trigger=min(lines, key=sort_key, default=None),
         culprits=Named(ranks=ranks, hosts=hosts, strength=Strength.POSSIBLE) if ranks else Named(),
         scope=Scope.RANK if ranks else Scope.GROUP,
         proof=tuple(lines[:2]),
     )
+    return replace(answer, category=Category.COLLECTIVE_MISMATCH, strength=Strength.POSSIBLE) if passed else answer
 
 
 def _frozen(seen: Picture) -> Answer:
@@ -296,7 +329,7 @@ def _inside_group_applies(seen: Picture) -> bool:
     if not graph.origins or any(o.end is not End.INSIDE for o in graph.origins) or seen.state.unplaced:
         return False
     groups = [g for o in graph.origins for g in o.groups]
-    return not any(g.p2p or difference(g) is not None or not together(g) for g in groups)
+    return not any(g.p2p or bundled(g) or difference(g) is not None or not together(g) for g in groups)
 
 
 def _circle(seen: Picture) -> Answer:

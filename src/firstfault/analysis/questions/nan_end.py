@@ -17,12 +17,13 @@ def ask(scene: Scene) -> Answer | None:
     if not scene.nan_from or scene.suspects or scene.outcome.ended == "failed":
         return None
     first = min(scene.nan_from, key=sort_key)
+    what = "NaN" if "nan" in first.text.lower() else "infinite or NaN"
     return Answer(
         question="nan_end",
         failed=True,
         category=Category.NUMERICAL,
         strength=Strength.SUPPORTED,
-        summary="The loss or its gradient is NaN from here to the end: what the run wrote after it is worthless.",
+        summary=f"The loss or its gradient is {what} from here to the end: what the run wrote after it is worthless.",
         trigger=first,
         proof=(first,),
         classes=Classes(domain=Domain.COMPUTE, form=Form.WRONG_RESULTS, layer=Layer.RUNTIME, scope=Scope.ALL),

@@ -21,6 +21,10 @@ STEPS = "the codes of the job's steps: `sacct -j JOBID --format=JobID,JobName,St
 RECORD = "the scheduler's record: `sacct -j JOBID --format=JobID,State,ExitCode,Elapsed,Timelimit,MaxRSS,NodeList`"
 
 
+RECORDS = ("slurm.", "process.batch_")
+"""How the names of signatures of schedulers' records begin; other such words are a wrapper's, an operator's or a platform's."""
+
+
 class Word(NamedTuple):
     """What one state means."""
 
@@ -140,7 +144,10 @@ def ask_failed(scene: Scene) -> Answer | None:
 
 
 def _whence(scene: Scene) -> str:
-    return "as given" if scene.case.seen.recorded is None else "by the scheduler's record"
+    recorded = scene.case.seen.recorded
+    if recorded is None:
+        return "as given"
+    return "by the scheduler's record" if recorded.signature.startswith(RECORDS) else "by the word of who ran it"
 
 
 def _proof(scene: Scene, *lines: Event | None) -> tuple[Event, ...]:

@@ -15,7 +15,7 @@ from firstfault.analysis.joins import MOST_LOST, Lost, named_lost, speaks_for_it
 from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import first as precedes
 from firstfault.analysis.order import sort_key
-from firstfault.analysis.outcome import unkept
+from firstfault.analysis.outcome import save_open, unkept
 from firstfault.analysis.questions.no_logs import NEED_ALL, answer_without_logs, only_others
 from firstfault.analysis.state.exits import TOLD, earliest
 from firstfault.analysis.state.joins import RAS_APART, RAS_DEAD
@@ -377,6 +377,8 @@ def nothing(scene: Scene) -> Answer:
     what = (
         "The log stops in the middle of training" if moved else "The log shows neither progress nor an error nor an end"
     )
+    if save_open(scene.case):
+        what = "The log breaks off in the save that it began behind its last step"
     error = _told_error(scene)
     if error is not None and not moved:
         what = "The log shows neither progress nor an end"

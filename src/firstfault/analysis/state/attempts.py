@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.case import Case
-    from firstfault.model.evidence import SourceId, When
+    from firstfault.model.evidence import ProgressSample, SourceId, When
 
 _FOLDER = lazy(r"(?:^|/)attempt_(\d+)/")
 _FILE = lazy(r"(?<![a-z])(?:attempt|restart|requeue|retry)[-_.]?(\d{1,3})(?!\d)", re.IGNORECASE)
@@ -242,21 +242,19 @@ def restarted(case: Case, events: Sequence[Event], cuts: Sequence[Event]) -> lis
 
 
 def resumed(case: Case, events: Sequence[Event], cuts: Sequence[Event]) -> list[Event]:
-    """First steps of attempts that begin without a start line: long after the scheduler had stopped the job before.
+    """First steps of attempts that begin without a start line, behind the scheduler's word that it stopped what ran before.
 
-    An order to stop is carried out within a grace time; steps that come much later are those of a requeued job.
+    An order to stop is carried out within a grace time, in which steps may still be made.
     """
     track = case.tracks.get(events[0].span.source)
     found: list[Event] = []
     if track is None:
         return found
     for event in events:
-        if not case.has(event, Mark.STOP_SIGNAL) or not exact(event.when) or event.when.latest is None:
+        if not case.has(event, Mark.STOP_SIGNAL):
             continue
         later = [s for s in track.samples if s.offset > event.span.offset and exact(s.when)]
-        if len(later) < STEPS or clock_of(later[0].when) != clock_of(event.when) or later[0].when.earliest is None:
-            continue
-        if later[0].when.earliest - event.when.latest < GRACE:
+        if len(later) < STEPS or not _anew(case, event, track.before(event.span.offset), later):
             continue
         at = later[0].offset
         if any(event.span.offset < c.span.offset <= at for c in (*cuts, *found)):
@@ -264,6 +262,24 @@ def resumed(case: Case, events: Sequence[Event], cuts: Sequence[Event]) -> list[
         span = Span(events[0].span.source, at, 0, later[0].line, 1)
         found.append(Event(signature="progress", span=span, text="", when=later[0].when))
     return found
+
+
+def _anew(case: Case, stop: Event, before: ProgressSample | None, later: Sequence[ProgressSample]) -> bool:
+    """Whether the steps behind an order to stop are those of another start.
+
+    They come only after any grace time, or behind a checkpoint that was loaded since; or the order ended what ran before the
+    first step of all, and they went on for longer.
+    """
+    source, last = stop.span.source, later[-1].when
+    loads = (e.span.offset for e in case.marked(Mark.CHECKPOINT_LOAD) if e.span.source == source)
+    if any(stop.span.offset < offset < later[0].offset for offset in loads):
+        return True
+    # A report without a stamp was written after the step above it.
+    told = stop.when if exact(stop.when) else None if before is None else before.when
+    if told is None or told.latest is None or clock_of(later[0].when) != clock_of(told):
+        return False
+    until = later[0].when if before is not None else last
+    return until.earliest is not None and until.earliest - told.latest >= GRACE
 
 
 def separate_starts(case: Case) -> dict[SourceId, int]:

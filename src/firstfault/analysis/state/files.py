@@ -102,6 +102,21 @@ def _by_statement(
     return found
 
 
+def lone_speakers(events: Iterable[Event], world: int | None) -> dict[SourceId, GlobalRank]:
+    """The one rank whose lines each source holds, where as many sources as there are ranks hold one each; else nothing.
+
+    A launcher with one process may write into such a file too.
+    """
+    stated: dict[SourceId, set[GlobalRank]] = {}
+    for event in events:
+        if event.who.rank is not None:
+            stated.setdefault(event.span.source, set()).add(event.who.rank)
+    told = {s: next(iter(ranks)) for s, ranks in stated.items() if len(ranks) == 1}
+    if world is None or not len(stated) == len(told) == world or set(told.values()) != set(range(world)):
+        return {}
+    return told
+
+
 def ranks_of_names(case: Case, stated: Mapping[SourceId, set[GlobalRank]], world: int | None) -> dict[str, GlobalRank]:
     """The rank of every file that is named like others whose lines state the number in their names as their only rank.
 

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from firstfault.model.evidence import Frame
 
-_LIBRARY = lazy(
+LIBRARY = lazy(
     r"site-packages/|dist-packages/|lib/python3\.\d+/|/torch/|/deepspeed/|^<|/torchinductor_|^torch_compile_debug|\.pyx$"
 )
+"""Files of frames that are no code of the job's own."""
 _NATIVE = lazy(r"^\?\?$|\.(?:so(?:\.[\d.]+)?|cpp|cc|cxx|c|h|hpp|cu|cuh)$|^lib\w+|^$")
 _BACKWARD = lazy(r"autograd::(?:Engine|Node|python::PythonEngine)|torch/autograd/__init__\.py|_engine_run_backward")
 _GRADIENTS = lazy(r"AccumulateGrad|accumulate_?[gG]rad")
@@ -129,7 +130,7 @@ def place_of(frames: Sequence[Frame]) -> Place:
         return Place(NO_FRAMES)
     part = _part(frames)
     python = [f for f in frames if not _native(f)]
-    own = next((f for f in python if not _LIBRARY.search(f.file)), None)
+    own = next((f for f in python if not LIBRARY.search(f.file)), None)
     through = next((f.function for f in python if f is not own), "") if own is None or python[0] is not own else ""
     if own is not None:
         name = own.file.replace("\\", "/").rsplit("/", 1)[-1]

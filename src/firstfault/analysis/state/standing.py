@@ -19,6 +19,9 @@ from firstfault.model.evidence import Event, GlobalRank
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+FURTHER = 2
+"""Numbers by which the others must stand further: of one, its own last message may be what is lost."""
+
 
 class Standing(Struct, frozen=True, kw_only=True):
     """The ranks of one attempt at the hang, each in one set."""
@@ -132,6 +135,21 @@ def laggards(group: Group) -> tuple[Cell, ...]:
     return lowest
 
 
+def passed_without(group: Group, rank: GlobalRank) -> bool:
+    """Whether a lagging rank waited out its time in a number that the others have finished, in a call that none of them is in.
+
+    What a collective gathers or reduces from all it cannot finish without one of them: where the others stand two numbers
+    further, the one between is finished too, so it is no message that came late. In the same call as theirs it may be one
+    whose counters stood still while its device went on.
+    """
+    lagging = [c for c in laggards(group) if c.rank == rank and c.work is not None and c.work.ran_ms is not None]
+    if not lagging or lagging[0].at is None or lagging[0].work is None:
+        return False
+    rest = [c for c in group.pending if c.rank != rank]
+    elsewhere = all(c.work is not None and c.work.op not in {None, lagging[0].work.op} for c in rest)
+    return elsewhere and all(c.at is not None and c.at >= lagging[0].at + FURTHER for c in rest) and len(rest) > 1
+
+
 def leaders(group: Group) -> tuple[tuple[Cell, int], ...]:
     """Pending cells ahead of the rest in a rooted collective, each with its lead."""
     by = positions(group)
@@ -155,6 +173,11 @@ def together(group: Group) -> bool:
     return len(by) == 1 or (len(by) > 1 and bool(leaders(group)) and not laggards(group))
 
 
+def bundled(group: Group) -> bool:
+    """Whether a member of a group that waits in a collective is in a send, a receive or a bundle of calls: not in that one."""
+    return any(c.work is not None and c.work.p2p for c in group.pending)
+
+
 def everybody_inside(state: HangState, where: Standing) -> bool:
     """Whether every rank of the job is inside, and every stuck group is complete and of one mind.
 
@@ -172,7 +195,7 @@ def everybody_inside(state: HangState, where: Standing) -> bool:
     for group in groups:
         if not group.comparable or not positions(group) or not together(group) or group.holes:
             return False
-        if difference(group) is not None:
+        if difference(group) is not None or bundled(group):
             return False
         if len(group.pending) < len(group.cells):
             return False

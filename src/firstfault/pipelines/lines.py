@@ -1,0 +1,53 @@
+"""Lines of a source by their numbers, read again with the places where they stand. Judges nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.model.evidence import SourceId
+    from firstfault.readers.store import Store
+
+MOST_TEXT = 400
+"""Characters of a line that are kept."""
+
+
+class Line(NamedTuple):
+    """A line that was read again."""
+
+    offset: int
+    """Byte at which its text begins; of a bar redrawn by carriage returns that of its last part."""
+    text: str
+
+
+def lines_of(store: Store, source: SourceId, wanted: Iterable[int]) -> dict[int, Line]:
+    """Lines by number, each up to `MOST_TEXT` characters; of a bar redrawn by carriage returns its end."""
+    numbers = sorted(wanted)
+    found: dict[int, Line] = {}
+    line, rest, n, base = 1, b"", 0, 0
+    for block in store.blocks(source):
+        if n >= len(numbers):
+            break
+        data = rest + block
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
+        while n < len(numbers) and numbers[n] < line + len(ends):
+            at = numbers[n] - line
+            start = 0 if at == 0 else int(ends[at - 1]) + 1
+            found[numbers[n]] = _shown(data[start : int(ends[at])], base + start)
+            n += 1
+        line += len(ends)
+        whole = int(ends[-1]) + 1 if len(ends) else 0
+        base, rest = base + whole, data[whole:]
+    if n < len(numbers) and numbers[n] == line and rest:
+        found[line] = _shown(rest, base)
+    return found
+
+
+def _shown(raw: bytes, offset: int) -> Line:
+    raw = raw.rstrip(b"\r")
+    at = raw.rfind(b"\r") + 1
+    return Line(offset + at, raw[at:].decode("utf-8", "backslashreplace")[:MOST_TEXT])

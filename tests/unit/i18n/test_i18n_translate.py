@@ -1,0 +1,135 @@
+"""Sentences are translated by their templates, and whatever they name is in the translation as it was."""
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from msgspec import Struct
+
+from firstfault import diagnose
+from firstfault.i18n import translator
+from firstfault.i18n.atoms import lost
+from firstfault.i18n.translate import Translator
+from firstfault.report.localise import SENTENCES
+
+CASES = sorted(p for p in (Path(__file__).resolve().parents[2] / "cases").iterdir() if p.is_dir())
+SOME = CASES[::14]
+FACTS = re.compile(
+    r"`[^`\n]+`|“[^”]*”|\d+(?:[.:]\d+)*|(?<![\w/])/(?:[\w.-]+/)+[\w.-]*|(?<![A-Za-z_])[A-Z][A-Z_]{3,}(?![A-Za-z])"
+)
+SMALL = {
+    "{0} waited in {1}{2}{3}. A time-out alone proves nothing.": "{0} 在 {1} 中等待{2}{3}。单是超时不能证明什么。",
+    " for {0}": "，持续 {0}",
+    "; {0} of {1} ranks are accounted for": "；{1} 个 rank 中有 {0} 个的情况已知",
+    "the disk is full": "磁盘满",
+    "Nothing was heard of {0}.": "没有 {0} 的任何消息。",
+    "{0} The last line: “{1}”.": "{0} 最后一行：“{1}”。",
+    "{0} line{1} of {2}": "{2} 的 {0} 行",
+    "ranks {0}": "rank {0}",
+    "{0} on {host}": "{0}，位于 {host}",
+}
+
+
+@pytest.fixture
+def say():
+    return Translator(SMALL, (("; ", "；"), (": ", "："), (", ", "，")), "。", {r"\b(\d+) min\b": r"\1 分钟"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("The disk is full.", "磁盘满。"),
+        ("the disk is full on node-7", "磁盘满，位于 node-7"),
+        (
+            "Ranks 0-3, 7 waited in ALLREDUCE 12 for 10 min; 5 of 8 ranks are accounted for. A time-out alone proves nothing.",
+            "rank 0-3, 7 在 ALLREDUCE 12 中等待，持续 10 分钟；8 个 rank 中有 5 个的情况已知。单是超时不能证明什么。",
+        ),
+        (
+            "The disk is full. The last line: “1 line of the disk is full”.",
+            "磁盘满。最后一行：“1 line of the disk is full”。",
+        ),
+        ("Nothing was heard of rank 3.", "没有 rank 3 的任何消息。"),
+        ("3 lines of a.log", "a.log 的 3 行"),
+    ],
+)
+def test_a_sentence_is_said_by_its_templates(say, text, said):
+    assert say(text) == said
+
+
+@pytest.mark.parametrize("text", ["Quite another thing happened here today.", "", "4711", "/data/x: y", "磁盘满"])
+def test_what_is_not_known_stays(say, text):
+    assert say(text) == text
+    assert translator("zh")(text) == text
+
+
+def test_half_a_sentence_is_not_said(say):
+    text = "The disk is full; quite another thing happened here today and nobody has a word for it"
+    assert say(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "gone"),
+    [
+        ("rank 3 of 8", "8 个中的 rank 3", False),
+        ("rank 3 of 8", "rank 3", True),
+        ("3 and 3", "3", True),
+        ("at 4.0 h", "4。0 小时", True),
+        ("run `df -h`", "运行 `df  -h`", True),
+        ("run `df -h`", "运行 `df -h`", False),
+    ],
+)
+def test_a_lost_fact_is_seen(text, said, gone):
+    assert lost(text, said) is gone
+
+
+def _sentences(value):
+    if isinstance(value, Struct):
+        spoken = SENTENCES.get(type(value).__name__, ())
+        for name in value.__struct_fields__:
+            yield from _texts(getattr(value, name)) if name in spoken else _sentences(getattr(value, name))
+    elif isinstance(value, (list, tuple, dict)):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _sentences(one)
+
+
+def _texts(value):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
+
+
+@pytest.fixture(scope="module")
+def spoken():
+    """Sentences of the diagnoses of real cases, with the case."""
+    return {
+        s: case.name
+        for case in SOME
+        for s in _sentences(diagnose(str(case / "logs" if (case / "logs").is_dir() else case)))
+    }
+
+
+def test_nothing_that_a_sentence_names_is_lost_or_changed(spoken):
+    say = translator("zh")
+    gone = {}
+    for text, case in spoken.items():
+        missing = Counter(FACTS.findall(text)) - Counter(FACTS.findall(say(text)))
+        if missing:
+            gone[case, text] = missing
+    assert gone == {}
+
+
+def test_nearly_nothing_stays_english(spoken):
+    say = translator("zh")
+    rest = {text: left for text in spoken if (left := say.told(text)[1]) > 3}
+    assert len(rest) * 50 <= len(spoken), rest
+
+
+def test_english_reads_no_file_of_another_language():
+    code = "import sys, firstfault.cli.main as m; m.run(['--version']); m.run(['explain', 'established']); print([n for n in sys.modules if 'i18n.zh' in n or 'translate' in n])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

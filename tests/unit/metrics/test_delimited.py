@@ -1,0 +1,74 @@
+"""Tables with a header: whole columns at once give what reading row by row gives."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from firstfault.metrics.delimited import _by_columns, _by_rows, header_of
+from firstfault.metrics.read import read_source_steps
+from firstfault.readers.open import open_inputs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from firstfault.metrics.blocks import Part
+
+HEAD = "epoch,step,train_loss_step,val_loss,lr-AdamW,note"
+
+
+def told(parts: list[Part]) -> list[tuple[int, dict[str, str]]]:
+    rows = [
+        (int(line), {name: repr(float(values[i])) for name, values in part.columns.items()})
+        for part in parts
+        for i, line in enumerate(part.line)
+    ]
+    return sorted(rows, key=lambda row: row[0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_columns_give_what_rows_give(seed: int) -> None:
+    rng = random.Random(seed)
+    cell = (
+        lambda: str(rng.random()),
+        lambda: "",
+        lambda: "nan",
+        lambda: f"{rng.random():.3e}",
+        lambda: str(rng.randrange(10**17)),
+    )
+    lines = [",".join(rng.choice(cell)() for _ in range(5)) + ",words" for _ in range(300)]
+    lines += [",,,,,"] if seed % 2 else []
+    header = header_of(HEAD.encode())
+    assert header is not None
+    block = ("\n".join(lines) + "\n").encode()
+    quick = _by_columns(block, 7, header)
+    assert quick
+    assert told(quick) == told(_by_rows(block, 7, header))
+
+
+@pytest.mark.parametrize(
+    "odd", ["1,2,3", "0,5,none,,1e-4,", '0,5,"2.5",,1e-4,"a,b"', "", "0,5,\x00,,1e-4,", "0,5,2.5\r,,1e-4,\r"]
+)
+def test_one_odd_row_costs_no_other_its_number(tmp_path: Path, odd: str) -> None:
+    lines = [
+        HEAD,
+        *(f"0,{n},{2 + n % 7},,1e-4," for n in range(1, 40)),
+        odd,
+        *(f"0,{n},{2 + n % 7},,1e-4," for n in range(40, 80)),
+    ]
+    (tmp_path / "metrics.csv").write_bytes("\n".join(lines).encode())
+    with open_inputs([tmp_path]) as opened:
+        (steps,) = [t for s in opened.sources if (t := read_source_steps(opened.store, s)) is not None]
+    got = dict(zip(steps.line.tolist(), steps.columns["step"].values.tolist(), strict=True))
+    assert {line: step for line, step in got.items() if line != 41} == {
+        **{n + 1: float(n) for n in range(1, 40)},
+        **{n + 2: float(n) for n in range(40, 80)},
+    }
+
+
+def test_a_table_of_a_header_alone_has_no_steps(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text(HEAD, encoding="utf-8")
+    with open_inputs([tmp_path]) as opened:
+        assert [read_source_steps(opened.store, s) for s in opened.sources] == [None]
