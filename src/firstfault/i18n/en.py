@@ -169,6 +169,7 @@ MESSAGES: dict[str, str] = {
     "explain.kind.part in a hang": "part in a hang",
     "explain.kind.reason to wait": "reason to wait",
     "explain.kind.collective operation": "collective operation",
+    "explain.kind.check state": "check state",
     "explain.kind.checkpoint problem": "checkpoint problem",
     "explain.kind.checkpoint comparison": "checkpoint comparison",
     "explain.kind.exit code": "exit code",
