@@ -22,7 +22,7 @@ from firstfault.preflight.who import number
 from firstfault.recorder.settings import run_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from firstfault.model.checks import CheckState, Preflight
     from firstfault.preflight.families import Report
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 DEFAULT_DIR = "firstfault-preflight"
 """Folder below the working directory through which a job meets that has no address."""
+_MPI_JOB = ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMI_JOBID", "MV2_COMM_WORLD_JOBID")
+"""Names under which MPI's starters tell their job, the same on all machines."""
 _MORE_S = 5.0
 """Seconds for which others wait longer than rank 0 before one of them joins in its place."""
 
@@ -109,8 +111,17 @@ def _place(machine: Machine, options: JobOptions) -> _Place:
     if address is None or port is None or not 0 < port <= 65535 or taken:
         address = port = None
     folder = options.folder or (DEFAULT_DIR if address is None else None)
-    run = run_name()
+    run = _run(env, who_started=machine.who.started_by)
     return _Place(address, port, None if folder is None else SharedFolder(folder, run), run)
+
+
+def _run(env: Mapping[str, str], who_started: str) -> str:
+    """A name of this start that all its processes find by themselves, also those of mpirun, whose daemons are steps of their own."""
+    if who_started in {"Open MPI", "MVAPICH", "MPI"}:
+        told = next((env[n] for n in _MPI_JOB if env.get(n)), env.get("SLURM_JOB_ID", "job"))
+        return re.sub(r"[^\w.-]", "_", f"mpi-{told}")[:80]
+    name = run_name()
+    return "job" if name.startswith("group-") else name
 
 
 def _gather(

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TASKS = {
-    "SLURM": ("SLURM_PROCID", "SLURM_LOCALID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"), "SLURM_STEP_NUM_NODES"),
     "Open MPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", ("OMPI_COMM_WORLD_SIZE",), ""),
     "MVAPICH": ("MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_RANK", ("MV2_COMM_WORLD_SIZE",), ""),
+    "SLURM": ("SLURM_PROCID", "SLURM_LOCALID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"), "SLURM_STEP_NUM_NODES"),
     "MPI": ("PMI_RANK", "MPI_LOCALRANKID", ("PMI_SIZE",), ""),
 }
-"""Who starts tasks -> names of task, task on the machine, number of tasks, number of machines."""
+"""Who starts tasks -> names of task, task on the machine, number of tasks, number of machines.
+
+mpirun before SLURM: inside of a batch job its ranks inherit the number of the daemon that started them.
+"""
 
 
 class Who(NamedTuple):

@@ -38,6 +38,8 @@ MPI = {
         # torchrun inside of srun: the worker's numbers count, the agent's task is another thing.
         ({**SLURM, **TORCHRUN, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2"}, (9, 1, 16, "torchrun", 9, 1, 16, 2)),
         (MPI, (1, 1, 4, "Open MPI", 1, 1, 4, 2)),
+        # mpirun in a batch job: what SLURM says is of the daemon that started the ranks.
+        ({**MPI, "SLURM_PROCID": "0", "SLURM_NTASKS": "1", "SLURM_NNODES": "2"}, (1, 1, 4, "Open MPI", 1, 1, 4, 2)),
         ({}, (None, None, None, "", None, None, None, None)),
         ({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}, (0, 0, 2, "", 0, 0, 2, 1)),
     ],

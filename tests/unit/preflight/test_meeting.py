@@ -190,6 +190,24 @@ def test_other_launchers(tmp_path):
     assert (tmp_path / "firstfault-preflight").is_dir()
 
 
+def test_all_ranks_of_mpirun_find_one_name(tmp_path):
+    # The rank beside mpirun has the variables of the batch script, others those of a step that starts daemons.
+    own = {
+        "OMPI_COMM_WORLD_SIZE": "2",
+        "OMPI_COMM_WORLD_LOCAL_RANK": "0",
+        "OMPI_COMM_WORLD_LOCAL_SIZE": "1",
+        "PMIX_NAMESPACE": "prterun-node-1-77@1",
+        "SLURM_JOB_ID": "9",
+    }
+    envs = [
+        {**own, "OMPI_COMM_WORLD_RANK": "0"},
+        {**own, "OMPI_COMM_WORLD_RANK": "1", "SLURM_STEP_ID": "0", "SLURM_PROCID": "0"},
+    ]
+    codes, (answer,), errors = outcome([start(tmp_path, ["--dir", "box"], e) for e in envs])
+    assert codes == [0, 0], errors
+    assert answer["reported"] == 2
+
+
 def test_alone_it_needs_no_meeting(tmp_path):
     codes, (answer,), _ = outcome([start(tmp_path, [], {})])
     assert codes == [0]
