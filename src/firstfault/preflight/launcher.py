@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from firstfault.preflight.check import Check, fail, ok, unknown, warn
+from firstfault.preflight.container import kind
 from firstfault.preflight.interfaces import local_only
 from firstfault.preflight.who import TASKS, number
 
@@ -135,13 +136,17 @@ def _master(machine: Machine) -> Iterator[Seen]:
 
 def _resolved(machine: Machine, address: str, found: tuple[str, ...]) -> Iterator[Seen]:
     here = [a for a in found if a in machine.addresses or local_only(a)]
-    if not machine.who.alone and all(local_only(a) for a in found):
+    # Many systems give a machine's own name a loopback address there (127.0.1.1), and only there: on that of rank 0 it does no harm.
+    own_name = machine.who.rank == 0 and address.partition(".")[0] == machine.host.partition(".")[0] != "localhost"
+    if not machine.who.alone and all(local_only(a) for a in found) and not own_name:
         yield fail(
             f"{address} is {', '.join(found)} here: every machine would look for rank 0 on itself",
             "Set MASTER_ADDR to the address of the machine of rank 0 as others reach it; see /etc/hosts.",
         )
     elif machine.who.rank == 0 and not here:
-        yield fail(
+        # An address of a service, or of the machine around a container, is none of its own and may lead here all the same.
+        state = warn if kind(machine) else fail
+        yield state(
             f"{address} is {', '.join(found[:4])}, which is no address of {machine.host}, where rank 0 runs",
             'Set MASTER_ADDR to the machine of rank 0 (on SLURM `scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1`).',
         )

@@ -127,9 +127,19 @@ def test_a_loopback_address_for_several_machines():
     assert states("launcher.master", machine(**{**env, "LOCAL_WORLD_SIZE": "2"})) == {"ok"}
 
 
-def test_the_address_of_another_machine_than_that_of_rank_0():
+def test_a_machines_own_name_may_be_a_loopback_there():
+    env = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "node-1.cluster", "MASTER_PORT": "29500"}
+    for rank, host, state in (("0", "node-1", "ok"), ("1", "node-2", "fail")):
+        made = machine(host=host, RANK=rank, **env)
+        made.resolve = lambda name: (("127.0.1.1",), "")
+        assert states("launcher.master", made) == {state}
+
+
+def test_the_address_of_another_machine_than_that_of_rank_0(tmp_path):
     env = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": "10.0.0.9", "MASTER_PORT": "29500"}
-    assert states("launcher.master", machine(**env)) == {"fail"}
+    assert states("launcher.master", machine(tmp_path, **env)) == {"fail"}
+    # The address of a service may lead to this pod.
+    assert states("launcher.master", machine(tmp_path, KUBERNETES_SERVICE_HOST="10.0.0.1", **env)) == {"warn"}
     assert states("launcher.master", machine(**{**env, "MASTER_ADDR": "10.0.0.4"})) == {"ok"}
     assert states("launcher.master", machine(**{**env, "RANK": "1"})) == {"ok"}
 
