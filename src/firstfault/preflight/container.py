@@ -44,12 +44,8 @@ def kind(machine: Machine) -> str:
         return "podman"
     if machine.exists("/.dockerenv"):
         return "docker"
-    if (
-        "ENROOT_ROOTFS" in env
-        or machine.exists("/etc/enroot")
-        or "PYXIS" in "".join(k for k in env if k.startswith("SLURM_SPANK"))
-    ):
-        return "enroot" if "ENROOT_ROOTFS" in env else ""
+    if "ENROOT_ROOTFS" in env:
+        return "enroot"
     return "container" if env.get("container") else ""
 
 
