@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
-SHOWN = ("large", "witnesses", "storage", "memory", "unknown", "hostile")
+SHOWN = ("large", "witnesses", "storage", "memory", "metrics", "unknown", "hostile")
 PROSE = re.compile(r"(?<![\w./`=-])(?:the|of|and|is|are|was|were|that|which|from|with|by)(?![\w/=-])")
 """Small words that no name, command or term of the field is."""
 

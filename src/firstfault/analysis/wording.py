@@ -20,8 +20,8 @@ QUOTED = 90
 """Characters of an exception's message shown in a sentence, where nothing but the message says what happened."""
 
 
-def ranges(numbers: Iterable[int], *, most: int = SHOWN) -> str:
-    """Numbers as `0-3, 7`, each once; beyond `most` runs how many more there are."""
+def ranges(numbers: Iterable[int], *, most: int = SHOWN, more: str = "({n} more runs)") -> str:
+    """Numbers as `0-3, 7`, each once; beyond `most` runs how many more there are, in the words of `more`."""
     runs: list[list[int]] = []
     for n in sorted(set(numbers)):
         if runs and n == runs[-1][1] + 1:
@@ -30,7 +30,7 @@ def ranges(numbers: Iterable[int], *, most: int = SHOWN) -> str:
             runs.append([n, n])
     parts = [str(low) if low == high else f"{low}-{high}" for low, high in runs[:most]]
     hidden = len(runs) - len(parts)
-    return ", ".join(parts) + (f" … ({hidden} more runs)" if hidden else "")
+    return ", ".join(parts) + (f" … {more.format(n=hidden)}" if hidden else "")
 
 
 def ranks_text(ranks: Sequence[int]) -> str:

@@ -21,6 +21,13 @@ NAMED = re.compile(
 )
 """Names of folders that each are one checkpoint, with the step."""
 UNFINISHED = re.compile(r"^\.?tmp[-_.]|[._-](?:tmp|incomplete|partial|unfinished)(?:[._-]|$)|^_tmp", re.IGNORECASE)
+READY = re.compile(
+    r"^(?:\.?(?:ready|done|completed?|committed|success|finished)|_success|commit_success)(?:\.(?:txt|json|flag|marker))?$",
+    re.IGNORECASE,
+)
+"""Names of files that a trainer writes into a checkpoint when its save has ended."""
+OPEN = "-unfinished"
+"""Behind the name of a checkpoint, the name of a file that NeMo takes away when the save has ended."""
 LATEST = "latest"
 
 
@@ -46,10 +53,36 @@ def choose(folder: Folder) -> Choice:
         # What lies beside its own files is a checkpoint apart, but for what a marker inside names.
         return Choice(others=sorted(outermost) if any(holds_tensors(n) for n in folder.under("")) else [])
     whole = {n: s for n, s in outermost.items() if UNFINISHED.search(n.rpartition("/")[2]) is None}
-    newest = max(whole or outermost, key=lambda n: (outermost[n], n))
+    still = _still_open(folder, outermost)
+    ended = {n: s for n, s in whole.items() if n not in still}
+    newest = max(ended or whole or outermost, key=lambda n: (outermost[n], n))
     choice = Choice(below=newest, others=[n for n in outermost if n != newest])
-    choice.problems = _unfinished(outermost)
+    choice.problems = [*_unfinished(outermost), *_told(still, newest)]
     return choice
+
+
+def _still_open(folder: Folder, kept: dict[str, int]) -> dict[str, str]:
+    """Checkpoints whose save has not ended by their markers -> what shows it."""
+    found = {n: f"has {n.rpartition('/')[2]}{OPEN} beside it" for n in kept if f"{n}{OPEN}" in folder.sizes}
+    marks = {n: mark for n in kept if (mark := _ready(folder, n)) is not None}
+    for name in kept:
+        if marks and name not in marks and name not in found and UNFINISHED.search(name.rpartition("/")[2]) is None:
+            other = max(marks, key=lambda n: (kept[n], n))
+            found[name] = f"has no {marks[other]}, as {other} has"
+    return found
+
+
+def _ready(folder: Folder, name: str) -> str | None:
+    """The marker of an ended save in a folder."""
+    bases = (file.rpartition("/")[2] for file in folder.under(name))
+    return next((base for base in bases if READY.match(base)), None)
+
+
+def _told(still: dict[str, str], chosen: str) -> list[Problem]:
+    return [
+        Problem("unfinished_save", "damage" if name == chosen else "warning", name, f"{why}: its save did not end")
+        for name, why in still.items()
+    ]
 
 
 def _unfinished(kept: dict[str, int]) -> list[Problem]:
@@ -117,6 +150,7 @@ def _by_marker(folder: Folder, marker: str, kept: dict[str, int]) -> Choice:
             for n in newer
         ]
     choice.problems += [p for p in _unfinished(kept) if p.file != choice.below]
+    choice.problems += _told(_still_open(folder, kept), choice.below)
     return choice
 
 
@@ -124,6 +158,11 @@ def check_markers(folder: Folder, below: str) -> list[Problem]:
     """Markers of DeepSpeed inside a checkpoint, as the Hugging Face Trainer has them, and tags without any."""
     problems = []
     stem = f"{below}/" if below else ""
+    for name in folder.under(below):
+        base = re.sub(r"(?:-EMA)?\.(?:ckpt|nemo)$", "", name)
+        if base != name and f"{base}{OPEN}" in folder.sizes:
+            what = f"has {base.rpartition('/')[2]}{OPEN} beside it: its save did not end"
+            problems.append(Problem("unfinished_save", "damage", name, what))
     for name in folder.folders:
         above, _, base = name.rpartition("/")
         marker = f"{above}/{LATEST}" if above else LATEST

@@ -1,4 +1,4 @@
-"""Files of `torch.save`: the zip of today and the row of pickles of before 1.6; also a stretch of a file that is one.
+"""Files of `torch.save`: the zip of today, the row of pickles of before 1.6, the tar of before 2017; also a stretch of a file that is one.
 
 Gives the value with tensors as places of bytes, and what is wrong with the container. It does not read the bytes of
 tensors and does not know which trainer wrote the file.
@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from firstfault.checkpoint.dtypes import SIZES
 from firstfault.checkpoint.nouns import Piece, Problem, Record, product
+from firstfault.checkpoint.torch_tar import is_tar, read_tar
 from firstfault.readers.unpickle import MOST_BYTES, UnreadablePickleError
 from firstfault.readers.unpickle_torch import Storage, TensorStub, load_inert, load_next
 
@@ -44,7 +45,7 @@ class Loaded(Struct):
     names: tuple[str, ...] = ()
 
 
-class _Window(io.RawIOBase):
+class Window(io.RawIOBase):
     """A stretch of an open file as a file of its own."""
 
     def __init__(self, file: IO[bytes], start: int, length: int) -> None:
@@ -52,12 +53,15 @@ class _Window(io.RawIOBase):
         self._file, self._start, self._length, self._at = file, start, length, 0
 
     def readable(self) -> bool:
+        """It is there to be read."""
         return True
 
     def seekable(self) -> bool:
+        """Any place of it can be gone to."""
         return True
 
     def seek(self, offset: int, whence: int = 0) -> int:
+        """Goes to a place of the stretch."""
         base = (0, self._at, self._length)[whence]
         if base + offset < 0:
             raise ValueError("before the begin")
@@ -65,9 +69,11 @@ class _Window(io.RawIOBase):
         return self._at
 
     def tell(self) -> int:
+        """The place, in bytes from the begin of the stretch."""
         return self._at
 
     def readinto(self, buffer: object) -> int:
+        """Fills a buffer as far as the stretch goes."""
         view = memoryview(buffer)  # type: ignore[arg-type]
         size = max(0, min(len(view), self._length - self._at))
         self._file.seek(self._start + self._at)
@@ -91,11 +97,13 @@ def load_torch(folder: Folder, name: str, start: int = 0, length: int | None = N
     try:
         with folder.path(name).open("rb") as file:
             file.seek(start)
-            head = file.read(min(size, 64))
+            head = file.read(min(size, 512))
             if head[:4] == ZIP:
                 _read_zip(file, name, start, size, loaded)
             elif head[:2] in {b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"}:
                 _read_pickles(file, name, start, size, loaded)
+            elif is_tar(head) and start == 0 and length is None:
+                read_tar(file, name, loaded)
             else:
                 loaded.problems.append(_strange(name, head))
     except OSError as error:
@@ -110,7 +118,7 @@ def _strange(name: str, head: bytes) -> Problem:
 
 
 def _read_zip(file: IO[bytes], name: str, start: int, size: int, loaded: Loaded) -> None:
-    window = _Window(file, start, size)
+    window = Window(file, start, size)
     try:
         archive = zipfile.ZipFile(io.BufferedReader(window))
         entries = archive.infolist()
@@ -186,7 +194,7 @@ def _why_no_zip(file: IO[bytes], name: str, start: int, size: int, error: Except
 
 def _read_pickles(file: IO[bytes], name: str, start: int, size: int, loaded: Loaded) -> None:
     """The row of pickles: magic, protocol, system, value, keys of storages, then each with its length; or one pickle."""
-    stream = io.BufferedReader(_Window(file, start, size))
+    stream = io.BufferedReader(Window(file, start, size))
     try:
         first = load_next(stream)
         if first.value != MAGIC:

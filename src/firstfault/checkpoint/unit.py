@@ -15,6 +15,8 @@ from firstfault.checkpoint.contents import read_file
 from firstfault.checkpoint.dcp import METADATA, SHARD, is_dcp, read_dcp
 from firstfault.checkpoint.nouns import Content, Problem
 from firstfault.checkpoint.parts import part_of_file
+from firstfault.checkpoint.torch_tar import is_tar
+from firstfault.checkpoint.zarr import ARRAY, is_zarr, read_zarr
 
 if TYPE_CHECKING:
     from firstfault.checkpoint.folder import Folder
@@ -56,7 +58,15 @@ class Unit(Struct):
 
 def holds_tensors(name: str) -> bool:
     """Whether a file's name is that of one which may hold tensors."""
-    return _HOLDS.search(name) is not None or SHARD.search(name) is not None or name.rpartition("/")[2] == METADATA
+    return (
+        _HOLDS.search(name) is not None
+        or SHARD.search(name) is not None
+        or name.rpartition("/")[2]
+        in {
+            METADATA,
+            ARRAY,
+        }
+    )
 
 
 def save_of(name: str) -> str:
@@ -84,6 +94,9 @@ def read_unit(folder: Folder, below: str, leave: tuple[str, ...] = ()) -> Unit:
     ]
     for place in places:
         _read_folder(folder, place, unit)
+    if "zarr" in unit.layouts and megatron.is_dist(folder.under(below)):
+        unit.layout("megatron")
+        megatron.check_dist(folder, below, folder.under(below), unit.content)
     if any(megatron.RANK.search(p) for p in places):
         unit.layout("megatron")
         megatron.check_megatron(folder, below, unit.content)
@@ -110,6 +123,10 @@ def _inside(place: str, below: str) -> bool:
 def _read_folder(folder: Folder, place: str, unit: Unit) -> None:
     files = folder.under(place)
     content = unit.content
+    if is_zarr(folder, place):
+        unit.layout("zarr")
+        content.add(read_zarr(folder, place))
+        return
     rest = list(files)
     if is_dcp(files):
         unit.layout("dcp")
@@ -141,8 +158,10 @@ def _read_folder(folder: Folder, place: str, unit: Unit) -> None:
 
 
 def _is_torch(folder: Folder, name: str) -> bool:
-    """Whether the first bytes of a file are those of a zip or a pickle."""
+    """Whether the first bytes of a file are those of a zip, a pickle, or the tar of torch.save."""
     try:
+        if name.endswith((".pt", ".pth")) and is_tar(folder.read(name, 0, 512)):
+            return True
         return folder.read(name, 0, 4)[:2] in {b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"}
     except OSError:
         return True

@@ -78,6 +78,9 @@ class LazyGroup(click.Group):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Puts `diagnose` before anything that is neither a command nor an option of the group."""
         given, rest = _own(args)
+        if rest[:1] in (["--help"], ["-h"]):
+            # The list of commands is shown whatever follows, such as `--lang zh`.
+            rest = rest[:1]
         if rest and rest[0] not in self._table and rest[0] not in {"--help", "-h", "--version", "-V"}:
             self._mistyped(ctx, rest[0])
             rest = ["diagnose", *rest]

@@ -47,6 +47,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "firstfault.cli.checkpoint",
         "Say whether a checkpoint is whole, and whether two hold the same.",
     ),
+    "check-config": (
+        "firstfault.cli.check_config",
+        "Say what is wrong with the settings of a job before it starts.",
+    ),
     "explain": (
         "firstfault.cli.explain",
         "Explain a signature, class, Xid, exit code, signal, CUDA or NCCL error, or word.",

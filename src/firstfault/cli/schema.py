@@ -24,6 +24,7 @@ import click
             "diff",
             "checkpoint",
             "checkpoint-compare",
+            "check-config",
         ]
     ),
     default="diagnosis",
@@ -33,7 +34,8 @@ def command(name: str) -> int:
     """Print the JSON Schema that `--format json` of a COMMAND follows.
 
     COMMAND is diagnosis (the default), ranks, timeline, stacks, flight-recorder, memory,
-    metrics, compare, diff, checkpoint (that of `checkpoint verify`) or checkpoint-compare.
+    metrics, compare, diff, checkpoint (that of `checkpoint verify`), checkpoint-compare or
+    check-config.
     """
     from firstfault.cli.evidence import write
     from firstfault.report.schema import published

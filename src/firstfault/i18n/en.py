@@ -6,12 +6,14 @@ Text only. A key names its place (`head`, `label`, `strength`, `exit`, `section`
 from __future__ import annotations
 
 from firstfault.i18n.en_checkpoint import CHECKPOINT
+from firstfault.i18n.en_config import CONFIG_CHECK
 from firstfault.i18n.en_page import PAGE
 from firstfault.i18n.en_preflight import PREFLIGHT
 
 MESSAGES: dict[str, str] = {
     **PAGE,
     **CHECKPOINT,
+    **CONFIG_CHECK,
     **PREFLIGHT,
     "head.failed": "FAILED",
     "head.failed_unknown": "FAILED, CAUSE UNKNOWN",
@@ -90,6 +92,17 @@ MESSAGES: dict[str, str] = {
     "value.storage": "storage {list}",
     "value.on": "{who} on {where}",
     "value.more": "and {n} more",
+    "value.and": "and ",
+    "recorder.group": "group",
+    "recorder.ranks": "ranks",
+    "recorder.issued": "issued",
+    "recorder.stuck_at": "stuck at",
+    "recorder.inside": "in it",
+    "recorder.waits_for": "waits for",
+    "recorder.nobody": "nobody",
+    "recorder.entries": "Entries",
+    "value.more_runs": "({n} more runs)",
+    "value.many_hosts": "{n} hosts",
     "value.step_between": "1 step between",
     "value.steps_between": "{n} steps between",
     "value.times": "{n} times",

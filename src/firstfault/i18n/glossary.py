@@ -5,6 +5,8 @@ Text only: `explain` and the documentation read it, a test holds it complete aga
 
 from __future__ import annotations
 
+from firstfault.i18n.glossary_config import CONFIG_CHECKS
+
 WORDS: dict[str, dict[str, str]] = {
     "strength": {
         "established": "Direct lines prove it.",
@@ -152,7 +154,7 @@ WORDS: dict[str, dict[str, str]] = {
         "unreadable": "A file cannot be read, or is not of the format that its name says.",
         "checksum": "Bytes do not have the checksum that the file states for them: they were changed after they were written.",
         "missing_metadata": "Shards are there without the metadata that is written last: the save did not end.",
-        "unfinished_save": "A temporary file or folder of a save that did not end.",
+        "unfinished_save": "A temporary file or folder of a save that did not end, or a checkpoint whose marker (`READY` and its like, `-unfinished`) says so.",
         "marker_dangling": "The file that names the newest checkpoint (`latest`, `latest_checkpointed_iteration.txt`) names one that is not there.",
         "marker_behind": "That file names an older checkpoint than the newest in the folder.",
         "marker_missing": "There is no such file beside folders of tags.",
@@ -174,6 +176,7 @@ WORDS: dict[str, dict[str, str]] = {
         "functional": "Weights and optimizer are the same to the last bit; random states, scheduler or trainer are not, or one lacks them.",
         "different": "Weights or optimizer are not the same, or only one has an optimizer.",
     },
+    "settings check": CONFIG_CHECKS,
     "exit code": {
         "0": "No failure was found.",
         "1": "A failure was found, its category at least `possible`.",

@@ -90,7 +90,8 @@ class Template(Struct, frozen=True, kw_only=True, dict=True):
         )
         if outside:
             return ".*?"
-        return r"(?:(?![.!?] [A-Z`“]).)*?" if len(group) > 1 else r"(?:(?![.;!?] ).)*?"
+        # The full stop of a sentence is none of its last slot's.
+        return r"(?:(?![.!?] [A-Z`“]).)*?" if len(group) > 1 else r"(?:(?![.;!?] |\.\Z).)*?"
 
     @cached_property
     def raw(self) -> frozenset[str]:

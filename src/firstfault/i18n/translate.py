@@ -27,6 +27,9 @@ _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`(\"'…“\ue000-\uf8ff]|[\w.<
 _WIDE = "\u3000-\u303f\u4e00-\u9fff\uff00-\uffef"
 _LOOSE = re.compile(f"(?<=[{_WIDE}]) +(?=[{_WIDE}])| +(?=[，。；：、！？])|(?<=[，。；：、！？]) +")
 _STOPS = re.compile(f"(?<=[{_WIDE}])\\.(?= |$)|(?<=[{_WIDE}]\\))\\.(?= |$)", re.MULTILINE)
+_MARKS = re.compile(f"(?<=[{_WIDE})])([,;:]) (?=[{_WIDE}])")
+_SPACED = re.compile("(?<=[\u4e00-\u9fff])(?=[A-Za-z0-9])|(?<=[A-Za-z0-9])(?=[\u4e00-\u9fff])")
+_FIRST = re.compile("^[，；]+", re.MULTILINE)
 _TWICE = re.compile("([，；])[，；]+")
 _COLONS = re.compile(": ")
 _WHERE = re.compile(r" on (?:ranks? [\d, -]+|[\w.-]+)(?: \([^()]*\))?$")
@@ -103,12 +106,12 @@ class Translator:
             said = min(said, self._lines(self._atoms.quoted(text)), key=left_over)
         # Half a sentence in each language reads worse than one in the other, and a fact must never be lost.
         rest, whole = left_over(said), left_over(self._atoms.quoted(text))
-        said = self._neat(self._atoms.released(said))
+        said = self._neat(self._atoms.released(_SPACED.sub(" ", said)))
         return (text, whole) if rest * 4 > whole or lost(text, said) else (said, rest)
 
     def _neat(self, said: str) -> str:
         """No blanks beside wide characters and marks, and a full stop of that language behind its words."""
-        return _TWICE.sub(r"\1", _LOOSE.sub("", _STOPS.sub(self._stop, said)))
+        return _FIRST.sub("", _TWICE.sub(r"\1", _LOOSE.sub("", _MARKS.sub(_wide, _STOPS.sub(self._stop, said)))))
 
     def _lines(self, text: str) -> str:
         return "\n".join(self._of(line, 0) for line in text.split("\n"))
@@ -279,6 +282,10 @@ class Translator:
                     for cut in (1, len(parts) - 1):
                         halves = (joint.join(parts[:cut]), joint.join(parts[cut:]))
                         yield theirs.join(self._of(p, depth + 1) for p in halves)
+
+
+def _wide(mark: re.Match[str]) -> str:
+    return {",": "，", ";": "；", ":": "："}[mark[1]]
 
 
 def left_over(text: str) -> int:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from firstfault.model.checkpoint import Checkpoint, CheckpointComparison
     from firstfault.model.checks import Preflight
     from firstfault.model.comparison import Comparison
+    from firstfault.model.config import ConfigCheck
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.model.environment import Environment, EnvironmentComparison
     from firstfault.model.metrics import MetricsView, RunComparison
@@ -339,6 +340,28 @@ def publish_checkpoint(
     if isinstance(found, Checkpoint):
         return render_checkpoint(redact(found, level), width=width, every=every, language=language)
     return render_checkpoints(redact(found, level), width=width, language=language)
+
+
+def publish_config_check(
+    found: ConfigCheck, form: StackFormat, level: Level, *, width: int = 100, every: bool = False
+) -> str:
+    """Redacts and renders what is wrong with the settings of a job.
+
+    Args:
+        found: the check.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether the text format shows also what is right and what could not be checked.
+
+    Returns:
+        The whole report, ending in a newline.
+    """
+    if form == "json":
+        return _as_json(redact(found, level), "en")
+    from firstfault.report.config_check import render_config_check
+
+    return render_config_check(redact(found, level), width=width, every=every)
 
 
 def publish_preflight(

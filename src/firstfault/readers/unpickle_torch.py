@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from firstfault.readers.unpickle import MOST_BYTES, UnreadablePickleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from typing_extensions import Self
 
@@ -384,8 +384,9 @@ class _NoBuffers:
 class _Inert(pickle.Unpickler):
     """Answers every name with a stand-in."""
 
-    def __init__(self, file: Peekable) -> None:
+    def __init__(self, file: Peekable, outside: Mapping[str, object] | None = None) -> None:
         super().__init__(_NoBuffers(file), encoding="latin1")
+        self._outside = outside
         self.names: dict[tuple[str, str], type[Husk]] = {}
         """Classes and functions that the pickle asked for and that have no stand-in of their own."""
 
@@ -403,6 +404,9 @@ class _Inert(pickle.Unpickler):
         return husk
 
     def persistent_load(self, pid: Any) -> object:
+        if self._outside is not None:
+            # Files of before 2017 name tensors by a number, and classes beside their source.
+            return pid[0] if isinstance(pid, tuple) and pid else self._outside.get(_text(pid))
         if not isinstance(pid, tuple) or len(pid) < 5 or _text(pid[0]) != "storage":
             raise pickle.UnpicklingError("it asks for an object from outside that is no storage")
         kind, key, numel = pid[1], _text(pid[2]), pid[4]
@@ -443,13 +447,17 @@ def load_inert(raw: bytes) -> Unpickled:
     return load_next(io.BufferedReader(cast("io.RawIOBase", io.BytesIO(raw)), 1 << 16))
 
 
-def load_next(file: Peekable) -> Unpickled:
+def load_next(file: Peekable, outside: Mapping[str, object] | None = None) -> Unpickled:
     """The next pickle of an open file, which is left behind its end.
+
+    Args:
+        file: open where the pickle begins.
+        outside: objects that the pickle names by a key and that lie elsewhere; None where it names storages.
 
     Raises:
         UnreadablePickleError: it is damaged or cut off.
     """
-    unpickler = _Inert(file)
+    unpickler = _Inert(file, outside)
     try:
         value = unpickler.load()
     except Exception as error:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.i18n import messages
+from firstfault.i18n import messages, translator
 from firstfault.model.words import CoverageState
 from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
@@ -16,12 +16,12 @@ from firstfault.report.text import columns, wrap
 from firstfault.report.viewed import foot_of, head_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from firstfault.model.views import GroupRow, RecorderView
     from firstfault.redact import Redacted
 
-HEAD = ("group", "ranks", "issued", "stuck at", "in it", "waits for")
+HEAD = ("group", "ranks", "issued", "stuck_at", "inside", "waits_for")
 WIDEST = (40, 5, 15, 28, 14, 18)
 NARROWEST = 12
 """Columns of the name of a group, at least."""
@@ -47,24 +47,28 @@ def render_recorder(
         Lines of at most `width` columns, ending in a newline.
     """
     view, say, width = localised(safe, language).content, messages(language), max(width, 40)
-    lines = [*head_of(view, say, width), "", *_table(view.groups, width, every=every)]
-    lines += _difference(view, width)
-    lines += _entries(view, width)
-    lines += ["", *foot_of(view, say, width, _remarks(view))]
+    tell = translator(language)
+    lines = [*head_of(view, say, width), "", *_table(view.groups, width, say, tell, every=every)]
+    lines += _difference(view, width, say, tell)
+    lines += _entries(view, width, say)
+    lines += ["", *foot_of(view, say, width, map(tell, _remarks(view, say)))]
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
-def _table(groups: Sequence[GroupRow], width: int, *, every: bool) -> list[str]:
+def _table(
+    groups: Sequence[GroupRow], width: int, say: Mapping[str, str], tell: Callable[[str], str], *, every: bool
+) -> list[str]:
     shown = [g for g in groups if every or g.stuck is not None or g.behind or g.without_dump]
     quiet = len(groups) - len(shown)
     shown.sort(key=_order)
     most = len(shown) if every else GROUPS
-    rows = [_row(g) for g in shown[:most]]
+    rows = [_row(g, say) for g in shown[:most]]
+    head = tuple(say[f"recorder.{name}"] for name in HEAD)
     lines = []
     if rows:
-        sizes = [min(size, max(columns(row[i]) for row in (HEAD, *rows))) for i, size in enumerate(WIDEST)]
+        sizes = [min(size, max(columns(row[i]) for row in (head, *rows))) for i, size in enumerate(WIDEST)]
         sizes[0] = max(NARROWEST, min(sizes[0], width - sum(sizes[1:]) - 2 * (len(sizes) - 1)))
-        for row in (HEAD, *rows):
+        for row in (head, *rows):
             cells = [shorten(c, s) + " " * (s - columns(shorten(c, s))) for c, s in zip(row, sizes, strict=True)]
             line = "  ".join(cells).rstrip()
             lines += [line] if columns(line) <= width else wrap(line, width)
@@ -74,8 +78,8 @@ def _table(groups: Sequence[GroupRow], width: int, *, every: bool) -> list[str]:
     if quiet:
         rest.append(f"{quiet} group{'s' if quiet > 1 else ''} with nothing unfinished")
     if rest:
-        lines.append(f"… and {', '.join(rest)} (`--all`)")
-    return lines or ["no process group is in the dumps"]
+        lines.append(f"… {say['value.and']}{say['mark.comma'].join(map(tell, rest))} (`--all`)")
+    return lines or [tell("no process group is in the dumps")]
 
 
 def _order(group: GroupRow) -> tuple[int, bool]:
@@ -84,7 +88,7 @@ def _order(group: GroupRow) -> tuple[int, bool]:
     return (ORDER.index(why) if why in ORDER else len(ORDER), group.stuck is None)
 
 
-def _row(group: GroupRow) -> tuple[str, ...]:
+def _row(group: GroupRow, say: Mapping[str, str]) -> tuple[str, ...]:
     name = group.name if not group.description else f"{group.name} {group.description}"
     issued = "?" if group.issued_least is None else str(group.issued_least)
     if group.issued_most != group.issued_least:
@@ -92,41 +96,41 @@ def _row(group: GroupRow) -> tuple[str, ...]:
     stuck = group.stuck
     if stuck is None:
         return neutral(name), str(len(group.members)), issued, "", "", ""
-    awaited = f"{runs(stuck.awaited, most=4)} ({stuck.why})" if stuck.awaited else "nobody"
-    inside = runs(stuck.waiting, most=3)
+    awaited = f"{runs(stuck.awaited, say, most=4)} ({stuck.why})" if stuck.awaited else say["recorder.nobody"]
+    inside = runs(stuck.waiting, say, most=3)
     return neutral(name), str(len(group.members)), issued, neutral(f"{stuck.op} {stuck.number}"), inside, awaited
 
 
-def _difference(view: RecorderView, width: int) -> list[str]:
+def _difference(view: RecorderView, width: int, say: Mapping[str, str], tell: Callable[[str], str]) -> list[str]:
     found = view.difference
     if found is None:
         return []
-    lines = ["", *wrap(neutral(f"First difference: number {found.number} of {found.group}, in {found.kind}"), width)]
+    first = tell(f"First difference: number {found.number} of {found.group}, in {found.kind}")
+    lines = ["", *wrap(neutral(first), width)]
     for side in found.sides:
         odd = " (odd)" if set(side.ranks) <= set(found.odd) else ""
         place = f", at {side.place}" if side.place else ""
-        lines += [
-            "  " + line for line in wrap(neutral(f"{side.what} by rank {runs(side.ranks)}{odd}{place}"), width - 2)
-        ]
+        told = tell(f"{side.what} by rank {runs(side.ranks, say)}{odd}{place}")
+        lines += ["  " + line for line in wrap(neutral(told), width - 2)]
     return lines
 
 
-def _entries(view: RecorderView, width: int) -> list[str]:
+def _entries(view: RecorderView, width: int, say: Mapping[str, str]) -> list[str]:
     if not view.key_entries:
         return []
-    lines = ["", "Entries"]
+    lines = ["", say["recorder.entries"]]
     for entry in view.key_entries:
         text = neutral(f"{entry.file}: {entry.text}")
         lines += ["  " + line for line in wrap(shorten(text, 3 * width), width - 2)]
     return lines
 
 
-def _remarks(view: RecorderView) -> list[str]:
+def _remarks(view: RecorderView, say: Mapping[str, str]) -> list[str]:
     """Who left a dump, and what was odd about files that were read."""
     total = len(view.expected) if view.told else f"at least {len(view.expected)}"
     parts = [f"{len(view.dumps)} of {total} ranks left a dump"]
     if view.missing:
-        parts.append(f"no dump of rank {runs(view.missing)}")
+        parts.append(f"no dump of rank {runs(view.missing, say)}")
     if view.earlier:
         parts.append(f"of an earlier start of the job and left out: {', '.join(view.earlier[:ODD])}")
     odd = [c for c in view.coverage if c.reason and c.state is CoverageState.READ]

@@ -25,7 +25,7 @@ from firstfault.report.text import columns
 from firstfault.report.told import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from jinja2 import Environment
 
@@ -130,7 +130,6 @@ def _environment() -> Environment:
     )
     made.filters["short"] = lambda text, limit: shorten(neutral(text), limit)
     made.filters["spaced"] = lambda text: _STAMP.sub(" ", text)
-    made.filters["runs"] = phrases.runs
     made.filters["told"] = _told
     return made
 
@@ -191,6 +190,10 @@ class _Words:
         """The storage side in words; name: a function of `firstfault.report.storage`."""
         return _STAMP.sub(" ", getattr(storage, name)(row, self._say))
 
+    def runs(self, numbers: Iterable[int]) -> str:
+        """Numbers as runs."""
+        return phrases.runs(numbers, self._say)
+
     def fact(self, name: str) -> str:
         """What a fact of the job is called."""
         return phrases.fact(name, self._say)
@@ -204,7 +207,7 @@ class _Words:
         if plot.courses < 2:
             return text
         of = "page.plot_gpus" if plot.column.startswith("gpu_") else "page.plot_courses"
-        return f"{text}, {self._say[of].format(n=plot.courses)}"
+        return f"{text}{self._say['mark.comma']}{self._say[of].format(n=plot.courses)}"
 
     def plot(self, plot: Plot, name: str) -> str:
         """A plot in one sentence, for those who do not see it."""

@@ -41,6 +41,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "MetricFinding": ("claim", "supports", "against", "next"),
     "MetricPoint": ("before", "summary"),
     "NaiveReading": ("says", "dropped_because"),
+    "PlotMark": ("text",),
     "RankColumns": ("notes",),
     "RankLine": ("note",),
     "RankRow": ("note",),

@@ -39,9 +39,9 @@ LISTED = 100_000
 """Ranks up to which the missing ones are listed."""
 
 
-def runs(numbers: Iterable[int], *, most: int = 12) -> str:
+def runs(numbers: Iterable[int], say: Mapping[str, str], *, most: int = 12) -> str:
     """Numbers as runs: `0-6, 8`, written as the sentences of the analysis write them."""
-    return ranges(numbers, most=most)
+    return ranges(numbers, most=most, more=say["value.more_runs"])
 
 
 def names(items: Sequence[str], say: Mapping[str, str], *, most: int = 4) -> str:
@@ -52,7 +52,7 @@ def names(items: Sequence[str], say: Mapping[str, str], *, most: int = 4) -> str
 
 def who(ranks: Sequence[int], hosts: Sequence[str], say: Mapping[str, str]) -> str:
     """Ranks and hosts in words; empty where there is neither."""
-    what = say["value.rank" if len(ranks) == 1 else "value.ranks"].format(list=runs(ranks)) if ranks else ""
+    what = say["value.rank" if len(ranks) == 1 else "value.ranks"].format(list=runs(ranks, say)) if ranks else ""
     if not hosts:
         return what
     if what:
@@ -286,7 +286,7 @@ def happened(entry: Entry | TimelineEntry, say: Mapping[str, str]) -> str:
     """A row of the timeline without its time and place: what happened, how often, and to whom."""
     many = say["timeline.times"].format(n=entry.count) if entry.count > 1 else ""
     whom = who(entry.ranks, entry.hosts, say)
-    return f"{entry.what}{many}" + (f": {whom}" if whom else "")
+    return f"{entry.what}{many}" + (f"{say['mark.colon']}{whom}" if whom else "")
 
 
 def by_clock(entries: Iterable[TimelineEntry]) -> list[tuple[int | None, list[TimelineEntry]]]:
@@ -310,7 +310,7 @@ def recurrence(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     """Which attempts failed in the same way, and whom all of them name."""
     said = []
     for one in diagnosis.recurrence:
-        text = say["recurrence.alike"].format(list=runs(one.attempts), what=one.what)
+        text = say["recurrence.alike"].format(list=runs(one.attempts, say), what=one.what)
         whom = who(one.ranks, one.hosts, say)
         said.append(f"{text}; {say['recurrence.same'].format(who=whom)}" if whom else text)
     return said

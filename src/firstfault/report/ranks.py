@@ -81,10 +81,10 @@ def render_ranks(
         lines.append(say["ranks.none"])
     elif evidence:
         for row in rows:
-            lines += aligned(_head(say), _cells(row), width)
+            lines += aligned(_head(say), _cells(row, say), width)
             lines += [line for proof in row.first.proof for line in _quote(proof, say, width)]
     else:
-        lines += aligned(_head(say), [cells for row in rows for cells in _cells(row)], width)
+        lines += aligned(_head(say), [cells for row in rows for cells in _cells(row, say)], width)
     lines.append("")
     lines += [line for text in _legend(table, say) for line in wrap(neutral(text), width)]
     lines += foot_of(table, say, width, _remarks(table, rows, say))
@@ -111,15 +111,15 @@ def _head(say: Mapping[str, str]) -> list[str]:
 _GROUP = ("group", "counters", "stuck", "elements")
 
 
-def _cells(row: Shown) -> list[list[str]]:
+def _cells(row: Shown, say: Mapping[str, str]) -> list[list[str]]:
     """A row as text cells; further groups of it on lines of their own."""
     first = row.first
     one = len(row.lines) == 1
-    ranks = str(first.rank) if one else f"{phrases.runs((r.rank for r in row.lines), most=8)} ({len(row.lines)})"
+    ranks = str(first.rank) if one else f"{phrases.runs((r.rank for r in row.lines), say, most=8)} ({len(row.lines)})"
     before = [
         ranks,
         str(first.local_rank) if one and first.local_rank is not None else "",
-        _hosts(row),
+        _hosts(row, say),
         _state(first),
     ]
     behind = [_steps(row), "" if first.phase is None else str(first.phase), first.note, _place(first)]
@@ -156,16 +156,16 @@ def _legend(table: RankTable, say: Mapping[str, str]) -> list[str]:
         short, _, described = name.partition(" (")
         kinds.setdefault(described.removesuffix(")"), []).append(short)
     parts = [f"{phrases.names(sorted(shorts, key=_numbered), say, most=8)}: {kind}" for kind, shorts in kinds.items()]
-    return [say["ranks.groups"].format(list="; ".join(parts))] if parts else []
+    return [say["ranks.groups"].format(list=say["mark.and"].join(parts))] if parts else []
 
 
 def _numbered(name: str) -> tuple[int, str]:
     return (int(name), "") if name.isdecimal() else (1 << 62, name)
 
 
-def _hosts(row: Shown) -> str:
+def _hosts(row: Shown, say: Mapping[str, str]) -> str:
     hosts = list(dict.fromkeys(r.host for r in row.lines if r.host is not None))
-    return ", ".join(hosts) if len(hosts) <= HOSTS else f"{len(hosts)} hosts"
+    return ", ".join(hosts) if len(hosts) <= HOSTS else say["value.many_hosts"].format(n=len(hosts))
 
 
 def _steps(row: Shown) -> str:
@@ -219,7 +219,7 @@ def _completeness(table: RankTable, say: Mapping[str, str]) -> str:
     parts = phrases.present(table, say)
     if table.silent:
         parts.append(say["missing.silent"].format(list=phrases.who(table.silent, [], say)))
-    return f"{say['label.seen_ranks']}: {'; '.join(parts)}" if parts else ""
+    return f"{say['label.seen_ranks']}{say['mark.colon']}{say['mark.and'].join(parts)}" if parts else ""
 
 
 def _remarks(table: RankTable, rows: Sequence[Shown], say: Mapping[str, str]) -> list[str]:

@@ -115,7 +115,7 @@ def _rival(rival: RivalSummary, d: Diagnosis, say: Mapping[str, str]) -> Json:
     parts = [f"{say[f'category.{rival.category}']} ({rival.strength})"]
     for key, sentences in (("for", rival.supports), ("against", rival.against), ("settled", rival.settled_by)):
         if sentences:
-            parts.append(f"{say[f'rival.{key}']}: {'; '.join(sentences)}")
+            parts.append(f"{say[f'rival.{key}']}{say['mark.colon']}{say['mark.and'].join(sentences)}")
     return {
         "ruleId": f"rival/{rival.category}",
         "kind": "review",

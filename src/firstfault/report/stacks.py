@@ -53,12 +53,12 @@ def render_stacks(safe: Redacted[StackTable], *, width: int = 100, every: bool =
     lines += aligned(head, [_cells(p, say) for p in table.places], width)
     lines += ["", say["stacks.tree"]]
     nodes = table.tree if every else _short(table.tree)
-    lines += [_branch(node, width) for node in nodes[: None if every else MOST_ROWS]]
+    lines += [_branch(node, width, say) for node in nodes[: None if every else MOST_ROWS]]
     if not every and len(nodes) > MOST_ROWS:
-        lines.append(f"  … {len(nodes) - MOST_ROWS} more (`--all`)")
+        lines.append("  … " + say["checkpoint.more"].format(n=len(nodes) - MOST_ROWS, option="`--all`"))
     lines += _threads(table.threads, say, width, every=every)
     lines.append("")
-    silent = [say["stacks.refused"].format(list=phrases.runs(table.refused))] if table.refused else []
+    silent = [say["stacks.refused"].format(list=phrases.runs(table.refused, say))] if table.refused else []
     lines += foot_of(table, say, width, silent)
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -70,7 +70,7 @@ def _threads(rows: Sequence[StackThreads], say: Mapping[str, str], width: int, *
     shown = rows if every else rows[:MOST_THREADS]
     lines = ["", say["stacks.threads"]]
     for row in shown:
-        who = _who(row.ranks, row.others)
+        who = _who(row.ranks, row.others, say)
         name = f"{row.name}: " if row.name else ""
         many = f" ({row.threads})" if row.threads > 1 else ""
         room = max(12, width - len(who) - len(many) - 5)
@@ -83,7 +83,7 @@ def _threads(rows: Sequence[StackThreads], say: Mapping[str, str], width: int, *
 def _cells(place: StackPlace, say: Mapping[str, str]) -> list[str]:
     proof = place.evidence[0] if place.evidence else None
     call = place.call if not place.also else f"{place.call}; {say['stacks.also'].format(list=', '.join(place.also))}"
-    who = _who(place.ranks, place.others)
+    who = _who(place.ranks, place.others, say)
     return [
         f"{who} {say['stacks.odd']}" if place.odd else who,
         place.doing,
@@ -93,8 +93,8 @@ def _cells(place: StackPlace, say: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _who(ranks: Sequence[int], others: Sequence[str]) -> str:
-    parts = [phrases.runs(ranks, most=8)] if ranks else []
+def _who(ranks: Sequence[int], others: Sequence[str], say: Mapping[str, str]) -> str:
+    parts = [phrases.runs(ranks, say, most=8)] if ranks else []
     parts += list(others[:3])
     if len(others) > 3:
         parts.append(f"+{len(others) - 3}")
@@ -118,8 +118,8 @@ def _same(one: StackNode, other: StackNode) -> bool:
     return one.ranks == other.ranks and one.others == other.others
 
 
-def _branch(node: StackNode, width: int) -> str:
-    who = _who(node.ranks, node.others)
+def _branch(node: StackNode, width: int, say: Mapping[str, str]) -> str:
+    who = _who(node.ranks, node.others, say)
     indent = " " * min(2 + 2 * node.depth, DEEPEST)
     room = max(12, width - len(indent) - len(who) - 3)
     return f"{indent}{shorten(neutral(node.frame), room)}  [{neutral(who)}]"

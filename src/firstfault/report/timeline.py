@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.wording import ranges
 from firstfault.i18n import messages
 from firstfault.report import phrases
 from firstfault.report.localise import localised
@@ -176,7 +177,7 @@ def timeline_row(entry: Entry) -> list[Cell]:
         None if time is None else time.latest,
         entry.exact,
         str(entry.role),
-        phrases.runs(entry.ranks, most=len(entry.ranks)).replace(", ", " "),
+        ranges(entry.ranks, most=len(entry.ranks)).replace(", ", " "),
         " ".join(entry.hosts),
         entry.what,
         entry.signature,

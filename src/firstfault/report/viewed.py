@@ -36,4 +36,4 @@ def foot_of(view: View, say: Mapping[str, str], width: int, remarks: Iterable[st
     parts.append(say["foot.verified"].format(reread=check.reread, claims=check.claims))
     if check.withdrawn:
         parts.append(say["foot.withdrawn"].format(n=len(check.withdrawn)))
-    return wrap(neutral("; ".join(parts)), width)
+    return wrap(neutral(say["mark.and"].join(parts)), width)

@@ -43,6 +43,8 @@ RAW = {
     "MetricsView": ("schema",),
     "NaiveReading": ("reading",),
     "Page": ("schema",),
+    "Plot": ("column", "unit"),
+    "PlotLine": ("file", "device", "host"),
     "Proof": ("states",),
     "Published": ("schema",),
     "RankColumns": ("hosts", "states", "parts", "phases", "files"),

@@ -1,0 +1,1 @@
+"""Tables of the settings that programs know, as data with their source and version."""

@@ -1,0 +1,15 @@
+accelerate launch --config_file ./fsdp.yml src/train_sft.py \
+    --model_name_or_path models/base \
+    --do_train \
+    --dataset train_set \
+    --finetuning_type full \
+    --output_dir out/train_set \
+    --per_device_train_batch_size 4 \
+    --gradient_accumulation_steps 2 \
+    --lr_scheduler_type cosine \
+    --logging_steps 100 \
+    --save_steps 100 \
+    --learning_rate 5e-5 \
+    --max_grad_norm 0.5 \
+    --num_train_epochs 3 \
+    --plot_loss

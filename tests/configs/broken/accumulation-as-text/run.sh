@@ -1,0 +1,11 @@
+accelerate launch --config_file ./accelerate_config.yaml train_bash.py \
+    --stage sft \
+    --model_name_or_path models/base-13b \
+    --do_train \
+    --finetuning_type lora \
+    --output_dir out/sft \
+    --per_device_train_batch_size 4 \
+    --gradient_accumulation_steps 8 \
+    --learning_rate 5e-5 \
+    --fp16 \
+    --max_steps 50000

@@ -1,0 +1,20 @@
+CUDA_VISIBLE_DEVICES=0 llamafactory-cli train \
+    --stage sft \
+    --do_train \
+    --model_name_or_path models/base-4b \
+    --dataset alpaca \
+    --template qwen3 \
+    --finetuning_type lora \
+    --output_dir ../saves/sft_with_eval \
+    --per_device_train_batch_size 2 \
+    --gradient_accumulation_steps 8 \
+    --lr_scheduler_type cosine \
+    --logging_steps 50 \
+    --warmup_steps 20 \
+    --save_steps 100 \
+    --eval_steps 50 \
+    --load_best_model_at_end \
+    --learning_rate 5e-5 \
+    --num_train_epochs 5.0 \
+    --val_size 0.1 \
+    --fp16

@@ -1,0 +1,12 @@
+deepspeed --include localhost:0,1,2,3 --master_port 29501 src/train_bash.py \
+    --stage sft \
+    --deepspeed ds_config3.json \
+    --model_name_or_path $MODEL_PATH \
+    --do_train \
+    --dataset tmp_train \
+    --template $template \
+    --finetuning_type lora \
+    --lora_target all \
+    --output_dir $lora_output_dir \
+    --per_device_train_batch_size 1 \
+    --bf16
