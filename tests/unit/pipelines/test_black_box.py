@@ -367,3 +367,68 @@ def test_what_a_working_job_was_at_when_it_was_told_to_stop_blames_nobody(tmp_pa
     assert said.culprits.ranks == named
     if not named:
         assert said.category is Category.INFRASTRUCTURE
+
+
+def test_who_waits_outside_of_a_call_is_told_from_who_has_begun_fewer(tmp_path):
+    """Rank 0 waits by `Work.wait`, which no look sees; rank 5 never began the call."""
+    box = Box(tmp_path, world=8)
+    for kind, seconds, how in ((layout.HANG, 400, {}), (layout.DEATH, 500, {"signal": "SIGTERM"})):
+        for rank in range(8):
+            own = {0: {"number": 81}, 5: {"number": 80}}.get(rank, {"call": "all_reduce", "number": 81})
+            box.state(rank, kind, seconds, last=100.0, **own, **how)
+    assert verdict(tmp_path).culprits.ranks == [5]
+
+
+def test_numbers_of_calls_tell_nobody_apart_where_those_that_wait_differ(tmp_path):
+    box = Box(tmp_path, world=8)
+    for kind, seconds, how in ((layout.HANG, 400, {}), (layout.DEATH, 500, {"signal": "SIGTERM"})):
+        for rank in range(8):
+            own = {0: {"number": 81}, 5: {"number": 80}}.get(
+                rank, {"call": "all_reduce", "number": 81 + 40 * (rank % 2)}
+            )
+            box.state(rank, kind, seconds, last=100.0, **own, **how)
+    assert verdict(tmp_path).culprits.ranks == [0, 5]
+
+
+@pytest.mark.parametrize(("number", "named"), [(699, [3]), (600, []), (700, [])])
+def test_where_all_wait_for_their_devices_the_one_that_began_fewer_calls_is_named(tmp_path, number, named):
+    """A rank of another group is behind by more with each step, and is not meant."""
+    box = Box(tmp_path, world=8)
+    for kind, seconds, how in ((layout.HANG, 400, {}), (layout.DEATH, 500, {"signal": "SIGTERM"})):
+        for rank in range(8):
+            box.state(rank, kind, seconds, step=70, last=100.0, number=number if rank == 3 else 700, **how)
+    assert verdict(tmp_path).culprits.ranks == named
+
+
+@pytest.mark.parametrize("kind", [layout.EXCEPTION, layout.END])
+def test_a_hang_that_somebody_ends_is_what_was_seen_before(tmp_path, kind):
+    """Ctrl-C moves the rank that hung, and takes the others out of their call."""
+    box = Box(tmp_path)
+    for rank in range(4):
+        own = {"phase": "checkpoint"} if rank == 2 else {"call": "all_reduce"}
+        box.state(rank, layout.HANG, 400, last=100.0, **own)
+    if kind == layout.EXCEPTION:
+        box.raised(1, 500, "RuntimeError", GLOO)
+    else:
+        box.write(2, layout.END, 500, how="ended")
+    for rank in range(4):
+        at_last = 501.0 if rank == 2 else 100.0
+        box.state(
+            rank,
+            layout.DEATH,
+            510 + rank,
+            last=at_last,
+            signal="SIGINT",
+            phase="checkpoint" if rank == 2 else "forward",
+        )
+    said = verdict(tmp_path)
+    assert (said.culprits.ranks, said.classes.phase) == ([2], Phase.CHECKPOINT)
+
+
+def test_who_died_before_the_others_stood_still_did_not_hang(tmp_path):
+    box = Box(tmp_path)
+    box.state(3, layout.DEATH, 100, last=99.0, signal="SIGKILL", how="was ended by SIGKILL")
+    for rank in (0, 1, 2):
+        own = {"phase": "checkpoint"} if rank == 2 else {"call": "all_reduce"}
+        box.state(rank, layout.HANG, 400, last=100.0, **own)
+    assert verdict(tmp_path).culprits.ranks == [3]
