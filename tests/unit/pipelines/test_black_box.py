@@ -1,5 +1,7 @@
 """What a diagnosis makes of a black box alone; the truth is what the invented job was made to do."""
 
+import pickle
+
 import pytest
 from box_folder import Box
 
@@ -432,3 +434,47 @@ def test_who_died_before_the_others_stood_still_did_not_hang(tmp_path):
         own = {"phase": "checkpoint"} if rank == 2 else {"call": "all_reduce"}
         box.state(rank, layout.HANG, 400, last=100.0, **own)
     assert verdict(tmp_path).culprits.ranks == [3]
+
+
+def left_with_code_0(folder, ended, others="all_reduce", **fields):
+    """Ranks that end with code 0, while the others go on and then lose them."""
+    box = Box(folder)
+    for rank in ended:
+        box.state(rank, layout.END, 102, last=100.0, exit_code=0, how="exited with code 0", world=4)
+    for rank in set(range(4)) - set(ended):
+        box.raised(rank, 103, "RuntimeError", GLOO)
+        own = {"last": 101.0, "exit_code": 1, "how": "exited with code 1", "world": 4, **fields}
+        box.state(rank, layout.DEATH, 104 + rank, call=others, **own)
+    return box
+
+
+def test_a_rank_that_leaves_with_code_0_while_the_others_go_on_is_named(tmp_path):
+    left_with_code_0(tmp_path, [2])
+    said = verdict(tmp_path)
+    assert (said.culprits.ranks, said.culprits.strength) == ([2], Strength.POSSIBLE)
+    assert "code 0" in said.summary
+
+
+@pytest.mark.parametrize(("ended", "fields"), [([1, 2, 3], {}), ([2], {"step": 5})])
+def test_who_ends_with_code_0_when_nearly_all_do_or_before_it_was_called_is_not_blamed(tmp_path, ended, fields):
+    left_with_code_0(tmp_path, ended, **fields)
+    assert verdict(tmp_path).culprits.ranks == []
+
+
+def dump(rank, state="scheduled"):
+    """The recorder of a rank of 4 that waits in call 81 of the default group."""
+    group = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+    call = {"record_id": 80, "pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": 81, "p2p_seq_id": 0, "op_id": 81,
+            "profiling_name": "gloo:all_reduce", "time_created_ns": 1_000_000_000, "input_sizes": [[8]], "input_dtypes": ["Float"],
+            "output_sizes": [[8]], "output_dtypes": ["Float"], "state": state, "time_discovered_started_ns": None,
+            "time_discovered_completed_ns": None, "retired": False, "timeout_ms": 30000, "is_p2p": False, "frames": []}  # fmt: skip
+    return pickle.dumps({"version": "2.10", "pg_config": group, "pg_status": {}, "entries": [call]})
+
+
+def test_a_missing_dump_of_a_rank_that_recorded_tells_nothing_of_it(tmp_path):
+    """The recorder asked rank 0 in time, and no other; how the others ended stands in the box."""
+    box = left_with_code_0(tmp_path, [2])
+    (box.folder / "node-00" / "rank-00000.0.4000.fr").write_bytes(dump(0))
+    said = verdict(tmp_path)
+    assert said.culprits.ranks == [2]
+    assert "No dump is here" not in said.summary

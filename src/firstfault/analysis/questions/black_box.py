@@ -82,6 +82,10 @@ def with_box(scene: Scene, said: Answer) -> Answer:
         killed := _killed_worker(boxes)
     ) is not None:
         return replace(killed, proof=(*killed.proof, *said.proof[:2]))
+    if said.category is Category.UNKNOWN and not said.culprits.ranks:
+        left = _left_early(boxes, said)
+        if left is not None:
+            return replace(left, proof=(*left.proof, *said.proof[:2]), rivals=said.rivals)
     own = ask(boxes)
     if own is not None and own.classes.form is Form.SLOW and said.category is not Category.UNKNOWN:
         # Who was slow did not end the job: that is said, and nobody is blamed.
@@ -141,6 +145,49 @@ def ask(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
             _apart(boxes, apart, waiting, counted=True) if counted else None
         )
     return None
+
+
+def _left_early(boxes: dict[GlobalRank, RankBox], said: Answer) -> Answer | None:
+    """One rank or few ended with code 0 while the others went on, and lost it or waited for it: uneven data, as a rule."""
+    early = [b for b in boxes.values() if b.state.kind == "end" and b.state.fields.get("exit_code") == 0]
+    rest = [b for b in boxes.values() if b not in early]
+    world = {b.state.fields.get("world") for b in boxes.values()}
+    if not early or world != {len(boxes)} or len(early) > max(1, len(boxes) // 4):
+        return None
+    gone = max(b.state.when.latest or 0.0 for b in early)
+    after = all(b.death is None or (b.death.when.latest or 0.0) > gone for b in rest)
+    waited = said.question == "peers" or sum(b.call is not None for b in rest) * 2 > len(rest)
+    ahead = all((b.state.step or 0) >= max(e.state.step or 0 for e in early) for b in rest)
+    if not (after and waited and ahead):
+        return None
+    one, named = early[0], named_boxes(early, Strength.POSSIBLE)
+    whose = f"{ranks_text([b.rank for b in early]).capitalize()}{on_host(one)} ended with code 0{where(one)}"
+    return Answer(
+        question="black_box",
+        failed=True,
+        category=Category.COLLECTIVE_MISMATCH,
+        strength=Strength.POSSIBLE,
+        summary=(
+            f"{whose}, while {ranks_text([b.rank for b in rest])} went on and called it in collectives: the ranks did not have the "
+            "same number of batches, or a condition of its own let it leave."
+        ),
+        trigger=event_of(one.state),
+        proof=tuple(event_of(b.state) for b in early[:SHOWN]),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.DATA,
+            form=Form.INTERRUPTED,
+            layer=Layer.COLLECTIVE,
+            phase=Phase.UNKNOWN,
+            scope=Scope.RANK if len(early) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            f"Find out why {ranks_text([b.rank for b in early])} left: count the samples that each rank gets, and look for an exit of its own.",
+        ),
+        why="the black box saw it end with code 0 while the others were still at work",
+    )
 
 
 def _killed_worker(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
