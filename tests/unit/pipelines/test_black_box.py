@@ -478,3 +478,23 @@ def test_a_missing_dump_of_a_rank_that_recorded_tells_nothing_of_it(tmp_path):
     said = verdict(tmp_path)
     assert said.culprits.ranks == [2]
     assert "No dump is here" not in said.summary
+
+
+def test_stacks_and_dumps_of_another_run_are_not_of_this_job(tmp_path):
+    """Four ranks recorded into a folder, then a job of two, which ended well."""
+    before = left_with_code_0(tmp_path, [2])
+    there = before.folder / "node-00"
+    (there / "rank-00003.0.4003.fr").write_bytes(dump(3))
+    head = "firstfault stacks: rank 3, pid 4003, attempt 0, host node-00; fatal signal\n"
+    body = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f0000000000 (most recent call first):\n"
+    (there / "rank-00003.0.4003.fatal.txt").write_text(
+        f'{head}{body}  File "train.py", line 5 in step\n', encoding="utf-8"
+    )
+    now = Box(tmp_path, world=2, run="run-1.2")
+    for rank in range(2):
+        now.node(rank, layout.END, 900, exit_code=0, how="exited with code 0", world=2)
+    found = diagnose([tmp_path])
+    assert (found.verdict.category, found.verdict.failed) == (Category.NONE, False)
+    skipped = {c.file.rsplit("/", 1)[-1] for c in found.coverage if c.state is CoverageState.SKIPPED}
+    assert {"rank-00003.0.4003.fr", "rank-00003.0.4003.fatal.txt", "node.jsonl"} <= skipped
+    assert found.ranks.expected == 2
