@@ -47,10 +47,20 @@ def with_dumps(scene: Scene, said: Answer) -> Answer:
     own = ask(scene, reading)
     if own is None:
         return _quiet(said, reading)
+    if reading.waits.unseen and _recorded(scene, reading.waits.unseen):
+        return said
     sure = said.category is not Category.UNKNOWN and said.strength.level >= Strength.SUPPORTED.level
     if said.question in STANDS or (said.question == "stopped" and sure):
         return _beside(scene, said, own)
     return _joined(said, own, reading.waits.waiters)
+
+
+def _recorded(scene: Scene, ranks: Iterable[GlobalRank]) -> bool:
+    """Whether ranks of which no dump is here have a black box.
+
+    It takes dumps of whoever lives when somebody asks, so that a missing one tells nothing, and it tells itself how they ended.
+    """
+    return set(ranks) <= {record.who.rank for record in scene.case.seen.box}
 
 
 def _quiet(said: Answer, reading: Reading) -> Answer:

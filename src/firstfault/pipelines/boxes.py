@@ -42,6 +42,8 @@ class ReadBoxes(NamedTuple):
     events: tuple[Event, ...]
     coverage: dict[str, Coverage]
     """By shown path."""
+    others: frozenset[SourceId] = frozenset()
+    """Files of other runs, of any kind: their stacks and dumps too are of jobs that are not looked at."""
 
 
 def read_boxes(store: Store, sources: Iterable[Source], library: Library) -> ReadBoxes:
@@ -63,12 +65,23 @@ def read_boxes(store: Store, sources: Iterable[Source], library: Library) -> Rea
         state = CoverageState.DAMAGED if read.damaged else CoverageState.READ
         coverage[source.path] = Coverage(file=source.path, state=state, reason=damaged, bytes=size)
     run = _last_run(found)
-    for source in files:
-        if run_of(source.path) != run:
-            reason = "the black box of another run, which ended before"
-            coverage[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=reason)
+    others = _of_others(sources, {run_of(s.path) for s in files} - {run}, run)
+    for source in others:
+        reason = "the black box of another run, which ended before"
+        coverage[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=reason)
     kept = _of_last_start(numbered([r for r in found if r.run == run]))
-    return ReadBoxes(kept, tuple(_events(kept, library)), coverage)
+    return ReadBoxes(kept, tuple(_events(kept, library)), coverage, frozenset(s.id for s in others))
+
+
+def _of_others(sources: Iterable[Source], runs: set[str], run: str) -> list[Source]:
+    """Sources that lie in the folders of other runs."""
+    inside = tuple(f"{other}/" for other in runs if other and not f"{run}/".startswith(f"{other}/"))
+    return [
+        s
+        for s in sources
+        if (path := s.path.replace("!", "/")).startswith(inside)
+        or (s.kind is SourceKind.BLACK_BOX and run_of(path) in runs)
+    ]
 
 
 def _last_run(records: Sequence[BoxRecord]) -> str:

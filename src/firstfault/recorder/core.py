@@ -186,7 +186,17 @@ class Recorder:
         """Writes an exception, once (again where it was caught and then ends the program); one that is a way to end is no error."""
         try:
             # A forked child that kept our hook behind one of its own must not write as its parent.
-            if is_an_end(error) or os.getpid() != self.pid:
+            if os.getpid() != self.pid:
+                return
+            if is_an_end(error):
+                if (
+                    isinstance(error, KeyboardInterrupt)
+                    and not caught
+                    and thread == "MainThread"
+                    and self.worker is None
+                ):
+                    # Somebody ends it: where it was then is what matters, not the way out.
+                    self.looker.met(error.__traceback__)
                 return
             main = not caught and thread == "MainThread"
             if main:
