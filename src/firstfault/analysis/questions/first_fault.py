@@ -14,6 +14,7 @@ from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.job_map import proves
 from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent, spoke_of_another
 from firstfault.analysis.machine import of_one_machine, of_the_job
 from firstfault.analysis.order import exact, first, sort_key
@@ -288,7 +289,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     job = scene.roster.machines
     elsewhere = nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}
     # Of a machine on which no rank is known to have run.
-    own = Strength.POSSIBLE if elsewhere else Strength.ESTABLISHED
+    own = Strength.POSSIBLE if elsewhere else proves(scene, choice.root)
     strength = strength_of(scene.case, choice, fatal=nature.fatal, own=own)
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
@@ -303,7 +304,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # Of several faults that nothing orders, it is not known whose was the first; a device that the processes of the job
         # fill together is no rank's own.
         named = Named()
-    elif choice.rivals or choice.late or elsewhere:
+    elif choice.rivals or choice.late or own is not Strength.ESTABLISHED:
         # The category may be surer than the root, by other lines; who it was is no surer than the root.
         named = replace(
             named, strength=named.strength.at_most(strength).at_most(by_itself(scene.case, root)).at_most(own)
