@@ -47,6 +47,14 @@ def with_dumps(scene: Scene, said: Answer) -> Answer:
     own = ask(scene, reading)
     if own is None:
         return _quiet(said, reading)
+    if own.failed is None:
+        # What does not belong together neither bears out nor contradicts what was said.
+        return replace(
+            said if said.failed is not None else own,
+            summary=own.summary if said.failed is None else f"{said.summary} {own.summary}",
+            proof=(*said.proof, *own.proof),
+            collect=(*said.collect, *own.collect),
+        )
     sure = said.category is not Category.UNKNOWN and said.strength.level >= Strength.SUPPORTED.level
     if said.question in STANDS or (said.question == "stopped" and sure):
         return _beside(scene, said, own)
