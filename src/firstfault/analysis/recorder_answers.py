@@ -351,7 +351,11 @@ def mismatch(scene: Scene, reading: Reading, found: Mismatch) -> Answer:
     who = Strength.SUPPORTED if odd else Strength.UNKNOWN
     if len(ranks) > 1 and found.kind is not Kind.OP:
         who = who.at_most(Strength.POSSIBLE)
-    blame = f" The odd one out is {who_text(ranks, hosts).removeprefix(' on ')}, by majority." if odd else ""
+    blame = (
+        f" The odd {'one' if len(ranks) == 1 else 'ones'} out {'is' if len(ranks) == 1 else 'are'} {who_text(ranks, hosts).removeprefix(' on ')}, by majority."
+        if odd
+        else ""
+    )
     if not odd:
         blame = " No side is the clear majority, so nobody is named."
     how = {

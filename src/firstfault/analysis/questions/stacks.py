@@ -20,6 +20,7 @@ from firstfault.analysis.state.stacks import (
     Stood,
     busy_workers,
     event_of,
+    need_not_agree,
     refusal_of,
     refused,
     stood,
@@ -246,25 +247,25 @@ def _places(waiting: Sequence[Stood]) -> list[_Place]:
 
 
 def _different(scene: Scene, stands: Sequence[Stood], places: Sequence[_Place]) -> Answer:
-    """All wait, but not at one place: their code went different ways.
-
-    Where all stand in sends and receives, that is what the stages of a pipeline do; and a wait for the own GPU may be a wait
-    for the same collective.
-    """
-    if all(s.op in _MESSAGES for s in stands) or any(p.doing is Doing.DEVICE for p in places):
-        return _unlike(scene, stands, places)
+    """All wait, but not at one place: their code went different ways, unless they are where they should be."""
     most = places[0].stands
     rest = [s for p in places[1:] for s in p.stands]
     odd = rest if len(rest) <= max(1, len(stands) // 4) and len(most) >= 2 * len(rest) else []
-    named = _named(odd, Strength.POSSIBLE) if odd else Named()
+    right = need_not_agree(stands)
+    named = _named(odd, Strength.POSSIBLE) if odd and right is None else Named()
     first = odd or list(places[1].stands)
-    return hung(
+    said = (
+        "Each side waits for a call that the other does not make"
+        if right is None
+        else f"That tells nobody apart: {right}"
+    )
+    answer = hung(
         "stacks",
-        category=Category.COLLECTIVE_MISMATCH,
-        strength=Strength.POSSIBLE,
+        category=Category.COLLECTIVE_MISMATCH if right is None else Category.UNKNOWN,
+        strength=Strength.POSSIBLE if right is None else Strength.UNKNOWN,
         summary=(
             f"The ranks wait at different places: {_who(most)} in {_from(most[0])}, {_who(first)} in {_from(first[0])}. "
-            f"Each side waits for a call that the other does not make. {_seen(scene, stands)}"
+            f"{said}. {_seen(scene, stands)}"
         ),
         proof=(*_events(first, places=True), *_events(most, places=True)),
         culprits=named,
@@ -274,44 +275,16 @@ def _different(scene: Scene, stands: Sequence[Stood], places: Sequence[_Place]) 
             scope=Scope.RANK if len(odd) == 1 else Scope.GROUP,
         ),
         action=ActionKind.FIX_AND_RERUN,
-        steps=("Find the condition that sends ranks different ways there: it must not depend on a rank's own data.",),
+        steps=(
+            "Find the condition that sends ranks different ways there: it must not depend on a rank's own data."
+            if right is None
+            else "Compare the numbers of the collectives and messages over the ranks: the one that is behind has not come.",
+        ),
         collect=(
             "the layout of the process groups: ranks of different pipeline stages may wait at different places and be right",
         ),
     )
-
-
-_MESSAGES = frozenset(
-    {"send", "recv", "isend", "irecv", "batch_isend_irecv", "_communicate", "_p2p_ops", "recv_forward", "recv_backward"}
-)
-"""Waits for one other rank: ranks of different stages stand at different ones and are right to."""
-
-
-def _unlike(scene: Scene, stands: Sequence[Stood], places: Sequence[_Place]) -> Answer:
-    """All wait at different places that need not differ from what was meant: nobody is told apart."""
-    one, other = places[0].stands, places[1].stands
-    why = (
-        "stages of a pipeline stand at different sends and receives and are right to, and a message that does not arrive looks the same"
-        if all(s.op in _MESSAGES for s in stands)
-        else "what a GPU is waited for may be the same collective"
-    )
-    answer = hung(
-        "stacks",
-        category=Category.UNKNOWN,
-        strength=Strength.UNKNOWN,
-        summary=(
-            f"The ranks wait at different places: {_who(one)} in {_from(one[0])}, {_who(other)} in {_from(other[0])}. "
-            f"That tells nobody apart: {why}. {_seen(scene, stands)}"
-        ),
-        proof=(*_events(other, places=True), *_events(one, places=True)),
-        classes=Classes(domain=Domain.COMMUNICATION, layer=Layer.COLLECTIVE, scope=Scope.GROUP),
-        action=ActionKind.COLLECT_MORE,
-        steps=(
-            "Compare the numbers of the collectives and messages over the ranks: the one that is behind has not come.",
-        ),
-        collect=("the flight-recorder dumps of all ranks", "a second dump of the same ranks a minute later"),
-    )
-    return replace(answer, trigger=None)  # none of these lines shows a fault
+    return answer if right is None else replace(answer, trigger=None)  # none of these lines shows a fault
 
 
 _ON_THE_CPU = frozenset({"barrier", "monitored_barrier", "_store_based_barrier", "barrier_wait"})

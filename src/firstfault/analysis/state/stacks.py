@@ -315,3 +315,18 @@ def busy_workers(dumps: Iterable[StackDump], one: Stood) -> tuple[tuple[StackDum
         if own:
             found.append((dump, own[0]))
     return tuple(found)
+
+
+_MESSAGES = frozenset(
+    {"send", "recv", "isend", "irecv", "batch_isend_irecv", "_communicate", "_p2p_ops", "recv_forward", "recv_backward"}
+)
+"""Waits for one other rank: ranks of different stages stand at different ones and are right to."""
+
+
+def need_not_agree(stands: Sequence[Stood]) -> str | None:
+    """Why ranks that wait at different places need not have gone different ways; None where they have."""
+    if all(s.op in _MESSAGES for s in stands):
+        return "stages of a pipeline stand at different sends and receives and are right to, and a message that does not arrive looks the same"
+    return (
+        "what a GPU is waited for may be the same collective" if any(s.doing is Doing.DEVICE for s in stands) else None
+    )
