@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 MACHINE = ("kernel.", "kubernetes.", "container.")
 """Rooms of signatures whose lines are a machine's or a platform's, whichever job runs there."""
-TOOLS = frozenset({"gpu.lost", "gpu.nvml_failed"})
+TOOLS = frozenset({"gpu.lost", "gpu.nvml_failed", "gpu.dcgm_xid"})
 """Signatures of what tools print about a machine's cards; in a job's own log they are the job's word."""
-OF_A_CARD = frozenset({"kernel.xid", "kernel.gpu_off_bus", "gpu.lost", "gpu.nvml_failed"})
+OF_A_CARD = frozenset({"kernel.xid", "kernel.gpu_off_bus", "gpu.lost", "gpu.nvml_failed", "gpu.dcgm_xid"})
 """Signatures of lines about one card, by its address."""
 KILLS = ("kernel.oom_kill", "kernel.segfault")
 WHY_KILLED = "kernel.oom_constraint"
