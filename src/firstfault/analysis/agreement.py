@@ -63,7 +63,7 @@ def with_dumps(scene: Scene, said: Answer) -> Answer:
 
 def _dumped_after(scene: Scene, said: Answer, reading: Reading) -> Answer:
     """The answer that the kernel killed ranks, less sure where their own dumps show them waiting: who is killed writes none."""
-    ranks = [r for r in said.culprits.ranks if r in reading.recorded.dumps and r in reading.waits.waiters]
+    ranks = [r for r in said.culprits.ranks if reading.waits.oldest.get(r) is not None]
     if said.trigger is None or not scene.case.has(said.trigger, Mark.OOM_KILL) or not ranks:
         return said
     each = "its" if len(ranks) == 1 else "their"

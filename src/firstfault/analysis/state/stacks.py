@@ -77,7 +77,7 @@ _TABLE: tuple[tuple[Doing, re.Pattern[str]], ...] = (
     )),
 )  # fmt: skip
 _STANDARD = lazy(
-    r"(?:^|/)(?:threading|queue|selectors|pdb|bdb|cmd|code|codeop|socket|ssl|contextlib|functools|runpy|asyncio/\w+|multiprocessing/\w+|concurrent/futures/\w+|importlib/\S+|<\S+>)\.py$|^<"
+    r"(?:^|/)(?:threading|queue|selectors|pdb|bdb|cmd|code|codeop|socket|ssl|contextlib|functools|runpy|asyncio/\w+|multiprocessing/\w+|concurrent/futures/\w+|importlib/\S+|<\S+>)\.py$|(?:^|/)(?:IPython|ipdb|pudb|debugpy)/|^<"
 )
 _RECORDER = "firstfault/recorder/"
 """Our own frames around the program's calls, and our own thread."""
