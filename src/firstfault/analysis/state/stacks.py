@@ -328,5 +328,7 @@ def need_not_agree(stands: Sequence[Stood]) -> str | None:
     if all(s.op in _MESSAGES for s in stands):
         return "stages of a pipeline stand at different sends and receives and are right to, and a message that does not arrive looks the same"
     return (
-        "what a GPU is waited for may be the same collective" if any(s.doing is Doing.DEVICE for s in stands) else None
+            # Where all wait for their GPUs, at different places, it is the program that went different ways.
+    mixed = {Doing.DEVICE, Doing.COLLECTIVE} <= {s.doing for s in stands}
+"what a GPU is waited for may be the same collective" if mixed else None
     )
