@@ -327,8 +327,6 @@ def need_not_agree(stands: Sequence[Stood]) -> str | None:
     """Why ranks that wait at different places need not have gone different ways; None where they have."""
     if all(s.op in _MESSAGES for s in stands):
         return "stages of a pipeline stand at different sends and receives and are right to, and a message that does not arrive looks the same"
-    return (
-            # Where all wait for their GPUs, at different places, it is the program that went different ways.
+    # Where all wait for their GPUs, at different places, it is the program that went different ways.
     mixed = {Doing.DEVICE, Doing.COLLECTIVE} <= {s.doing for s in stands}
-"what a GPU is waited for may be the same collective" if mixed else None
-    )
+    return "what a GPU is waited for may be the same collective" if mixed else None
