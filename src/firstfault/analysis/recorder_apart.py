@@ -43,6 +43,16 @@ def of_several_jobs(reading: Reading) -> Answer:
     )
 
 
+def of_local_names(reading: Reading) -> Answer:
+    """Files named by local ranks of several machines: of which rank each is, nothing tells."""
+    return _apart(
+        f"The flight-recorder dumps are named by local rank: each number stands in the names of {reading.each} files, and together they "
+        f"are as many as the {len(reading.recorded.expected)} ranks. Of which rank a file is nothing tells, so they are not compared.",
+        (),
+        "the dumps under names with the global rank (or one folder a machine beside logs that say which ranks ran on it)",
+    )
+
+
 def _apart(summary: str, proof: tuple[Event, ...], wanted: str) -> Answer:
     return Answer(
         question="flight_recorder",

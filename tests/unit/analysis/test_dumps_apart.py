@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from firstfault.model.words import Category, CoverageState
+from firstfault.model.words import Category, CoverageState, Strength
 from firstfault.pipelines.diagnose import diagnose
 
 if TYPE_CHECKING:
@@ -87,6 +87,23 @@ def test_dumps_of_two_worlds_name_nobody_where_no_line_tells_which_is_this_one(t
     assert f"{small} and 8 members" in found.summary
 
 
+@pytest.mark.parametrize("each", [2, 3, 4])
+def test_files_named_by_local_rank_are_of_no_known_rank(tmp_path: Path, each: int) -> None:
+    for node in range(each):
+        for local in range(2):
+            dump(tmp_path / f"node{node}", local, 2 * each, 19 if (node, local) == (1, 0) else 20, done=19)
+    found = verdict(tmp_path)
+    assert (found.failed, found.culprits.ranks) == (None, [])
+    assert "named by local rank" in found.summary
+
+
+def test_two_copies_of_each_dump_are_no_local_ranks(tmp_path: Path) -> None:
+    for copy in ("a", "b"):
+        for rank in range(4):
+            dump(tmp_path / copy, rank, 4, 19 if rank == 1 else 20, done=19)
+    assert verdict(tmp_path).culprits.ranks == [1]
+
+
 def test_the_log_tells_which_of_two_worlds_is_this_one(tmp_path: Path) -> None:
     for rank in range(4):
         dump(tmp_path / "a", rank, 4, 19 if rank == 1 else 20, done=19)
@@ -115,3 +132,31 @@ def test_a_pickle_that_asks_for_an_object_is_told_to_be_refused(tmp_path: Path) 
     row = next(r for r in diagnose([tmp_path]).coverage if r.file.endswith("_3"))
     assert row.state is CoverageState.DAMAGED
     assert "refused" in row.reason
+
+
+def test_a_killed_rank_that_left_a_dump_is_told(tmp_path: Path) -> None:
+    for rank in range(4):
+        dump(tmp_path / "dumps", rank, 4, 19 if rank == 3 else 20, done=19)
+    lines = [
+        f"rig-01:{5100 + r}:{5100 + r} [{r}] NCCL INFO comm 0x7d{r} rank {r} nranks 4 cudaDev {r} nvmlDev {r} busId {r + 1}b000 commId 0x5 - Init COMPLETE"
+        for r in range(4)
+    ]
+    (tmp_path / "rig-01.log").write_text("\n".join([*lines, "world_size=4"]) + "\n", encoding="utf-8")
+    kill = "May 28 20:27:20 rig-01 kernel: Memory cgroup out of memory: Killed process 5102 (python) total-vm:91234567kB, anon-rss:61234567kB"
+    (tmp_path / "rig-01.dmesg").write_text(kill + "\n", encoding="utf-8")
+    found = verdict(tmp_path)
+    assert found.category is Category.INFRASTRUCTURE
+    assert "a killed process cannot write" in found.summary
+    assert found.strength is not Strength.ESTABLISHED
+
+
+def test_an_absent_and_a_frozen_rank_are_told_apart(tmp_path: Path) -> None:
+    for rank in range(4):
+        dump(tmp_path, rank, 4, {1: 19}.get(rank, 20), done={2: 10}.get(rank, 19))
+    found = verdict(tmp_path)
+    if {1, 2} <= set(found.culprits.ranks):
+        assert "Rank 1 never issued" in found.summary
+        assert "rank 2 stopped completing work" in found.summary
+        assert found.category is Category.UNKNOWN
+    else:
+        assert found.culprits.ranks == [2]

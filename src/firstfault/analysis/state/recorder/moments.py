@@ -67,5 +67,21 @@ def worlds(dumps: Iterable[RankDump]) -> dict[tuple[GlobalRank, ...], tuple[Rank
     return {whole: tuple(own) for whole, own in found.items()} if len(found) > 1 else {}
 
 
+def named_by_local_rank(recorded: Recorded) -> int | None:
+    """How many files there are of each number, where files are named by the local ranks of several machines; else None.
+
+    All numbers from 0 on come equally often, more than once, and together as often as the group of all ranks has members.
+    """
+    gone = {id(d) for d in recorded.earlier}
+    given = [d for d in (*recorded.dumps.values(), *recorded.left_out) if id(d) not in gone]
+    numbers = [int(d.rank) for d in given if d.rank is not None and not d.stated]
+    counts = {numbers.count(n) for n in set(numbers)}
+    if len(numbers) < len(given) or len(counts) != 1 or not recorded.told:
+        return None
+    each = counts.pop()
+    local = set(numbers) == set(range(len(set(numbers))))
+    return each if each > 1 and local and each * len(set(numbers)) == len(recorded.expected) else None
+
+
 def _of_all(name: str, desc: str) -> bool:
     return DEFAULT_DESC in {name, desc} or name == DEFAULT_NAME

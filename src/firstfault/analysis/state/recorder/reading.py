@@ -9,7 +9,7 @@ from msgspec import Struct
 from firstfault.analysis.state.recorder.calls import Late, Mismatch, find_late, find_mismatch
 from firstfault.analysis.state.recorder.gloo_witnesses import with_gloo_timeouts
 from firstfault.analysis.state.recorder.lanes import Recorded, Spot, align
-from firstfault.analysis.state.recorder.moments import older, worlds
+from firstfault.analysis.state.recorder.moments import named_by_local_rank, older, worlds
 from firstfault.analysis.state.recorder.waits import Waits, find_waits
 from firstfault.analysis.state.recorder.witnesses import with_witnesses
 from firstfault.model.evidence import GlobalRank
@@ -30,6 +30,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     late: Late | None
     older: dict[GlobalRank, Spot] = {}
     """Ranks whose dump was written before a peer went on, each with the peer's completed work that shows it."""
+    each: int | None = None
+    """How many dumps of each number there are, where the files are named by local rank."""
     worlds: tuple[int, ...] = ()
     """Sizes of the jobs that the dumps are of, where they are of several and nothing tells which is this one."""
 
@@ -58,5 +60,6 @@ def read(dumps: Sequence[RankDump], scene: Scene | None = None) -> Reading:
         mismatch=find_mismatch(recorded),
         late=find_late(waits.inside),
         older=older(recorded),
+        each=named_by_local_rank(recorded),
         worlds=tuple(sorted(map(len, mixed))),
     )
