@@ -240,6 +240,11 @@ def _chinese(head: bytes) -> str:
     return "gb18030"
 
 
+_DUMP_NAME = lazy(r"(?:^|/)(?:nccl|comm_lib|fr)_trace_(?:rank_)?\d+[^/]*$")
+_OLD_PICKLE = lazy(rb"[(\]}]?c[\w.]{1,80}\n[\w.]{1,80}\n")
+"""The begin of a pickle in the oldest form that asks for an object of a module."""
+
+
 def _pickle(head: bytes, tail: bytes) -> Sniffed | None:
     if not (head[:1] == b"\x80" and 2 <= head[1:2].ljust(1)[0] <= 5):
         return None
@@ -289,6 +294,8 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     filled = lines - head.count(b"\n\n")
     if _STACK_HEAD.search(begun) and len(_STACK.findall(begun)) > filled * 0.6:
         return Sniffed(SourceKind.STACKS)
+    if _DUMP_NAME.search(name) is not None and _OLD_PICKLE.match(start):
+        return Sniffed(SourceKind.FLIGHT_RECORDER)  # one that no dump is: its reader refuses it, and says so
     if suffix in _SETTINGS:
         return Sniffed(SourceKind.CONFIG, "settings")
     if _table(start):
