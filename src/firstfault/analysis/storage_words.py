@@ -31,7 +31,7 @@ SAID = {
     "aistore.started": "its process ended and was started anew",
     "aistore.stopping": "it was told to stop",
     "aistore.member_removed": "it did not answer and was taken out of the cluster map",
-    "aistore.membership": "it was started as a new member of the cluster, which sets off a rebalance",
+    "aistore.membership": "it joined the cluster as a new member, which sets off a rebalance",
     "aistore.disk_fault": "a disk of it failed",
     "aistore.out_of_space": "it ran out of space",
     "aistore.memory_critical": "it ran short of memory",
@@ -40,6 +40,7 @@ SAID = {
     "aistore.out_of_bounds": "an entry came for a batch that it had given up, and the get-batch job was aborted",
     "aistore.batch_aborted": "its get-batch job was aborted",
     "aistore.batch_entry_missing": "entries of a batch did not come in time",
+    "aistore.not_delivered": "what it sent to other targets did not arrive",
     "aistore.batch_failed": "a batch failed",
     "aistore.rejected": "it refused batches",
     "aistore.stream_ended": "streams between targets broke",
@@ -109,10 +110,20 @@ def what(state: StorageState, trouble: Trouble) -> str:
     reason = trouble.first.event.fields.get("path", "")
     detail = f" ({reason})" if reason and trouble.signature == "aistore.disk_fault" else _for_rebalance(trouble)
     return (
-        f"{_side(trouble)} {trouble.full}: {SAID[trouble.signature]}{detail}, "
+        f"{_side(trouble)} {trouble.full}: {said(trouble)}{detail}, "
         f"{'from' if len(trouble.moments) > 1 and trouble.kind is Kind.LOAD else 'at'} "
         f"{both_clocks(state, trouble.first.at, _zone(state, trouble))}"
     )
+
+
+def said(trouble: Trouble) -> str:
+    """What befell a daemon, as a clause: what its line itself says where a signature holds several things."""
+    if trouble.signature == "aistore.batch_entry_missing":
+        text = trouble.first.event.text
+        if "soft-errors limit" in text or "GFN fail" in text:
+            return "it could not get entries of a batch, as where objects are not in the cluster"
+        return "it waited in vain for entries of a batch, which others had to send"
+    return SAID[trouble.signature]
 
 
 def _for_rebalance(trouble: Trouble) -> str:
@@ -127,8 +138,8 @@ def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) ->
     parts = [f"{what(state, found.trouble)}."]
     if found.batch is not None and found.batch.first.event is not found.trouble.first.event:
         where = "There" if found.batch.node == found.trouble.node else f"At {found.batch.shown}"
-        said = SAID[found.batch.signature] + _for_rebalance(found.batch)
-        parts.append(f"{where} {said} at {both_clocks(state, found.batch.first.at, _zone(state, found.batch))}.")
+        clause = said(found.batch) + _for_rebalance(found.batch)
+        parts.append(f"{where}: {clause}, at {both_clocks(state, found.batch.first.at, _zone(state, found.batch))}.")
     failed = answer.first_failed.ranks or answer.culprits.ranks
     if failed:
         parts.append(
@@ -177,6 +188,8 @@ def _why(trouble: Trouble, found: Origin) -> str:
     if trouble.kind is Kind.BATCH:
         if _for_rebalance(trouble):
             return "a rebalance ends the get-batch jobs of all targets"
+        if trouble.signature == "aistore.batch_entry_missing" and trouble.node != found.trouble.node:
+            return "the target that puts a batch together waits for what the others send"
         if trouble.node == found.trouble.node:
             return "a target in trouble is late with its batches"
         return "an abort at one target ends the job on all of them"
@@ -204,6 +217,17 @@ def _disks(state: StorageState, root: Trouble) -> list[tuple[float, Event]]:
         if root.first.at - 300 <= at <= stop and (disk.disk not in best or disk.util > best[disk.disk][1].util):
             best[disk.disk] = (at, disk)
     return [(at, disk_event(daemon, at, disk)) for at, disk in list(best.values())[:SHOWN]]
+
+
+def nobody(state: StorageState, active: Sequence[Trouble]) -> str:
+    """What the store shows of failed batches where it does not tell at which target they failed; empty where it shows none."""
+    shown = [t for t in active if t.kind is Kind.BATCH]
+    if not shown:
+        return ""
+    first = min(shown, key=lambda t: (t.first.at, t.node, t.signature))
+    alike = {t.node for t in shown if t.signature == first.signature}
+    others = f" (so on {len(alike)} targets)" if len(alike) > 1 else ""
+    return f"{what(state, first)}{others}. That does not tell which target is at fault."
 
 
 def rival(state: StorageState, trouble: Trouble) -> Rival:

@@ -6,7 +6,6 @@ cause. A busy store beside any other fault stays innocent, however loud it is. D
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -15,16 +14,15 @@ from firstfault.analysis import storage_words as words
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.questions.storage_symptom import Symptom, symptom
 from firstfault.analysis.state.storage import changes
+from firstfault.analysis.state.storage_blame import NOT_DELIVERED, SAME, abort_origin, blamed, undelivered
 from firstfault.analysis.state.storage_faults import (
     ONCE,
     Kind,
     Trouble,
-    abort_origin,
     lone_trouble,
     name_of,
     named_target,
     node_at,
-    peers_of,
     still,
     troubles,
 )
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.storage import StorageState
+    from firstfault.analysis.state.storage_blame import Blame
 
 BATCH_BEFORE = 1200.0
 """Seconds before the job stood still in which a failed batch can be its reason: clients repeat for up to eleven minutes."""
@@ -72,6 +71,8 @@ class Origin(NamedTuple):
     """Whether lines of other daemons, or the daemon's own failed batch, name it."""
     alone: bool
     """Whether no other daemon had a trouble of that kind."""
+    by: frozenset[str] = frozenset()
+    """The daemons whose lines about batches name it."""
 
 
 class Weighed(NamedTuple):
@@ -97,7 +98,7 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     active = _active(troubles(state), state.stop)
     found = origin(state, active, told(answer, state))
     if found is None:
-        return _nothing(answer, state, seen)
+        return _nothing(answer, state, seen, active)
     if seen is not Symptom.READ and not _enough(found, seen):
         return replace(answer, rivals=(*answer.rivals, words.rival(state, found.trouble)))
     sure, who = _strength(found, seen)
@@ -204,64 +205,57 @@ def origin(state: StorageState, active: Sequence[Trouble], asked: str | None = N
         asked: the daemon that the client's own error names.
     """
     batches = [t for t in active if t.kind is Kind.BATCH]
-    blamed = _blamed(batches)
-    if blamed is None and any(t.node == asked for t in active if t.kind in {Kind.FAULT, Kind.LOAD}):
-        blamed = asked
     faults = [t for t in active if t.kind is Kind.FAULT]
     loads = [t for t in active if t.kind is Kind.LOAD]
-    fault = _first_fault(faults, blamed)
-    if fault is not None:
+    blame = blamed(active)
+    node = None if blame is None else blame.node
+    if node is None and any(t.node == asked for t in (*faults, *loads)):
+        node = asked
+    if faults:
+        fault = _first_fault(faults, node)
+        if fault is None:
+            return None
         root = _earliest_of(fault.node, [*faults, *loads])
         return Origin(
-            root, _batch_of(batches, blamed), named=fault.node == blamed, alone=len({f.node for f in faults}) == 1
+            root, _batch_of(batches, node), named=fault.node == node, alone=len({f.node for f in faults}) == 1
         )
-    if blamed is not None:
-        own = [t for t in loads if t.node == blamed]
-        batch = _batch_of(batches, blamed)
-        waits = batch is not None and batch.signature == "aistore.batch_entry_missing"
-        others = {t.node for t in loads}
-        if not own and waits and len(others) == 1:
-            # It waited for entries of others, and one of them alone was at its limit.
-            root = _earliest_of(next(iter(others)), loads)
-            return Origin(root, batch, named=False, alone=True)
-        if own:
-            return Origin(_earliest_of(blamed, loads), batch, named=True, alone=others == {blamed})
-        if batch is not None:
-            if state.named(blamed) is None:
-                # None of its logs are here: all that is known of it is what the others say.
-                batch = batch._replace(daemon=None, node=blamed)
-            return Origin(batch, batch, named=True, alone=True)
-    if loads and len({t.node for t in loads}) == 1:
-        return Origin(_earliest_of(loads[0].node, loads), batches[0] if batches else None, named=False, alone=True)
-    return None
+    if node is not None:
+        return _of_node(state, active, node, blame)
+    # Load at the one that waited is no reason for its waiting where another is at its limit too.
+    waited = {t.node for t in batches}
+    at_limit = {t.node for t in loads}
+    others = at_limit - waited or at_limit
+    if len(others) != 1:
+        return None
+    root = _earliest_of(next(iter(others)), loads)
+    return Origin(root, batches[0] if batches else None, named=False, alone=len(at_limit) == 1)
 
 
-def _blamed(batches: Sequence[Trouble]) -> str | None:
-    """The target at which batches failed: as relayed aborts name it, else as senders are complained of, else its own lines."""
-    relayed = Counter(name for t in batches if (name := abort_origin(t)) is not None)
-    if relayed:
-        top = max(relayed.values())
-        names = sorted(n for n, v in relayed.items() if v == top)
-        if len(names) == 1:
-            return names[0]
-        # Two aborts: the one that was relayed first.
-        first = min((t for t in batches if abort_origin(t) in names), key=lambda t: t.first.at)
-        return abort_origin(first)
-    own = [t for t in batches if t.signature in {"aistore.out_of_bounds", "aistore.batch_aborted"}]
-    if own:
-        return min(own, key=lambda t: (t.first.at, t.node)).node
-    senders = Counter(n for t in batches for n in peers_of(t))
-    if senders:
-        name, votes = max(senders.items(), key=lambda pair: (pair[1], pair[0]))
-        return name if votes * 2 > sum(senders.values()) else None
-    nodes = sorted({t.node for t in batches})
-    return nodes[0] if len(nodes) == 1 else None
+def _of_node(state: StorageState, active: Sequence[Trouble], node: str, blame: Blame | None) -> Origin | None:
+    """The origin at a target that is named: its load, else its failed batch, else what others say of it."""
+    batches = [t for t in active if t.kind is Kind.BATCH]
+    loads = [t for t in active if t.kind is Kind.LOAD]
+    batch = _batch_of(batches, node)
+    by = frozenset({node}) if blame is None else blame.by
+    if any(t.node == node for t in loads):
+        return Origin(_earliest_of(node, loads), batch, named=True, alone={t.node for t in loads} == {node}, by=by)
+    if blame is None:
+        return None
+    if batch is not None and (batch.node == node or abort_origin(batch) == node):
+        if state.named(node) is None:
+            # None of its logs are here: all that is known of it is what the others say.
+            batch = batch._replace(daemon=None, node=node)
+        return Origin(batch, batch, named=True, alone=True, by=by)
+    if not blame.lines:
+        return None
+    return Origin(undelivered(state, blame), batch, named=True, alone=True, by=by)
 
 
-def _first_fault(faults: Sequence[Trouble], blamed: str | None) -> Trouble | None:
-    """The fault that came first; one at the target that is blamed comes before those elsewhere."""
-    own = [t for t in faults if t.node == blamed]
-    return min(own or faults, key=lambda t: (t.first.at, t.node), default=None)
+def _first_fault(faults: Sequence[Trouble], node: str | None) -> Trouble | None:
+    """The fault that came first; one at the target that is named comes before those elsewhere. None of those of one moment."""
+    own = [t for t in faults if t.node == node] or list(faults)
+    first = min(own, key=lambda t: (t.first.at, t.node))
+    return None if any(t.node != first.node and t.first.at - first.first.at <= SAME for t in own) else first
 
 
 def _earliest_of(node: str, listed: Sequence[Trouble]) -> Trouble:
@@ -291,9 +285,14 @@ def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
             Strength.SUPPORTED,
             Strength.POSSIBLE,
         )  # whoever let it join at that hour did it; the member is not at fault
+    if found.trouble.signature == NOT_DELIVERED:
+        # A link between two targets has two ends: it takes several receivers to tell which is at fault.
+        return Strength.SUPPORTED, Strength.SUPPORTED if here and len(found.by) > 1 else Strength.POSSIBLE
     if found.batch is not None and found.named:
         who = Strength.SUPPORTED if here else Strength.POSSIBLE
-        return (Strength.ESTABLISHED if seen is Symptom.READ and here else Strength.SUPPORTED), who
+        # What one daemon says of one batch is a complaint; its own trouble before it, or the word of others, makes it proof.
+        proved = found.trouble.kind is not Kind.BATCH or bool(found.by - {found.trouble.node})
+        return (Strength.ESTABLISHED if seen is Symptom.READ and here and proved else Strength.SUPPORTED), who
     if found.named or (found.trouble.kind is Kind.FAULT and found.alone):
         return Strength.SUPPORTED, Strength.SUPPORTED if here else Strength.POSSIBLE
     return Strength.SUPPORTED, Strength.POSSIBLE
@@ -333,10 +332,16 @@ def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed)
     )
 
 
-def _nothing(answer: Answer, state: StorageState, seen: Symptom) -> Answer:
-    """The job shows a failed read and the daemons that were given show no reason."""
+def _nothing(answer: Answer, state: StorageState, seen: Symptom, active: Sequence[Trouble]) -> Answer:
+    """The job shows a failed read and the daemons that were given show no reason, or none that one of them has alone."""
     if seen is not Symptom.READ:
-        return answer
+        # Failed batches fit a standstill, whoever is at fault for them.
+        batches = [t for t in active if t.kind is Kind.BATCH]
+        return replace(answer, rivals=(*answer.rivals, words.rival(state, batches[0]))) if batches else answer
+    shown = words.nobody(state, active)
+    if shown:
+        batches = [t.first.event for t in active if t.kind is Kind.BATCH]
+        answer = replace(answer, summary=f"{answer.summary} {shown}", proof=(*answer.proof, *batches[:2]))
     moved = _failures(state)
     return replace(answer, collect=(*words.silent_store(state, moved), *answer.collect))
 

@@ -84,7 +84,6 @@ _MEMBERS = ("aistore.started", "aistore.membership")
 LATE = 900.0
 """Seconds from the fault of a target to the failure that it brings about, at most, where only one clock tells both."""
 _REACHED = lazy(r"\bt\[(\w+)\][^\n]{0,80}?dial tcp (\d{1,3}(?:\.\d{1,3}){3}):")
-_FROM = lazy(r"failed to receive \S+ from t\[(\w+)\]|shared-dm\[(\w+)(?:<=|=>)(\w+)\]")
 AFTER = 90.0
 """Seconds after the job stood still in which a daemon may still speak of what had stopped it."""
 _MISSING = lazy(r"timed out waiting for missing entry at index \d+ \[ ?t\[(\w+)\]")
@@ -147,6 +146,7 @@ def troubles(state: StorageState) -> list[Trouble]:
         for signature, moments in runs.items():
             found.extend(_runs(daemon, signature, sorted(moments, key=lambda m: m.at)))
         found.extend(_restarted(state, daemon))
+    found.extend(_joined_unseen(state))
     return sorted(found, key=lambda t: (t.first.at, t.signature, t.node))
 
 
@@ -256,6 +256,25 @@ def _joined(state: StorageState, daemon: DaemonState, start: Moment) -> Iterable
         yield Trouble(daemon, name_of(daemon), "aistore.membership", Kind.FAULT, (start,))
 
 
+def _joined_unseen(state: StorageState) -> Iterable[Trouble]:
+    """Members without logs that joined shortly before batches were ended for a rebalance."""
+    begun = [m.at for d in state.daemons for m in d.of("aistore.batch_aborted") if REBALANCE.search(m.event.text)]
+    seen: set[str] = set()
+    for daemon in state.daemons:
+        for moment in daemon.of("aistore.membership"):
+            node = moment.event.fields.get("name", "")
+            if (
+                not node
+                or node in seen
+                or state.named(node) is not None
+                or f" joined t[{node}]" not in moment.event.text
+            ):
+                continue
+            if any(moment.at - 1 <= at <= moment.at + JOINS for at in begun):
+                seen.add(node)
+                yield Trouble(None, node, "aistore.membership", Kind.FAULT, (moment,))
+
+
 def _flagged(state: StorageState, daemon: DaemonState) -> Iterable[tuple[Moment, str]]:
     """Alerts that only the node's state flags show."""
     if state.window is None:
@@ -361,22 +380,3 @@ def _of_that_time(state: StorageState, times: Sequence[float]) -> bool:
     if max(times) - min(times) > LATE:
         return False
     return stop is None or any(-AFTER <= stop - (min(times) + s) <= LATE for s in ZONES)
-
-
-def abort_origin(trouble: Trouble) -> str | None:
-    """The target at which an abort that is relayed here began; None where the line names none."""
-    for moment in trouble.moments:
-        found = _OUTER.search(moment.event.text)
-        if found is not None:
-            return found[1]
-    return None
-
-
-def peers_of(trouble: Trouble) -> list[str]:
-    """Node ids of the senders that lines of a daemon complain of."""
-    own = trouble.node
-    named = []
-    for moment in trouble.moments:
-        for found in _FROM.finditer(moment.event.text):
-            named += [n for n in found.groups() if n and n != own]
-    return named
