@@ -55,6 +55,11 @@ BY_HAND = (
     "kubectl -n ais cp $n:/var/log/ais ais_logs/$n; done"
 )
 """How to get the logs without the store's own command: what each pod says, said before a restart, and wrote to files."""
+NO_WAY = (
+    "the network of the client's host at that time (kernel log, `ip route`, `ip link`): its error says that it had no way to the "
+    "host that it asked, which load or a disk of a target does not bring about"
+)
+"""What would settle a connection for which there was no route."""
 SHOWN = 3
 APART = float(EAST - WEST)
 """Seconds by which two clocks can differ by their zones alone."""
@@ -219,13 +224,10 @@ def _disks(state: StorageState, root: Trouble) -> list[tuple[float, Event]]:
     return [(at, disk_event(daemon, at, disk)) for at, disk in list(best.values())[:SHOWN]]
 
 
-def nobody(state: StorageState, active: Sequence[Trouble]) -> str:
-    """What the store shows of failed batches where it does not tell at which target they failed; empty where it shows none."""
-    shown = [t for t in active if t.kind is Kind.BATCH]
-    if not shown:
-        return ""
-    first = min(shown, key=lambda t: (t.first.at, t.node, t.signature))
-    alike = {t.node for t in shown if t.signature == first.signature}
+def nobody(state: StorageState, batches: Sequence[Trouble]) -> str:
+    """What the store shows of failed batches where it does not tell at which target they failed."""
+    first = min(batches, key=lambda t: (t.first.at, t.node, t.signature))
+    alike = {t.node for t in batches if t.signature == first.signature}
     others = f" (so on {len(alike)} targets)" if len(alike) > 1 else ""
     return f"{what(state, first)}{others}. That does not tell which target is at fault."
 

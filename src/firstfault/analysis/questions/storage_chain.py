@@ -20,14 +20,12 @@ from firstfault.analysis.state.storage_faults import (
     Kind,
     Trouble,
     lone_trouble,
-    name_of,
     named_target,
-    node_at,
     still,
     troubles,
 )
+from firstfault.analysis.storage_request import concerned, request, told
 from firstfault.analysis.suspects import of_the_store
-from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
 if TYPE_CHECKING:
@@ -48,16 +46,12 @@ LOAD_BEFORE = 600.0
 """Seconds within which load must still have been reported."""
 LOAD_REPORT = 2400.0
 """The same where no line since says that it is over: housekeeping reports it only now and then."""
+FRESH = 300.0
+"""Seconds within which a fault must still have been told of to explain content that does not decode: reads went well since."""
+STALE = 600.0
+"""Seconds without a word of it after which a fault that nothing else names is no more than possible."""
 ERRORS = ("err.getbatch.n", "err.soft.getbatch.n", "err.gfn.getbatch.n", "err.io.get.n", "err.io.n", "err.fshc.n")
 """Counters of failures that come from the store's own side."""
-
-
-_NAMED = lazy(
-    r"""["']node["']:\s*["'][tp]\[([\w-]+)\]|host=['"]([A-Za-z][\w-]*)|(?:REQ_URL:|with url: )https?://([A-Za-z][\w-]*)"""
-)
-
-
-_ADDRESS = lazy(r"(?:host=['\"]|https?://|Connection to )(\d{1,3}(?:\.\d{1,3}){3})(?![\d.])")
 
 
 class Origin(NamedTuple):
@@ -95,13 +89,18 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
         if seen is Symptom.READ and answer.category is Category.STORAGE_IO:
             answer = _without_clock(answer, state)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
-    active = _active(troubles(state), state.stop)
-    found = origin(state, active, told(answer, state))
+    asking = request(scene, answer, state)
+    active = _active(concerned(troubles(state), asking), state.stop)
+    found = origin(state, active, asking.asked)
     if found is None:
-        return _nothing(answer, state, seen, active)
-    if seen is not Symptom.READ and not _enough(found, seen):
+        return _nothing(answer, state, seen, active, no_way=asking.no_way)
+    ago = state.stop - max((t.last.at for t in active if t.node == found.trouble.node), default=found.trouble.last.at)
+    if seen is not Symptom.READ and not _enough(found, seen, ago):
         return replace(answer, rivals=(*answer.rivals, words.rival(state, found.trouble)))
     sure, who = _strength(found, seen)
+    if not found.named and (ago > STALE or asking.asked not in {None, found.trouble.node}):
+        # Reads went well since, or the client failed at another daemon: the fault was there, and may have harmed nothing.
+        who = who.at_most(Strength.POSSIBLE)
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)
     return _answer(scene, answer, state, Weighed(found, active, sure, who))
@@ -152,17 +151,6 @@ def without_logs(scene: Scene, answer: Answer) -> Answer:
     rest = tuple(c for c in answer.collect if not c.startswith("ais log get"))
     asked = "the storage daemons' logs around that time: `ais log get cluster ais_logs/`"
     return replace(answer, collect=(asked, *rest), steps=(*words.get_logs(scene), *answer.steps))
-
-
-def told(answer: Answer, state: StorageState) -> str | None:
-    """The daemon that the client's own error names, by its answer or by the address it asked; None where it names none."""
-    names: list[str] = [*answer.culprits.storage_nodes]
-    for event in answer.proof[:2]:
-        text = event.text if event.exception is None else f"{event.text}\n{event.exception.message}"
-        names += [n for found in _NAMED.finditer(text) for n in found.groups() if n]
-        names += [node for found in _ADDRESS.finditer(text) if (node := node_at(state, found[1])) is not None]
-    known = [d for n in names if (d := state.named(n)) is not None]
-    return name_of(known[0]) if known else None
 
 
 def _active(listed: Sequence[Trouble], stop: float) -> list[Trouble]:
@@ -268,8 +256,16 @@ def _batch_of(batches: Sequence[Trouble], blamed: str | None) -> Trouble | None:
     return min(own or batches, key=lambda t: (t.first.at, t.signature), default=None)
 
 
-def _enough(found: Origin, seen: Symptom) -> bool:
-    """Whether the store's lines suffice where the job itself shows no read that failed."""
+def _enough(found: Origin, seen: Symptom, ago: float) -> bool:
+    """Whether the store's lines suffice where the job itself shows no read that failed.
+
+    Args:
+        found: the origin.
+        seen: what the job shows.
+        ago: seconds from the origin's last line of trouble to the moment at which the job stood still.
+    """
+    if seen is Symptom.CONTENT:
+        return ago <= FRESH and (found.batch is not None or found.trouble.kind is Kind.FAULT)
     if seen is Symptom.READING:
         return found.trouble.kind is Kind.FAULT or found.batch is not None
     return found.batch is not None and found.named
@@ -277,7 +273,7 @@ def _enough(found: Origin, seen: Symptom) -> bool:
 
 def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
     """How sure the category is, and how sure the daemon."""
-    if seen is Symptom.WAIT:
+    if seen in {Symptom.WAIT, Symptom.CONTENT}:
         return Strength.POSSIBLE, Strength.POSSIBLE
     here = found.trouble.daemon is not None
     if found.trouble.signature == "aistore.membership":
@@ -332,16 +328,20 @@ def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed)
     )
 
 
-def _nothing(answer: Answer, state: StorageState, seen: Symptom, active: Sequence[Trouble]) -> Answer:
+def _nothing(answer: Answer, state: StorageState, seen: Symptom, active: Sequence[Trouble], *, no_way: bool) -> Answer:
     """The job shows a failed read and the daemons that were given show no reason, or none that one of them has alone."""
+    batches = [t for t in active if t.kind is Kind.BATCH]
     if seen is not Symptom.READ:
         # Failed batches fit a standstill, whoever is at fault for them.
-        batches = [t for t in active if t.kind is Kind.BATCH]
         return replace(answer, rivals=(*answer.rivals, words.rival(state, batches[0]))) if batches else answer
-    shown = words.nobody(state, active)
-    if shown:
-        batches = [t.first.event for t in active if t.kind is Kind.BATCH]
-        answer = replace(answer, summary=f"{answer.summary} {shown}", proof=(*answer.proof, *batches[:2]))
+    if batches:
+        answer = replace(
+            answer,
+            summary=f"{answer.summary} {words.nobody(state, batches)}",
+            proof=(*answer.proof, *(t.first.event for t in batches[:2])),
+        )
+    if no_way:
+        return replace(answer, collect=(words.NO_WAY, *answer.collect))
     moved = _failures(state)
     return replace(answer, collect=(*words.silent_store(state, moved), *answer.collect))
 

@@ -15,6 +15,7 @@ from firstfault.analysis.zones import ZONES
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.state.storage import DaemonState, StorageState
@@ -86,6 +87,10 @@ LATE = 900.0
 _REACHED = lazy(r"\bt\[(\w+)\][^\n]{0,80}?dial tcp (\d{1,3}(?:\.\d{1,3}){3}):")
 AFTER = 90.0
 """Seconds after the job stood still in which a daemon may still speak of what had stopped it."""
+CHECK = 600.0
+"""Seconds within which the check of a disk that met errors gives its word on it."""
+_MOUNTPATH = lazy(r"mp\[(/[^,\n]+),")
+_OUT_OF_SERVICE = lazy(r"(?i)disabl|FAULTED|DEGRADED|exceeded I/O error limit|OOS|detach|removed")
 _MISSING = lazy(r"timed out waiting for missing entry at index \d+ \[ ?t\[(\w+)\]")
 _OUTER = lazy(r"remote target abort[^\n]{0,120}?\[t\[(\w+)\]: ")
 
@@ -143,11 +148,29 @@ def troubles(state: StorageState) -> list[Trouble]:
         busy = _saturated(daemon)
         if busy:
             runs.setdefault("aistore.disk_critical", []).extend(busy)
+        if "aistore.disk_fault" in runs:
+            runs["aistore.disk_fault"] = _without_healthy(daemon, runs["aistore.disk_fault"])
         for signature, moments in runs.items():
             found.extend(_runs(daemon, signature, sorted(moments, key=lambda m: m.at)))
         found.extend(_restarted(state, daemon))
     found.extend(_joined_unseen(state))
     return sorted(found, key=lambda t: (t.first.at, t.signature, t.node))
+
+
+def _without_healthy(daemon: DaemonState, moments: list[Moment]) -> list[Moment]:
+    """Lines of disk errors without those after which the check found the disk healthy, where none had taken it out of service."""
+    ordered = sorted(moments, key=lambda m: m.at)
+    for well in (m for m in daemon.of("aistore.harmless") if "appears to be healthy" in m.event.text):
+        disk = _MOUNTPATH.search(well.event.text)
+        before = [m for m in ordered if well.at - CHECK <= m.at <= well.at and _same_disk(m, disk)]
+        if not any(_OUT_OF_SERVICE.search(m.event.text) for m in before):
+            ordered = [m for m in ordered if m not in before]
+    return ordered
+
+
+def _same_disk(moment: Moment, disk: re.Match[str] | None) -> bool:
+    own = _MOUNTPATH.search(moment.event.text)
+    return own is None or disk is None or own[1] == disk[1]
 
 
 def _runs(daemon: DaemonState, signature: str, moments: Sequence[Moment]) -> Iterable[Trouble]:
