@@ -13,6 +13,8 @@ from firstfault.analysis.state.storage import StorageState, fold
 from firstfault.analysis.state.storage_clock import (
     ClockJoin,
     JobTimes,
+    by_breaks,
+    contradicted,
     job_times,
     join_clocks,
     on_store_clock,
@@ -50,6 +52,8 @@ SAMPLED = 8
 SAMPLED_BYTES = 256 << 20
 BREAKS = frozenset({"aistore.out_of_bounds", "aistore.batch_aborted", "aistore.panic", "aistore.member_removed"})
 """Lines that come once in a failure: they tell one zone from another where counters do not."""
+FAILED = BREAKS | {"aistore.batch_entry_missing", "aistore.rejected"}
+"""Lines of batches that failed, of which there may be several: seconds from the job's error they speak against another zone."""
 
 
 def with_storage_paths(paths: Sequence[str | os.PathLike[str]], storage: Sequence[str]) -> list[str | os.PathLike[str]]:
@@ -110,8 +114,11 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
     indexes = [i for i in shared(index, len(sources), workers, Index | None) if i is not None]
     clock = _join(opened, indexes, job, assumed)
     search = RecordSearch(library.plan, _wanted)
-    if clock.fits:
-        clock = settled(clock, job, _breaks(opened, indexes, job, search, assumed))
+    if job.stop is not None and (clock.offset is None or (clock.how == "counters" and not clock.alone)):
+        told = _breaks(opened, indexes, job, search, assumed)
+        breaks = [at for at, signature in told if signature in BREAKS]
+        clock = by_breaks(settled(clock, job, breaks), job, breaks)
+        clock = contradicted(clock, job, [at for at, _ in told])
     window = _window(job, clock)
     much = sum(i.size for i in indexes) > SAMPLED_BYTES
 
@@ -210,12 +217,12 @@ def _join(opened: Opened, indexes: Sequence[Index], job: JobTimes, assumed: floa
 
 def _breaks(
     opened: Opened, indexes: Sequence[Index], job: JobTimes, search: RecordSearch, assumed: float
-) -> list[float]:
-    """When batches broke or daemons died, over as long a time as zones can differ by."""
+) -> list[tuple[float, str]]:
+    """When batches broke or daemons died, and by what line, over as long a time as zones can differ by."""
     assert job.stop is not None
     common = _zone(indexes)
     reached = wide(job, known=common is not None)
-    found: list[float] = []
+    found: list[tuple[float, str]] = []
     read = 0
     for index in indexes:
         if read > SAMPLED_BYTES:
@@ -226,10 +233,10 @@ def _breaks(
         except OSError:
             continue
         found += [
-            on_store_clock(piece, line.at, common)
+            (on_store_clock(piece, line.at, common), line.event.signature)
             for piece in pieces
             for line in piece.lines
-            if line.event.signature in BREAKS
+            if line.event.signature in FAILED
         ]
     return found
 

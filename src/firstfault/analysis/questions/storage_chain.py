@@ -48,6 +48,8 @@ LOAD_REPORT = 2400.0
 """The same where no line since says that it is over: housekeeping reports it only now and then."""
 FRESH = 300.0
 """Seconds within which a fault must still have been told of to explain content that does not decode: reads went well since."""
+AT_ONCE = 60.0
+"""Seconds between a failed batch and the job's error within which one line bears out how counters join the clocks."""
 STALE = 600.0
 """Seconds without a word of it after which a fault that nothing else names is no more than possible."""
 ERRORS = ("err.getbatch.n", "err.soft.getbatch.n", "err.gfn.getbatch.n", "err.io.get.n", "err.io.n", "err.fshc.n")
@@ -101,6 +103,7 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     if not found.named and (ago > STALE or asking.asked not in {None, found.trouble.node}):
         # Reads went well since, or the client failed at another daemon: the fault was there, and may have harmed nothing.
         who = who.at_most(Strength.POSSIBLE)
+    sure, who = _as_sure_as_the_clock(state, active, sure, who)
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)
     return _answer(scene, answer, state, Weighed(found, active, sure, who))
@@ -292,6 +295,21 @@ def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
     if found.named or (found.trouble.kind is Kind.FAULT and found.alone):
         return Strength.SUPPORTED, Strength.SUPPORTED if here else Strength.POSSIBLE
     return Strength.SUPPORTED, Strength.POSSIBLE
+
+
+def _as_sure_as_the_clock(
+    state: StorageState, active: Sequence[Trouble], sure: Strength, who: Strength
+) -> tuple[Strength, Strength]:
+    """Both strengths, no higher than the join of the clocks allows on which the order of lines rests."""
+    if state.clock.how == "stated" or state.stop is None:
+        return sure, who
+    stop = state.stop
+    broke = any(abs(m.at - stop) <= AT_ONCE for t in active if t.kind is Kind.BATCH for m in t.moments)
+    if state.clock.how == "counters" and broke:
+        return sure, who
+    # Others read from the store all the time: the end of their work may have been taken for that of the job.
+    shared = state.clock.how == "counters" and not state.clock.alone
+    return sure.at_most(Strength.SUPPORTED), who.at_most(Strength.POSSIBLE if shared else who)
 
 
 def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed) -> Answer:
