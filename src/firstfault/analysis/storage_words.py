@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.questions.storage_symptom import Symptom
 from firstfault.analysis.state.storage import disk_event
 from firstfault.analysis.state.storage_faults import REBALANCE, Kind, Trouble
 from firstfault.analysis.wording import duration, ranks_text
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.questions.storage_chain import Origin
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.storage import StorageState
-    from firstfault.model.evidence import Event
+    from firstfault.model.evidence import Event, GlobalRank
     from firstfault.model.storage import DiskLine
 
 SAID = {
@@ -138,7 +139,7 @@ def _for_rebalance(trouble: Trouble) -> str:
     return " because a rebalance began"
 
 
-def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) -> str:
+def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin, seen: Symptom) -> str:
     """The verdict in a few sentences."""
     parts = [f"{what(state, found.trouble)}."]
     if found.batch is not None and found.batch.first.event is not found.trouble.first.event:
@@ -147,9 +148,7 @@ def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) ->
         parts.append(f"{where}: {clause}, at {both_clocks(state, found.batch.first.at, _zone(state, found.batch))}.")
     failed = answer.first_failed.ranks or answer.culprits.ranks
     if failed:
-        parts.append(
-            f"{ranks_text(failed).capitalize()} got {'its' if len(failed) == 1 else 'their'} data short or not at all."
-        )
+        parts.append(_victims(failed, seen))
     hang = scene.hang
     if hang is not None and hang.waiters:
         others = [r for r in hang.waiters if r not in set(failed)]
@@ -157,6 +156,16 @@ def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) ->
             wait = f" for {duration(hang.waited_ms)}" if hang.waited_ms is not None else ""
             parts.append(f"{ranks_text(others).capitalize()} only waited{wait}.")
     return " ".join(parts)
+
+
+def _victims(failed: Sequence[GlobalRank], seen: Symptom) -> str:
+    """What the job shows of the ranks that failed first, and no more."""
+    who = ranks_text(failed).capitalize()
+    if seen is Symptom.WAIT:
+        return f"No line shows what {ranks_text(failed)} did: that {'it' if len(failed) == 1 else 'they'} waited for data would fit."
+    if seen is Symptom.CONTENT:
+        return f"{who} could not decode what {'it' if len(failed) == 1 else 'they'} had read."
+    return f"{who} got {'its' if len(failed) == 1 else 'their'} data short or not at all."
 
 
 def links(state: StorageState, found: Origin, active: Sequence[Trouble]) -> tuple[Link, ...]:

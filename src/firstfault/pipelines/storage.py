@@ -9,6 +9,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from firstfault.analysis.state.storage import StorageState, fold
 from firstfault.analysis.state.storage_clock import (
     ClockJoin,
@@ -18,6 +20,7 @@ from firstfault.analysis.state.storage_clock import (
     job_times,
     join_clocks,
     on_store_clock,
+    refuted,
     settled,
 )
 from firstfault.analysis.zones import EAST, WEST
@@ -25,6 +28,7 @@ from firstfault.model.evidence import Coverage
 from firstfault.model.storage import DaemonRole, LogPiece, StorageLogs
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.share import shared
+from firstfault.pipelines.times import seconds_of_zone
 from firstfault.readers.aistore import Index, ends, index_source, read_piece
 from firstfault.readers.discover import STDIN
 from firstfault.scan.executors import processors
@@ -33,7 +37,7 @@ from firstfault.scan.records import RecordSearch
 from firstfault.scan.run import MUCH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Source
@@ -112,13 +116,10 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
             return None
 
     indexes = [i for i in shared(index, len(sources), workers, Index | None) if i is not None]
-    clock = _join(opened, indexes, job, assumed)
     search = RecordSearch(library.plan, _wanted)
-    if job.stop is not None and (clock.offset is None or (clock.how == "counters" and not clock.alone)):
-        told = _breaks(opened, indexes, job, search, assumed)
-        breaks = [at for at, signature in told if signature in BREAKS]
-        clock = by_breaks(settled(clock, job, breaks), job, breaks)
-        clock = contradicted(clock, job, [at for at, _ in told])
+    clock = _shown(opened, indexes, job, search, assumed)
+    if options.assume_zone is not None and clock.how == "stated" and job.stop is not None:
+        clock = _held_against(clock, job, lambda naive: _shown(opened, indexes, naive, search, assumed))
     window = _window(job, clock)
     much = sum(i.size for i in indexes) > SAMPLED_BYTES
 
@@ -134,6 +135,38 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
     targets = [i.targets for i in indexes if i.targets is not None]
     logs = StorageLogs(pieces=tuple(pieces), targets=max(targets, default=None))
     return fold(logs, clock, job, window)
+
+
+def _held_against(clock: ClockJoin, job: JobTimes, shown_by: Callable[[JobTimes], ClockJoin]) -> ClockJoin:
+    """The join that a zone given by hand makes, or the one that the logs show, where they show another.
+
+    Args:
+        clock: the join by the zones of both sides, the job's by `--assume-zone`.
+        job: when the job ran, in that zone.
+        shown_by: joins the clocks by the logs, for a job whose zone nobody states.
+    """
+    assert job.stop is not None
+    east = seconds_of_zone(job.zone)
+    naive = replace(
+        job,
+        utc=False,
+        zone=None,
+        start=None if job.start is None else job.start + east,
+        stop=job.stop + east,
+        end=None if job.end is None else job.end + east,
+    )
+    return refuted(clock, shown_by(naive), east)
+
+
+def _shown(opened: Opened, indexes: Sequence[Index], job: JobTimes, search: RecordSearch, assumed: float) -> ClockJoin:
+    """The join by counters and lines."""
+    clock = _join(opened, indexes, job, assumed)
+    if job.stop is None or clock.how == "stated" or (clock.how == "counters" and clock.alone):
+        return clock
+    told = _breaks(opened, indexes, job, search, assumed)
+    breaks = [at for at, signature in told if signature in BREAKS]
+    clock = by_breaks(settled(clock, job, breaks), job, breaks)
+    return contradicted(clock, job, [at for at, _ in told])
 
 
 def _newlines(data: bytes) -> int:

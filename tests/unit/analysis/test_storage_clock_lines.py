@@ -4,7 +4,15 @@ import pytest
 from tests.unit.analysis.storage_logs import STOP, daemon, piece, reads, said, state
 
 from firstfault.analysis.questions.storage_chain import _active, _as_sure_as_the_clock
-from firstfault.analysis.state.storage_clock import ClockJoin, JobTimes, by_breaks, contradicted, fitting, join_clocks
+from firstfault.analysis.state.storage_clock import (
+    ClockJoin,
+    JobTimes,
+    by_breaks,
+    contradicted,
+    fitting,
+    join_clocks,
+    refuted,
+)
 from firstfault.analysis.state.storage_faults import troubles
 from firstfault.model.words import Strength
 
@@ -101,3 +109,28 @@ def test_what_rests_on_a_join_is_no_surer_than_the_join(how, alone, at, expected
     joined = ClockJoin(offset=0.0, how=how, utc=True, alone=alone)
     held = held.__class__(**{n: getattr(held, n) for n in held.__struct_fields__} | {"clock": joined})
     assert _as_sure_as_the_clock(held, _active(troubles(held), STOP), *SURE) == expected
+
+
+GIVEN = ClockJoin(offset=0.0, how="stated", utc=True)
+
+
+@pytest.mark.parametrize(("east", "true"), [(-7, 8), (8, 5.5), (0, -5)])
+def test_a_zone_given_by_hand_that_the_counters_refute_gives_way_and_is_told(east, true):
+    shown = ClockJoin(offset=true * HOUR, how="counters", utc=True, alone=True)
+    found = refuted(GIVEN, shown, east * HOUR)
+    assert found.offset == (true - east) * HOUR
+    assert "does not fit" in found.why
+
+
+@pytest.mark.parametrize(
+    "shown", [ClockJoin(offset=8 * HOUR, how="lines", utc=True), ClockJoin(offset=8 * HOUR, how="counters", utc=True)]
+)
+def test_a_lesser_sign_only_speaks_against_it(shown):
+    found = refuted(GIVEN, shown, -7 * HOUR)
+    assert (found.offset, found.how) == (0.0, "stated")
+    assert "+08:00" in found.why
+
+
+@pytest.mark.parametrize("shown", [ClockJoin(offset=None, how="unknown", utc=True), counted(-7)])
+def test_a_zone_given_by_hand_of_which_the_logs_show_no_other_stays(shown):
+    assert refuted(GIVEN, shown, -7 * HOUR) == GIVEN

@@ -79,6 +79,8 @@ class Weighed(NamedTuple):
     """All troubles that were there when the job stood still."""
     category: Strength
     who: Strength
+    seen: Symptom
+    """How the job shows that it depends on the store."""
 
 
 def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
@@ -87,6 +89,14 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     if seen is None:
         return answer
     answer = _with_killed(scene, answer, seen)
+    if state.clock.why and state.clock.offset is not None:
+        answer = replace(
+            answer,
+            collect=(
+                f"the true time zone of the job's logs, as --assume-zone ZONE: {state.clock.why}",
+                *answer.collect,
+            ),
+        )
     if state.stop is None:
         if seen is Symptom.READ and answer.category is Category.STORAGE_IO:
             answer = _without_clock(answer, state)
@@ -106,7 +116,7 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     sure, who = _as_sure_as_the_clock(state, active, sure, who)
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)
-    return _answer(scene, answer, state, Weighed(found, active, sure, who))
+    return _answer(scene, answer, state, Weighed(found, active, sure, who, seen))
 
 
 def _without_clock(answer: Answer, state: StorageState) -> Answer:
@@ -313,7 +323,7 @@ def _as_sure_as_the_clock(
 
 
 def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed) -> Answer:
-    found, active, strength, who = weighed
+    found, active, strength, who, seen = weighed
     root = found.trouble
     victims = answer.first_failed if answer.first_failed.ranks else answer.culprits
     trigger = root.first.event if root.daemon is not None or answer.trigger is None else answer.trigger
@@ -324,7 +334,7 @@ def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed)
         question="storage_chain",
         category=Category.STORAGE_IO,
         strength=strength,
-        summary=words.summary(scene, answer, state, found),
+        summary=words.summary(scene, answer, state, found, seen),
         trigger=trigger,
         proof=(root.first.event, *batch, *answer.proof),
         culprits=Named(storage_nodes=(root.shown,), strength=who),

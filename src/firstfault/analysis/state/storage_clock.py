@@ -18,6 +18,7 @@ from firstfault.analysis.order import exact
 from firstfault.analysis.zones import EAST, WEST, ZONES
 from firstfault.model.evidence import Event
 from firstfault.model.storage import DaemonRole, StatsLine
+from firstfault.model.zones import zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,7 +88,7 @@ class ClockJoin(Struct, frozen=True, kw_only=True):
     alone: bool = False
     """Whether nothing read once the counters had stopped: a job that reads until it stands still cannot have outlived that."""
     why: str = ""
-    """Why it is unknown."""
+    """Why it is unknown, or what speaks against it."""
     fits: tuple[float, ...] = ()
     """Offsets at which counters stop about as well, where that leaves it unknown."""
 
@@ -244,6 +245,26 @@ def contradicted(join: ClockJoin, job: JobTimes, breaks: Iterable[float]) -> Clo
     return ClockJoin(
         offset=None, how="unknown", utc=join.utc, counter=join.counter, daemons=join.daemons, why=why, fits=alike
     )
+
+
+def refuted(clock: ClockJoin, shown: ClockJoin, east: float) -> ClockJoin:
+    """The join that the logs show in place of one by a zone given by hand, where they show another; else that one.
+
+    Counters that stop for good take its place. One line alone, or counters of a store that others use, only speak against it.
+
+    Args:
+        clock: the join by the zone that was given.
+        shown: what the logs show for a job whose zone nobody states: its offset is the zone of the job.
+        east: seconds east of UTC of the zone that was given.
+    """
+    if shown.offset is None or shown.offset == east:
+        return clock
+    given, fits = zone_name(int(east)), zone_name(int(shown.offset))
+    sign = "batches broke" if shown.how == "lines" else "the reads stopped"
+    why = f"the zone given for the job, {given}, does not fit: {sign} when the job did only if its zone is {fits}"
+    if shown.how != "counters" or not shown.alone:
+        return replace(clock, why=why)
+    return replace(shown, offset=shown.offset - east, why=why)
 
 
 def _named(pieces: Sequence[LogPiece]) -> tuple[int, ...]:
