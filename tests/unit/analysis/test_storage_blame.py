@@ -5,7 +5,7 @@ from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state
 
 from firstfault.analysis.questions.storage_chain import _active, _strength, origin
 from firstfault.analysis.questions.storage_symptom import Symptom
-from firstfault.analysis.state.storage_blame import NOT_DELIVERED, blamed
+from firstfault.analysis.state.storage_blame import NOT_DELIVERED, blamed, named_sender
 from firstfault.analysis.state.storage_faults import troubles
 from firstfault.model.words import Strength
 
@@ -127,3 +127,15 @@ def test_batches_that_a_rebalance_ended_are_nobody_s_and_a_member_that_joined_be
 def test_of_faults_of_one_moment_none_is_the_first(kind):
     assert judged(t1=[said(STOP - 9, kind, source=1)], t2=[said(STOP - 9, kind, source=2)]) is None
     assert judged(t1=[said(STOP - 9, kind, source=1)], t2=[said(STOP - 40, kind, source=2)])[0] == "ais-target-2"
+
+
+@pytest.mark.parametrize("text", FROM)
+@pytest.mark.parametrize("shift", [0, 8 * 3600])
+def test_without_a_common_clock_two_receivers_still_name_the_sender(text, shift):
+    two = {f"t{n}": [broke(n, text, at=STOP - 2 - shift)] for n in (1, 3)}
+    found, why = named_sender(held(**two))
+    assert (found.shown, why) == ("ais-target-2", "Several targets got nothing more from it")
+    assert named_sender(held(t1=two["t1"])) is None
+    assert named_sender(held(**two, t4=[said(STOP - shift - 3, "aistore.batch_aborted", RELAY, source=4)])) is None
+    apart = {"t1": two["t1"], "t3": [broke(3, text, at=STOP - 7200 - shift)]}
+    assert named_sender(held(**apart)) is None

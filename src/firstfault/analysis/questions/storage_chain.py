@@ -14,7 +14,7 @@ from firstfault.analysis import storage_words as words
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.questions.storage_symptom import Symptom, symptom
 from firstfault.analysis.state.storage import changes
-from firstfault.analysis.state.storage_blame import NOT_DELIVERED, SAME, abort_origin, blamed, undelivered
+from firstfault.analysis.state.storage_blame import NOT_DELIVERED, SAME, abort_origin, blamed, named_sender, undelivered
 from firstfault.analysis.state.storage_faults import (
     ONCE,
     Kind,
@@ -126,7 +126,7 @@ def _without_clock(answer: Answer, state: StorageState) -> Answer:
     if alone is not None:
         why = "The client's error names its address" if alone.node == asked else "It is the only one in trouble"
         return _unplaced(answer, state, alone, why)
-    by = named_target(state)
+    by = named_target(state) or named_sender(state)
     return answer if by is None or asked not in {None, by[0].node} else _unplaced(answer, state, *by)
 
 

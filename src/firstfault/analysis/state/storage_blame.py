@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from firstfault.analysis.state.storage_faults import REBALANCE, Kind, Trouble, name_of
+from firstfault.analysis.state.storage_faults import REBALANCE, Kind, Trouble, name_of, of_that_time, troubles
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
@@ -127,3 +127,18 @@ def undelivered(state: StorageState, blame: Blame) -> Trouble:
     daemon = state.named(blame.node)
     node = blame.node if daemon is None else name_of(daemon)
     return Trouble(daemon, node, NOT_DELIVERED, Kind.ECHO, blame.lines)
+
+
+def named_sender(state: StorageState) -> tuple[Trouble, str] | None:
+    """The one sender of which several targets complain, where the clocks of store and job are not joined; with how they do.
+
+    Returns:
+        What they say of it and a sentence; None where an abort tells more, or no two agree.
+    """
+    listed = [t for t in troubles(state) if t.kind in {Kind.BATCH, Kind.ECHO}]
+    if any(t.signature in {"aistore.out_of_bounds", "aistore.batch_aborted"} for t in listed):
+        return None
+    blame = _most(pair for t in listed for pair in _votes(t))
+    if blame is None or len(blame.by) < 2 or not of_that_time(state, [m.at for m in blame.lines]):
+        return None
+    return undelivered(state, blame), "Several targets got nothing more from it"

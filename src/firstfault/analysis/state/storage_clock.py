@@ -238,7 +238,8 @@ def contradicted(join: ClockJoin, job: JobTimes, breaks: Iterable[float]) -> Clo
     if join.offset is None or join.how != "counters" or job.stop is None:
         return join
     fits = {o for at in breaks for o in fitting(job, at, known=join.utc)}
-    if not fits or join.offset in fits:
+    if len(fits) != 1 or join.offset in fits:
+        # Where batches broke at several such moments, they are of jobs that come and go.
         return join
     alike = tuple(sorted({join.offset, *fits}))
     why = "counters stop in one zone as the job did, and batches broke seconds from its error in another"

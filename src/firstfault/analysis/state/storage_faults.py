@@ -369,20 +369,20 @@ def named_target(state: StorageState) -> tuple[Trouble, str] | None:
     """
     listed = troubles(state)
     lines = [(t, m) for t in listed if t.kind is Kind.BATCH for m in t.moments]
-    named = [(t, m, n) for t, m in lines if (n := _pointed_at(m)) is not None and n != t.node]
+    named = [(t, m, n) for t, m in lines if (n := _pointed_at(t, m)) is not None and n != t.node]
     found = {n for _, _, n in named}
     if found:
         if len(found) > 1 or (len({t.node for t, _, _ in named}) < 2 and not any(t.node in found for t in listed)):
             return None
         node, why = found.pop(), "Other targets name it"
-        if not _of_that_time(state, [m.at for _, m, _ in named]):
+        if not of_that_time(state, [m.at for _, m, _ in named]):
             return None
         own = [t for t in listed if t.node == node and t.kind is not Kind.ECHO]
         return min(
             own, key=lambda t: t.first.at, default=named[0][0]._replace(daemon=state.named(node), node=node)
         ), why
     moved = [(t, m) for t, m in lines if t.signature == "aistore.batch_aborted" and REBALANCE.search(m.event.text)]
-    if not moved or not _of_that_time(state, [m.at for _, m in moved]):
+    if not moved or not of_that_time(state, [m.at for _, m in moved]):
         return None
     begun = min(m.at for _, m in moved)
     ended = [t for t in listed if t.signature == "aistore.stopping" and 0 <= begun - t.last.at <= JOINS]
@@ -391,14 +391,17 @@ def named_target(state: StorageState) -> tuple[Trouble, str] | None:
     return ended[0], "The others gave batches up for the rebalance that followed"
 
 
-def _pointed_at(moment: Moment) -> str | None:
+def _pointed_at(trouble: Trouble, moment: Moment) -> str | None:
     """The target that a line about a failed batch names as the one where it began, or whose entries did not come."""
-    text = moment.event.text
-    found = _OUTER.search(text) or _MISSING.search(text)
+    found = _OUTER.search(moment.event.text)
+    if found is None and trouble.daemon is not None and trouble.daemon.daemon.node:
+        # A daemon whose node id is not known cannot be told from the one that its own line names.
+        found = _MISSING.search(moment.event.text)
     return None if found is None else found[1]
 
 
-def _of_that_time(state: StorageState, times: Sequence[float]) -> bool:
+def of_that_time(state: StorageState, times: Sequence[float]) -> bool:
+    """Whether moments of the store are of one short time that some zone puts before the job stood still."""
     stop = state.job.stop
     if max(times) - min(times) > LATE:
         return False
