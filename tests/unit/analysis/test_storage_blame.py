@@ -102,9 +102,25 @@ def test_an_abort_of_one_daemon_is_established_only_with_another_s_word_or_troub
 
 @pytest.mark.parametrize("signature", ["aistore.out_of_bounds", "aistore.batch_aborted", "aistore.rejected"])
 def test_of_targets_that_say_the_same_at_one_moment_none_is_the_first(signature):
-    lines = {f"t{n}": [said(STOP - 2 + n * 0.01, signature, source=n)] for n in (1, 2, 3)}
+    lines = {f"t{n}": [said(STOP - 2 + n * 0.01, signature, ABORT, source=n)] for n in (1, 2, 3)}
     assert judged(**lines) is None
-    assert judged(t1=[said(STOP - 9, signature, source=1)], t2=lines["t2"])[0] == "ais-target-1"
+    assert judged(t1=[said(STOP - 9, signature, ABORT, source=1)], t2=lines["t2"])[0] == "ais-target-1"
+
+
+@pytest.mark.parametrize("text", ["aborting: user request", "aborting: xaction stopped", "aborting: context canceled"])
+def test_who_prints_that_a_job_was_aborted_may_only_have_been_told_so(text):
+    assert judged(t1=[said(STOP - 2, "aistore.batch_aborted", f"I moss:311 get-batch[k7] {text}", source=1)]) is None
+
+
+@pytest.mark.parametrize("kind", ["aistore.disk_critical", "aistore.memory_critical", "aistore.cpu_critical"])
+def test_an_entry_that_came_too_late_was_sent_by_the_one_target_at_its_limit(kind):
+    own = said(STOP - 2, "aistore.out_of_bounds", ABORT, source=1)
+    relay = said(STOP - 1.9, "aistore.batch_aborted", RELAY, source=2)
+    load = {n: said(STOP - 300, kind, source=n) for n in (1, 3, 4)}
+    assert judged(t1=[own], t2=[relay], t3=[load[3]])[::2] == ("ais-target-3", Strength.POSSIBLE)
+    assert judged(t1=[own], t2=[relay], t3=[load[3]], t4=[load[4]])[::2] == ("ais-target-1", Strength.POSSIBLE)
+    assert judged(t1=[load[1], own], t2=[relay], t3=[load[3]])[::2] == ("ais-target-1", Strength.SUPPORTED)
+    assert judged(t1=[own], t2=[relay])[::2] == ("ais-target-1", Strength.SUPPORTED)
 
 
 @pytest.mark.parametrize("text", ["reason: starting x-rebalance[g12]", "starting x-resilver[r7]"])

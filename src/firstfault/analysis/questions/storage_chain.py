@@ -243,10 +243,14 @@ def _of_node(state: StorageState, active: Sequence[Trouble], node: str, blame: B
     if blame is None:
         return None
     if batch is not None and (batch.node == node or abort_origin(batch) == node):
+        slow = {t.node for t in loads}
+        if len(slow) == 1 and batch.signature != "aistore.rejected":
+            # An entry that comes too late was sent too late: the one target at its limit fits better than where it arrived.
+            return Origin(_earliest_of(slow.pop(), loads), batch, named=False, alone=True, by=by)
         if state.named(node) is None:
             # None of its logs are here: all that is known of it is what the others say.
             batch = batch._replace(daemon=None, node=node)
-        return Origin(batch, batch, named=True, alone=True, by=by)
+        return Origin(batch, batch, named=True, alone=not slow, by=by)
     if not blame.lines:
         return None
     return Origin(undelivered(state, blame), batch, named=True, alone=True, by=by)
@@ -280,7 +284,7 @@ def _enough(found: Origin, seen: Symptom, ago: float) -> bool:
     if seen is Symptom.CONTENT:
         return ago <= FRESH and (found.batch is not None or found.trouble.kind is Kind.FAULT)
     if seen is Symptom.READING:
-        return found.trouble.kind is Kind.FAULT or found.batch is not None
+        return found.batch is not None or (found.trouble.kind is Kind.FAULT and ago <= STALE)
     return found.batch is not None and found.named
 
 
@@ -298,7 +302,7 @@ def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
         # A link between two targets has two ends: it takes several receivers to tell which is at fault.
         return Strength.SUPPORTED, Strength.SUPPORTED if here and len(found.by) > 1 else Strength.POSSIBLE
     if found.batch is not None and found.named:
-        who = Strength.SUPPORTED if here else Strength.POSSIBLE
+        who = Strength.SUPPORTED if here and (found.alone or found.trouble is not found.batch) else Strength.POSSIBLE
         # What one daemon says of one batch is a complaint; its own trouble before it, or the word of others, makes it proof.
         proved = found.trouble.kind is not Kind.BATCH or bool(found.by - {found.trouble.node})
         return (Strength.ESTABLISHED if seen is Symptom.READ and here and proved else Strength.SUPPORTED), who

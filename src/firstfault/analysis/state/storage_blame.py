@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from firstfault.analysis.state.storage_faults import REBALANCE, Kind, Trouble, name_of, of_that_time, troubles
+from firstfault.analysis.state.storage_faults import Kind, Trouble, name_of, of_that_time, troubles
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
@@ -77,12 +77,17 @@ def blamed(active: Sequence[Trouble]) -> Blame | None:
     if relayed:
         return _relayed(relayed)
     for signature in _OWN:
-        own = [t for t in batches if t.signature == signature and not REBALANCE.search(t.first.event.text)]
+        own = [t for t in batches if t.signature == signature and _of_itself(t)]
         if own:
             first = min(t.first.at for t in own)
             nodes = {t.node for t in own if t.first.at - first <= SAME}
             return Blame(node := nodes.pop(), frozenset({node}), ()) if len(nodes) == 1 else None
     return _most(pair for t in active if t.kind in {Kind.BATCH, Kind.ECHO} for pair in _votes(t))
+
+
+def _of_itself(trouble: Trouble) -> bool:
+    """Whether a line tells of what its own daemon did: who prints that a job is aborted may only have been told so."""
+    return trouble.signature != "aistore.batch_aborted" or "out-of-bounds" in trouble.first.event.text
 
 
 def _relayed(relayed: Sequence[tuple[str, Trouble]]) -> Blame | None:
