@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from firstfault.analysis.state.storage_faults import ONCE, Kind, name_of, node_at
+from msgspec.structs import replace
+
+from firstfault.analysis.state.storage_faults import KINDS, ONCE, Kind, name_of, node_at
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
@@ -34,7 +36,8 @@ _UNREACHED = lazy(
     r"|temporary failure in name resolution)"
 )
 _NO_WAY = lazy(r"\[Errno (?:113|101|112)\]|(?i:no route to host|network is unreachable|host is down)")
-_CLIENTS = ("aistore.", "storage.http_failed", "data.worker_storage_exception", "storage.s3")
+_CLIENTS = ("aistore.", "data.worker_storage_exception")
+"""Lines of the client that asks for batches; another client's buckets are none of them."""
 
 
 class Request(NamedTuple):
@@ -82,27 +85,39 @@ def told(answer: Answer, state: StorageState) -> str | None:
     return name_of(known[0]) if known else None
 
 
+def without_others(state: StorageState, of: Request) -> StorageState:
+    """The store without the lines about batches of other jobs.
+
+    Args:
+        state: the store.
+        of: the request that failed.
+    """
+    if not of.buckets and not of.batches:
+        return state
+    buckets = _buckets(m for d in state.daemons for m in d.lines)
+    daemons = tuple(
+        replace(d, lines=tuple(m for m in d.lines if not _of_batches(m) or not _of_another(m, of, buckets)))
+        for d in state.daemons
+    )
+    return replace(state, daemons=daemons)
+
+
+def _of_batches(moment: Moment) -> bool:
+    return KINDS.get(moment.event.signature) in {Kind.BATCH, Kind.ECHO}
+
+
 def concerned(listed: Sequence[Trouble], of: Request) -> list[Trouble]:
-    """The troubles that can concern a request: without the batches of other jobs, and what a lost connection is not explained by.
+    """The troubles that can concern a request: without what does not explain that no connection came about.
 
     Args:
         listed: troubles of all daemons.
         of: the request that failed.
     """
-    buckets = _buckets(m for t in listed for m in t.moments)
+    if not of.unreached:
+        return list(listed)
+    # A daemon that had lived passed its connections on; batches are told of over connections that were there.
     gone = {t.node for t in listed if t.signature in ONCE} | {of.asked}
-    kept = []
-    for trouble in listed:
-        if of.unreached and trouble.kind in {Kind.FAULT, Kind.LOAD} and trouble.node not in gone:
-            # It passed its connections on; batches are told of over connections that were there.
-            continue
-        if trouble.kind in {Kind.BATCH, Kind.ECHO}:
-            moments = tuple(m for m in trouble.moments if not _of_another(m, of, buckets))
-            if moments:
-                kept.append(trouble._replace(moments=moments))
-        else:
-            kept.append(trouble)
-    return kept
+    return [t for t in listed if t.kind not in {Kind.FAULT, Kind.LOAD} or t.node in gone]
 
 
 def _buckets(moments: Iterable[Moment]) -> dict[str, str]:

@@ -5,8 +5,8 @@ from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state
 
 from firstfault.analysis.questions.storage_chain import _active, origin
 from firstfault.analysis.questions.storage_symptom import _CALLERS
-from firstfault.analysis.state.storage_faults import troubles
-from firstfault.analysis.storage_request import _BUCKETS, _NO_WAY, _UNREACHED, Request, concerned
+from firstfault.analysis.state.storage_faults import named_target, troubles
+from firstfault.analysis.storage_request import _BUCKETS, _NO_WAY, _UNREACHED, Request, concerned, without_others
 
 OURS = Request(asked=None, buckets=frozenset({"vox"}), batches=frozenset(), unreached=False, no_way=False)
 BATCHES = {
@@ -17,7 +17,7 @@ BATCHES = {
 
 
 def root(of, *pieces):
-    store = state(*pieces)
+    store = without_others(state(*pieces), of)
     found = origin(store, _active(concerned(troubles(store), of), STOP), of.asked)
     return None if found is None else found.trouble.shown
 
@@ -32,6 +32,17 @@ def test_a_batch_of_another_bucket_neither_blames_nor_moves_the_time_of_the_faul
     assert root(OURS, *daemons("music")) == "ais-target-2"
     assert root(OURS, *daemons("vox")) == "ais-target-1"
     assert root(OURS._replace(buckets=frozenset()), *daemons("music")) == "ais-target-1"
+
+
+def test_without_a_common_clock_an_abort_of_another_bucket_names_nobody_either():
+    def daemons(bucket):
+        text = BATCHES["relay"].format(b=bucket)
+        return [
+            piece(daemon(n), source=n, lines=[said(STOP - 5, "aistore.batch_aborted", text, source=n)]) for n in (2, 3)
+        ]
+
+    assert named_target(without_others(state(*daemons("music"), offset=None), OURS)) is None
+    assert named_target(without_others(state(*daemons("vox"), offset=None), OURS))[0].node == "nodet1"
 
 
 def test_newer_lines_without_a_bucket_are_told_apart_by_those_that_name_it_and_else_by_the_id():

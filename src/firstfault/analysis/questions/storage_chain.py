@@ -24,7 +24,7 @@ from firstfault.analysis.state.storage_faults import (
     still,
     troubles,
 )
-from firstfault.analysis.storage_request import concerned, request, told
+from firstfault.analysis.storage_request import concerned, request, without_others
 from firstfault.analysis.suspects import of_the_store
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
@@ -97,11 +97,12 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
                 *answer.collect,
             ),
         )
+    asking = request(scene, answer, state)
+    state = without_others(state, asking)
     if state.stop is None:
         if seen is Symptom.READ and answer.category is Category.STORAGE_IO:
-            answer = _without_clock(answer, state)
+            answer = _without_clock(answer, state, asking.asked)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
-    asking = request(scene, answer, state)
     active = _active(concerned(troubles(state), asking), state.stop)
     found = origin(state, active, asking.asked)
     if found is None:
@@ -119,9 +120,8 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     return _answer(scene, answer, state, Weighed(found, active, sure, who, seen))
 
 
-def _without_clock(answer: Answer, state: StorageState) -> Answer:
+def _without_clock(answer: Answer, state: StorageState, asked: str | None) -> Answer:
     """The answer with the target that is known without a common clock: the only one in trouble, or the one others name."""
-    asked = told(answer, state)
     alone = lone_trouble(state, asked)
     if alone is not None:
         why = "The client's error names its address" if alone.node == asked else "It is the only one in trouble"
