@@ -211,6 +211,8 @@ MESSAGES: dict[str, str] = {
     "section.rivals": "Rival explanations",
     "section.store": "Storage daemons",
     "storage.clock_stated": "The zones of both sides are known, stated or by `--assume-zone`: the daemons' times and the job's are on one clock.",
+    "storage.clock_lines": "{offset} gives the job's time: at that offset alone a batch broke within seconds of the job's error; "
+    "it is likely, not certain.",
     "storage.clock_counters": "{offset} gives the job's time: at that offset the counters of reads stop when the job stood still.",
     "storage.add": "A daemon's time and {offset} h",
     "storage.subtract": "A daemon's time less {offset} h",
