@@ -289,7 +289,7 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
         if b"<h1>Stacks</h1>" in head or b"<h1>py-spy Stack Traces</h1>" in head:
             return Sniffed(SourceKind.STACKS)
         return Sniffed(SourceKind.CONFIG, "a page of the debug server without stacks")
-    if suffix in _SOURCE_CODE or start.startswith(b"#!") or _PACKAGE.match(start):
+    if suffix in _SOURCE_CODE or _PACKAGE.match(start) or (start.startswith(b"#!") and _is_script(suffix, head, tail)):
         return Sniffed(SourceKind.CONFIG, "source code or a document")
     filled = lines - head.count(b"\n\n")
     if _STACK_HEAD.search(begun) and len(_STACK.findall(begun)) > filled * 0.6:
@@ -301,6 +301,19 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     if _table(start):
         return Sniffed(SourceKind.METRICS)
     return Sniffed(SourceKind.LOG)
+
+
+_PRINTED = lazy(
+    rb"(?:\A|[\n\r])(?:<?\d+>? ?)?\[?(?:\d{4}-\d\d-\d\d[ T]\d\d:\d\d|[IWEF]\d{4} \d\d:\d\d:|\d\d:\d\d:\d\d[.,\] ]|rank ?\d+\]|default\d+\]:)"
+    rb"|Traceback \(most recent call last\):\r?\n {2}File \"|\] NCCL (?:INFO|WARN) |\d+%\||\btorch\.\w+Error: |[\n\r]slurmstepd: |[\n\r]srun: "
+)
+"""What programs print and scripts do not hold: a stamp or a rank at the begin of a line, a traceback, a bar."""
+_SAID = frozenset({".log", ".out", ".err", ".stdout", ".stderr", ".o", ".e"})
+
+
+def _is_script(suffix: str, head: bytes, tail: bytes) -> bool:
+    """Whether text that begins with `#!` is a script: a job's log may begin with the script that ran, as its prolog shows it."""
+    return suffix not in _SAID and not suffix[1:].isdigit() and not (_PRINTED.search(head) or _PRINTED.search(tail))
 
 
 def _daemon(head: bytes, lines: int) -> bool:
