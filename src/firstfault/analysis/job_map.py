@@ -168,8 +168,6 @@ class JobMap:
 
         A loader's process is a child of a rank with a number of its own, so that a name of theirs is never a stranger's.
         """
-        if event.signature.startswith("kubernetes.") and (pod := event.fields.get("pod")) is not None:
-            return Strength.POSSIBLE if self.hosts and not akin(self._case, self._roster, pod) else Strength.ESTABLISHED
         pid, name, host = event.fields.get("pid", ""), event.fields.get("name", ""), self._roster.host(event)
         if not event.signature.startswith(KILLS) or not name or host is None or not self._asked(event):
             return Strength.ESTABLISHED
@@ -180,6 +178,14 @@ class JobMap:
         if not ranks or not ranks <= set(known.values()) or not pid.isdecimal() or int(pid) in known:
             return Strength.ESTABLISHED
         return Strength.SUPPORTED if _RUNS_RANKS.search(name) is not None else Strength.POSSIBLE
+
+    def a_strange_pod(self, hang: Hang | None, event: Event) -> bool:
+        """Whether a pod has nothing of the job's names, and ranks of its machine wait: these did not end with it."""
+        pod, host = event.fields.get("pod"), self._roster.host(event)
+        if hang is None or pod is None or host is None or not event.signature.startswith("kubernetes."):
+            return False
+        lives = not self.ranks_on(short_host(host)).isdisjoint(hang.waiters)
+        return lives and bool(self.hosts) and not akin(self._case, self._roster, pod)
 
     def _processes(self, host: str) -> dict[int, GlobalRank]:
         """The ranks of a machine by their processes, as lines that state both tell."""
@@ -256,4 +262,4 @@ def proves(scene: Scene, root: Suspect) -> Strength:
     chart, event = scene.chart, root.first
     if chart.waits_there(scene.hang, event):
         return Strength.POSSIBLE
-    return chart.can_prove(event)
+    return Strength.POSSIBLE if chart.a_strange_pod(scene.hang, event) else chart.can_prove(event)

@@ -204,6 +204,13 @@ def test_a_pod_of_somebody_else_on_a_machine_whose_ranks_wait(tmp_path: Path, po
     nobody_but_the_absent(verdict(tmp_path, f"describe-{pod}.txt", DESCRIBED.format(pod=pod)))
 
 
+@pytest.mark.parametrize("pod", ["redis-0", "metrics-server-6d94bc8694-x2x7k"])
+def test_a_pod_of_somebody_else_beside_the_absent_rank_is_possible_at_most(tmp_path: Path, pod: str) -> None:
+    text = DESCRIBED.format(pod=pod).replace("rig-01", "rig-02")
+    found = verdict(tmp_path, f"describe-{pod}.txt", text)
+    assert found.strength.level <= Strength.POSSIBLE.level
+
+
 def test_a_gauge_that_keeps_the_last_code_of_a_waiting_machine(tmp_path: Path) -> None:
     line = 'DCGM_FI_DEV_XID_ERRORS{gpu="0",UUID="GPU-6f1d",pci_bus_id="00000000:1B:00.0",Hostname="rig-01"} 79'
     nobody_but_the_absent(verdict(tmp_path, "dcgm.prom", line))
