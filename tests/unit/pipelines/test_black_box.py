@@ -517,3 +517,15 @@ def test_the_text_with_which_a_program_ends_is_told_where_it_ended_so(tmp_path, 
     box.write(1, layout.END, 100, how="ended", said="fatal: the dataset is empty")
     box.node(1, layout.DEATH if code else layout.END, 100.1, exit_code=code, how=f"exited with code {code}")
     assert ("the dataset is empty" in verdict(tmp_path).summary) is told
+
+
+@pytest.mark.parametrize(("states", "told"), [("TT", True), ("TS", False)])
+def test_a_process_that_is_stopped_is_told_so(tmp_path, states, told):
+    box = Box(tmp_path)
+    box.hung({2})
+    threads = [{"thread": 4002 + n, "state": state} for n, state in enumerate(states)]
+    for part in (1, 2):
+        box.state(2, layout.STATE, 400 + part, last=100.0, bundle=1, part=part, silent=True, threads=threads)
+    summary = verdict(tmp_path).summary
+    assert ("SIGSTOP" in summary) is told
+    assert ("interpreter's lock" in summary) is not told
