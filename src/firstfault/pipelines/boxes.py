@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from firstfault.analysis.case import GENERIC_EXCEPTION
 from firstfault.model.evidence import Coverage, Event, Frame, PythonException
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.error_files import meaning
@@ -123,7 +124,17 @@ def _events(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
             yield _event(record, RANK)
         elif record.kind == layout.DEATH and record.who.rank is not None and not _copied(record):
             yield _event(record, STOPPED if record.fields.get("signal") == "SIGTERM" else DEATH)
+    yield from _said(records, library)
     yield from _all_ended(records)
+
+
+def _said(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
+    """The texts with which programs ended (`sys.exit("…")`), where their exit code is that of such an end."""
+    codes = {(r.who.host, r.who.pid): r.fields.get("exit_code") for r in records if r.kind == layout.DEATH}
+    for record in records:
+        text = record.fields.get("said")
+        if record.kind == layout.END and isinstance(text, str) and codes.get((record.who.host, record.who.pid)) == 1:
+            yield _raised(replace(record, fields={**record.fields, "type": "sys.exit", "message": text}), library)
 
 
 def _copied(record: BoxRecord) -> bool:
@@ -181,7 +192,9 @@ def _raised(record: BoxRecord, library: Library) -> Event:
         chained_from=exception.chained_from,
         in_worker=exception.in_worker,
     )
-    signature, named = meaning(exception, library)
+    signature, named = _meaning(
+        exception, [c for c in chain or () if isinstance(c, dict) and c.get("member") is True], library
+    )
     return Event(
         signature=signature,
         span=record.span,
@@ -191,6 +204,17 @@ def _raised(record: BoxRecord, library: Library) -> Event:
         fields=named,
         exception=exception,
     )
+
+
+def _meaning(
+    exception: PythonException, members: Sequence[dict[str, object]], library: Library
+) -> tuple[str, dict[str, str]]:
+    """What an exception means; a group of several what they all mean, of which one may be known and the rest be nobody's words."""
+    if not members:
+        return meaning(exception, library)
+    inner = [PythonException(kind=str(m.get("type")), message=str(m.get("message") or "")) for m in members]
+    known = [found for found in (meaning(one, library) for one in inner) if found[0] != GENERIC_EXCEPTION]
+    return known[0] if len({name for name, _ in known}) == 1 else meaning(exception, library)
 
 
 def _frames(found: object) -> tuple[Frame, ...]:

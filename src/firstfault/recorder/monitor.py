@@ -429,7 +429,9 @@ def main(told: str, ready: int) -> None:
     monitor = Monitor(settings, given["process"])
     # Who holds the lock stands in it.
     with contextlib.suppress(OSError):
-        os.pwrite(given["lock"], json.dumps({"pid": os.getpid(), "launch": given["launch"]}).encode() + b"\n", 0)
+        held = {name: given[name] for name in ("launch", "settings", "process")}
+        os.ftruncate(given["lock"], 0)
+        os.pwrite(given["lock"], json.dumps({"pid": os.getpid(), **held}).encode() + b"\n", 0)
 
     def stop(number: int, frame: object) -> None:
         del number, frame

@@ -498,3 +498,34 @@ def test_stacks_and_dumps_of_another_run_are_not_of_this_job(tmp_path):
     skipped = {c.file.rsplit("/", 1)[-1] for c in found.coverage if c.state is CoverageState.SKIPPED}
     assert {"rank-00003.0.4003.fr", "rank-00003.0.4003.fatal.txt", "node.jsonl"} <= skipped
     assert found.ranks.expected == 2
+
+
+def test_a_group_of_exceptions_means_what_its_members_mean(tmp_path):
+    box = Box(tmp_path, world=2)
+    members = [
+        {"type": "ValueError", "message": "odd", "traceback": [], "member": True},
+        {"type": "OSError", "message": "[Errno 28] No space left on device", "traceback": [], "member": True},
+    ]
+    box.raised(1, 100, "ExceptionGroup", "many (2 sub-exceptions)", chain=members)
+    said = verdict(tmp_path)
+    assert (said.category, said.first_failed.ranks) == (Category.STORAGE_IO, [1])
+
+
+@pytest.mark.parametrize(("code", "told"), [(1, True), (0, False)])
+def test_the_text_with_which_a_program_ends_is_told_where_it_ended_so(tmp_path, code, told):
+    box = Box(tmp_path, world=2)
+    box.write(1, layout.END, 100, how="ended", said="fatal: the dataset is empty")
+    box.node(1, layout.DEATH if code else layout.END, 100.1, exit_code=code, how=f"exited with code {code}")
+    assert ("the dataset is empty" in verdict(tmp_path).summary) is told
+
+
+@pytest.mark.parametrize(("states", "told"), [("TT", True), ("TS", False)])
+def test_a_process_that_is_stopped_is_told_so(tmp_path, states, told):
+    box = Box(tmp_path)
+    box.hung({2})
+    threads = [{"thread": 4002 + n, "state": state} for n, state in enumerate(states)]
+    for part in (1, 2):
+        box.state(2, layout.STATE, 400 + part, last=100.0, bundle=1, part=part, silent=True, threads=threads)
+    summary = verdict(tmp_path).summary
+    assert ("SIGSTOP" in summary) is told
+    assert ("interpreter's lock" in summary) is not told

@@ -32,6 +32,8 @@ def standing(one: RankBox, many: Sequence[RankBox] = ()) -> str:
 
 
 def _mute(one: RankBox) -> str:
+    if one.stopped:
+        return " All its threads are stopped (state T): by SIGSTOP or a debugger, and it goes on when somebody sends SIGCONT."
     if not one.silent:
         return ""
     return " It did not answer when it was asked, so no other thread of it could run Python: native code holds the interpreter's lock."

@@ -47,6 +47,8 @@ class RankBox(Struct, frozen=True, kw_only=True):
     hang: BoxRecord | None = None
     """The word of the monitor that it stands still, where it never moved again."""
     workers: tuple[WorkerBox, ...] = ()
+    stopped: bool = False
+    """Whether all its threads were stopped by a signal or a debugger when it was looked at last."""
     silent: bool = False
     """Whether it was asked by the monitor and its own thread did not answer, though its stacks came."""
 
@@ -126,6 +128,7 @@ def _folded(records: Sequence[BoxRecord], until: float) -> dict[GlobalRank, Rank
     hangs: dict[GlobalRank, BoxRecord] = {}
     workers: dict[GlobalRank, dict[int, BoxRecord]] = {}
     asked: dict[GlobalRank, dict[object, list[bool]]] = {}
+    stopped: set[GlobalRank] = set()
     for record in records:
         rank = record.who.rank
         if rank is not None and record.kind == "exception" and record.who.worker is None:
@@ -146,6 +149,7 @@ def _folded(records: Sequence[BoxRecord], until: float) -> dict[GlobalRank, Rank
         elif record.kind == "hang":
             hangs[rank] = record
         elif record.kind == "state":
+            (stopped.add if _is_stopped(record) else stopped.discard)(rank)
             asked.setdefault(rank, {}).setdefault(record.fields.get("bundle"), []).append(
                 record.fields.get("silent") is True
             )
@@ -159,6 +163,7 @@ def _folded(records: Sequence[BoxRecord], until: float) -> dict[GlobalRank, Rank
             workers=tuple(
                 WorkerBox(number=n, state=r) for n, r in sorted(workers.get(rank, {}).items()) if _with_it(r, state)
             ),
+            stopped=rank in stopped,
             # Once may be a busy machine, or a process on its way out.
             silent=any(len(told) > 1 and all(told) for told in asked.get(rank, {}).values()),
         )
@@ -220,6 +225,13 @@ def _by_count(boxes: dict[GlobalRank, RankBox], stuck: list[RankBox]) -> Sides:
     if not behind or not near or len(behind) > max(1, len(boxes) // _ODD):
         return Sides([], stuck)
     return Sides(most, behind, counted=True)
+
+
+def _is_stopped(record: BoxRecord) -> bool:
+    """Whether all threads of a process were stopped: `T` by a signal, `t` by a debugger."""
+    threads = record.fields.get("threads")
+    states = {t.get("state") for t in threads if isinstance(t, dict)} if isinstance(threads, list) else set()
+    return bool(states) and states <= {"T", "t"}
 
 
 def _order(record: BoxRecord) -> tuple[float, int, int]:
