@@ -6,6 +6,7 @@ Text only. Terms of the field (rank, NCCL, all-reduce, checkpoint) stand as prac
 from __future__ import annotations
 
 from firstfault.i18n.zh.checkpoint import CHECKPOINT
+from firstfault.i18n.zh.config import CONFIG_CHECK
 from firstfault.i18n.zh.page import PAGE
 from firstfault.i18n.zh.preflight import PREFLIGHT
 
@@ -13,6 +14,7 @@ MESSAGES: dict[str, str] = {
     **PAGE,
     **CHECKPOINT,
     **PREFLIGHT,
+    **CONFIG_CHECK,
     "head.failed": "失败",
     "head.failed_unknown": "失败，原因未知",
     "head.undecided": "无法判断",
