@@ -431,7 +431,7 @@ def test_different_texts_of_one_format_are_all_written_and_equal_ones_are_counte
 
 
 def test_a_log_that_floods_leaves_room_for_the_exception(tmp_path):
-    text = "for n in range(3000):\n    log.info('step %d %s', n, 'x' * 200)\nraise ValueError('label 17')\n"
+    text = "for n in range(3000):\n    log.info('step %s %s', chr(300 + n), 'x' * 200)\nraise ValueError('label 17')\n"
     left = run(tmp_path, LOGGED + text, FIRSTFAULT_RECORD_MB="0.2")
     assert left.records(layout.EXCEPTION)[0]["message"] == "label 17"
     assert left.records(layout.END)[0]["not_written"] > 1000
