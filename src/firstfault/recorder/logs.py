@@ -61,7 +61,7 @@ class RecordHandler(logging.Handler):
             for known in list(self._seen.values()):
                 if known[1]:
                     folded, known[1] = known[1], 0
-                    self._write({**known[2], "repeated": folded})
+                    self._write({**known[2], "folded": folded})
         except Exception:  # noqa: BLE001 - a log line never ends a program
             return
 
