@@ -340,7 +340,7 @@ def publish_checkpoint(
 
 
 def publish_config_check(
-    found: ConfigCheck, form: StackFormat, level: Level, *, width: int = 100, every: bool = False
+    found: ConfigCheck, form: StackFormat, level: Level, *, width: int = 100, every: bool = False, language: str = "en"
 ) -> str:
     """Redacts and renders what is wrong with the settings of a job.
 
@@ -350,15 +350,16 @@ def publish_config_check(
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
         every: whether the text format shows also what is right and what could not be checked.
+        language: of the sentences and fixed words.
 
     Returns:
         The whole report, ending in a newline.
     """
     if form == "json":
-        return _as_json(redact(found, level), "en")
+        return _as_json(redact(found, level), language)
     from firstfault.report.config_check import render_config_check
 
-    return render_config_check(redact(found, level), width=width, every=every)
+    return render_config_check(redact(found, level), width=width, every=every, language=language)
 
 
 def _as_json(safe: Redacted[Any], language: str) -> str:

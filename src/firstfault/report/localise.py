@@ -30,6 +30,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "CheckpointProblem": ("what", "fix"),
     "Comparison": ("why",),
     "Count": ("title",),
+    "ConfigCheck": ("summary",),
+    "ConfigFinding": ("what", "why", "fix"),
     "CoursePoint": ("what",),
     "CoverageRow": ("reason",),
     "Diagnosis": ("collect_next", "recommendations"),

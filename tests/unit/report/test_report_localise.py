@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from firstfault.i18n import translator
-from firstfault.model import checkpoint, comparison, diagnosis, metrics, page, views
+from firstfault.model import checkpoint, comparison, config, diagnosis, metrics, page, views
 from firstfault.redact import redact
 from firstfault.report.localise import SENTENCES, localised
 from firstfault.report.text import render_text
@@ -19,6 +19,9 @@ RAW = {
     "CheckpointProblem": ("file",),
     "Clock": ("zone", "files"),
     "Comparison": ("schema",),
+    "ConfigCheck": ("schema", "world_size_from"),
+    "ConfigFile": ("file", "written_by"),
+    "ConfigFinding": ("check", "file", "message", "signature"),
     "Context": ("file", "lines"),
     "Count": ("signature", "files", "ranks"),
     "Course": ("bus", "host"),
@@ -91,7 +94,7 @@ def _published():
         for inner in typing.get_args(kind):
             look(inner)
 
-    for room in (checkpoint, page, diagnosis, metrics, comparison, views):
+    for room in (checkpoint, config, page, diagnosis, metrics, comparison, views):
         for one in vars(room).values():
             if isinstance(one, type) and issubclass(one, diagnosis.Published):
                 look(one)
