@@ -22,6 +22,9 @@ import click
 import firstfault
 from firstfault.cli.main import COMMANDS, load, run
 from firstfault.i18n.glossary import WORDS
+from firstfault.preflight.families import FAMILIES
+from firstfault.preflight.job import JOB_CHECKS
+from firstfault.preflight.settings import table as variables
 from firstfault.readers.identity import body_starts
 from firstfault.report.markdown import code, escape
 from firstfault.report.schema import DOCUMENTS, file_of, generate
@@ -49,10 +52,11 @@ SHOWN = (
 )
 """Pages that show the output of the bundled incident between `<!-- demo -->` marks; the mark may hold a command and options."""
 VIEWS = """`firstfault schema` prints the schema from which this page is made; `firstfault schema ranks`, `timeline`, `stacks`,
-`flight-recorder`, `memory`, `metrics`, `compare`, `diff`, `checkpoint` and `check-config` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
+`flight-recorder`, `memory`, `metrics`, `compare`, `diff`, `checkpoint`, `check-config`, `preflight` and `probe` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
 [RecorderView](#recorderview), [MemoryTable](#memorytable), [MetricsView](#metricsview), [RunComparison](#runcomparison),
-[Comparison](#comparison), [Checkpoint](#checkpoint) and [ConfigCheck](#configcheck), which the commands of these names print, `checkpoint-compare` that of
-[CheckpointComparison](#checkpointcomparison)."""
+[Comparison](#comparison), [Checkpoint](#checkpoint), [ConfigCheck](#configcheck), [Preflight](#preflight) and [Environment](#environment), which the commands of
+these names print, `checkpoint-compare` that of [CheckpointComparison](#checkpointcomparison), `probe-compare` that of
+[EnvironmentComparison](#environmentcomparison)."""
 
 
 RUN = re.compile(r"(<!-- run: (.*?) -->\n```text\n).*?(```\n<!-- /run -->)", re.DOTALL)
@@ -73,6 +77,7 @@ def pages() -> dict[str, str]:
         "docs/reference/json.md": json_fields(),
         "docs/reference/signatures.md": signatures(),
         "docs/reference/storage-clients.md": storage_clients(),
+        "docs/reference/checks.md": checks(),
         "docs/reference/words.md": words(),
         "docs/glossary.md": glossary(),
     }
@@ -324,6 +329,48 @@ def _known(text: str) -> list[str]:
     found = {s.id: s.spec for s in library.signatures if Matcher(s.spec).find(line, body_starts(line))}
     refined = {general for spec in found.values() for general in spec.refines}
     return [name for name, spec in found.items() if name not in refined and not spec.generic]
+
+
+CHECKS_TEXT = """What `firstfault preflight` looks at ([how to](../how-to/check-before-the-run.md)). *Each* says whether a check is made by
+every rank, or once on a machine. The last column names signatures and recorded incidents that it is there to prevent;
+`firstfault explain` tells of them."""
+SETTINGS_TEXT = """The table of variables behind the checks `settings.*`. Names that are not in it are not told, unless they are nearly one that
+is: plugins have names of their own."""
+
+
+def checks() -> str:
+    """Every check before a run, and the table of variables."""
+    parts = [MADE, "# Checks before a run", CHECKS_TEXT]
+    head = "| check | looks at | each | why | prevents |\n| --- | --- | --- | --- | --- |"
+    for family, rows in [*FAMILIES.items(), ("job", JOB_CHECKS)]:
+        lines = [
+            f"| {code(c.id)} | {escape(c.title)} | {getattr(c, 'place', 'job')} | {escape(c.why)} | {', '.join(map(code, c.prevents)) or '-'} |"
+            for c in rows
+        ]
+        parts += [f"## {family}", "\n".join([head, *lines])]
+    data = variables()
+    parts += ["## Variables", SETTINGS_TEXT]
+    for title, head, rows in (
+        ("Other names", "| old | new | since | old one works |", [(r["old"], r["new"], r["since"], "yes" if r["works"] else "no") for r in data["renamed"]]),
+        ("Read by nobody", "| variable | instead |", [(r["name"], r["fix"]) for r in data["unread"]]),
+        ("Values", "| variable | takes | else |", [(", ".join(r["names"]), _takes(r), r["says"]) for r in data["value"]]),
+        ("Dangerous", "| variable | value | because |", [(r["name"], ", ".join(r["values"]) or "any" if "values" in r else f"below {r['below']}", r["says"]) for r in data["danger"]]),
+        ("In conflict", "| one | other | because |", [(r["first"], r["second"], r["says"]) for r in data["conflict"]]),
+        ("Known names from", "| prefix | source |", [(r["prefix"], r["source"]) for r in data["known"]]),
+    ):  # fmt: skip
+        bar = "|" + " --- |" * head.count(" | ") + " --- |"
+        parts += [
+            f"### {title}",
+            "\n".join([head, bar, *("| " + " | ".join(prose(c) for c in row) + " |" for row in rows)]),
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _takes(row: dict[str, Any]) -> str:
+    """What a variable may hold, in words."""
+    if "words" in row:
+        return ", ".join(w or "nothing" for w in row["words"])
+    return f"{row['least']} to {row['most']}" if "most" in row else f"a whole number from {row['least']}"
 
 
 def words() -> str:

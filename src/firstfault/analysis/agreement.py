@@ -14,7 +14,7 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.questions.flight_recorder import ask
 from firstfault.analysis.recorder_words import some_ranks
 from firstfault.analysis.state.recorder.reading import Reading, read
-from firstfault.model.words import Category, Phase, Strength
+from firstfault.model.words import Category, Mark, Phase, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,10 +47,43 @@ def with_dumps(scene: Scene, said: Answer) -> Answer:
     own = ask(scene, reading)
     if own is None:
         return _quiet(said, reading)
+    if reading.waits.unseen and _recorded(scene, reading.waits.unseen):
+        return said
+    if own.failed is None:
+        # What does not belong together neither bears out nor contradicts what was said.
+        return replace(
+            said if said.failed is not None else own,
+            summary=own.summary if said.failed is None else f"{said.summary} {own.summary}",
+            proof=(*said.proof, *own.proof),
+            collect=(*said.collect, *own.collect),
+        )
     sure = said.category is not Category.UNKNOWN and said.strength.level >= Strength.SUPPORTED.level
     if said.question in STANDS or (said.question == "stopped" and sure):
-        return _beside(scene, said, own)
+        return _beside(scene, _dumped_after(scene, said, reading), own)
     return _joined(said, own, reading.waits.waiters)
+
+
+def _recorded(scene: Scene, ranks: Iterable[GlobalRank]) -> bool:
+    """Whether ranks of which no dump is here have a black box.
+
+    It takes dumps of whoever lives when somebody asks, so that a missing one tells nothing, and it tells itself how they ended.
+    """
+    return set(ranks) <= {record.who.rank for record in scene.case.seen.box}
+
+
+def _dumped_after(scene: Scene, said: Answer, reading: Reading) -> Answer:
+    """The answer that the kernel killed ranks, less sure where their own dumps show them waiting: who is killed writes none."""
+    ranks = [r for r in said.culprits.ranks if reading.waits.oldest.get(r) is not None]
+    if said.trigger is None or not scene.case.has(said.trigger, Mark.OOM_KILL) or not ranks:
+        return said
+    each = "its" if len(ranks) == 1 else "their"
+    return replace(
+        said,
+        summary=f"{said.summary} But {some_ranks(ranks)} left {'a dump' if len(ranks) == 1 else 'dumps'}, which a killed process cannot "
+        f"write, and by {each} own {'dump' if len(ranks) == 1 else 'dumps'} waited with the others: the kill and the wait may be two things.",
+        strength=said.strength.at_most(Strength.SUPPORTED),
+        culprits=replace(said.culprits, strength=said.culprits.strength.at_most(Strength.SUPPORTED)),
+    )
 
 
 def _quiet(said: Answer, reading: Reading) -> Answer:

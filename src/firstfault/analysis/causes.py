@@ -304,9 +304,9 @@ def _ended_above(case: Case, own: Suspect, outside: Suspect) -> bool:
 
 
 def _above(a: Suspect, b: Suspect) -> bool:
-    """Whether one line stands above another in one file."""
-    one, other = a.first.span, b.first.span
-    return one.source == other.source and one.line < other.line
+    """Whether the first line of one stands above all those of the other in its file, where there are any."""
+    one, others = a.first.span, [e.span.line for e in b.events if e.span.source == a.first.span.source]
+    return bool(others) and one.line < min(others)
 
 
 def raised_upon(case: Case, line: Suspect, raised: Suspect) -> bool:

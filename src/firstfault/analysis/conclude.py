@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer
+from firstfault.analysis.bystanders import with_blocked, with_bystanders
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.contradiction import contradicted
@@ -182,6 +183,7 @@ def ask(scene: Scene) -> Answer:
     if seen.box:
         answer = with_box(scene, answer)
     answer = with_victims(scene, with_whereabouts(scene, answer))
+    answer = with_bystanders(scene, with_blocked(scene, answer))
     if seen.courses:
         from firstfault.analysis.gpu_evidence import with_courses
 

@@ -55,7 +55,7 @@ def untied(case: Case, roster: Roster, event: Event) -> bool:
     """
     if event.signature == "kubernetes.oom_killed":
         pod = event.fields.get("pod")
-        return pod is not None and not serves(pod) and not _akin(case, roster, pod)
+        return pod is not None and not serves(pod) and not akin(case, roster, pod)
     name, source = event.fields.get("name", ""), event.span.source
     if not event.signature.startswith(_KILLS) or not name or runs_ranks(name):
         return False
@@ -68,8 +68,14 @@ def untied(case: Case, roster: Roster, event: Event) -> bool:
     )
 
 
-def _akin(case: Case, roster: Roster, pod: str) -> bool:
-    """Whether a pod may be one of the job's: no place and no machine of it is known, or one has the first word of its name."""
+def akin(case: Case, roster: Roster, pod: str) -> bool:
+    """Whether a pod may be one of the job's: no place and no machine of it is known, or one has the first word of its name.
+
+    Args:
+        case: knows where files come from.
+        roster: which rank ran where.
+        pod: its name.
+    """
     names = {w.label for w in case.seen.place.values() if w.label is not None and w.label != pod}
     names |= {w.host for w in case.seen.place.values() if w.host is not None}
     names |= set(roster.host_of.values())

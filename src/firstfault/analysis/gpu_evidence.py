@@ -152,8 +152,10 @@ def _card(course: GpuCourse) -> Address | None:
 
 
 def _host(scene: Scene, course: GpuCourse) -> str | None:
-    """The machine of a table: as it says, or the only one of the job."""
-    return course.host if course.host is not None else scene.roster.only_host()
+    """The machine of a table: as it says, by the name of its file, or the only one of the job."""
+    if course.host is not None:
+        return course.host
+    return scene.roster.file_host(course.first.span.source) or scene.roster.only_host()
 
 
 def _rank(scene: Scene, course: GpuCourse) -> GlobalRank | None:

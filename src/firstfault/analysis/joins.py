@@ -100,6 +100,8 @@ def _ranks_inside(scene: Scene, told: str, processes: str) -> tuple[GlobalRank, 
     world = scene.complete.expected or scene.roster.whole
     pairs = [one.partition("/") for one in told.split(",")]
     ranks = {int(rank) for rank, _, size in pairs if rank.isdecimal() and size.isdecimal() and int(size) == world}
+    if scene.hang is not None and ranks & set(map(int, scene.hang.waiters)):
+        return ()  # who prints that it waits is not gone: the report is of another job's communicator
     return tuple(map(GlobalRank, sorted(ranks))) if len(ranks) == len(set(processes.split(","))) else ()
 
 

@@ -223,7 +223,9 @@ def _losses(known: Figures) -> dict[Kind, int]:
 
 
 def share_text(part: int, whole: int) -> str:
-    """`12.00 GiB (15 % of 80.00 GiB)`."""
+    """`12.00 GiB (15 % of 80.00 GiB)`; without the share where the whole, told of another moment, is smaller than the part."""
+    if part > whole:
+        return size_text(part)
     return f"{size_text(part)} ({100 * part / whole:.0f} % of {size_text(whole)})"
 
 

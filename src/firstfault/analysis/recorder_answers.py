@@ -88,13 +88,18 @@ def origins(scene: Scene, reading: Reading) -> Answer:
     culprits = Named(ranks=named, hosts=hosts, strength=who)
     proof = _standing(reading, wait, named)
     category, sureness, phase, doing = stalled or _halted(reading, frozen, who)
+    head = f"{who_text(named, hosts).removeprefix(' on ').capitalize()} {_held_up(reading, wait, named, frozen)}"
+    absent = tuple(r for r in named if r not in frozen)
+    if frozen and absent:
+        # Two things happened, and which came first the entries do not tell.
+        category, sureness = Category.UNKNOWN, Strength.UNKNOWN
+        head = f"{some_ranks(absent).capitalize()} {_held_up(reading, wait, absent, ())}; {some_ranks(frozen)} stopped completing work"
     return Answer(
         question="flight_recorder",
         failed=True,
         category=category,
         strength=sureness,
-        summary=f"{who_text(named, hosts).removeprefix(' on ').capitalize()} {_held_up(reading, wait, named, frozen)}. "
-        f"{doing} {_accounted(reading)}",
+        summary=f"{head}. {doing} {_accounted(reading)}",
         trigger=proof[0] if proof else None,
         proof=proof,
         culprits=culprits,
@@ -346,7 +351,11 @@ def mismatch(scene: Scene, reading: Reading, found: Mismatch) -> Answer:
     who = Strength.SUPPORTED if odd else Strength.UNKNOWN
     if len(ranks) > 1 and found.kind is not Kind.OP:
         who = who.at_most(Strength.POSSIBLE)
-    blame = f" The odd one out is {who_text(ranks, hosts).removeprefix(' on ')}, by majority." if odd else ""
+    blame = (
+        f" The odd {'one' if len(ranks) == 1 else 'ones'} out {'is' if len(ranks) == 1 else 'are'} {who_text(ranks, hosts).removeprefix(' on ')}, by majority."
+        if odd
+        else ""
+    )
     if not odd:
         blame = " No side is the clear majority, so nobody is named."
     how = {
@@ -433,7 +442,7 @@ def inside(scene: Scene, reading: Reading, place: Inside) -> Answer:
         hosts = tuple(sorted(set(hosts_of(scene, still).values())))
         text = (
             f"All {size} members of {place.team.title} issued {spots[0].call.op} {place.seq}, and the devices of all but "
-            f"{some_ranks(still)} have begun it: what they ran before does not end. {_accounted(reading)}"
+            f"{some_ranks(still)} have begun it: what {'its' if len(still) == 1 else 'their'} {'device' if len(still) == 1 else 'devices'} ran before does not end. {_accounted(reading)}"
         )
         named = Named(ranks=still, hosts=hosts, strength=Strength.POSSIBLE)
         return _open(reading, text, culprits=named, proof=proof, steps=_steps(still, frozen=True))

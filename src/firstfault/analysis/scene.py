@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from firstfault.analysis.aside import no_part, over, somebody_elses
 from firstfault.analysis.case import Case
 from firstfault.analysis.hangs import Hang, find_hang
+from firstfault.analysis.job_map import JobMap, own_number
 from firstfault.analysis.order import first
 from firstfault.analysis.outcome import (
     Outcome,
@@ -63,6 +64,8 @@ class Scene(Struct, frozen=True, kw_only=True):
     failures: tuple[Failure, ...]
     facts: dict[str, JobFact]
     roster: Roster
+    chart: JobMap
+    """What a machine's line is held against."""
     complete: Completeness
     suspects: tuple[Suspect, ...]
     """Fatal, and not acquitted by progress, by a good end, or by their own text."""
@@ -127,7 +130,8 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     ends = tuple(
         e for e in case.of(end_words) if not (went_on(case, e) or _raised_behind(case, e) or raised_from_error(e))
     )
-    foreign, failures = no_part(case, roster, events, ends)
+    chart = JobMap(case, roster, world=world, nodes=machines(facts), job=own_number(case, facts))
+    foreign, failures = no_part(case, roster, chart, events, ends)
     guilty, weak, innocent, effects, teardown = _sort(case, foreign)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
     deaths = tuple(
@@ -138,9 +142,10 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     hang = find_hang(case, roster, (e for e in case.of(waiting) if not went_on(case, e)))
     if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):
         innocent, guilty = (*innocent, *guilty), []
-    gone = over(case, hang, guilty, weak)
+    gone = over(case, chart, hang, guilty, weak)
     innocent = (*innocent, *(e for e in (*weak, *guilty) if id(e) in gone))
     guilty, weak = [e for e in guilty if id(e) not in gone], [e for e in weak if id(e) not in gone]
+    deaths = tuple(e for e in deaths if id(e) not in gone)
     told_bad = bool(failures) or hang is not None or bad_word(case)
     if (ends or said_good(case)) and not told_bad and somebody_elses(case, roster, (*guilty, *deaths)):
         # Somebody else's process was killed on a machine of a job that ended well.
@@ -173,6 +178,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         failures=failures,
         facts=facts,
         roster=roster,
+        chart=chart,
         complete=completeness(case, roster, facts),
         suspects=tuple(group(case, roster, guilty)),
         weak=tuple(group(case, roster, weak)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.questions.storage_symptom import Symptom
 from firstfault.analysis.state.storage import disk_event
 from firstfault.analysis.state.storage_faults import REBALANCE, Kind, Trouble
 from firstfault.analysis.wording import duration, ranks_text
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.questions.storage_chain import Origin
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.storage import StorageState
-    from firstfault.model.evidence import Event
+    from firstfault.model.evidence import Event, GlobalRank
     from firstfault.model.storage import DiskLine
 
 SAID = {
@@ -31,7 +32,7 @@ SAID = {
     "aistore.started": "its process ended and was started anew",
     "aistore.stopping": "it was told to stop",
     "aistore.member_removed": "it did not answer and was taken out of the cluster map",
-    "aistore.membership": "it was started as a new member of the cluster, which sets off a rebalance",
+    "aistore.membership": "it joined the cluster as a new member, which sets off a rebalance",
     "aistore.disk_fault": "a disk of it failed",
     "aistore.out_of_space": "it ran out of space",
     "aistore.memory_critical": "it ran short of memory",
@@ -40,6 +41,7 @@ SAID = {
     "aistore.out_of_bounds": "an entry came for a batch that it had given up, and the get-batch job was aborted",
     "aistore.batch_aborted": "its get-batch job was aborted",
     "aistore.batch_entry_missing": "entries of a batch did not come in time",
+    "aistore.not_delivered": "what it sent to other targets did not arrive",
     "aistore.batch_failed": "a batch failed",
     "aistore.rejected": "it refused batches",
     "aistore.stream_ended": "streams between targets broke",
@@ -54,6 +56,11 @@ BY_HAND = (
     "kubectl -n ais cp $n:/var/log/ais ais_logs/$n; done"
 )
 """How to get the logs without the store's own command: what each pod says, said before a restart, and wrote to files."""
+NO_WAY = (
+    "the network of the client's host at that time (kernel log, `ip route`, `ip link`): its error says that it had no way to the "
+    "host that it asked, which load or a disk of a target does not bring about"
+)
+"""What would settle a connection for which there was no route."""
 SHOWN = 3
 APART = float(EAST - WEST)
 """Seconds by which two clocks can differ by their zones alone."""
@@ -109,10 +116,20 @@ def what(state: StorageState, trouble: Trouble) -> str:
     reason = trouble.first.event.fields.get("path", "")
     detail = f" ({reason})" if reason and trouble.signature == "aistore.disk_fault" else _for_rebalance(trouble)
     return (
-        f"{_side(trouble)} {trouble.full}: {SAID[trouble.signature]}{detail}, "
+        f"{_side(trouble)} {trouble.full}: {said(trouble)}{detail}, "
         f"{'from' if len(trouble.moments) > 1 and trouble.kind is Kind.LOAD else 'at'} "
         f"{both_clocks(state, trouble.first.at, _zone(state, trouble))}"
     )
+
+
+def said(trouble: Trouble) -> str:
+    """What befell a daemon, as a clause: what its line itself says where a signature holds several things."""
+    if trouble.signature == "aistore.batch_entry_missing":
+        text = trouble.first.event.text
+        if "soft-errors limit" in text or "GFN fail" in text:
+            return "it could not get entries of a batch, as where objects are not in the cluster"
+        return "it waited in vain for entries of a batch, which others had to send"
+    return SAID[trouble.signature]
 
 
 def _for_rebalance(trouble: Trouble) -> str:
@@ -122,18 +139,16 @@ def _for_rebalance(trouble: Trouble) -> str:
     return " because a rebalance began"
 
 
-def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) -> str:
+def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin, seen: Symptom) -> str:
     """The verdict in a few sentences."""
     parts = [f"{what(state, found.trouble)}."]
     if found.batch is not None and found.batch.first.event is not found.trouble.first.event:
         where = "There" if found.batch.node == found.trouble.node else f"At {found.batch.shown}"
-        said = SAID[found.batch.signature] + _for_rebalance(found.batch)
-        parts.append(f"{where} {said} at {both_clocks(state, found.batch.first.at, _zone(state, found.batch))}.")
+        clause = said(found.batch) + _for_rebalance(found.batch)
+        parts.append(f"{where}: {clause}, at {both_clocks(state, found.batch.first.at, _zone(state, found.batch))}.")
     failed = answer.first_failed.ranks or answer.culprits.ranks
     if failed:
-        parts.append(
-            f"{ranks_text(failed).capitalize()} got {'its' if len(failed) == 1 else 'their'} data short or not at all."
-        )
+        parts.append(_victims(failed, seen))
     hang = scene.hang
     if hang is not None and hang.waiters:
         others = [r for r in hang.waiters if r not in set(failed)]
@@ -141,6 +156,16 @@ def summary(scene: Scene, answer: Answer, state: StorageState, found: Origin) ->
             wait = f" for {duration(hang.waited_ms)}" if hang.waited_ms is not None else ""
             parts.append(f"{ranks_text(others).capitalize()} only waited{wait}.")
     return " ".join(parts)
+
+
+def _victims(failed: Sequence[GlobalRank], seen: Symptom) -> str:
+    """What the job shows of the ranks that failed first, and no more."""
+    who = ranks_text(failed).capitalize()
+    if seen is Symptom.WAIT:
+        return f"No line shows what {ranks_text(failed)} did: that {'it' if len(failed) == 1 else 'they'} waited for data would fit."
+    if seen is Symptom.CONTENT:
+        return f"{who} could not decode what {'it' if len(failed) == 1 else 'they'} had read."
+    return f"{who} got {'its' if len(failed) == 1 else 'their'} data short or not at all."
 
 
 def links(state: StorageState, found: Origin, active: Sequence[Trouble]) -> tuple[Link, ...]:
@@ -177,6 +202,8 @@ def _why(trouble: Trouble, found: Origin) -> str:
     if trouble.kind is Kind.BATCH:
         if _for_rebalance(trouble):
             return "a rebalance ends the get-batch jobs of all targets"
+        if trouble.signature == "aistore.batch_entry_missing" and trouble.node != found.trouble.node:
+            return "the target that puts a batch together waits for what the others send"
         if trouble.node == found.trouble.node:
             return "a target in trouble is late with its batches"
         return "an abort at one target ends the job on all of them"
@@ -204,6 +231,14 @@ def _disks(state: StorageState, root: Trouble) -> list[tuple[float, Event]]:
         if root.first.at - 300 <= at <= stop and (disk.disk not in best or disk.util > best[disk.disk][1].util):
             best[disk.disk] = (at, disk)
     return [(at, disk_event(daemon, at, disk)) for at, disk in list(best.values())[:SHOWN]]
+
+
+def nobody(state: StorageState, batches: Sequence[Trouble]) -> str:
+    """What the store shows of failed batches where it does not tell at which target they failed."""
+    first = min(batches, key=lambda t: (t.first.at, t.node, t.signature))
+    alike = {t.node for t in batches if t.signature == first.signature}
+    others = f" (so on {len(alike)} targets)" if len(alike) > 1 else ""
+    return f"{what(state, first)}{others}. That does not tell which target is at fault."
 
 
 def rival(state: StorageState, trouble: Trouble) -> Rival:

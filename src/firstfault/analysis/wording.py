@@ -126,6 +126,10 @@ def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:
     text = f"{what_text(root)}{who_text(ranks, hosts)}{_process(root, ranks)}{_reporters(root, ranks, scene)}.{_group_rank(root, scene)}"
     waited = scene.hang
     if waited is not None and waited.waiters:
+        away = scene.chart.waits_there(waited, root.first)
+        if away:
+            # Who stays away elsewhere is not explained by what befell a machine whose ranks all came.
+            return f"{text} All ranks of {scene.roster.host(root.first)} wait, so that it does not tell why {ranks_text(sorted(away))} did not come."
         blamed = set(ranks)
         others = [r for r in waited.waiters if r not in blamed]
         if others:

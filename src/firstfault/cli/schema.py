@@ -34,8 +34,8 @@ def command(name: str) -> int:
     """Print the JSON Schema that `--format json` of a COMMAND follows.
 
     COMMAND is diagnosis (the default), ranks, timeline, stacks, flight-recorder, memory,
-    metrics, compare, diff, checkpoint (that of `checkpoint verify`), checkpoint-compare or
-    check-config.
+    metrics, compare, diff, checkpoint (that of `checkpoint verify`), checkpoint-compare,
+    check-config, preflight, probe or probe-compare.
     """
     from firstfault.cli.evidence import write
     from firstfault.report.schema import published

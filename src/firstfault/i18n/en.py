@@ -8,11 +8,13 @@ from __future__ import annotations
 from firstfault.i18n.en_checkpoint import CHECKPOINT
 from firstfault.i18n.en_config import CONFIG_CHECK
 from firstfault.i18n.en_page import PAGE
+from firstfault.i18n.en_preflight import PREFLIGHT
 
 MESSAGES: dict[str, str] = {
     **PAGE,
     **CHECKPOINT,
     **CONFIG_CHECK,
+    **PREFLIGHT,
     "head.failed": "FAILED",
     "head.failed_unknown": "FAILED, CAUSE UNKNOWN",
     "head.undecided": "NOT DECIDABLE",
@@ -180,6 +182,7 @@ MESSAGES: dict[str, str] = {
     "explain.kind.part in a hang": "part in a hang",
     "explain.kind.reason to wait": "reason to wait",
     "explain.kind.collective operation": "collective operation",
+    "explain.kind.check state": "check state",
     "explain.kind.checkpoint problem": "checkpoint problem",
     "explain.kind.checkpoint comparison": "checkpoint comparison",
     "explain.kind.exit code": "exit code",
@@ -208,6 +211,8 @@ MESSAGES: dict[str, str] = {
     "section.rivals": "Rival explanations",
     "section.store": "Storage daemons",
     "storage.clock_stated": "The zones of both sides are known, stated or by `--assume-zone`: the daemons' times and the job's are on one clock.",
+    "storage.clock_lines": "{offset} gives the job's time: at that offset alone a batch broke within seconds of the job's error; "
+    "it is likely, not certain.",
     "storage.clock_counters": "{offset} gives the job's time: at that offset the counters of reads stop when the job stood still.",
     "storage.add": "A daemon's time and {offset} h",
     "storage.subtract": "A daemon's time less {offset} h",

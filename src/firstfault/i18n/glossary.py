@@ -140,6 +140,12 @@ WORDS: dict[str, dict[str, str]] = {
         "send": "One rank gives another one a tensor, such as activations from one pipeline stage to the next; it needs a recv of the other.",
         "recv": "One rank waits for what another one sends; it needs a send of the other.",
     },
+    "check state": {
+        "ok": "Nothing is wrong.",
+        "warn": "Something to look at: the job may run, worse or not for sure.",
+        "fail": "The job would fail.",
+        "not_checkable": "It cannot be looked at here; the result says why. It counts for nothing.",
+    },
     "checkpoint problem": {
         "missing_shard": "A file is not there that others, an index or the number of ranks show to have been written.",
         "empty_file": "A file has no bytes.",

@@ -256,8 +256,9 @@ class StorageClock(Struct, frozen=True, kw_only=True):
 
     offset_seconds: float | None = None
     """To add to a daemon's time (in UTC where its zone is known) to have it on the job's clock; null where unknown."""
-    how: Literal["stated", "counters", "unknown"] = "unknown"
-    """By zones that both sides state; by the moment at which the counters of reads stopped; or not at all."""
+    how: Literal["stated", "counters", "lines", "unknown"] = "unknown"
+    """By zones that both sides state; by the moment at which the counters of reads stopped; by a failed batch seconds from the job's
+    error; or not at all."""
     why: str = ""
     evidence: list[Evidence] = []
 

@@ -160,7 +160,7 @@ class StackPlace(Struct, frozen=True, kw_only=True):
     """Processes whose main threads stood at one place."""
 
     doing: str
-    """`collective`, `rendezvous`, `device`, `data`, `checkpoint`, `lock` or `code`."""
+    """`collective`, `rendezvous`, `device`, `data`, `checkpoint`, `lock`, `debugger` or `code`."""
     call: str
     """The frame that tells: `all_reduce (distributed_c10d.py:3252)`; `step (train.py:118, 301)` where those at work were caught at several lines."""
     called_from: str | None = None

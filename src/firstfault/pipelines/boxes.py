@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
+from firstfault.analysis.case import GENERIC_EXCEPTION
 from firstfault.model.evidence import Coverage, Event, Frame, PythonException
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.error_files import meaning
@@ -42,6 +43,8 @@ class ReadBoxes(NamedTuple):
     events: tuple[Event, ...]
     coverage: dict[str, Coverage]
     """By shown path."""
+    others: frozenset[SourceId] = frozenset()
+    """Files of other runs, of any kind: their stacks and dumps too are of jobs that are not looked at."""
 
 
 def read_boxes(store: Store, sources: Iterable[Source], library: Library) -> ReadBoxes:
@@ -63,12 +66,23 @@ def read_boxes(store: Store, sources: Iterable[Source], library: Library) -> Rea
         state = CoverageState.DAMAGED if read.damaged else CoverageState.READ
         coverage[source.path] = Coverage(file=source.path, state=state, reason=damaged, bytes=size)
     run = _last_run(found)
-    for source in files:
-        if run_of(source.path) != run:
-            reason = "the black box of another run, which ended before"
-            coverage[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=reason)
+    others = _of_others(sources, {run_of(s.path) for s in files} - {run}, run)
+    for source in others:
+        reason = "the black box of another run, which ended before"
+        coverage[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=reason)
     kept = _of_last_start(numbered([r for r in found if r.run == run]))
-    return ReadBoxes(kept, tuple(_events(kept, library)), coverage)
+    return ReadBoxes(kept, tuple(_events(kept, library)), coverage, frozenset(s.id for s in others))
+
+
+def _of_others(sources: Iterable[Source], runs: set[str], run: str) -> list[Source]:
+    """Sources that lie in the folders of other runs."""
+    inside = tuple(f"{other}/" for other in runs if other and not f"{run}/".startswith(f"{other}/"))
+    return [
+        s
+        for s in sources
+        if (path := s.path.replace("!", "/")).startswith(inside)
+        or (s.kind is SourceKind.BLACK_BOX and run_of(path) in runs)
+    ]
 
 
 def _last_run(records: Sequence[BoxRecord]) -> str:
@@ -110,7 +124,17 @@ def _events(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
             yield _event(record, RANK)
         elif record.kind == layout.DEATH and record.who.rank is not None and not _copied(record):
             yield _event(record, STOPPED if record.fields.get("signal") == "SIGTERM" else DEATH)
+    yield from _said(records, library)
     yield from _all_ended(records)
+
+
+def _said(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
+    """The texts with which programs ended (`sys.exit("…")`), where their exit code is that of such an end."""
+    codes = {(r.who.host, r.who.pid): r.fields.get("exit_code") for r in records if r.kind == layout.DEATH}
+    for record in records:
+        text = record.fields.get("said")
+        if record.kind == layout.END and isinstance(text, str) and codes.get((record.who.host, record.who.pid)) == 1:
+            yield _raised(replace(record, fields={**record.fields, "type": "sys.exit", "message": text}), library)
 
 
 def _copied(record: BoxRecord) -> bool:
@@ -168,7 +192,9 @@ def _raised(record: BoxRecord, library: Library) -> Event:
         chained_from=exception.chained_from,
         in_worker=exception.in_worker,
     )
-    signature, named = meaning(exception, library)
+    signature, named = _meaning(
+        exception, [c for c in chain or () if isinstance(c, dict) and c.get("member") is True], library
+    )
     return Event(
         signature=signature,
         span=record.span,
@@ -178,6 +204,17 @@ def _raised(record: BoxRecord, library: Library) -> Event:
         fields=named,
         exception=exception,
     )
+
+
+def _meaning(
+    exception: PythonException, members: Sequence[dict[str, object]], library: Library
+) -> tuple[str, dict[str, str]]:
+    """What an exception means; a group of several what they all mean, of which one may be known and the rest be nobody's words."""
+    if not members:
+        return meaning(exception, library)
+    inner = [PythonException(kind=str(m.get("type")), message=str(m.get("message") or "")) for m in members]
+    known = [found for found in (meaning(one, library) for one in inner) if found[0] != GENERIC_EXCEPTION]
+    return known[0] if len({name for name, _ in known}) == 1 else meaning(exception, library)
 
 
 def _frames(found: object) -> tuple[Frame, ...]:

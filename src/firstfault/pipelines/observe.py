@@ -71,6 +71,7 @@ def observe(
     stacks = [s for r in found.read for s in r.stacks]
     dumps, snapshots, coverage = _dumped(opened, options)
     box: tuple[BoxRecord, ...] = ()
+    stale: frozenset[SourceId] = frozenset()
     if any(s.kind is SourceKind.BLACK_BOX for s in opened.sources):
         from firstfault.pipelines.boxes import read_boxes, without_stale
 
@@ -78,7 +79,17 @@ def observe(
         box = boxes.records
         coverage |= boxes.coverage
         events.extend(boxes.events)
+        stale = boxes.others
         stacks = without_stale(stacks, box, {s.id: s.path for s in opened.sources})
+        stacks = [s for s in stacks if s.begin.source not in stale]
+        events, failures, samples, nans = (
+            [e for e in events if e.span.source not in stale],
+            [f for f in failures if f.span.source not in stale],
+            [s for s in samples if s.source not in stale],
+            [n for n in nans if n.span.source not in stale],
+        )
+        dumps = tuple(d for d in dumps if d.source not in stale)
+        snapshots = tuple(s for s in snapshots if s.source not in stale)
     # A daemon's logs may lie as a file here and as an archive there: their names are not the job's numbering.
     missing = missing_names(s.path for s in opened.sources if s.kind not in OWN_NUMBERS)
     courses, untold = _courses(opened)
@@ -91,7 +102,7 @@ def observe(
         coverage=_coverage(
             opened, found.scans, missing, {**coverage, **untold}, {c.first.span.source for c in courses}
         ),
-        place={i: p.who for i, p in found.profiles.items()},
+        place={i: p.who for i, p in found.profiles.items() if i not in stale},
         task_files={i: p.number for i, p in found.profiles.items() if p.number is not None},
         missing_files=missing,
         cut=frozenset(scan.source for scan in found.scans if scan.unterminated),

@@ -13,9 +13,11 @@ from firstfault.redact import redact
 
 if TYPE_CHECKING:
     from firstfault.model.checkpoint import Checkpoint, CheckpointComparison
+    from firstfault.model.checks import Preflight
     from firstfault.model.comparison import Comparison
     from firstfault.model.config import ConfigCheck
     from firstfault.model.diagnosis import Diagnosis
+    from firstfault.model.environment import Environment, EnvironmentComparison
     from firstfault.model.metrics import MetricsView, RunComparison
     from firstfault.model.page import Page
     from firstfault.model.views import MemoryTable, Proof, RankTable, RecorderView, StackTable, Timeline
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 Format = Literal["text", "markdown", "html", "json", "sarif", "junit"]
 ViewFormat = Literal["text", "csv", "json"]
 StackFormat = Literal["text", "json"]
+CheckFormat = Literal["text", "json", "junit"]
 FORMATS: tuple[Format, ...] = ("text", "markdown", "html", "json", "sarif", "junit")
 
 
@@ -360,6 +363,66 @@ def publish_config_check(
     from firstfault.report.config_check import render_config_check
 
     return render_config_check(redact(found, level), width=width, every=every, language=language)
+
+
+def publish_preflight(
+    found: Preflight, form: CheckFormat, level: Level, *, width: int = 100, every: bool = False
+) -> str:
+    """Redacts and renders the checks before a run.
+
+    Args:
+        found: the answer.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        every: whether the text format shows checks that are in order, and why each is made.
+
+    Returns:
+        The whole report, ending in a newline.
+    """
+    safe = redact(found, level)
+    if form == "json":
+        return _as_json(safe, "en")
+    from firstfault.report.preflight import render_preflight, render_preflight_junit
+
+    return render_preflight_junit(safe) if form == "junit" else render_preflight(safe, width=width, every=every)
+
+
+def publish_environment(found: Environment, *, framed: bool) -> str:
+    """Redacts a profile and gives it as JSON, or as one framed line.
+
+    Args:
+        found: the profile.
+        framed: whether as a line that `firstfault probe --read` finds in any output.
+
+    Returns:
+        The text, ending in a newline.
+    """
+    safe = redact(found, "secrets")
+    if not framed:
+        return _as_json(safe, "en")
+    from firstfault.preflight.framed import frame
+
+    return frame(safe.content)
+
+
+def publish_environments(found: EnvironmentComparison, form: StackFormat, *, width: int = 100) -> str:
+    """Redacts and renders the comparison of two profiles.
+
+    Args:
+        found: what differs.
+        form: the format to give.
+        width: columns of the terminal; only the text format heeds it.
+
+    Returns:
+        The whole report, ending in a newline.
+    """
+    safe = redact(found, "secrets")
+    if form == "json":
+        return _as_json(safe, "en")
+    from firstfault.report.environment import render_environments
+
+    return render_environments(safe, width=width)
 
 
 def _as_json(safe: Redacted[Any], language: str) -> str:

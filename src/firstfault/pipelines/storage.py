@@ -9,13 +9,18 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from firstfault.analysis.state.storage import StorageState, fold
 from firstfault.analysis.state.storage_clock import (
     ClockJoin,
     JobTimes,
+    by_breaks,
+    contradicted,
     job_times,
     join_clocks,
     on_store_clock,
+    refuted,
     settled,
 )
 from firstfault.analysis.zones import EAST, WEST
@@ -23,6 +28,7 @@ from firstfault.model.evidence import Coverage
 from firstfault.model.storage import DaemonRole, LogPiece, StorageLogs
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.share import shared
+from firstfault.pipelines.times import seconds_of_zone
 from firstfault.readers.aistore import Index, ends, index_source, read_piece
 from firstfault.readers.discover import STDIN
 from firstfault.scan.executors import processors
@@ -31,7 +37,7 @@ from firstfault.scan.records import RecordSearch
 from firstfault.scan.run import MUCH
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Source
@@ -50,6 +56,8 @@ SAMPLED = 8
 SAMPLED_BYTES = 256 << 20
 BREAKS = frozenset({"aistore.out_of_bounds", "aistore.batch_aborted", "aistore.panic", "aistore.member_removed"})
 """Lines that come once in a failure: they tell one zone from another where counters do not."""
+FAILED = BREAKS | {"aistore.batch_entry_missing", "aistore.rejected"}
+"""Lines of batches that failed, of which there may be several: seconds from the job's error they speak against another zone."""
 
 
 def with_storage_paths(paths: Sequence[str | os.PathLike[str]], storage: Sequence[str]) -> list[str | os.PathLike[str]]:
@@ -108,10 +116,10 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
             return None
 
     indexes = [i for i in shared(index, len(sources), workers, Index | None) if i is not None]
-    clock = _join(opened, indexes, job, assumed)
     search = RecordSearch(library.plan, _wanted)
-    if clock.fits:
-        clock = settled(clock, job, _breaks(opened, indexes, job, search, assumed))
+    clock = _shown(opened, indexes, job, search, assumed)
+    if options.assume_zone is not None and clock.how == "stated" and job.stop is not None:
+        clock = _held_against(clock, job, lambda naive: _shown(opened, indexes, naive, search, assumed))
     window = _window(job, clock)
     much = sum(i.size for i in indexes) > SAMPLED_BYTES
 
@@ -127,6 +135,38 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
     targets = [i.targets for i in indexes if i.targets is not None]
     logs = StorageLogs(pieces=tuple(pieces), targets=max(targets, default=None))
     return fold(logs, clock, job, window)
+
+
+def _held_against(clock: ClockJoin, job: JobTimes, shown_by: Callable[[JobTimes], ClockJoin]) -> ClockJoin:
+    """The join that a zone given by hand makes, or the one that the logs show, where they show another.
+
+    Args:
+        clock: the join by the zones of both sides, the job's by `--assume-zone`.
+        job: when the job ran, in that zone.
+        shown_by: joins the clocks by the logs, for a job whose zone nobody states.
+    """
+    assert job.stop is not None
+    east = seconds_of_zone(job.zone)
+    naive = replace(
+        job,
+        utc=False,
+        zone=None,
+        start=None if job.start is None else job.start + east,
+        stop=job.stop + east,
+        end=None if job.end is None else job.end + east,
+    )
+    return refuted(clock, shown_by(naive), east)
+
+
+def _shown(opened: Opened, indexes: Sequence[Index], job: JobTimes, search: RecordSearch, assumed: float) -> ClockJoin:
+    """The join by counters and lines."""
+    clock = _join(opened, indexes, job, assumed)
+    if job.stop is None or clock.how == "stated" or (clock.how == "counters" and clock.alone):
+        return clock
+    told = _breaks(opened, indexes, job, search, assumed)
+    breaks = [at for at, signature in told if signature in BREAKS]
+    clock = by_breaks(settled(clock, job, breaks), job, breaks)
+    return contradicted(clock, job, [at for at, _ in told])
 
 
 def _newlines(data: bytes) -> int:
@@ -210,12 +250,12 @@ def _join(opened: Opened, indexes: Sequence[Index], job: JobTimes, assumed: floa
 
 def _breaks(
     opened: Opened, indexes: Sequence[Index], job: JobTimes, search: RecordSearch, assumed: float
-) -> list[float]:
-    """When batches broke or daemons died, over as long a time as zones can differ by."""
+) -> list[tuple[float, str]]:
+    """When batches broke or daemons died, and by what line, over as long a time as zones can differ by."""
     assert job.stop is not None
     common = _zone(indexes)
     reached = wide(job, known=common is not None)
-    found: list[float] = []
+    found: list[tuple[float, str]] = []
     read = 0
     for index in indexes:
         if read > SAMPLED_BYTES:
@@ -226,10 +266,10 @@ def _breaks(
         except OSError:
             continue
         found += [
-            on_store_clock(piece, line.at, common)
+            (on_store_clock(piece, line.at, common), line.event.signature)
             for piece in pieces
             for line in piece.lines
-            if line.event.signature in BREAKS
+            if line.event.signature in FAILED
         ]
     return found
 

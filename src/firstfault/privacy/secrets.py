@@ -15,6 +15,8 @@ from firstfault.model.lazy import lazy
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MOST_LOOKED = 4096
+"""Texts of which it is remembered what was found in them."""
 LONG = 380
 """Characters from which a text may be a window cut out of a longer line, so that a secret may be cut at its ends."""
 
@@ -405,6 +407,8 @@ class SecretFilter:
     def _find(self, text: str) -> list[Secret]:
         found = self._looked.get(text)
         if found is None:
+            if len(self._looked) >= MOST_LOOKED:
+                self._looked.clear()  # a program that records for months says ever new things
             found = self._looked[text] = find_secrets(text)
         return found
 

@@ -31,6 +31,13 @@ NO_FRAMES = 0
 _Frames = tuple[tuple[str, int, str], ...]
 
 
+def _is_frame(value: object) -> bool:
+    """Whether a value of a stranger's file has the form of a frame: file, line and function."""
+    return (
+        type(value) is tuple and len(value) == 3 and (type(value[0]), type(value[1]), type(value[2])) == (str, int, str)
+    )
+
+
 class Stacks:
     """Numbers for stacks: equal ones have one number."""
 
@@ -49,7 +56,7 @@ class Stacks:
         known = self.known.get(id(frames))
         if known is not None:
             return known[1]
-        key = tuple(f for f in frames[:DEEPEST] if type(f) is tuple)
+        key = tuple(f for f in frames[:DEEPEST] if _is_frame(f))
         number = self.numbers.get(key)
         if number is None:
             if len(self.frames) >= MOST_STACKS:

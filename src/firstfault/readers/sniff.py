@@ -240,6 +240,11 @@ def _chinese(head: bytes) -> str:
     return "gb18030"
 
 
+_DUMP_NAME = lazy(r"(?:^|/)(?:nccl|comm_lib|fr)_trace_(?:rank_)?\d+[^/]*$")
+_OLD_PICKLE = lazy(rb"[(\]}]?c[\w.]{1,80}\n[\w.]{1,80}\n")
+"""The begin of a pickle in the oldest form that asks for an object of a module."""
+
+
 def _pickle(head: bytes, tail: bytes) -> Sniffed | None:
     if not (head[:1] == b"\x80" and 2 <= head[1:2].ljust(1)[0] <= 5):
         return None
@@ -284,16 +289,31 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
         if b"<h1>Stacks</h1>" in head or b"<h1>py-spy Stack Traces</h1>" in head:
             return Sniffed(SourceKind.STACKS)
         return Sniffed(SourceKind.CONFIG, "a page of the debug server without stacks")
-    if suffix in _SOURCE_CODE or start.startswith(b"#!") or _PACKAGE.match(start):
+    if suffix in _SOURCE_CODE or _PACKAGE.match(start) or (start.startswith(b"#!") and _is_script(suffix, head, tail)):
         return Sniffed(SourceKind.CONFIG, "source code or a document")
     filled = lines - head.count(b"\n\n")
     if _STACK_HEAD.search(begun) and len(_STACK.findall(begun)) > filled * 0.6:
         return Sniffed(SourceKind.STACKS)
+    if _DUMP_NAME.search(name) is not None and _OLD_PICKLE.match(start):
+        return Sniffed(SourceKind.FLIGHT_RECORDER)  # one that no dump is: its reader refuses it, and says so
     if suffix in _SETTINGS:
         return Sniffed(SourceKind.CONFIG, "settings")
     if _table(start):
         return Sniffed(SourceKind.METRICS)
     return Sniffed(SourceKind.LOG)
+
+
+_PRINTED = lazy(
+    rb"(?:\A|[\n\r])(?:<?\d+>? ?)?\[?(?:\d{4}-\d\d-\d\d[ T]\d\d:\d\d|[IWEF]\d{4} \d\d:\d\d:|\d\d:\d\d:\d\d[.,\] ]|rank ?\d+\]|default\d+\]:)"
+    rb"|Traceback \(most recent call last\):\r?\n {2}File \"|\] NCCL (?:INFO|WARN) |\d+%\||\btorch\.\w+Error: |[\n\r]slurmstepd: |[\n\r]srun: "
+)
+"""What programs print and scripts do not hold: a stamp or a rank at the begin of a line, a traceback, a bar."""
+_SAID = frozenset({".log", ".out", ".err", ".stdout", ".stderr", ".o", ".e"})
+
+
+def _is_script(suffix: str, head: bytes, tail: bytes) -> bool:
+    """Whether text that begins with `#!` is a script: a job's log may begin with the script that ran, as its prolog shows it."""
+    return suffix not in _SAID and not suffix[1:].isdigit() and not (_PRINTED.search(head) or _PRINTED.search(tail))
 
 
 def _daemon(head: bytes, lines: int) -> bool:

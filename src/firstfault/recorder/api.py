@@ -20,7 +20,9 @@ _now: Recorder | None = None
 """The recorder of this process; None: off."""
 _prepared = False
 OWNER = "FIRSTFAULT_RECORD_OWNER"
-"""Set in the environment of whatever a recording rank starts: such a child inherits its rank and is not it."""
+"""Set in the environment of whatever a recording rank starts: such a child inherits its rank and is not it.
+
+Its process id and its `RANK`: a child that has another one was given it by a launcher below us."""
 
 
 def start(folder: str | None = None, *, rank: int | None = None, world: int | None = None) -> bool:
@@ -40,16 +42,18 @@ def start(folder: str | None = None, *, rank: int | None = None, world: int | No
     try:
         from firstfault.recorder.core import Recorder
         from firstfault.recorder.identity import identify
+        from firstfault.recorder.joining import join, tell
         from firstfault.recorder.settings import from_environment
 
         who = identify()
         who = who._replace(rank=who.rank if rank is None else rank, world=who.world if world is None else world)
-        recorder = Recorder(from_environment(folder), who)
+        recorder = Recorder(join(from_environment(folder), who), who)
         _now = recorder
         recorder.start()
         _prepare_process()
+        tell(recorder.settings, recorder.pid)
         if who.rank is not None:
-            os.environ[OWNER] = str(recorder.pid)
+            os.environ[OWNER] = f"{recorder.pid}:{os.environ.get('RANK', '')}"
         _join(recorder)
     except Exception:  # noqa: BLE001 - never into the program
         return _now is not None
@@ -237,9 +241,13 @@ def restart(who: Identity, worker: tuple[int, int] | None = None) -> Recorder | 
     global _now  # noqa: PLW0603 - one recorder a process
     try:
         from firstfault.recorder.core import Recorder
+        from firstfault.recorder.joining import inherited
         from firstfault.recorder.settings import from_environment
 
-        recorder = Recorder(from_environment(), who, worker=worker)
+        settings, above = from_environment(), inherited()
+        if above is not None:
+            settings = settings._replace(run=above[0], folder=above[1])
+        recorder = Recorder(settings, who, worker=worker)
         _now = recorder
         recorder.start()
         _prepare_process()

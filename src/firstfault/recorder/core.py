@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 LAST = 16
 """Steps and metrics that are written with an exception."""
 MOST_REPORTS = 200
+MOST_SAID = 2000
+"""Characters of the text with which a program ends."""
 _MOST_NAMES = 256
 _SHORT = 16
 """Exceptions of one process that are written, beside the one that ends it."""
@@ -186,7 +188,17 @@ class Recorder:
         """Writes an exception, once (again where it was caught and then ends the program); one that is a way to end is no error."""
         try:
             # A forked child that kept our hook behind one of its own must not write as its parent.
-            if is_an_end(error) or os.getpid() != self.pid:
+            if os.getpid() != self.pid:
+                return
+            if is_an_end(error):
+                if (
+                    isinstance(error, KeyboardInterrupt)
+                    and not caught
+                    and thread == "MainThread"
+                    and self.worker is None
+                ):
+                    # Somebody ends it: where it was then is what matters, not the way out.
+                    self.looker.met(error.__traceback__)
                 return
             main = not caught and thread == "MainThread"
             if main:
@@ -233,12 +245,15 @@ class Recorder:
             return
         try:
             if not self.raised:
+                self._missed()
+            if not self.raised:
                 self.ring.ended(layout.ENDED)
             if self.worker is None:
                 self.write(
                     layout.END,
                     {
                         "how": "raised" if self.raised else "ended",
+                        **self._last_words(),
                         "removed": self.cleaner.removed,
                         "not_written": self.lines.dropped,
                         "broken": self.broken,
@@ -248,6 +263,17 @@ class Recorder:
             self.lines.close()
         except Exception:  # noqa: BLE001 - nothing can be done any more
             return
+
+    def _last_words(self) -> dict[str, Any]:
+        """The text of `sys.exit` where that was the end, as far as this process knows."""
+        said = None if self.raised else self.hooks.said
+        return {} if said is None else {"said": self.cleaner.text(str(said)[:MOST_SAID])}
+
+    def _missed(self) -> None:
+        """Writes what ended the program where the program's own hook stood in the place of ours: Python keeps it."""
+        error = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+        if isinstance(error, BaseException):
+            self.raised_in(error, "MainThread")
 
     def stop(self) -> None:
         """Takes all hooks out; files stay."""

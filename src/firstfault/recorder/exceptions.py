@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
+import functools
 import sys
 import threading
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 MOST_FRAMES = 60
 MOST_LINKS = 8
 """Exceptions of one chain that are written."""
+_GROUP: tuple[type[BaseException], ...] = tuple(filter(None, [getattr(builtins, "BaseExceptionGroup", None)]))
+"""From Python 3.11 on."""
 _ENDS = (SystemExit, KeyboardInterrupt, GeneratorExit)
 
 
@@ -27,14 +31,35 @@ class Hooks:
         """Called with the exception and the name of the thread; it does not raise."""
         self._before: Any = None
         self._before_thread: Any = None
+        self._exit: Any = None
+        self._ours: Any = None
+        self.said: object = None
+        """The text of the last `sys.exit` of the main thread; whether it ended the program its exit code tells."""
 
     def start(self) -> None:
         """Puts them in."""
+        self._put_exit()
         self._before, sys.excepthook = sys.excepthook, self._main
         self._before_thread, threading.excepthook = threading.excepthook, self._thread
 
+    def _put_exit(self) -> None:
+        """Takes the text with which a program ends: no hook is called for it, and only the log has it."""
+        before = self._exit = sys.exit
+
+        def leave(status: Any = None, /) -> NoReturn:
+            main = threading.current_thread() is threading.main_thread()
+            self.said = status if main and _is_said(status) else None
+            before(status)
+            raise SystemExit(status)
+
+        functools.update_wrapper(leave, before)
+        self._ours = leave
+        sys.exit = leave
+
     def stop(self) -> None:
         """Takes them out, where nobody stands before them now."""
+        if sys.exit is self._ours:
+            sys.exit = self._exit
         if sys.excepthook == self._main:
             sys.excepthook = self._before
         if threading.excepthook == self._thread:
@@ -58,7 +83,22 @@ def described(error: BaseException, cleaner: Cleaner) -> dict[str, Any]:
     """
     chain = _chain(error)
     last = _one(chain[-1], cleaner)
-    return {**last, "chain": [_one(e, cleaner) for e in chain[:-1]]}
+    members = [{**_one(e, cleaner), "member": True} for e in _members(error)]
+    return {**last, "chain": [*members, *(_one(e, cleaner) for e in chain[:-1])]}
+
+
+def _members(error: BaseException) -> list[BaseException]:
+    """The exceptions that a group holds, in groups within it too; none where it is none."""
+    found: list[BaseException] = []
+    open_ = [error]
+    while open_ and len(found) < MOST_LINKS:
+        now = open_.pop(0)
+        inner = getattr(now, "exceptions", None)
+        if isinstance(now, _GROUP) and isinstance(inner, tuple):
+            open_ = [*inner, *open_]
+        elif now is not error:
+            found.append(now)
+    return found
 
 
 def _chain(error: BaseException) -> list[BaseException]:
@@ -90,3 +130,8 @@ def _one(error: BaseException, cleaner: Cleaner) -> dict[str, Any]:
 def is_an_end(error: BaseException) -> bool:
     """Whether an exception is a way to end a program and no error."""
     return isinstance(error, _ENDS)
+
+
+def _is_said(code: object) -> bool:
+    """Whether a status of `sys.exit` is a message and no number."""
+    return code is not None and not isinstance(code, int)

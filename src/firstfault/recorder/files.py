@@ -35,15 +35,19 @@ class Lines:
             self.dropped += 1
             return False
         try:
-            return self._append(raw)
+            # Lines of a log never take the room of the exception that ends the program.
+            return self._append(raw, self.limit // 2 if kind == layout.LOG else self.limit)
         finally:
             self._lock.release()
 
-    def _append(self, raw: bytes) -> bool:
-        if self._size + len(raw) > self.limit:
+    def _append(self, raw: bytes, limit: int) -> bool:
+        if self._size + len(raw) > limit:
             self.dropped += 1
             return False
         try:
+            if self._descriptor >= 0 and os.fstat(self._descriptor).st_nlink == 0:
+                # The folder was removed, or mounted anew: what is written into a deleted file is nowhere.
+                self.close()
             if self._descriptor < 0:
                 make_folder(os.path.dirname(self.path))
                 self._descriptor = os.open(

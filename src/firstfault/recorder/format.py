@@ -22,7 +22,8 @@ CHANGE, LOG, END, OOM, BUNDLE, STATE, NOTE = "change", "log", "end", "oom", "bun
 """Kinds of records."""
 KINDS = frozenset({HEADER, NODE, BEAT, EXCEPTION, DEATH, HANG, TOLD, CHANGE, LOG, END, OOM, BUNDLE, STATE, NOTE})
 
-HEARTBEAT_FILE, NODE_FILE, FAULTS, REQUESTS = "heartbeat.jsonl", "node.jsonl", "faults", "requests"
+HEARTBEAT_FILE, NODE_FILE = "heartbeat.jsonl", "node.jsonl"
+FAULTS, REQUESTS, LAUNCHES = "faults", "requests", "launches"
 LINES, RING, ASK, ANSWER = ".jsonl", ".ring", ".ask", ".answer.json"
 STACKS, FATAL, SIGTERM, RECORDER, MEMORY = ".stacks.txt", ".fatal.txt", ".sigterm.txt", ".fr", ".memory.pickle"
 """Ends of the names of a process's files."""

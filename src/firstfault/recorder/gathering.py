@@ -174,6 +174,9 @@ def beat(ring: Ring, now_wall: float, now_mono: int) -> dict[str, Any]:
             "s_ago": ago(ring.call_since),
             "in_all_s": round(ring.called / 1e9, 3),
         }
+    elif ring.call_number:
+        # It was never seen in one: it waits where no frame of Python tells, in `Work.wait`, or for its device.
+        fields["call"] = {"number": ring.call_number, "inside": False}
     if ring.given or ring.waiting_since or ring.workers:
         fields["loader"] = {
             "batches": ring.batches,

@@ -20,6 +20,9 @@ def begin() -> None:
     """Starts the recorder, unless this is a launcher, a helper of multiprocessing, or a child of a rank that records."""
     words = getattr(sys, "orig_argv", [])
     helper = any(word.startswith("from multiprocessing") or h in word for word in words[:8] for h in _HELPERS)
-    if helper or os.environ.get(api.OWNER) or identify().launcher:
+    owner = os.environ.get(api.OWNER)
+    # A task of a scheduler may be a script that starts a launcher: whoever gets a rank from that is a rank, not a child of one.
+    inherits = owner is not None and owner.partition(":")[2] == os.environ.get("RANK", "")
+    if helper or inherits or identify().launcher:
         return
     api.start()

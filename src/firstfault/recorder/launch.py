@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.recorder.files import is_ours, read_file
 from firstfault.recorder.identity import short_host
-from firstfault.recorder.monitoring import LOCK
+from firstfault.recorder.monitoring import LOCK, begin_again
 from firstfault.recorder.settings import ON, PREFIX, local_folder
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 LAUNCH = f"{PREFIX}_LAUNCH"
 """Process id of `firstfault record`, by which it finds its monitor again."""
+LOOK_S = 5.0
+"""Seconds between two looks whether the monitors live."""
 LAST_S = 6.0
 """Seconds for which the monitor's last copy is awaited."""
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
@@ -75,12 +77,34 @@ def run(command: Sequence[str], folder: str, told: Mapping[str, str]) -> int:
     # Ctrl-C goes to the whole group: the command gets it by itself.
     kept[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        code = child.wait()
+        code = _awaited(child)
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
     _await_monitors()
+    if _locks():
+        # Who leaves takes its lock away: this one was killed with the ranks.
+        _replace_killed()
+        _await_monitors()
     return 128 - code if code < 0 else code
+
+
+def _awaited(child: subprocess.Popen[bytes]) -> int:
+    """Waits for the command, and looks after its monitors: who takes all memory of a node may have one killed first."""
+    while True:
+        try:
+            code = child.wait(timeout=LOOK_S)
+        except subprocess.TimeoutExpired:
+            _replace_killed()
+            continue
+        return code
+
+
+def _replace_killed() -> None:
+    """Starts a monitor in the place of each that left its lock without having ended."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        for lock, _ in _locks():
+            begin_again(lock)  # whoever lives holds the lock
 
 
 def _await_monitors() -> None:
@@ -95,15 +119,18 @@ def _await_monitors() -> None:
 
 
 def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except OSError:
-        return False
-    return True
+    # A process that was killed may stay for its parent to be asked about, and answers signals meanwhile.
+    state = read_file(f"/proc/{pid}/stat", 4096).rpartition(b")")[2].split()[:1]
+    return state not in ([], [b"Z"], [b"X"])
 
 
 def _monitors() -> list[int]:
     """Monitors of this node that processes below us have started and that still run."""
+    return [pid for _, pid in _locks() if _runs(pid)]
+
+
+def _locks() -> list[tuple[str, int]]:
+    """Locks of the monitors that processes below us have started, with whose they are."""
     base = os.environ.get(f"{PREFIX}_LOCAL") or local_folder()
     found = []
     for lock in Path(base).glob(f"*/{short_host()}/{LOCK}"):
@@ -114,8 +141,8 @@ def _monitors() -> list[int]:
             pid = int(held["pid"])
         except (ValueError, KeyError, TypeError):
             continue
-        if held.get("launch") == str(os.getpid()) and _runs(pid):
-            found.append(pid)
+        if held.get("launch") == str(os.getpid()):
+            found.append((str(lock), pid))
     return found
 
 

@@ -21,31 +21,46 @@ class RecordHandler(logging.Handler):
     def __init__(self, write: Callable[[dict[str, Any]], None], level: int = logging.INFO) -> None:
         super().__init__(level)
         self._write = write
-        self._seen: dict[tuple[str, int, str], list[float]] = {}
-        """(logger, level, format) -> [time of the last written one, how many were not written since]."""
+        self._seen: dict[tuple[str, int, str, str], list[Any]] = {}
+        """(logger, level, place, text) -> [time of the last written one, how many were not written since, its fields]."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Takes one record."""
         try:
-            key = (record.name, record.levelno, str(record.msg))
+            text, place = record.getMessage(), f"{record.pathname}:{record.lineno}"
+            key = (record.name, record.levelno, place, text)
             now = time.monotonic()
             # Nothing of ours is locked: `handle` holds the handler's own lock, which logging makes anew in a forked child.
             known = self._seen.get(key)
             if known is not None and now - known[0] < AGAIN_S:
                 known[1] += 1
                 return
-            folded = 0 if known is None else int(known[1])
-            if len(self._seen) >= MOST:
-                self._seen.clear()
-            self._seen[key] = [now, 0]
             fields: dict[str, Any] = {
                 "level": record.levelname,
                 "logger": record.name,
-                "message": record.getMessage(),
-                "place": f"{record.pathname}:{record.lineno}",
+                "message": text,
+                "place": place,
             }
-            if folded:
-                fields["repeated"] = folded
-            self._write(fields)
+            folded = 0 if known is None else known[1]
+            if len(self._seen) >= MOST:
+                self.flush()
+                self._seen.clear()
+            self._seen[key] = [now, 0, fields]
+            self._write({**fields, "repeated": folded} if folded else fields)
         except Exception:  # noqa: BLE001 - a log line never ends a program
             return
+
+    def flush(self) -> None:
+        """Writes how often lines came that were not written again."""
+        try:
+            for known in list(self._seen.values()):
+                if known[1]:
+                    folded, known[1] = known[1], 0
+                    self._write({**known[2], "repeated": folded})
+        except Exception:  # noqa: BLE001 - a log line never ends a program
+            return
+
+    def close(self) -> None:
+        """Ends it, with the counts of what was folded."""
+        self.flush()
+        super().close()

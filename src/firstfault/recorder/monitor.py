@@ -22,6 +22,7 @@ from firstfault.recorder.files import Lines, make_folder, read_file, replace_fil
 from firstfault.recorder.gathering import Seen, beat, gather, pace, rings, write_heartbeats
 from firstfault.recorder.header import node_header
 from firstfault.recorder.identity import start_ticks
+from firstfault.recorder.joining import sign_off
 from firstfault.recorder.monitoring import LOCK
 from firstfault.recorder.processes import exit_status, lives, signal_name
 from firstfault.recorder.settings import Settings
@@ -104,6 +105,7 @@ class Monitor:
                 alone_since = now
         self.collect()
         self.lines.close()
+        sign_off(self.settings)
         self.clear()
 
     def write(self, kind: str, fields: dict[str, Any]) -> None:
@@ -427,7 +429,9 @@ def main(told: str, ready: int) -> None:
     monitor = Monitor(settings, given["process"])
     # Who holds the lock stands in it.
     with contextlib.suppress(OSError):
-        os.pwrite(given["lock"], json.dumps({"pid": os.getpid(), "launch": given["launch"]}).encode() + b"\n", 0)
+        held = {name: given[name] for name in ("launch", "settings", "process")}
+        os.ftruncate(given["lock"], 0)
+        os.pwrite(given["lock"], json.dumps({"pid": os.getpid(), **held}).encode() + b"\n", 0)
 
     def stop(number: int, frame: object) -> None:
         del number, frame

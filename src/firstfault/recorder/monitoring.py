@@ -8,7 +8,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from firstfault.recorder.files import read_file
 
 if TYPE_CHECKING:
     from firstfault.recorder.core import Recorder
@@ -39,14 +41,37 @@ def ensure(recorder: Recorder) -> None:
     descriptor = _lock(os.path.join(settings.spool, LOCK))
     if descriptor < 0:
         return
+    process = {"directory": os.getcwd(), "paths": [p for p in sys.path if p and os.path.isdir(p)]}
+    launch = os.environ.get("FIRSTFAULT_RECORD_LAUNCH")
+    _begin(descriptor, {"settings": settings._asdict(), "process": process, "launch": launch})
+
+
+def begin_again(path: str) -> bool:
+    """Starts a monitor in the place of one that was killed, which has left its lock; whether it did.
+
+    Args:
+        path: the lock, in a folder of this user's own.
+    """
     try:
-        process = {"directory": os.getcwd(), "paths": [p for p in sys.path if p and os.path.isdir(p)]}
-        launch = os.environ.get("FIRSTFAULT_RECORD_LAUNCH")
-        told = json.dumps({"settings": settings._asdict(), "process": process, "lock": descriptor, "launch": launch})
+        told = json.loads(read_file(path))
+    except ValueError:
+        return False
+    if not isinstance(told, dict) or not isinstance(told.get("settings"), dict) or not os.path.exists(path):
+        return False
+    descriptor = _lock(path)
+    if descriptor < 0:
+        return False
+    _begin(descriptor, {name: told.get(name) for name in ("settings", "process", "launch")})
+    return True
+
+
+def _begin(descriptor: int, told: dict[str, Any]) -> None:
+    """Starts a monitor that holds a lock."""
+    try:
         root = str(Path(__file__).resolve().parents[2])
         # Isolated and without `site`: nothing of the program's environment runs in it, and it starts in 50 ms.
         subprocess.run(  # noqa: S603 - our own interpreter
-            [sys.executable, "-I", "-S", "-c", _PROGRAM, root, told],
+            [sys.executable, "-I", "-S", "-c", _PROGRAM, root, json.dumps({**told, "lock": descriptor})],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

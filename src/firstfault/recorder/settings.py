@@ -5,11 +5,12 @@ A value that cannot be read is the default; nothing here raises or makes a folde
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tempfile
 from typing import NamedTuple
 
-from firstfault.recorder.identity import short_host
+from firstfault.recorder.identity import short_host, start_ticks
 
 PREFIX = "FIRSTFAULT_RECORD"
 DEFAULT_DIR = "firstfault-record"
@@ -61,8 +62,9 @@ class Settings(NamedTuple):
 
     @property
     def spool(self) -> str:
-        """The folder of this node on this node."""
-        return os.path.join(self.local, self.run, self.host)
+        """The folder of this node on this node; of this run and this shared folder alone."""
+        of = hashlib.sha256(self.folder.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        return os.path.join(self.local, f"{self.run}-{of}", self.host)
 
 
 def from_environment(folder: str | None = None) -> Settings:
@@ -103,7 +105,10 @@ def _number(name: str, default: float) -> float:
 
 
 def run_name() -> str:
-    """A name that all ranks of a run find by themselves: of the scheduler's or launcher's job, else of the meeting place."""
+    """A name that all ranks of a run find by themselves: of the scheduler's or launcher's job, else of the meeting place.
+
+    Another job may have the same: see `joining.join`.
+    """
     job = os.environ.get("SLURM_JOB_ID")
     if job:
         step = os.environ.get("SLURM_STEP_ID")
@@ -118,7 +123,14 @@ def run_name() -> str:
     if port:
         return _safe(f"port-{port}")
     # Of no launcher that we know: the command that `record` started, else the processes of one shell command.
-    return os.environ.get(f"{PREFIX}_COMMAND") or f"group-{os.getpgid(0)}"
+    group = os.getpgid(0)
+    return os.environ.get(f"{PREFIX}_COMMAND") or f"group-{group}-{start_ticks(group)}"
+
+
+def step_of_scheduler() -> bool:
+    """Whether the name of the run is of one job by itself: that of a scheduler's step which has started this rank directly."""
+    names = ("SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID")
+    return all(os.environ.get(name) for name in names) and "TORCHELASTIC_RUN_ID" not in os.environ
 
 
 def _safe(name: str) -> str:

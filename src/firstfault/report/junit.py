@@ -75,7 +75,7 @@ class _Suite:
                 HEAD,
                 f'<testsuites name="firstfault" {tests}>',
                 f'<testsuite name="firstfault" {tests}>',
-                f'<properties><property name="redaction" value="{_text(self.d.redaction)}"/></properties>',
+                f'<properties><property name="redaction" value="{xml_text(self.d.redaction)}"/></properties>',
                 *self.cases,
                 "</testsuite>",
                 "</testsuites>",
@@ -84,14 +84,14 @@ class _Suite:
         )
 
     def _case(self, group: str, name: str, fault: _Fault | None = None) -> None:
-        start = f'<testcase classname="firstfault.{group}" name="{_text(name)}"'
+        start = f'<testcase classname="firstfault.{group}" name="{xml_text(name)}"'
         if fault is None:
             self.cases.append(f"{start}/>")
             return
         self.counts[fault.result] += 1
-        typed = f' type="{_text(fault.kind)}"' if fault.kind else ""
+        typed = f' type="{xml_text(fault.kind)}"' if fault.kind else ""
         body = "\n".join(map(neutral, fault.lines))
-        told = f'<{fault.result}{typed} message="{_text(fault.message)}">{_text(body, keep=chr(10))}</{fault.result}>'
+        told = f'<{fault.result}{typed} message="{xml_text(fault.message)}">{xml_text(body, keep=chr(10))}</{fault.result}>'
         self.cases.append(f"{start}>{told}</testcase>")
 
     def _verdict(self) -> None:
@@ -137,7 +137,7 @@ class _Suite:
             self._case("inputs", file, _Fault("failure", str(state), reason))
 
 
-def _text(text: str, *, keep: str = "") -> str:
+def xml_text(text: str, *, keep: str = "") -> str:
     r"""Text in which nothing is markup and that XML can hold; what it cannot hold is spelt out."""
     spelt = _NO_XML.sub(lambda m: f"\\u{ord(m.group()):04x}", neutral(text, keep=keep))
     return escape(spelt, quote=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firstfault.model import checkpoint, comparison, config, diagnosis, metrics, views, words
+from firstfault.model import checkpoint, checks, comparison, config, diagnosis, environment, metrics, views, words
 from firstfault.report.json import neutral_json
 
 if TYPE_CHECKING:
@@ -31,9 +31,16 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "checkpoint": (checkpoint.Checkpoint, checkpoint.CHECKPOINT),
     "checkpoint-compare": (checkpoint.CheckpointComparison, checkpoint.CHECKPOINT_COMPARISON),
     "check-config": (config.ConfigCheck, config.CONFIG_CHECK),
+    "preflight": (checks.Preflight, checks.PREFLIGHT),
+    "probe": (environment.Environment, environment.ENVIRONMENT),
+    "probe-compare": (environment.EnvironmentComparison, environment.ENVIRONMENT_COMPARISON),
 }
 """Command -> what its `--format json` prints, and the name of its schema."""
-_COMMANDS = {"checkpoint": "checkpoint verify", "checkpoint-compare": "checkpoint compare"}
+_COMMANDS = {
+    "checkpoint": "checkpoint verify",
+    "checkpoint-compare": "checkpoint compare",
+    "probe-compare": "probe --compare",
+}
 """Commands of two words, whose schemas have shorter names."""
 
 
@@ -52,7 +59,7 @@ def generate(name: str = "diagnosis") -> str:
     document, title = DOCUMENTS[name]
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     described: dict[str, dict[str, str]] = {}
-    for module in (words, diagnosis, views, comparison, metrics, checkpoint, config):
+    for module in (words, diagnosis, views, comparison, metrics, checkpoint, config, checks, environment):
         _describe(module, described)
     for part_name, part in parts.items():
         for field, text in described.get(part_name, {}).items():

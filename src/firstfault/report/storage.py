@@ -21,7 +21,8 @@ def clock(storage: Storage, say: Mapping[str, str]) -> str:
     minutes = round(abs(offset) / 60)
     key = "storage.same" if not minutes else "storage.subtract" if offset < 0 else "storage.add"
     shift = say[key].format(offset=f"{minutes // 60}:{minutes % 60:02d}")
-    return say[f"storage.clock_{storage.clock.how}"].format(offset=shift)
+    doubt = f" ({storage.clock.why})" if storage.clock.why else ""
+    return say[f"storage.clock_{storage.clock.how}"].format(offset=shift) + doubt
 
 
 def coverage(daemon: StorageDaemon, say: Mapping[str, str]) -> str:

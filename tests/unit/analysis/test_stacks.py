@@ -204,3 +204,69 @@ def test_the_one_stack_of_the_silent_rank_says_what_it_did(tmp_path: Path) -> No
     against = hung(tmp_path / "c", spy(77, WAIT))
     assert against.culprits.strength.level <= Strength.POSSIBLE.level
     assert "But its stack" in against.summary
+
+
+GATHER = [
+    "all_gather (torch/distributed/distributed_c10d.py:3600)",
+    "wrapper (torch/distributed/c10d_logger.py:83)",
+    "step (train.py:39)",
+]
+BACKWARD = [
+    "_engine_run_backward (torch/autograd/graph.py:825)",
+    "backward (torch/_tensor.py:581)",
+    "step (train.py:36)",
+]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "all_gather (torch/distributed/distributed_c10d.py:3600)",
+        "broadcast (torch/distributed/distributed_c10d.py:2700)",
+    ],
+)
+def test_two_calls_of_one_function_are_two_places(tmp_path: Path, call: str) -> None:
+    found = verdict(tmp_path, {r: spy(100 + r, [call, *GATHER[1:]] if r == 1 else WAIT) for r in range(4)})
+    assert (found.category, found.culprits.ranks) == (Category.COLLECTIVE_MISMATCH, [1])
+
+
+@pytest.mark.parametrize("timer", ["Timeout (0:00:20)!", "Timeout (0:05:00)!"])
+def test_what_a_timer_wrote_early_yields_to_the_dump_that_was_asked_for(tmp_path: Path, timer: str) -> None:
+    for rank in range(4):
+        text = f'{timer}\nThread 0x00007f00 (most recent call first):\n  File "train.py", line 5 in build\n  File "train.py", line 99 in <module>\n'
+        (tmp_path / f"fault_rank{rank}.txt").write_text(text, encoding="utf-8")
+    found = verdict(tmp_path, {r: spy(100 + r, DATA if r == 2 else WAIT) for r in range(4)})
+    assert (found.category, found.culprits.ranks) == (Category.DATA_LOADING_STALL, [2])
+    assert "Rank 2 is reading data" in found.summary or "rank 2 is reading data" in found.summary
+    assert "Stacks of 4 processes" in found.summary
+
+
+def test_one_that_waits_for_its_gpu_is_in_no_other_call(tmp_path: Path) -> None:
+    found = verdict(tmp_path, {r: spy(100 + r, BACKWARD if r == 4 else WAIT) for r in range(8)})
+    assert found.category is not Category.COLLECTIVE_MISMATCH
+    assert found.culprits.ranks == []
+    assert "does not make" not in found.summary
+
+
+@pytest.mark.parametrize("ops", [("recv", "recv"), ("send", "recv"), ("batch_isend_irecv", "recv")])
+def test_stages_of_a_pipeline_are_at_different_messages_and_right_to(tmp_path: Path, ops: tuple[str, str]) -> None:
+    sides = [
+        [
+            f"{op} (torch/distributed/distributed_c10d.py:2400)",
+            f"recv_{way} (stages.py:{line})",
+            f"run_{way} (train.py:{line})",
+        ]
+        for op, way, line in zip(ops, ("forward", "backward"), (80, 120), strict=True)
+    ]
+    found = verdict(tmp_path, {r: spy(100 + r, sides[r // 4]) for r in range(8)})
+    assert found.category is not Category.COLLECTIVE_MISMATCH
+    assert found.culprits.ranks == []
+    assert "does not make" not in found.summary
+
+
+@pytest.mark.parametrize("file", ["pdb.py:361", "/usr/lib/python3.11/pdb.py:361", "IPython/terminal/debugger.py:90"])
+def test_the_prompt_of_a_debugger_is_told(tmp_path: Path, file: str) -> None:
+    prompt = [f"readline ({file})", f"cmdloop ({file})", "step (train.py:33)"]
+    found = verdict(tmp_path, {r: spy(100 + r, prompt if r == 1 else WAIT) for r in range(4)})
+    assert (found.category, found.culprits.ranks) == (Category.SOFTWARE, [1])
+    assert "debugger: step (train.py:33)" in found.summary

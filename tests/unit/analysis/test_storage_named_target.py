@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state
 
 from firstfault.analysis.state.storage_faults import lone_trouble, named_target
+from firstfault.model.storage import Daemon, DaemonRole
 
 RELAYS = [
     "W moss:749 x-get-batch[k7]-s3://asr: remote target abort [t[nodet1]: x-get-batch[k7]-s3://asr t[nodet1] out-of-bounds index 63]",
@@ -49,6 +50,14 @@ def test_a_peer_that_waited_names_the_sender_that_has_a_fault_of_its_own():
 
 def test_a_daemon_that_names_itself_is_no_witness():
     assert target((1, STOP - 5, "aistore.batch_entry_missing", MISSING)) is None
+
+
+def test_a_daemon_known_by_its_host_alone_may_be_the_one_that_its_own_line_names():
+    who = Daemon(DaemonRole.TARGET, "", "ais-target-2")
+    line = said(STOP - 5, "aistore.batch_entry_missing", MISSING, source=2)
+    fault = said(STOP - 40 + 8 * 3600, "aistore.disk_fault", source=1)
+    held = state(piece(who, source=2, lines=[line]), piece(daemon(1), source=1, lines=[fault]), offset=None)
+    assert named_target(held) is None
 
 
 @pytest.mark.parametrize("text", RELAYS)

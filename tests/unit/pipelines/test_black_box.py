@@ -1,5 +1,7 @@
 """What a diagnosis makes of a black box alone; the truth is what the invented job was made to do."""
 
+import pickle
+
 import pytest
 from box_folder import Box
 
@@ -367,3 +369,163 @@ def test_what_a_working_job_was_at_when_it_was_told_to_stop_blames_nobody(tmp_pa
     assert said.culprits.ranks == named
     if not named:
         assert said.category is Category.INFRASTRUCTURE
+
+
+def test_who_waits_outside_of_a_call_is_told_from_who_has_begun_fewer(tmp_path):
+    """Rank 0 waits by `Work.wait`, which no look sees; rank 5 never began the call."""
+    box = Box(tmp_path, world=8)
+    for kind, seconds, how in ((layout.HANG, 400, {}), (layout.DEATH, 500, {"signal": "SIGTERM"})):
+        for rank in range(8):
+            own = {0: {"number": 81}, 5: {"number": 80}}.get(rank, {"call": "all_reduce", "number": 81})
+            box.state(rank, kind, seconds, last=100.0, **own, **how)
+    assert verdict(tmp_path).culprits.ranks == [5]
+
+
+def test_numbers_of_calls_tell_nobody_apart_where_those_that_wait_differ(tmp_path):
+    box = Box(tmp_path, world=8)
+    for kind, seconds, how in ((layout.HANG, 400, {}), (layout.DEATH, 500, {"signal": "SIGTERM"})):
+        for rank in range(8):
+            own = {0: {"number": 81}, 5: {"number": 80}}.get(
+                rank, {"call": "all_reduce", "number": 81 + 40 * (rank % 2)}
+            )
+            box.state(rank, kind, seconds, last=100.0, **own, **how)
+    assert verdict(tmp_path).culprits.ranks == [0, 5]
+
+
+@pytest.mark.parametrize(("number", "named"), [(699, [3]), (600, []), (700, [])])
+def test_where_all_wait_for_their_devices_the_one_that_began_fewer_calls_is_named(tmp_path, number, named):
+    """A rank of another group is behind by more with each step, and is not meant."""
+    box = Box(tmp_path, world=8)
+    for kind, seconds, how in ((layout.HANG, 400, {}), (layout.DEATH, 500, {"signal": "SIGTERM"})):
+        for rank in range(8):
+            box.state(rank, kind, seconds, step=70, last=100.0, number=number if rank == 3 else 700, **how)
+    assert verdict(tmp_path).culprits.ranks == named
+
+
+@pytest.mark.parametrize("kind", [layout.EXCEPTION, layout.END])
+def test_a_hang_that_somebody_ends_is_what_was_seen_before(tmp_path, kind):
+    """Ctrl-C moves the rank that hung, and takes the others out of their call."""
+    box = Box(tmp_path)
+    for rank in range(4):
+        own = {"phase": "checkpoint"} if rank == 2 else {"call": "all_reduce"}
+        box.state(rank, layout.HANG, 400, last=100.0, **own)
+    if kind == layout.EXCEPTION:
+        box.raised(1, 500, "RuntimeError", GLOO)
+    else:
+        box.write(2, layout.END, 500, how="ended")
+    for rank in range(4):
+        at_last = 501.0 if rank == 2 else 100.0
+        box.state(
+            rank,
+            layout.DEATH,
+            510 + rank,
+            last=at_last,
+            signal="SIGINT",
+            phase="checkpoint" if rank == 2 else "forward",
+        )
+    said = verdict(tmp_path)
+    assert (said.culprits.ranks, said.classes.phase) == ([2], Phase.CHECKPOINT)
+
+
+def test_who_died_before_the_others_stood_still_did_not_hang(tmp_path):
+    box = Box(tmp_path)
+    box.state(3, layout.DEATH, 100, last=99.0, signal="SIGKILL", how="was ended by SIGKILL")
+    for rank in (0, 1, 2):
+        own = {"phase": "checkpoint"} if rank == 2 else {"call": "all_reduce"}
+        box.state(rank, layout.HANG, 400, last=100.0, **own)
+    assert verdict(tmp_path).culprits.ranks == [3]
+
+
+def left_with_code_0(folder, ended, others="all_reduce", **fields):
+    """Ranks that end with code 0, while the others go on and then lose them."""
+    box = Box(folder)
+    for rank in ended:
+        box.state(rank, layout.END, 102, last=100.0, exit_code=0, how="exited with code 0", world=4)
+    for rank in set(range(4)) - set(ended):
+        box.raised(rank, 103, "RuntimeError", GLOO)
+        own = {"last": 101.0, "exit_code": 1, "how": "exited with code 1", "world": 4, **fields}
+        box.state(rank, layout.DEATH, 104 + rank, call=others, **own)
+    return box
+
+
+def test_a_rank_that_leaves_with_code_0_while_the_others_go_on_is_named(tmp_path):
+    left_with_code_0(tmp_path, [2])
+    said = verdict(tmp_path)
+    assert (said.culprits.ranks, said.culprits.strength) == ([2], Strength.POSSIBLE)
+    assert "code 0" in said.summary
+
+
+@pytest.mark.parametrize(("ended", "fields"), [([1, 2, 3], {}), ([2], {"step": 5})])
+def test_who_ends_with_code_0_when_nearly_all_do_or_before_it_was_called_is_not_blamed(tmp_path, ended, fields):
+    left_with_code_0(tmp_path, ended, **fields)
+    assert verdict(tmp_path).culprits.ranks == []
+
+
+def dump(rank, state="scheduled"):
+    """The recorder of a rank of 4 that waits in call 81 of the default group."""
+    group = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3]"}}
+    call = {"record_id": 80, "pg_id": 0, "process_group": ("0", "default_pg"), "collective_seq_id": 81, "p2p_seq_id": 0, "op_id": 81,
+            "profiling_name": "gloo:all_reduce", "time_created_ns": 1_000_000_000, "input_sizes": [[8]], "input_dtypes": ["Float"],
+            "output_sizes": [[8]], "output_dtypes": ["Float"], "state": state, "time_discovered_started_ns": None,
+            "time_discovered_completed_ns": None, "retired": False, "timeout_ms": 30000, "is_p2p": False, "frames": []}  # fmt: skip
+    return pickle.dumps({"version": "2.10", "pg_config": group, "pg_status": {}, "entries": [call]})
+
+
+def test_a_missing_dump_of_a_rank_that_recorded_tells_nothing_of_it(tmp_path):
+    """The recorder asked rank 0 in time, and no other; how the others ended stands in the box."""
+    box = left_with_code_0(tmp_path, [2])
+    (box.folder / "node-00" / "rank-00000.0.4000.fr").write_bytes(dump(0))
+    said = verdict(tmp_path)
+    assert said.culprits.ranks == [2]
+    assert "No dump is here" not in said.summary
+
+
+def test_stacks_and_dumps_of_another_run_are_not_of_this_job(tmp_path):
+    """Four ranks recorded into a folder, then a job of two, which ended well."""
+    before = left_with_code_0(tmp_path, [2])
+    there = before.folder / "node-00"
+    (there / "rank-00003.0.4003.fr").write_bytes(dump(3))
+    head = "firstfault stacks: rank 3, pid 4003, attempt 0, host node-00; fatal signal\n"
+    body = "Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f0000000000 (most recent call first):\n"
+    (there / "rank-00003.0.4003.fatal.txt").write_text(
+        f'{head}{body}  File "train.py", line 5 in step\n', encoding="utf-8"
+    )
+    now = Box(tmp_path, world=2, run="run-1.2")
+    for rank in range(2):
+        now.node(rank, layout.END, 900, exit_code=0, how="exited with code 0", world=2)
+    found = diagnose([tmp_path])
+    assert (found.verdict.category, found.verdict.failed) == (Category.NONE, False)
+    skipped = {c.file.rsplit("/", 1)[-1] for c in found.coverage if c.state is CoverageState.SKIPPED}
+    assert {"rank-00003.0.4003.fr", "rank-00003.0.4003.fatal.txt", "node.jsonl"} <= skipped
+    assert found.ranks.expected == 2
+
+
+def test_a_group_of_exceptions_means_what_its_members_mean(tmp_path):
+    box = Box(tmp_path, world=2)
+    members = [
+        {"type": "ValueError", "message": "odd", "traceback": [], "member": True},
+        {"type": "OSError", "message": "[Errno 28] No space left on device", "traceback": [], "member": True},
+    ]
+    box.raised(1, 100, "ExceptionGroup", "many (2 sub-exceptions)", chain=members)
+    said = verdict(tmp_path)
+    assert (said.category, said.first_failed.ranks) == (Category.STORAGE_IO, [1])
+
+
+@pytest.mark.parametrize(("code", "told"), [(1, True), (0, False)])
+def test_the_text_with_which_a_program_ends_is_told_where_it_ended_so(tmp_path, code, told):
+    box = Box(tmp_path, world=2)
+    box.write(1, layout.END, 100, how="ended", said="fatal: the dataset is empty")
+    box.node(1, layout.DEATH if code else layout.END, 100.1, exit_code=code, how=f"exited with code {code}")
+    assert ("the dataset is empty" in verdict(tmp_path).summary) is told
+
+
+@pytest.mark.parametrize(("states", "told"), [("TT", True), ("TS", False)])
+def test_a_process_that_is_stopped_is_told_so(tmp_path, states, told):
+    box = Box(tmp_path)
+    box.hung({2})
+    threads = [{"thread": 4002 + n, "state": state} for n, state in enumerate(states)]
+    for part in (1, 2):
+        box.state(2, layout.STATE, 400 + part, last=100.0, bundle=1, part=part, silent=True, threads=threads)
+    summary = verdict(tmp_path).summary
+    assert ("SIGSTOP" in summary) is told
+    assert ("interpreter's lock" in summary) is not told

@@ -228,3 +228,36 @@ def test_source_code_and_settings_are_no_logs(tmp_path):
     write(tmp_path / "run.sh", b"#!/bin/bash\nsrun python train.py\n")
     with open_inputs([tmp_path]) as opened:
         assert {s.kind for s in opened.sources} == {SourceKind.CONFIG}
+
+
+OUTPUT = b"[2024-01-22 13:33:34,193] torch.distributed.elastic: [ERROR] failed (exitcode: 1) local_rank: 2 (pid: 312)\n"
+SCRIPT = b"#!/bin/bash\n#SBATCH --nodes=2\nmodule load cuda/12.4\nsrun python train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "kind"),
+    [
+        ("sft.log", SCRIPT + OUTPUT, SourceKind.LOG),
+        ("slurm-4117.out", SCRIPT + b"starting\nlost\n", SourceKind.LOG),
+        ("4117.2", SCRIPT, SourceKind.LOG),
+        ("output", SCRIPT + OUTPUT, SourceKind.LOG),
+        ("output", SCRIPT + b"x\n" * 90_000 + b"[rank3]: Traceback (most recent call last):\n", SourceKind.LOG),
+        (
+            "output",
+            b'#!/usr/bin/env python\nTraceback (most recent call last):\n  File "a.py", line 1\n',
+            SourceKind.LOG,
+        ),
+        ("output", SCRIPT + b"slurmstepd: error: *** JOB 7 CANCELLED ***\n", SourceKind.LOG),
+        ("train", SCRIPT, SourceKind.CONFIG),
+        (
+            "train",
+            b"#!/usr/bin/env python\nimport torch\nraise RuntimeError('CUDA out of memory')\n",
+            SourceKind.CONFIG,
+        ),
+        ("job.sh", SCRIPT + b"# [2024-01-22 13:33:34,193] as it was\n", SourceKind.CONFIG),
+    ],
+)
+def test_a_log_may_begin_with_the_script_that_ran(tmp_path, name, text, kind):
+    write(tmp_path / name, text)
+    with open_inputs([tmp_path]) as opened:
+        assert [s.kind for s in opened.sources] == [kind]

@@ -1,5 +1,6 @@
 """Exceptions and signals: what is left of a process that ends, and that the program's own way to end is kept."""
 
+import builtins
 import os
 import signal
 import subprocess
@@ -379,3 +380,69 @@ def test_signals_in_a_storm_end_nothing(tmp_path):
         """,
     )
     assert (left.code, left.out) == (0, "on\n"), left.err
+
+
+def test_the_members_of_a_group_of_exceptions_are_written(tmp_path):
+    if not hasattr(builtins, "ExceptionGroup"):
+        pytest.skip("Python 3.10 has no groups")
+    text = "r.start()\nraise ExceptionGroup('many', [ValueError('one'), ExceptionGroup('in', [OSError(28, 'No space left on device')])])"
+    left = run(tmp_path, f"import firstfault.recorder as r\n{text}")
+    record = left.records(layout.EXCEPTION)[0]
+    assert record["message"].startswith("many")
+    members = [(m["type"], m["message"]) for m in record["chain"] if m.get("member")]
+    assert members == [("ValueError", "one"), ("OSError", "[Errno 28] No space left on device")]
+
+
+def test_the_text_of_sys_exit_is_written_and_a_number_is_none(tmp_path):
+    left = run(tmp_path, "import sys, firstfault.recorder as r\nr.start()\nsys.exit('no data, password=hunter2secret')")
+    assert left.code == 1
+    assert "no data, password=hunter2secret" in left.err
+    assert left.records(layout.END)[0]["said"] == "no data, password=[removed:password]"
+
+
+def test_a_number_of_sys_exit_is_no_text(tmp_path):
+    left = run(tmp_path, "import sys, firstfault.recorder as r\nr.start()\nsys.exit(3)")
+    assert left.code == 3
+    assert "said" not in left.records(layout.END)[0]
+
+
+def test_a_program_that_sets_its_own_hook_is_written_all_the_same_and_once(tmp_path):
+    text = "sys.excepthook = lambda *a: print('own', a[1])\nraise RuntimeError('label 17')"
+    left = run(tmp_path, f"import sys, firstfault.recorder as r\nr.start()\n{text}")
+    assert left.out == "own label 17\n"
+    assert [r["message"] for r in left.records(layout.EXCEPTION)] == ["label 17"]
+    assert left.records(layout.END)[0]["how"] == "raised"
+
+
+LOGGED = """
+import logging, firstfault.recorder as r
+r.start()
+log = logging.getLogger("train")
+log.addHandler(r.handler())
+log.setLevel("INFO")
+"""
+
+
+def test_different_texts_of_one_format_are_all_written_and_equal_ones_are_counted(tmp_path):
+    text = "for n in range(50):\n    log.warning('%s', 'again')\nlog.error('%s', 'first')\nlog.error('%s', 'second')\n"
+    lines = run(tmp_path, LOGGED + text).records(layout.LOG)
+    assert [r["message"] for r in lines] == ["again", "first", "second", "again"]
+    assert [r.get("repeated") for r in lines] == [None, None, None, 49]
+
+
+def test_a_log_that_floods_leaves_room_for_the_exception(tmp_path):
+    text = "for n in range(3000):\n    log.info('step %d %s', n, 'x' * 200)\nraise ValueError('label 17')\n"
+    left = run(tmp_path, LOGGED + text, FIRSTFAULT_RECORD_MB="0.2")
+    assert left.records(layout.EXCEPTION)[0]["message"] == "label 17"
+    assert left.records(layout.END)[0]["not_written"] > 1000
+
+
+def test_a_folder_that_vanished_and_can_be_made_again_gets_what_comes(tmp_path):
+    text = """
+    import os, shutil, firstfault.recorder as r
+    r.start()
+    shutil.rmtree(os.environ["FIRSTFAULT_RECORD_DIR"])
+    raise ValueError("label 17")
+    """
+    left = run(tmp_path, text)
+    assert left.records(layout.EXCEPTION)[0]["message"] == "label 17"

@@ -163,3 +163,19 @@ def test_what_python_finds_at_its_start_is_part_of_the_package():
     assert list((Path(SOURCES) / "firstfault" / "recorder" / "inject").glob("*.py")) == [
         Path(SOURCES) / "firstfault" / "recorder" / "inject" / "sitecustomize.py"
     ]
+
+
+def test_a_monitor_that_was_killed_is_replaced_and_the_death_is_told(tmp_path):
+    text = """
+    import json, os, signal
+    import firstfault.recorder as r
+    from firstfault.recorder.api import current
+    r.start(); r.step()
+    with open(os.path.join(current().spool, "monitor.lock")) as lock:
+        os.kill(json.load(lock)["pid"], signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+    """
+    left = record(tmp_path, program(tmp_path, text), RANK="0", WORLD_SIZE="1")
+    assert left.code == 128 + signal.SIGKILL
+    assert [r["rank"] for r in left.records(layout.DEATH)] == [0]
+    assert not list((tmp_path / "local").glob("*"))

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from programs import SOURCES, environment, run
@@ -51,8 +52,9 @@ def test_without_start_every_call_does_nothing(tmp_path):
 
 def test_a_local_folder_that_others_may_write_is_not_used(tmp_path):
     from firstfault.recorder.identity import short_host
+    from firstfault.recorder.settings import Settings
 
-    spool = tmp_path / "local" / "run" / short_host()
+    spool = Path(Settings(str(tmp_path / "box"), "run", str(tmp_path / "local"), short_host()).spool)
     spool.mkdir(parents=True)
     spool.chmod(0o777)
     left = run(tmp_path, "import firstfault.recorder as r; r.start(); r.step()")

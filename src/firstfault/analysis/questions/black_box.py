@@ -13,8 +13,21 @@ from msgspec.structs import replace
 from firstfault.analysis.agreement import STRONGER
 from firstfault.analysis.answer import Answer, Classes, Named
 from firstfault.analysis.median import median
-from firstfault.analysis.state.boxes import RankBox, event_of, on_of, rank_boxes, seconds_of
-from firstfault.analysis.wording import duration, ranks_text
+from firstfault.analysis.questions.box_words import (
+    SHOWN,
+    WAITED_S,
+    advice,
+    held_by_loader,
+    named_boxes,
+    on_host,
+    place_text,
+    proof_of,
+    standing,
+    where,
+    worker_text,
+)
+from firstfault.analysis.state.boxes import RankBox, event_of, rank_boxes, seconds_of, sides
+from firstfault.analysis.wording import ranks_text
 from firstfault.model.blackbox import item_of
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
@@ -22,11 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import Event, GlobalRank
+    from firstfault.model.evidence import GlobalRank
 
-SHOWN = 4
-WAITED_S = 1.0
-"""Seconds for which a rank must wait for a batch to be held up by its loader."""
 _PHASES = {
     "start_up": Phase.START_UP,
     "data": Phase.DATA,
@@ -72,6 +82,10 @@ def with_box(scene: Scene, said: Answer) -> Answer:
         killed := _killed_worker(boxes)
     ) is not None:
         return replace(killed, proof=(*killed.proof, *said.proof[:2]))
+    if said.category is Category.UNKNOWN and not said.culprits.ranks:
+        left = _left_early(boxes, said)
+        if left is not None:
+            return replace(left, proof=(*left.proof, *said.proof[:2]), rivals=said.rivals)
     own = ask(boxes)
     if own is not None and own.classes.form is Form.SLOW and said.category is not Category.UNKNOWN:
         # Who was slow did not end the job: that is said, and nobody is blamed.
@@ -82,7 +96,8 @@ def with_box(scene: Scene, said: Answer) -> Answer:
     if blamed and not seen:
         return _described(said, boxes)
     if blamed and blamed != seen:
-        return _differ(said, own)
+        wait = {b.rank for b in sides(boxes).waiting if b.call is None}
+        return _narrower(said, own) if seen and blamed - seen <= wait else _differ(said, own)
     if blamed:
         return _agree(said, own, boxes)
     if said.category is not Category.UNKNOWN and said.question not in _OPEN:
@@ -115,19 +130,64 @@ def ask(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
     stuck = [b for b in boxes.values() if b.stuck]
     if not stuck:
         return _slow(list(boxes.values()))
-    if any(b.death is not None and not b.told for b in boxes.values()):
+    hung = min(b.hang.when.earliest or 0.0 for b in stuck if b.hang is not None)
+    if any(b.death is not None and not b.told and (b.death.when.earliest or 0.0) <= hung for b in boxes.values()):
         return None  # who died of its own did not stand still, and the others wait for it
     if len(boxes) == 1 and stuck[0].state.fields.get("world") == 1:
         return _alone(stuck[0])
-    waiting = [b for b in stuck if b.call is not None]
-    apart = [b for b in stuck if b.call is None]
-    if waiting and apart and len(apart) <= max(1, len(boxes) // 4):
+    waiting, apart, counted = sides(boxes)
+    if waiting and apart and not counted and len(apart) <= max(1, len(boxes) // 4):
         return _apart(boxes, apart, waiting)
-    if len(waiting) == len(boxes) > 1:
+    if len(waiting) == len(boxes) > 1 and all(b.call is not None for b in waiting):
         return _different(boxes, waiting)
-    if apart and not waiting:
-        return _by_phase(boxes, apart)
+    if counted or (apart and not waiting):
+        return _by_phase(boxes, [*apart, *waiting]) or (
+            _apart(boxes, apart, waiting, counted=True) if counted else None
+        )
     return None
+
+
+def _left_early(boxes: dict[GlobalRank, RankBox], said: Answer) -> Answer | None:
+    """One rank or few ended with code 0 while the others went on, and lost it or waited for it: uneven data, as a rule."""
+    early = [b for b in boxes.values() if b.state.kind == "end" and b.state.fields.get("exit_code") == 0]
+    rest = [b for b in boxes.values() if b not in early]
+    world = {b.state.fields.get("world") for b in boxes.values()}
+    if not early or world != {len(boxes)} or len(early) > max(1, len(boxes) // 4):
+        return None
+    gone = max(b.state.when.latest or 0.0 for b in early)
+    after = all(b.death is None or (b.death.when.latest or 0.0) > gone for b in rest)
+    waited = said.question == "peers" or sum(b.call is not None for b in rest) * 2 > len(rest)
+    ahead = all((b.state.step or 0) >= max(e.state.step or 0 for e in early) for b in rest)
+    if not (after and waited and ahead):
+        return None
+    one, named = early[0], named_boxes(early, Strength.POSSIBLE)
+    whose = f"{ranks_text([b.rank for b in early]).capitalize()}{on_host(one)} ended with code 0{where(one)}"
+    return Answer(
+        question="black_box",
+        failed=True,
+        category=Category.COLLECTIVE_MISMATCH,
+        strength=Strength.POSSIBLE,
+        summary=(
+            f"{whose}, while {ranks_text([b.rank for b in rest])} went on and called it in collectives: the ranks did not have the "
+            "same number of batches, or a condition of its own let it leave."
+        ),
+        trigger=event_of(one.state),
+        proof=tuple(event_of(b.state) for b in early[:SHOWN]),
+        culprits=named,
+        first_failed=named,
+        classes=Classes(
+            domain=Domain.DATA,
+            form=Form.INTERRUPTED,
+            layer=Layer.COLLECTIVE,
+            phase=Phase.UNKNOWN,
+            scope=Scope.RANK if len(early) == 1 else Scope.GROUP,
+        ),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            f"Find out why {ranks_text([b.rank for b in early])} left: count the samples that each rank gets, and look for an exit of its own.",
+        ),
+        why="the black box saw it end with code 0 while the others were still at work",
+    )
 
 
 def _killed_worker(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
@@ -147,13 +207,13 @@ def _killed_worker(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
     if ends and when > min(ends) - BEFORE_S:
         return None  # it went with the ranks
     signal = str(worker.state.fields["signal"])
-    named = _named([one], Strength.POSSIBLE)
+    named = named_boxes([one], Strength.POSSIBLE)
     return Answer(
         question="black_box",
         failed=True,
         category=_KILLS[signal],
         strength=Strength.POSSIBLE,
-        summary=f"Rank {one.rank}{_on(one)} lost a worker of its data loader, {_place(one)}.{_worker_text(one)}",
+        summary=f"Rank {one.rank}{on_host(one)} lost a worker of its data loader, {place_text(one)}.{worker_text(one)}",
         trigger=event_of(worker.state),
         proof=(event_of(worker.state), event_of(one.death or one.state)),
         culprits=named,
@@ -185,17 +245,24 @@ def _first(held: Sequence[RankBox], other: RankBox) -> bool:
     return mine is not None and other.state.last is not None and mine <= other.state.last + WAITED_S
 
 
-def _apart(boxes: dict[GlobalRank, RankBox], apart: Sequence[RankBox], waiting: Sequence[RankBox]) -> Answer:
-    """A few ranks stand in something of their own while the rest wait in calls of torch.distributed."""
+def _apart(
+    boxes: dict[GlobalRank, RankBox], apart: Sequence[RankBox], waiting: Sequence[RankBox], *, counted: bool = False
+) -> Answer:
+    """A few ranks stand in something of their own while the rest wait in calls of torch.distributed, or have begun more of them."""
     one = apart[0]
-    plain = _held_by_loader(one) or one.state.phase == "checkpoint"
+    plain = held_by_loader(one) or one.state.phase == "checkpoint"
     strength = Strength.SUPPORTED if plain else Strength.POSSIBLE
-    everybody = len(waiting) + len(apart) == len(boxes) and all(_shows_wait(one, b) for b in waiting)
-    named = _named(apart, Strength.ESTABLISHED if everybody else Strength.SUPPORTED)
+    everybody = not counted and len(waiting) + len(apart) == len(boxes) and all(_shows_wait(one, b) for b in waiting)
+    named = named_boxes(apart, Strength.ESTABLISHED if everybody else Strength.SUPPORTED)
     calls = Counter(b.call or b.state.phase or "?" for b in waiting).most_common(1)[0][0]
     s = "s" if len(waiting) == 1 else ""
     verb = f"wait{s}" if any(b.call is not None for b in waiting) or everybody else f"stand{s} still"
-    text = f"{_standing(one, many=apart)} {ranks_text([b.rank for b in waiting]).capitalize()} {verb} in {calls}."
+    fewer = (
+        f" The others have begun call {waiting[0].call_number} of torch.distributed, it {one.call_number}."
+        if counted
+        else ""
+    )
+    text = f"{standing(one, many=apart)} {ranks_text([b.rank for b in waiting]).capitalize()} {verb} in {calls}.{fewer}"
     why = "the black box saw this rank stand still while the others wait for it"
     return _stands(apart, waiting, named, strength, text=text, why=why)
 
@@ -211,12 +278,12 @@ def _shows_wait(one: RankBox, other: RankBox) -> bool:
 
 def _alone(one: RankBox) -> Answer | None:
     """The one rank of a job stands in its loader or in a save; a stand in any other phase may be its own work."""
-    if one.call is not None or not (_held_by_loader(one) or one.state.phase in {"data", "checkpoint"}):
+    if one.call is not None or not (held_by_loader(one) or one.state.phase in {"data", "checkpoint"}):
         return None
     at_one = item_of(one.state.fields) is not None or (one.waiting is not None and one.waiting >= WAITED_S)
     strength = Strength.SUPPORTED if at_one else Strength.POSSIBLE
     why = "the black box saw the only rank stand still until it ended"
-    return _stands([one], [], _named([one], Strength.SUPPORTED), strength, text=_standing(one), why=why)
+    return _stands([one], [], named_boxes([one], Strength.SUPPORTED), strength, text=standing(one), why=why)
 
 
 def _stands(
@@ -225,7 +292,7 @@ def _stands(
     """The answer about ranks that stand in something of their own."""
     one = apart[0]
     phase = _PHASES.get(one.state.phase or "", Phase.UNKNOWN)
-    data = _held_by_loader(one)
+    data = held_by_loader(one)
     return Answer(
         question="black_box",
         failed=True,
@@ -233,7 +300,7 @@ def _stands(
         strength=strength,
         summary=text,
         trigger=event_of(one.hang or one.state),
-        proof=(*_proof(apart), *(event_of(b.hang or b.state) for b in waiting[:2])),
+        proof=(*proof_of(apart), *(event_of(b.hang or b.state) for b in waiting[:2])),
         culprits=named,
         first_failed=named,
         classes=Classes(
@@ -244,7 +311,7 @@ def _stands(
             scope=Scope.RANK if len(apart) == 1 else Scope.GROUP,
         ),
         action=ActionKind.FIX_AND_RERUN,
-        steps=(_step(one),),
+        steps=(advice(one),),
         why=why,
     )
 
@@ -260,7 +327,7 @@ def _different(boxes: dict[GlobalRank, RankBox], waiting: Sequence[RankBox]) -> 
     odd = [b for b in waiting if b.call != most]
     alone = len(odd) < len(waiting) - len(odd) and len(odd) <= max(1, len(waiting) // 4)
     sure = Strength.SUPPORTED if alone and len(numbers) == 1 else Strength.POSSIBLE
-    named = _named(odd, sure) if alone else Named()
+    named = named_boxes(odd, sure) if alone else Named()
     counted = f"in their call number {waiting[0].call_number}" if len(numbers) == 1 else "at the end"
     return Answer(
         question="black_box",
@@ -269,11 +336,11 @@ def _different(boxes: dict[GlobalRank, RankBox], waiting: Sequence[RankBox]) -> 
         strength=sure,
         summary=(
             f"The ranks stand in different calls of torch.distributed {counted}: {ranks_text([b.rank for b in odd])} in "
-            f"{odd[0].call}{_where(odd[0])}, {ranks_text([b.rank for b in waiting if b.call == most])} in {most}. Each side waits for a call that the "
+            f"{odd[0].call}{where(odd[0])}, {ranks_text([b.rank for b in waiting if b.call == most])} in {most}. Each side waits for a call that the "
             "other does not make."
         ),
         trigger=event_of(odd[0].hang or odd[0].state),
-        proof=(*_proof(odd), *[event_of(b.hang or b.state) for b in waiting if b not in odd][:2]),
+        proof=(*proof_of(odd), *[event_of(b.hang or b.state) for b in waiting if b not in odd][:2]),
         culprits=named,
         first_failed=named,
         classes=Classes(
@@ -309,18 +376,18 @@ def _slow(boxes: Sequence[RankBox]) -> Answer | None:
         if data
         else "it was at its own work the rest of the time"
     )
-    named = _named([one], Strength.SUPPORTED)
+    named = named_boxes([one], Strength.SUPPORTED)
     return Answer(
         question="black_box",
         failed=None,
         category=Category.DATA_LOADING_STALL,
         strength=Strength.POSSIBLE,
         summary=(
-            f"Rank {least}{_on(one)} was slower than the others up to step {one.state.step}: it spent {shares[least]:.0%} of its time in collectives, "
+            f"Rank {least}{on_host(one)} was slower than the others up to step {one.state.step}: it spent {shares[least]:.0%} of its time in collectives, "
             f"the others {min(others):.0%} or more, waiting for it; {what}. The job was still making steps when it was ended."
         ),
         trigger=event_of(one.state),
-        proof=_proof([one]),
+        proof=proof_of([one]),
         culprits=named,
         first_failed=named,
         classes=Classes(
@@ -355,7 +422,7 @@ def _described(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
     if not named or len(named) > SHOWN:
         return said
     one = named[0]
-    place = _place(one)
+    place = place_text(one)
     if not place:
         return said
     classes = said.classes
@@ -365,8 +432,8 @@ def _described(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
     if classes.form is Form.FAILED_START and one.state.step is not None:
         # The log shows no step; the box counted them.
         classes = replace(classes, form=Form.INTERRUPTED)
-    text = f"{said.summary} By its black box rank {one.rank} was {place}.{_worker_text(one)}"
-    return replace(said, summary=text, classes=classes, proof=(*said.proof, *_proof([one])[:2]))
+    text = f"{said.summary} By its black box rank {one.rank} was {place}.{worker_text(one)}"
+    return replace(said, summary=text, classes=classes, proof=(*said.proof, *proof_of([one])[:2]))
 
 
 def _agree(said: Answer, own: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
@@ -383,13 +450,20 @@ def _agree(said: Answer, own: Answer, boxes: dict[GlobalRank, RankBox]) -> Answe
         said,
         category=category,
         strength=strength,
-        summary=f"{said.summary} The black box agrees: {_standing(one)}",
+        summary=f"{said.summary} The black box agrees: {standing(one)}",
         trigger=said.trigger or own.trigger,
         proof=(*own.proof[:SHOWN], *said.proof),
         culprits=named,
         first_failed=named,
         classes=replace(said.classes, phase=phase, domain=said.classes.domain or own.classes.domain),
     )
+
+
+def _narrower(said: Answer, own: Answer) -> Answer:
+    """Of the ranks that logs or stacks see outside of calls the box knows who waits all the same: it has begun the same calls."""
+    waits = sorted(set(said.culprits.ranks) - set(own.culprits.ranks))
+    text = f"{ranks_text(waits).capitalize()} {'wait' if len(waits) > 1 else 'waits'} for it too: as many calls were begun there as on the ranks seen in one."
+    return replace(own, summary=f"{own.summary} {text}", proof=(*own.proof, *said.proof[:2]), rivals=said.rivals)
 
 
 def _differ(said: Answer, own: Answer) -> Answer:
@@ -402,98 +476,3 @@ def _differ(said: Answer, own: Answer) -> Answer:
         culprits=weaker,
         proof=(*said.proof, *own.proof[:SHOWN]),
     )
-
-
-def _standing(one: RankBox, many: Sequence[RankBox] = ()) -> str:
-    others = f" So do {ranks_text([b.rank for b in many[1:]])}." if len(many) > 1 else ""
-    since = one.state.fields.get("last")
-    clock = f" since {str(since)[11:19]}" if isinstance(since, str) else ""
-    return f"Rank {one.rank}{_on(one)} stands still{clock}, {_place(one)}.{_worker_text(one)}{_mute(one)}{others}"
-
-
-def _mute(one: RankBox) -> str:
-    if not one.silent:
-        return ""
-    return " It did not answer when it was asked, so no other thread of it could run Python: native code holds the interpreter's lock."
-
-
-def _place(one: RankBox) -> str:
-    state = one.state
-    parts = []
-    if state.phase is not None:
-        parts.append(f"in phase {state.phase}")
-    if one.call is not None:
-        parts.append(f"in {one.call}")
-    if state.step is not None:
-        parts.append(f"after step {state.step}")
-    waiting = one.waiting
-    if waiting is not None and waiting >= WAITED_S:
-        depth = (state.fields.get("loader") or {}).get("depth")
-        lie = f" ({depth} batches lie ready)" if isinstance(depth, int) else ""
-        parts.append(f"waiting {duration(round(waiting * 1000))} for a batch of its data loader{lie}")
-    item = item_of(state.fields)
-    if item is not None:
-        parts.append(f"at {item}")
-    called = on_of(state)
-    if called is not None and called[1] is not None:
-        parts.append(f"in the system call {called[0]} on {called[1]}")
-    return ", ".join(parts)
-
-
-def _worker_text(one: RankBox) -> str:
-    """A sentence on the worker of its loader that was killed, or is at one item for the longest time; empty where none is."""
-    for worker in one.workers:
-        signal = worker.state.fields.get("signal")
-        if worker.state.kind == "death" and isinstance(signal, str) and signal != "SIGTERM":
-            at = "" if worker.item is None else f" while it was at {worker.item}"
-            return f" Worker {worker.number} of its loader was ended by {signal}{at}."
-    if one.waiting is None:
-        return ""
-    busy = [
-        (w, s) for w in one.workers if w.item and (s := seconds_of(w.state.fields.get("item"), "for_s")) is not None
-    ]
-    if not busy:
-        return ""
-    worker, seconds = max(busy, key=lambda ws: (ws[1], -ws[0].number))
-    called = on_of(worker.state)
-    inside = "" if called is None else f", in the system call {called[0]}" + (f" on {called[1]}" if called[1] else "")
-    return f" Worker {worker.number} of its loader has been at {worker.item} for {duration(round(seconds * 1000))}{inside}."
-
-
-def _held_by_loader(one: RankBox) -> bool:
-    return one.state.phase == "data" or (one.waiting is not None and one.waiting >= WAITED_S)
-
-
-def _where(one: RankBox) -> str:
-    return f" after step {one.state.step}" if one.state.step is not None else ""
-
-
-def _on(one: RankBox) -> str:
-    return f" ({one.host})" if one.host is not None else ""
-
-
-def _named(boxes: Sequence[RankBox], strength: Strength) -> Named:
-    return Named(
-        ranks=tuple(b.rank for b in boxes),
-        hosts=tuple(sorted({b.host for b in boxes if b.host is not None})),
-        strength=strength,
-    )
-
-
-def _proof(boxes: Sequence[RankBox]) -> tuple[Event, ...]:
-    found = []
-    for one in boxes[:SHOWN]:
-        found.append(event_of(one.hang or one.death or one.state))
-        busy = [w for w in one.workers if w.item]
-        if one.waiting is not None and busy:
-            slowest = max(busy, key=lambda w: seconds_of(w.state.fields.get("item"), "for_s") or 0.0)
-            found.append(event_of(slowest.state))
-    return tuple(found)
-
-
-def _step(one: RankBox) -> str:
-    if _held_by_loader(one):
-        return f"Read what rank {one.rank}'s loader stands at by hand on its host: does it return?"
-    if one.state.phase == "checkpoint":
-        return f"Look at the file system to which rank {one.rank} saves, from its host: does a write return?"
-    return f"Find out from its stack what rank {one.rank} waits for."

@@ -14,6 +14,7 @@ from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.job_map import proves
 from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent, spoke_of_another
 from firstfault.analysis.machine import of_one_machine, of_the_job
 from firstfault.analysis.order import exact, first, sort_key
@@ -296,7 +297,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     job = scene.roster.machines
     elsewhere = nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}
     # Of a machine on which no rank is known to have run.
-    own = Strength.POSSIBLE if elsewhere else Strength.ESTABLISHED
+    own = Strength.POSSIBLE if elsewhere else proves(scene, choice.root)
     spare = [w for w in scene.weak if not scene.case.has(w.first, Mark.OWN_LIMIT) and _alone(scene, w)]
     strength = strength_of(scene.case, choice, fatal=nature.fatal, own=own, beside=spare)
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
@@ -312,7 +313,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # Of several faults that nothing orders, it is not known whose was the first; a device that the processes of the job
         # fill together is no rank's own.
         named = Named()
-    elif choice.rivals or choice.late or elsewhere:
+    elif choice.rivals or choice.late or own is not Strength.ESTABLISHED:
         # The category may be surer than the root, by other lines; who it was is no surer than the root.
         alone = by_itself(scene.case, root).at_most(by_clocks(choice, choice.root))
         named = replace(named, strength=named.strength.at_most(strength).at_most(alone).at_most(own))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.recorder_answers import circle, inside, late, mismatch, origins, unseen
+from firstfault.analysis.recorder_apart import of_local_names, of_several_jobs, of_several_moments
 
 if TYPE_CHECKING:
     from firstfault.analysis.answer import Answer
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 
 def ask(scene: Scene, reading: Reading) -> Answer | None:
     """The answer that the dumps alone give; None where they show nothing unfinished."""
+    if reading.worlds:
+        return of_several_jobs(reading)
+    if reading.each is not None:
+        return of_local_names(reading)
+    behind = {*reading.waits.origins} & {*reading.older}
+    if behind and len(behind) == len(reading.waits.origins):
+        return of_several_moments(reading, sorted(behind))
     if reading.mismatch is not None:
         return mismatch(scene, reading, reading.mismatch)
     waits = reading.waits

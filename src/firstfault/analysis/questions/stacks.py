@@ -20,6 +20,7 @@ from firstfault.analysis.state.stacks import (
     Stood,
     busy_workers,
     event_of,
+    need_not_agree,
     refusal_of,
     refused,
     stood,
@@ -37,12 +38,14 @@ if TYPE_CHECKING:
 
 SHOWN = 4
 """Lines of one place that are cited."""
+BREAKPOINT = "Take the breakpoint out of the code: its prompt waits for somebody to type, and all other ranks wait for that rank."
 _PHASE = {Doing.DATA: Phase.DATA, Doing.CHECKPOINT: Phase.CHECKPOINT}
 _IN = {
     Doing.DATA: "reading data",
     Doing.CHECKPOINT: "in a checkpoint",
     Doing.LOCK: "at a lock or a build",
     Doing.CODE: "in its own code",
+    Doing.DEBUGGER: "at the prompt of a debugger",
     Doing.COLLECTIVE: "in a collective",
     Doing.RENDEZVOUS: "at the rendezvous",
     Doing.DEVICE: "waiting for the GPU",
@@ -115,7 +118,9 @@ def _who(stands: Sequence[Stood]) -> str:
 
 
 def _at(one: Stood) -> str:
-    return frame_text((one.place if one.place is not None and one.doing is Doing.CODE else one.frame).frame)
+    return frame_text(
+        (one.place if one.place is not None and one.doing in {Doing.CODE, Doing.DEBUGGER} else one.frame).frame
+    )
 
 
 def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], apart: Sequence[Stood]) -> Answer:
@@ -131,7 +136,7 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
     )
     return hung(
         "stacks",
-        category=Category.DATA_LOADING_STALL,
+        category=Category.SOFTWARE if what is Doing.DEBUGGER else Category.DATA_LOADING_STALL,
         strength=strength,
         summary=text,
         proof=(
@@ -147,7 +152,11 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
             scope=Scope.RANK if len(apart) == 1 else Scope.GROUP,
         ),
         action=ActionKind.FIX_AND_RERUN,
-        steps=(f"Find out why {_who(apart)} stays in {_at(one)}: what does it read, whom does it wait for?",),
+        steps=(
+            (BREAKPOINT,)
+            if what is Doing.DEBUGGER
+            else (f"Find out why {_who(apart)} stays in {_at(one)}: what does it read, whom does it wait for?",)
+        ),
         collect=("a second dump of the same ranks a minute later: a frame that did not move is stuck",),
     )
 
@@ -232,25 +241,31 @@ def _places(waiting: Sequence[Stood]) -> list[_Place]:
     """Processes by the place at which they wait, the most frequent one first."""
     found: dict[tuple[object, ...], list[Stood]] = {}
     for one in waiting:
-        found.setdefault((one.path,), []).append(one)
+        found.setdefault((one.path, one.call), []).append(one)
     rows = [_Place(doing=v[0].doing, op=v[0].op, stands=tuple(v)) for v in found.values()]
     return sorted(rows, key=lambda p: (-len(p.stands), p.stands[0].title))
 
 
 def _different(scene: Scene, stands: Sequence[Stood], places: Sequence[_Place]) -> Answer:
-    """All wait, but not at one place: their code went different ways."""
+    """All wait, but not at one place: their code went different ways, unless they are where they should be."""
     most = places[0].stands
     rest = [s for p in places[1:] for s in p.stands]
     odd = rest if len(rest) <= max(1, len(stands) // 4) and len(most) >= 2 * len(rest) else []
-    named = _named(odd, Strength.POSSIBLE) if odd else Named()
+    right = need_not_agree(stands)
+    named = _named(odd, Strength.POSSIBLE) if odd and right is None else Named()
     first = odd or list(places[1].stands)
-    return hung(
+    said = (
+        "Each side waits for a call that the other does not make"
+        if right is None
+        else f"That tells nobody apart: {right}"
+    )
+    answer = hung(
         "stacks",
-        category=Category.COLLECTIVE_MISMATCH,
-        strength=Strength.POSSIBLE,
+        category=Category.COLLECTIVE_MISMATCH if right is None else Category.UNKNOWN,
+        strength=Strength.POSSIBLE if right is None else Strength.UNKNOWN,
         summary=(
             f"The ranks wait at different places: {_who(most)} in {_from(most[0])}, {_who(first)} in {_from(first[0])}. "
-            f"Each side waits for a call that the other does not make. {_seen(scene, stands)}"
+            f"{said}. {_seen(scene, stands)}"
         ),
         proof=(*_events(first, places=True), *_events(most, places=True)),
         culprits=named,
@@ -260,11 +275,16 @@ def _different(scene: Scene, stands: Sequence[Stood], places: Sequence[_Place]) 
             scope=Scope.RANK if len(odd) == 1 else Scope.GROUP,
         ),
         action=ActionKind.FIX_AND_RERUN,
-        steps=("Find the condition that sends ranks different ways there: it must not depend on a rank's own data.",),
+        steps=(
+            "Find the condition that sends ranks different ways there: it must not depend on a rank's own data."
+            if right is None
+            else "Compare the numbers of the collectives and messages over the ranks: the one that is behind has not come.",
+        ),
         collect=(
             "the layout of the process groups: ranks of different pipeline stages may wait at different places and be right",
         ),
     )
+    return answer if right is None else replace(answer, trigger=None)  # none of these lines shows a fault
 
 
 _ON_THE_CPU = frozenset({"barrier", "monitored_barrier", "_store_based_barrier", "barrier_wait"})
@@ -349,6 +369,8 @@ def with_stacks(scene: Scene, said: Answer) -> Answer:
         strength = own.strength.at_most(Strength.POSSIBLE)
         own = replace(own, strength=strength, culprits=_weaker(own.culprits), first_failed=_weaker(own.first_failed))
     blamed, seen = set(said.culprits.ranks), set(own.culprits.ranks)
+    if blamed and not seen and (told := _of_the_named(scene, said)) is not said:
+        return told
     if blamed and seen:
         return _both(said, own, agree=blamed == seen)
     if said.category is not Category.UNKNOWN and said.question not in _STOPPED:
@@ -401,7 +423,13 @@ def _of_the_named(scene: Scene, said: Answer) -> Answer:
     what, one = of_them[0].doing, of_them[0]
     if what in WAITS:
         text = f"{said.summary} But its stack shows {_who(of_them)} {_IN[what]} too: {_from(one)}."
-        return replace(said, summary=text, proof=(*said.proof, *_events(of_them)), culprits=_weaker(said.culprits))
+        return replace(
+            said,
+            summary=text,
+            strength=said.strength.at_most(Strength.POSSIBLE),
+            proof=(*said.proof, *_events(of_them)),
+            culprits=_weaker(said.culprits),
+        )
     text = (
         f"{said.summary} By its stack {_who(of_them)} {'was' if len(of_them) == 1 else 'were'} {_IN[what]}: {_at(one)}."
     )
@@ -414,7 +442,9 @@ def _of_the_named(scene: Scene, said: Answer) -> Answer:
     phase = _PHASE.get(what, said.classes.phase)
     return replace(
         said,
-        category=Category.DATA_LOADING_STALL if told else said.category,
+        category=(Category.SOFTWARE if what is Doing.DEBUGGER else Category.DATA_LOADING_STALL)
+        if told
+        else said.category,
         strength=sure if stalled else said.strength,
         summary=text,
         trigger=said.trigger if not told and said.trigger is not None else _events(of_them)[0],
@@ -422,6 +452,7 @@ def _of_the_named(scene: Scene, said: Answer) -> Answer:
         culprits=named,
         first_failed=named,
         classes=replace(said.classes, phase=phase) if stalled else said.classes,
+        steps=(BREAKPOINT, *said.steps) if what is Doing.DEBUGGER else said.steps,
     )
 
 

@@ -6,7 +6,6 @@ cause. A busy store beside any other fault stays innocent, however loud it is. D
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -15,21 +14,18 @@ from firstfault.analysis import storage_words as words
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.questions.storage_symptom import Symptom, symptom
 from firstfault.analysis.state.storage import changes
+from firstfault.analysis.state.storage_blame import NOT_DELIVERED, SAME, abort_origin, blamed, named_sender, undelivered
 from firstfault.analysis.state.storage_faults import (
     ONCE,
     Kind,
     Trouble,
-    abort_origin,
     lone_trouble,
-    name_of,
     named_target,
-    node_at,
-    peers_of,
     still,
     troubles,
 )
+from firstfault.analysis.storage_request import concerned, request, without_others
 from firstfault.analysis.suspects import of_the_store
-from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
 if TYPE_CHECKING:
@@ -37,6 +33,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.storage import StorageState
+    from firstfault.analysis.state.storage_blame import Blame
 
 BATCH_BEFORE = 1200.0
 """Seconds before the job stood still in which a failed batch can be its reason: clients repeat for up to eleven minutes."""
@@ -49,16 +46,14 @@ LOAD_BEFORE = 600.0
 """Seconds within which load must still have been reported."""
 LOAD_REPORT = 2400.0
 """The same where no line since says that it is over: housekeeping reports it only now and then."""
+FRESH = 300.0
+"""Seconds within which a fault must still have been told of to explain content that does not decode: reads went well since."""
+AT_ONCE = 60.0
+"""Seconds between a failed batch and the job's error within which one line bears out how counters join the clocks."""
+STALE = 600.0
+"""Seconds without a word of it after which a fault that nothing else names is no more than possible."""
 ERRORS = ("err.getbatch.n", "err.soft.getbatch.n", "err.gfn.getbatch.n", "err.io.get.n", "err.io.n", "err.fshc.n")
 """Counters of failures that come from the store's own side."""
-
-
-_NAMED = lazy(
-    r"""["']node["']:\s*["'][tp]\[([\w-]+)\]|host=['"]([A-Za-z][\w-]*)|(?:REQ_URL:|with url: )https?://([A-Za-z][\w-]*)"""
-)
-
-
-_ADDRESS = lazy(r"(?:host=['\"]|https?://|Connection to )(\d{1,3}(?:\.\d{1,3}){3})(?![\d.])")
 
 
 class Origin(NamedTuple):
@@ -72,6 +67,8 @@ class Origin(NamedTuple):
     """Whether lines of other daemons, or the daemon's own failed batch, name it."""
     alone: bool
     """Whether no other daemon had a trouble of that kind."""
+    by: frozenset[str] = frozenset()
+    """The daemons whose lines about batches name it."""
 
 
 class Weighed(NamedTuple):
@@ -82,6 +79,8 @@ class Weighed(NamedTuple):
     """All troubles that were there when the job stood still."""
     category: Strength
     who: Strength
+    seen: Symptom
+    """How the job shows that it depends on the store."""
 
 
 def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
@@ -90,30 +89,44 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     if seen is None:
         return answer
     answer = _with_killed(scene, answer, seen)
+    if state.clock.why and state.clock.offset is not None:
+        answer = replace(
+            answer,
+            collect=(
+                f"the true time zone of the job's logs, as --assume-zone ZONE: {state.clock.why}",
+                *answer.collect,
+            ),
+        )
+    asking = request(scene, answer, state)
+    state = without_others(state, asking)
     if state.stop is None:
         if seen is Symptom.READ and answer.category is Category.STORAGE_IO:
-            answer = _without_clock(answer, state)
+            answer = _without_clock(answer, state, asking.asked)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
-    active = _active(troubles(state), state.stop)
-    found = origin(state, active, told(answer, state))
+    active = _active(concerned(troubles(state), asking), state.stop)
+    found = origin(state, active, asking.asked)
     if found is None:
-        return _nothing(answer, state, seen)
-    if seen is not Symptom.READ and not _enough(found, seen):
+        return _nothing(answer, state, seen, active, no_way=asking.no_way)
+    ago = state.stop - max((t.last.at for t in active if t.node == found.trouble.node), default=found.trouble.last.at)
+    if seen is not Symptom.READ and not _enough(found, seen, ago):
         return replace(answer, rivals=(*answer.rivals, words.rival(state, found.trouble)))
     sure, who = _strength(found, seen)
+    if not found.named and (ago > STALE or asking.asked not in {None, found.trouble.node}):
+        # Reads went well since, or the client failed at another daemon: the fault was there, and may have harmed nothing.
+        who = who.at_most(Strength.POSSIBLE)
+    sure, who = _as_sure_as_the_clock(state, active, sure, who)
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)
-    return _answer(scene, answer, state, Weighed(found, active, sure, who))
+    return _answer(scene, answer, state, Weighed(found, active, sure, who, seen))
 
 
-def _without_clock(answer: Answer, state: StorageState) -> Answer:
+def _without_clock(answer: Answer, state: StorageState, asked: str | None) -> Answer:
     """The answer with the target that is known without a common clock: the only one in trouble, or the one others name."""
-    asked = told(answer, state)
     alone = lone_trouble(state, asked)
     if alone is not None:
         why = "The client's error names its address" if alone.node == asked else "It is the only one in trouble"
         return _unplaced(answer, state, alone, why)
-    by = named_target(state)
+    by = named_target(state) or named_sender(state)
     return answer if by is None or asked not in {None, by[0].node} else _unplaced(answer, state, *by)
 
 
@@ -151,17 +164,6 @@ def without_logs(scene: Scene, answer: Answer) -> Answer:
     rest = tuple(c for c in answer.collect if not c.startswith("ais log get"))
     asked = "the storage daemons' logs around that time: `ais log get cluster ais_logs/`"
     return replace(answer, collect=(asked, *rest), steps=(*words.get_logs(scene), *answer.steps))
-
-
-def told(answer: Answer, state: StorageState) -> str | None:
-    """The daemon that the client's own error names, by its answer or by the address it asked; None where it names none."""
-    names: list[str] = [*answer.culprits.storage_nodes]
-    for event in answer.proof[:2]:
-        text = event.text if event.exception is None else f"{event.text}\n{event.exception.message}"
-        names += [n for found in _NAMED.finditer(text) for n in found.groups() if n]
-        names += [node for found in _ADDRESS.finditer(text) if (node := node_at(state, found[1])) is not None]
-    known = [d for n in names if (d := state.named(n)) is not None]
-    return name_of(known[0]) if known else None
 
 
 def _active(listed: Sequence[Trouble], stop: float) -> list[Trouble]:
@@ -204,64 +206,61 @@ def origin(state: StorageState, active: Sequence[Trouble], asked: str | None = N
         asked: the daemon that the client's own error names.
     """
     batches = [t for t in active if t.kind is Kind.BATCH]
-    blamed = _blamed(batches)
-    if blamed is None and any(t.node == asked for t in active if t.kind in {Kind.FAULT, Kind.LOAD}):
-        blamed = asked
     faults = [t for t in active if t.kind is Kind.FAULT]
     loads = [t for t in active if t.kind is Kind.LOAD]
-    fault = _first_fault(faults, blamed)
-    if fault is not None:
+    blame = blamed(active)
+    node = None if blame is None else blame.node
+    if node is None and any(t.node == asked for t in (*faults, *loads)):
+        node = asked
+    if faults:
+        fault = _first_fault(faults, node)
+        if fault is None:
+            return None
         root = _earliest_of(fault.node, [*faults, *loads])
         return Origin(
-            root, _batch_of(batches, blamed), named=fault.node == blamed, alone=len({f.node for f in faults}) == 1
+            root, _batch_of(batches, node), named=fault.node == node, alone=len({f.node for f in faults}) == 1
         )
-    if blamed is not None:
-        own = [t for t in loads if t.node == blamed]
-        batch = _batch_of(batches, blamed)
-        waits = batch is not None and batch.signature == "aistore.batch_entry_missing"
-        others = {t.node for t in loads}
-        if not own and waits and len(others) == 1:
-            # It waited for entries of others, and one of them alone was at its limit.
-            root = _earliest_of(next(iter(others)), loads)
-            return Origin(root, batch, named=False, alone=True)
-        if own:
-            return Origin(_earliest_of(blamed, loads), batch, named=True, alone=others == {blamed})
-        if batch is not None:
-            if state.named(blamed) is None:
-                # None of its logs are here: all that is known of it is what the others say.
-                batch = batch._replace(daemon=None, node=blamed)
-            return Origin(batch, batch, named=True, alone=True)
-    if loads and len({t.node for t in loads}) == 1:
-        return Origin(_earliest_of(loads[0].node, loads), batches[0] if batches else None, named=False, alone=True)
-    return None
+    if node is not None:
+        return _of_node(state, active, node, blame)
+    # Load at the one that waited is no reason for its waiting where another is at its limit too.
+    waited = {t.node for t in batches}
+    at_limit = {t.node for t in loads}
+    others = at_limit - waited or at_limit
+    if len(others) != 1:
+        return None
+    root = _earliest_of(next(iter(others)), loads)
+    return Origin(root, batches[0] if batches else None, named=False, alone=len(at_limit) == 1)
 
 
-def _blamed(batches: Sequence[Trouble]) -> str | None:
-    """The target at which batches failed: as relayed aborts name it, else as senders are complained of, else its own lines."""
-    relayed = Counter(name for t in batches if (name := abort_origin(t)) is not None)
-    if relayed:
-        top = max(relayed.values())
-        names = sorted(n for n, v in relayed.items() if v == top)
-        if len(names) == 1:
-            return names[0]
-        # Two aborts: the one that was relayed first.
-        first = min((t for t in batches if abort_origin(t) in names), key=lambda t: t.first.at)
-        return abort_origin(first)
-    own = [t for t in batches if t.signature in {"aistore.out_of_bounds", "aistore.batch_aborted"}]
-    if own:
-        return min(own, key=lambda t: (t.first.at, t.node)).node
-    senders = Counter(n for t in batches for n in peers_of(t))
-    if senders:
-        name, votes = max(senders.items(), key=lambda pair: (pair[1], pair[0]))
-        return name if votes * 2 > sum(senders.values()) else None
-    nodes = sorted({t.node for t in batches})
-    return nodes[0] if len(nodes) == 1 else None
+def _of_node(state: StorageState, active: Sequence[Trouble], node: str, blame: Blame | None) -> Origin | None:
+    """The origin at a target that is named: its load, else its failed batch, else what others say of it."""
+    batches = [t for t in active if t.kind is Kind.BATCH]
+    loads = [t for t in active if t.kind is Kind.LOAD]
+    batch = _batch_of(batches, node)
+    by = frozenset({node}) if blame is None else blame.by
+    if any(t.node == node for t in loads):
+        return Origin(_earliest_of(node, loads), batch, named=True, alone={t.node for t in loads} == {node}, by=by)
+    if blame is None:
+        return None
+    if batch is not None and (batch.node == node or abort_origin(batch) == node):
+        slow = {t.node for t in loads}
+        if len(slow) == 1 and batch.signature != "aistore.rejected":
+            # An entry that comes too late was sent too late: the one target at its limit fits better than where it arrived.
+            return Origin(_earliest_of(slow.pop(), loads), batch, named=False, alone=True, by=by)
+        if state.named(node) is None:
+            # None of its logs are here: all that is known of it is what the others say.
+            batch = batch._replace(daemon=None, node=node)
+        return Origin(batch, batch, named=True, alone=not slow, by=by)
+    if not blame.lines:
+        return None
+    return Origin(undelivered(state, blame), batch, named=True, alone=True, by=by)
 
 
-def _first_fault(faults: Sequence[Trouble], blamed: str | None) -> Trouble | None:
-    """The fault that came first; one at the target that is blamed comes before those elsewhere."""
-    own = [t for t in faults if t.node == blamed]
-    return min(own or faults, key=lambda t: (t.first.at, t.node), default=None)
+def _first_fault(faults: Sequence[Trouble], node: str | None) -> Trouble | None:
+    """The fault that came first; one at the target that is named comes before those elsewhere. None of those of one moment."""
+    own = [t for t in faults if t.node == node] or list(faults)
+    first = min(own, key=lambda t: (t.first.at, t.node))
+    return None if any(t.node != first.node and t.first.at - first.first.at <= SAME for t in own) else first
 
 
 def _earliest_of(node: str, listed: Sequence[Trouble]) -> Trouble:
@@ -274,16 +273,24 @@ def _batch_of(batches: Sequence[Trouble], blamed: str | None) -> Trouble | None:
     return min(own or batches, key=lambda t: (t.first.at, t.signature), default=None)
 
 
-def _enough(found: Origin, seen: Symptom) -> bool:
-    """Whether the store's lines suffice where the job itself shows no read that failed."""
+def _enough(found: Origin, seen: Symptom, ago: float) -> bool:
+    """Whether the store's lines suffice where the job itself shows no read that failed.
+
+    Args:
+        found: the origin.
+        seen: what the job shows.
+        ago: seconds from the origin's last line of trouble to the moment at which the job stood still.
+    """
+    if seen is Symptom.CONTENT:
+        return ago <= FRESH and (found.batch is not None or found.trouble.kind is Kind.FAULT)
     if seen is Symptom.READING:
-        return found.trouble.kind is Kind.FAULT or found.batch is not None
+        return found.batch is not None or (found.trouble.kind is Kind.FAULT and ago <= STALE)
     return found.batch is not None and found.named
 
 
 def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
     """How sure the category is, and how sure the daemon."""
-    if seen is Symptom.WAIT:
+    if seen in {Symptom.WAIT, Symptom.CONTENT}:
         return Strength.POSSIBLE, Strength.POSSIBLE
     here = found.trouble.daemon is not None
     if found.trouble.signature == "aistore.membership":
@@ -291,16 +298,36 @@ def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
             Strength.SUPPORTED,
             Strength.POSSIBLE,
         )  # whoever let it join at that hour did it; the member is not at fault
+    if found.trouble.signature == NOT_DELIVERED:
+        # A link between two targets has two ends: it takes several receivers to tell which is at fault.
+        return Strength.SUPPORTED, Strength.SUPPORTED if here and len(found.by) > 1 else Strength.POSSIBLE
     if found.batch is not None and found.named:
-        who = Strength.SUPPORTED if here else Strength.POSSIBLE
-        return (Strength.ESTABLISHED if seen is Symptom.READ and here else Strength.SUPPORTED), who
+        who = Strength.SUPPORTED if here and (found.alone or found.trouble is not found.batch) else Strength.POSSIBLE
+        # What one daemon says of one batch is a complaint; its own trouble before it, or the word of others, makes it proof.
+        proved = found.trouble.kind is not Kind.BATCH or bool(found.by - {found.trouble.node})
+        return (Strength.ESTABLISHED if seen is Symptom.READ and here and proved else Strength.SUPPORTED), who
     if found.named or (found.trouble.kind is Kind.FAULT and found.alone):
         return Strength.SUPPORTED, Strength.SUPPORTED if here else Strength.POSSIBLE
     return Strength.SUPPORTED, Strength.POSSIBLE
 
 
+def _as_sure_as_the_clock(
+    state: StorageState, active: Sequence[Trouble], sure: Strength, who: Strength
+) -> tuple[Strength, Strength]:
+    """Both strengths, no higher than the join of the clocks allows on which the order of lines rests."""
+    if state.clock.how == "stated" or state.stop is None:
+        return sure, who
+    stop = state.stop
+    broke = any(abs(m.at - stop) <= AT_ONCE for t in active if t.kind is Kind.BATCH for m in t.moments)
+    if state.clock.how == "counters" and broke:
+        return sure, who
+    # Others read from the store all the time: the end of their work may have been taken for that of the job.
+    shared = state.clock.how == "counters" and not state.clock.alone
+    return sure.at_most(Strength.SUPPORTED), who.at_most(Strength.POSSIBLE if shared else who)
+
+
 def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed) -> Answer:
-    found, active, strength, who = weighed
+    found, active, strength, who, seen = weighed
     root = found.trouble
     victims = answer.first_failed if answer.first_failed.ranks else answer.culprits
     trigger = root.first.event if root.daemon is not None or answer.trigger is None else answer.trigger
@@ -311,7 +338,7 @@ def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed)
         question="storage_chain",
         category=Category.STORAGE_IO,
         strength=strength,
-        summary=words.summary(scene, answer, state, found),
+        summary=words.summary(scene, answer, state, found, seen),
         trigger=trigger,
         proof=(root.first.event, *batch, *answer.proof),
         culprits=Named(storage_nodes=(root.shown,), strength=who),
@@ -333,10 +360,20 @@ def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed)
     )
 
 
-def _nothing(answer: Answer, state: StorageState, seen: Symptom) -> Answer:
-    """The job shows a failed read and the daemons that were given show no reason."""
+def _nothing(answer: Answer, state: StorageState, seen: Symptom, active: Sequence[Trouble], *, no_way: bool) -> Answer:
+    """The job shows a failed read and the daemons that were given show no reason, or none that one of them has alone."""
+    batches = [t for t in active if t.kind is Kind.BATCH]
     if seen is not Symptom.READ:
-        return answer
+        # Failed batches fit a standstill, whoever is at fault for them.
+        return replace(answer, rivals=(*answer.rivals, words.rival(state, batches[0]))) if batches else answer
+    if batches:
+        answer = replace(
+            answer,
+            summary=f"{answer.summary} {words.nobody(state, batches)}",
+            proof=(*answer.proof, *(t.first.event for t in batches[:2])),
+        )
+    if no_way:
+        return replace(answer, collect=(words.NO_WAY, *answer.collect))
     moved = _failures(state)
     return replace(answer, collect=(*words.silent_store(state, moved), *answer.collect))
 

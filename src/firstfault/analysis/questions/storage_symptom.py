@@ -28,7 +28,6 @@ MAYBE = frozenset(
         "data.generator_stop",
         "data.loader_timeout",
         "data.webdataset_pipe",
-        "data.audio_decode",
         "data.worker_exception",
         "storage.s3_unreachable",
         "storage.s3_client_error",
@@ -36,6 +35,15 @@ MAYBE = frozenset(
     }
 )
 """Lines that a store can bring about, and much else too."""
+CONTENT = frozenset({"data.audio_decode"})
+"""Lines about what a file holds: a cut answer reads so, and a damaged file too."""
+CALLER = frozenset({"aistore.caller_error"})
+"""Words of the store's client about what it was asked for."""
+_CALLERS = lazy(
+    r"Invalid (?:object )?URL\b|Unsupported storage type|\bInvalid(?:BckProvider|ObjectRangeIndex|Parameter\w*)\b|has no attribute '"
+    r"|unexpected keyword argument|\b(?:ErrBckNotFound|ErrRemoteBckNotFound|ErrBckAlreadyExists|ErrETL\w+)\b"
+)
+"""What a client raises over its caller's words, whatever the daemons did."""
 _ANSWER = lazy(r"STATUS:[45]\d\d, MESSAGE:|/v1/(?:objects|ml|buckets)/")
 REFUSALS = frozenset({"400", "401", "403", "404"})
 """HTTP answers that say that the request was wrong, not that the store was ill."""
@@ -48,6 +56,8 @@ class Symptom(Enum):
     """A client of the store gave up."""
     READING = "reading"
     """A rank was late while it read, or its loader raised something that a cut answer can bring about."""
+    CONTENT = "content"
+    """What a rank read could not be decoded."""
     WAIT = "wait"
     """Ranks waited and nothing says for what."""
 
@@ -60,8 +70,12 @@ def symptom(scene: Scene, answer: Answer) -> Symptom | None:
         root = _root(scene, answer)
         if root is None:
             return None
+        if root.nature.key in CALLER:
+            return None
         if root.nature.key.split("#")[0].split(":")[0] in CLIENT or _of_client(root):
-            return None if root.first.fields.get("status") in REFUSALS else Symptom.READ
+            return None if _refused(root) else Symptom.READ
+        if root.nature.key in CONTENT:
+            return Symptom.CONTENT
         if root.nature.key in MAYBE:
             return Symptom.READING
         inside = root.first.exception is not None and root.first.exception.in_worker
@@ -79,6 +93,13 @@ def _of_client(root: Suspect) -> bool:
     if root.nature.key.startswith("aistore.") or _ANSWER.search(root.first.text) is not None:
         return True
     return exception is not None and (exception.kind.startswith(("aistore.", "lhotse.ais.")) or "AIS" in exception.kind)
+
+
+def _refused(root: Suspect) -> bool:
+    """Whether the error says that the request was wrong: by the daemon's answer, or by the client's own words."""
+    exception = root.first.exception
+    words = root.first.text if exception is None else f"{exception.kind}: {exception.message}"
+    return root.first.fields.get("status") in REFUSALS or _CALLERS.search(words) is not None
 
 
 def _root(scene: Scene, answer: Answer) -> Suspect | None:

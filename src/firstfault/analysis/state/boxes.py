@@ -5,7 +5,8 @@ A pure fold over records: the same for any order of files. It says what was, not
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -13,7 +14,7 @@ from firstfault.model.blackbox import BoxRecord
 from firstfault.model.evidence import Event, GlobalRank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 STATES = frozenset({"heartbeat", "state", "death", "hang", "end"})
 """Kinds of records that hold the whole state of a process."""
@@ -46,6 +47,8 @@ class RankBox(Struct, frozen=True, kw_only=True):
     hang: BoxRecord | None = None
     """The word of the monitor that it stands still, where it never moved again."""
     workers: tuple[WorkerBox, ...] = ()
+    stopped: bool = False
+    """Whether all its threads were stopped by a signal or a debugger when it was looked at last."""
     silent: bool = False
     """Whether it was asked by the monitor and its own thread did not answer, though its stacks came."""
 
@@ -77,28 +80,76 @@ class RankBox(Struct, frozen=True, kw_only=True):
 
 
 def rank_boxes(records: Iterable[BoxRecord]) -> dict[GlobalRank, RankBox]:
-    """The last state of each rank."""
+    """The last state of each rank: of a job that stood still, and then was ended, that before its end began."""
+    records = sorted(records, key=_order)
+    until = _end_of_hang(records)
+    after = _folded(records, math.inf)
+    if until < math.inf:
+        # Who ends a job moves its ranks: what they were in while they stood still was written before.
+        before = _folded(records, until)
+        stuck = [box for box in before.values() if box.stuck]
+        if stuck and not any(_went_on(box.state, after[box.rank].state, until) for box in stuck):
+            return before
+    return after
+
+
+ENDING_S = 10.0
+"""Seconds before the first end that was written in which what moves a rank may be what ends it."""
+
+
+def _went_on(before: BoxRecord, after: BoxRecord, until: float) -> bool:
+    """Whether a rank that stood still moved again by itself: it did a step, or gave a sign of life well before the end began."""
+    again = after.last is not None and before.last is not None and after.last > before.last + SAME_S
+    return before.step != after.step or (again and (after.last or 0.0) < until - ENDING_S)
+
+
+def _end_of_hang(records: Sequence[BoxRecord]) -> float:
+    """When the end of a job began of which a hang was told before; without end where none was, or a rank had ended before it."""
+    ranks = [r for r in records if r.who.rank is not None and r.who.worker is None and r.when.latest is not None]
+    hang = min((r.when.latest or 0.0 for r in ranks if r.kind == "hang"), default=math.inf)
+    ends = [
+        r.when.latest or 0.0
+        for r in ranks
+        if r.kind in {"death", "end"} or (r.kind == "exception" and r.fields.get("caught") is False)
+    ]
+    end = min(ends, default=math.inf)
+    told = [
+        r.when.latest or 0.0
+        for r in records
+        if r.kind == "note" and "did" in r.fields and (r.when.latest or 0.0) > hang
+    ]
+    return min([end, *told]) if hang < end else math.inf
+
+
+def _folded(records: Sequence[BoxRecord], until: float) -> dict[GlobalRank, RankBox]:
+    """The last state of each rank that was written before a moment; a later one where there is none."""
     last: dict[GlobalRank, BoxRecord] = {}
     deaths: dict[GlobalRank, BoxRecord] = {}
     hangs: dict[GlobalRank, BoxRecord] = {}
     workers: dict[GlobalRank, dict[int, BoxRecord]] = {}
     asked: dict[GlobalRank, dict[object, list[bool]]] = {}
-    for record in sorted(records, key=_order):
+    stopped: set[GlobalRank] = set()
+    for record in records:
         rank = record.who.rank
         if rank is not None and record.kind == "exception" and record.who.worker is None:
             last.setdefault(rank, record)  # where no monitor saw it end, its own last word holds step and phase
         if rank is None or record.kind not in STATES or "run" in record.fields:
             continue
+        counts = (record.when.latest or 0.0) < until
         if record.who.worker is not None:
             # Of several loaders the workers' numbers are the same: the latest counts.
-            workers.setdefault(rank, {})[record.who.worker] = record
+            of_rank = workers.setdefault(rank, {})
+            if counts or record.who.worker not in of_rank:
+                of_rank[record.who.worker] = record
             continue
-        last[rank] = record
+        if counts or rank not in last:
+            last[rank] = record
         if record.kind == "death":
             deaths[rank] = record
         elif record.kind == "hang":
             hangs[rank] = record
         elif record.kind == "state":
+            (stopped.add if _is_stopped(record) else stopped.discard)(rank)
             asked.setdefault(rank, {}).setdefault(record.fields.get("bundle"), []).append(
                 record.fields.get("silent") is True
             )
@@ -112,11 +163,75 @@ def rank_boxes(records: Iterable[BoxRecord]) -> dict[GlobalRank, RankBox]:
             workers=tuple(
                 WorkerBox(number=n, state=r) for n, r in sorted(workers.get(rank, {}).items()) if _with_it(r, state)
             ),
+            stopped=rank in stopped,
             # Once may be a busy machine, or a process on its way out.
             silent=any(len(told) > 1 and all(told) for told in asked.get(rank, {}).values()),
         )
         for rank, state in sorted(last.items())
     }
+
+
+class Sides(NamedTuple):
+    """Ranks that stand still, by what they wait for."""
+
+    waiting: list[RankBox]
+    """In a call of torch.distributed, or wherever one waits for one that it has begun as well."""
+    apart: list[RankBox]
+    """In something of their own."""
+    counted: bool = False
+    """Whether the numbers of their calls alone tell the sides apart: nobody is seen in a call."""
+
+
+_ODD = 4
+"""Of so many ranks one may be apart."""
+
+
+def sides(boxes: dict[GlobalRank, RankBox]) -> Sides:
+    """Who of those that stand still waits for the others, and who stands apart.
+
+    `Work.wait`, and a wait for the device, are no call that a look sees: such a rank has begun as many calls as those that are
+    seen to wait, where the one that holds them up has begun fewer. Groups count together, so that numbers tell only where all
+    that are seen to wait agree, and only of a rank beside one that is behind.
+    """
+    stuck = [b for b in boxes.values() if b.stuck]
+    waiting = [b for b in stuck if b.call is not None]
+    apart = [b for b in stuck if b.call is None]
+    if not waiting:
+        return _by_count(boxes, apart)
+    numbers = {b.call_number for b in waiting}
+    begun = next(iter(numbers))
+    if len(numbers) > 1 or begun is None or not any((b.call_number or begun) < begun for b in boxes.values()):
+        return Sides(waiting, apart)
+    too = [b for b in apart if b.call_number == begun and b.waiting is None and b.state.phase not in _OWN]
+    return Sides([b for b in stuck if b in waiting or b in too], [b for b in apart if b not in too])
+
+
+_OWN = frozenset({"data", "checkpoint"})
+"""Phases in which nobody waits for another rank."""
+
+
+def _by_count(boxes: dict[GlobalRank, RankBox], stuck: list[RankBox]) -> Sides:
+    """All stand outside of calls, as they do on devices: nearly all have begun as many, and the rest less than a step's fewer."""
+    known = [n for b in stuck if (n := b.call_number) is not None]
+    steps = {b.state.step for b in stuck}
+    if len(known) < len(boxes) or len(known) <= _ODD - 1 or not known:
+        return Sides([], stuck)
+    begun = max(known)
+    behind = [b for b in stuck if (b.call_number or 0) < begun]
+    most = [b for b in stuck if b.call_number == begun]
+    done = [s for s in steps if s]
+    # Ranks of groups of their own are behind by more with each step.
+    near = bool(done) and all((begun - (b.call_number or 0)) * max(done) <= begun for b in behind)
+    if not behind or not near or len(behind) > max(1, len(boxes) // _ODD):
+        return Sides([], stuck)
+    return Sides(most, behind, counted=True)
+
+
+def _is_stopped(record: BoxRecord) -> bool:
+    """Whether all threads of a process were stopped: `T` by a signal, `t` by a debugger."""
+    threads = record.fields.get("threads")
+    states = {t.get("state") for t in threads if isinstance(t, dict)} if isinstance(threads, list) else set()
+    return bool(states) and states <= {"T", "t"}
 
 
 def _order(record: BoxRecord) -> tuple[float, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _STEM = lazy(r"([A-Za-z][\w-]*?\d[\w-]*?)(?:\.(?:log|out|err|txt|o|e))+$")
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 _DIGITS = lazy(r"\d+")
+_NAME = lazy(r"[A-Za-z][\w-]{1,62}")
+"""A host's name without its domain; an address is none."""
 MOST_DIGITS = 6
 """Digits of a number in a file's name that may be a rank; longer ones are jobs, dates and processes."""
 PROOF = 2
@@ -206,3 +209,32 @@ def hosts_of_files(paths: Mapping[SourceId, str], known: Mapping[SourceId, set[s
         if {short_host(h) for h in known.get(source, ())} == {stem}
     }
     return {s: stem for s, stem in stems.items() if not known.get(s) and _DIGITS.sub("#", stem) in families}
+
+
+def hosts_of_tables(
+    paths: Mapping[SourceId, str], known: Mapping[SourceId, set[str]], spoken: Mapping[SourceId, set[GlobalRank]]
+) -> dict[SourceId, str]:
+    """The host of every file in which nobody speaks and whose name holds one that is named like the job's hosts.
+
+    A monitor's table names no host in its rows: `smi-rig-04.csv` is of `rig-04`, where lines of the job state `rig-03`.
+
+    Args:
+        paths: shown path of each source.
+        known: hosts that lines of each source state.
+        spoken: ranks that lines of each source state.
+    """
+    stated = {short_host(h) for hosts in known.values() for h in hosts}
+    shapes = {shape for h in stated if _NAME.fullmatch(h) and (shape := _DIGITS.sub("#", h)) != h}
+    found: dict[SourceId, str] = {}
+    for source, path in paths.items() if shapes else ():
+        if not known.get(source) and not spoken.get(source):
+            named = {m for shape in shapes for m in _like(shape, path.rsplit("/", 1)[-1].rsplit("!", 1)[-1])}
+            if len(named) == 1:
+                found[source] = named.pop()
+    return found
+
+
+def _like(shape: str, name: str) -> list[str]:
+    """Words of a file's name that differ from a host's in numbers alone."""
+    digits = r"\d{1,6}".join(re.escape(part) for part in shape.split("#"))
+    return [str(m) for m in re.findall(rf"(?<![A-Za-z0-9]){digits}(?![A-Za-z0-9])", name)]

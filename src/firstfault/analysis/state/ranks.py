@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.state import files as of_files
 from firstfault.analysis.state.exits import integer, tasks_of, tasks_told
-from firstfault.analysis.state.files import hosts_of_files, ranks_of_files, ranks_of_folders, ranks_of_names
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, only_of
 from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
 from firstfault.analysis.state.labels import process_of_label, task_of_label
@@ -85,9 +85,9 @@ class Roster:
         self.whole = world if world is not None else world_of_groups(told)
         """Size of the group of all ranks, as stated or as the groups that processes join show it."""
         self._join(kept, told)
-        self._folder_rank = ranks_of_folders(case, kept, listed, self._by_offset)
+        self._folder_rank = of_files.ranks_of_folders(case, kept, listed, self._by_offset)
         self.seen |= set(self._folder_rank.values())
-        self._file_rank = self._named_files() | ranks_of_files(case, kept, self._ranks_in, world)
+        self._file_rank = self._named_files() | of_files.ranks_of_files(case, kept, self._ranks_in, world)
         self.tasks_are_ranks = self._tasks_are_ranks()
         self._children = children(case, kept)
         self.single_node = self._is_single_node()
@@ -114,7 +114,8 @@ class Roster:
             machine = where.host if self.pods is None else where.host or self.pods.node(where.label)
             if machine is not None:
                 self.source_hosts.setdefault(source, {machine})
-        self.source_hosts |= {s: {h} for s, h in hosts_of_files(self.case.paths, self.source_hosts).items()}
+        self.source_hosts |= {s: {h} for s, h in of_files.hosts_of_files(self.case.paths, self.source_hosts).items()}
+        self._tables = of_files.hosts_of_tables(self.case.paths, self.source_hosts, self._ranks_in)
 
     def _join(self, kept: Iterable[Event], told: Sequence[Event]) -> None:
         """Takes in what lines about processes (`told`), steps and exits state of which rank runs where."""
@@ -134,7 +135,7 @@ class Roster:
 
     def _named_files(self) -> dict[SourceId, GlobalRank]:
         """Ranks of files whose names alone tell them; all such ranks, and those of steps, are noted as members."""
-        named, world = ranks_of_names(self.case, self._ranks_in, self.world), self.world
+        named, world = of_files.ranks_of_names(self.case, self._ranks_in, self.world), self.world
         stepped = {p.rank for p in self.case.seen.progress if p.rank is not None and (world is None or p.rank < world)}
         self.filed = stepped.union(named.values())
         return {s: named[path] for s, path in self.case.paths.items() if path in named}
@@ -426,7 +427,7 @@ class Roster:
 
     def file_host(self, source: SourceId) -> str | None:
         """The machine whose output a source is; None where it may hold the lines of several, though it names only one."""
-        return self._homes.of_file(source)
+        return self._homes.of_file(source) or self._tables.get(source)
 
     def host(self, event: Event) -> str | None:
         """Host that an event is about: by the line, by its task, by the home of its rank, or by the machine of its file."""
@@ -458,7 +459,7 @@ class Roster:
             return self._host_of_task[task]
         rank = self.rank(event)
         home = None if rank is None else self._homes.of(rank)
-        return self._homes.of_file(event.span.source) if home is None else home.host
+        return self.file_host(event.span.source) if home is None else home.host
 
     def home(self, rank: GlobalRank) -> Home | None:
         """Machine of a global rank with the statement by which it is known; None where no mapping is stated."""
@@ -467,8 +468,7 @@ class Roster:
 
     def host_of_rank(self, rank: GlobalRank) -> str | None:
         """Host of a global rank, where a mapping is stated without contradiction (`firstfault.analysis.state.homes`)."""
-        home = self.home(rank)
-        return None if home is None else home.host
+        return None if (home := self.home(rank)) is None else home.host
 
     @property
     def machines(self) -> set[str]:

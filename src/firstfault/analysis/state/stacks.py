@@ -36,6 +36,8 @@ class Doing(Word):
     """A wait for the GPU, which itself may wait for a collective."""
     DATA = "data"
     CHECKPOINT = "checkpoint"
+    DEBUGGER = "debugger"
+    """A prompt of a debugger, which waits for somebody to type."""
     LOCK = "lock"
     """A lock that other processes hold: a file, a build."""
     CODE = "code"
@@ -51,6 +53,7 @@ _OPS = (
     r"_verify_\w+|_sync_\w+|synchronize|wait|wait_tensor|_dist_allgather_fn|_communicate|_p2p_ops|recv_forward|recv_backward|send_forward\w*"
 )
 _TABLE: tuple[tuple[Doing, re.Pattern[str]], ...] = (
+    (Doing.DEBUGGER, lazy(r"(?:^|/)(?:pdb|bdb|ipdb/\w+|pudb/\w+|IPython/(?:core|terminal)/debugger|debugpy/\S+|rpdb)\.py |\S+ (?:breakpointhook)$")),
     (Doing.RENDEZVOUS, lazy(r"distributed/rendezvous\.py |_store_based_barrier|init_process_group|TCPStore|elastic/rendezvous/|jax/_src/distributed")),
     (Doing.COLLECTIVE, lazy(
         rf"(?:distributed_c10d|_functional_collectives|deepspeed/comm/\w+|horovod/\S*mpi_ops|p2p_communication|nn/functional)\.py (?:{_OPS})$"
@@ -74,7 +77,7 @@ _TABLE: tuple[tuple[Doing, re.Pattern[str]], ...] = (
     )),
 )  # fmt: skip
 _STANDARD = lazy(
-    r"(?:^|/)(?:threading|queue|selectors|socket|ssl|contextlib|functools|runpy|asyncio/\w+|multiprocessing/\w+|concurrent/futures/\w+|importlib/\S+|<\S+>)\.py$|^<"
+    r"(?:^|/)(?:threading|queue|selectors|pdb|bdb|cmd|code|codeop|socket|ssl|contextlib|functools|runpy|asyncio/\w+|multiprocessing/\w+|concurrent/futures/\w+|importlib/\S+|<\S+>)\.py$|(?:^|/)(?:IPython|ipdb|pudb|debugpy)/|^<"
 )
 _RECORDER = "firstfault/recorder/"
 """Our own frames around the program's calls, and our own thread."""
@@ -105,6 +108,15 @@ class Stood(Struct, frozen=True, kw_only=True):
     dump: StackDump
 
     @property
+    def call(self) -> str:
+        """The collective that the program called, by the outermost Python frame of one; empty where none is told."""
+        main = self.dump.main
+        if self.doing is not Doing.COLLECTIVE or main is None:
+            return ""
+        calls = (f for f in reversed(main.frames) if not f.native and doing_of([f])[0] is Doing.COLLECTIVE)
+        return next((f.frame.function.rsplit(".", 1)[-1] for f in calls), "")
+
+    @property
     def op(self) -> str:
         """The function of the telling frame."""
         return self.frame.frame.function.rsplit(".", 1)[-1]
@@ -126,10 +138,32 @@ def stood(dumps: Iterable[StackDump], roster: Roster, world: int | None) -> tupl
         before = last.get(key)
         if before is None or not _shows_more(before, dump):
             last[key] = dump
-    found = [_stood(dump, roster) for dump in last.values()]
+    found = _one_each(_stood(dump, roster) for dump in last.values())
     if _one_machine(found, roster, world):
         found = [_with_rank(s, roster) for s in found]
     return tuple(sorted(found, key=lambda s: (s.rank is None, s.rank or 0, s.title)))
+
+
+def _one_each(stands: Iterable[Stood]) -> list[Stood]:
+    """One dump of each rank, however each tells its process: the one that was taken last.
+
+    A process that dies dumps itself last of all; somebody looks at it when it hangs; its own timer began when it started.
+    """
+    found: list[Stood] = []
+    best: dict[GlobalRank, Stood] = {}
+    for one in stands:
+        if one.rank is None:
+            found.append(one)
+        elif one.rank not in best or _late(one) >= _late(best[one.rank]):
+            best[one.rank] = one
+    return [*found, *best.values()]
+
+
+def _late(one: Stood) -> int:
+    cause = one.dump.cause
+    if cause is None:
+        return 1
+    return 0 if cause.startswith("Timeout") else 2
 
 
 def _process(dump: StackDump) -> tuple[object, ...]:
@@ -281,3 +315,18 @@ def busy_workers(dumps: Iterable[StackDump], one: Stood) -> tuple[tuple[StackDum
         if own:
             found.append((dump, own[0]))
     return tuple(found)
+
+
+_MESSAGES = frozenset(
+    {"send", "recv", "isend", "irecv", "batch_isend_irecv", "_communicate", "_p2p_ops", "recv_forward", "recv_backward"}
+)
+"""Waits for one other rank: ranks of different stages stand at different ones and are right to."""
+
+
+def need_not_agree(stands: Sequence[Stood]) -> str | None:
+    """Why ranks that wait at different places need not have gone different ways; None where they have."""
+    if all(s.op in _MESSAGES for s in stands):
+        return "stages of a pipeline stand at different sends and receives and are right to, and a message that does not arrive looks the same"
+    # Where all wait for their GPUs, at different places, it is the program that went different ways.
+    mixed = {Doing.DEVICE, Doing.COLLECTIVE} <= {s.doing for s in stands}
+    return "what a GPU is waited for may be the same collective" if mixed else None

@@ -18,6 +18,7 @@ from firstfault.analysis.order import exact
 from firstfault.analysis.zones import EAST, WEST, ZONES
 from firstfault.model.evidence import Event
 from firstfault.model.storage import DaemonRole, StatsLine
+from firstfault.model.zones import zone_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -51,6 +52,10 @@ SLACK = 120.0
 """Seconds between the moment at which a job stands still and the last read of its loaders, either way."""
 
 
+NEAR = 10.0
+"""Seconds between a batch that was aborted and the error of the worker that read it, where nothing was tried again."""
+
+
 class JobTimes(Struct, frozen=True, kw_only=True):
     """When the job ran, on its own clock."""
 
@@ -72,7 +77,7 @@ class ClockJoin(Struct, frozen=True, kw_only=True):
 
     offset: float | None
     """Seconds to add to a moment on the store's clock to have it on the job's; None where unknown."""
-    how: Literal["stated", "counters", "unknown"]
+    how: Literal["stated", "counters", "lines", "unknown"]
     utc: bool = False
     """Whether the store's clock is known to be that of UTC."""
     counter: str = ""
@@ -80,8 +85,10 @@ class ClockJoin(Struct, frozen=True, kw_only=True):
     """Daemon and the last line of counters that still moved."""
     daemons: int = 0
     """Daemons whose counters moved at all."""
+    alone: bool = False
+    """Whether nothing read once the counters had stopped: a job that reads until it stands still cannot have outlived that."""
     why: str = ""
-    """Why it is unknown."""
+    """Why it is unknown, or what speaks against it."""
     fits: tuple[float, ...] = ()
     """Offsets at which counters stop about as well, where that leaves it unknown."""
 
@@ -162,8 +169,9 @@ def join_clocks(pieces: Sequence[LogPiece], job: JobTimes) -> ClockJoin:
     if keys is None:
         why = "no counter of the daemons moved in the time that was read"
         return ClockJoin(offset=None, how="unknown", utc=known, why=why)
-    last = _last_words(pieces, common)
-    stops = {name: found for name, lines in series.items() if (found := _stops(lines, keys, last.get(name)))}
+    # Logs of one cluster are fetched together: that one daemon speaks later shows that the others had nothing to tell.
+    last = max(_last_words(pieces, common).values(), default=None)
+    stops = {name: found for name, lines in series.items() if (found := _stops(lines, keys, last))}
     return _vote(stops, job, keys[0], known=known, named=named, active=len(_active(series, keys)))
 
 
@@ -183,6 +191,81 @@ def settled(join: ClockJoin, job: JobTimes, breaks: Iterable[float]) -> ClockJoi
     if len(left) != 1:
         return join
     return replace(join, offset=left[0], how="counters", why="", fits=())
+
+
+def by_breaks(join: ClockJoin, job: JobTimes, breaks: Iterable[float]) -> ClockJoin:
+    """The one zone at which batches broke within seconds of the job's error, where counters leave it unknown; else the join.
+
+    One line lies so near to some quarter of an hour by chance once in forty times: it is no more than likely.
+
+    Args:
+        join: one without an offset.
+        job: when the job stood still.
+        breaks: moments on the store's clock at which a get-batch job was aborted or a daemon died.
+    """
+    if join.offset is not None or job.stop is None:
+        return join
+    fits = {o for at in breaks for o in fitting(job, at, known=join.utc)}
+    if len(fits) != 1 or (join.fits and not fits & set(join.fits)):
+        return join
+    return replace(join, offset=fits.pop(), how="lines", why="", fits=())
+
+
+def fitting(job: JobTimes, at: float, *, known: bool) -> list[float]:
+    """The offsets, of zones that exist, at which a moment of the store lies within seconds of the job's error.
+
+    Args:
+        job: when the job stood still.
+        at: a moment on the store's clock.
+        known: whether that is the clock of UTC.
+    """
+    assert job.stop is not None
+    apart = job.stop - at
+    offset = round(apart / QUARTER) * QUARTER
+    east = -offset if job.utc and not known else offset
+    exists = east in ZONES if known != job.utc else WEST - EAST <= east <= EAST - WEST
+    return [float(offset)] if abs(apart - offset) <= NEAR and exists else []
+
+
+def contradicted(join: ClockJoin, job: JobTimes, breaks: Iterable[float]) -> ClockJoin:
+    """A join by counters alone, or none where batches broke within seconds of the job's error in one other zone only.
+
+    Args:
+        join: one that rests on counters.
+        job: when the job stood still.
+        breaks: moments on the store's clock at which a get-batch job was aborted or a daemon died.
+    """
+    if join.offset is None or join.how != "counters" or job.stop is None:
+        return join
+    fits = {o for at in breaks for o in fitting(job, at, known=join.utc)}
+    if len(fits) != 1 or join.offset in fits:
+        # Where batches broke at several such moments, they are of jobs that come and go.
+        return join
+    alike = tuple(sorted({join.offset, *fits}))
+    why = "counters stop in one zone as the job did, and batches broke seconds from its error in another"
+    return ClockJoin(
+        offset=None, how="unknown", utc=join.utc, counter=join.counter, daemons=join.daemons, why=why, fits=alike
+    )
+
+
+def refuted(clock: ClockJoin, shown: ClockJoin, east: float) -> ClockJoin:
+    """The join that the logs show in place of one by a zone given by hand, where they show another; else that one.
+
+    Counters that stop for good take its place. One line alone, or counters of a store that others use, only speak against it.
+
+    Args:
+        clock: the join by the zone that was given.
+        shown: what the logs show for a job whose zone nobody states: its offset is the zone of the job.
+        east: seconds east of UTC of the zone that was given.
+    """
+    if shown.offset is None or shown.offset == east:
+        return clock
+    given, fits = zone_name(int(east)), zone_name(int(shown.offset))
+    sign = "batches broke" if shown.how == "lines" else "the reads stopped"
+    why = f"the zone given for the job, {given}, does not fit: {sign} when the job did only if its zone is {fits}"
+    if shown.how != "counters" or not shown.alone:
+        return replace(clock, why=why)
+    return replace(shown, offset=shown.offset - east, why=why)
 
 
 def _named(pieces: Sequence[LogPiece]) -> tuple[int, ...]:
@@ -250,6 +333,8 @@ class _Stop(NamedTuple):
     low: float
     high: float
     line: StatsLine
+    last: bool
+    """Whether nothing that counts was read after it."""
 
 
 def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last_word: float | None) -> list[_Stop]:
@@ -270,16 +355,17 @@ def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last
             # The interval in which the work ended holds a part of it; the level after it is what counts.
             after = median([r for _, _, r in later[1:]] or [later[0][2]])
             if after <= HALF * before and later[0][2] < before * FULL:
-                found.append(_Stop(end - EDGE, later[0][1] + EDGE, line))
+                rest = max((r for _, _, r, _ in rates[i + 2 :]), default=0.0)
+                found.append(_Stop(end - EDGE, later[0][1] + EDGE, line, rest < BUSY * before))
         elif last_word is not None and last_word >= end + min(QUIET, DUE * usual + 60.0):
             # A daemon that is idle prints no counters, but it prints the hour: it was there, and nothing moved. What moved
             # before the next line was due is printed no more either.
-            found.append(_Stop(end - EDGE, end + min(usual, QUIET) + EDGE, line))
+            found.append(_Stop(end - EDGE, end + min(usual, QUIET) + EDGE, line, i == len(rates) - 1))
     last = rates[-1]
     level = median([r for _, _, r, _ in rates[-LEVEL - 1 : -1]] or [0.0])
     if BUSY * level <= last[2] < FALLING * level and last[1] - last[0] <= QUIET:
         # Nothing comes after the last line, but the work already ended in its interval.
-        found.append(_Stop(last[0] - EDGE, last[1] + EDGE, last[3]))
+        found.append(_Stop(last[0] - EDGE, last[1] + EDGE, last[3], last=True))
     return found
 
 
@@ -320,4 +406,12 @@ def _vote(
         alike = tuple(float(o) for o in order if len(votes[o]) * 2 > len(votes[best]))
         return replace(unknown, why="several zones fit alike", fits=alike)
     proof = tuple((name, stop.line) for name, stop in sorted(votes[best].items()))
-    return ClockJoin(offset=float(best), how="counters", utc=known, counter=counter, stops=proof, daemons=active)
+    return ClockJoin(
+        offset=float(best),
+        how="counters",
+        utc=known,
+        counter=counter,
+        stops=proof,
+        daemons=active,
+        alone=all(stop.last for stop in votes[best].values()),
+    )

@@ -15,6 +15,7 @@ from firstfault.analysis.zones import ZONES
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.state.storage import DaemonState, StorageState
@@ -84,9 +85,12 @@ _MEMBERS = ("aistore.started", "aistore.membership")
 LATE = 900.0
 """Seconds from the fault of a target to the failure that it brings about, at most, where only one clock tells both."""
 _REACHED = lazy(r"\bt\[(\w+)\][^\n]{0,80}?dial tcp (\d{1,3}(?:\.\d{1,3}){3}):")
-_FROM = lazy(r"failed to receive \S+ from t\[(\w+)\]|shared-dm\[(\w+)(?:<=|=>)(\w+)\]")
 AFTER = 90.0
 """Seconds after the job stood still in which a daemon may still speak of what had stopped it."""
+CHECK = 600.0
+"""Seconds within which the check of a disk that met errors gives its word on it."""
+_MOUNTPATH = lazy(r"mp\[(/[^,\n]+),")
+_OUT_OF_SERVICE = lazy(r"(?i)disabl|FAULTED|DEGRADED|exceeded I/O error limit|OOS|detach|removed")
 _MISSING = lazy(r"timed out waiting for missing entry at index \d+ \[ ?t\[(\w+)\]")
 _OUTER = lazy(r"remote target abort[^\n]{0,120}?\[t\[(\w+)\]: ")
 
@@ -144,10 +148,29 @@ def troubles(state: StorageState) -> list[Trouble]:
         busy = _saturated(daemon)
         if busy:
             runs.setdefault("aistore.disk_critical", []).extend(busy)
+        if "aistore.disk_fault" in runs:
+            runs["aistore.disk_fault"] = _without_healthy(daemon, runs["aistore.disk_fault"])
         for signature, moments in runs.items():
             found.extend(_runs(daemon, signature, sorted(moments, key=lambda m: m.at)))
         found.extend(_restarted(state, daemon))
+    found.extend(_joined_unseen(state))
     return sorted(found, key=lambda t: (t.first.at, t.signature, t.node))
+
+
+def _without_healthy(daemon: DaemonState, moments: list[Moment]) -> list[Moment]:
+    """Lines of disk errors without those after which the check found the disk healthy, where none had taken it out of service."""
+    ordered = sorted(moments, key=lambda m: m.at)
+    for well in (m for m in daemon.of("aistore.harmless") if "appears to be healthy" in m.event.text):
+        disk = _MOUNTPATH.search(well.event.text)
+        before = [m for m in ordered if well.at - CHECK <= m.at <= well.at and _same_disk(m, disk)]
+        if not any(_OUT_OF_SERVICE.search(m.event.text) for m in before):
+            ordered = [m for m in ordered if m not in before]
+    return ordered
+
+
+def _same_disk(moment: Moment, disk: re.Match[str] | None) -> bool:
+    own = _MOUNTPATH.search(moment.event.text)
+    return own is None or disk is None or own[1] == disk[1]
 
 
 def _runs(daemon: DaemonState, signature: str, moments: Sequence[Moment]) -> Iterable[Trouble]:
@@ -256,6 +279,25 @@ def _joined(state: StorageState, daemon: DaemonState, start: Moment) -> Iterable
         yield Trouble(daemon, name_of(daemon), "aistore.membership", Kind.FAULT, (start,))
 
 
+def _joined_unseen(state: StorageState) -> Iterable[Trouble]:
+    """Members without logs that joined shortly before batches were ended for a rebalance."""
+    begun = [m.at for d in state.daemons for m in d.of("aistore.batch_aborted") if REBALANCE.search(m.event.text)]
+    seen: set[str] = set()
+    for daemon in state.daemons:
+        for moment in daemon.of("aistore.membership"):
+            node = moment.event.fields.get("name", "")
+            if (
+                not node
+                or node in seen
+                or state.named(node) is not None
+                or f" joined t[{node}]" not in moment.event.text
+            ):
+                continue
+            if any(moment.at - 1 <= at <= moment.at + JOINS for at in begun):
+                seen.add(node)
+                yield Trouble(None, node, "aistore.membership", Kind.FAULT, (moment,))
+
+
 def _flagged(state: StorageState, daemon: DaemonState) -> Iterable[tuple[Moment, str]]:
     """Alerts that only the node's state flags show."""
     if state.window is None:
@@ -327,20 +369,20 @@ def named_target(state: StorageState) -> tuple[Trouble, str] | None:
     """
     listed = troubles(state)
     lines = [(t, m) for t in listed if t.kind is Kind.BATCH for m in t.moments]
-    named = [(t, m, n) for t, m in lines if (n := _pointed_at(m)) is not None and n != t.node]
+    named = [(t, m, n) for t, m in lines if (n := _pointed_at(t, m)) is not None and n != t.node]
     found = {n for _, _, n in named}
     if found:
         if len(found) > 1 or (len({t.node for t, _, _ in named}) < 2 and not any(t.node in found for t in listed)):
             return None
         node, why = found.pop(), "Other targets name it"
-        if not _of_that_time(state, [m.at for _, m, _ in named]):
+        if not of_that_time(state, [m.at for _, m, _ in named]):
             return None
         own = [t for t in listed if t.node == node and t.kind is not Kind.ECHO]
         return min(
             own, key=lambda t: t.first.at, default=named[0][0]._replace(daemon=state.named(node), node=node)
         ), why
     moved = [(t, m) for t, m in lines if t.signature == "aistore.batch_aborted" and REBALANCE.search(m.event.text)]
-    if not moved or not _of_that_time(state, [m.at for _, m in moved]):
+    if not moved or not of_that_time(state, [m.at for _, m in moved]):
         return None
     begun = min(m.at for _, m in moved)
     ended = [t for t in listed if t.signature == "aistore.stopping" and 0 <= begun - t.last.at <= JOINS]
@@ -349,34 +391,18 @@ def named_target(state: StorageState) -> tuple[Trouble, str] | None:
     return ended[0], "The others gave batches up for the rebalance that followed"
 
 
-def _pointed_at(moment: Moment) -> str | None:
+def _pointed_at(trouble: Trouble, moment: Moment) -> str | None:
     """The target that a line about a failed batch names as the one where it began, or whose entries did not come."""
-    text = moment.event.text
-    found = _OUTER.search(text) or _MISSING.search(text)
+    found = _OUTER.search(moment.event.text)
+    if found is None and trouble.daemon is not None and trouble.daemon.daemon.node:
+        # A daemon whose node id is not known cannot be told from the one that its own line names.
+        found = _MISSING.search(moment.event.text)
     return None if found is None else found[1]
 
 
-def _of_that_time(state: StorageState, times: Sequence[float]) -> bool:
+def of_that_time(state: StorageState, times: Sequence[float]) -> bool:
+    """Whether moments of the store are of one short time that some zone puts before the job stood still."""
     stop = state.job.stop
     if max(times) - min(times) > LATE:
         return False
     return stop is None or any(-AFTER <= stop - (min(times) + s) <= LATE for s in ZONES)
-
-
-def abort_origin(trouble: Trouble) -> str | None:
-    """The target at which an abort that is relayed here began; None where the line names none."""
-    for moment in trouble.moments:
-        found = _OUTER.search(moment.event.text)
-        if found is not None:
-            return found[1]
-    return None
-
-
-def peers_of(trouble: Trouble) -> list[str]:
-    """Node ids of the senders that lines of a daemon complain of."""
-    own = trouble.node
-    named = []
-    for moment in trouble.moments:
-        for found in _FROM.finditer(moment.event.text):
-            named += [n for n in found.groups() if n and n != own]
-    return named

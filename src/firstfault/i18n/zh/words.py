@@ -8,10 +8,12 @@ from __future__ import annotations
 from firstfault.i18n.zh.checkpoint import CHECKPOINT
 from firstfault.i18n.zh.config import CONFIG_CHECK
 from firstfault.i18n.zh.page import PAGE
+from firstfault.i18n.zh.preflight import PREFLIGHT
 
 MESSAGES: dict[str, str] = {
     **PAGE,
     **CHECKPOINT,
+    **PREFLIGHT,
     **CONFIG_CHECK,
     "head.failed": "失败",
     "head.failed_unknown": "失败，原因未知",
@@ -172,6 +174,7 @@ MESSAGES: dict[str, str] = {
     "explain.kind.part in a hang": "在挂起中的角色",
     "explain.kind.reason to wait": "等待的原因",
     "explain.kind.collective operation": "集合通信操作",
+    "explain.kind.check state": "检查状态",
     "explain.kind.checkpoint problem": "checkpoint 问题",
     "explain.kind.checkpoint comparison": "checkpoint 比较",
     "explain.kind.exit code": "退出码",

@@ -137,10 +137,22 @@ def _at(team: Team, lanes: list[Lane], seq: int) -> Mismatch | None:
             if value is not None:
                 sides.setdefault(value, []).append(spot)
         if len(sides) > 1:
+            sides = _by_size(sides) if kind is Kind.OP else sides
             ordered = sorted(sides.items(), key=lambda kv: (-len(kv[1]), kv[0]))
             whole = tuple((name, tuple(of)) for name, of in ordered)
             return Mismatch(team=team, seq=seq, kind=kind, sides=whole, shift=_shift(team, seq, whole, kind))
     return _totals(team, seq, spots)
+
+
+def _by_size(sides: dict[str, list[Spot]]) -> dict[str, list[Spot]]:
+    """Sides of different calls, each parted where the sizes in it differ too: who issued another size is no part of a majority."""
+    found: dict[str, list[Spot]] = {}
+    for name, spots in sides.items():
+        sizes = {_size(s.call) for s in spots}
+        for spot in spots:
+            size = _size(spot.call)
+            found.setdefault(name if size is None or len(sizes) == 1 else size, []).append(spot)
+    return found
 
 
 def _comparable(lane: Lane, seq: int) -> Spot | None:

@@ -1,0 +1,136 @@
+"""What the client's own error says of its request: the bucket, the daemon it asked, whether it reached it; and whose a batch is.
+
+A store serves many jobs. A failed batch of another bucket is another job's, and what befell a daemon to which no connection
+came about is told by that daemon alone. It reads words; it names no culprit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace
+
+from firstfault.analysis.state.storage_faults import KINDS, ONCE, Kind, name_of, node_at
+from firstfault.model.lazy import lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from firstfault.analysis.answer import Answer
+    from firstfault.analysis.scene import Scene
+    from firstfault.analysis.state.storage import Moment, StorageState
+    from firstfault.analysis.state.storage_faults import Trouble
+    from firstfault.model.evidence import Event
+
+_NAMED = lazy(
+    r"""["']node["']:\s*["'][tp]\[([\w-]+)\]|host=['"]([A-Za-z][\w-]*)|(?:REQ_URL:|with url: )https?://([A-Za-z][\w-]*)"""
+)
+_ADDRESS = lazy(r"(?:host=['\"]|https?://|Connection to )(\d{1,3}(?:\.\d{1,3}){3})(?![\d.])")
+_BUCKETS = lazy(
+    r"\b(?:ais|s3|aws|gs|gcp|az|azure|oci|oc|ht)://([\w.-]{1,80})|/v1/(?:ml/moss|objects|buckets)/([\w.-]{1,80})"
+)
+_BATCH = lazy(r"get-batch\[(\w+)\](?:-\w{2,6}://([\w.-]{1,80}))?")
+_UNREACHED = lazy(
+    r"\[Errno (?:111|113|101|112|-2|-3|-5)\]|NewConnectionError|NameResolutionError|ConnectTimeout(?:Error)?\b"
+    r"|(?i:no route to host|network is unreachable|host is down|connection refused|name or service not known|no such host"
+    r"|temporary failure in name resolution)"
+)
+_NO_WAY = lazy(r"\[Errno (?:113|101|112)\]|(?i:no route to host|network is unreachable|host is down)")
+_CLIENTS = ("aistore.", "data.worker_storage_exception")
+"""Lines of the client that asks for batches; another client's buckets are none of them."""
+
+
+class Request(NamedTuple):
+    """What is known of the request that failed."""
+
+    asked: str | None
+    """Node id of the daemon that was asked; None where the error names none of those whose logs are here."""
+    buckets: frozenset[str]
+    """Buckets that the job's own lines about its store name."""
+    batches: frozenset[str]
+    """Ids of get-batch jobs that they name."""
+    unreached: bool
+    """Whether no connection came about."""
+    no_way: bool
+    """Whether the host of the client had no way to the other at all."""
+
+
+def request(scene: Scene, answer: Answer, state: StorageState) -> Request:
+    """What the job's lines say of the request that failed."""
+    texts = [_words(e) for e in answer.proof[:2]]
+    of_clients = texts + [_words(e) for e in scene.events if e.signature.startswith(_CLIENTS)]
+    buckets = {n for text in of_clients for found in _BUCKETS.finditer(text) for n in found.groups() if n}
+    named = [found for text in of_clients for found in _BATCH.finditer(text)]
+    return Request(
+        asked=told(answer, state),
+        buckets=frozenset(buckets | {m[2] for m in named if m[2]}),
+        batches=frozenset(m[1] for m in named),
+        unreached=any(_UNREACHED.search(text) for text in texts),
+        no_way=any(_NO_WAY.search(text) for text in texts),
+    )
+
+
+def _words(event: Event) -> str:
+    return event.text if event.exception is None else f"{event.text}\n{event.exception.message}"
+
+
+def told(answer: Answer, state: StorageState) -> str | None:
+    """The daemon that the client's own error names, by its answer or by the address it asked; None where it names none."""
+    names: list[str] = [*answer.culprits.storage_nodes]
+    for event in answer.proof[:2]:
+        text = _words(event)
+        names += [n for found in _NAMED.finditer(text) for n in found.groups() if n]
+        names += [node for found in _ADDRESS.finditer(text) if (node := node_at(state, found[1])) is not None]
+    known = [d for n in names if (d := state.named(n)) is not None]
+    return name_of(known[0]) if known else None
+
+
+def without_others(state: StorageState, of: Request) -> StorageState:
+    """The store without the lines about batches of other jobs.
+
+    Args:
+        state: the store.
+        of: the request that failed.
+    """
+    if not of.buckets and not of.batches:
+        return state
+    buckets = _buckets(m for d in state.daemons for m in d.lines)
+    daemons = tuple(
+        replace(d, lines=tuple(m for m in d.lines if not _of_batches(m) or not _of_another(m, of, buckets)))
+        for d in state.daemons
+    )
+    return replace(state, daemons=daemons)
+
+
+def _of_batches(moment: Moment) -> bool:
+    return KINDS.get(moment.event.signature) in {Kind.BATCH, Kind.ECHO}
+
+
+def concerned(listed: Sequence[Trouble], of: Request) -> list[Trouble]:
+    """The troubles that can concern a request: without what does not explain that no connection came about.
+
+    Args:
+        listed: troubles of all daemons.
+        of: the request that failed.
+    """
+    if not of.unreached:
+        return list(listed)
+    # A daemon that had lived passed its connections on; batches are told of over connections that were there.
+    gone = {t.node for t in listed if t.signature in ONCE} | {of.asked}
+    return [t for t in listed if t.kind not in {Kind.FAULT, Kind.LOAD} or t.node in gone]
+
+
+def _buckets(moments: Iterable[Moment]) -> dict[str, str]:
+    """The bucket of each get-batch job, as far as any line tells: newer daemons name it only in some."""
+    return {m[1]: m[2] for moment in moments for m in _BATCH.finditer(moment.event.text) if m[2]}
+
+
+def _of_another(moment: Moment, of: Request, buckets: Mapping[str, str]) -> bool:
+    """Whether a line is of a batch of a bucket, or of a get-batch job, that is not this job's."""
+    found = next(_BATCH.finditer(moment.event.text), None)
+    if found is None:
+        return False
+    bucket = found[2] or buckets.get(found[1])
+    if bucket is not None and of.buckets:
+        return bucket not in of.buckets
+    return bucket is None and bool(of.batches) and found[1] not in of.batches

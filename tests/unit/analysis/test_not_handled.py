@@ -1,0 +1,24 @@
+"""An error that says that nothing could be fallen back to was not dealt with."""
+
+import pytest
+
+from firstfault.analysis.suspects import HANDLED
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "AISBatchLoaderError: Cannot fall back to sequential GET: batch.requests_list is empty.",
+        "RuntimeError: could not fall back to the eager kernel",
+        "OSError: read failed; unable to fall back on the local copy",
+    ],
+)
+def test_a_way_back_that_was_not_there_is_no_handling(text):
+    assert HANDLED.search(text) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["read failed, falling back to direct GET", "not built: falls back to eager", "will fall back to CPU"]
+)
+def test_a_way_back_that_was_taken_is(text):
+    assert HANDLED.search(text) is not None

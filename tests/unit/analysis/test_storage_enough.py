@@ -1,0 +1,36 @@
+"""How much of the store it takes where the job shows no read that failed: less where it read, and nothing stale."""
+
+import pytest
+from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state
+
+from firstfault.analysis.questions.storage_chain import _active, _enough, _strength, origin
+from firstfault.analysis.questions.storage_symptom import Symptom
+from firstfault.analysis.state.storage_faults import troubles
+from firstfault.model.words import Strength
+
+
+def disk(ago, kind="aistore.disk_fault"):
+    held = state(piece(daemon(1), lines=[said(STOP - ago, kind)]), piece(daemon(2), source=1))
+    return origin(held, _active(troubles(held), STOP))
+
+
+@pytest.mark.parametrize("ago", [20, 250])
+def test_a_fresh_fault_makes_content_that_does_not_decode_the_store_s_at_possible_only(ago):
+    found = disk(ago)
+    assert _enough(found, Symptom.CONTENT, ago)
+    assert _strength(found, Symptom.CONTENT) == (Strength.POSSIBLE, Strength.POSSIBLE)
+
+
+@pytest.mark.parametrize("ago", [400, 900, 1500])
+def test_a_fault_after_which_reads_went_well_does_not(ago):
+    assert not _enough(disk(ago), Symptom.CONTENT, ago)
+
+
+@pytest.mark.parametrize(("ago", "enough"), [(60, True), (590, True), (700, False), (1500, False)])
+def test_a_rank_that_was_late_while_it_read_needs_a_fault_of_that_time(ago, enough):
+    assert _enough(disk(ago), Symptom.READING, ago) is enough
+
+
+def test_load_alone_is_no_reason_where_no_read_failed():
+    found = disk(60, "aistore.disk_critical")
+    assert not any(_enough(found, seen, 60) for seen in (Symptom.CONTENT, Symptom.READING, Symptom.WAIT))
