@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +66,8 @@ class Stage:
         for name in ("data", "checkpoints", "cache"):
             (self.work / name).mkdir(parents=True)
         self._running: list[subprocess.Popen[bytes]] = []
+        # Sockets of workers lie in there, and the path of one has 108 bytes at most.
+        self._short = tempfile.mkdtemp(prefix="lab-", dir="/tmp")
         self._pipe = self.work / "gate"
         os.mkfifo(self._pipe)
 
@@ -78,6 +81,7 @@ class Stage:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        shutil.rmtree(self._short, ignore_errors=True)
 
     # What the job is given
 
@@ -190,7 +194,7 @@ class Stage:
             "OMP_NUM_THREADS": "1",
             "GLOO_SOCKET_IFNAME": "lo",
             "PYTHONUNBUFFERED": "1",
-            "TMPDIR": str(self.work),
+            "TMPDIR": self._short,
             "JOB_GATE_PIPE": str(self._pipe),
         }
         return kept | fixed | ({} if gate is None else {"JOB_GATE": gate}) | more

@@ -20,6 +20,7 @@ from firstfault.model.words import Scope, SourceKind
 if TYPE_CHECKING:
     from firstfault.analysis.case import Case
     from firstfault.analysis.hangs import Hang
+    from firstfault.model.evidence import When
 
 CLOCK_SLACK = 120.0
 """Seconds by which clocks of different logs may differ before a stated cause is held to be too late."""
@@ -87,15 +88,27 @@ def early_by(case: Case, suspect: Suspect, hang: Hang | None, opening: Opening) 
     if hang is None or hang.began is None or hang.detected is None or not of_a_machine(case, suspect):
         return None
     when, (told, _) = suspect.first.when, opening.for_(suspect, hang)
-    if when.latest is None or told.when.earliest is None or not exact(when) or not comparable(when, told.when):
+    if when.latest is None or told.when.earliest is None or not exact(when):
         return None
     waited = hang.detected - hang.began
+    if not comparable(when, told.when):
+        # One clock states its zone and the other none: what no zone at all brings near the wait is no reason for it.
+        if not _zone_alone(when, told.when) or when.latest > (hang.began if told is hang.first else told.when.earliest):
+            return None
+        began = hang.began if told is hang.first else told.when.earliest - waited
+        near = shifted_into(when.latest - began, -GOES_ON, waited + CLOCK_SLACK) or began - when.latest <= GOES_ON
+        return None if near else Early.BY_FAR
     began = hang.began if told is hang.first else told.when.earliest - waited
     if began - when.latest <= GOES_ON:
         return None
     if when.zone is not None or suspect.first.span.source == told.span.source:
         return Early.BY_FAR
     return Early.BY_ZONE if shifted_into(when.latest - began, -SHORTLY, waited + CLOCK_SLACK) else Early.BY_FAR
+
+
+def _zone_alone(a: When, b: When) -> bool:
+    """Whether two dated times are not of one clock only because one states its zone and the other does not."""
+    return a.dated and b.dated and a.yeared == b.yeared and (a.zone is None) != (b.zone is None)
 
 
 def order_alone(suspect: Suspect) -> bool:

@@ -205,9 +205,12 @@ def handler(level: int = 20) -> logging.Handler:
     def write(fields: dict[str, Any]) -> None:
         recorder = _now
         if recorder is not None:
-            from firstfault.recorder.format import LOG
+            from firstfault.recorder.format import LOG, NOTE
 
-            recorder.write(LOG, {k: recorder.cleaner.text(v) if isinstance(v, str) else v for k, v in fields.items()})
+            recorder.write(
+                NOTE if "folded" in fields else LOG,
+                {k: recorder.cleaner.text(v) if isinstance(v, str) else v for k, v in fields.items()},
+            )
 
     return RecordHandler(write, level)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,10 @@ AGAIN_S = 10.0
 """Seconds after which a line that repeats is written again, with how often it came."""
 MOST = 2000
 """Different lines that are remembered."""
+
+
+_NUMBER = re.compile(r"\d+")
+"""What alone may differ in texts that are the same: `shard 5`, not `loss nan`."""
 
 
 class RecordHandler(logging.Handler):
@@ -28,7 +33,7 @@ class RecordHandler(logging.Handler):
         """Takes one record."""
         try:
             text, place = record.getMessage(), f"{record.pathname}:{record.lineno}"
-            key = (record.name, record.levelno, place, text)
+            key = (record.name, record.levelno, place, _NUMBER.sub("#", text))
             now = time.monotonic()
             # Nothing of ours is locked: `handle` holds the handler's own lock, which logging makes anew in a forked child.
             known = self._seen.get(key)
@@ -56,7 +61,7 @@ class RecordHandler(logging.Handler):
             for known in list(self._seen.values()):
                 if known[1]:
                     folded, known[1] = known[1], 0
-                    self._write({**known[2], "repeated": folded})
+                    self._write({**known[2], "folded": folded})
         except Exception:  # noqa: BLE001 - a log line never ends a program
             return
 
