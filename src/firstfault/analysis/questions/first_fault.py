@@ -298,7 +298,14 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     elsewhere = nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}
     # Of a machine on which no rank is known to have run.
     own = Strength.POSSIBLE if elsewhere else proves(scene, choice.root)
-    spare = [w for w in scene.weak if not scene.case.has(w.first, Mark.OWN_LIMIT) and _alone(scene, w)]
+    # What the job's own map speaks against makes no claim surer, whichever of its lines is the root.
+    spare = [
+        w
+        for w in scene.weak
+        if not scene.case.has(w.first, Mark.OWN_LIMIT)
+        and _alone(scene, w)
+        and proves(scene, w).level > Strength.POSSIBLE.level
+    ]
     strength = strength_of(scene.case, choice, fatal=nature.fatal, own=own, beside=spare)
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
