@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.evidence import deliver, format_option, level_of, page, spare_evidence
+from firstfault.cli.evidence import deliver, format_option, lang_option, level_of, page, spare_evidence
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import StackFormat
@@ -31,6 +31,7 @@ _STATES = {"ok": 0, "warn": 0, "fail": 1, "unknown": 3}
 @click.option("--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of stdout.")  # fmt: skip
 @click.option("--share", is_flag=True, help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.")  # fmt: skip
 @click.option("--raw", is_flag=True, help="Leave secrets in the report. Never share such a report.")
+@lang_option
 def command(
     files: tuple[str, ...],
     world_size: int | None,
@@ -38,6 +39,7 @@ def command(
     form: StackFormat,
     output: str | None,
     *,
+    lang: str,
     every: bool,
     share: bool,
     raw: bool,
@@ -54,5 +56,5 @@ def command(
     from firstfault.pipelines.publish import publish_config_check
 
     found = check_config(files, world_size=world_size, step_s=step_s)
-    deliver(publish_config_check(found, form, level, width=page(output)["width"], every=every), output)
+    deliver(publish_config_check(found, form, level, width=page(output)["width"], every=every, language=lang), output)
     return _STATES[found.state]

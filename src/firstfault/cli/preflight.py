@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.evidence import deliver, format_option, level_of, output_option, page, raw_option, share_option
+from firstfault.cli.evidence import (
+    deliver,
+    format_option,
+    lang_option,
+    level_of,
+    output_option,
+    page,
+    raw_option,
+    share_option,
+)
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import CheckFormat
@@ -38,10 +47,12 @@ launcher stops the others before they have answered."""
 @output_option
 @share_option
 @raw_option
+@lang_option
 def command(
     form: CheckFormat,
     output: str | None,
     *,
+    lang: str,
     job: bool,
     folder: str | None,
     wait: float,
@@ -76,7 +87,7 @@ def command(
     _say("")
     if found is None:
         return 0
-    deliver(publish_preflight(found, form, level, width=page(output)["width"], every=every), output)
+    deliver(publish_preflight(found, form, level, width=page(output)["width"], every=every, language=lang), output)
     return int(found.state == "fail" or (strict and found.state == "warn"))
 
 

@@ -343,7 +343,7 @@ def publish_checkpoint(
 
 
 def publish_config_check(
-    found: ConfigCheck, form: StackFormat, level: Level, *, width: int = 100, every: bool = False
+    found: ConfigCheck, form: StackFormat, level: Level, *, width: int = 100, every: bool = False, language: str = "en"
 ) -> str:
     """Redacts and renders what is wrong with the settings of a job.
 
@@ -353,19 +353,20 @@ def publish_config_check(
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
         every: whether the text format shows also what is right and what could not be checked.
+        language: of the sentences and fixed words.
 
     Returns:
         The whole report, ending in a newline.
     """
     if form == "json":
-        return _as_json(redact(found, level), "en")
+        return _as_json(redact(found, level), language)
     from firstfault.report.config_check import render_config_check
 
-    return render_config_check(redact(found, level), width=width, every=every)
+    return render_config_check(redact(found, level), width=width, every=every, language=language)
 
 
 def publish_preflight(
-    found: Preflight, form: CheckFormat, level: Level, *, width: int = 100, every: bool = False
+    found: Preflight, form: CheckFormat, level: Level, *, width: int = 100, every: bool = False, language: str = "en"
 ) -> str:
     """Redacts and renders the checks before a run.
 
@@ -375,16 +376,19 @@ def publish_preflight(
         level: what is taken out first; see `firstfault.redact.redact`.
         width: columns of the terminal; only the text format heeds it.
         every: whether the text format shows checks that are in order, and why each is made.
+        language: of the sentences and fixed words; junit is English.
 
     Returns:
         The whole report, ending in a newline.
     """
     safe = redact(found, level)
     if form == "json":
-        return _as_json(safe, "en")
+        return _as_json(safe, language)
     from firstfault.report.preflight import render_preflight, render_preflight_junit
 
-    return render_preflight_junit(safe) if form == "junit" else render_preflight(safe, width=width, every=every)
+    if form == "junit":
+        return render_preflight_junit(safe)
+    return render_preflight(safe, width=width, every=every, language=language)
 
 
 def publish_environment(found: Environment, *, framed: bool) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral
 from firstfault.report.text import wrap
 
@@ -27,12 +28,12 @@ def render_config_check(
         safe: what went through the door.
         width: columns, at least 40.
         every: whether also what is right and what could not be checked is shown.
-        language: of the fixed words.
+        language: of the sentences and fixed words.
 
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    found, say, width = safe.content, messages(language), max(width, 40)
+    found, say, width = localised(safe, language).content, messages(language), max(width, 40)
     lines = wrap(neutral(f"{say[f'config.{found.state}']}  {found.summary}"), width)
     if found.redaction == "none":
         lines += wrap(say["redaction.none"], width)

@@ -11,6 +11,7 @@ from firstfault.analysis.hostlist import compress
 from firstfault.i18n import messages
 from firstfault.preflight.job import spans
 from firstfault.report.junit import HEAD, xml_text
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral
 from firstfault.report.tabular import aligned
 from firstfault.report.text import wrap, wrap_told
@@ -32,12 +33,12 @@ def render_preflight(safe: Redacted[Preflight], *, width: int = 100, every: bool
         safe: what went through the door.
         width: columns, at least 40.
         every: whether what is in order, and why each check is made, is told too.
-        language: of the fixed words.
+        language: of the sentences and fixed words.
 
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    found, say, width = safe.content, messages(language), max(width, 40)
+    found, say, width = localised(safe, language).content, messages(language), max(width, 40)
     lines = wrap(neutral(f"{say[f'preflight.{found.state}']}  {found.summary}"), width)
     if found.redaction == "none":
         lines += wrap(say["redaction.none"], width)

@@ -44,6 +44,28 @@ def test_text_names_place_message_and_what_to_do(file, capsys):
     assert capsys.readouterr().out.startswith("NOTHING WRONG FOUND")
 
 
+def test_chinese_keeps_numbers_names_and_messages(file, capsys):
+    path = file(BAD)
+    assert run(["check-config", path, "--world-size", "8", "--lang", "zh"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("会失败")
+    assert "train_batch_size 33 不等于 4 (micro batch) x 1 (累积) x 8 (rank)，即 32" in said
+    assert "Check batch related parameters" in said
+    assert "software.batch_arithmetic" in said
+
+
+def test_chinese_json_has_the_same_words_of_the_contract(file, capsys):
+    path = file(BAD)
+    run(["check-config", path, "--world-size", "8", "--format", "json"])
+    english = json.loads(capsys.readouterr().out)
+    run(["check-config", path, "--world-size", "8", "--format", "json", "--lang", "zh"])
+    chinese = json.loads(capsys.readouterr().out)
+    assert chinese["state"] == english["state"] == "fail"
+    names = ("check", "state", "line", "message", "signature")
+    assert [[f[n] for n in names] for f in chinese["findings"]] == [[f[n] for n in names] for f in english["findings"]]
+    assert chinese["findings"][0]["why"] == "DeepSpeed 在第一个 step 之前停住"
+
+
 def test_json_follows_its_schema(file, capsys):
     import jsonschema
 

@@ -60,6 +60,20 @@ def test_a_plain_machine_passes(capfdbinary):
     assert "Would stop the job" not in text
 
 
+def test_chinese_keeps_names_and_numbers(capfdbinary, monkeypatch):
+    monkeypatch.setenv("RANK", "5")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    code, text = printed(capfdbinary, ["preflight", "--lang", "zh"])
+    assert code == 1
+    assert text.startswith("不能运行")
+    assert "launcher.numbers  RANK=5，而 WORLD_SIZE=2：rank 从 0 到 1" in text
+    code, raw = printed(capfdbinary, ["preflight", "--lang", "zh", "--format", "json"])
+    answer = json.loads(raw)
+    jsonschema.validate(answer, json.loads(generate("preflight")))
+    assert answer["state"] == "fail"
+    assert {c["id"] for c in answer["checks"]} == set(CHECKS)
+
+
 def test_the_forms_say_the_same(capfdbinary, monkeypatch):
     monkeypatch.setenv("RANK", "5")
     monkeypatch.setenv("WORLD_SIZE", "2")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from firstfault.i18n import translator
-from firstfault.model import checkpoint, comparison, diagnosis, metrics, page, views
+from firstfault.model import checkpoint, checks, comparison, config, diagnosis, metrics, page, views
 from firstfault.redact import redact
 from firstfault.report.localise import SENTENCES, localised
 from firstfault.report.text import render_text
@@ -17,8 +17,12 @@ RAW = {
     "CheckpointComparison": ("schema", "first", "second", "digests"),
     "CheckpointDifference": ("name",),
     "CheckpointProblem": ("file",),
+    "CheckResult": ("id", "prevents", "hosts"),
     "Clock": ("zone", "files"),
     "Comparison": ("schema",),
+    "ConfigCheck": ("schema", "world_size_from"),
+    "ConfigFile": ("file", "written_by"),
+    "ConfigFinding": ("check", "file", "message", "signature"),
     "Context": ("file", "lines"),
     "Count": ("signature", "files", "ranks"),
     "Course": ("bus", "host"),
@@ -42,8 +46,10 @@ RAW = {
     "MetricTable": ("file", "columns"),
     "MetricsView": ("schema",),
     "NaiveReading": ("reading",),
+    "NodeRow": ("host", "zone"),
     "Page": ("schema",),
     "Plot": ("column", "unit"),
+    "Preflight": ("schema",),
     "PlotLine": ("file", "device", "host"),
     "Proof": ("states",),
     "Published": ("schema",),
@@ -91,7 +97,7 @@ def _published():
         for inner in typing.get_args(kind):
             look(inner)
 
-    for room in (checkpoint, page, diagnosis, metrics, comparison, views):
+    for room in (checkpoint, checks, config, page, diagnosis, metrics, comparison, views):
         for one in vars(room).values():
             if isinstance(one, type) and issubclass(one, diagnosis.Published):
                 look(one)

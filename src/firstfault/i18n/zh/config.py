@@ -9,7 +9,7 @@ CONFIG_CHECK: dict[str, str] = {
     "config.unknown": "无法检查",
     "config.files": "文件",
     "config.world": "rank 数",
-    "config.world_from": "{n} (按{source})",
+    "config.world_from": "{n} (按 {source})",
     "config.fails": "会让任务停住或改变其行为的",
     "config.warns": "需要留意",
     "config.not_checkables": "没有检查",

@@ -216,6 +216,7 @@ MESSAGES: dict[str, str] = {
     "section.rivals": "其他解释",
     "section.store": "存储守护进程",
     "storage.clock_stated": "双方都写明了时区：守护进程与任务的时间在同一时钟上。",
+    "storage.clock_lines": "{offset} 给出任务的时间：只有按这个偏移，才有 batch 在离任务的错误几秒之内失败；这很可能，但不确定。",
     "storage.clock_counters": "{offset}，即得到任务的时间：按这个偏移，读取计数器停止的时刻正是任务停住的时刻。",
     "storage.add": "守护进程的时间加 {offset} 小时",
     "storage.subtract": "守护进程的时间减 {offset} 小时",
