@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from firstfault.recorder import api
@@ -21,9 +22,8 @@ def _wrap(fn: Any, i: int, args: Any, error_file: Any) -> None:
     api.start()
     original = _original
     if original is None:
-        from torch.multiprocessing import spawn
-
-        original = spawn._wrap  # noqa: SLF001 - where our hook could not be applied it is still torch's
+        # Where our hook could not be applied it is still torch's; `torch.multiprocessing.spawn` as a name is its function.
+        original = importlib.import_module("torch.multiprocessing.spawn")._wrap  # noqa: SLF001
     original(_Noted(fn), i, args, error_file)
 
 
