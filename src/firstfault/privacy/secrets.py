@@ -150,6 +150,7 @@ _TAG = lazy(
 )
 """An element of XML that is named so."""
 _FRONT = lazy(r"[\w.-]*\Z")
+_ASSIGNED = lazy(r"[A-Za-z_][\w.-]{0,79}=([^=].*)", re.DOTALL)
 EDGE = 120
 """Characters at the end of a window in which a cut secret is looked for; a longer run costs too much to look through."""
 KNOWN = 8
@@ -294,7 +295,8 @@ def _abroad(text: str) -> Iterator[Secret]:
         if match["flag"] is not None and not _FRONT.search(text, max(0, match.start() - NAME), match.start())[
             0
         ].startswith("-"):  # type: ignore[index]
-            if match["password"] is None or not _worn(value):
+            # `heslo HF_TOKEN=…`: what names itself is taken out under its own name.
+            if match["password"] is None or not _worn(value) or "=" in value:
                 continue
         elif _TRIVIAL.fullmatch(value) or (match["password"] is None and not _worn(value)):
             continue
@@ -382,8 +384,10 @@ class SecretFilter:
     def learn(self, text: str) -> None:
         """Remembers the values of a text's secrets; short ones and plain words are not, they may be anything elsewhere."""
         for start, end, _ in self._find(text):
-            # `user:password` and `Bearer token` hold one that may stand alone elsewhere.
-            self._known.update(part for part in re.split(r"[\s:]+", text[start:end]) if _telling(part))
+            # `user:password`, `Bearer token` and `NAME=value` hold one that may stand alone elsewhere.
+            parts = re.split(r"[\s:]+", text[start:end])
+            parts += [found[1] for part in parts if (found := _ASSIGNED.fullmatch(part)) is not None]
+            self._known.update(part for part in parts if _telling(part))
 
     def clean(self, text: str) -> str:
         """The text with each secret replaced by `[removed:kind]`; unchanged where there is none."""

@@ -284,3 +284,8 @@ def test_a_secret_under_a_name_of_another_language_or_form_is_taken_out(around, 
 )
 def test_words_of_other_languages_that_name_no_secret_stay(text):
     assert SecretFilter().clean(text) == text
+
+
+@pytest.mark.parametrize("before", ["heslo", "heslo:", "password:", "密码："])
+def test_a_secret_with_a_name_of_its_own_behind_another_is_known_everywhere(before):
+    assert RANDOM not in SecretFilter().clean(f"{before} HF_TOKEN={RANDOM} and {RANDOM}")

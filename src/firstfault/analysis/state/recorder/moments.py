@@ -31,8 +31,10 @@ def older(recorded: Recorded) -> dict[GlobalRank, Spot]:
             continue
         seq = last.log.seq[last.at]
         for rank, lane in team.lanes.items():
-            if lane.dump is not None and lane.high is not None and lane.high < seq:
-                found.setdefault(rank, last)
+            # A dump of what is unfinished alone does not hold what its rank had issued and completed.
+            if lane.dump is None or lane.dump.active_only or lane.high is None or lane.high >= seq:
+                continue
+            found.setdefault(rank, last)
     return found
 
 
