@@ -25,6 +25,9 @@ import click
             "checkpoint",
             "checkpoint-compare",
             "check-config",
+            "preflight",
+            "probe",
+            "probe-compare",
         ]
     ),
     default="diagnosis",
