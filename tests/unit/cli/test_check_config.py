@@ -37,7 +37,7 @@ def test_text_names_place_message_and_what_to_do(file, capsys):
     assert run(["check-config", path, "--world-size", "8"]) == 1
     said = capsys.readouterr().out
     assert said.startswith("WOULD FAIL")
-    assert "ds_config.json:1" in " ".join(said.split())
+    assert "ds_config.json:1" in "".join(said.split())
     assert "Check batch related parameters" in " ".join(said.split())
     assert "software.batch_arithmetic" in said
     assert run(["check-config", file(GOOD), "--all"]) == 0

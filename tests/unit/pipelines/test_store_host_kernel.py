@@ -14,7 +14,7 @@ E0914 12:00:00.000000 3900 torch/distributed/elastic/multiprocessing/api.py:869]
 KILL = "Sep 14 11:59:30 stor-5 kernel: Out of memory: Killed process 8123 ({name}) total-vm:81234kB, anon-rss:161234567kB, file-rss:0kB, shmem-rss:0kB, UID:0\n"
 
 
-@pytest.mark.parametrize(("name", "told"), [("aisnode", False), ("python", True), ("node", True)])
+@pytest.mark.parametrize(("name", "told"), [("aisnode", False), ("python", True), ("pt_main_thread", True)])
 def test_a_killed_daemon_of_the_store_is_not_the_end_of_a_rank(tmp_path, name, told):
     (tmp_path / "job.out").write_text(JOB)
     (tmp_path / "stor-5.log").write_text(KILL.format(name=name))
