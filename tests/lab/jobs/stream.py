@@ -42,10 +42,21 @@ def pair_and_column(rank: int, world: int, timeout: dt.timedelta) -> list[dist.P
     return [group for group, members in zip(groups, (*pairs, *columns), strict=True) if rank in members]
 
 
+def meet() -> None:
+    """Waits until all ranks have come so far, through the launcher's store: the short time-out of the job is none of their start."""
+    if "JOB_MASTER" in os.environ:
+        return
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    store = dist.TCPStore(address, port, is_master=False, timeout=dt.timedelta(minutes=2))
+    store.set(f"come/{os.environ['RANK']}", "1")
+    store.wait([f"come/{rank}" for rank in range(int(os.environ["WORLD_SIZE"]))])
+
+
 def main() -> None:
     config = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     logging.basicConfig(level=logging.INFO, format="%(asctime)s - %(name)s - %(levelname)s - %(message)s")
     timeout = dt.timedelta(seconds=config["timeout_s"])
+    meet()
     dist.init_process_group(
         "gloo",
         init_method=os.environ.get("JOB_MASTER", "env://"),
