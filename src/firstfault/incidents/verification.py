@@ -102,26 +102,27 @@ def compare(record: Record, diagnosis: Diagnosis, traits: Traits, earlier: Seque
     """
     equal, differs = _fields(record, diagnosis)
     result, reason = _result(record, diagnosis, traits, equal, differs)
-    if result == "held":
-        result, reason = _not_before(record, diagnosis) or _earlier(record, earlier) or (result, reason)
+    before = _earlier(record, earlier)
+    if before is not None and before[0] == "recurred":
+        result, reason = before
+    elif result == "held":
+        result, reason = _not_before(record, diagnosis) or before or _met_again(record, diagnosis) or (result, reason)
     return Comparison(result, reason, tuple(equal), tuple(differs))
 
 
 def _not_before(record: Record, diagnosis: Diagnosis) -> tuple[Result, str] | None:
-    """A run that ended before the incident came is no re-run after its fix."""
+    """A run that began before the incident came is no re-run after its fix."""
     failed_at, times = _moment(record.one("failed_at")), list(_ends(diagnosis))
     if failed_at is None or not times:
         return None
-    latest = max(times, key=lambda time: time.replace(tzinfo=None))
+    first = min(times, key=lambda time: time.replace(tzinfo=None))
     # One clock that tells its zone and one that does not may be as far apart as zones are.
-    known = (latest.tzinfo is None) == (failed_at.tzinfo is None)
-    before = latest < failed_at if known else latest.replace(tzinfo=None) + ZONES < failed_at.replace(tzinfo=None)
+    known = (first.tzinfo is None) == (failed_at.tzinfo is None)
+    before = first < failed_at if known else first.replace(tzinfo=None) < failed_at.replace(tzinfo=None) + ZONES
     if not before:
         return None
-    return (
-        "not comparable",
-        f"the re-run completed, but its last line is of {latest.isoformat()}, and the incident came at {failed_at.isoformat()}",
-    )
+    at = f"the re-run completed, but lines of it are of {first.isoformat()}, and the incident came at {failed_at.isoformat()}"
+    return "not comparable", at if known else f"{at}: by these clocks it may have come before"
 
 
 def _ends(diagnosis: Diagnosis) -> Iterator[datetime]:
@@ -139,6 +140,14 @@ def _moment(text: str) -> datetime | None:
         return datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
         return None
+
+
+def _met_again(record: Record, diagnosis: Diagnosis) -> tuple[Result, str] | None:
+    """A run in which the fault's own kind of line stands may have met it and gone on."""
+    kind = record.one("signature")
+    if not kind or not any(count.signature == kind for count in diagnosis.counts):
+        return None
+    return "not comparable", f"the re-run completed, but lines of the incident's own kind ({kind}) stand in it"
 
 
 def _earlier(record: Record, starts: Sequence[Start]) -> tuple[Result, str] | None:
@@ -195,7 +204,8 @@ def _result(
     fewer = _fewer(record, diagnosis)
     if fewer:
         return "not comparable", fewer
-    if not any(e.startswith(("world_size:", "framework:")) for e in equal) and _least(record) < MANY:
+    as_many = _number(record.one("world_size")) is not None and _least(record) >= MANY
+    if not any(e.startswith(("world_size:", "framework:")) for e in equal) and not as_many:
         return (
             "not comparable",
             "the re-run completed, but neither its world size nor its framework shows that it is the same job",
@@ -276,7 +286,8 @@ def written(record: Record, comparison: Comparison, date: str) -> str:
     item = f"rerun {date} {comparison.result}: {comparison.reason}"
     text = append_item(record.text, "verifications", item, record.where)
     state = record.state
-    if comparison.result == "held" and state is State.FIXED and not waiting(record):
+    last = latest_result((*record.all("verifications"), item))
+    if comparison.result == "held" and state is State.FIXED and not waiting(record) and last == "held":
         state = State.VERIFIED
     elif comparison.result == "recurred" and state in {State.FIXED, State.VERIFIED}:
         state = State.SUPPORTED

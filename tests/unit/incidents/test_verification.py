@@ -2,6 +2,7 @@
 
 import pytest
 from incident_text import PROVED, text_of
+from msgspec import structs
 
 from firstfault.incidents.fingerprint import Traits, fingerprint
 from firstfault.incidents.lint import lint
@@ -11,6 +12,7 @@ from firstfault.incidents.words import State
 from firstfault.model.diagnosis import (
     Action,
     Classes,
+    Count,
     Culprits,
     Diagnosis,
     Evidence,
@@ -158,7 +160,9 @@ def test_what_recurred_after_it_held_is_verified_no_more():
         ("2026-03-02T14:00:05", "2026-03-02T13:59:59", "not comparable"),
         ("2026-03-02T14:00:05+08:00", "2026-03-02T06:30:00+00:00", "held"),
         ("2026-03-02T14:00:05+08:00", "2026-03-02T05:30:00+00:00", "not comparable"),
-        ("2026-03-02T14:00:05+08:00", "2026-03-02T07:00:00", "held"),
+        ("2026-03-02T14:00:05+08:00", "2026-03-03T09:00:00", "held"),
+        ("2026-03-02T14:00:05+08:00", "2026-03-02T07:00:00", "not comparable"),
+        ("2026-03-02T20:13:00", "2026-03-02T10:09:00+00:00", "not comparable"),
         ("2026-03-02T14:00:05+08:00", "2026-03-01T07:00:00", "not comparable"),
         ("", "2026-02-20T02:00:00", "held"),
         ("2026-03-02T14:00:05", None, "held"),
@@ -186,10 +190,43 @@ def test_a_launcher_that_begins_anew_is_no_fix(category, traits, result):
     assert result == "held" or "attempt 1 of the re-run" in comparison.reason or "its attempt 1" in comparison.reason
 
 
-def test_what_the_number_of_ranks_alone_shows_is_said():
+def test_a_number_of_ranks_alone_shows_no_same_job():
     comparison = compare(incident(ranks_at_least=8, ranks_seen="0-7"), run(failed=False, world_size=8), Traits())
-    assert (comparison.result, comparison.equal) == ("held", ())
-    assert "its number of ranks alone" in comparison.reason
+    assert (comparison.result, comparison.equal) == ("not comparable", ())
+    known = compare(incident(world_size=8), run(failed=False, ranks=Ranks(at_least=8, seen=8)), Traits())
+    assert known.result == "held"
+    assert "its number of ranks alone" in known.reason
+
+
+def test_a_run_that_met_the_fault_again_and_went_on_is_not_held():
+    again = structs.replace(
+        run(failed=False, world_size=16),
+        counts=[Count(signature="gpu.out_of_memory", title="x", total=1)],
+    )
+    record = incident(world_size=16)
+    assert record.one("signature") == "gpu.out_of_memory"
+    assert compare(record, again, Traits()).result == "not comparable"
+    other = parse(record.text.replace("signature: gpu.out_of_memory", "signature: gpu.xid", 1))
+    assert compare(other, again, Traits()).result == "held"
+
+
+def test_a_run_that_was_going_on_when_the_incident_came_is_no_re_run():
+    line = Evidence(file="a.log", line=1, column=1, text="step 1")
+    times = [Time(earliest="2026-03-01T09:00:00"), Time(earliest="2026-03-02T15:18:00")]
+    over = structs.replace(
+        run(failed=False, world_size=16), timeline=[TimelineEntry(time=t, what="x", evidence=line) for t in times]
+    )
+    assert compare(incident(world_size=16, failed_at="2026-03-02T14:00:05"), over, Traits()).result == "not comparable"
+
+
+def test_a_run_of_before_a_later_recurrence_verifies_nothing():
+    text = incident(world_size=16).text.replace(
+        "verifications:\n", 'verifications:\n  - "rerun 2026-03-20 recurred: again"\n', 1
+    )
+    record = parse(text)
+    assert record.all("verifications") == ("rerun 2026-03-20 recurred: again",)
+    changed = parse(written(record, compare(record, run(failed=False, world_size=16), Traits()), "2026-03-09"))
+    assert changed.state is State.FIXED
 
 
 def test_a_record_with_open_parts_is_not_verified_by_a_re_run():
