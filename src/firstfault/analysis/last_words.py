@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.analysis.hang_answers import UNEXPLAINED
 from firstfault.analysis.order import comparable, exact
 from firstfault.analysis.wording import ranks_text
 from firstfault.model.findings import Rival
@@ -102,7 +103,7 @@ def _uneven(answer: Answer, rank: GlobalRank, event: Event) -> Answer:
         answer,
         category=Category.COLLECTIVE_MISMATCH,
         strength=Strength.POSSIBLE,
-        summary=f"{answer.summary.replace(' Why is not in these logs.', '')} Just before, {ranks_text([rank])} left something out "
+        summary=f"{answer.summary.replace(UNEXPLAINED, '')} Just before, {ranks_text([rank])} left something out "
         f"that the others did not (“{_quote(event)}”): it may have gone through fewer collectives than they.",
         trigger=event,
         proof=(event, *answer.proof),
@@ -137,7 +138,7 @@ def _stalled(answer: Answer, rank: GlobalRank, event: Event, phase: Phase, how: 
         answer,
         category=Category.DATA_LOADING_STALL,
         strength=Strength.POSSIBLE,
-        summary=f"{answer.summary.replace(' Why is not in these logs.', '')}{how} The last line of {ranks_text([rank])}: “{_quote(event)}”.",
+        summary=f"{answer.summary.replace(UNEXPLAINED, '')}{how} The last line of {ranks_text([rank])}: “{_quote(event)}”.",
         trigger=event,
         proof=(event, *answer.proof),
         classes=replace(answer.classes, domain=Domain.DATA, phase=phase),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from firstfault.config.facts import Facts
     from firstfault.config.nouns import Node
-    from firstfault.model.config import CheckState
+    from firstfault.model.checks import CheckState
 
 _TYPES = frozenset({"NO", "MULTI_CPU", "MULTI_GPU", "MULTI_NPU", "MULTI_MLU", "MULTI_SDAA", "MULTI_MUSA", "MULTI_XPU", "MULTI_HPU", "MULTI_NEURON", "DEEPSPEED", "FSDP", "XLA", "TPU", "MEGATRON_LM", "TP"})  # fmt: skip
 _PRECISIONS = frozenset({"no", "fp16", "bf16", "fp8"})

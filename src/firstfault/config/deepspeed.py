@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from firstfault.config.facts import Facts
-    from firstfault.model.config import CheckState
+    from firstfault.model.checks import CheckState
 
 _BATCH_KEYS = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
 _STRICT = (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from firstfault.config.facts import Facts
     from firstfault.config.nouns import Option
-    from firstfault.model.config import CheckState
+    from firstfault.model.checks import CheckState
 
 SHORT = 500
 """Iterations up to which a run is a trial, of which little is lost."""

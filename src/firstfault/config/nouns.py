@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, field
 
-from firstfault.model.config import CheckState, ConfigKind
+from firstfault.model.checks import CheckState
+from firstfault.model.config import ConfigKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from firstfault.config.nouns import Problem, problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from firstfault.model.config import CheckState
+    from firstfault.model.checks import CheckState
 
 
 class Shape(Struct, kw_only=True):

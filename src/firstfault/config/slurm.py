@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firstfault.config.facts import Facts
-    from firstfault.model.config import CheckState
+    from firstfault.model.checks import CheckState
 
 _MEMORY = re.compile(r"\d+(?:\.\d+)?[KMGT]?B?", re.IGNORECASE)
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)

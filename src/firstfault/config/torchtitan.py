@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from firstfault.config.facts import Facts
     from firstfault.config.nouns import Node
-    from firstfault.model.config import CheckState
+    from firstfault.model.checks import CheckState
 
 _SIZES = {
     "dp_replicate": "data_parallel_replicate_degree",

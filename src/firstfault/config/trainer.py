@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firstfault.config.facts import Facts, Said
-    from firstfault.model.config import CheckState
+    from firstfault.model.checks import CheckState
 
 SHORT = 100
 """Steps up to which a run is a trial, of which little is lost."""

@@ -6,12 +6,11 @@ from typing import Literal
 
 from msgspec import Struct, field
 
+from firstfault.model.checks import CheckState
 from firstfault.model.diagnosis import Published
 
 CONFIG_CHECK = "firstfault.config-check/1"
 
-CheckState = Literal["ok", "warn", "fail", "not_checkable"]
-"""How a check ended: nothing wrong, to look at, the job would fail or not do what is asked, or nothing that could be looked at."""
 ConfigKind = Literal[
     "deepspeed",
     "accelerate",
