@@ -32,7 +32,9 @@ MOST_DIGITS = 15
 """Digits up to which a number is exact as a float, whatever they are."""
 _NUMBER = lazy(NUMBER)
 _RUN = lazy(rb"( {2,})?(\d+)")
-_SHAPE = lazy(rb"([-+]?)(\d+)(?:\.(\d*))?(?:[eE]([-+]?)(\d+))?")
+_SHAPE = lazy(rb"([-+]?)(\d+(?:,\d{3})*)(?:\.(\d*))?(?:[eE]([-+]?)(\d+))?")
+_GROUP = 4
+"""Bytes of three digits with the comma before them."""
 
 
 class _Place(NamedTuple):
@@ -44,6 +46,12 @@ class _Place(NamedTuple):
     negative: bool
     small: bool
     """Whether the exponent is negative."""
+    groups: tuple[tuple[int, int], ...] = ()
+    """Of the digits behind each comma of `6,012`, three by three."""
+
+    def parts(self) -> tuple[tuple[int, int], ...]:
+        """All stretches of its digits; an empty one where it has no such part."""
+        return (self.whole, *self.groups, self.fraction, self.exponent)
 
 
 class Grid:
@@ -72,7 +80,7 @@ class Grid:
         self.places = _places(line, layout, pads)
         """Of each number that is wanted; None where one is not made of digits in the common way."""
         for place in (self.places or {}).values():
-            for part in (place.whole, place.fraction, place.exponent):
+            for part in place.parts():
                 for piece in _chunks(*part):
                     self._chunk(piece)
         pieces = list(self._words)
@@ -177,19 +185,20 @@ def _places(line: bytes, layout: Layout, pads: dict[int, int]) -> dict[int, _Pla
     found: dict[int, _Place] = {}
     for index in sorted(wanted | set(layout.stamp)):
         token = tokens[index]
-        shape = _SHAPE.fullmatch(token[0])
-        if shape is None and index in layout.stamp:
-            shape = _SHAPE.fullmatch(token[0].replace(b",", b"."))  # `12:19:04,123`
+        # In `12:19:04,123` a comma stands before a fraction, in `tps: 6,012` between thousands.
+        shape = _SHAPE.fullmatch(token[0].replace(b",", b".") if index in layout.stamp else token[0])
         if shape is None or sum(len(part or b"") for part in shape.group(2, 3, 5)) > MOST_DIGITS:
             return None
         at = token.start()
         start, end = (at + n for n in shape.span(2))
+        first = start + len(shape[2].split(b",", 1)[0])
         found[index] = _Place(
-            (pads.get(start, start), end),
+            (pads.get(start, start), first),
             (at + shape.start(3), at + shape.end(3)) if shape[3] else (0, 0),
             (at + shape.start(5), at + shape.end(5)) if shape[5] else (0, 0),
             shape[1] == b"-",
             shape[4] == b"-",
+            tuple((comma + 1, comma + _GROUP) for comma in range(first, end, _GROUP)),
         )
     return found
 
@@ -235,6 +244,8 @@ def _stretches(places: list[int]) -> list[tuple[int, int]]:
 
 def _number(values: _Values, place: _Place) -> Numbers:
     mantissa = _whole(values, place.whole)
+    for group in place.groups:
+        mantissa = mantissa * 1000 + _whole(values, group)
     places = place.fraction[1] - place.fraction[0]
     if places:
         mantissa = mantissa * WHOLE_POWERS[places] + _whole(values, place.fraction)

@@ -44,6 +44,7 @@ _OVERFLOW = lazy(
 )
 _EVALUATION = lazy(rb"(?i)\b(?:validation|validate|evaluat\w*|eval|sanity|test(?:ing)?)\b")
 _SETTING = lazy(rb"(?i)(?:warm-?up|accum\w*|save|log\w*|eval\w*|max|num|total|per|every|decay)[ _-]$")
+_COLOUR = lazy(rb"\x1b\[[0-9;]{0,32}m")
 _NOT_DONE = lazy(rb"(?i)\b(?:load|resum|restor|error|exception|timeout|abort|saving|saved|checkpoint)")
 _TIMERS = lazy(rb"\btime \(ms\) \|")
 
@@ -89,6 +90,9 @@ def read_layout(line: bytes) -> Layout | None:
         return None
     starts = [m.start() for m in _NUMBER.finditer(line)]
     at = {start: n for n, start in enumerate(starts)}
+    if b"\x1b" in line:
+        # Its letters stand right before a name; the digits in it are numbers of the line all the same.
+        line = _COLOUR.sub(lambda colour: b" " * len(colour[0]), line)
     found: dict[str, tuple[int, Slot]] = {}
     evaluation = _EVALUATION.search(line) is not None
     for pair in _PAIR.finditer(line):

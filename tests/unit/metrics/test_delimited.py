@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from firstfault.metrics.delimited import _by_columns, _by_rows, header_of
+from firstfault.metrics.delimited import _by_columns, _by_polars, _by_rows, header_of
 from firstfault.metrics.read import read_source_steps
 from firstfault.readers.open import open_inputs
 
@@ -46,6 +46,38 @@ def test_columns_give_what_rows_give(seed: int) -> None:
     quick = _by_columns(block, 7, header)
     assert quick
     assert told(quick) == told(_by_rows(block, 7, header))
+    pytest.importorskip("polars")
+    assert told(_by_columns(block, 7, header, _by_polars)) == told(quick)
+
+
+@pytest.mark.parametrize("cell", ["-nan", "inf", "-Infinity", "1e400", "4.9e-324", " 2.5", "2.5 ", "+3", ".5", "5.", "0.1e-7", "1_000", "none", "0x10", "1e", "12345678901234567.5"])  # fmt: skip
+def test_polars_reads_a_cell_as_rows_do_or_leaves_it_to_them(cell: str) -> None:
+    pytest.importorskip("polars")
+    header = header_of(HEAD.encode())
+    assert header is not None
+    block = f"0,1,2.5,,1e-4,\n0,2,{cell},,1e-4,\n".encode()
+    quick = _by_columns(block, 1, header, _by_polars)
+    assert not quick or told(quick) == told(_by_rows(block, 1, header))
+
+
+QUOTED = {
+    "every cell": ['"0","{n}","2.5","","1e-4","a"', 59],
+    "a separator inside": ['0,{n},2.5,,1e-4,"a, b"', 59],
+    "a line's end inside": ['0,{n},2.5,,1e-4,"a\nb"', 59],
+    "a mark inside": ['0,{n},2.5,,1e-4,"a ""b"" c"', 59],
+    "a mark in the middle": ['0,{n},2.5,,1e-4,5" disk', 59],
+}
+
+
+@pytest.mark.parametrize("form", QUOTED)
+def test_quotation_marks_cost_no_number(tmp_path: Path, form: str) -> None:
+    line, count = QUOTED[form]
+    lines = [HEAD, *(str(line).format(n=n) for n in range(1, int(count) + 1))]
+    (tmp_path / "metrics.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with open_inputs([tmp_path]) as opened:
+        (steps,) = [t for s in opened.sources if (t := read_source_steps(opened.store, s)) is not None]
+    assert steps.columns["step"].values.tolist() == [float(n) for n in range(1, int(count) + 1)]
+    assert set(steps.columns["loss"].values.tolist()) == {2.5}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ FORMS = {
     "nemo": "Training epoch 0, iteration {i}/999999 | lr: {y:.4g} | global_step: {i} | reduced_train_loss: {z:.4g} | train_step_timing in s: {x:.4g}",
     "deepspeed": "[2026-08-{d:02d} {h:02d}:19:{m:02d},{k:03d}] [INFO] [logging.py:96:log_dist] [Rank 0] step={i}, skipped={k}, lr=[{y:.1e}], mom=[(0.9, 0.95)]",
     "titan": "[titan] 2026-05-09 {h:02d}:41:33,123 - root - INFO - step: {i:2d}  loss: {z:7.4f}  grad_norm: {s:7.4f}  memory: {x:5.2f}GiB(50.80%)  tps: {n:,}",
+    "titan, coloured": "[rank0]:[titan] 2026-05-09 {h:02d}:41:33,123 - root - INFO - \x1b[31mstep: {i:2d}  \x1b[38;2;18;6;0mloss: {z:8.5f}  \x1b[33mgrad_norm: {s:7.4f}  \x1b[36mmemory: {x:5.2f}GiB({z:.2f}%)  \x1b[34mtps: {n:,}  \x1b[36mtflops: {x:,.2f}\x1b[39m",
     "repr": "{{'loss': {z!r}, 'grad_norm': {x!r}, 'learning_rate': {y!r}, 'epoch': {z!r}}}",
     "strings": "{{'loss': '{z:.4g}', 'grad_norm': '{s:.4g}', 'learning_rate': '{y:.4g}', 'epoch': '{x:.4g}'}}",
     "jsonl": '{{"step": {i}, "loss": {s!r}, "grad_norm": {x}, "lr": {y}, "step_time": {z}}}',
