@@ -53,8 +53,10 @@ class Course:
             int(self.steps.attempt[row]), value, usual, count, lasts, before, self._epoch(row),
         )  # fmt: skip
 
-    def _epoch(self, row: int) -> int | None:
+    def _epoch(self, row: int) -> float | None:
+        """The epoch of a row: a whole one, or a fraction where no step is told (Hugging Face's Trainer)."""
         epoch = self.steps.columns.get("epoch")
-        if epoch is None or not epoch.there[row] or not float(epoch.values[row]).is_integer():
+        if epoch is None or not epoch.there[row] or not np.isfinite(epoch.values[row]):
             return None
-        return int(epoch.values[row])
+        told = float(epoch.values[row])
+        return told if told.is_integer() or self.step is None else None

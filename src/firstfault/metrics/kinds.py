@@ -63,8 +63,8 @@ class Point(NamedTuple):
     """Whether it goes on to the end."""
     before: tuple[str, ...] = ()
     """What came in the steps before, in words."""
-    epoch: int | None = None
-    """As printed, where the line tells a whole one: the step may be counted within it."""
+    epoch: float | None = None
+    """As printed: a whole one, since the step may be counted within it; a fraction where no step is told."""
 
 
 WINDOW = 48

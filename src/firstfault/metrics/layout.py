@@ -36,6 +36,8 @@ _SLASHED = lazy(
     rb"(?i)\b(?:Epoch|Train)(?:\(train\))?(?:\s|:)[^/\n]{0,40}?[\[(|] {0,9}(\d{1,9}) ?/ {0,9}(\d{1,9})\b|"
     rb"(?:^|[^\d./])(\d{1,9})/\d{1,9} (?:\[[=>.]{5,60}\]|(?:\xe2\x94[\x80-\xbf]){5,})"
 )
+_BATCH = lazy(rb"(?i)\bepoch[\s:=]{0,3}\d{1,6}\b[^\n\d/]{0,16}?\bbatch(?:[_ ]?(?:idx|id|index))?[\s:=]{1,3}(\d{1,9})\b(?![./%])")
+"""A batch within an epoch, as k2's recipes count: `Epoch 1, batch 3000, loss[loss=7.4, …`."""
 _DATE = lazy(rb"(\d{4})[-/](\d\d)[-/](\d\d)[ T_](\d\d):(\d\d):(\d\d(?:[.,]\d{1,9})?)")
 _US_DATE = lazy(rb"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)")
 _RANK = lazy(rb"(?i)\[?\brank[\s:=]{0,2}(\d{1,6})\b")
@@ -201,8 +203,9 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
             factor = RECIPROCAL if rate["unit"] == b"it/s" else 1.0
             found.setdefault("step_time", (0, Slot(at[rate.start("rate")], factor)))
     if "step" not in found:
-        slashed = _SLASHED.search(line)
+        slashed, batch = _SLASHED.search(line), _BATCH.search(line)
         start = -1 if slashed is None else max(slashed.start(1), slashed.start(3))
+        start = start if batch is None else batch.start(1)
         if start in at and not evaluation:
             found["step"] = (0, Slot(at[start]))
 

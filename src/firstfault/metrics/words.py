@@ -35,8 +35,8 @@ def pause_of(lines: Iterable[str]) -> Kind | None:
 def summary_of(point: Point) -> str:
     """What a point says, in one sentence."""
     who = "" if point.rank is None else f" of rank {point.rank}"
-    epoch = "" if point.epoch is None else f" (epoch {point.epoch})"
-    at = f"from line {point.line} on" if point.step is None else f"from step {point.step:g}{epoch} on"
+    epoch = "" if point.epoch is None else f" (epoch {point.epoch:g})"
+    at = f"from line {point.line}{epoch} on" if point.step is None else f"from step {point.step:g}{epoch} on"
     once = at.removesuffix(" on").replace("from", "at", 1)
     name = point.column.replace("_", " ")
     unit = _UNIT.get(point.column, "")

@@ -7,6 +7,7 @@ It adds words to an answer; category, strength, culprits and first sign stay as 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -18,7 +19,6 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Form, Scope, SourceKind
 
 if TYPE_CHECKING:
-    import re
     from collections.abc import Collection, Sequence
 
     from firstfault.analysis.answer import Answer
@@ -41,6 +41,12 @@ _STEP = lazy(
 
 _BAR = lazy(r"(?:^|[^\d./])(\d{1,9})/(\d{1,9})\b[^/]{0,80}?(?:\[[=>.]{4}|\u2501{2}|\| \d)")
 """A step that a bar draws: `61/200 ━━━━━━`."""
+_NAN_LINE = lazy(rb"(?i)[^\r\n]{0,4000}[=:] {0,4}[-+]?nan\b[^\r\n]{0,4000}")
+_NAN = lazy(r"(?i)(?<![\w./-])(?P<name>[a-z][\w/.-]{0,40}(?: [a-z][\w/.-]{0,40})?)['\"]?\s{0,4}[=:]\s{0,4}[-+]?nan\b")
+_DRAWN = lazy(r"(?:^|[\r\n])\s*(?P<title>[^\r\n|]{0,80}?):?\s{0,4}\d{1,3}%\|[^|\r\n]{0,200}\|\s{0,12}(?P<at>\d{1,9})/(?P<of>\d{1,9}) \[")
+"""A bar of tqdm with its title: `Train epoch [1/5]:   4%|▍  | 3/80 [`."""
+MOST_NANS = 64
+"""Lines with a NaN at the start of a log that are looked at."""
 MOST_LOGS = 32
 _TO_THE_END = "it went on to the end of the metrics; that it is the reason is not shown"
 
@@ -81,12 +87,10 @@ def _first_bad_step(scene: Scene, answer: Answer, store: Store) -> Answer:
     from firstfault.metrics.points import Kind, find_points
 
     wrong = {Kind.NAN, Kind.SCALE_FLOOR, Kind.LOSS_RISE}
+    cited = {e.span.source for e in answer.proof}
     # What is well again was not what ended the run.
-    points = [
-        p
-        for p in find_points(_tables(scene, store, {e.span.source for e in answer.proof}))
-        if p.kind in wrong and p.lasts
-    ]
+    points = [p for p in find_points(_tables(scene, store, cited)) if p.kind in wrong and p.lasts]
+    points = points or _of_other_logs(scene, store, cited)
     stepped = [p for p in points if p.step is not None]
     if stepped:
         said = f"First bad step {stepped[0].step:g}: {_words(stepped[0])}"
@@ -102,9 +106,26 @@ def _first_bad_step(scene: Scene, answer: Answer, store: Store) -> Answer:
     )
 
 
+def _of_other_logs(scene: Scene, store: Store, cited: Collection[SourceId]) -> list[Point]:
+    """What lasts in all logs that are not cited and tell of it at all: one that is well may be the run, and the others of an older one."""
+    from firstfault.metrics.points import Kind, find_points
+
+    logs = [s.id for s in scene.case.seen.sources if s.kind is SourceKind.LOG and s.id not in cited][:MOST_LOGS]
+    tables = _tables(scene, store, logs)
+    points = [p for p in find_points(tables) if p.kind in {Kind.NAN, Kind.SCALE_FLOOR} and p.lasts]
+    for column in {p.column for p in points}:
+        bad = {p.source for p in points if p.column == column}
+        if any(column in t.columns and t.source not in bad for t in tables):
+            return []
+    return sorted(points, key=lambda p: (p.step is None, p.step or 0.0))
+
+
 def _step_by_words(scene: Scene, answer: Answer, store: Store) -> str:
     """The step that the first sign names itself, else the last one that is printed before it, or by any log; empty where none is."""
     sign = answer.trigger or answer.proof[0]
+    for source in dict.fromkeys(e.span.source for e in (sign, *answer.proof)):
+        if store.size(source) <= LARGEST and (said := _other_nan(store.read(source, 0, store.size(source)))):
+            return said
     named = _STEP.search(sign.text)
     if named is not None:
         return f"First bad {named[1].lower()} {named[2]}, by that line's own words."
@@ -122,6 +143,29 @@ def _step_by_words(scene: Scene, answer: Answer, store: Store) -> str:
     if len({m[1].lower() for m in found}) != 1:
         return ""
     return f"The last {found[0][1].lower()} that the logs print is {max(int(m[2]) for m in found)}."
+
+
+def _other_nan(data: bytes) -> str:
+    """The step at which a value of any other name (`reward=nan`) became NaN for good; empty where none did that was a number before."""
+    for n, line in enumerate(_NAN_LINE.finditer(data)):
+        if n >= MOST_NANS:
+            break
+        text = line[0].decode("utf-8", "replace")
+        drawn, named = _DRAWN.search(text), _STEP.search(text)
+        if drawn is None and named is None:
+            continue
+        for value in _NAN.finditer(text):
+            name = value["name"]
+            told = rb"(?<![\w./-])" + re.escape(name.encode()) + rb"['\"]?\s{0,4}[=:]\s{0,4}[-+]?(?:(nan\b)|\.?\d)"
+            every = list(re.finditer(told, data, re.IGNORECASE))
+            first = next((m for m in every if m[1] is not None), None)
+            if first is None or first is every[0] or first.start() < line.start() or every[-1][1] is None:
+                continue
+            if drawn is not None:
+                return f"First bad step {drawn['at']} of {drawn['of']} in the bar “{drawn['title'].strip()}”: {name} is NaN from there on."
+            if named is not None:
+                return f"First bad {named[1].lower()} {named[2]}: {name} is NaN from there on."
+    return ""
 
 
 def _printed(store: Store, source: SourceId, end: int) -> re.Match[str] | None:

@@ -75,6 +75,10 @@ FORMATS = {
         "[rank0]:[titan] 2026-05-09 21:41:33,123 - root - INFO - \x1b[31mstep: 10  \x1b[32mloss:  7.12345  \x1b[38;2;180;60;0mgrad_norm:  1.2345  \x1b[36mmemory: 40.21GiB(50.80%)  \x1b[34mtps: 16,012  \x1b[36mtflops: 1,350.10  \x1b[35mmfu: 35.40%\x1b[39m",
         {"rank": 0, "step": 10, "loss": 7.12345, "grad_norm": 1.2345, "memory": 40.21, "throughput": 16012, "tflops": 1350.1, "time": 1778362893.123},
     ),
+    "k2": (
+        "2024-01-14 00:59:40,308 INFO [train.py:1072] (0/4) Epoch 2, batch 3050, loss[loss=1.356, simple_loss=1.179, over 11576.00 frames. ], tot_loss[loss=1.336, over 2349439.00 frames. ], batch size: 87, lr: 2.94e-02, grad_scale: 0.25",
+        {"epoch": 2, "step": 3050, "loss": 1.356, "lr": 0.0294, "loss_scale": 0.25, "time": 1705193980.308},
+    ),
     "tqdm": (" 25%|██▌       | 5/20 [00:00<00:00, 20.00it/s]", {"step": 5, "step_time": 0.05}),
     "tqdm, slow": ("300it [07:24,  1.48s/it, loss=3.99]", {"step": 300, "step_time": 1.48, "loss": 3.99}),
     "json lines": (

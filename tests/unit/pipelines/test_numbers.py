@@ -98,3 +98,42 @@ def test_heat_of_another_machine_is_not_told_of_a_slow_rank(tmp_path: Path) -> N
         summary = slow_rank(tmp_path / name, hot.format(host))
         assert "Rank 2 is slower than the others from step 60 on" in summary
         assert ("slowed by heat" in summary) == told
+
+
+SAMPLER = "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0\n"
+
+
+def bars(values: dict[int, str]) -> str:
+    drawn = [f"Train epoch [1/5]:  {n:2d}%|{'#' * (n // 10):10}| {n}/80 [00:01<00:33,  2.33it/s, reward={v}]" for n, v in values.items()]  # fmt: skip
+    return "\r".join(["Train epoch [1/5]:   0%|          | 0/80 [00:00<?, ?it/s]", *drawn]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ({1: "0.31", 2: "0.32", 3: "nan", 20: "nan"}, 3),
+        ({1: "nan", 2: "nan", 3: "nan", 20: "nan"}, None),
+        ({1: "0.31", 2: "nan", 3: "0.32", 20: "0.3"}, None),
+    ],
+)
+def test_a_value_of_any_name_that_became_nan_for_good(tmp_path: Path, values: dict[int, str], step: int | None) -> None:
+    (tmp_path / "train.log").write_text(bars(values) + SAMPLER, encoding="utf-8")
+    verdict = diagnose(tmp_path).verdict
+    assert verdict.category == "numerical"
+    said = "First bad step 3 of 80 in the bar “Train epoch [1/5]”: reward is NaN from there on."
+    assert (said in verdict.summary) is (step is not None)
+
+
+@pytest.mark.parametrize("well", [False, True])
+def test_the_first_bad_step_of_logs_that_are_not_cited(tmp_path: Path, *, well: bool) -> None:
+    """The error stands in the launcher's log; a log that is well to its end may be the run that failed."""
+    scales = [1.0, 1.0, 0.25, 0.0625, 0.002, 7e-6, 3e-8, 1e-10]
+    for rank in range(3):
+        own = [1.0] * 8 if well and rank == 2 else scales
+        lines = [f"2024-01-14 00:{10 + n}:40,308 INFO [train.py:1072] ({rank}/3) Epoch 1, batch {n * 50}, loss[loss={3 - n / 9:.3f}, over 11576.00 frames. ], lr: 2.94e-02, grad_scale: {v}" for n, v in enumerate(own)]  # fmt: skip
+        (tmp_path / f"log-train-2024-01-14-00-11-31-{rank}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    error = "RuntimeError: grad_scale is too small, exiting: 9.1e-13\n"
+    (tmp_path / "console.txt").write_text("Traceback (most recent call last):\n" + error, encoding="utf-8")
+    verdict = diagnose(tmp_path).verdict
+    assert verdict.category == "numerical"
+    assert ("First bad step 100: The loss scale falls from step 100" in verdict.summary) is not well
