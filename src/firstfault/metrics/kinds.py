@@ -76,6 +76,13 @@ FEW, SHORT_RATIO = 3, 20.0
 SPIKE_SIGMA, SPIKE_SHARE = 9.0, 0.12
 """A loss is a spike so many robust deviations, and by such a share, above its usual level: batches of real data give
 single values of 5 to 6 deviations in 100,000 rows."""
+SKEW_SIGMA = 6.0
+"""The same of the loss's logarithm: losses of single small batches are skewed, and near their end spread over powers of ten."""
+BRIEF_ROWS, BRIEF_SHARE = 2, 0.55
+"""A spike of so few rows that are one step each is a batch unlike others, not an unstable run, where it is less far above the usual:
+in long healthy runs that print every step such batches reach half as much again, and the next step is as before."""
+BRIEF_COUNT = 3
+"""So many of them in one run are how its batches are, however far above."""
 RISE_SIGMA, RISE_SHARE = 4.0, 0.08
 """A lasting rise of the loss: of the median over `RISE_ROWS` rows, which varies a fifth of what single rows do."""
 RISE_ROWS = 12

@@ -8,6 +8,9 @@ import numpy as np
 
 from firstfault.metrics.course import Course
 from firstfault.metrics.kinds import (
+    BRIEF_COUNT,
+    BRIEF_ROWS,
+    BRIEF_SHARE,
     FEW,
     FEWEST,
     GRAD_RATIO,
@@ -16,6 +19,7 @@ from firstfault.metrics.kinds import (
     RISE_SHARE,
     RISE_SIGMA,
     SHORT_RATIO,
+    SKEW_SIGMA,
     SPIKE_SHARE,
     SPIKE_SIGMA,
     WINDOW,
@@ -89,6 +93,12 @@ class Values(Course):
             level = float(np.median(loss[at : at + RISE_ROWS]))
             if level - usual[at] < max(RISE_SIGMA * spread[at] / 2, RISE_SHARE * floor[at]):
                 at = None
+        if bool((loss > 0).all()):
+            log = np.log(loss)
+            middle, width = local_baseline(log, min(WINDOW, max(FEWEST // 2, len(loss) // 4)))
+            high &= log - middle > SKEW_SIGMA * width
+        brief, count = self._brief(rows, high)
+        high &= ~(brief & ((over < BRIEF_SHARE * floor) | (count >= BRIEF_COUNT)))
         singles = np.flatnonzero(high)
         if at is not None:
             after = loss[at:]
@@ -100,6 +110,17 @@ class Values(Course):
             singles = singles[singles < at]
         begun = over > np.maximum(SPIKE_SIGMA * spread, SPIKE_SHARE * floor) / 2
         yield from self._clusters(Kind.LOSS_SPIKE, "loss", rows, loss, usual, singles, begun)
+
+    def _brief(self, rows: NDArray[np.int64], high: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], int]:
+        """Which high rows are of a run of very few, where each row is one step as far as is told, and how many runs."""
+        brief = np.zeros(len(high), dtype=bool)
+        if self.step is not None and float(np.nanmedian(np.diff(self.step[rows]))) > 1:
+            return brief, 0
+        edges = np.flatnonzero(np.diff(high, prepend=False, append=False))
+        runs = [(a, b) for a, b in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True) if b - a <= BRIEF_ROWS]
+        for start, stop in runs:
+            brief[start:stop] = True
+        return brief, len(runs)
 
     def _clusters(  # noqa: PLR0917
         self, kind: Kind, column: str, rows: NDArray[np.int64], values: Series, usual: Series, high: NDArray[np.int64],

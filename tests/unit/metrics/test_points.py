@@ -110,3 +110,22 @@ def test_a_rank_is_named_only_where_three_can_be_compared(tmp_path: Path) -> Non
     with open_inputs([tmp_path]) as opened:
         tables = [t for s in opened.sources if (t := read_source_steps(opened.store, s, workers=1)) is not None]
     assert "slow_rank" not in {p.kind.value for p in find_points(tables)}
+
+
+@pytest.mark.parametrize(("odd", "every", "told"), [((200,), 1, True), ((90, 200, 310), 1, False), ((90, 200, 310), 10, True)])  # fmt: skip
+def test_single_batches_unlike_others_are_no_spike_where_they_come_again(
+    tmp_path: Path, odd: tuple[int, ...], every: int, *, told: bool
+) -> None:
+    """Of a log of every step three such batches are how its data is; the mean over ten steps does not jump so."""
+    rows = [
+        f"step:{n * every}/9000 train_loss:{(6.2 if n in odd else 3.2) + n % 7 / 50:.4f} train_time:{n * 130}ms"
+        for n in range(1, 400)
+    ]
+    points = lines(tmp_path, "\n".join(rows) + "\n")
+    assert bool([p for p in points if p.kind.value == "loss_spike"]) is told
+
+
+def test_losses_of_single_batches_spread_over_powers_of_ten_near_their_end(tmp_path: Path) -> None:
+    """Fine-tuning that has learned its data by heart: the next batch may be a hundred times the last, and means nothing."""
+    rows = [f"step {n} loss {10.0 ** (-3 + n * 7919 % 100 / 60):.6f}" for n in range(1, 400)]
+    assert lines(tmp_path, "\n".join(rows) + "\n") == []
