@@ -38,7 +38,7 @@ OTHERS = {
     "csv": "{i},2.{f},0.{f},1.0e-04,0.4{f}\n",
     "nvidia-smi": "2026/05/09 21:{m:02d}:{s:02d}.123, {q}, {g}, {w}, {g}, 1980\n",
     "dcgm": "GPU {q}    {g}     {w}     {g}     1980\n",
-    "black-box": '{{"firstfault":"firstfault.blackbox/1","kind":"heartbeat","time":"2026-05-09T21:{m:02d}:{s:02d}.123+00:00","host":"node-01","pid":4711,"rank":{q},"local_rank":{q},"step":{i},"phase":"forward"}}\n',
+    "black-box": '{{"firstfault":"record/1","kind":"heartbeat","time":"2026-05-09T21:{m:02d}:{s:02d}.123+00:00","host":"node-01","pid":4711,"rank":{q},"local_rank":{q},"step":{i},"phase":"forward"}}\n',
 }  # fmt: skip
 HEADERS = {
     "csv": "step,loss,grad_norm,lr,step_time\n",

@@ -15,6 +15,8 @@ from firstfault.metrics.steps import Steps, gather_steps
 from firstfault.readers.blackbox import read_box
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from firstfault.model.evidence import SourceId
     from firstfault.readers.store import Store
 
@@ -30,7 +32,7 @@ def read_box_steps(store: Store, source: SourceId, path: str) -> Steps | None:
         source: which one.
         path: as shown.
     """
-    parts = []
+    groups: dict[tuple[str, ...], tuple[list[int], list[list[float]]]] = {}
     for record in read_box(store.read(source, 0, MOST), source, path).records:
         rank = None if record.who.rank is None else float(record.who.rank)
         told = record.fields.get("metrics")
@@ -45,10 +47,19 @@ def read_box_steps(store: Store, source: SourceId, path: str) -> Steps | None:
             if "step" in row:
                 if rank is not None:
                     row["rank"] = rank
-                parts.append(Part(np.array([record.span.line], np.int64), {k: np.array([v]) for k, v in row.items()}))
-    if not parts:
+                lines, values = groups.setdefault(tuple(row), ([], []))
+                lines.append(record.span.line)
+                values.append(list(row.values()))
+    if not groups:
         return None
-    return gather_steps(path, parts)
+    return gather_steps(path, list(_parts(groups)))
+
+
+def _parts(groups: dict[tuple[str, ...], tuple[list[int], list[list[float]]]]) -> Iterator[Part]:
+    """Rows with the same columns as one part each."""
+    for names, (lines, rows) in groups.items():
+        values = np.array(rows, dtype=np.float64)
+        yield Part(np.array(lines, np.int64), {name: values[:, i].copy() for i, name in enumerate(names)})
 
 
 def _known(told: dict[str, Any]) -> dict[str, float]:

@@ -1,26 +1,37 @@
 """Tables of GPU counters as a series for each GPU, on the clock of the monitor.
 
-Must not judge a value; rows are read by `firstfault.readers.gpu_course`.
+Must not judge a value; what a cell means is known by `firstfault.readers.gpu_course`.
 """
 
 from __future__ import annotations
 
+from functools import lru_cache
+from operator import methodcaller
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from firstfault.readers.gpu_course import HEAD, IDLE_MEMORY, read_samples, table_of
+from firstfault.readers.gpu_course import HEAD, IDLE_MEMORY, names_gpu, number_of, seconds_of, table_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from firstfault.model.evidence import SourceId
+    from firstfault.readers.gpu_course import Table
     from firstfault.readers.store import Store
 
 MOST = 256 << 20
 """Bytes of a table that are read."""
+BLOCK = 1 << 20
+"""Bytes whose cells are held as texts at a time."""
+_ISO = (19, 23)
+"""Characters of a time of whole seconds, and of one with thousandths."""
 DEVICE_UNITS = {"utilization": "%", "memory": "MiB", "temperature": "°C", "clock": "MHz"}
 DEVICE_COLUMNS = tuple(DEVICE_UNITS)
+_CELLS = ("use", "memory", "heat", "pace")
+"""What the reader of tables calls them."""
 IDLE_ROWS = 3
 
 
@@ -44,23 +55,105 @@ def read_devices(store: Store, source: SourceId, path: str) -> list[DeviceSeries
     table = table_of(store.head(source, HEAD))
     if table is None:
         return []
-    rows: dict[tuple[str | None, str], list[tuple[int, float, tuple[float, ...]]]] = {}
-    for cells, sample in read_samples(store.read(source, 0, MOST), source, table):
-        gpu = cells.get("gpu") or cells.get("bus") or ""
-        values = tuple(
-            float("nan") if v is None else v
-            for v in (sample.utilization, sample.memory, sample.temperature, sample.clock)
-        )
-        when = float("nan") if sample.when.earliest is None else sample.when.earliest
-        rows.setdefault((cells.get("host"), gpu), []).append((sample.span.line, when, values))
-    found = []
-    for (host, gpu), samples in rows.items():
-        matrix = np.array([v for _, _, v in samples], dtype=np.float64)
-        columns = {n: matrix[:, i] for i, n in enumerate(DEVICE_COLUMNS) if np.isfinite(matrix[:, i]).any()}
-        time = np.array([t for _, t, _ in samples], dtype=np.float64)
-        line = np.array([n for n, _, _ in samples], dtype=np.int64)
-        found.append(DeviceSeries(path, host, gpu, time, columns, line, _idle(time, columns)))
-    return found
+    data = store.read(source, 0, MOST)
+    found: dict[tuple[str | None, str], list[NDArray[np.float64]]] = {}
+    at, line = 0, 1
+    while at < len(data):
+        end = data.rfind(b"\n", at, at + BLOCK) + 1 or data.find(b"\n", at) + 1 or len(data)
+        lines = data[at:end].decode("utf-8", "backslashreplace").split("\n")
+        for gpu, rows in _rows(lines, line, table).items():
+            found.setdefault(gpu, []).append(rows)
+        line += len(lines) - 1
+        at = end
+    return [_series(path, host, gpu, np.concatenate(rows, axis=1)) for (host, gpu), rows in found.items()]
+
+
+def _series(path: str, host: str | None, gpu: str, rows: NDArray[np.float64]) -> DeviceSeries:
+    columns = {n: rows[i + 2] for i, n in enumerate(DEVICE_COLUMNS) if np.isfinite(rows[i + 2]).any()}
+    return DeviceSeries(path, host, gpu, rows[1], columns, rows[0].astype(np.int64), _idle(rows[1], columns))
+
+
+def _rows(lines: Sequence[str], first: int, table: Table) -> dict[tuple[str | None, str], NDArray[np.float64]]:
+    """Line, time and the values of `DEVICE_COLUMNS`, a row of the result for each, by host and GPU; NaN where a cell tells none."""
+    kept, columns = _even(lines, table) or _uneven(lines, table)
+    if not kept:
+        return {}
+    cells = {name: column for name, column in zip(table.columns, columns, strict=True) if name}
+    for name in {"gpu", "bus", "host", "time"}.intersection(cells):
+        cells[name] = list(map(str.strip, cells[name]))
+    nothing = [""] * len(kept)
+    gpus = [gpu or bus for gpu, bus in zip(cells.get("gpu", nothing), cells.get("bus", nothing), strict=True)]
+    hosts: Sequence[str | None] = cells["host"] if "host" in cells else [None] * len(kept)
+    names = list(zip(hosts, gpus, strict=True))
+    told = {name: n for n, name in enumerate(dict.fromkeys(names)) if names_gpu(name[1])}
+    if not told:
+        return {}
+    which = np.array([told.get(name, -1) for name in names])
+    values = [_numbers(cells.get(name, nothing)) for name in _CELLS]
+    matrix = np.array([np.array(kept) + float(first), _times(cells, nothing), *values])
+    return {name: matrix[:, which == n] for name, n in told.items()}
+
+
+def _even(lines: Sequence[str], table: Table) -> tuple[Sequence[int], list[list[str]]] | None:
+    """The columns of lines that are all rows of the table, split in one go; None where one is not."""
+    if table.kind == "smi" or not lines or lines[0].startswith("#"):
+        return None
+    whole = lines[:-1] if not lines[-1] else lines
+    width = len(table.columns) + (table.kind == "dcgm")
+    if table.kind == "csv":
+        if set(map(_COMMAS, whole)) != {width - 1}:
+            return None
+        cells = ",".join(whole).split(",")
+    else:
+        cells = " ".join(whole).split()
+        if len(cells) != width * len(whole) or set(cells[::width]) != {"GPU"} or any("#" in cell for cell in cells):
+            return None
+    return range(len(whole)), [cells[n::width] for n in range(width - len(table.columns), width)]
+
+
+_COMMAS = methodcaller("count", ",")
+
+
+def _uneven(lines: Sequence[str], table: Table) -> tuple[Sequence[int], list[list[str]]]:
+    """The same of the lines that have as many cells as the header, line by line."""
+    if table.kind == "csv":
+        split = [line.split(",") for line in lines]
+    else:
+        split = [[] if line.lstrip().startswith("#") else line.split() for line in lines]
+        if table.kind == "dcgm":
+            split = [row[1:] if len(row) > 1 and row[0] == "GPU" else row for row in split]
+    kept = [n for n, row in enumerate(split) if len(row) == len(table.columns)]
+    return kept, [list(column) for column in zip(*[split[n] for n in kept], strict=True)]
+
+
+def _numbers(cells: Sequence[str]) -> NDArray[np.float64]:
+    return np.array(list(map(_number, cells)), np.float64)
+
+
+@lru_cache(maxsize=65536)
+def _number(text: str) -> float:
+    """The number that a cell begins with, NaN where it is none: the same few are told again and again."""
+    told = number_of(text.strip())
+    return float("nan") if told is None else told
+
+
+def _times(cells: dict[str, list[str]], nothing: list[str]) -> NDArray[np.float64]:
+    """The time of each row; NumPy reads those of one common form at once."""
+    texts = cells.get("time", nothing)
+    if not {"time", "date", "clock"}.intersection(cells):
+        return np.full(len(nothing), np.nan)
+    if "date" in cells or "clock" in cells:
+        apart = zip(texts, cells.get("date", nothing), cells.get("clock", nothing), strict=True)
+        texts = [time or f"{date} {clock}".strip() for time, date, clock in apart]
+    lengths = set(map(len, texts))
+    if len(lengths) == 1 and lengths <= set(_ISO) and all(text[10] == " " and text[0].isdigit() for text in texts):
+        try:
+            read = np.array([text.replace("/", "-") for text in texts], dtype="datetime64[ms]")
+            return np.asarray(read.astype(np.int64) / 1000, np.float64)
+        except ValueError:
+            pass
+    told = map(seconds_of, texts)
+    return np.array([float("nan") if seconds is None else seconds for seconds in told], np.float64)
 
 
 def _idle(time: NDArray[np.float64], columns: dict[str, NDArray[np.float64]]) -> float | None:

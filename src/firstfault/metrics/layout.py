@@ -36,7 +36,9 @@ _SLASHED = lazy(
     rb"(?i)\b(?:Epoch|Train)(?:\(train\))?(?:\s|:)[^/\n]{0,40}?[\[(|] {0,9}(\d{1,9}) ?/ {0,9}(\d{1,9})\b|"
     rb"(?:^|[^\d./])(\d{1,9})/\d{1,9} (?:\[[=>.]{5,60}\]|(?:\xe2\x94[\x80-\xbf]){5,})"
 )
-_BATCH = lazy(rb"(?i)\bepoch[\s:=]{0,3}\d{1,6}\b[^\n\d/]{0,16}?\bbatch(?:[_ ]?(?:idx|id|index))?[\s:=]{1,3}(\d{1,9})\b(?![./%])")
+_BATCH = lazy(
+    rb"(?i)\bepoch[\s:=]{0,3}\d{1,6}\b[^\n\d/]{0,16}?\bbatch(?:[_ ]?(?:idx|id|index))?[\s:=]{1,3}(\d{1,9})\b(?![./%])"
+)
 """A batch within an epoch, as k2's recipes count: `Epoch 1, batch 3000, loss[loss=7.4, …`."""
 _DATE = lazy(rb"(\d{4})[-/](\d\d)[-/](\d\d)[ T_](\d\d):(\d\d):(\d\d(?:[.,]\d{1,9})?)")
 _US_DATE = lazy(rb"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)")

@@ -43,7 +43,9 @@ _BAR = lazy(r"(?:^|[^\d./])(\d{1,9})/(\d{1,9})\b[^/]{0,80}?(?:\[[=>.]{4}|\u2501{
 """A step that a bar draws: `61/200 ━━━━━━`."""
 _NAN_LINE = lazy(rb"(?i)[^\r\n]{0,4000}[=:] {0,4}[-+]?nan\b[^\r\n]{0,4000}")
 _NAN = lazy(r"(?i)(?<![\w./-])(?P<name>[a-z][\w/.-]{0,40}(?: [a-z][\w/.-]{0,40})?)['\"]?\s{0,4}[=:]\s{0,4}[-+]?nan\b")
-_DRAWN = lazy(r"(?:^|[\r\n])\s*(?P<title>[^\r\n|]{0,80}?):?\s{0,4}\d{1,3}%\|[^|\r\n]{0,200}\|\s{0,12}(?P<at>\d{1,9})/(?P<of>\d{1,9}) \[")
+_DRAWN = lazy(
+    r"(?:^|[\r\n])\s*(?P<title>[^\r\n|]{0,80}?):?\s{0,4}\d{1,3}%\|[^|\r\n]{0,200}\|\s{0,12}(?P<at>\d{1,9})/(?P<of>\d{1,9}) \["
+)
 """A bar of tqdm with its title: `Train epoch [1/5]:   4%|▍  | 3/80 [`."""
 MOST_NANS = 64
 """Lines with a NaN at the start of a log that are looked at."""

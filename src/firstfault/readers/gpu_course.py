@@ -144,21 +144,25 @@ def _cells(text: str, table: Table) -> dict[str, str] | None:
         if not parts or text.lstrip().startswith("#") or len(parts) != len(table.columns):
             return None
     cells = {name: part for name, part in zip(table.columns, parts, strict=True) if name}
-    first = cells.get("gpu") or cells.get("bus") or ""
-    return cells if any(c.isdigit() for c in first) and "." not in first.split(":")[0] else None
+    return cells if names_gpu(cells.get("gpu") or cells.get("bus") or "") else None
+
+
+def names_gpu(cell: str) -> bool:
+    """Whether a cell of the column of GPUs names one: those of headers and units do not."""
+    return any(c.isdigit() for c in cell) and "." not in cell.split(":", maxsplit=1)[0]
 
 
 def _sample(cells: dict[str, str], span: Span, text: str) -> GpuSample:
     lost = any(_LOST.search(c) for c in cells.values())
-    errors = _number(cells.get("ecc", ""))
+    errors = number_of(cells.get("ecc", ""))
     return GpuSample(
         span=span,
         text=text[:MOST_TEXT],
         when=_when(cells),
-        utilization=_number(cells.get("use", "")),
-        memory=_number(cells.get("memory", "")),
-        temperature=_number(cells.get("heat", "")),
-        clock=_number(cells.get("pace", "")),
+        utilization=number_of(cells.get("use", "")),
+        memory=number_of(cells.get("memory", "")),
+        temperature=number_of(cells.get("heat", "")),
+        clock=number_of(cells.get("pace", "")),
         uncorrected=None if errors is None else int(errors),
         slowed=_slowed(cells),
         lost=lost,
@@ -179,7 +183,8 @@ def _slowed(cells: dict[str, str]) -> str:
     return ""
 
 
-def _number(text: str) -> float | None:
+def number_of(text: str) -> float | None:
+    """The number that a cell begins with; None where it is none (`N/A`)."""
     found = _NUMBER.match(text) if len(text) <= 40 else None
     return None if found is None else float(found.group())
 
@@ -191,15 +196,20 @@ def _index(text: str) -> int | None:
 
 def _when(cells: dict[str, str]) -> When:
     text = cells.get("time") or f"{cells.get('date', '')} {cells.get('clock', '')}".strip()
+    seconds = seconds_of(text)
+    return When() if seconds is None else When(seconds, seconds + (0.001 if "." in text else 1.0))
+
+
+def seconds_of(text: str) -> float | None:
+    """Seconds since the epoch of the clock's own wall time; None where a cell tells none."""
     if not text[:1].isdigit():
-        return When()
+        return None
     for form in _DATES:
         try:
-            seconds = dt.datetime.strptime(text, form).replace(tzinfo=dt.timezone.utc).timestamp()
+            return dt.datetime.strptime(text, form).replace(tzinfo=dt.timezone.utc).timestamp()
         except (ValueError, OverflowError):
             continue
-        return When(seconds, seconds + (0.001 if "." in text else 1.0))
-    return When()
+    return None
 
 
 class _Fold:
