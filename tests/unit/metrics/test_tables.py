@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from firstfault.metrics.read import read_range, read_source_steps
+from firstfault.metrics.tensorboard import read_events
 from firstfault.readers.open import open_inputs
 
 if TYPE_CHECKING:
@@ -21,6 +22,33 @@ def table(folder: Path) -> Steps:
     with open_inputs([folder]) as opened:
         (found,) = [t for s in opened.sources if (t := read_source_steps(opened.store, s, workers=1)) is not None]
     return found
+
+
+def test_tensorboard_records_read_together_are_what_each_is_by_itself() -> None:
+    """Tags of one length, steps of one to three bytes, both forms of a number, and a damaged record among them."""
+    rng = np.random.default_rng(7)
+    tags = ("loss", "lr-x", "epoch", "train/loss", "grad_norm")
+    data, wanted = b"", []
+    for n in range(1, 301):
+        step, tag, value = int(rng.integers(1, 40_000)), tags[int(rng.integers(5))], float(np.float32(rng.random()))
+        whole = record(1e9 + n, step, tag, value, tensor=bool(rng.integers(2)))
+        if n % 50 == 0:
+            whole = whole[:12] + b"\xff" * (len(whole) - 16) + whole[-4:]
+        elif tag in {"loss", "epoch", "grad_norm"}:
+            wanted.append((n, tag, float(step), 1e9 + n, value))
+        data += whole
+
+    class Whole:
+        def read(self, source: int, start: int, size: int) -> bytes:
+            return data
+
+    got = [
+        (int(n), name, float(s), float(t), float(v))
+        for part in read_events(Whole(), 0)  # type: ignore[arg-type]
+        for name in sorted(set(part.columns) - {"step", "time"})
+        for n, s, t, v in zip(part.line, part.columns["step"], part.columns["time"], part.columns[name], strict=True)
+    ]
+    assert sorted(g for g in got if g[1] != "loss") == sorted(w for w in wanted if w[1] != "loss")
 
 
 def test_a_csv_with_rows_of_steps_and_rows_of_evaluations(tmp_path: Path) -> None:
