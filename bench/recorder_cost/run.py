@@ -119,12 +119,12 @@ def main() -> None:
         start_s = time.process_time() - begin
         started = resident_kb()
         from firstfault.recorder.api import current
-        from firstfault.recorder.hooks.loader import _next
         from firstfault.recorder.hooks.optimizer import after_step
+        from firstfault.recorder.hooks.timing import clocked
         from firstfault.recorder.ring import LIVE
 
         class Batches:
-            __next__ = _next(lambda _batches: None)
+            __next__ = clocked(lambda _batches: None)
 
         batches, optimizer = Batches(), Batches()
         LIVE.owner = id(optimizer)

@@ -46,8 +46,8 @@ class Asked:
 
     calls_begun: Callable[[], int] | None = None
     """How many calls of torch.distributed were begun; -1: unknown."""
-    loaders_seen: Callable[[], tuple[int, int, int]] | None = None
-    """Batches given in all, batches that lie ready (-1: unknown), workers."""
+    loaders_seen: Callable[[int, bool], tuple[int, int, int]] | None = None
+    """Batches given in all, batches that lie ready (-1: unknown), workers; from when it looks, and whether the program is in a loader."""
 
 
 asked = Asked()
@@ -186,5 +186,5 @@ class Looker:
         ring.seen_call(self._call_since, number, self._called, inside=bool(place.call), name=self._call)
         if asked.loaders_seen is not None:
             with contextlib.suppress(Exception):
-                words[layout.BATCHES], depth, workers = asked.loaders_seen()
+                words[layout.BATCHES], depth, workers = asked.loaders_seen(now, place.phase == "data")
                 ring.seen_loader(depth, workers)

@@ -8,20 +8,16 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import time
 import weakref
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from firstfault.recorder import api, looking
-from firstfault.recorder import format as layout
 from firstfault.recorder.clean import plain_item
+from firstfault.recorder.hooks.timing import timing
 from firstfault.recorder.identity import identify
-from firstfault.recorder.ring import LIVE, Live
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from firstfault.recorder.core import Recorder
 
 _iterators: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -38,38 +34,12 @@ def apply(module: Any) -> None:
     global _original  # noqa: PLW0603 - the one function of torch
     base = module._BaseDataLoaderIter  # noqa: SLF001 - torch offers no public place
     looking.know(base.__next__, "data")
-    base.__next__ = _next(base.__next__)
+    timing.take(base)
     base.__init__ = _init(base.__init__)
     looking.asked.loaders_seen = _seen
     worker = sys.modules["torch.utils.data._utils.worker"]
     _original = worker._worker_loop  # noqa: SLF001
     worker._worker_loop = worker_loop  # type: ignore[attr-defined]  # noqa: SLF001
-
-
-def _next(original: Any) -> Any:
-    @functools.wraps(original)
-    def __next__(  # noqa: N807 - its name in the class
-        self: Any,
-        _original: Any = original,
-        _live: Live = LIVE,
-        _now: Callable[[], int] = time.monotonic_ns,
-        _asked: int = layout.ASKED,
-        _given: int = layout.GIVEN,
-        _waited: int = layout.WAITED,
-    ) -> Any:
-        words = _live.words
-        words[_asked] = since = _now()
-        try:
-            batch = _original(self)
-        except BaseException:
-            words[_given] = _now()
-            raise
-        words[_given] = now = _now()
-        _live.waited = waited = _live.waited + now - since
-        words[_waited] = waited
-        return batch
-
-    return __next__
 
 
 def _init(original: Any) -> Any:
@@ -85,8 +55,13 @@ def _init(original: Any) -> Any:
     return __init__
 
 
-def _seen() -> tuple[int, int, int]:
-    """Batches given in all, those that lie ready in the loader that has workers, and these."""
+def _seen(now: int, in_data: bool) -> tuple[int, int, int]:
+    """Batches given in all, those that lie ready in the loader that has workers, and these.
+
+    Args:
+        now: of the look, in monotonic ns.
+        in_data: whether it found the program in the loader.
+    """
     global _batches  # noqa: PLW0603 - of a process
     depth, workers = -1, 0
     for iterator, counted in list(_iterators.items()):
@@ -97,6 +72,7 @@ def _seen() -> tuple[int, int, int]:
         held = getattr(iterator, "_workers", ())
         if held:
             depth, workers = _depth(iterator), workers + len(held)
+    timing.look(now, _batches, in_data=in_data)
     return _batches, depth, workers
 
 
