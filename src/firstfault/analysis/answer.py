@@ -52,6 +52,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     course: tuple[Link, ...] = ()
     """Links about what training metrics show up to the end: where they went wrong, by the first such line."""
     rivals: tuple[Rival, ...] = ()
+    open: bool = False
+    """Whether another fatal fault of the job may have come before the root: nothing orders the two."""
     why: str = "it is the earliest line that shows the root cause"
     """By what the trigger was chosen."""
     said: tuple[tuple[GlobalRank, Event], ...] = ()

@@ -364,6 +364,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         steps=(*memory.steps, *(_placed_step(step, root.first) for step in steps)),
         collect=() if memory.settled else nature.collect,
         rivals=tuple(_rival(r, root) for r in choice.rivals),
+        open=bool(_or_else(scene.case, choice)),
         why=choice.why,
         follows=tuple((s.first, reason) for s, reason in choice.explained),
     )

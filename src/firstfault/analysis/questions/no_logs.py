@@ -45,8 +45,8 @@ COMMANDS = {
 """By kind, the view of it alone."""
 _DOES = {
     Doing.DATA: "reads data", Doing.CHECKPOINT: "is in a checkpoint", Doing.LOCK: "is at a lock or a build",
-    Doing.CODE: "is in its own code", Doing.COLLECTIVE: "waits in a collective", Doing.RENDEZVOUS: "waits at the rendezvous",
-    Doing.DEVICE: "waits for the GPU",
+    Doing.CODE: "is in its own code", Doing.DEBUGGER: "is at the prompt of a debugger", Doing.COLLECTIVE: "waits in a collective",
+    Doing.RENDEZVOUS: "waits at the rendezvous", Doing.DEVICE: "waits for the GPU",
 }  # fmt: skip
 
 

@@ -39,6 +39,14 @@ if TYPE_CHECKING:
 SHOWN = 4
 """Lines of one place that are cited."""
 BREAKPOINT = "Take the breakpoint out of the code: its prompt waits for somebody to type, and all other ranks wait for that rank."
+_FILES = "Look at the file system from one of these hosts: does a read of the same path return?"
+_ALL_AT = {
+    Doing.LOCK: (Category.SOFTWARE, "Look for a lock that an earlier run left behind, and for who holds it."),
+    Doing.DATA: (Category.STORAGE_IO, _FILES),
+    Doing.CHECKPOINT: (Category.STORAGE_IO, _FILES),
+    Doing.DEBUGGER: (Category.SOFTWARE, BREAKPOINT),
+}
+"""What it is where all processes stand at one place, and what to do."""
 _PHASE = {Doing.DATA: Phase.DATA, Doing.CHECKPOINT: Phase.CHECKPOINT}
 _IN = {
     Doing.DATA: "reading data",
@@ -195,11 +203,7 @@ def _all_apart(apart: Sequence[Stood]) -> Answer | None:
     doing = next(iter(what))
     if doing is Doing.CODE:
         return None
-    category = {
-        Doing.LOCK: Category.SOFTWARE,
-        Doing.DATA: Category.STORAGE_IO,
-        Doing.CHECKPOINT: Category.STORAGE_IO,
-    }[doing]
+    category, step = _ALL_AT[doing]
     return hung(
         "stacks",
         category=category,
@@ -208,11 +212,7 @@ def _all_apart(apart: Sequence[Stood]) -> Answer | None:
         proof=_events(apart, places=True),
         classes=Classes(phase=_PHASE.get(doing, Phase.UNKNOWN), scope=Scope.ALL),
         action=ActionKind.FIX_AND_RERUN,
-        steps=(
-            "Look for a lock that an earlier run left behind, and for who holds it."
-            if doing is Doing.LOCK
-            else "Look at the file system from one of these hosts: does a read of the same path return?",
-        ),
+        steps=(step,),
     )
 
 

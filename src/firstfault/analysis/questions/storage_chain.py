@@ -15,6 +15,7 @@ from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.questions.storage_symptom import Symptom, symptom
 from firstfault.analysis.state.storage import changes
 from firstfault.analysis.state.storage_blame import NOT_DELIVERED, SAME, abort_origin, blamed, named_sender, undelivered
+from firstfault.analysis.state.storage_clusters import of_the_failure
 from firstfault.analysis.state.storage_faults import (
     ONCE,
     Kind,
@@ -47,11 +48,14 @@ LOAD_BEFORE = 600.0
 LOAD_REPORT = 2400.0
 """The same where no line since says that it is over: housekeeping reports it only now and then."""
 FRESH = 300.0
-"""Seconds within which a fault must still have been told of to explain content that does not decode: reads went well since."""
+"""Seconds within which a fault must still have been told of to explain content that does not decode, or a batch that failed at a
+target of which the fault is not: reads went well since."""
 AT_ONCE = 60.0
 """Seconds between a failed batch and the job's error within which one line bears out how counters join the clocks."""
 STALE = 600.0
 """Seconds without a word of it after which a fault that nothing else names is no more than possible."""
+SEVERAL = 2
+"""Relays of an abort that name a target without a line of its own, from which on it is more than a possibility."""
 ERRORS = ("err.getbatch.n", "err.soft.getbatch.n", "err.gfn.getbatch.n", "err.io.get.n", "err.io.n", "err.fshc.n")
 """Counters of failures that come from the store's own side."""
 
@@ -104,10 +108,15 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
             answer = _without_clock(answer, state, asking.asked)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
     active = _active(concerned(troubles(state), asking), state.stop)
+    failed = {t.node for t in active if t.kind is Kind.BATCH}
+    own = of_the_failure(state, scene.case.paths, asking.asked, failed)
+    if own is not state:
+        state, active = own, _active(concerned(troubles(own), asking), state.stop)
     found = origin(state, active, asking.asked)
     if found is None:
         return _nothing(answer, state, seen, active, no_way=asking.no_way)
-    ago = state.stop - max((t.last.at for t in active if t.node == found.trouble.node), default=found.trouble.last.at)
+    own_lines = [t.last.at for t in active if t.node == found.trouble.node and t.kind is not Kind.ECHO]
+    ago = state.stop - max(own_lines, default=found.trouble.last.at)
     if seen is not Symptom.READ and not _enough(found, seen, ago):
         return replace(answer, rivals=(*answer.rivals, words.rival(state, found.trouble)))
     sure, who = _strength(found, seen)
@@ -117,6 +126,9 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     sure, who = _as_sure_as_the_clock(state, active, sure, who)
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)
+    if answer.open:
+        # A rank that failed before takes its readers with it: the store gives up a batch that nobody fetches any more.
+        sure, who = sure.at_most(Strength.POSSIBLE), who.at_most(Strength.POSSIBLE)
     return _answer(scene, answer, state, Weighed(found, active, sure, who, seen))
 
 
@@ -212,6 +224,10 @@ def origin(state: StorageState, active: Sequence[Trouble], asked: str | None = N
     node = None if blame is None else blame.node
     if node is None and any(t.node == asked for t in (*faults, *loads)):
         node = asked
+    if blame is not None and batches:
+        # Reads went well with a fault elsewhere that is so old: it is not what the named target's batch failed of.
+        moment = min(b.first.at for b in batches)
+        faults = [f for f in faults if f.node == node or moment - f.last.at <= FRESH]
     if faults:
         fault = _first_fault(faults, node)
         if fault is None:
@@ -247,9 +263,9 @@ def _of_node(state: StorageState, active: Sequence[Trouble], node: str, blame: B
         if len(slow) == 1 and batch.signature != "aistore.rejected":
             # An entry that comes too late was sent too late: the one target at its limit fits better than where it arrived.
             return Origin(_earliest_of(slow.pop(), loads), batch, named=False, alone=True, by=by)
-        if state.named(node) is None:
-            # None of its logs are here: all that is known of it is what the others say.
-            batch = batch._replace(daemon=None, node=node)
+        if batch.node != node:
+            # A relay tells of another's abort: it is that one's trouble, whether any of its logs are here or not.
+            batch = batch._replace(daemon=state.named(node), node=node)
         return Origin(batch, batch, named=True, alone=not slow, by=by)
     if not blame.lines:
         return None
@@ -293,6 +309,7 @@ def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
     if seen in {Symptom.WAIT, Symptom.CONTENT}:
         return Strength.POSSIBLE, Strength.POSSIBLE
     here = found.trouble.daemon is not None
+    told = found.trouble.kind is not Kind.BATCH or abort_origin(found.trouble) != found.trouble.node
     if found.trouble.signature == "aistore.membership":
         return (
             Strength.SUPPORTED,
@@ -304,7 +321,10 @@ def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
     if found.batch is not None and found.named:
         who = Strength.SUPPORTED if here and (found.alone or found.trouble is not found.batch) else Strength.POSSIBLE
         # What one daemon says of one batch is a complaint; its own trouble before it, or the word of others, makes it proof.
-        proved = found.trouble.kind is not Kind.BATCH or bool(found.by - {found.trouble.node})
+        # Where only others tell of an abort, its own log is cut, or says nothing of it.
+        proved = told and (found.trouble.kind is not Kind.BATCH or bool(found.by - {found.trouble.node}))
+        if not told and len(found.by) < SEVERAL:
+            who = Strength.POSSIBLE
         return (Strength.ESTABLISHED if seen is Symptom.READ and here and proved else Strength.SUPPORTED), who
     if found.named or (found.trouble.kind is Kind.FAULT and found.alone):
         return Strength.SUPPORTED, Strength.SUPPORTED if here else Strength.POSSIBLE

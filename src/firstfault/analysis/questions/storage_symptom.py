@@ -35,6 +35,9 @@ MAYBE = frozenset(
     }
 )
 """Lines that a store can bring about, and much else too."""
+S3 = frozenset({"storage.s3_unreachable", "storage.s3_client_error", "storage.s3_throttled"})
+"""Words of a client that most people point at another store: daemons speak that protocol too, below `/s3`."""
+_STORE = lazy(r"\bais(?:tore\b|://)|\bAIS_|/s3(?:/|\b)|/v1/objects\b")
 CONTENT = frozenset({"data.audio_decode"})
 """Lines about what a file holds: a cut answer reads so, and a damaged file too."""
 CALLER = frozenset({"aistore.caller_error"})
@@ -77,7 +80,7 @@ def symptom(scene: Scene, answer: Answer) -> Symptom | None:
         if root.nature.key in CONTENT:
             return Symptom.CONTENT
         if root.nature.key in MAYBE:
-            return Symptom.READING
+            return Symptom.READING if root.nature.key not in S3 or _of_this_store(scene) else Symptom.WAIT
         inside = root.first.exception is not None and root.first.exception.in_worker
         return Symptom.READING if inside and answer.category in {Category.DATA, Category.STORAGE_IO} else None
     if answer.category is Category.DATA_LOADING_STALL:
@@ -85,6 +88,11 @@ def symptom(scene: Scene, answer: Answer) -> Symptom | None:
     if answer.question in {"hang", "exits", "peers", "effects"} and answer.category is Category.UNKNOWN:
         return Symptom.WAIT
     return None
+
+
+def _of_this_store(scene: Scene) -> bool:
+    """Whether any line of the job shows that it reads from the daemons' store."""
+    return any(e.signature.startswith("aistore.") or _STORE.search(e.text) is not None for e in scene.events)
 
 
 def _of_client(root: Suspect) -> bool:
