@@ -45,7 +45,7 @@ def of_the_failure(
 def stores(state: StorageState, paths: Mapping[SourceId, str]) -> list[list[DaemonState]]:
     """The daemons, parted into stores."""
     keys = [_keys(d, paths) for d in state.daemons]
-    parts: list[tuple[set[str], list[DaemonState]]] = []
+    parts: list[tuple[set[tuple[str, str]], list[DaemonState]]] = []
     for daemon, own in zip(state.daemons, keys, strict=True):
         joined = [p for p in parts if p[0] & own]
         parts = [p for p in parts if not p[0] & own]
@@ -53,16 +53,16 @@ def stores(state: StorageState, paths: Mapping[SourceId, str]) -> list[list[Daem
     return [p[1] for p in parts]
 
 
-def _keys(daemon: DaemonState, paths: Mapping[SourceId, str]) -> set[str]:
+def _keys(daemon: DaemonState, paths: Mapping[SourceId, str]) -> set[tuple[str, str]]:
     """What daemons of one store have in common."""
     texts = [m.event.text for m in daemon.lines]
-    found = {f"id {n}" for t in texts for m in _IDS.finditer(t) for n in m.groups() if n}
-    found |= {f"job {m[1]}" for t in texts for m in _JOBS.finditer(t)}
-    found |= {f"folder {_folder(paths[m.event.span.source])}" for m in daemon.lines if m.event.span.source in paths}
+    found = {("id", n) for t in texts for m in _IDS.finditer(t) for n in m.groups() if n}
+    found |= {("job", m[1]) for t in texts for m in _JOBS.finditer(t)}
+    found |= {("folder", _folder(paths[m.event.span.source])) for m in daemon.lines if m.event.span.source in paths}
     if daemon.daemon.node:
-        found.add(f"id {daemon.daemon.node}")
+        found.add(("id", daemon.daemon.node))
     if daemon.daemon.name:
-        found.add(f"name {re.sub(r'[0-9]+', '#', daemon.daemon.name)}")
+        found.add(("name", re.sub(r"[0-9]+", "#", daemon.daemon.name)))
     return found
 
 
