@@ -225,7 +225,7 @@ class Builder:
             with_nccl_state=len(
                 {r for e in self.scene.marked(Mark.STATE) if (r := self.scene.roster.rank(e)) is not None}
             ),
-            silent=[int(r) for r in complete.silent],
+            silent=[int(r) for r in here.silent],
             table=self._table(),
             expected_nodes=expected_nodes,
             seen_nodes=seen_nodes,
@@ -274,10 +274,9 @@ class Builder:
         return lines if step is None else [*lines, step]
 
     def _gaps(self) -> list[str]:
-        complete = self.scene.complete
-        gaps = [f"the log file {name}: its neighbours are here, it is not" for name in complete.missing_files]
-        if complete.silent:
-            silent = len(complete.silent)
+        gaps = [f"the log file {n}: its neighbours are here, it is not" for n in self.scene.complete.missing_files]
+        silent = len(counted(self.scene, self.conclusion.answer).silent)
+        if silent:
             whose = "the one rank" if silent == 1 else f"the {silent} ranks"
             gaps.append(f"the logs of {whose} of which no line is here")
         return gaps
