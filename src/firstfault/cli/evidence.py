@@ -370,7 +370,7 @@ def nothing_readable(
     rows = list(coverage)
     unread = all(row.state is CoverageState.MISSING or row.reason == EMPTY for row in rows)
     if wanted and not unread:
-        told = "; ".join([f"{row.file}: {row.reason}" for row in rows if row.reason][:5])
+        told = why_unread(row for row in rows if row.reason)
         return PipelineError(f"no {wanted} there could be used", where=", ".join(paths), why=told, fix=fix)
     near = get_close_matches(paths[0], list(COMMANDS), n=1, cutoff=0.6)
     return PipelineError(

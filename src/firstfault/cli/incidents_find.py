@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 IN = ("title", "symptom", "diagnosis", "cause", "fix", "rest")
 STATES = ("open", "supported", "fixed", "verified", "rejected")
+NAMED = 8
+"""Incidents that are named of what returns; of more it is said how many, and `--format json` has all."""
 RETURNING = ("fingerprint", "signature", "host", "gpu", "shard", "version")
 
 
@@ -173,9 +175,13 @@ def trends(folder: Path | str, kinds: tuple[str, ...], least: int, form: str) ->
     Exits with 0 where something returns, else with 3.
     """
     from firstfault.cli.evidence import write
+    from firstfault.cli.messages import LANGUAGE
+    from firstfault.i18n import messages
     from firstfault.pipelines.incidents_over import returning
     from firstfault.report.neutral import neutral
+    from firstfault.report.phrases import names
 
+    say = messages(LANGUAGE.get())
     found = returning(store_of(folder), kinds=kinds or RETURNING, least=least)
     if form == "json":
         import msgspec
@@ -186,11 +192,15 @@ def trends(folder: Path | str, kinds: tuple[str, ...], least: int, form: str) ->
         return 0 if found else 3
     lines = []
     for t in found:
-        span = "" if not t.dates else f", {t.dates[0]}" + (f" to {t.dates[-1]}" if len(t.dates) > 1 else "")
-        again = f", {t.recurred} re-runs recurred" if t.recurred else ""
-        lines.append(f"{t.kind} {t.value}: {len(t.incidents)} incidents{again}{span}: {', '.join(t.incidents[:8])}")
+        told = [say["trends.incidents"].format(n=len(t.incidents))]
+        told += [say["trends.recurred"].format(n=t.recurred)] if t.recurred else []
+        told += [say["trends.days"].format(first=t.dates[0], last=t.dates[-1])] if len(t.dates) > 1 else t.dates
+        colon = say["mark.colon"]
+        lines.append(
+            f"{say[f'trends.{t.kind}']} {t.value}{colon}{say['mark.comma'].join(told)}{colon}{names(t.incidents, say, most=NAMED)}"
+        )
         if t.after_fix:
-            lines.append(f"    came again after a verified fix: {', '.join(t.after_fix[:8])}")
+            lines.append(f"    {say['trends.after_fix']}{colon}{names(t.after_fix, say, most=NAMED)}")
     write("".join(neutral(line) + "\n" for line in lines))
     if not found:
         note("nothing returns")
