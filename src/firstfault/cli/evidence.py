@@ -59,6 +59,16 @@ lang_option = click.option(
     show_default=True,
     help="Language of the report; words of the JSON contract, quoted lines and commands stay as they are.",
 )
+told_lang_option = click.option(
+    "--lang",
+    type=LanguageValue(),
+    metavar="en|zh",
+    default="en",
+    show_default=True,
+    expose_value=False,
+    help="Language of what is told; names, quoted text, commands and JSON stay as they are.",
+)
+"""Of commands that print sentences themselves: `firstfault.cli.messages.said` heeds it wherever it stands."""
 _OPTIONS = (
     output_option,
     click.option(
