@@ -88,8 +88,10 @@ def test_a_rank_that_prints_nothing_but_its_steps_is_seen_and_not_silent(tmp_pat
 def test_a_watchdog_line_without_a_time_stands_behind_what_came_before_its_wait_could_end(tmp_path):
     hung = [
         "[2026-03-02 14:00:00,100] torch.distributed.run: [WARNING] starts",
-        "[rank0]:[E ProcessGroupNCCL.cpp:523] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, "
-        "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800417 milliseconds before timing out.",
+        (
+            "[rank0]:[E ProcessGroupNCCL.cpp:523] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, "
+            "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800417 milliseconds before timing out."
+        ),
         "[2026-03-02 14:50:00,100] torch.distributed.elastic.multiprocessing.api: [WARNING] Sending process 7 closing signal SIGTERM",
     ]
     (tmp_path / "node-0.log").write_text("\n".join(hung) + "\n", encoding="utf-8")
