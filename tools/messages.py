@@ -36,6 +36,12 @@ CATALOGUES = SOURCE / "i18n"
 ROOMS = ("analysis", "checkpoint", "config", "metrics", "pipelines", "preflight", "readers", "report")
 """Rooms whose sentences reach a report."""
 SIGNATURE_TEXTS = ("title", "meaning", "not_proof", "advice", "collect")
+TOLD_FILES = (
+    "incidents/lint.py",
+    "incidents/record.py",
+    "incidents/verification.py",
+)
+"""Files of other rooms whose sentences a command shows: complaints about records and results of re-runs."""
 ERROR_ROOMS = ("cli", "collect", "incidents", "signatures", "watch")
 """Rooms whose errors are told on standard error."""
 _TELLING = {"BadParameter", "IncidentError", "PipelineError", "SignatureError", "UsageError", "echo", "fail", "tell", "write"}  # fmt: skip
@@ -103,6 +109,9 @@ def sentences() -> dict[str, dict[str, str]]:
 def error_texts() -> dict[str, str]:
     """What the command line says where it cannot go on, and beside a report -> the place where it stands first."""
     found = dict.fromkeys(OF_CLICK, "click")
+    for place in TOLD_FILES:
+        for line, text in texts_of(ast.parse((SOURCE / place).read_text(encoding="utf-8"))):
+            found.setdefault(text, f"{place}:{line}")
     for room in ERROR_ROOMS:
         for file in sorted((SOURCE / room).rglob("*.py")):
             place = file.relative_to(SOURCE).as_posix()

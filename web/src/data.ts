@@ -131,7 +131,9 @@ export function runs(numbers: number[], most = 8): string {
     parts.push(from === i ? `${sorted[i]}` : `${sorted[from]}-${sorted[i]}`);
     from = i + 1;
   }
-  return parts.length > most ? `${parts.slice(0, most).join(", ")}, …` : parts.join(", ");
+  return parts.length > most
+    ? `${parts.slice(0, most).join(", ")} … ${say("more_runs", { n: parts.length - most })}`
+    : parts.join(", ");
 }
 
 /** A duration as people say it. */

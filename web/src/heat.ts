@@ -38,7 +38,7 @@ function ways(): [string, string][] {
   const found: [string, string][] = [["state", say("by_state")]];
   if (ranks.parts.length > 0) found.push(["part", say("by_part")]);
   if (new Set(ranks.last_step.filter((s) => s !== null)).size > 1) found.push(["step", say("by_step")]);
-  ranks.groups.slice(0, 6).forEach((group, i) => {
+  ranks.groups.forEach((group, i) => {
     if (new Set(group.completed.filter((c) => c !== null)).size > 1) {
       found.push([`group${i}`, say("by_completed", { group: group.name })]);
     }

@@ -118,7 +118,7 @@ class LaneChart {
   private from(): number {
     if (this.whole) return 0;
     const t = this.times;
-    const marks = [...t.wait_from, ...t.died, t.first_fault].filter((v): v is number => typeof v === "number");
+    const marks = [...t.wait_from, ...t.died, this.signed() ? t.first_fault : null].filter((v): v is number => typeof v === "number");
     if (marks.length === 0) return 0;
     let first = marks.reduce((a, b) => Math.min(a, b));
     const reach = (t.seconds - first) * 2;
@@ -197,6 +197,13 @@ class LaneChart {
     context.lineTo(x(end), y);
     context.stroke();
     context.setLineDash([]);
+    if ([lane.begins, lane.active, lane.waitFrom, lane.died, lane.ends].every((at) => at === null)) {
+      const told = say("lane_none");
+      context.fillStyle = colour("surface");
+      context.fillRect(x(from), y - 8, context.measureText(told).width + 8, 16);
+      context.fillStyle = colour("muted");
+      context.fillText(told, x(from), y);
+    }
     if (lane.begins !== null && lane.active !== null && lane.active >= from) {
       context.fillStyle = colour("lane-active");
       context.fillRect(x(lane.begins), y - 5, Math.max(x(lane.active) - x(lane.begins), 3), 10);
@@ -224,7 +231,7 @@ class LaneChart {
 
   private fault(context: CanvasRenderingContext2D, x: (at: number) => number, from: number, height: number): void {
     const at = this.times.first_fault;
-    if (at === null || at < from) return;
+    if (at === null || at < from || at > this.times.seconds) return;
     context.strokeStyle = colour("bad");
     context.setLineDash([4, 3]);
     context.beginPath();
@@ -240,10 +247,16 @@ class LaneChart {
     context.fill();
   }
 
+  /** Whether the first sign lies in the picture; one on a clock that is not joined may lie far outside. */
+  private signed(): boolean {
+    const at = this.times.first_fault;
+    return at !== null && at >= 0 && at <= this.times.seconds;
+  }
+
   private legend(): void {
     const some = (key: "active" | "waitFrom" | "ends" | "died"): boolean => this.lanes.some((lane) => lane[key] !== null);
     const keys = [some("active") && "active", some("waitFrom") && "waited", "quiet", some("ends") && "last"];
-    keys.push(some("died") && "died", this.times.first_fault !== null && "first_fault");
+    keys.push(some("died") && "died", this.signed() && "first_fault");
     byId("lanes-keys").replaceChildren(
       ...keys.filter((key): key is string => key !== false).map((key) => make("span", {}, make("i", { class: `key-${key}` }), say(key))),
     );

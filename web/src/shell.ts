@@ -22,7 +22,14 @@ function print(): void {
   button.hidden = false;
   button.addEventListener("click", () => window.print());
   const opened: HTMLDetailsElement[] = [];
+  const root = document.documentElement;
+  let shown: string | undefined;
   window.addEventListener("beforeprint", () => {
+    // Pictures are painted for a width and a theme: paper has its own of both.
+    shown = root.dataset.theme;
+    root.dataset.theme = "light";
+    root.classList.add("printing");
+    repaint();
     for (const details of document.querySelectorAll<HTMLDetailsElement>("details:not([open])")) {
       details.open = true;
       opened.push(details);
@@ -30,6 +37,10 @@ function print(): void {
   });
   window.addEventListener("afterprint", () => {
     for (const details of opened.splice(0)) details.open = false;
+    root.classList.remove("printing");
+    if (shown === undefined) delete root.dataset.theme;
+    else root.dataset.theme = shown;
+    repaint();
   });
 }
 

@@ -19,6 +19,7 @@ from firstfault.analysis.state.groups import Cell, Group, hang_state
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.parts import Part
 from firstfault.analysis.suspects import nature_of
+from firstfault.analysis.telling import stepped
 from firstfault.model.evidence import Event, GlobalRank, LocalRank, NodeRank, ProgressSample, Who
 from firstfault.model.words import Mark, Phase, Role, Word
 
@@ -142,7 +143,8 @@ class _Fold:
         self.waited = set() if scene.hang is None else set(scene.hang.waiters)
         self.lost = self._with(Mark.PEER_LOST)
         self.stopped = self._with(Mark.STOP_SIGNAL)
-        self.silent = set(scene.complete.silent)
+        trained = stepped(scene)
+        self.silent = set(scene.complete.silent) - trained
         self.exits = self._exits()
         self.errors = self._errors()
         self.steps = self._steps()
@@ -151,7 +153,7 @@ class _Fold:
         self.stuck = self.hang.stuck
         self.waiting = self.hang.waiting
         stuck = {rank for group in self.stuck for rank in group.cells}
-        self.ranks = sorted({*scene.complete.seen, *self.silent, *self.hang.parts, *stuck, *self.failed})
+        self.ranks = sorted({*scene.complete.seen, *trained, *self.silent, *self.hang.parts, *stuck, *self.failed})
         self.hosts = hosts_of(scene, (r for r in self.ranks if r not in self.silent))
 
     def entry(self, rank: GlobalRank) -> Entry:

@@ -15,7 +15,7 @@ from firstfault.analysis.state.stacks import stood
 from firstfault.analysis.state.standing import standing
 from firstfault.analysis.suspects import nature_of
 from firstfault.analysis.wording import CPP
-from firstfault.model.evidence import Event, GlobalRank, ProgressSample
+from firstfault.model.evidence import Event, GlobalRank, ProgressSample, Who
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Mark, Role, Scope
 
@@ -47,6 +47,8 @@ class Present(Struct, frozen=True, kw_only=True):
 
     seen: tuple[GlobalRank, ...]
     at_least: int
+    silent: tuple[GlobalRank, ...] = ()
+    """Expected ranks of which no line at all is here, not even one of a step."""
 
 
 def key_events(scene: Scene, answer: Answer) -> tuple[Event, ...]:
@@ -98,7 +100,7 @@ def present(scene: Scene, answer: Answer) -> Present:
 
     For showing only: what decides a verdict counts ranks by itself.
     """
-    seen = {*scene.complete.seen, *_by_folder(scene)}
+    seen = {*scene.complete.seen, *stepped(scene), *_by_folder(scene)}
     if scene.case.seen.stacks:
         stands = stood(scene.case.seen.stacks, scene.roster, scene.complete.expected)
         seen |= {s.rank for s in stands if s.rank is not None}
@@ -118,8 +120,23 @@ def present(scene: Scene, answer: Answer) -> Present:
 
 def counted(scene: Scene, answer: Answer) -> Present:
     """As `present`; where the number of ranks is stated, those seen are the ones that are not called silent."""
-    here = present(scene, answer)
-    return here if scene.complete.expected is None else Present(seen=scene.complete.seen, at_least=here.at_least)
+    here, complete = present(scene, answer), scene.complete
+    if complete.expected is None:
+        return here
+    steps = stepped(scene)
+    return Present(
+        seen=tuple(sorted({*complete.seen, *steps})),
+        at_least=here.at_least,
+        silent=tuple(r for r in complete.silent if r not in steps),
+    )
+
+
+def stepped(scene: Scene) -> set[GlobalRank]:
+    """Ranks whose steps are here: a rank that only trains prints nothing else, and is there all the same."""
+    world = scene.complete.expected
+    who = {(s.rank, s.source) for s in scene.case.seen.progress}
+    ranks = (scene.roster.rank_of(Who(rank=rank), source, {}) for rank, source in who)
+    return {r for r in ranks if r is not None and r < (MOST if world is None else world)}
 
 
 def _number(text: str) -> int | None:

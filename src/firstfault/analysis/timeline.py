@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from firstfault.analysis.order import exact
 from firstfault.analysis.suspects import BURST, nature_of
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 PROGRESS, FAILURE, BEGAN = "progress", "launcher.failure", "collective.began"
 """Signatures of what no signature stands for."""
+PARTS_OF_LIST = frozenset(f"launcher.torchrun_banner_{part}" for part in ("exit", "host", "rank", "section"))
+"""Lines of torchrun's list of failed workers that say of one worker what the row of the list says too."""
 ClockKey = tuple[str | None, bool, bool]
 """`UTC` or the stated zone, whether dated, whether of a known year."""
 
@@ -112,8 +115,44 @@ def moments(scene: Scene) -> list[Moment]:
     found = [_event(scene, event) for event in scene.events]
     found += [_failure(scene, failure) for failure in scene.failures]
     found += _progress(scene)
-    began = _began(scene)
-    return found if began is None else [*found, began]
+    found = _not_before_the_wait(found)
+    start = began(scene)
+    return found if start is None else [*found, start]
+
+
+def _not_before_the_wait(found: Sequence[Moment]) -> list[Moment]:
+    """Moments of which some cannot be as early as their neighbours allow.
+
+    A line without a time that says how long a collective had run is at least that long after the first line of its file,
+    and so is what follows it there.
+    """
+    by: dict[SourceId, list[Moment]] = {}
+    for moment in found:
+        by.setdefault(moment.source, []).append(moment)
+    later: list[Moment] = []
+    for moments_here in by.values():
+        first = min((m.when.earliest for m in moments_here if m.when.earliest is not None), default=None)
+        floor: float | None = None
+        for moment in sorted(moments_here, key=lambda m: m.offset):
+            ran = _ran(moment.shown) if isinstance(moment.shown, Event) else None
+            if ran is not None and first is not None and moment.when.dated:
+                floor = max(first + ran, first if floor is None else floor)
+            later.append(moment if floor is None else _from(moment, floor))
+    return later
+
+
+def _from(moment: Moment, floor: float) -> Moment:
+    """A moment not before a time that lies inside its interval."""
+    when = moment.when
+    if when.earliest is None or when.latest is None or not when.earliest < floor < when.latest:
+        return moment
+    return replace(moment, when=replace(when, earliest=floor))
+
+
+def without_parts_of_lists(found: Sequence[Moment]) -> list[Moment]:
+    """Moments without the single lines of a launcher's list, in a source of which it tells whose process failed."""
+    told = {m.source for m in found if m.signature == FAILURE}
+    return [m for m in found if m.source not in told or m.signature not in PARTS_OF_LIST]
 
 
 def in_order(found: Iterable[Moment]) -> dict[ClockKey | None, list[Moment]]:
@@ -221,7 +260,7 @@ def _progress(scene: Scene) -> list[Moment]:
     return found
 
 
-def _began(scene: Scene) -> Moment | None:
+def began(scene: Scene) -> Moment | None:
     """When the stuck collective began: its time-out less the time that it ran; None where a line does not time both."""
     hang = scene.hang
     if hang is None or hang.began is None:

@@ -12,7 +12,7 @@ import click
 from firstfault.cli.evidence import deliver, format_option, lang_option, level_of, page, spare_evidence
 
 if TYPE_CHECKING:
-    from firstfault.pipelines.publish import StackFormat
+    from firstfault.pipelines.publish import CheckFormat
 
 _CODES = """\b
 Exit codes: 0 nothing would stop the job (warnings included), 1 something
@@ -27,7 +27,7 @@ _STATES = {"ok": 0, "warn": 0, "fail": 1, "unknown": 3}
 @click.option("--world-size", type=click.IntRange(1), metavar="N", help="Ranks of the job; else by what the files start.")  # fmt: skip
 @click.option("--step-seconds", "step_s", type=click.FloatRange(0, min_open=True), metavar="S", help="Time of one step: checkpoints are then held against the time limit.")  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="Show also what is right and what could not be checked.")
-@format_option("text", "json")
+@format_option("text", "json", "junit")
 @click.option("--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of stdout.")  # fmt: skip
 @click.option("--share", is_flag=True, help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.")  # fmt: skip
 @click.option("--raw", is_flag=True, help="Leave secrets in the report. Never share such a report.")
@@ -36,7 +36,7 @@ def command(
     files: tuple[str, ...],
     world_size: int | None,
     step_s: float | None,
-    form: StackFormat,
+    form: CheckFormat,
     output: str | None,
     *,
     lang: str,

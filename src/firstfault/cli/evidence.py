@@ -59,6 +59,16 @@ lang_option = click.option(
     show_default=True,
     help="Language of the report; words of the JSON contract, quoted lines and commands stay as they are.",
 )
+told_lang_option = click.option(
+    "--lang",
+    type=LanguageValue(),
+    metavar="en|zh",
+    default="en",
+    show_default=True,
+    expose_value=False,
+    help="Language of what is told; names, quoted text, commands and JSON stay as they are.",
+)
+"""Of commands that print sentences themselves: `firstfault.cli.messages.said` heeds it wherever it stands."""
 _OPTIONS = (
     output_option,
     click.option(
@@ -370,7 +380,7 @@ def nothing_readable(
     rows = list(coverage)
     unread = all(row.state is CoverageState.MISSING or row.reason == EMPTY for row in rows)
     if wanted and not unread:
-        told = "; ".join([f"{row.file}: {row.reason}" for row in rows if row.reason][:5])
+        told = why_unread(row for row in rows if row.reason)
         return PipelineError(f"no {wanted} there could be used", where=", ".join(paths), why=told, fix=fix)
     near = get_close_matches(paths[0], list(COMMANDS), n=1, cutoff=0.6)
     return PipelineError(

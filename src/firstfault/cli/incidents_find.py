@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.evidence import format_option
+from firstfault.cli.evidence import format_option, told_lang_option
 from firstfault.cli.incidents_options import DAY, folder_option, key_option, note, opened, store_of
+from firstfault.cli.messages import words
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 IN = ("title", "symptom", "diagnosis", "cause", "fix", "rest")
 STATES = ("open", "supported", "fixed", "verified", "rejected")
+NAMED = 8
+"""Incidents that are named of what returns; of more it is said how many, and `--format json` has all."""
 RETURNING = ("fingerprint", "signature", "host", "gpu", "shard", "version")
 
 
@@ -50,6 +53,7 @@ RETURNING = ("fingerprint", "signature", "host", "gpu", "shard", "version")
 @click.option("--refresh", is_flag=True, help="Look at every file for changes, however many there are.")
 @key_option
 @format_option("text", "json")
+@told_lang_option
 def search(
     text: tuple[str, ...],
     *,
@@ -81,7 +85,7 @@ def search(
         rows = [{**plain(h.record), "every_word": h.every} for h in found.hits]
         write(neutral_json(msgspec.json.encode(rows)) + "\n")
         return 0 if found.hits else 3
-    lines = [_line(h.record, "" if h.every else "  (some of the words)") for h in found.hits]
+    lines = [_line(h.record, "" if h.every else words()["search.some"]) for h in found.hits]
     write("".join(neutral(line) + "\n" for line in lines))
     if found.unranked:
         note("so many records hold these words that the newest are shown, not the best")
@@ -102,6 +106,7 @@ def _line(record: Record, more: str = "") -> str:
 @folder_option
 @click.option("--limit", type=click.IntRange(1, 100), default=5, show_default=True, help="Records shown at most.")
 @format_option("text", "json")
+@told_lang_option
 def similar(paths: tuple[str, ...], folder: Path | str, limit: int, form: str) -> int:
     """Show the nearest past incidents of the logs at PATH, with what is equal and what differs.
 
@@ -131,9 +136,10 @@ def similar(paths: tuple[str, ...], folder: Path | str, limit: int, form: str) -
 
 
 def _likeness(one: Likeness) -> list[str]:
-    lines = [_line(one.record, "  (same fingerprint)" if one.same else "")]
-    lines += [f"    equal    {part}" for part in one.equal]
-    lines += [f"    differs  {part}" for part in one.differs]
+    say = words()
+    lines = [_line(one.record, say["similar.same"] if one.same else "")]
+    lines += [say["similar.equal"].format(text=part) for part in one.equal]
+    lines += [say["similar.differs"].format(text=part) for part in one.differs]
     return lines
 
 
@@ -141,6 +147,7 @@ def _likeness(one: Likeness) -> list[str]:
 @click.argument("name", metavar="ID")
 @folder_option
 @format_option("text", "json")
+@told_lang_option
 def show(name: str, folder: Path | str, form: str) -> int:
     """Print the record ID (the begin of an id will do), also one that ships with firstfault."""
     from firstfault.cli.evidence import write
@@ -167,6 +174,7 @@ def show(name: str, folder: Path | str, form: str) -> int:
 )
 @click.option("--least", type=click.IntRange(2), default=2, show_default=True, help="Times that it has to have come.")
 @format_option("text", "json")
+@told_lang_option
 def trends(folder: Path | str, kinds: tuple[str, ...], least: int, form: str) -> int:
     """Show what returns over several incidents: fault, signature, host, GPU, shard, version, with dates.
 
@@ -175,7 +183,9 @@ def trends(folder: Path | str, kinds: tuple[str, ...], least: int, form: str) ->
     from firstfault.cli.evidence import write
     from firstfault.pipelines.incidents_over import returning
     from firstfault.report.neutral import neutral
+    from firstfault.report.phrases import names
 
+    say = words()
     found = returning(store_of(folder), kinds=kinds or RETURNING, least=least)
     if form == "json":
         import msgspec
@@ -186,11 +196,15 @@ def trends(folder: Path | str, kinds: tuple[str, ...], least: int, form: str) ->
         return 0 if found else 3
     lines = []
     for t in found:
-        span = "" if not t.dates else f", {t.dates[0]}" + (f" to {t.dates[-1]}" if len(t.dates) > 1 else "")
-        again = f", {t.recurred} re-runs recurred" if t.recurred else ""
-        lines.append(f"{t.kind} {t.value}: {len(t.incidents)} incidents{again}{span}: {', '.join(t.incidents[:8])}")
+        told = [say["trends.incidents"].format(n=len(t.incidents))]
+        told += [say["trends.recurred"].format(n=t.recurred)] if t.recurred else []
+        told += [say["trends.days"].format(first=t.dates[0], last=t.dates[-1])] if len(t.dates) > 1 else t.dates
+        colon = say["mark.colon"]
+        lines.append(
+            f"{say[f'trends.{t.kind}']} {t.value}{colon}{say['mark.comma'].join(told)}{colon}{names(t.incidents, say, most=NAMED)}"
+        )
         if t.after_fix:
-            lines.append(f"    came again after a verified fix: {', '.join(t.after_fix[:8])}")
+            lines.append(f"    {say['trends.after_fix']}{colon}{names(t.after_fix, say, most=NAMED)}")
     write("".join(neutral(line) + "\n" for line in lines))
     if not found:
         note("nothing returns")
@@ -202,6 +216,7 @@ def trends(folder: Path | str, kinds: tuple[str, ...], least: int, form: str) ->
 @click.option("--since", type=DAY, metavar="YYYY-MM-DD", help="Only from this day on.")
 @click.option("--until", type=DAY, metavar="YYYY-MM-DD", help="Only to this day.")
 @format_option("text", "json")
+@told_lang_option
 def timeline(folder: Path | str, since: datetime | None, until: datetime | None, form: str) -> int:
     """List incidents and the re-runs that were linked in them, oldest first; those without a date come last.
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.evidence import format_option
+from firstfault.cli.evidence import format_option, told_lang_option
 from firstfault.cli.incidents_options import DAY, folder_option, key_option, note, opened, store_of
+from firstfault.cli.messages import said, words
 
 if TYPE_CHECKING:
     from datetime import date
@@ -110,6 +111,7 @@ def new(
     "--fix", "repair", is_flag=True, help="Bring records of an earlier form up to date; nothing else is changed."
 )
 @format_option("text", "json")
+@told_lang_option
 def lint(folder: Path | str, form: str, *, repair: bool) -> int:
     """Find records that claim more than they show.
 
@@ -132,8 +134,16 @@ def lint(folder: Path | str, form: str, *, repair: bool) -> int:
 
         write(neutral_json(msgspec.json.encode({"records": number, "complaints": found})) + "\n")
         return 2 if errors else 0
-    lines = [neutral(f"{c.level}: {c.where}: {c.what}. {c.fix}") for c in found]
-    lines.append(f"{number} records read, {len(errors)} errors, {len(found) - len(errors)} notes")
+    say = words()
+    lines = [
+        neutral(
+            say["lint.line"].format(
+                level=say[f"lint.{c.level}"], where=c.where, what=said(_named(c.what)), fix=said(c.fix)
+            )
+        )
+        for c in found
+    ]
+    lines.append(say["lint.count"].format(n=number, errors=len(errors), notes=len(found) - len(errors)))
     write("".join(line + "\n" for line in lines))
     return 2 if errors else 0
 
@@ -154,6 +164,7 @@ def lint(folder: Path | str, form: str, *, repair: bool) -> int:
 )
 @click.option("--date", "day", type=DAY, metavar="YYYY-MM-DD", help="Day of the re-run; today where it is not given.")
 @key_option
+@told_lang_option
 def verify(
     name: str, paths: tuple[str, ...], folder: Path | str, day: date | None, key_file: Path | None, *, keep: bool
 ) -> int:
@@ -183,11 +194,23 @@ def verify(
     return RESULTS[comparison.result]
 
 
+def _named(what: str) -> str:
+    """A complaint whose list of keys and sections is marked as names, which no language translates."""
+    head, colon, names = what.rpartition(": ")
+    listed = names.split(", ")
+    if not colon or not all(name.isidentifier() for name in listed):
+        return what
+    return f"{head}: {', '.join(f'`{name}`' for name in listed)}"
+
+
 def _compared(name: str, comparison: Comparison) -> str:
     from firstfault.report.neutral import neutral
 
-    lines = [f"{name}: {comparison.result}", f"  why: {comparison.reason}"]
-    lines += [f"  equal: {e}" for e in comparison.equal] + [f"  differs: {d}" for d in comparison.differs]
+    say = words()
+    lines = [f"{name}{say['mark.colon']}{say[f'verify.{comparison.result}']}"]
+    lines.append(say["verify.why"].format(text=said(comparison.reason)))
+    lines += [say["verify.equal"].format(text=e) for e in comparison.equal]
+    lines += [say["verify.differs"].format(text=d) for d in comparison.differs]
     return "".join(neutral(line) + "\n" for line in lines)
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from firstfault.report.neutral import neutral
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import click
 
 REPORT_AT = "the project's issue tracker"
@@ -25,6 +27,13 @@ def said(text: str) -> str:
     from firstfault.i18n import translator
 
     return translator(LANGUAGE.get())(text)
+
+
+def words() -> Mapping[str, str]:
+    """The fixed words of the language that was asked for."""
+    from firstfault.i18n import messages
+
+    return messages(LANGUAGE.get())
 
 
 def tell(what: str, *, where: str = "", why: str = "", fix: str = "") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.evidence import deliver, format_option, output_option, page
+from firstfault.cli.evidence import deliver, format_option, lang_option, output_option, page
 
 if TYPE_CHECKING:
     from firstfault.pipelines.publish import StackFormat
@@ -28,10 +28,12 @@ _VERDICTS = {"comparable": 0, "not_comparable": 1, "unknown": 3}
 @click.option("--no-imports", is_flag=True, help="Go by metadata alone: import nothing, in no process.")
 @format_option("text", "json", more=": of a profile `text` is the framed line")
 @output_option
+@lang_option
 def command(
     form: StackFormat,
     output: str | None,
     *,
+    lang: str,
     source: str | None,
     pair: tuple[str, str] | None,
     require: tuple[str, ...],
@@ -50,7 +52,7 @@ def command(
         raise click.UsageError("Give one of --read and --compare, or look at this environment without either.")
     if pair is not None:
         found = compare_profiles(*pair)
-        deliver(publish_environments(found, form, width=page(output)["width"]), output)
+        deliver(publish_environments(found, form, width=page(output)["width"], language=lang), output)
         return _VERDICTS[found.verdict]
     if source is not None:
         from firstfault.cli.messages import tell

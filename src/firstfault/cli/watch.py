@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from firstfault.cli.evidence import told_lang_option
+from firstfault.cli.messages import words
 from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from firstfault.watch.board import Board
 
 MOST_ROWS = 40
+_NUMBERS = {"rank", "step", "still", "pace"}
+"""Columns of numbers."""
 _STYLE = {"dead": "bold red", "stalled": "red", "silent": "magenta", "slow": "yellow", "ended": "dim", "moving": ""}
 
 
@@ -35,6 +39,7 @@ _STYLE = {"dead": "bold red", "stalled": "red", "silent": "magenta", "slow": "ye
 @click.option("--textfile", type=click.Path(path_type=Path), metavar="FILE", help="Write Prometheus metrics to FILE at each look.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535), metavar="N", help="Serve Prometheus metrics on this port of the loopback.")  # fmt: skip
 @click.option("--all", "every_rank", is_flag=True, help="Show each rank, however many there are.")
+@told_lang_option
 def command(
     folder: Path | None,
     *,
@@ -149,22 +154,15 @@ def table(board: Board, *, every_rank: bool) -> Table:
 
     from firstfault.report.neutral import neutral
 
-    told = ", ".join(f"{board.count(s)} {s}" for s in _STYLE if board.count(s))
-    world = "" if board.world is None else f" of {board.world}"
-    drawn = Table(title=escape(neutral(f"{board.run}: {len(board.rows)}{world} ranks; {told}")), title_justify="left")
-    for name in (
-        "rank",
-        "host",
-        "state",
-        "step",
-        "phase",
-        "still",
-        "step time",
-        "waits for others",
-        "waits for data",
-        "",
-    ):
-        drawn.add_column(name, justify="right" if name in {"rank", "step", "still", "step time"} else "left")
+    say = words()
+    told = ", ".join(f"{board.count(s)} {say[f'watch.{s}']}" for s in _STYLE if board.count(s))
+    number = len(board.rows)
+    count = "watch.ranks" if board.world is None else "watch.ranks_of"
+    title = say[count].format(run=board.run, n=number, all=board.world, told=told)
+    drawn = Table(title=escape(neutral(title)), title_justify="left")
+    for name in ("rank", "host", "state", "step", "phase", "still", "pace", "others", "data"):
+        drawn.add_column(say[f"watch.{name}"], justify="right" if name in _NUMBERS else "left")
+    drawn.add_column("")
     order = list(_STYLE)
     rows = sorted(board.rows, key=lambda r: (order.index(r.state), r.rank))
     shown = rows if every_rank else rows[:MOST_ROWS]
@@ -172,18 +170,18 @@ def table(board: Board, *, every_rank: bool) -> Table:
         cells = (
             str(row.rank),
             row.host,
-            row.state,
+            say[f"watch.{row.state}"],
             "" if row.step is None else str(row.step),
             row.phase or "",
             "" if row.still_s is None else f"{row.still_s:.0f} s",
             "" if row.pace_s is None else f"{row.pace_s:.3f} s",
             _percent(row.waited_share),
             _percent(row.loader_share),
-            row.note,
+            say.get(f"watch.note.{row.note}", row.note),
         )
         drawn.add_row(*(escape(neutral(c)) for c in cells), style=_STYLE[row.state])
     if len(shown) < len(rows):
-        drawn.caption = f"{len(rows) - len(shown)} more ranks; --all shows them"
+        drawn.caption = say["watch.more"].format(n=len(rows) - len(shown))
     return drawn
 
 

@@ -14,6 +14,7 @@ from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
 from firstfault.analysis.recurrence import recurrences
 from firstfault.analysis.suspects import of_roles
 from firstfault.analysis.telling import counted, key_events, moments
+from firstfault.analysis.timeline import began, without_parts_of_lists
 from firstfault.analysis.timeline import moments as happened
 from firstfault.analysis.wording import ranges
 from firstfault.model.diagnosis import (
@@ -33,10 +34,11 @@ from firstfault.model.diagnosis import (
     TimelineEntry,
     Verdict,
 )
-from firstfault.model.evidence import GlobalRank, SourceId
+from firstfault.model.evidence import Event, GlobalRank, SourceId
 from firstfault.model.words import Mark, Role, Strength
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.entries import rows_of
+from firstfault.pipelines.times import time_of
 from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
@@ -48,7 +50,6 @@ if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.facts import JobFact
     from firstfault.analysis.verify import Verifier
-    from firstfault.model.evidence import Event
 
 TIMELINE = 60
 """Entries of one clock of the timeline at most; the middle is left out first."""
@@ -125,9 +126,14 @@ class Builder:
         return verdict_in(scene, answer, self.cite)
 
     def _moments(self) -> dict[str, Fact]:
-        """The last step, the last checkpoint and the last word of the attempt, as far as lines tell them."""
+        """Since when ranks wait, the last step, checkpoint and word of the attempt, as far as lines tell them."""
         found = moments(self.scene)
         told: dict[str, Fact] = {}
+        wait = began(self.scene)
+        proof = None if wait is None or not isinstance(wait.shown, Event) else self.cite.event(wait.shown)
+        since = None if wait is None else time_of(wait.when)
+        if proof is not None and since is not None:
+            told["wait_since"] = Fact(value=since.earliest, evidence=[proof])
         step = None if found.step is None else self.cite.sample(found.step)
         if found.step is not None and step is not None:
             told["last_step"] = Fact(value=found.step.step, evidence=[step])
@@ -194,7 +200,8 @@ class Builder:
     def _timeline(self) -> list[TimelineEntry]:
         """The rows that `firstfault timeline` shows too."""
         there = happened(self.scene)
-        rows = rows_of([m for m in there if m.role is not Role.NOISE], there, self.cite, most=TIMELINE)
+        shown = without_parts_of_lists([m for m in there if m.role is not Role.NOISE])
+        rows = rows_of(shown, there, self.cite, most=TIMELINE)
         return [
             TimelineEntry(
                 time=e.time, what=e.what, evidence=e.evidence, count=e.count, clock=e.clock, ranks=e.ranks, hosts=e.hosts, left_out=gone
@@ -225,7 +232,7 @@ class Builder:
             with_nccl_state=len(
                 {r for e in self.scene.marked(Mark.STATE) if (r := self.scene.roster.rank(e)) is not None}
             ),
-            silent=[int(r) for r in complete.silent],
+            silent=[int(r) for r in here.silent],
             table=self._table(),
             expected_nodes=expected_nodes,
             seen_nodes=seen_nodes,
@@ -274,10 +281,9 @@ class Builder:
         return lines if step is None else [*lines, step]
 
     def _gaps(self) -> list[str]:
-        complete = self.scene.complete
-        gaps = [f"the log file {name}: its neighbours are here, it is not" for name in complete.missing_files]
-        if complete.silent:
-            silent = len(complete.silent)
+        gaps = [f"the log file {n}: its neighbours are here, it is not" for n in self.scene.complete.missing_files]
+        silent = len(counted(self.scene, self.conclusion.answer).silent)
+        if silent:
             whose = "the one rank" if silent == 1 else f"the {silent} ranks"
             gaps.append(f"the logs of {whose} of which no line is here")
         return gaps

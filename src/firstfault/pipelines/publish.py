@@ -343,7 +343,7 @@ def publish_checkpoint(
 
 
 def publish_config_check(
-    found: ConfigCheck, form: StackFormat, level: Level, *, width: int = 100, every: bool = False, language: str = "en"
+    found: ConfigCheck, form: CheckFormat, level: Level, *, width: int = 100, every: bool = False, language: str = "en"
 ) -> str:
     """Redacts and renders what is wrong with the settings of a job.
 
@@ -360,8 +360,10 @@ def publish_config_check(
     """
     if form == "json":
         return _as_json(redact(found, level), language)
-    from firstfault.report.config_check import render_config_check
+    from firstfault.report.config_check import render_config_check, render_config_check_junit
 
+    if form == "junit":
+        return render_config_check_junit(redact(found, level), language=language)
     return render_config_check(redact(found, level), width=width, every=every, language=language)
 
 
@@ -409,23 +411,26 @@ def publish_environment(found: Environment, *, framed: bool) -> str:
     return frame(safe.content)
 
 
-def publish_environments(found: EnvironmentComparison, form: StackFormat, *, width: int = 100) -> str:
+def publish_environments(
+    found: EnvironmentComparison, form: StackFormat, *, width: int = 100, language: str = "en"
+) -> str:
     """Redacts and renders the comparison of two profiles.
 
     Args:
         found: what differs.
         form: the format to give.
         width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
 
     Returns:
         The whole report, ending in a newline.
     """
     safe = redact(found, "secrets")
     if form == "json":
-        return _as_json(safe, "en")
+        return _as_json(safe, language)
     from firstfault.report.environment import render_environments
 
-    return render_environments(safe, width=width)
+    return render_environments(safe, width=width, language=language)
 
 
 def _as_json(safe: Redacted[Any], language: str) -> str:

@@ -90,7 +90,7 @@ def rank_table(
             seen=len(here.seen),
             seen_ranks=ranges(here.seen, most=len(here.seen)),
             at_least=here.at_least,
-            silent=[int(r) for r in scene.complete.silent],
+            silent=[int(r) for r in here.silent],
             ranks=rows,
             verification=cite.verification(),
         )

@@ -14,7 +14,7 @@ from firstfault.report.neutral import neutral, shorten
 from firstfault.report.text import wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.model.comparison import Comparison
     from firstfault.model.diagnosis import Evidence
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 INPUTS = 12
 """Inputs that are named; the rest is a number."""
+LINES = 6
+"""Lines of evidence that are quoted; the rest is a number."""
 
 
 def render_comparison(safe: Redacted[Comparison], *, width: int = 100, language: str = "en") -> str:
@@ -47,13 +49,14 @@ def render_comparison(safe: Redacted[Comparison], *, width: int = 100, language:
     ]
     rest = [say["value.more"].format(n=len(told) - INPUTS)] if len(told) > INPUTS else []
     lines += _list(say["diff.inputs"], [*told[:INPUTS], *rest], width)
-    lines += _list(say["diff.lines_added"], _quoted(d.lines_added, width), width)
-    lines += _list(say["diff.lines_gone"], _quoted(d.lines_gone, width), width)
+    lines += _list(say["diff.lines_added"], _quoted(d.lines_added, say, width), width)
+    lines += _list(say["diff.lines_gone"], _quoted(d.lines_gone, say, width), width)
     return "\n".join(lines) + "\n"
 
 
-def _quoted(lines: Sequence[Evidence], width: int) -> list[str]:
-    return [f"{neutral(phrases.place(e))}: {shorten(neutral(e.text), max(40, 2 * width))}" for e in lines[:6]]
+def _quoted(lines: Sequence[Evidence], say: Mapping[str, str], width: int) -> list[str]:
+    told = [f"{neutral(phrases.place(e))}: {shorten(neutral(e.text), max(40, 2 * width))}" for e in lines[:LINES]]
+    return [*told, say["value.more"].format(n=len(lines) - LINES)] if len(lines) > LINES else told
 
 
 def _list(title: str, items: Iterable[str], width: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""What is wrong with the settings of a job, as text.
+"""What is wrong with the settings of a job, as text and as JUnit.
 
 Must not judge anything or order rows anew.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
+from firstfault.report.junit import Check, suite_of
 from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral
 from firstfault.report.text import wrap
@@ -52,6 +53,25 @@ def render_config_check(
     if rest:
         lines += ["", *wrap(neutral(say["config.more"].format(n=rest, option="`--all`")), width)]
     return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def render_config_check_junit(safe: Redacted[ConfigCheck], *, language: str = "en") -> str:
+    """The checks of settings as one JUnit suite: one case a finding, named by its check and file in every language.
+
+    Args:
+        safe: what went through the door.
+        language: of the sentences.
+
+    Returns:
+        XML of UTF-8, ending in a newline.
+    """
+    found = localised(safe, language).content
+    checks = []
+    for one in found.findings:
+        group, _, name = one.check.partition(".")
+        body = "\n".join(neutral(t) for t in (one.what, one.why, one.message, one.fix) if t)
+        checks.append(Check(group, f"{name or group} ({one.file})", one.state, one.check, one.what, body))
+    return suite_of("firstfault.check-config", checks, found.redaction)
 
 
 def _finding(finding: ConfigFinding, say: Mapping[str, str], width: int) -> list[str]:

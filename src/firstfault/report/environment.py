@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.i18n import messages
+from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral
 from firstfault.report.tabular import aligned
 from firstfault.report.text import wrap
@@ -30,7 +31,7 @@ def render_environments(safe: Redacted[EnvironmentComparison], *, width: int = 1
     Returns:
         Lines of at most `width` columns, ending in a newline.
     """
-    found, say, width = safe.content, messages(language), max(width, 40)
+    found, say, width = localised(safe, language).content, messages(language), max(width, 40)
     lines = wrap(neutral(f"{say[f'environment.{found.verdict}']}  {found.first}  {found.second}"), width)
     lines += wrap(neutral(found.summary), width)
     head = [say["column.what"], say["column.first"], say["column.second"]]

@@ -11,7 +11,7 @@ from firstfault.i18n import messages, translator
 from firstfault.model.words import CoverageState
 from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral, shorten
-from firstfault.report.phrases import runs
+from firstfault.report.phrases import names, runs
 from firstfault.report.text import columns, wrap
 from firstfault.report.viewed import foot_of, head_of
 
@@ -132,7 +132,7 @@ def _remarks(view: RecorderView, say: Mapping[str, str]) -> list[str]:
     if view.missing:
         parts.append(f"no dump of rank {runs(view.missing, say)}")
     if view.earlier:
-        parts.append(f"of an earlier start of the job and left out: {', '.join(view.earlier[:ODD])}")
+        parts.append(f"of an earlier start of the job and left out: {names(view.earlier, say, most=ODD)}")
     odd = [c for c in view.coverage if c.reason and c.state is CoverageState.READ]
     parts += [f"{c.file}: {c.reason}" for c in odd[:ODD]]
     if len(odd) > ODD:

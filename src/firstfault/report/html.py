@@ -25,7 +25,7 @@ from firstfault.report.text import columns
 from firstfault.report.told import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from jinja2 import Environment
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from firstfault.model.plots import Plot
     from firstfault.redact import Redacted
 
+_BOTH_ENDS = lazy(r"^(\S+)T(\d\d:\d\d:\d\d)\S* \.\. \1T(\d\d:\d\d:\d\d)(?:\.\d+)?")
 _STAMP = lazy(r"(?<=\d)T(?=\d\d:)")
 _END = lazy(r"(?<=[a-z0-9)\]][.!?])\s+(?=[A-Z])|(?<=。)(?=.)")
 _BREAKS_OUT = lazy("[<>&\u2028\u2029]")
@@ -41,6 +42,20 @@ HEADLINE = 170
 """Columns up to which a summary is one headline; a Chinese character takes two."""
 LINE = 400
 """Characters of a line around the evidence that are shown."""
+MOST = {
+    "steps": 4,
+    "readings": 6,
+    "groups": 60,
+    "places": 40,
+    "devices": 8,
+    "drawn": page_data.SNAPSHOTS,
+    "courses": 64,
+    "unread": 200,
+    "inputs": 3000,
+    "files": 6,
+    "ranks": 16,
+}
+"""Rows of each list that are shown; of what is cut the page says how many, and which command shows all."""
 MOST_STACKS = 300
 """Frames of the tree of stacks that are shown."""
 
@@ -82,6 +97,7 @@ def render_html(safe: Redacted[Page], *, language: str = "en") -> str:
         line_limit=LINE,
         stack_limit=MOST_STACKS,
         store_limit=MOST_EVENTS,
+        limit=MOST,
     )  # fmt: skip
 
 
@@ -165,10 +181,18 @@ class _Words:
         self.exit_code = phrases.exit_code(diagnosis)
         self.drain = phrases.drain(diagnosis.verdict.action)
         self.kind = _kind(diagnosis)
+        self.no_chain = phrases.no_chain(diagnosis)
 
     def when(self, time: Any) -> str:
-        """A time as text, its day and its time of day apart."""
-        return _STAMP.sub(" ", phrases.when(time, self._say))
+        """A time as text, its day and its time of day apart; of an interval the day once, and both ends in whole seconds."""
+        return _STAMP.sub(" ", _BOTH_ENDS.sub(r"\1T\2 .. \3", phrases.when(time, self._say)))
+
+    def at(self, line: Evidence) -> str:
+        """The time of a line; where its own clock is another one than the job's, the time there too."""
+        own, there = self.when(line.time), phrases.job_time(self._d, line)
+        if there is None or there == line.time:
+            return own
+        return f"{own} {self._say['time.on_job'].format(time=self.when(there))}"
 
     def who(self, ranks: list[int], hosts: list[str]) -> str:
         """Ranks and hosts in words."""
@@ -219,10 +243,29 @@ class _Words:
         """Bytes for people."""
         return size_text(count).replace(" bytes", self._say["page.bytes"])
 
-    def ranked(self, ranks: Mapping[str, int]) -> str:
-        """Counts by rank, lowest first, the first sixteen."""
-        ordered = sorted(ranks.items(), key=lambda i: (not i[0].isdecimal(), int(i[0]) if i[0].isdecimal() else 0))
-        return ", ".join(f"{rank}: {count}" for rank, count in ordered[:16])
+    def counts(self, by: Mapping[str, int], most: int) -> str:
+        """Counts by rank or file; of those beyond `most` only how many there are."""
+        return phrases.counts(by, self._say, most=most)
+
+    def names(self, items: Sequence[str], most: int) -> str:
+        """Names with commas; of those beyond `most` only how many there are."""
+        return phrases.names(items, self._say, most=most)
+
+    def counted_short(self, most: Mapping[str, int]) -> bool:
+        """Whether the table of counts leaves out some rank or file."""
+        return any(len(c.files) > most["files"] or len(c.ranks) > most["ranks"] for c in self._d.counts)
+
+    def lines(self, n: int) -> str:
+        """A number of lines."""
+        return self._say["page.line" if n == 1 else "page.lines"].format(n=n)
+
+    def files(self, n: int) -> str:
+        """A number of files."""
+        return self._say["page.file" if n == 1 else "page.files"].format(n=n)
+
+    def more(self, n: int, command: str) -> str:
+        """How much of a list is not shown, and the command that shows all of it."""
+        return self._say["value.more_in"].format(n=n, where=f"firstfault {command} PATH")
 
 
 def _sentences(summary: str) -> tuple[str, str]:

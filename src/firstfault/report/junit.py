@@ -17,7 +17,7 @@ from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.redact import Redacted
@@ -137,6 +137,48 @@ class _Suite:
             self._case("inputs", file, _Fault("skipped", "", reason))
         else:
             self._case("inputs", file, _Fault("failure", str(state), reason))
+
+
+class Check(NamedTuple):
+    """One check of a list: what it is called in every run, how it ended, and what is told of it."""
+
+    group: str
+    name: str
+    state: str
+    """`ok`, `warn`, `fail` or `not_checkable`."""
+    kind: str
+    """What a failure is of."""
+    seen: str
+    body: str
+
+
+def suite_of(name: str, checks: Iterable[Check], redaction: str) -> str:
+    """Checks as one JUnit suite: a warning passes and says so, what cannot be checked is skipped; ends in a newline."""
+    counts = {"fail": 0, "not_checkable": 0}
+    cases = []
+    for one in checks:
+        start = f'<testcase classname="{xml_text(f"{name}.{one.group}")}" name="{xml_text(one.name)}"'
+        told = f'message="{xml_text(one.seen)}"'
+        body = xml_text(one.body if one.state in {"fail", "warn"} else neutral(one.seen), keep=chr(10))
+        if one.state == "fail":
+            inner = f'<failure type="{xml_text(one.kind)}" {told}>{body}</failure>'
+        else:
+            inner = f"<skipped {told}/>" if one.state == "not_checkable" else f"<system-out>{body}</system-out>"
+        counts[one.state] = counts.get(one.state, 0) + 1
+        cases.append(f"{start}>{inner}</testcase>")
+    tests = f'tests="{len(cases)}" failures="{counts["fail"]}" errors="0" skipped="{counts["not_checkable"]}"'
+    return "\n".join(
+        [
+            HEAD,
+            f'<testsuites name="firstfault" {tests}>',
+            f'<testsuite name="{xml_text(name)}" {tests}>',
+            f'<properties><property name="redaction" value="{xml_text(redaction)}"/></properties>',
+            *cases,
+            "</testsuite>",
+            "</testsuites>",
+            "",
+        ]
+    )
 
 
 def xml_text(text: str, *, keep: str = "") -> str:

@@ -33,6 +33,8 @@ _REFERENCE = lazy(
 A backslash does not help: they look for it in what the text has become.
 """
 SIDES = ("storage", "client", "training")
+FILES, RANKS, NAIVE, LINES = 8, 16, 2, 40
+"""Files and ranks of one count, lines of one hasty reading, and key lines that are shown; of more it is said how many."""
 
 
 def escape(text: str) -> str:
@@ -136,6 +138,10 @@ class _Report:
         told = f"{escape(neutral(words))}{self.colon}" if words else ""
         return f"{code(phrases.place(line))}{escape(stamp)}: {told}{code(line.text)}"
 
+    def more(self, n: int) -> str:
+        """How much of a list is not shown, and where all of it is."""
+        return self.say["value.more_in"].format(n=n, where="firstfault diagnose --format json PATH")
+
     def _verdict(self) -> None:
         verdict, say = self.d.verdict, self.say
         self.parts.append(f"# {phrases.headline(self.d, say)}{self.colon}{escape(phrases.how_sure(self.d, say))}")
@@ -146,8 +152,9 @@ class _Report:
         items = [
             f"{say['verdict.category']}{self.colon}{code(verdict.category)}",
             f"{say['verdict.strength']}{self.colon}{code(verdict.strength)}{say['mark.comma']}{say[f'strength.{verdict.strength}']}",
-            f"{say['label.culprit']}{self.colon}{escape(phrases.culprits(self.d, say))}",
         ]
+        if verdict.failed is not False:
+            items.append(f"{say['label.culprit']}{self.colon}{escape(phrases.culprits(self.d, say))}")
         first = phrases.who(verdict.first_failed.ranks, verdict.first_failed.hosts, say)
         if first:
             items.append(f"{say['label.first_failed']}{self.colon}{escape(first)}")
@@ -223,11 +230,12 @@ class _Report:
             why = f" — {escape(link.why)}" if link.why else ""
             proof = "".join(f"\n   - {self.quote(line)}" for line in link.evidence)
             items.append(f"{number}. **{escape(link.what)}**{why}{proof}")
-        self.parts.append("\n".join(items) or self.say["none.chain"])
+        self.parts.append("\n".join(items) or self.say[phrases.no_chain(self.d)])
 
     def _files(self) -> None:
         by_file: dict[str, dict[int, Evidence]] = {}
-        for line in phrases.best_lines(self.d, 40):
+        best = phrases.best_lines(self.d, len(self.d.key_lines) + sum(len(link.evidence) for link in self.d.chain) + 1)
+        for line in best[:LINES]:
             by_file.setdefault(line.file, {})[line.line] = line
         items = []
         for file, lines in by_file.items():
@@ -236,6 +244,8 @@ class _Report:
                 for n, line in sorted(lines.items())
             )
             items.append(f"{code(file)}{shown}")
+        if len(best) > LINES:
+            items.append(told(self.more(len(best) - LINES)))
         self.bullets(items, self.say["none.files"])
 
     def _recommendations(self) -> None:
@@ -301,10 +311,12 @@ class _Report:
         self.parts.append(f"### {self.say['check.counts']}")
         rows = []
         for count in self.d.counts:
-            files = ", ".join(f"{cell(f)} {n}" for f, n in sorted(count.files.items())[:8])
-            ranks = ", ".join(f"{escape(r)}: {n}" for r, n in sorted(count.ranks.items(), key=_rank_order)[:16])
+            files = phrases.counts(count.files, self.say, most=FILES, write=cell)
+            ranks = phrases.counts(count.ranks, self.say, most=RANKS, write=escape)
             rows.append([escape(count.title), str(count.total), files, ranks])
         self.table([self.say[f"table.{k}"] for k in ("kind", "total", "files", "ranks")], rows)
+        if any(len(count.files) > FILES or len(count.ranks) > RANKS for count in self.d.counts):
+            self.parts.append(told(self.say["value.rest_in_json"]))
 
     def _naive(self) -> None:
         if not self.d.naive:
@@ -313,7 +325,10 @@ class _Report:
         items = []
         for reading in self.d.naive:
             name = self.say.get(f"naive.{reading.reading}", reading.reading.replace("_", " "))
-            proof = "".join(f"\n  - {self.quote(line)}" for line in reading.evidence[:2])
+            lines = [self.quote(line) for line in reading.evidence[:NAIVE]]
+            if len(reading.evidence) > NAIVE:
+                lines.append(told(self.more(len(reading.evidence) - NAIVE)))
+            proof = "".join(f"\n  - {line}" for line in lines)
             items.append(f"{escape(name)}{self.colon}{escape(reading.says)} — {escape(reading.dropped_because)}{proof}")
         self.bullets(items)
 
@@ -326,7 +341,3 @@ class _Report:
             self.bullets(items)
         if not self.d.rivals:
             self.parts.append(self.say["none.rivals"])
-
-
-def _rank_order(item: tuple[str, int]) -> tuple[int, int, str]:
-    return (0, int(item[0]), "") if item[0].isdecimal() else (1, 0, item[0])

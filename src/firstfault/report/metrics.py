@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 BARS = "▁▂▃▄▅▆▇█"
 GAP_MARK = "×"
 """Stands for values that are no number."""
-CURVES, POINTS = 12, 12
+CURVES, POINTS, EXPECTED = 12, 12, 4
 """Shown unless all are asked for."""
 PLANNED = frozenset({"checkpoint_pause", "evaluation_pause"})
 
@@ -56,7 +56,9 @@ def render_metrics(safe: Redacted[MetricsView], *, width: int = 100, every: bool
         lines += ["", *_finding(finding, say, width)]
     planned = [p for p in view.points if p.kind in PLANNED]
     if planned:
-        lines += ["", *(line for p in planned[:4] for line in wrap(neutral(p.summary), width))]
+        lines += ["", *(line for p in planned[:EXPECTED] for line in wrap(neutral(p.summary), width))]
+        if len(planned) > EXPECTED:
+            lines.append(say["value.more"].format(n=len(planned) - EXPECTED))
     lines += _curves(view, say, width, every=every)
     lines += ["", *_tables(view, say, width)]
     return "\n".join(line.rstrip() for line in lines) + "\n"

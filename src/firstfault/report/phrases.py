@@ -13,7 +13,7 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from firstfault.model.diagnosis import (
         Action,
@@ -35,6 +35,8 @@ EXACT = 2
 """Seconds between both ends of an interval up to which it is a line's own stamp."""
 EMPTY = "empty"
 """Why a file without a byte is skipped."""
+REASONS = 5
+"""Inputs whose reason is told where nothing could be read."""
 LISTED = 100_000
 """Ranks up to which the missing ones are listed."""
 
@@ -48,6 +50,12 @@ def names(items: Sequence[str], say: Mapping[str, str], *, most: int = 4) -> str
     """Names with commas; beyond `most` the rest as a count."""
     shown = ", ".join(items[:most])
     return shown if len(items) <= most else f"{shown} {say['value.more'].format(n=len(items) - most)}"
+
+
+def counts(by: Mapping[str, int], say: Mapping[str, str], *, most: int = 16, write: Callable[[str], str] = str) -> str:
+    """Counts by rank or file, numbers in their order before names; beyond `most` the rest as a count."""
+    ordered = sorted(by.items(), key=lambda i: (not i[0].isdecimal(), int(i[0]) if i[0].isdecimal() else 0, i[0]))
+    return names([f"{write(name)}{': ' if name.isdecimal() else ' '}{n}" for name, n in ordered], say, most=most)
 
 
 def who(ranks: Sequence[int], hosts: Sequence[str], say: Mapping[str, str]) -> str:
@@ -72,6 +80,8 @@ def culprits(diagnosis: Diagnosis, say: Mapping[str, str], *, explained: bool = 
     if found.storage_nodes:
         parts.append(say["value.storage"].format(list=names(found.storage_nodes, say)))
     text = ", ".join(p for p in parts if p)
+    if not text and diagnosis.verdict.failed is False:
+        return say["value.nobody_fine"]
     if not text:
         return say["value.nobody_shared" if found.shared else "value.nobody_known"]
     return (
@@ -79,6 +89,11 @@ def culprits(diagnosis: Diagnosis, say: Mapping[str, str], *, explained: bool = 
         if explained
         else f"{text} ({found.strength})"
     )
+
+
+def no_chain(diagnosis: Diagnosis) -> str:
+    """The key of what stands where there is no chain: nothing failed, or it is not shown how one thing led to another."""
+    return "none.chain_fine" if diagnosis.verdict.failed is False else "none.chain"
 
 
 def headline(diagnosis: Diagnosis | View, say: Mapping[str, str]) -> str:
@@ -129,7 +144,8 @@ def exit_code(diagnosis: Diagnosis | View) -> Literal[0, 1, 2, 3]:
 def why_unread(coverage: Iterable[CoverageRow]) -> str:
     """The reasons why inputs could not be read, the first few."""
     reasons = [f"{row.file}: {row.state}" + (f", {row.reason}" if row.reason else "") for row in coverage]
-    return "; ".join(reasons[:5]) or "no file was found"
+    rest = len(reasons) - REASONS
+    return "; ".join([*reasons[:REASONS], *([f"and {rest} more"] if rest > 0 else [])]) or "no file was found"
 
 
 def when(time: Time | None, say: Mapping[str, str]) -> str:
@@ -201,6 +217,11 @@ def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     day = _dated(trigger).rpartition(" ")[0]
     if first:
         parts.append(say["when.first"].format(time=first))
+    since = diagnosis.job.get("wait_since")
+    if since is not None and isinstance(since.value, str):
+        at = since.value.partition(".")[0].lstrip("-").replace("T", " ")[:19]
+        day = day or at.rpartition(" ")[0]
+        parts.append(say["when.wait_since"].format(time=at.rpartition(" ")[2] if day and at.startswith(day) else at))
     for name in ("last_step", "last_checkpoint", "last_word"):
         fact = diagnosis.job.get(name)
         if fact is None or not fact.evidence:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.hostlist import compress
 from firstfault.i18n import messages
 from firstfault.preflight.job import spans
-from firstfault.report.junit import HEAD, xml_text
+from firstfault.report.junit import Check, suite_of
 from firstfault.report.localise import localised
 from firstfault.report.neutral import neutral
 from firstfault.report.tabular import aligned
@@ -110,36 +110,10 @@ def render_preflight_junit(safe: Redacted[Preflight]) -> str:
         XML of UTF-8, ending in a newline.
     """
     found = safe.content
-    counts = {"fail": 0, "not_checkable": 0}
-    cases = []
+    checks = []
     for one in found.checks:
-        where = f" ({compress(one.hosts)})" if one.hosts else ""
-        name = one.id.partition(".")[2] + (where if one.state != "ok" else "")
-        start = (
-            f'<testcase classname="firstfault.preflight.{xml_text(one.id.partition(".")[0])}" name="{xml_text(name)}"'
-        )
+        where = f" ({compress(one.hosts)})" if one.hosts and one.state != "ok" else ""
+        group, _, name = one.id.partition(".")
         body = "\n".join(neutral(t) for t in (one.seen, one.fix, one.why, ", ".join(one.prevents)) if t)
-        told = f'message="{xml_text(one.seen)}"'
-        if one.state == "fail":
-            inner = f'<failure type="{xml_text(one.id)}" {told}>{xml_text(body, keep=chr(10))}</failure>'
-        elif one.state == "not_checkable":
-            inner = f"<skipped {told}/>"
-        else:
-            inner = (
-                f"<system-out>{xml_text(body if one.state == 'warn' else neutral(one.seen), keep=chr(10))}</system-out>"
-            )
-        counts[one.state] = counts.get(one.state, 0) + 1
-        cases.append(f"{start}>{inner}</testcase>")
-    tests = f'tests="{len(cases)}" failures="{counts["fail"]}" errors="0" skipped="{counts["not_checkable"]}"'
-    return "\n".join(
-        [
-            HEAD,
-            f'<testsuites name="firstfault" {tests}>',
-            f'<testsuite name="firstfault.preflight" {tests}>',
-            f'<properties><property name="redaction" value="{xml_text(found.redaction)}"/></properties>',
-            *cases,
-            "</testsuite>",
-            "</testsuites>",
-            "",
-        ]
-    )
+        checks.append(Check(group, name + where, one.state, one.id, one.seen, body))
+    return suite_of("firstfault.preflight", checks, found.redaction)

@@ -71,3 +71,32 @@ def test_one_silent_rank_is_not_called_ranks(tmp_path):
     found = diagnose([tmp_path], INLINE)
     assert found.ranks.silent == [1]
     assert "the logs of the one rank of which no line is here" in found.collect_next
+
+
+def _steps(*ranks: int) -> list[str]:
+    return [f"2026-03-02 14:{n:02d}:00 [rank{r}] iteration {n + 1}/ 20 | loss: 2.1" for n in range(20) for r in ranks]
+
+
+def test_a_rank_that_prints_nothing_but_its_steps_is_seen_and_not_silent(tmp_path):
+    head = ["world_size: 3, backend nccl", "[rank0] world_size=3"]
+    (tmp_path / "a.log").write_text("\n".join([*head, *_steps(0, 1)]) + "\n", encoding="utf-8")
+    ranks = diagnose([tmp_path], INLINE).ranks
+    assert (ranks.expected, ranks.seen, ranks.seen_ranks, ranks.silent) == (3, 2, "0-1", [2])
+    assert {row.rank: row.state for row in ranks.table} == {0: "seen", 1: "seen", 2: "silent"}
+
+
+def test_a_watchdog_line_without_a_time_stands_behind_what_came_before_its_wait_could_end(tmp_path):
+    hung = [
+        "[2026-03-02 14:00:00,100] torch.distributed.run: [WARNING] starts",
+        (
+            "[rank0]:[E ProcessGroupNCCL.cpp:523] [Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, "
+            "OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800417 milliseconds before timing out."
+        ),
+        "[2026-03-02 14:50:00,100] torch.distributed.elastic.multiprocessing.api: [WARNING] Sending process 7 closing signal SIGTERM",
+    ]
+    (tmp_path / "node-0.log").write_text("\n".join(hung) + "\n", encoding="utf-8")
+    full = "2026-03-02 14:10:00 [rank1] OSError: [Errno 28] No space left on device: '/data/x'"
+    (tmp_path / "node-1.log").write_text(full + "\n", encoding="utf-8")
+    shown = [entry.evidence.file for entry in diagnose([tmp_path], INLINE).timeline if "ran out of time" in entry.what
+             or "space" in entry.evidence.text]  # fmt: skip
+    assert shown == ["node-1.log", "node-0.log"]
