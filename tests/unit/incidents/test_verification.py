@@ -34,8 +34,12 @@ TRAITS = Traits(
 OTHER = Traits(category="data", form="interrupted", signature="data.archive_damaged", message="BadZipFile: x")
 
 
-def run(category=Category.NONE, *, failed, ranks=None, ended=None, **job):
-    """The diagnosis of a re-run, with the time of its last line."""
+AFTER = "2026-03-04T09:00:00"
+"""Two days after the incident."""
+
+
+def run(category=Category.NONE, *, failed, ranks=None, ended=AFTER, **job):
+    """The diagnosis of a re-run, with the time of its last line; None where its lines tell none."""
     line = Evidence(file="a.log", line=9, column=1, text="Training completed")
     timeline = [] if ended is None else [TimelineEntry(time=Time(earliest=ended), what="x", evidence=line)]
     verdict = Verdict(
@@ -164,8 +168,11 @@ def test_what_recurred_after_it_held_is_verified_no_more():
         ("2026-03-02T14:00:05+08:00", "2026-03-02T07:00:00", "not comparable"),
         ("2026-03-02T20:13:00", "2026-03-02T10:09:00+00:00", "not comparable"),
         ("2026-03-02T14:00:05+08:00", "2026-03-01T07:00:00", "not comparable"),
-        ("", "2026-02-20T02:00:00", "held"),
-        ("2026-03-02T14:00:05", None, "held"),
+        ("", "2026-03-03T02:00:00", "held"),
+        ("", "2026-03-02T02:00:00", "not comparable"),
+        ("", "2026-02-20T02:00:00", "not comparable"),
+        ("2026-03-02T14:00:05", None, "not comparable"),
+        ("", None, "not comparable"),
     ],
 )
 def test_a_run_of_before_the_incident_is_no_re_run(failed_at, ended, result):
