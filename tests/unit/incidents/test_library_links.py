@@ -79,9 +79,9 @@ SHOWN = {
 }  # fmt: skip
 """By record: logs of other wordings and versions."""
 NEAR = [
-    "Successfully pulled image \"registry.example/train:1.2\" in 12s\n" + raised("EOFError: Ran out of input"),
+    'Successfully pulled image "registry.example/train:1.2" in 12s\n' + raised("EOFError: Ran out of input"),
     raised("EOFError: unexpected EOF while reading shard_0012.tar"),
-    "Error: Failed to pull image \"registry.example/train:1.2\": manifest unknown",
+    'Error: Failed to pull image "registry.example/train:1.2": manifest unknown',
     raised("RuntimeError: this environment is managed externally by the cluster"),
     "ERROR: Could not find a version that satisfies the requirement flash-attn==9.9",
     "error: subprocess-exited-with-error",
