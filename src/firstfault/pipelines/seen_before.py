@@ -131,6 +131,12 @@ def _here() -> list[Path]:
         return []
 
 
+def folder_around() -> Path | None:
+    """The folder of records in the repository in which one stands; None where there is none."""
+    found = next((place for start in _here() if (place := _in_repository_of(start)) is not None), None)
+    return found if found is not None and _holds_records(found) else None
+
+
 def _absolute(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they were named
 
