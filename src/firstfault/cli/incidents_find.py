@@ -163,7 +163,7 @@ def show(name: str, folder: Path | str, form: str) -> int:
 
         write(neutral_json(msgspec.json.encode(plain(record))) + "\n")
         return 0
-    write(neutral(record.text, keep="\n"))
+    write(neutral(record.text.replace("\r\n", "\n"), keep="\n"))
     return 0
 
 

@@ -26,7 +26,8 @@ def import_(file: Path, folder: Path | str, key_file: Path | None, *, keep_names
 
     Parts are known by their names in English or Chinese: Symptom, Cause, Fix, Verification, 现象, 原因, 修复, 验证.
 
-    Hosts, users, paths and addresses become pseudonyms, as in every other record, and secrets are taken out.
+    Hosts, users, paths and addresses become pseudonyms, as in every other record, and secrets are taken out. A note that has
+    a record already is passed over, so that a page that grows may be imported again.
 
     Of a FOLDER every record is copied as it is, under its own id; one whose id is taken is left out and named.
     """
@@ -39,8 +40,10 @@ def import_(file: Path, folder: Path | str, key_file: Path | None, *, keep_names
     place = shown(str(folder))
     if file.is_dir():
         return _copied(opened(file), opened(folder))
-    made = import_notes(file, opened(folder), today(), None if keep_names else owner_key(key_file))
+    made, known = import_notes(file, opened(folder), today(), None if keep_names else owner_key(key_file))
     write("".join(f"{path}\n" for path in made))
+    if known:
+        note(f"{len(known)} of the notes have a record already, and nothing was written for them: {known[0]}")
     note(f"made {len(made)} records; `firstfault incidents lint --dir {place}` says what they lack")
     return 0
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from firstfault.cli.messages import tell
 from firstfault.cli.values import ParamType
@@ -45,8 +46,18 @@ def folder_option(command: F) -> F:
         default="incidents",
         show_default=True,
         metavar="DIR",
-        help="The folder of records, or `postgresql://…` for those of an organisation.",
+        callback=_of_repository,
+        help="The folder of records, or `postgresql://…` for those of an organisation; also found from below, in a repository.",
     )(command)
+
+
+def _of_repository(context: click.Context, param: click.Parameter, value: Path | str) -> Path | str:
+    """The folder `incidents` of the repository around us where none was named and none is here."""
+    if context.get_parameter_source(str(param.name)) is not ParameterSource.DEFAULT or Path(value).is_dir():
+        return value
+    from firstfault.pipelines.seen_before import folder_around
+
+    return folder_around() or value
 
 
 def key_option(command: F) -> F:

@@ -162,7 +162,13 @@ def lint(folder: Path | str, form: str, *, repair: bool) -> int:
 @click.option(
     "--write", "keep", is_flag=True, help="Link the re-run in the record, and move its state where that is shown."
 )
-@click.option("--date", "day", type=DAY, metavar="YYYY-MM-DD", help="Day of the re-run; today where it is not given.")
+@click.option(
+    "--date",
+    "day",
+    type=DAY,
+    metavar="YYYY-MM-DD",
+    help="Day of the re-run, which counts where its lines tell none; linked as of today where it is not given.",
+)
 @key_option
 @told_lang_option
 def verify(
@@ -183,10 +189,11 @@ def verify(
 
     store = store_of(folder)
     record = one_record(store, name)
-    comparison = held_against(record, list(paths), DiagnoseOptions(), key_file)
+    stated = day.date() if isinstance(day, datetime) else None
+    comparison = held_against(record, list(paths), DiagnoseOptions(), key_file, stated)
     write(_compared(record.id, comparison))
     if keep:
-        when = day.date() if isinstance(day, datetime) else today()
+        when = stated or today()
         changed = link(store, record, comparison, when)
         note(f"linked in {changed.where}; its state is `{changed.state}`")
         if comparison.result == "held" and changed.state is State.FIXED:

@@ -7,6 +7,7 @@ that names a command, a commit or a run stays `open` with guesses marked. Must n
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING
 
@@ -168,6 +169,12 @@ def noted_hosts(page: str) -> list[str]:
     return [found["name"].rstrip(".-_") for found in _NOTED_HOST.finditer(page)]
 
 
+def digest_of_note(note: Note) -> str:
+    """Tells whether two records were made of the same note; where it stands on its page does not count."""
+    parts = [note.title, note.name, note.date, *(f"{key}\0{note.parts[key]}" for key in sorted(note.parts))]
+    return hashlib.sha256("\0\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+
+
 def record_text(note: Note, record_id: str) -> str:
     """The text of a record in the state `open`, with what the notes say of cause and fix marked as a guess.
 
@@ -184,7 +191,7 @@ def record_text(note: Note, record_id: str) -> str:
     head: list[tuple[str, Value]] = [
         ("schema", SCHEMA), ("id", record_id), ("title", title), ("state", str(State.OPEN)), ("date", note.date), ("language", language),
         ("search_words", tuple(filter(None, (note.name,)))), ("command", ""), ("revision", ""), ("image", ""), ("scope", ""),
-        ("formal_results", ""), ("fix_links", ()), ("verifications", ()),
+        ("formal_results", ""), ("notes_digest", digest_of_note(note)), ("fix_links", ()), ("verifications", ()),
     ]  # fmt: skip
     body = [f"# {title}"]
     for section in Section:

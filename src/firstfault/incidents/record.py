@@ -131,7 +131,8 @@ def _body(lines: list[str]) -> tuple[str, dict[Section, str]]:
                 section = None
         if section is not None:
             parts.setdefault(section, []).append(line)
-    return title, {key: "".join(held).strip() for key, held in parts.items()}
+    # How a file ends its lines is no part of what it says; the file itself keeps them.
+    return title, {key: "".join(held).replace("\r\n", "\n").strip() for key, held in parts.items()}
 
 
 def read_text(raw: bytes, where: str) -> str:

@@ -2,8 +2,8 @@
 
     signature:kubernetes.image_pull & text:EOF
 
-Every condition of a rule has to hold, one rule is enough. It looks at where the failure began, never at the rest of the
-log. Must not read a record or an index.
+Every condition of a rule has to hold, one rule is enough. `a|b` stands for either. It looks at where the failure began,
+by `near` at the lines around it too, never at the rest of the log. Must not read a record or an index.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-KINDS = ("signature", "text", "frame", "category")
+KINDS = ("signature", "text", "near", "frame", "category")
 
 
 class Scene(NamedTuple):
@@ -26,6 +26,8 @@ class Scene(NamedTuple):
     """The first line and those that belong to it, in small letters."""
     frames: tuple[str, ...]
     """Frames of its traceback as `file:function`; none where the evidence is not at hand."""
+    near: tuple[str, ...] = ()
+    """The lines around the first one, in small letters; none where the evidence is not at hand."""
 
 
 def conditions(rule: str) -> list[tuple[str, str]]:
@@ -53,9 +55,9 @@ def _holds(kind: str, value: str, scene: Scene) -> bool:
             return scene.signature == value
         case "category":
             return scene.category == value
-        case "text":
-            low = value.lower()
-            return any(low in text for text in scene.texts)
+        case "text" | "near":
+            texts = scene.texts if kind == "text" else (*scene.texts, *scene.near)
+            return any(low.strip() in text for low in value.lower().split("|") for text in texts)
         case "frame":
             # A name of a function or a file, or both, `*` for anything: `filesystem.py:write_*`.
             return any(fnmatchcase(name, value) for frame in scene.frames for name in (frame, *frame.split(":", 1)))

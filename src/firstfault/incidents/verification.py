@@ -12,26 +12,25 @@ Careful by design: where it cannot be told whether the re-run came past the poin
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import Struct
 
 from firstfault.incidents.fingerprint import fingerprint, same
 from firstfault.incidents.frontmatter import append_item, set_value
+from firstfault.incidents.ran import Ran, not_after, ran_of_diagnosis
 from firstfault.incidents.record import is_open
 from firstfault.incidents.words import Section, State
-from firstfault.model.words import Category
+from firstfault.model.words import Category, Form
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from datetime import date
 
     from firstfault.incidents.fingerprint import Traits
     from firstfault.incidents.record import Record
     from firstfault.model.diagnosis import Diagnosis
 
-ZONES = timedelta(hours=14)
-"""How far a clock without a zone may lie from one with."""
 MANY = 2
 """Ranks from which on the size of a job counts."""
 _RUN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
@@ -91,81 +90,163 @@ class Start(NamedTuple):
     traits: Traits
 
 
-def compare(record: Record, diagnosis: Diagnosis, traits: Traits, earlier: Sequence[Start] = ()) -> Comparison:
-    """Holds a re-run against an incident.
+def compare(
+    record: Record,
+    diagnosis: Diagnosis,
+    traits: Traits,
+    earlier: Sequence[Start] = (),
+    *,
+    ran: Ran | None = None,
+    stated: date | None = None,
+) -> Comparison:
+    """Holds a re-run against an incident; `docs/explanation/when-a-fix-held.md` has its rules as a table.
 
     Args:
         record: the incident.
         diagnosis: of the re-run.
         traits: the parts of the re-run's fingerprint.
         earlier: its starts before the last one that failed: a launcher that begins anew is no fix.
+        ran: what its lines tell of when it ran and how far; by the lines that its diagnosis quotes where None.
+        stated: the day on which it ran, where a person says so.
     """
     equal, differs = _fields(record, diagnosis)
-    result, reason = _result(record, diagnosis, traits, equal, differs)
-    before = _earlier(record, earlier)
-    if before is not None and before[0] == "recurred":
-        result, reason = before
-    elif result == "held":
-        result, reason = _not_before(record, diagnosis) or before or _met_again(record, diagnosis) or (result, reason)
+    result: Result
+    told = record.one("fingerprint") or fingerprint(record.traits)
+    again = _again(record, told, earlier)
+    if again is not None:
+        result, reason = again
+    elif diagnosis.verdict.failed:
+        result, reason = _failed(record, told, diagnosis, traits)
+    else:
+        result = "not comparable"
+        asked = ran_of_diagnosis(diagnosis) if ran is None else ran
+        reason = (
+            _another_run(record, diagnosis, equal, differs)
+            or _not_past(record, diagnosis, asked)
+            or not_after(record, asked, stated)
+            or _met_before(record, diagnosis, earlier)
+        )
+        if not reason:
+            result, reason = "held", _held(diagnosis, equal)
     return Comparison(result, reason, tuple(equal), tuple(differs))
 
 
-def _not_before(record: Record, diagnosis: Diagnosis) -> tuple[Result, str] | None:
-    """A run that began before the incident came is no re-run after its fix."""
-    failed_at, times = _moment(record.one("failed_at")), list(_ends(diagnosis))
-    if failed_at is None or not times:
-        return None
-    first = min(times, key=lambda time: time.replace(tzinfo=None))
-    # One clock that tells its zone and one that does not may be as far apart as zones are.
-    known = (first.tzinfo is None) == (failed_at.tzinfo is None)
-    before = first < failed_at if known else first.replace(tzinfo=None) < failed_at.replace(tzinfo=None) + ZONES
-    if not before:
-        return None
-    at = f"the re-run completed, but lines of it are of {first.isoformat()}, and the incident came at {failed_at.isoformat()}"
-    return "not comparable", at if known else f"{at}: by these clocks it may have come before"
+def _another_run(record: Record, diagnosis: Diagnosis, equal: list[str], differs: list[str]) -> str:
+    """Why a run that did not fail may be none of this job, or shows too little of it, in words; empty where it shows it."""
+    if diagnosis.verdict.failed is None:
+        return "the log of the re-run merely stops: whether it came through is not known"
+    return (
+        _no_failure(record)
+        or _another_job(differs)
+        or _fewer(record, diagnosis)
+        or _unknown_job(record, equal)
+        or _one_node(diagnosis)
+    )
 
 
-def _ends(diagnosis: Diagnosis) -> Iterator[datetime]:
-    """The dated times of a diagnosis, each by its own clock."""
-    times = [entry.time for entry in diagnosis.timeline]
-    times += [line.time for link in diagnosis.chain for line in link.evidence]
-    for time in times:
-        moment = None if time is None or not time.dated else _moment(time.latest or time.earliest or "")
-        if moment is not None:
-            yield moment
+def _met_before(record: Record, diagnosis: Diagnosis, earlier: Sequence[Start]) -> str:
+    """Why a run may have met the fault and gone on, in words."""
+    return _failed_before(record, earlier) or _other_starts(record, diagnosis) or _met_again(record, diagnosis)
 
 
-def _moment(text: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        return None
+def _held(diagnosis: Diagnosis, equal: list[str]) -> str:
+    step = _number(_fact(diagnosis, "last_step"))
+    reason = "the re-run completed" + ("" if step is None else f" at step {step}")
+    if not any(e.startswith("framework:") for e in equal):
+        reason += "; that it is the same job, its number of ranks alone shows"
+    return reason
 
 
-def _met_again(record: Record, diagnosis: Diagnosis) -> tuple[Result, str] | None:
+def _no_failure(record: Record) -> str:
+    """An incident in which nothing stopped is not undone by a run that comes to its end."""
+    form, category = record.one("form"), record.one("category")
+    if form == Form.SLOW or (form == Form.WRONG_RESULTS and category != Category.NUMERICAL):
+        what = "slowness" if form == Form.SLOW else "wrong results"
+        return f"the re-run completed, but the incident was {what}, and that a run completes shows nothing of them"
+    return ""
+
+
+def _another_job(differs: list[str]) -> str:
+    other = [d for d in differs if d.startswith(("world_size:", "framework:"))]
+    return f"the re-run completed, but it was another job ({'; '.join(other)})" if other else ""
+
+
+def _unknown_job(record: Record, equal: list[str]) -> str:
+    """One process is what any job may be; many are at least a sign."""
+    by_size = _least(record) >= MANY and (
+        _number(record.one("world_size")) is not None or any(e.startswith("world_size:") for e in equal)
+    )
+    if by_size or any(e.startswith("framework:") for e in equal):
+        return ""
+    return "the re-run completed, but neither its world size nor its framework shows that it is the same job"
+
+
+def _not_past(record: Record, diagnosis: Diagnosis, ran: Ran) -> str:
+    """Whether it went through the step at which the incident came; at the very last one a good end is behind it."""
+    then, now = _number(record.one("last_step")), _number(_fact(diagnosis, "last_step"))
+    if then is None:
+        return ""
+    came = f"and the incident came at step {then} or later"
+    if now is None:
+        return f"the re-run completed, but shows no step, {came}"
+    total = _number(record.one("total_steps"))
+    last = now == then and total is not None and ran.total == total and now >= total - 1
+    if now <= then and not last:
+        return f"the re-run completed, but at step {now}, {came}"
+    if ran.began_after is not None and ran.began_after > then:
+        return f"the re-run completed, but it went on from step {ran.began_after}, {came}: it did not go through it"
+    return ""
+
+
+def _one_node(diagnosis: Diagnosis) -> str:
+    """The lines of all ranks of one node and of no other: what went on elsewhere is not known."""
+    size = _number(_fact(diagnosis, "world_size")) or diagnosis.ranks.expected
+    found = _RUN.fullmatch(diagnosis.ranks.seen_ranks.strip())
+    if size is None or found is None or found[2] is None:
+        return ""
+    here = int(found[2]) - int(found[1]) + 1
+    if here >= size or size % here or int(found[1]) % here:
+        return ""
+    return f"the re-run completed, but only lines of ranks {found.group()} of {size} are there: those of other nodes are missing"
+
+
+def _other_starts(record: Record, diagnosis: Diagnosis) -> str:
+    """An earlier start of which nobody knows the end may have met the fault; so may one of a hung job that was ended."""
+    for attempt in diagnosis.attempts:
+        hung = attempt.ended == "stopped" and record.one("form") == Form.HUNG
+        if not attempt.diagnosed and (attempt.ended == "unknown" or hung):
+            return f"the re-run completed, but its attempt {attempt.number} merely stops, and why is not known"
+    return ""
+
+
+def _met_again(record: Record, diagnosis: Diagnosis) -> str:
     """A run in which the fault's own kind of line stands may have met it and gone on."""
     kind = record.one("signature")
     if not kind or not any(count.signature == kind for count in diagnosis.counts):
-        return None
-    return "not comparable", f"the re-run completed, but lines of the incident's own kind ({kind}) stand in it"
+        return ""
+    return f"the re-run completed, but lines of the incident's own kind ({kind}) stand in it"
 
 
-def _earlier(record: Record, starts: Sequence[Start]) -> tuple[Result, str] | None:
-    told = record.one("fingerprint") or fingerprint(record.traits)
-    results = [(_failed(record, told, start.diagnosis, start.traits), start) for start in starts]
-    for (result, reason), start in results:
+def _again(record: Record, told: str, starts: Sequence[Start]) -> tuple[Result, str] | None:
+    """An earlier start by which the incident came again, whatever became of the later ones."""
+    for start in starts:
+        result, reason = _failed(record, told, start.diagnosis, start.traits)
         if result == "recurred":
             return (
                 result,
                 f"{reason.replace('the re-run', f'attempt {start.number} of the re-run')}; a later one went on",
             )
-    for _, start in results:
+    return None
+
+
+def _failed_before(record: Record, starts: Sequence[Start]) -> str:
+    for start in starts:
         if start.diagnosis.verdict.category in {Category.UNKNOWN, record.one("category")}:
             return (
-                "not comparable",
-                f"the re-run completed, but its attempt {start.number} failed, and its lines do not show that it was by another fault",
+                f"the re-run completed, but its attempt {start.number} failed, and its lines do not show that it was by"
+                " another fault"
             )
-    return None
+    return ""
 
 
 def _fields(record: Record, diagnosis: Diagnosis) -> tuple[list[str], list[str]]:
@@ -187,44 +268,6 @@ def _fields(record: Record, diagnosis: Diagnosis) -> tuple[list[str], list[str]]
 def _fact(diagnosis: Diagnosis, name: str) -> str:
     found = diagnosis.job.get(name)
     return "" if found is None or found.value is None else str(found.value)
-
-
-def _result(
-    record: Record, diagnosis: Diagnosis, traits: Traits, equal: list[str], differs: list[str]
-) -> tuple[Result, str]:
-    verdict = diagnosis.verdict
-    told = record.one("fingerprint") or fingerprint(record.traits)
-    if verdict.failed is None:
-        return "not comparable", "the log of the re-run merely stops: whether it came through is not known"
-    if verdict.failed:
-        return _failed(record, told, diagnosis, traits)
-    other = [d for d in differs if d.startswith(("world_size:", "framework:"))]
-    if other:
-        return "not comparable", f"the re-run completed, but it was another job ({'; '.join(other)})"
-    fewer = _fewer(record, diagnosis)
-    if fewer:
-        return "not comparable", fewer
-    as_many = _number(record.one("world_size")) is not None and _least(record) >= MANY
-    if not any(e.startswith(("world_size:", "framework:")) for e in equal) and not as_many:
-        return (
-            "not comparable",
-            "the re-run completed, but neither its world size nor its framework shows that it is the same job",
-        )
-    then, now = _number(record.one("last_step")), _number(_fact(diagnosis, "last_step"))
-    if then is not None and now is not None and now <= then:
-        return (
-            "not comparable",
-            f"the re-run completed, but at step {now}, and the incident came at step {then} or later",
-        )
-    if then is not None and now is None:
-        return (
-            "not comparable",
-            f"the re-run completed, but shows no step, and the incident came at step {then} or later",
-        )
-    reason = "the re-run completed" + ("" if now is None else f" at step {now}")
-    if not any(e.startswith(("world_size:", "framework:")) for e in equal):
-        reason += "; that it is the same job, its number of ranks alone shows"
-    return "held", reason
 
 
 def _least(record: Record) -> int:

@@ -74,9 +74,9 @@ def diagnose(
         PipelineError: the attempt or the folder of records asked for is not there.
     """
     options = options or DiagnoseOptions()
-    with concluded(paths, options, stdin=stdin, progress=progress) as (conclusion, verifier, _):
-        found = Builder(conclusion, verifier, every=options.attempt == "all").build()
-        return with_seen_before(found, conclusion, paths, options.incidents)
+    with concluded(paths, options, stdin=stdin, progress=progress) as ready:
+        found = Builder(ready.conclusion, ready.verifier, every=options.attempt == "all").build()
+        return with_seen_before(found, ready, paths, options.incidents)
 
 
 class Concluded(NamedTuple):

@@ -23,6 +23,7 @@ from firstfault.model.words import CoverageState
 from firstfault.pipelines.build import Builder
 from firstfault.pipelines.diagnose import concluded
 from firstfault.pipelines.errors import PipelineError
+from firstfault.pipelines.reruns import ran_in
 from firstfault.pipelines.seen_before import origin_of
 from firstfault.redact import redact
 from firstfault.report.incident import render_record
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from firstfault.incidents.places import Records
+    from firstfault.incidents.ran import Ran
     from firstfault.incidents.record import Record
     from firstfault.pipelines.options import DiagnoseOptions
 
@@ -49,9 +51,16 @@ def examine(paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions) -
         SignatureError: a site signature is wrong.
         PipelineError: the attempt asked for is not there.
     """
-    with concluded(paths, options) as (conclusion, verifier, _):
+    return _looked_at(paths, options)[0]
+
+
+def _looked_at(
+    paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions
+) -> tuple[tuple[Diagnosis, Traits], Ran]:
+    """The same, and what the lines tell of when the run ran."""
+    with concluded(paths, options) as (conclusion, verifier, store):
         diagnosis = Builder(conclusion, verifier).build()
-        return diagnosis, traits_of(diagnosis, origin_of(conclusion))
+        return (diagnosis, traits_of(diagnosis, origin_of(conclusion))), ran_in(conclusion, store)
 
 
 def understood(paths: Sequence[str], options: DiagnoseOptions) -> tuple[Diagnosis, Traits]:
@@ -63,7 +72,12 @@ def understood(paths: Sequence[str], options: DiagnoseOptions) -> tuple[Diagnosi
     stored = stored_diagnosis(Path(paths[0])) if len(paths) == 1 else None
     if stored is not None:
         return stored, traits_of(stored)
-    diagnosis, traits = examine(paths, options)
+    found = examine(paths, options)
+    _something_read(found[0], paths)
+    return found
+
+
+def _something_read(diagnosis: Diagnosis, paths: Sequence[str]) -> None:
     if not any(row.state in {CoverageState.READ, CoverageState.DAMAGED} for row in diagnosis.coverage):
         raise PipelineError(
             "nothing there could be read",
@@ -71,7 +85,6 @@ def understood(paths: Sequence[str], options: DiagnoseOptions) -> tuple[Diagnosi
             why="; ".join(f"{row.file}: {row.reason or row.state}" for row in diagnosis.coverage[:5]),
             fix="Give the job's log files, their folder, an archive of it, or a diagnosis as JSON.",
         )
-    return diagnosis, traits
 
 
 def stored_diagnosis(path: Path) -> Diagnosis | None:
@@ -253,7 +266,13 @@ def one_record(store: Records, name: str) -> Record:
     )
 
 
-def verify(record: Record, paths: Sequence[str], options: DiagnoseOptions, key_file: Path | None = None) -> Comparison:
+def verify(
+    record: Record,
+    paths: Sequence[str],
+    options: DiagnoseOptions,
+    key_file: Path | None = None,
+    stated: date | None = None,
+) -> Comparison:
     """What a re-run says of an incident.
 
     Args:
@@ -261,14 +280,17 @@ def verify(record: Record, paths: Sequence[str], options: DiagnoseOptions, key_f
         paths: logs of the re-run, or its diagnosis.
         options: of its diagnosis.
         key_file: the key with which the record was made; None: the own one.
+        stated: the day on which it ran, where a person says so.
 
     Raises:
         PipelineError: the re-run cannot be read, or it is the incident itself.
     """
-    found = understood(paths, options)
-    failed = [attempt.number for attempt in found[0].attempts if attempt.ended == "failed" and not attempt.diagnosed]
-    # A stored diagnosis holds of its other attempts no more than a line.
+    # A stored diagnosis holds of its other attempts no more than a line, and of its lines those that it quotes.
     stored = len(paths) == 1 and stored_diagnosis(Path(paths[0])) is not None
+    found, ran = (understood(paths, options), None) if stored else _looked_at(paths, options)
+    if not stored:
+        _something_read(found[0], paths)
+    failed = [attempt.number for attempt in found[0].attempts if attempt.ended == "failed" and not attempt.diagnosed]
     asked = () if stored else failed[:MOST_STARTS]
     starts = [Start(number, *understood(paths, structs.replace(options, attempt=number))) for number in asked]
     of_the_incident = record.one("evidence_digest")
@@ -282,7 +304,7 @@ def verify(record: Record, paths: Sequence[str], options: DiagnoseOptions, key_f
                     where=", ".join(map(str, paths)),
                     fix="Give the logs of the run that was made after the fix.",
                 )
-    comparison = compare(record, *found, starts)
+    comparison = compare(record, *found, starts, ran=ran, stated=stated)
     if comparison.result == "held" and failed and len(starts) < len(failed):
         more = f"{len(failed) - len(starts)} failed starts of the re-run were not held against the incident"
         return structs.replace(comparison, result="not comparable", reason=f"{comparison.reason}, but {more}")

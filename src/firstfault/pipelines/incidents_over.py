@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
-from firstfault.incidents.importing import noted_hosts, read_notes, record_text
+from firstfault.incidents.importing import digest_of_note, noted_hosts, read_notes, record_text
 from firstfault.incidents.places import index_at
 from firstfault.incidents.record import parse, read_text
 from firstfault.incidents.search import Found, Query, search
@@ -129,8 +129,15 @@ def _replayed(record: Record, evidence: Path, options: DiagnoseOptions, key: Cal
     return Replayed(record.id, "changed" if changed else "same", tuple(changed))
 
 
-def import_notes(file: Path, store: Records, day: date, key: bytes | None = None) -> list[Path | str]:
-    """Writes a record for each incident of a page of notes, without the secrets in them; the files, in the order of the notes.
+def import_notes(
+    file: Path, store: Records, day: date, key: bytes | None = None
+) -> tuple[list[Path | str], list[Path | str]]:
+    """Writes a record for each incident of a page of notes, without the secrets in them.
+
+    Of a note of which there is a record already none is made: a page that grows may be imported again.
+
+    Returns:
+        The new files, in the order of the notes, and where the records of the others are.
 
     Args:
         file: the page.
@@ -160,12 +167,19 @@ def import_notes(file: Path, store: Records, day: date, key: bytes | None = None
             fix="Name the parts: Symptom, Cause, Fix, Verification, or 现象、原因、修复、验证.",
         )
     made: list[Path | str] = []
+    known: list[Path | str] = []
+    there = {r.one("notes_digest"): r.where for r in store.records()[0]} if store.exists() else {}
     for note in notes:
+        digest = digest_of_note(note)
+        if digest in there:
+            known.append(there[digest])
+            continue
         name = new_id(day, os.urandom(RANDOM_BYTES))
         text = record_text(note, name)
         parse(text)
         made.append(store.create(name, text, f"{day:%Y}"))
-    return made
+        there[digest] = str(made[-1])
+    return made, known
 
 
 def copy_records(source: Records, store: Records) -> tuple[list[Path | str], list[str]]:

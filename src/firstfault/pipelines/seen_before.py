@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from firstfault.incidents.rules import Scene
     from firstfault.incidents.similar import Likeness
     from firstfault.model.diagnosis import Diagnosis, SeenBefore
+    from firstfault.pipelines.diagnose import Concluded
 
+NEAR, WIDE = 8, 400
+"""Lines on each side of the first one that a rule may ask for, and characters of each."""
 MOST = 3
 """Past incidents that a diagnosis names."""
 FIX = 300
@@ -53,13 +56,16 @@ def origin_of(conclusion: Conclusion) -> Origin:
 
 
 def with_seen_before(
-    diagnosis: Diagnosis, conclusion: Conclusion, paths: Sequence[str | os.PathLike[str]], folder: str | None
+    diagnosis: Diagnosis,
+    concluded: Concluded,
+    paths: Sequence[str | os.PathLike[str]],
+    folder: str | None,
 ) -> Diagnosis:
     """The diagnosis with past incidents that are like it.
 
     Args:
         diagnosis: of a failure; any other is given back as it is.
-        conclusion: from which it was made.
+        concluded: from which it was made, with the bytes at hand.
         paths: what was diagnosed.
         folder: the folder of a team's records, `auto`, `here`, or None for the shipped records alone.
 
@@ -67,10 +73,11 @@ def with_seen_before(
         PipelineError: the folder is not there.
     """
     own = None if folder is None else _folder(paths, folder)
-    if diagnosis.verdict.failed is False or conclusion.answer.trigger is None:
+    trigger = concluded.conclusion.answer.trigger
+    if diagnosis.verdict.failed is False or trigger is None:
         return diagnosis
-    origin = origin_of(conclusion)
-    scene = _scene(diagnosis, origin)
+    origin = origin_of(concluded.conclusion)
+    scene = _scene(diagnosis, origin, concluded.verifier.around(trigger.span, NEAR)[1])
     found = [] if own is None else _looked_up(own, diagnosis, origin, scene, asked=folder != HERE)
     found += _shipped(scene) if diagnosis.verdict.strength is not Strength.UNKNOWN else []
     distinct = {row.id: row for row in reversed(found)}
@@ -124,6 +131,12 @@ def _here() -> list[Path]:
         return []
 
 
+def folder_around() -> Path | None:
+    """The folder of records in the repository in which one stands; None where there is none."""
+    found = next((place for start in _here() if (place := _in_repository_of(start)) is not None), None)
+    return found if found is not None and _holds_records(found) else None
+
+
 def _absolute(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.abspath(path))  # noqa: PTH100 - links stay as they were named
 
@@ -143,13 +156,19 @@ def _holds_records(folder: Path) -> bool:
     return any(name.endswith(".md") for name, _ in Store(folder).files()) and not (folder / "__init__.py").exists()
 
 
-def _scene(diagnosis: Diagnosis, origin: Origin) -> Scene:
+def _scene(diagnosis: Diagnosis, origin: Origin, near: list[str]) -> Scene:
     from firstfault.incidents.rules import Scene
 
     lines = [] if diagnosis.verdict.trigger is None else [diagnosis.verdict.trigger]
     lines += [line for link in diagnosis.chain[:1] for line in link.evidence]
     texts = dict.fromkeys(line.text.lower() for line in lines)
-    return Scene(origin.signature, str(diagnosis.verdict.category), tuple(texts), origin.frames)
+    return Scene(
+        signature=origin.signature,
+        category=str(diagnosis.verdict.category),
+        texts=tuple(texts),
+        frames=origin.frames,
+        near=tuple(line[:WIDE].lower() for line in near),
+    )
 
 
 def _shipped(scene: Scene) -> list[SeenBefore]:

@@ -194,6 +194,9 @@ def _day(part: dict[str, bytes]) -> tuple[int | None, int | None, int | None, in
             return b, a, None, None
         if b > 12 >= a:
             return a, b, None, None
+        if part.get("sep") == b"." and b <= 12:
+            # Nobody who puts dots between them writes the month first.
+            return b, a, None, None
         return None, None, a, b
     if part.get("mon") is not None:
         return MONTHS[part["mon"].lower()], int(part["d"]), None, None

@@ -12,6 +12,7 @@ from firstfault.i18n.records import sentences
 from firstfault.incidents.draft import digest_of, facts_of, failed_at, lines_of
 from firstfault.incidents.fingerprint import Traits, fingerprint
 from firstfault.incidents.frontmatter import write_entry
+from firstfault.incidents.ran import total_of
 from firstfault.incidents.words import HEADINGS, SCHEMA, Section, State
 from firstfault.report.markdown import code, escape, told
 from firstfault.report.neutral import neutral, shorten
@@ -79,6 +80,7 @@ def _values(draft: Draft) -> dict[str, Value]:
         "ranks_at_least": str(draft.diagnosis.ranks.at_least or ""),
         "ranks_seen": draft.diagnosis.ranks.seen_ranks,
         "last_step": fact("last_step"),
+        "total_steps": str(total_of(draft.diagnosis) or ""),
         "failed_at": failed_at(draft.diagnosis),
         "command": neutral(draft.command),
         "revision": neutral(draft.revision),

@@ -232,9 +232,15 @@ def test_from_open_to_verified_and_back(oom, folder, tmp_path, capsys):
 
     ran = tmp_path / "rerun"
     ran.mkdir()
-    (ran / "a.log").write_text(
-        world + "step 3999/4000 loss 1.2\nstep 4000/4000 loss 1.1\nTraining completed successfully\n", encoding="utf-8"
-    )
+    steps = "step 40/4000 loss 2.2\nstep 41/4000 loss 2.2\nstep 4000/4000 loss 1.1\nTraining completed successfully\n"
+    (ran / "a.log").write_text(world + steps, encoding="utf-8")
+    assert run(["incidents", "verify", name, "--rerun", str(ran), "--dir", folder]) == 3
+    assert "--date" in capsys.readouterr().out
+    assert run(["incidents", "verify", name, "--rerun", str(ran), "--dir", folder, "--date", "2026-03-01"]) == 3
+    assert run(["incidents", "verify", name, "--rerun", str(ran), "--dir", folder, "--date", "2026-03-05"]) == 0
+    dated = "".join(f"2026-03-05 09:00:0{i} {line}\n" for i, line in enumerate(steps.splitlines()))
+    (ran / "a.log").write_text(world + dated, encoding="utf-8")
+    capsys.readouterr()
     assert run(["incidents", "verify", name, "--rerun", str(ran), "--dir", folder]) == 0
     assert f"{name}: held" in capsys.readouterr().out
     assert path.read_text(encoding="utf-8") == text

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from incident_text import PROVED, text_of
 
+from firstfault.cli.main import run
 from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.importing import read_notes, record_text
 from firstfault.incidents.lint import lint
@@ -202,7 +203,7 @@ def test_secrets_in_notes_do_not_reach_a_record(tmp_path, store):
         ENGLISH
         + "\n## E9 login failed\n\nSymptom: 401\nCause: password=Tr0ub4dor-9x was old, and Tr0ub4dor-9x again\nFix: new\n"
     )
-    made = import_notes(notes, store, date(2026, 3, 2))
+    made, _ = import_notes(notes, store, date(2026, 3, 2))
     assert len(made) == len(read_notes(notes.read_text()))
     assert "login failed" in made[-1].read_text()
     assert not [path for path in made if "Tr0ub4dor" in path.read_text()]
@@ -216,7 +217,7 @@ def test_names_in_notes_become_the_pseudonyms_of_all_records(tmp_path, store):
         "\n## [E10] 训练卡住\n\n- 现象：主机 gpu-node-17（10.1.2.3）卡住，密码：Hush8899zz\n- 原因：节点：gpu-node-17 的磁盘\n- 解决方案：用户 zhangwei 清理\n"
     )
     key = b"0123456789abcdef" * 2
-    texts = [path.read_text() for path in import_notes(notes, store, date(2026, 3, 2), key)]
+    texts = [path.read_text() for path in import_notes(notes, store, date(2026, 3, 2), key)[0]]
     gone = ("cn-0385", "dgx-b7", "zhangwei", "10.1.2.3", "gpu-node-17", "Hush8899zz")
     assert [name for name in gone if any(name in text for text in texts)] == []
     assert texts[-2].count(pseudonym("host", "cn-0385", key)) == 2
@@ -232,3 +233,46 @@ def test_the_date_of_a_copied_record_names_no_folder_outside_the_store(tmp_path,
     made, left = copy_records(Store(theirs), store)
     assert left == []
     assert [path.parent for path in made] == [store.folder]
+
+
+def test_a_page_that_grew_is_imported_again_without_doubles(tmp_path, store):
+    notes = tmp_path / "notes.md"
+    one = "# NaN at gpu-n017\n\n- Symptom: loss is NaN\n- Cause: fp16 on node gpu-n017\n"
+    notes.write_text(one, encoding="utf-8")
+    key = b"k" * 32
+    made, known = import_notes(notes, store, date(2026, 3, 2), key)
+    assert (len(made), known) == (1, [])
+    notes.write_bytes(("above\n\n" + one + "\n# Disk\n\n- Symptom: full\n- Fix: more\n").replace("\n", "\r\n").encode())
+    later, there = import_notes(notes, store, date(2026, 3, 9), key)
+    assert (len(later), there) == (1, [str(made[0])])
+    assert len(store.records()[0]) == 2
+
+
+def test_line_ends_of_a_file_show_nowhere(put, store, capsys):
+    path = put(id="crlf")
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    for command in (
+        ["show", "crlf"],
+        ["show", "crlf", "--format", "json"],
+        ["export"],
+        ["export", "--format", "jsonl"],
+    ):
+        assert run(["incidents", *command, "--dir", str(store.folder)]) == 0
+        out = capsys.readouterr().out
+        assert "The job was interrupted." in out
+        assert "x0d" not in out
+        assert "\\r" not in out
+    assert b"\r\n" in path.read_bytes()
+
+
+def test_the_records_of_a_repository_are_found_from_a_folder_below(put, store, capsys, monkeypatch):
+    put(id="mine")
+    below = store.folder.parent / "src" / "deep"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    search = ["incidents", "search", "long", "sample", "interrupted"]
+    run(search)
+    assert "mine" not in capsys.readouterr().out
+    (store.folder.parent / ".git").mkdir()
+    assert run(search) == 0
+    assert "mine" in capsys.readouterr().out

@@ -1,16 +1,20 @@
 """A re-run against its incident: held, recurred, or not comparable; where it cannot be told it is never held."""
 
+from datetime import date
+
 import pytest
 from incident_text import PROVED, text_of
 from msgspec import structs
 
 from firstfault.incidents.fingerprint import Traits, fingerprint
 from firstfault.incidents.lint import lint
+from firstfault.incidents.ran import Ran, ran_of_lines
 from firstfault.incidents.record import parse
 from firstfault.incidents.verification import Start, compare, latest_result, written
 from firstfault.incidents.words import State
 from firstfault.model.diagnosis import (
     Action,
+    AttemptSummary,
     Classes,
     Count,
     Culprits,
@@ -34,8 +38,12 @@ TRAITS = Traits(
 OTHER = Traits(category="data", form="interrupted", signature="data.archive_damaged", message="BadZipFile: x")
 
 
-def run(category=Category.NONE, *, failed, ranks=None, ended=None, **job):
-    """The diagnosis of a re-run, with the time of its last line."""
+AFTER = "2026-03-04T09:00:00"
+"""Two days after the incident."""
+
+
+def run(category=Category.NONE, *, failed, ranks=None, ended=AFTER, **job):
+    """The diagnosis of a re-run, with the time of its last line; None where its lines tell none."""
     line = Evidence(file="a.log", line=9, column=1, text="Training completed")
     timeline = [] if ended is None else [TimelineEntry(time=Time(earliest=ended), what="x", evidence=line)]
     verdict = Verdict(
@@ -164,8 +172,11 @@ def test_what_recurred_after_it_held_is_verified_no_more():
         ("2026-03-02T14:00:05+08:00", "2026-03-02T07:00:00", "not comparable"),
         ("2026-03-02T20:13:00", "2026-03-02T10:09:00+00:00", "not comparable"),
         ("2026-03-02T14:00:05+08:00", "2026-03-01T07:00:00", "not comparable"),
-        ("", "2026-02-20T02:00:00", "held"),
-        ("2026-03-02T14:00:05", None, "held"),
+        ("", "2026-03-03T02:00:00", "held"),
+        ("", "2026-03-02T02:00:00", "not comparable"),
+        ("", "2026-02-20T02:00:00", "not comparable"),
+        ("2026-03-02T14:00:05", None, "not comparable"),
+        ("", None, "not comparable"),
     ],
 )
 def test_a_run_of_before_the_incident_is_no_re_run(failed_at, ended, result):
@@ -237,3 +248,100 @@ def test_a_record_with_open_parts_is_not_verified_by_a_re_run():
     changed = parse(written(record, compare(record, run(failed=False, world_size=16), Traits()), "2026-03-09"))
     assert changed.state is State.FIXED
     assert changed.all("verifications")[-1].startswith("rerun 2026-03-09 held: ")
+
+
+FAILED_AT = {"world_size": 16, "failed_at": "2026-03-02T14:00:05"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "stated", "result"),
+    [
+        (["2026-03-03 09:00:00 step 1"], None, "held"),
+        (["2026年3月3日 09:00:00 step 1"], None, "held"),
+        (["2026年3月1日 09:00:00 step 1", "2026年3月3日 09:00:00 step 2"], None, "not comparable"),
+        (["1772532000.1 step 1"], None, "held"),  # 2026-03-03 10:00 UTC
+        (["1772442000.1 step 1"], None, "not comparable"),  # 2026-03-02 09:00 UTC
+        (["1772442000123 step 1"], None, "not comparable"),
+        (["I0303 09:00:00.123456 77 train.py:3] step 1"], None, "not comparable"),
+        (["I0303 09:00:00.123456 77 train.py:3] step 1"], date(2026, 3, 3), "held"),
+        (["I0301 09:00:00.123456 77 train.py:3] step 1"], date(2026, 3, 3), "not comparable"),
+        (["I0301 09:00:00.123456 77 a.py:3] step 1", "2026-03-04 09:00:00 saved"], None, "not comparable"),
+        (["I0303 09:00:00.123456 77 a.py:3] step 1", "2026-03-04 09:00:00 saved"], None, "held"),
+        (["Mar  3 09:00:00 gpu-n017 trainer: step 1"], None, "not comparable"),
+        (["03/04/2026 09:00:00 step 1"], None, "held"),  # the fourth of March, or the third of April
+        (["02/03/2026 15:00:00 step 1"], None, "not comparable"),  # the second of March, or the third of February
+        (["03.04.2026 09:00:00 step 1"], None, "held"),
+        (["2026-03-02T20:00:00Z step 1"], None, "not comparable"),
+        (["2026-03-03T03:00:00Z step 1"], None, "held"),
+        (["step 1"], None, "not comparable"),
+        (["10:00:00 step 1"], None, "not comparable"),
+        (["step 1"], date(2026, 3, 2), "held"),
+        (["step 1"], date(2026, 3, 1), "not comparable"),
+        (["2026-03-01 09:00:00 step 1"], date(2026, 3, 9), "not comparable"),
+        ([], None, "not comparable"),
+    ],
+)
+def test_a_run_is_held_only_where_it_is_known_to_have_begun_afterwards(lines, stated, result):
+    ran = ran_of_lines([lines])
+    now = run(failed=False, world_size=16, ended=None)
+    comparison = compare(incident(**FAILED_AT), now, Traits(), ran=ran, stated=stated)
+    assert comparison.result == result, comparison.reason
+
+
+LATER = ran_of_lines([["2026-03-03 09:00:00 step 1"]])
+
+
+def later(**parts):
+    return structs.replace(LATER, **parts)
+
+
+def tried(ended):
+    """A run of which an earlier start ended somehow."""
+    attempts = [
+        AttemptSummary(number=1, ended=ended, diagnosed=False),
+        AttemptSummary(number=2, ended="completed", diagnosed=True),
+    ]
+    return structs.replace(run(failed=False, world_size=16), attempts=attempts)
+
+
+def of_form(form, **head):
+    record = incident(world_size=16, **head)
+    return parse(record.text.replace("form: interrupted", f"form: {form}", 1))
+
+
+def node(ranks):
+    seen = Ranks(expected=16, seen=8, seen_ranks=ranks)
+    return run(failed=False, world_size=16, ranks=seen)
+
+
+LAST = {"world_size": 16, "last_step": 30, "total_steps": 30}
+AT_30 = run(failed=False, world_size=16, last_step=30)
+
+
+@pytest.mark.parametrize(
+    ("record", "rerun", "ran", "result"),
+    [
+        (of_form("slow"), run(failed=False, world_size=16), LATER, "not comparable"),
+        (of_form("wrong_results"), run(failed=False, world_size=16), LATER, "not comparable"),
+        (of_form("hung"), run(failed=False, world_size=16), LATER, "held"),
+        (incident(world_size=1), run(failed=False, world_size=1), LATER, "not comparable"),
+        (incident(world_size=16), node("0-7"), LATER, "not comparable"),
+        (incident(world_size=16), node("8-15"), LATER, "not comparable"),
+        (incident(world_size=16), node("0"), LATER, "held"),
+        (incident(world_size=16), node("0, 8"), LATER, "held"),
+        (incident(world_size=16), node("0-15"), LATER, "held"),
+        (incident(**LAST), AT_30, later(total=30), "held"),
+        (incident(**LAST), AT_30, later(total=60), "not comparable"),
+        (incident(**LAST), AT_30, LATER, "not comparable"),
+        (incident(world_size=16, last_step=30), AT_30, later(total=30), "not comparable"),
+        (incident(world_size=16, last_step=20), AT_30, later(began_after=25), "not comparable"),
+        (incident(world_size=16, last_step=20), AT_30, later(began_after=20), "held"),
+        (incident(world_size=16), tried("unknown"), LATER, "not comparable"),
+        (incident(world_size=16), tried("stopped"), LATER, "held"),
+        (of_form("hung"), tried("stopped"), LATER, "not comparable"),
+        (incident(world_size=16), run(failed=False, world_size=16), Ran(), "not comparable"),
+    ],
+)
+def test_what_a_completed_run_has_to_show(record, rerun, ran, result):
+    comparison = compare(record, rerun, Traits(), ran=ran)
+    assert comparison.result == result, comparison.reason

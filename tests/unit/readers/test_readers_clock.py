@@ -42,6 +42,7 @@ def line_time(text: str, needle: str, modified: float | None = None) -> When:
         ("2026/02/12 01:10:02 x", at(2026, 2, 12, 1, 10, 2), 1, None),
         ("06/27/2024 21:14:31 x", at(2024, 6, 27, 21, 14, 31), 1, None),
         ("27.06.2024 21:14:31 x", at(2024, 6, 27, 21, 14, 31), 1, None),
+        ("05.12.2024 21:14:31 x", at(2024, 12, 5, 21, 14, 31), 1, None),
         ("[Thu Jan 15 14:31:05 2026] NVRM: x", at(2026, 1, 15, 14, 31, 5), 1, None),
         (
             "slurmstepd: error: *** STEP 481516.0 ON node001 CANCELLED AT 2026-01-15T14:31:06 DUE TO TIME LIMIT *** x",

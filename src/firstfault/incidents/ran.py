@@ -1,0 +1,211 @@
+"""Whether a run came after an incident and went past its point: by the days that its lines tell, and by its steps.
+
+A day that cannot be put on one clock with that of the incident shows nothing, and is told. Must not read files, and must not
+say what the run came to (see `verification`).
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, time, timedelta
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from firstfault.incidents.days import Reading, reading
+from firstfault.readers.steplines import read_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from firstfault.incidents.record import Record
+    from firstfault.model.diagnosis import Diagnosis, Evidence, Time
+
+AHEAD, BEHIND = timedelta(hours=14), timedelta(hours=12)
+"""How far a clock may be ahead of UTC and behind it."""
+DAY = timedelta(days=1)
+_NEVER = datetime(9999, 1, 1)  # noqa: DTZ001 - compared with the times of logs, as they print them
+KEPT = 4
+"""Readings that are kept of each kind: the earliest of them decide."""
+
+
+class Ran(Struct, frozen=True, kw_only=True):
+    """What the lines of a run tell of when it ran and of how far it went."""
+
+    readings: tuple[Reading, ...] = ()
+    """The earliest stamps that tell a year."""
+    yearless: tuple[Reading, ...] = ()
+    """Stamps that tell a day and no year, the first of each source."""
+    began_after: int | None = None
+    """The step behind which it began; None where its first lines do not show how far apart their steps are."""
+    total: int | None = None
+    """Steps that it was to do, as its lines print them."""
+
+
+def ran_of_lines(sources: Iterable[Iterable[str]], *, began_after: int | None = None, total: int | None = None) -> Ran:
+    """What the stamps of the first lines of each source tell."""
+    readings: list[Reading] = []
+    yearless: list[Reading] = []
+    for lines in sources:
+        found = [r for r in map(reading, lines) if r is not None]
+        readings += _earliest([r for r in found if r.low is not None])
+        yearless += [r for r in found if r.low is None][:1]
+    return Ran(
+        readings=tuple(_earliest(readings)),
+        yearless=tuple(dict.fromkeys(yearless)),
+        began_after=began_after,
+        total=total,
+    )
+
+
+def _earliest(readings: list[Reading]) -> list[Reading]:
+    """The earliest with a zone and the earliest without one: which of two such comes first is not known."""
+    kept: list[Reading] = []
+    for zoned in (False, True):
+        those = [r for r in readings if r.low is not None and (r.low.tzinfo is not None) is zoned]
+        kept += sorted(those, key=lambda r: _plain(r.low))[:KEPT]
+    return kept
+
+
+def ran_of_diagnosis(diagnosis: Diagnosis) -> Ran:
+    """The same by the lines that a diagnosis quotes: all that there is of a stored one."""
+    lines = [(entry.time, entry.evidence) for entry in diagnosis.timeline]
+    lines += [(line.time, line) for link in diagnosis.chain for line in link.evidence]
+    told = ran_of_lines([[line.text for _, line in lines]])
+    total = total_of(diagnosis)
+    if told.yearless and not told.readings:
+        # The year of their times may be that of the file's last change.
+        return Ran(yearless=told.yearless, total=total)
+    readings = [r for when, line in lines if (r := _by_time(when, line)) is not None]
+    return Ran(readings=tuple(_earliest([*told.readings, *readings])), yearless=told.yearless, total=total)
+
+
+def total_of(diagnosis: Diagnosis) -> int | None:
+    """Steps that a run was to do, as the line of its last step prints them; None where it prints none."""
+    last = diagnosis.job.get("last_step")
+    shapes = () if last is None else (read_progress(line.text.encode("utf-8", "replace")) for line in last.evidence)
+    return next((s.total for s in shapes if s is not None and s.total is not None), None)
+
+
+def _by_time(when: Time | None, line: Evidence) -> Reading | None:
+    if when is None or not when.dated or reading(line.text) is not None:
+        return None
+    # A line without a stamp came somewhere between its neighbours.
+    low, high = moment_of(when.earliest or when.latest or ""), moment_of(when.latest or when.earliest or "")
+    return None if low is None or high is None else Reading(low, high, when.earliest or when.latest or "")
+
+
+def moment_of(text: str) -> datetime | None:
+    """A time as ISO text; None where it is none, or tells no year."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+
+
+class _Came(Struct, frozen=True):
+    """When the incident came at the latest, as its record tells it."""
+
+    at: datetime
+    day: date
+    said: str
+
+
+def _came(record: Record) -> _Came | None:
+    failed_at = moment_of(record.one("failed_at"))
+    if failed_at is not None:
+        return _Came(failed_at, failed_at.date(), f"at {failed_at.isoformat()}")
+    day = moment_of(record.one("date"))
+    if day is None:
+        return None
+    day = day.replace(tzinfo=None)
+    return _Came(day + DAY, day.date(), f"on {record.one('date')} (`failed_at` of its record tells no time)")
+
+
+def not_after(record: Record, ran: Ran, stated: date | None = None) -> str:
+    """Why a run may not have begun after the incident, in words; empty where it did.
+
+    Args:
+        record: the incident.
+        ran: what the lines of the run tell.
+        stated: the day of the run as a person gave it; it counts where the lines tell none of their own.
+    """
+    came = _came(record)
+    if came is None:
+        return ""
+    readings = [*ran.readings, *_placed(ran, stated)]
+    for found in sorted(readings, key=lambda r: _plain(r.low)):
+        reason = _before(found, came)
+        if reason:
+            return f"the re-run completed, but {reason}"
+    if readings:
+        return ""
+    if stated is None:
+        told = "none of its lines tells a day"
+        if ran.yearless:
+            told = f"its lines tell a day without a year (`{ran.yearless[0].said}`)"
+        return (
+            f"the re-run completed, but {told}, and the incident came {came.said}: whether it ran afterwards is not known;"
+            " where you know it, say so by --date YYYY-MM-DD"
+        )
+    if stated < came.day:
+        return f"the re-run completed, but by your word on {stated.isoformat()}, and the incident came {came.said}"
+    return ""
+
+
+def _before(found: Reading, came: _Came) -> str:
+    if found.low is None or found.high is None:
+        return ""
+    known = (found.low.tzinfo is None) == (came.at.tzinfo is None)
+    at = f"lines of it are of {found.low.isoformat()}, and the incident came {came.said}"
+    if _is_before(found.high, came.at, known=known, surely=True):
+        return at
+    if not _is_before(found.low, came.at, known=known, surely=False):
+        return ""
+    if found.low != found.high and not _is_before(found.high, came.at, known=known, surely=False):
+        first, last = found.low.isoformat(), found.high.isoformat()
+        return f"`{found.said}` in it may mean {first} or {last}, and the incident came {came.said}"
+    return at if known else f"{at}: one of the two clocks tells no zone, so that it may have come before"
+
+
+def _is_before(moment: datetime, at: datetime, *, known: bool, surely: bool) -> bool:
+    """Whether a moment is before another; of two clocks of which one tells no zone, whether it may be or surely is."""
+    one, other = _plain(moment), _plain(at)
+    if known:
+        return one < other
+    zoned = moment.tzinfo is not None
+    if surely:
+        return one < other - (AHEAD if zoned else BEHIND)
+    return one < other + (BEHIND if zoned else AHEAD)
+
+
+def _plain(moment: datetime | None) -> datetime:
+    """The moment on the clock of UTC where it tells a zone, as it stands else."""
+    if moment is None:
+        return _NEVER
+    offset = moment.utcoffset()
+    return moment if offset is None else moment.replace(tzinfo=None) - offset
+
+
+def _placed(ran: Ran, stated: date | None) -> Iterator[Reading]:
+    """Days without a year in the year that other lines of the run, or a person, tell."""
+    near = _plain(ran.readings[0].low) if ran.readings else None
+    if near is None and stated is not None:
+        near = datetime.combine(stated, time())
+    if near is None:
+        return
+    for found in ran.yearless:
+        years = (near.year - 1, near.year, near.year + 1)
+        spans = [span for year in years if (span := _span(year, found.yearless)) is not None]
+        if spans:
+            low, high = min(spans, key=lambda span: abs(span[0] - near))
+            yield Reading(low, high, found.said)
+
+
+def _span(year: int, parts: tuple[int, ...]) -> tuple[datetime, datetime] | None:
+    """The moment in a year; the whole day where no time is told."""
+    month, day, hour, minute, second = (*parts, 0, 0, 0)[:5]
+    try:
+        low = datetime.combine(date(year, month, day), time(hour, minute, second))
+    except ValueError:
+        return None
+    return low, low if len(parts) > 2 else low + DAY

@@ -1,0 +1,61 @@
+"""Takes from the raw lines of a run what tells when it ran and how far it went, to be held against an incident.
+
+Must not compare (see `firstfault.incidents.verification`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.incidents.ran import Ran, ran_of_lines
+from firstfault.readers.steplines import TRAINING, read_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from firstfault.analysis.conclude import Conclusion
+    from firstfault.model.evidence import SourceId
+    from firstfault.readers.store import Store
+
+IN_ALL = 32 << 20
+"""Bytes that are looked at over all sources."""
+EACH, LEAST = 64 << 10, 4 << 10
+"""Bytes of the begin of one source at most, and at least."""
+LINES = 400
+
+
+def ran_in(conclusion: Conclusion, store: Store) -> Ran:
+    """When a run began and how far it went, by the first lines of the sources in which it trained or said its end."""
+    scene = conclusion.scene
+    seen = scene.case.seen
+    sources = {p.source for p in seen.progress}
+    if scene.outcome.event is not None:
+        sources.add(scene.outcome.event.span.source)
+    each = max(LEAST, min(EACH, IN_ALL // max(1, len(sources))))
+    heads = [_head(store, source, each) for source in sorted(sources or {s.id for s in seen.sources})]
+    totals = {p.total for p in seen.progress if p.total is not None}
+    return ran_of_lines(
+        [[line.decode("utf-8", "replace") for line in head] for head in heads],
+        began_after=min((step for head in heads if (step := _began_after(head)) is not None), default=None),
+        total=totals.pop() if len(totals) == 1 else None,
+    )
+
+
+def _head(store: Store, source: SourceId, size: int) -> list[bytes]:
+    raw = store.read(source, 0, size)
+    lines = [part for line in raw.split(b"\n", LINES)[:LINES] for part in line.split(b"\r")[:2]]
+    # The last one may be cut.
+    return lines[:-1] if len(raw) == size and len(lines) > 1 else lines
+
+
+def _began_after(lines: list[bytes]) -> int | None:
+    """The step behind which the first one lies, by how far apart the first two are; None where fewer are there."""
+    steps = list(dict.fromkeys(_steps(lines)))[:2]
+    return None if len(steps) < 2 or steps[1] < steps[0] else max(0, steps[0] - (steps[1] - steps[0]))
+
+
+def _steps(lines: list[bytes]) -> Iterator[int]:
+    for line in lines:
+        shape = read_progress(line)
+        if shape is not None and shape.kind == TRAINING and shape.step is not None:
+            yield shape.step

@@ -1,0 +1,124 @@
+"""A diagnosis of a log that shows a shipped record names it, in whatever wording; one that shows less does not."""
+
+from firstfault.pipelines.diagnose import diagnose
+from firstfault.pipelines.options import DiagnoseOptions
+
+PLAIN = DiagnoseOptions(engine="inline")
+
+
+def raised(error, *frames):
+    """A traceback that ends in an error; the frames as `file:function:code`."""
+    rows = ["Traceback (most recent call last):"]
+    for frame in frames or ("/app/run.py:main:go()",):
+        file, function, code = frame.split(":", 2)
+        rows += [f'  File "{file}", line 12, in {function}', f"    {code}"]
+    return "\n".join([*rows, error])
+
+
+DCP = "/opt/venv/lib/python3.12/site-packages/torch/distributed/checkpoint/filesystem.py:__init__:self.stream = current_stream()"
+STREAM = (
+    "/opt/venv/lib/python3.12/site-packages/torch/cuda/__init__.py:current_stream:return _C._cuda_getCurrentStream(0)"
+)
+SHOWN = {
+    "E001": [
+        "24.10-py3: Pulling from nvidia/pytorch\ndocker: unexpected EOF.\nSee 'docker run --help'.",
+        'Error response from daemon: Get "https://registry.example/v2/": net/http: TLS handshake timeout',
+        "slurmstepd: error: pyxis: failed to import docker image\nslurmstepd: error: pyxis:     [ERROR] Could not download layer: curl: (18) transfer closed with outstanding read data remaining",
+        "FATAL:   While making image from oci registry: while building SIF from layers: reading blob sha256:1f2e3d: unexpected EOF",
+    ],
+    "E002": [
+        "+ pip install -e .\nerror: externally-managed-environment\n\n× This environment is externally managed",
+        "error: externally-managed-environment",
+        "#12 3.1 error: externally-managed-environment\n#12 3.1 × This environment is externally managed",
+    ],
+    "E003": [
+        raised("deepspeed.ops.op_builder.builder.MissingCUDAException: CUDA_HOME does not exist, unable to compile CUDA op(s)"),
+        raised("OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root."),
+        raised("AssertionError: CUDA_HOME does not exist, unable to compile CUDA op(s)"),
+    ],
+    "E004": [
+        raised("KeyError: 'grad_norm_mean'"),
+        "[rank0]: " + raised("KeyError: 'grad_norm_mean'").replace("\n", "\n[rank0]: "),
+        raised("KeyError: 'grad_norm_mean'", "/app/report/render.py:render:row['grad_norm_mean']"),
+    ],
+    "E005": [
+        "> building dataset index helpers\nmake: Entering directory '/opt/megatron/core/datasets'\nmake: g++: No such file or directory\nmake: *** [Makefile:12: helpers_cpp] Error 127",
+        "make: Entering directory '/app/megatron/data'\ng++ -O3 helpers.cpp -o helpers.so\nhelpers.cpp:16:10: fatal error: pybind11/pybind11.h: No such file or directory\nMaking C++ dataset helpers module failed, exiting.",
+        raised("ImportError: cannot import name 'helpers_cpp' from 'megatron.core.datasets' (/app/megatron/core/datasets/__init__.py)"),
+    ],
+    "E006": [
+        raised("ModuleNotFoundError: No module named 'transformer_engine'"),
+        raised("ModuleNotFoundError: No module named 'apex'"),
+        raised("ModuleNotFoundError: No module named 'fused_layer_norm_cuda'"),
+    ],
+    "E007": [
+        raised("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "/app/env.py:read_probe:return json.loads(out)"),
+        raised("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "/app/probe.py:run:return json.loads(out)"),
+        raised("json.decoder.JSONDecodeError: Extra data: line 2 column 1 (char 9)", "/app/env.py:parse_probe_output:json.loads(out)"),
+    ],
+    "E008": [
+        raised("RuntimeError: foreign compute process 4711 on GPU 3 during trial 5, the trial is invalid"),
+        raised("GpuOccupiedError: GPU 0 is occupied by another process (pid 31337, 40213 MiB)"),
+        raised("RuntimeError: 试验期间 GPU 0 出现外来计算进程 pid 4711，数据无效"),
+    ],
+    "E009": [
+        raised("RuntimeError: topology matrix interrupted: another job took all 8 GPUs"),
+        raised("RuntimeError: 拓扑矩阵中断：8 张卡被另一个任务占用"),
+        "topology tp4_pp2: running\nslurmstepd: error: *** JOB 4711 ON gpu-n017 CANCELLED AT 2026-03-01T10:00:01 DUE TO PREEMPTION ***",
+    ],
+    "E010": [
+        raised("RuntimeError: aten.mul.Tensor: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!", "/app/check.py:digest_state:total = total * weight"),
+        raised("RuntimeError: aten.view.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!", "/app/check.py:state_checksum:t.view(-1)"),
+        raised("RuntimeError: aten.cat.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!", "/app/check.py:hash_tensors:torch.cat(all)"),
+    ],
+    "E011": [
+        raised("RuntimeError: CUDA error: out of memory", "/app/test_ckpt.py:test_save:save(state)", DCP, STREAM),
+        raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 79.1 GiB of which 3 MiB is free.", "/app/test_ckpt.py:test_load:load(state)", DCP, STREAM),
+        raised("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB", "/app/t.py:test_gloo:dcp.save(s)", DCP, STREAM),
+    ],
+}  # fmt: skip
+"""By record: logs of other wordings and versions."""
+NEAR = [
+    'Successfully pulled image "registry.example/train:1.2" in 12s\n' + raised("EOFError: Ran out of input"),
+    raised("EOFError: unexpected EOF while reading shard_0012.tar"),
+    'Error: Failed to pull image "registry.example/train:1.2": manifest unknown',
+    raised("RuntimeError: this environment is managed externally by the cluster"),
+    "ERROR: Could not find a version that satisfies the requirement flash-attn==9.9",
+    "error: subprocess-exited-with-error",
+    raised("KeyError: 'CUDA_VISIBLE_DEVICES'"),
+    raised("RuntimeError: CUDA error: no kernel image is available for execution on the device"),
+    raised("KeyError: 'grad_norm'"),
+    raised("KeyError: 'loss_mean'"),
+    raised("TypeError: grad_norm() missing 1 required positional argument: 'mean'"),
+    raised("ModuleNotFoundError: No module named 'helpers'"),
+    "make: g++: No such file or directory\nmake: *** [Makefile:3: fast_tokenizer] Error 127",
+    raised("ImportError: cannot import name 'GPTModel' from 'megatron.core.models.gpt' (/app/megatron/core/models/gpt/__init__.py)"),
+    raised("ModuleNotFoundError: No module named 'transformers'"),
+    raised("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "/app/data.py:read_config:json.loads(t)"),
+    raised("RuntimeError: unexpected process group state"),
+    raised("torch.OutOfMemoryError: CUDA out of memory. Process 4711 has 20 GiB memory in use."),
+    raised("RuntimeError: CUDA error: all CUDA-capable devices are busy or unavailable"),
+    raised("RuntimeError: 主进程 GPU 0 初始化失败"),
+    "slurmstepd: error: *** JOB 4711 ON gpu-n017 CANCELLED AT 2026-03-01T10:00:01 DUE TO PREEMPTION ***",
+    raised("RuntimeError: another job holds the lock of the sweep file on gpu-n017".replace("the sweep", "this")),
+    raised("ValueError: topology file lists 8 GPUs, 4 are there"),
+    raised("RuntimeError: aten.mul.Tensor: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!", "/app/model.py:forward:x * w"),
+    raised("RuntimeError: checksum of shard 3 differs"),
+    raised("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "/app/train.py:forward:y = m(x)"),
+    raised("RuntimeError: CUDA error: out of memory", "/app/train.py:main:s = torch.cuda.current_stream()"),
+]  # fmt: skip
+"""Logs that share words with a record and do not show it."""
+
+
+def named(folder, log):
+    """Ids of the records that the diagnosis of a log names."""
+    (folder / "run.log").write_text(f"starting\n{log}\n", encoding="utf-8")
+    return [one.id for one in diagnose([str(folder / "run.log")], PLAIN).seen_before]
+
+
+# All in one test: each has a cache of its own, and to fill it costs more than all these diagnoses.
+def test_a_log_that_shows_a_record_links_to_it_and_one_that_shares_its_words_does_not(tmp_path):
+    assert {name: len(logs) >= 3 for name, logs in SHOWN.items()} == {f"E{n:03d}": True for n in range(1, 12)}
+    found = [(name, log, named(tmp_path, log)) for name, logs in SHOWN.items() for log in logs]
+    assert [(log, ids) for name, log, ids in found if ids != [name]] == []
+    assert [(log, ids) for log in NEAR if (ids := named(tmp_path, log))] == []
