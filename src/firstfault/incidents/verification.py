@@ -161,7 +161,7 @@ def _no_failure(record: Record) -> str:
     """An incident in which nothing stopped is not undone by a run that comes to its end."""
     form, category = record.one("form"), record.one("category")
     if form == Form.SLOW or (form == Form.WRONG_RESULTS and category != Category.NUMERICAL):
-        what = "slowness" if form == Form.SLOW else "wrong results"
+        what = "slow steps" if form == Form.SLOW else "wrong results"
         return f"the re-run completed, but the incident was {what}, and that a run completes shows nothing of them"
     return ""
 
