@@ -70,6 +70,9 @@ def worker_text(one: RankBox) -> str:
         if worker.state.kind == "death" and isinstance(signal, str) and signal != "SIGTERM":
             at = "" if worker.item is None else f" while it was at {worker.item}"
             return f" Worker {worker.number} of its loader was ended by {signal}{at}."
+    for lost in one.lost:
+        if lost.signal is not None:
+            return f" Worker {lost.number} of its loader was ended by {lost.signal}."
     if one.waiting is None:
         return ""
     busy = [

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from firstfault.recorder import api, looking
 from firstfault.recorder import format as layout
 from firstfault.recorder.clean import plain_item
+from firstfault.recorder.hooks import workers as workers_of
 from firstfault.recorder.identity import identify
 from firstfault.recorder.ring import LIVE, Live
 
@@ -41,6 +42,7 @@ def apply(module: Any) -> None:
     base.__next__ = _next(base.__next__)
     base.__init__ = _init(base.__init__)
     looking.asked.loaders_seen = _seen
+    looking.asked.workers_lost = _lost
     worker = sys.modules["torch.utils.data._utils.worker"]
     _original = worker._worker_loop  # noqa: SLF001
     worker._worker_loop = worker_loop  # type: ignore[attr-defined]  # noqa: SLF001
@@ -109,6 +111,11 @@ def _depth(iterator: Any) -> int:
         return -1
 
 
+def _lost() -> list[dict[str, Any]]:
+    """Workers of loaders that are still there which ended badly."""
+    return workers_of.lost(getattr(iterator, "_workers", ()) for iterator in list(_iterators))
+
+
 def describe_loaders() -> list[dict[str, Any]]:
     """Every loader that was iterated and still is: its workers with their process ids, and how many batches lie ready."""
     found = []
@@ -118,7 +125,7 @@ def describe_loaders() -> list[dict[str, Any]]:
             {
                 "depth": _depth(iterator),
                 "asked_for": getattr(iterator, "_tasks_outstanding", None),
-                "workers": [{"worker": n, "pid": w.pid, "alive": w.exitcode is None} for n, w in enumerate(workers)],
+                "workers": workers_of.described(workers),
             }
         )
     return found
