@@ -61,7 +61,8 @@ def test_without_a_word_of_its_rank_a_worker_that_ended_with_it_is_not_blamed(tm
 def test_an_error_of_the_rank_itself_stays_the_first_fault(tmp_path):
     said = job(tmp_path, error=("KeyError", IN_DATA), says="'label'")
     assert "lost a worker" not in said.summary
-    assert said.culprits.ranks == [2]
+    assert said.first_failed.ranks == [2]
+    assert "KeyError" in said.summary
 
 
 def test_a_worker_that_was_ended_by_its_own_loader_is_none_that_was_lost(tmp_path):
