@@ -10,9 +10,11 @@ import pytest
 from programs import environment, program
 
 from firstfault.recorder import format as layout
+from firstfault.recorder.bundle import Watched
 from firstfault.recorder.monitor import Monitor
 from firstfault.recorder.monitoring import LOCK, _lock
 from firstfault.recorder.processes import exit_status
+from firstfault.recorder.ring import Ring
 from firstfault.recorder.settings import Settings
 
 STEPS = """
@@ -199,6 +201,20 @@ def test_a_standstill_is_told_once_and_leaves_a_bundle_of_three(tmp_path, starte
     assert "program.py" in stacks
     assert "listener.py" not in stacks
     assert process.poll() is None
+
+
+@pytest.mark.parametrize(("ended", "told"), [(layout.RUNNING, True), (layout.ENDED, False), (layout.RAISED, False)])
+def test_who_came_to_its_end_since_is_not_stopped_for_a_standstill(tmp_path, ended, told):
+    """On a busy machine a rank may leave its last step for longer than a hang takes, before it says that it ends."""
+    ring = Ring(
+        str(tmp_path / "a.ring"), layout.Head(layout.MAIN, os.getpid(), 0, 3, 3, 8, 0, -1, 0, 0, 1, 1, "node-a")
+    )
+    ring.step(7)
+    monitor = Monitor(settings(tmp_path, stop=True), {})
+    monitor.hanging["a.ring"] = layout.read_ring(bytes(ring.map)).last
+    ring.ended(ended)
+    monitor.living["a.ring"] = Watched("a.ring", layout.read_ring(bytes(ring.map)), -1)
+    assert monitor.still_hangs() is told
 
 
 def test_who_moves_or_has_not_begun_stands_not_still(tmp_path, started):
