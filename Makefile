@@ -16,7 +16,7 @@ BENCH_FILES ?= 16
 BENCH_MB ?= 128
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core lint docs web bench bench-smoke quality clean
+.PHONY: help demo ready test test-core lint lint-types lint-style docs web bench bench-smoke quality clean
 
 help:  ## Show what there is to make.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -55,6 +55,9 @@ $(VENV)/.web: $(STAMP) $(wildcard web/src/* web/*.mjs web/*.json src/firstfault/
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory web/node_modules/.package-lock.json && npm run --silent --prefix web check && touch $@; \
 	else echo "npm is not here: the report's script was not built again, and the tests that need axe or SARIF's schema will be skipped" >&2; fi
 
+# All that pip brings.
+ready: $(STAMP) $(VENV)/.lab-$(LAB)
+
 web: web/node_modules/.package-lock.json  ## Build the script and the style of the HTML report into the package (needs npm).
 	npm run --silent --prefix web build
 
@@ -73,9 +76,14 @@ test-core: $(STAMP)  ## The tests that need neither torch nor a browser nor Post
 	$(PYTEST) -m "not torch and not browser and not server" $(PYTEST_ARGS)
 
 lint: $(STAMP)  ## Style, types, imports and docstrings.
+	@$(MAKE) --no-print-directory -j2 lint-types lint-style
+
+lint-types: $(STAMP)
+	$(BIN)/mypy
+
+lint-style: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/interrogate --quiet src/firstfault tools
 

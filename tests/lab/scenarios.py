@@ -12,7 +12,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from register import Scenario, scenario
-from stage import folders, free_port, host_name, may_unshare, python, torchrun
+from stage import LIMIT, folders, free_port, host_name, may_unshare, python, torchrun
 from starts import OTHER, plain_processes, two_nodes
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def shard_missing_on_second_node(stage: Stage) -> None:
     """Two nodes, a log for each; a shard of global rank 3, local rank 1 of the second node, is not there."""
     stage.shards(4, 4)
     stage.shard(3, 3).rename(stage.shard(3, 5))
-    assert all(node.wait(timeout=90) != 0 for node in two_nodes(stage))
+    assert all(node.wait(timeout=LIMIT) != 0 for node in two_nodes(stage))
 
 
 @scenario(
@@ -164,7 +164,7 @@ def rank_killed_from_outside(stage: Stage) -> None:
     command = torchrun("train.py", stage.config(), 2, *folders(stage, "--redirects=3"))
     job = stage.start(command, gate="rank-1-step-4")
     os.kill(stage.at_gate(job), signal.SIGKILL)
-    assert job.wait(timeout=90) != 0
+    assert job.wait(timeout=LIMIT) != 0
 
 
 @scenario(
@@ -183,7 +183,7 @@ def worker_killed_from_outside(stage: Stage) -> None:
     command = torchrun("train.py", stage.config(workers=2), 2, *folders(stage, "--tee=3"))
     job = stage.start(command, gate="sample-12")
     os.kill(stage.at_gate(job), signal.SIGKILL)
-    assert job.wait(timeout=90) != 0
+    assert job.wait(timeout=LIMIT) != 0
 
 
 # Who is late or elsewhere
@@ -312,7 +312,7 @@ def holder_of_the_store_killed(stage: Stage) -> None:
     stage.shards(3, 4)
     jobs = plain_processes(stage, 3, stage.config(turns=True), {}, gate="rank-0-step-3")
     os.kill(stage.at_gate(jobs[0]), signal.SIGKILL)
-    assert all(job.wait(timeout=90) != 0 for job in jobs)
+    assert all(job.wait(timeout=LIMIT) != 0 for job in jobs)
 
 
 # What all ranks share
@@ -400,7 +400,7 @@ def launcher_told_to_stop(stage: Stage) -> None:
     job = stage.start(torchrun("train.py", stage.config(), 2), gate="rank-0-step-5")
     stage.at_gate(job)
     os.kill(job.pid, signal.SIGTERM)
-    assert job.wait(timeout=90) != 0
+    assert job.wait(timeout=LIMIT) != 0
 
 
 @scenario(
@@ -418,7 +418,7 @@ def second_node_dies(stage: Stage) -> None:
     nodes = two_nodes(stage, gate="rank-2-step-4")
     stage.at_gate(nodes[1])
     stage.kill_tree(nodes[1])
-    assert nodes[0].wait(timeout=90) != 0
+    assert nodes[0].wait(timeout=LIMIT) != 0
 
 
 # No failure
@@ -465,7 +465,7 @@ def _pairs(stage: Stage, environment: dict[str, str]) -> None:
     stage.shards(4, 4)
     _never_delivers(stage, 3)
     jobs = plain_processes(stage, 4, stage.config(timeout_s=4, pairs=True), environment)
-    assert all(job.wait(timeout=90) != 0 for job in jobs[:3])
+    assert all(job.wait(timeout=LIMIT) != 0 for job in jobs[:3])
     stage.kill_tree(jobs[3])
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import gzip
+import itertools
 import json
 import os
+import random
 import selectors
 import shlex
 import shutil
@@ -19,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,8 +32,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 JOBS = Path(__file__).parent / "jobs"
-LIMIT = 90.0
-"""Seconds that a whole job may take on a busy machine."""
+LIMIT = 300.0
+"""Seconds that a whole job may take on a busy machine, where a process needs a minute to import torch; it ends what never would."""
 HOST = "lab-node-1"
 """The name of the machine, as the job sees it, where it may have one of its own."""
 
@@ -50,10 +53,30 @@ def host_name(host: str = HOST) -> str:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody listened on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port on which nobody listens, given out once, and none that the system gives to whoever asks for any.
+
+    Jobs that run at the same time open dozens of those while this one still starts.
+    """
+    with _handing_out:
+        while True:
+            port = next(_PORTS)
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
+
+
+def _below_ephemeral() -> list[int]:
+    try:
+        lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError):
+        lowest = 32768
+    ports = list(range(max(1024, lowest - 8192), max(lowest, 2048)))
+    random.shuffle(ports)
+    return ports
+
+
+_PORTS = itertools.cycle(_below_ephemeral())
+_handing_out = threading.Lock()
 
 
 class Stage:

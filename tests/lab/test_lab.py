@@ -6,6 +6,7 @@ The jobs start as soon as the first test wants one, two at a time: most of their
 from __future__ import annotations
 
 import importlib.util
+import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
 ]
+AT_ONCE = max(2, min(8, 2 * (os.cpu_count() or 1)))
+"""Jobs that run at the same time: half of the time of one goes by in waiting for time-outs."""
 REACHED = checks.read_reached(Path(__file__).parent / "reached.toml")
 
 
@@ -43,7 +46,7 @@ class Lab:
     """The performed jobs and their diagnoses, each made once."""
 
     def __init__(self, folder: Path, names: list[str]) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=2)
+        self._pool = ThreadPoolExecutor(max_workers=AT_ONCE)
         self._folder = folder
         self._logs = {
             wanted.name: self._pool.submit(self._perform, wanted) for wanted in register.ALL if wanted.name in names

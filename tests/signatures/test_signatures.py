@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from fnmatch import fnmatchcase
 
@@ -17,6 +18,7 @@ MATCHERS = {s.id: Matcher(s.spec) for s in LIBRARY.signatures}
 EACH = pytest.mark.parametrize("signature", LIBRARY.signatures, ids=lambda s: s.id)
 
 
+@functools.cache
 def claims(line: str) -> dict[str, dict[str, str]]:
     """Every signature that matches a line, with fields, after `refines` is applied."""
     segment = line.encode()

@@ -1,4 +1,7 @@
-"""What a program calls. Each function catches everything: the recorder is never the reason why a run ends."""
+"""What a program calls. Each function catches everything of ours: the recorder is never the reason why a run ends.
+
+What a handler of a signal raises meanwhile is the program's own, and is passed on.
+"""
 
 from __future__ import annotations
 
@@ -95,6 +98,15 @@ def stop() -> None:
             recorder.stop()
 
 
+def _failed(recorder: Recorder, problem: Exception) -> None:
+    """Something of ours failed, and the program goes on; what a handler of its own raised in our code goes on to it."""
+    from firstfault.recorder.exceptions import by_handler
+
+    if by_handler(problem):
+        raise problem
+    recorder.fault(problem)
+
+
 def step(number: int | None = None) -> None:
     """Says that a training step was done.
 
@@ -109,7 +121,7 @@ def step(number: int | None = None) -> None:
             recorder.told_steps()
         recorder.step(number)
     except Exception as problem:  # noqa: BLE001 - never into the program
-        recorder.fault(problem)
+        _failed(recorder, problem)
 
 
 class phase:  # noqa: N801 - it reads like a function, and is one
@@ -131,7 +143,7 @@ class phase:  # noqa: N801 - it reads like a function, and is one
 
                 self._before = recorder.ring.begin(recorder.plain(name), mark(sys._getframe(1)))  # noqa: SLF001 - who says it
             except Exception as problem:  # noqa: BLE001 - never into the program
-                recorder.fault(problem)
+                _failed(recorder, problem)
 
     def __enter__(self) -> phase:  # noqa: PYI034 - a class that reads like a function
         return self
@@ -141,8 +153,10 @@ class phase:  # noqa: N801 - it reads like a function, and is one
     ) -> None:
         recorder = _now
         if recorder is not None:
-            with contextlib.suppress(Exception):
+            try:
                 recorder.ring.leave(self._before, failed=error is not None)
+            except Exception as problem:  # noqa: BLE001 - never into the program
+                _failed(recorder, problem)
 
 
 def item(what: object, number: int = -1) -> None:
@@ -160,7 +174,7 @@ def item(what: object, number: int = -1) -> None:
 
         recorder.ring.item("" if what is None else plain_item(str(what)), number)
     except Exception as problem:  # noqa: BLE001 - never into the program
-        recorder.fault(problem)
+        _failed(recorder, problem)
 
 
 def metrics(**values: Any) -> None:
@@ -171,7 +185,7 @@ def metrics(**values: Any) -> None:
     try:
         recorder.tell(**values)
     except Exception as problem:  # noqa: BLE001 - never into the program
-        recorder.fault(problem)
+        _failed(recorder, problem)
 
 
 def describe(**facts: Any) -> None:
@@ -184,7 +198,7 @@ def describe(**facts: Any) -> None:
 
         recorder.describe(hashed(facts, recorder.cleaner.value))
     except Exception as problem:  # noqa: BLE001 - never into the program
-        recorder.fault(problem)
+        _failed(recorder, problem)
 
 
 def report(error: BaseException) -> None:

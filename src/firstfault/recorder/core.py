@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from firstfault.recorder import format as layout
 from firstfault.recorder.clean import Cleaner
-from firstfault.recorder.exceptions import Hooks, described, is_an_end
+from firstfault.recorder.exceptions import Hooks, by_handler, described, is_an_end
 from firstfault.recorder.files import Lines, is_ours, make_folder
 from firstfault.recorder.gathering import gather
 from firstfault.recorder.header import process_header
 from firstfault.recorder.identity import Identity, start_ticks
 from firstfault.recorder.listener import stop as stop_listening
-from firstfault.recorder.looking import Looker
+from firstfault.recorder.looking import Looker, asked
 from firstfault.recorder.ring import LIVE, Ring
 from firstfault.recorder.settings import local_folder
 from firstfault.recorder.signals import Signals
@@ -35,6 +35,8 @@ MOST_REPORTS = 200
 MOST_SAID = 2000
 """Characters of the text with which a program ends."""
 _MOST_NAMES = 256
+_TRIES = 3
+"""Times that an exception is begun to be written, where handlers of signals come between."""
 _SHORT = 16
 """Exceptions of one process that are written, beside the one that ends it."""
 _TOLD = "__firstfault_told__"
@@ -65,6 +67,7 @@ class Recorder:
         """Why parts of the recorder do not work, as they were met."""
         self.reports = 0
         self.raised = False
+        self._told_end = False
         self._plain: dict[str, str] = {}
         """Names that the program gave -> the same without secrets."""
         self.counted_elsewhere = False
@@ -186,44 +189,58 @@ class Recorder:
 
     def report(self, error: BaseException, *, thread: str | None = None, caught: bool = True) -> None:
         """Writes an exception, once (again where it was caught and then ends the program); one that is a way to end is no error."""
-        try:
-            # A forked child that kept our hook behind one of its own must not write as its parent.
-            if os.getpid() != self.pid:
-                return
-            if is_an_end(error):
-                if (
-                    isinstance(error, KeyboardInterrupt)
-                    and not caught
-                    and thread == "MainThread"
-                    and self.worker is None
-                ):
-                    # Somebody ends it: where it was then is what matters, not the way out.
-                    self.looker.met(error.__traceback__)
-                return
-            main = not caught and thread == "MainThread"
-            if main:
-                self.raised = True
-                if self.worker is None:
-                    self.looker.met(error.__traceback__)
-                self.ring.ended(layout.RAISED)
-            elif vars(error).get(_TOLD) == self.pid or self.reports >= MOST_REPORTS:
-                return
-            self.reports += 1
-            vars(error)[_TOLD] = self.pid
-            self.write(
-                layout.EXCEPTION,
-                {
-                    **described(error, self.cleaner),
-                    "caught": caught,
-                    "thread": self.plain(thread or threading.current_thread().name),
-                    "steps": self._last_steps(),
-                    "metrics": self.cleaner.value(list(self.metrics)),
-                    "run": self.described,
-                    "loader": self._loader(),
-                },
-            )
-        except Exception as problem:  # noqa: BLE001 - the program's own error is what matters
-            self.fault(problem)
+        came: list[Exception] = []
+        for _ in range(_TRIES):
+            before = self.reports
+            try:
+                self._report(error, thread=thread, caught=caught)
+            except Exception as problem:  # noqa: BLE001 - the program's own error is what matters
+                if not by_handler(problem):
+                    self.fault(problem)
+                    break
+                # A handler of the program came between, as torch's does when a worker of a loader is killed.
+                came.append(problem)
+                if self.reports == before:
+                    continue
+            break
+        if caught and came:
+            raise came[-1]
+        for other in came:
+            with contextlib.suppress(Exception):
+                self._report(other, thread=thread, caught=False)
+
+    def _report(self, error: BaseException, *, thread: str | None, caught: bool) -> None:
+        # A forked child that kept our hook behind one of its own must not write as its parent.
+        if os.getpid() != self.pid:
+            return
+        if is_an_end(error):
+            if isinstance(error, KeyboardInterrupt) and not caught and thread == "MainThread" and self.worker is None:
+                # Somebody ends it: where it was then is what matters, not the way out.
+                self.looker.met(error.__traceback__)
+            return
+        main = not caught and thread == "MainThread"
+        if main:
+            self.raised = True
+            if self.worker is None:
+                self.looker.met(error.__traceback__)
+            self.ring.ended(layout.RAISED)
+        elif vars(error).get(_TOLD) == self.pid or self.reports >= MOST_REPORTS:
+            return
+        self.write(
+            layout.EXCEPTION,
+            {
+                **described(error, self.cleaner),
+                "caught": caught,
+                "thread": self.plain(thread or threading.current_thread().name),
+                "steps": self._last_steps(),
+                "metrics": self.cleaner.value(list(self.metrics)),
+                "run": self.described,
+                "loader": self._loader(),
+                **_lost_workers(),
+            },
+        )
+        self.reports += 1
+        vars(error)[_TOLD] = self.pid
 
     def _last_steps(self) -> list[list[float]]:
         """The last steps with the seconds before now."""
@@ -243,26 +260,34 @@ class Recorder:
         """The interpreter ends."""
         if os.getpid() != self.pid:
             return
-        try:
-            if not self.raised:
-                self._missed()
-            if not self.raised:
-                self.ring.ended(layout.ENDED)
-            if self.worker is None:
-                self.write(
+        for _ in range(_TRIES):
+            try:
+                self._end()
+            except Exception as problem:  # noqa: BLE001 - nothing can be done any more
+                if by_handler(problem):
+                    continue
+            return
+
+    def _end(self) -> None:
+        if not self.raised:
+            self._missed()
+        if not self.raised:
+            self.ring.ended(layout.ENDED)
+        if self.worker is None:
+            if not self._told_end:
+                self._told_end = self.write(
                     layout.END,
                     {
                         "how": "raised" if self.raised else "ended",
                         **self._last_words(),
+                        **_lost_workers(),
                         "removed": self.cleaner.removed,
                         "not_written": self.lines.dropped,
                         "broken": self.broken,
                     },
                 )
-                gather(self.spool, self.settings.node, self.settings.host, self.cleaner, only=self.pid)
-            self.lines.close()
-        except Exception:  # noqa: BLE001 - nothing can be done any more
-            return
+            gather(self.spool, self.settings.node, self.settings.host, self.cleaner, only=self.pid)
+        self.lines.close()
 
     def _last_words(self) -> dict[str, Any]:
         """The text of `sys.exit` where that was the end, as far as this process knows."""
@@ -293,6 +318,18 @@ class Recorder:
         self.broken.append(text)
         with contextlib.suppress(Exception):
             self.write(layout.NOTE, {"broken": self.cleaner.text(text)})
+
+
+def _lost_workers() -> dict[str, Any]:
+    """Workers of loaders that ended badly, as a field; nothing where none did.
+
+    Who reads from a worker that is being killed sees its connection break, and says only that.
+    """
+    found: list[dict[str, Any]] = []
+    if asked.workers_lost is not None:
+        with contextlib.suppress(Exception):
+            found = asked.workers_lost()
+    return {"lost_workers": found} if found else {}
 
 
 def _safe(settings: Settings) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
+import signal
 import sys
 import threading
 import traceback
@@ -117,14 +119,32 @@ def _one(error: BaseException, cleaner: Cleaner) -> dict[str, Any]:
     )
     try:
         message = str(error)
-    except Exception:  # noqa: BLE001 - a program's own class may do anything
-        message = "<no text>"
+    except Exception as problem:
+        if by_handler(problem):
+            raise
+        message = "<no text>"  # a program's own class may do anything
     frames = []
     # Without the text of the lines: it may hold what nobody may see, and the file tells it.
     for frame, line in list(traceback.walk_tb(error.__traceback__))[-MOST_FRAMES:]:
         code = frame.f_code
         frames.append({"file": cleaner.text(code.co_filename), "line": line, "function": code.co_name})
     return {"type": name, "message": cleaner.text(message), "traceback": frames}
+
+
+def by_handler(error: BaseException) -> bool:
+    """Whether a handler that the program has for a signal raised it.
+
+    Such a handler runs between any two instructions of the main thread, also in code of ours, and what it raises is the
+    program's: torch tells so of a killed worker of a loader.
+    """
+    handlers = set()
+    for number in signal.valid_signals():
+        with contextlib.suppress(ValueError, OSError):
+            handler = signal.getsignal(number)
+            handler = getattr(handler, "func", handler)  # what `functools.partial` wraps
+            handlers.add(getattr(handler, "__code__", None))
+    handlers.discard(None)
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def is_an_end(error: BaseException) -> bool:

@@ -155,10 +155,12 @@ class Ring(NamedTuple):
     def at(self, now: int) -> Ring:
         """What it says at a moment: without phase and call where the last look at the process, by its own thread, is too old.
 
+        Where an exception ended the program, that it was met is the last look: what it does since is no phase.
+
         Args:
             now: monotonic ns.
         """
-        if now - self.seen < OLD_LOOK_NS:
+        if now - self.seen < OLD_LOOK_NS or self.head.ended == RAISED:
             return self
         return self._replace(in_call=False, phase=self.sure, phase_since=self.sure_since)
 

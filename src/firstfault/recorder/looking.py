@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_FRAMES = 500
 """Frames of a thread that are looked at, from the innermost one."""
+_TURN_S = 1.0
+"""Seconds for which the last word waits for a look that is under way."""
 
 
 class _Known(NamedTuple):
@@ -48,6 +50,8 @@ class Asked:
     """How many calls of torch.distributed were begun; -1: unknown."""
     loaders_seen: Callable[[int, bool], tuple[int, int, int]] | None = None
     """Batches given in all, batches that lie ready (-1: unknown), workers; from when it looks, and whether the program is in a loader."""
+    workers_lost: Callable[[], list[dict[str, Any]]] | None = None
+    """Workers of loaders that ended badly: number, process id, and `signal` or `exit_code`."""
 
 
 asked = Asked()
@@ -144,15 +148,18 @@ class Looker:
             frames.append(trace.tb_frame)
             trace = trace.tb_next
         place = place_of(reversed(frames), self.ring.said, self.ring.said_in)
-        self._note(place)
-        self.closed = True
+        self._note(place, last=True)
 
-    def _note(self, place: Place) -> None:
-        # Two threads may look at once: one that writes a record, and the one that looks by itself.
-        if not self._lock.acquire(blocking=False):
+    def _note(self, place: Place, *, last: bool = False) -> None:
+        # Two threads may look at once: one that writes a record, and the one that looks by itself. The last word waits for
+        # the other one's turn, and a look that began before it no longer counts.
+        if not self._lock.acquire(timeout=_TURN_S if last else 0.0):
+            self.closed = self.closed or last
             return
         try:
-            self._write(time.monotonic_ns(), place)
+            if not self.closed:
+                self.closed = last
+                self._write(time.monotonic_ns(), place)
         finally:
             self._lock.release()
 

@@ -356,8 +356,9 @@ class Monitor:
                 self.end_ranks(tell=hangs)
 
     def still_hangs(self) -> bool:
-        """Whether a process of which a hang was told has not moved since; one that goes on by itself is let go on."""
-        return any(self.living[name].ring.last == last for name, last in self.hanging.items() if name in self.living)
+        """Whether a process of which a hang was told has not moved since; one that goes on, or comes to its end, is let do so."""
+        rings = ((self.living[name].ring, last) for name, last in self.hanging.items() if name in self.living)
+        return any(ring.last == last and not ring.head.ended for ring, last in rings)
 
     def collect(self) -> None:
         """Brings everything to the shared folder."""

@@ -6,6 +6,7 @@ looked at in windows one in every window. What they propose beyond that is refut
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, Protocol
 
 from firstfault.scan import cache
@@ -296,3 +297,27 @@ def make_engine(name: str, plan: Plan) -> Engine:
         return makers[name]()
     except ImportError as error:
         raise EngineError(f"the engine {name} is not installed. Use --engine auto, or install it.") from error
+
+
+class _Kept(threading.local):
+    """The last engine of a thread: of a thread, since an engine holds what one search finds; between two it holds nothing."""
+
+    name = ""
+    plan: Plan | None = None
+    engine: Engine | None = None
+
+
+_kept = _Kept()
+
+
+def kept_engine(name: str, plan: Plan) -> Engine:
+    """As `make_engine`; the same engine again where this thread asked for it last: who scans folder after folder makes one.
+
+    Raises:
+        EngineError: see `make_engine`.
+    """
+    engine = _kept.engine
+    if engine is None or _kept.plan is not plan or _kept.name != name:
+        engine = make_engine(name, plan)
+        _kept.name, _kept.plan, _kept.engine = name, plan, engine
+    return engine

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.model.words import SourceKind
-from firstfault.scan.engines import EngineError, make_engine
+from firstfault.scan.engines import EngineError, kept_engine
 from firstfault.scan.executors import Parts, Work, consecutive, inline, processes, processors
 from firstfault.scan.newlines import want_numpy
 from firstfault.scan.regions import BLOCK
@@ -74,7 +74,7 @@ def scan(
     """
     plan = library.plan
     sources = [s for s in opened.sources if scanned(s) and (only is None or s.id in only)]
-    work = Work(opened.store, plan, make_engine(engine, plan), block_size)
+    work = Work(opened.store, plan, kept_engine(engine, plan), block_size)
     many = processors() if workers is None else max(1, workers)
     total = sum(opened.store.size(s.id) for s in sources)
     if total >= MUCH:
@@ -97,7 +97,7 @@ def one_by_one(opened: Opened, library: Planned) -> Callable[[Source, SourceProf
         EngineError: no engine is there.
     """
     plan = library.plan
-    work = Work(opened.store, plan, make_engine("auto", plan), BLOCK)
+    work = Work(opened.store, plan, kept_engine("auto", plan), BLOCK)
 
     def one(source: Source, profile: SourceProfile) -> SourceScan:
         return joined(source.id, [work.scan(whole(opened.store, source), None, profile)])

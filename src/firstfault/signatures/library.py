@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from firstfault.signatures.loader import HERE, merge, read_folder, read_tables
-from firstfault.signatures.pack import load_pack
+from firstfault.signatures.pack import digest_now, load_pack
 from firstfault.signatures.plan import SignaturePlan
 
 if TYPE_CHECKING:
@@ -51,11 +51,32 @@ def load_library(site: Sequence[Path] = ()) -> Library:
     Raises:
         SignatureError: a file is wrong.
     """
-    packs = [load_pack(folder, _read) for folder in (HERE, *site)]
+    folders = (HERE, *site)
+    digests = (_own_digest(), *map(digest_now, site))
+    known = _KEPT.get(digests)
+    if known is not None:
+        return known
+    packs = [load_pack(folder, _read, digest) for folder, digest in zip(folders, digests, strict=True)]
     tables: dict[str, Table] = {}
     for pack in packs:
         tables.update(pack.tables)
-    return Library(merge([pack.signatures for pack in packs]), tables)
+    made = Library(merge([pack.signatures for pack in packs]), tables)
+    if all(digests):
+        while len(_KEPT) >= _MOST_KEPT:
+            _KEPT.pop(next(iter(_KEPT)), None)
+        _KEPT[digests] = made
+    return made
+
+
+@cache
+def _own_digest() -> str:
+    """Of our own files: like its modules, they are what they were when the program began to use them."""
+    return digest_now(HERE)
+
+
+_KEPT: dict[tuple[str, ...], Library] = {}
+"""By the digests of its folders: of two diagnoses in one program the second need not read, nor compile, what the first did."""
+_MOST_KEPT = 2
 
 
 def _read(folder: Path) -> tuple[list[Signature], dict[str, Table]]:

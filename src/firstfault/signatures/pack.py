@@ -52,8 +52,15 @@ def digest_of(folder: Path) -> str:
     return digest.hexdigest()
 
 
+def digest_now(folder: Path) -> str:
+    """As `digest_of`, without reading files that stand as they stood when their digest was remembered; empty where one cannot be read."""
+    try:
+        return _digest_now(folder)
+    except OSError:
+        return ""
+
+
 def _digest_now(folder: Path) -> str:
-    """As `digest_of`, without reading files that stand as they stood when their digest was remembered."""
     stamp = hashlib.blake2b(FORMAT + _schema() + str(folder).encode("utf-8", "surrogateescape"), digest_size=24)
     newest = 0
     for name, path in sorted(_walk(str(folder), "")):
@@ -87,16 +94,18 @@ def _walk(folder: str, prefix: str) -> Iterator[tuple[str, str]]:
                 yield f"{prefix}{entry.name}", entry.path
 
 
-def load_pack(folder: Path, read: Callable[[Path], tuple[list[Signature], dict[str, Table]]]) -> Pack:
+def load_pack(
+    folder: Path, read: Callable[[Path], tuple[list[Signature], dict[str, Table]]], digest: str | None = None
+) -> Pack:
     """The signatures and tables of a folder: from its pack, from the cache, or read anew and put into the cache.
 
     Args:
         folder: where the TOML files are.
         read: reads them.
+        digest: as `digest_now` gives it; asked here where None.
     """
-    try:
-        digest = _digest_now(folder)
-    except OSError:
+    digest = digest_now(folder) if digest is None else digest
+    if not digest:
         return Pack("", *read(folder))
     name = f"signatures-{digest}.db"
     for data in (_beside(folder), cache.load(name)):

@@ -34,7 +34,7 @@ WANTED = (
     "data.preparing",
 )
 MATCHERS = {
-    s.id: Matcher(s.spec)
+    s.id: Matcher(s.spec, s.words)
     for s in LIBRARY.signatures
     if s.id.startswith(WANTED) or {"world_size", "node_list"} & set(s.spec.facts)
 }
@@ -255,10 +255,25 @@ def parse(files: dict[int, list[str]], *, step: int | None = None):
     return build_scene(case, Attempts(case), 1)
 
 
+_DIGITS = str.maketrans("123456789", "0" * 9)
+_SHAPES: dict[str, list[str]] = {}
+"""Lines with all digits as 0 -> signatures that are asked about each line of that shape: ranks say the same with other numbers."""
+
+
+def _asked(text, raw, starts):
+    """The signatures that may be those of a line: of a shape that was seen, only those that the numbers may decide."""
+    shape = text.translate(_DIGITS)
+    known = _SHAPES.get(shape)
+    if known is None:
+        names = ABOUT_COLLECTIVES if "ProcessGroupNCCL.cpp" in text and "got stuck" not in text else MATCHERS
+        looks = {name: MATCHERS[name].look(raw, starts) for name in names}
+        known = _SHAPES[shape] = [name for name, (matches, lasting) in looks.items() if matches or not lasting]
+    return known
+
+
 def _events(source, raw, text, offset, line, profile):
     starts = body_starts(raw, profile)
-    asked = ABOUT_COLLECTIVES if "ProcessGroupNCCL.cpp" in text and "got stuck" not in text else MATCHERS
-    found = {name: ms for name in asked if (ms := MATCHERS[name].find(raw, starts))}
+    found = {name: ms for name in _asked(text, raw, starts) if (ms := MATCHERS[name].find(raw, starts))}
     dropped = {g for name in found for g in LIBRARY.by_id[name].refines}
     if any(not LIBRARY.by_id[n].generic for n in found):
         dropped |= {n for n in found if LIBRARY.by_id[n].generic}

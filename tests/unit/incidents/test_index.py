@@ -137,7 +137,7 @@ def test_a_killed_process_leaves_an_index_that_works(store, tmp_path):
     for _ in range(3):
         process.stdout.readline()
     process.send_signal(signal.SIGKILL)
-    process.wait(timeout=30)
+    process.wait(timeout=300)
     process.stdout.close()
     with closing(Index(store)) as index:
         index.refresh()

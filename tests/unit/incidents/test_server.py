@@ -193,7 +193,7 @@ def test_a_killed_writer_leaves_whole_records_only(database):
     for _ in range(3):
         writer.stdout.readline()
     writer.kill()
-    writer.wait(timeout=30)
+    writer.wait(timeout=300)
     writer.stdout.close()
     with closing(store_at(database)) as store:
         kept, wrong = store.records()

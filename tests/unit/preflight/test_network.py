@@ -64,7 +64,7 @@ def test_a_machine_without_a_network():
     code = "from made import states, machine\nimport firstfault.preflight.interfaces as i\nm = machine(RANK='0', WORLD_SIZE='2', LOCAL_WORLD_SIZE='1')\nm.__dict__['interfaces'] = i.interfaces()\nprint(sorted(states('network.interface', m)))"
     if may_unshare():
         words = ["unshare", "-rn", sys.executable, "-c", code]
-        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60, env=_env())
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300, env=_env())
         assert done.stdout.strip() == "['warn']"  # nothing is up, not even the loopback
         words[3:] = [
             "sh",
@@ -73,7 +73,7 @@ def test_a_machine_without_a_network():
             code,
         ]
         words = ["unshare", "-rn", *words[3:]]
-        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60, env=_env())
+        done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=300, env=_env())
         assert done.stdout.strip() == "['fail']"  # the loopback, or a bridge with nobody on it
     assert states("network.interface", machine(interfaces=[Interface("lo", 0x8, ())], **TWO)) == {"warn"}
 

@@ -65,7 +65,7 @@ def test_a_full_file_system():
         words = ["unshare", "-rm", "bash", "-c", script, sys.executable, CODE]
         path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
         done = subprocess.run(
-            words, capture_output=True, text=True, check=True, timeout=60, env={**os.environ, "PYTHONPATH": path}
+            words, capture_output=True, text=True, check=True, timeout=300, env={**os.environ, "PYTHONPATH": path}
         )
         (state, text), *_ = ast.literal_eval(done.stdout)
         assert state == "fail"

@@ -13,7 +13,7 @@ from pathlib import Path
 import firstfault
 
 SOURCES = str(Path(firstfault.__file__).parents[1])
-LIMIT = 60
+LIMIT = 300
 
 
 @dataclass

@@ -28,7 +28,7 @@ def record(folder, command, *options, **more):
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     return Left(done.returncode, done.stdout, done.stderr, folder / "box")

@@ -22,7 +22,7 @@ def test_the_import_pulls_in_nothing_that_is_not_pythons_own(tmp_path):
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     ).stdout.split()
     foreign = {m.split(".")[0] for m in out} - set(sys.stdlib_module_names) - {"firstfault"}
     assert foreign == set()
@@ -251,7 +251,7 @@ def test_it_starts_on_the_python_that_has_no_firstfault_but_this_folder(tmp_path
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     assert code.stdout == "True\n"
 

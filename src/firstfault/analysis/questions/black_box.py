@@ -26,6 +26,7 @@ from firstfault.analysis.questions.box_words import (
     where,
     worker_text,
 )
+from firstfault.analysis.questions.lost_worker import killed_worker, torn_by_it
 from firstfault.analysis.state.boxes import RankBox, event_of, rank_boxes, seconds_of, sides
 from firstfault.analysis.wording import ranks_text
 from firstfault.model.blackbox import item_of
@@ -49,14 +50,6 @@ _PHASES = {
 _OPEN = frozenset({"nothing", "stopped", "effects", "exits", "peers", "stacks", "reported"})
 """Questions that know only that the job went silent, was stopped, or where it stood."""
 _OWN_ERROR = frozenset({"first_fault", "exit_hang", "nan_end", "good_end"})
-_KILLS = {
-    "SIGKILL": Category.INFRASTRUCTURE,
-    "SIGBUS": Category.INFRASTRUCTURE,
-    "SIGSEGV": Category.SOFTWARE,
-    "SIGABRT": Category.SOFTWARE,
-}
-BEFORE_S = 0.5
-"""Seconds by which a worker's end must come before that of every rank, to have come by itself."""
 _TOLD = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
 _FEW_STEPS = 20
 """Steps from which on times tell a slow rank."""
@@ -76,11 +69,12 @@ def with_box(scene: Scene, said: Answer) -> Answer:
     boxes = rank_boxes(scene.case.seen.box)
     if not boxes:
         return said
+    killed = killed_worker(boxes)
+    if killed is not None and said.question in _OWN_ERROR and torn_by_it(said, boxes):
+        return replace(killed, proof=(*killed.proof, *said.proof[:2]))
     if said.question in _OWN_ERROR:
         return _described(said, boxes)
-    if (said.category is Category.UNKNOWN or said.question == "stopped") and (
-        killed := _killed_worker(boxes)
-    ) is not None:
+    if killed is not None and (said.category is Category.UNKNOWN or said.question == "stopped"):
         return replace(killed, proof=(*killed.proof, *said.proof[:2]))
     if said.category is Category.UNKNOWN and not said.culprits.ranks:
         left = _left_early(boxes, said)
@@ -187,44 +181,6 @@ def _left_early(boxes: dict[GlobalRank, RankBox], said: Answer) -> Answer | None
             f"Find out why {ranks_text([b.rank for b in early])} left: count the samples that each rank gets, and look for an exit of its own.",
         ),
         why="the black box saw it end with code 0 while the others were still at work",
-    )
-
-
-def _killed_worker(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
-    """A worker of one rank's loader was ended by a signal that nobody of the job sends, well before any rank ended."""
-    found = [
-        (when, b, w)
-        for b in boxes.values()
-        for w in b.workers
-        if w.state.kind == "death"
-        and w.state.fields.get("signal") in _KILLS
-        and (when := w.state.when.earliest) is not None
-    ]
-    ends = [b.death.when.earliest for b in boxes.values() if b.death is not None and b.death.when.earliest is not None]
-    if len({b.rank for _, b, _ in found}) != 1:
-        return None
-    when, one, worker = min(found, key=lambda f: (f[0], f[2].number))
-    if ends and when > min(ends) - BEFORE_S:
-        return None  # it went with the ranks
-    signal = str(worker.state.fields["signal"])
-    named = named_boxes([one], Strength.POSSIBLE)
-    return Answer(
-        question="black_box",
-        failed=True,
-        category=_KILLS[signal],
-        strength=Strength.POSSIBLE,
-        summary=f"Rank {one.rank}{on_host(one)} lost a worker of its data loader, {place_text(one)}.{worker_text(one)}",
-        trigger=event_of(worker.state),
-        proof=(event_of(worker.state), event_of(one.death or one.state)),
-        culprits=named,
-        first_failed=named,
-        classes=Classes(
-            domain=Domain.DATA, form=Form.INTERRUPTED, layer=Layer.RUNTIME, phase=Phase.DATA, scope=Scope.RANK
-        ),
-        action=ActionKind.COLLECT_MORE,
-        steps=("Ask the kernel log of that host who killed it: memory of the container or of the node, as a rule.",),
-        collect=("the kernel log of that host around that time (`dmesg -T | grep -i -E 'oom|killed process'`)",),
-        why="the black box saw it end before anything else",
     )
 
 

@@ -65,11 +65,18 @@ def place_text(one: RankBox) -> str:
 
 def worker_text(one: RankBox) -> str:
     """A sentence on the worker of its loader that was killed, or is at one item for the longest time; empty where none is."""
-    for worker in one.workers:
-        signal = worker.state.fields.get("signal")
-        if worker.state.kind == "death" and isinstance(signal, str) and signal != "SIGTERM":
-            at = "" if worker.item is None else f" while it was at {worker.item}"
-            return f" Worker {worker.number} of its loader was ended by {signal}{at}."
+    ended = [
+        (worker.number, signal, worker.item)
+        for worker in one.workers
+        if worker.state.kind == "death"
+        and isinstance(signal := worker.state.fields.get("signal"), str)
+        and signal != "SIGTERM"
+    ]
+    # The monitor may have come too late to see how one ended; its rank tells it all the same.
+    ended += [(lost.number, lost.signal, None) for lost in one.lost if lost.signal is not None]
+    for number, signal, item in ended:
+        at = "" if item is None else f" while it was at {item}"
+        return f" Worker {number} of its loader was ended by {signal}{at}."
     if one.waiting is None:
         return ""
     busy = [

@@ -36,6 +36,17 @@ class WorkerBox(Struct, frozen=True, kw_only=True):
         return _text(self.state.fields.get("item"), "what")
 
 
+class LostWorker(Struct, frozen=True, kw_only=True):
+    """A worker of its data loader that a rank itself tells to have ended badly."""
+
+    number: int
+    pid: int
+    signal: str | None
+    """The name of the signal that ended it; None where it exited by itself."""
+    record: BoxRecord
+    """In which the rank tells it: of an exception, or of its own end."""
+
+
 class RankBox(Struct, frozen=True, kw_only=True):
     """A rank at the end."""
 
@@ -46,7 +57,10 @@ class RankBox(Struct, frozen=True, kw_only=True):
     death: BoxRecord | None = None
     hang: BoxRecord | None = None
     """The word of the monitor that it stands still, where it never moved again."""
+    raised: BoxRecord | None = None
+    """The exception that ended it, in its own words."""
     workers: tuple[WorkerBox, ...] = ()
+    lost: tuple[LostWorker, ...] = ()
     stopped: bool = False
     """Whether all its threads were stopped by a signal or a debugger when it was looked at last."""
     silent: bool = False
@@ -129,10 +143,17 @@ def _folded(records: Sequence[BoxRecord], until: float) -> dict[GlobalRank, Rank
     workers: dict[GlobalRank, dict[int, BoxRecord]] = {}
     asked: dict[GlobalRank, dict[object, list[bool]]] = {}
     stopped: set[GlobalRank] = set()
+    raised: dict[GlobalRank, BoxRecord] = {}
+    lost: dict[GlobalRank, dict[int, LostWorker]] = {}
     for record in records:
         rank = record.who.rank
         if rank is not None and record.kind == "exception" and record.who.worker is None:
             last.setdefault(rank, record)  # where no monitor saw it end, its own last word holds step and phase
+            if record.fields.get("caught") is False:
+                raised.setdefault(rank, record)
+        if rank is not None:
+            for one in _lost(record):
+                lost.setdefault(rank, {}).setdefault(one.pid, one)
         if rank is None or record.kind not in STATES or "run" in record.fields:
             continue
         counts = (record.when.latest or 0.0) < until
@@ -160,9 +181,13 @@ def _folded(records: Sequence[BoxRecord], until: float) -> dict[GlobalRank, Rank
             state=state,
             death=deaths.get(rank),
             hang=hang if (hang := hangs.get(rank)) is not None and _never_moved(hang, state) else None,
+            raised=raised.get(rank),
             workers=tuple(
-                WorkerBox(number=n, state=r) for n, r in sorted(workers.get(rank, {}).items()) if _with_it(r, state)
+                WorkerBox(number=n, state=r)
+                for n, r in sorted(workers.get(rank, {}).items())
+                if r.who.pid in lost.get(rank, {}) or _with_it(r, state)
             ),
+            lost=tuple(lost.get(rank, {}).values()),
             stopped=rank in stopped,
             # Once may be a busy machine, or a process on its way out.
             silent=any(len(told) > 1 and all(told) for told in asked.get(rank, {}).values()),
@@ -248,7 +273,22 @@ def _with_it(worker: BoxRecord, state: BoxRecord) -> bool:
     """Whether a worker's last record is of the time of its rank's last state, not of a loader that ended long before."""
     if worker.kind == "end" or worker.when.latest is None or state.last is None:
         return False
-    return worker.when.latest >= state.last
+    if worker.when.latest >= state.last:
+        return True
+    # The rank gives a last sign of life when it meets the death of its worker; a step it no longer does.
+    ago = _seconds(state.fields, "step_s_ago")
+    return worker.kind == "death" and ago is not None and worker.when.latest >= (state.when.latest or math.inf) - ago
+
+
+def _lost(record: BoxRecord) -> list[LostWorker]:
+    """What a rank tells of workers that it has lost."""
+    told = record.fields.get("lost_workers")
+    found = []
+    for one in told if isinstance(told, list) and record.who.worker is None else []:
+        number, pid = _number(one, "worker"), _number(one, "pid")
+        if number is not None and pid is not None:
+            found.append(LostWorker(number=number, pid=pid, signal=_text(one, "signal"), record=record))
+    return found
 
 
 def event_of(record: BoxRecord) -> Event:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from firstfault.analysis.scene import Scene
+from firstfault.analysis.state.calls import last_calls
 from firstfault.analysis.state.groups import Group, HangState, hang_state
 from firstfault.analysis.state.nodes import Gone, gone_nodes, hosts_of
 from firstfault.analysis.state.standing import Standing, everybody_inside, laggards, nearest_group, standing
@@ -113,11 +114,25 @@ def _named(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[Globa
         ranks = _listed(scene, state, event)
         if event.signature == BARRIER_VICTIM and scene.hang is not None and set(ranks) & set(scene.hang.waiters):
             continue  # it stands in a wait of its own: the ranks are in different calls
+        if event.signature == BARRIER_VICTIM and _in_another_call(scene, set(ranks)):
+            continue
         if event.signature == HOROVOD and best[1] is not None:
             ranks = tuple(sorted({*best[0], *ranks}))  # one line names one rank
         if len(ranks) > len(best[0]) and not {*where.waiting, *waited} & set(ranks):
             best = (ranks, best[1] if event.signature == HOROVOD and best[1] is not None else event)
     return best if best[1] is not None else _waited_for(scene, state, where)
+
+
+def _in_another_call(scene: Scene, ranks: set[GlobalRank]) -> bool:
+    """Whether ranks that are told not to have come stood in a collective of another kind than who waited, by their own tracebacks.
+
+    Who stands in the barrier gave up first, and its end is what broke the call of the others. A rank that is only late ends
+    in the same call.
+    """
+    calls = last_calls(scene)
+    theirs = {c.op for c in calls if c.rank in ranks}
+    waiting = {c.op for c in calls if c.rank not in ranks and c.timed_out}
+    return bool(theirs) and bool(waiting) and not theirs & waiting
 
 
 def _waited_for(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[GlobalRank, ...], Event | None]:

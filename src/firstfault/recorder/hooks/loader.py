@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from firstfault.recorder import api, looking
 from firstfault.recorder.clean import plain_item
+from firstfault.recorder.hooks import workers as workers_of
 from firstfault.recorder.hooks.timing import timing
 from firstfault.recorder.identity import identify
 
@@ -37,6 +38,7 @@ def apply(module: Any) -> None:
     timing.take(base)
     base.__init__ = _init(base.__init__)
     looking.asked.loaders_seen = _seen
+    looking.asked.workers_lost = _lost
     worker = sys.modules["torch.utils.data._utils.worker"]
     _original = worker._worker_loop  # noqa: SLF001
     worker._worker_loop = worker_loop  # type: ignore[attr-defined]  # noqa: SLF001
@@ -85,6 +87,11 @@ def _depth(iterator: Any) -> int:
         return -1
 
 
+def _lost() -> list[dict[str, Any]]:
+    """Workers of loaders that are still there which ended badly."""
+    return workers_of.lost(getattr(iterator, "_workers", ()) for iterator in list(_iterators))
+
+
 def describe_loaders() -> list[dict[str, Any]]:
     """Every loader that was iterated and still is: its workers with their process ids, and how many batches lie ready."""
     found = []
@@ -94,7 +101,7 @@ def describe_loaders() -> list[dict[str, Any]]:
             {
                 "depth": _depth(iterator),
                 "asked_for": getattr(iterator, "_tasks_outstanding", None),
-                "workers": [{"worker": n, "pid": w.pid, "alive": w.exitcode is None} for n, w in enumerate(workers)],
+                "workers": workers_of.described(workers),
             }
         )
     return found
