@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 TOP = frozenset({"<module>", "_run_module_as_main"})
 """Functions of the outermost frame of a traceback that nobody caught."""
+_PLATFORM = "kubernetes."
+"""Room of signatures of a platform that acts on pods which run, and on no others."""
 NO_ERRORS = frozenset({"StopIteration", "StopAsyncIteration", "KeyboardInterrupt"})
 """What a program turns into a stop of its own without anything being wrong: the data are at their end, a person asked."""
 
@@ -75,7 +77,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     # In a file of several ranks that tells no steps none is missed: that its speaker went on is for others to tell.
     broken = any(_tells_of_itself(case, e) and unkept(e, traces.ends) for e in events)
     broken = broken or any(broke_off(case, s.first, traces.ends) for s in traces.suspects)
-    end = None if broken else _good_end(traces, bad)
+    end = None if broken else _good_end(case, traces, bad)
     bad += traces.lost if traces.ends and end is None else ()
     planned = end is not None and case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
     if planned and any(case.has(s.first, Mark.STOP_SIGNAL) for s in traces.suspects):
@@ -172,7 +174,7 @@ def raised_from_error(end: Event) -> bool:
     return any(error.partition(":")[0].rpartition(".")[2] not in NO_ERRORS for error in chain)
 
 
-def _good_end(traces: Traces, bad: Sequence[Event]) -> Event | None:
+def _good_end(case: Case, traces: Traces, bad: Sequence[Event]) -> Event | None:
     """The last end marker, where everything bad came before an end marker; None where there is none or not everything did.
 
     Times of several clocks are not mixed: an error counts as excused by any end marker that lines or clocks put behind it.
@@ -183,12 +185,17 @@ def _good_end(traces: Traces, bad: Sequence[Event]) -> Event | None:
         order = [first(event, end) for end in traces.ends]
         if False in order and True not in order:
             return None
-        if True not in order and (event in traces.deaths or event in traces.hangs):
+        if True not in order and (event in traces.deaths or event in traces.hangs or _removes(case, event)):
             return None
     own = (*(e for s in traces.suspects for e in s.events if e is s.first or last_word(e)), *traces.lost)
     if any(not any(ends_it(e, end) for end in traces.ends) for e in own):
         return None
     return max(traces.ends, key=sort_key)
+
+
+def _removes(case: Case, event: Event) -> bool:
+    """Whether a line tells that a platform took away what was running there: nobody evicts a pod that has come to its end."""
+    return case.has(event, Mark.STOP_SIGNAL) and event.signature.startswith(_PLATFORM) and event.exception is None
 
 
 def _reached(case: Case) -> bool:
