@@ -21,6 +21,7 @@ from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.outages import of_reading
 from firstfault.analysis.peers_gone import PEER_GONE, peers_gone
 from firstfault.analysis.questions.memory import explained
+from firstfault.analysis.reloaded import RELOADED, reloaded
 from firstfault.analysis.state.memory import LIBRARY
 from firstfault.analysis.stopped import OUTLIVED, UPON_STOP, outlived, upon_stop
 from firstfault.analysis.sureness import by_clocks, by_itself, doubts, strength_of
@@ -72,8 +73,8 @@ def ask(scene: Scene) -> Answer | None:
     orders = outlived(scene, placed)
     placed = [s for s in placed if s not in orders]
     late = upon_stop(scene, placed)
-    gone = peers_gone(scene, placed)
-    left = [s for s in placed if s not in late and s not in gone]
+    gone, before = peers_gone(scene, placed), reloaded(scene, placed)
+    left = [s for s in placed if s not in late and s not in gone and s not in before]
     choice = choose(scene.case, left, scene.hang, _opening(scene, placed))
     if choice is None:
         return None
@@ -82,6 +83,7 @@ def ask(scene: Scene) -> Answer | None:
     set_aside = (
         *((s, UPON_STOP) for s in late),
         *((s, PEER_GONE) for s in gone),
+        *((s, RELOADED) for s in before),
         *((s, SURVIVED) for s in past),
         *((s, OUTLIVED) for s in orders),
     )
