@@ -157,8 +157,10 @@ def _spent(answer: Answer, spent: Mapping[GlobalRank, Event]) -> Answer:
         classes=replace(answer.classes, domain=Domain.COMMUNICATION, layer=Layer.COLLECTIVE),
         action=ActionKind.FIX_AND_RERUN,
         steps=(
-            "Give every rank the same number of batches (drop the rest, pad, or repeat), or leave the loop together: reduce a flag first; "
-            "DistributedDataParallel has a join context for uneven inputs.",
+            (
+                "Give every rank the same number of batches (drop the rest, pad, or repeat), or leave the loop together: reduce a flag "
+                "first; DistributedDataParallel has a join context for uneven inputs."
+            ),
             *answer.steps,
         ),
     )

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event, SourceId
 
 VERB = "is not among those that waited in"
-_PROCESS_FILE = lazy(r"(?:^|[/._-])(?:worker|rank|task|process|proc|trainer)[-_.]?(\d{1,4})(?=\D{0,16}$)", re.IGNORECASE)
+_PROCESS_FILE = lazy(
+    r"(?:^|[/._-])(?:worker|rank|task|process|proc|trainer)[-_.]?(\d{1,4})(?=\D{0,16}$)", re.IGNORECASE
+)
 """A file's name that counts processes; one that counts nodes, hosts or pods is none, since these hold several ranks."""
 
 

@@ -147,6 +147,10 @@ def concluded(
                 if seen_at_work.category is answer.category and seen_at_work.strength.level > answer.strength.level:
                     heard = seen_at_work
             heard = heed_numbers(scene, heard, opened.store)
+            if heard.category is Category.UNKNOWN and heard.failed:
+                from firstfault.pipelines.settings import heed_settings
+
+                heard = heed_settings(scene, heard, opened.store)
             if heard.category is Category.UNKNOWN or heard.question == "good_end":
                 from firstfault.pipelines.plain_words import heed_plain_words
 

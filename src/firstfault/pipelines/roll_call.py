@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from firstfault.analysis.roll import absent, absent_files, arrived, missed, unaccounted
-from firstfault.model.evidence import Event, Span, When
+from firstfault.model.evidence import Event, GlobalRank, Span, When
 from firstfault.model.words import Mark
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import lines_from
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import GlobalRank, SourceId
+    from firstfault.model.evidence import SourceId
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.lines import TextStore
 

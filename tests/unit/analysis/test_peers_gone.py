@@ -69,7 +69,9 @@ def test_the_end_of_another_machine_excuses_nothing(tmp_path: Path, peer: str) -
     assert found.verdict.category is Category.NETWORK
 
 
-EVICTED = "LAST SEEN   TYPE      REASON    OBJECT             MESSAGE\n2m          Warning   Evicted   pod/{pod}   {why}\n"
+EVICTED = (
+    "LAST SEEN   TYPE      REASON    OBJECT             MESSAGE\n2m          Warning   Evicted   pod/{pod}   {why}\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ EVICTED = "LAST SEEN   TYPE      REASON    OBJECT             MESSAGE\n2m       
     [
         (
             "{'train_runtime': 402.1, 'train_loss': 1.6, 'epoch': 1.0}\nSaving model checkpoint to /out/final\n",
-            "Usage of EmptyDir volume \"out\" exceeds the limit \"20Gi\".",
+            'Usage of EmptyDir volume "out" exceeds the limit "20Gi".',
         ),
         (
             "`Trainer.fit` stopped: `max_epochs=4` reached.\nwriting test predictions\n",
