@@ -150,8 +150,8 @@ def _spent(answer: Answer, spent: Mapping[GlobalRank, Event]) -> Answer:
         answer,
         category=Category.COLLECTIVE_MISMATCH,
         strength=Strength.POSSIBLE,
-        summary=f"{answer.summary.replace(UNEXPLAINED, '')} By {'its' if len(spent) == 1 else 'their'} last lines nothing was left to do for "
-        f"{ranks_text(sorted(spent))} (“{_quote(spent[rank])}”), while the others still went through collectives.",
+        summary=f"{answer.summary.replace(UNEXPLAINED, '')} By the last lines of {ranks_text(sorted(spent))} nothing was left to do there "
+        f"(“{_quote(spent[rank])}”), while the others still went through collectives.",
         trigger=spent[rank],
         proof=(spent[rank], *answer.proof),
         classes=replace(answer.classes, domain=Domain.COMMUNICATION, layer=Layer.COLLECTIVE),
