@@ -34,12 +34,12 @@ def heed_settings(scene: Scene, answer: Answer, store: Store) -> Answer:
     start = answer.classes.form is Form.FAILED_START or answer.classes.phase is Phase.START_UP
     if not answer.failed or answer.category is not Category.UNKNOWN or not start or scene.case.tracks:
         return answer
-    scripts = [s for s in scene.case.seen.sources if s.kind is SourceKind.CONFIG and 0 < s.size <= MOST_BYTES]
+    scripts = [s for s in scene.case.seen.sources if s.kind is SourceKind.CONFIG and 0 < store.size(s.id) <= MOST_BYTES]
     if not scripts:
         return answer
     from firstfault.config.check import check
 
-    texts = {s.path: store.read(s.id, 0, s.size) for s in scripts[:MOST_FILES]}
+    texts = {s.path: store.read(s.id, 0, store.size(s.id)) for s in scripts[:MOST_FILES]}
     found = check([(path, raw.decode("utf-8", "replace")) for path, raw in texts.items()]).findings
     for finding in found:
         told = finding.state == "fail" or finding.check == _WARNED
