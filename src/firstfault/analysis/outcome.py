@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 TOP = frozenset({"<module>", "_run_module_as_main"})
 """Functions of the outermost frame of a traceback that nobody caught."""
+_STARTS_POD = frozenset({"kubernetes.container_started", "kubernetes.pod_assigned"})
 _PLATFORM = "kubernetes."
 """Room of signatures of a platform that acts on pods which run, and on no others."""
 NO_ERRORS = frozenset({"StopIteration", "StopAsyncIteration", "KeyboardInterrupt"})
@@ -185,7 +187,9 @@ def _good_end(case: Case, traces: Traces, bad: Sequence[Event]) -> Event | None:
         order = [first(event, end) for end in traces.ends]
         if False in order and True not in order:
             return None
-        if True not in order and (event in traces.deaths or event in traces.hangs or _removes(case, event)):
+        if True not in order and (
+            event in traces.deaths or event in traces.hangs or _removes(case, event, traces.ends)
+        ):
             return None
     own = (*(e for s in traces.suspects for e in s.events if e is s.first or last_word(e)), *traces.lost)
     if any(not any(ends_it(e, end) for end in traces.ends) for e in own):
@@ -193,9 +197,31 @@ def _good_end(case: Case, traces: Traces, bad: Sequence[Event]) -> Event | None:
     return max(traces.ends, key=sort_key)
 
 
-def _removes(case: Case, event: Event) -> bool:
-    """Whether a line tells that a platform took away what was running there: nobody evicts a pod that has come to its end."""
-    return case.has(event, Mark.STOP_SIGNAL) and event.signature.startswith(_PLATFORM) and event.exception is None
+def _removes(case: Case, event: Event, ends: Sequence[Event]) -> bool:
+    """Whether a line tells that a platform took away what was running there: nobody evicts a pod that has come to its end.
+
+    Not where another pod took its place: one that the same list starts behind it, or one of its controller that said the end.
+    """
+    if (
+        not case.has(event, Mark.STOP_SIGNAL)
+        or not event.signature.startswith(_PLATFORM)
+        or event.exception is not None
+    ):
+        return False
+    pod = event.fields.get("pod", "")
+    others = [end for end in ends if _of_another_pod(case, end, pod)]
+    started = (e for e in case.of(_STARTS_POD) if e.span.source == event.span.source)
+    return not others and not any(e.span.offset > event.span.offset for e in started)
+
+
+def _of_another_pod(case: Case, end: Event, pod: str) -> bool:
+    """Whether the label or the file of a line names a pod of the same controller, and another one."""
+    owner, _, own = pod.rpartition("-")
+    if not owner:
+        return False
+    text = f"{end.who.label or ''} {case.paths.get(end.span.source, '')}"
+    found = re.search(rf"(?<![\w-]){re.escape(owner)}-(\w+)", text)
+    return found is not None and found[1] != own
 
 
 def _reached(case: Case) -> bool:

@@ -95,6 +95,17 @@ def test_who_is_evicted_had_not_come_to_the_end(tmp_path: Path, log: str, why: s
     assert found.verdict.strength is not Strength.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("name", "after"),
+    [("pod-b.log", ""), ("log.txt", "1m          Normal    Started   pod/pod-b   Started container trainer\n")],
+)
+def test_another_pod_may_come_to_the_end(tmp_path: Path, name: str, after: str) -> None:
+    (tmp_path / name).write_text("{'train_runtime': 402.1, 'train_loss': 1.6, 'epoch': 1.0}\n", encoding="utf-8")
+    events = EVICTED.format(pod="pod-a", why='Container trainer exceeded its local ephemeral storage limit "80Gi".')
+    (tmp_path / "events.txt").write_text(events + after, encoding="utf-8")
+    assert diagnose([tmp_path]).verdict.category is Category.NONE
+
+
 UNLABELLED = (
     "RuntimeError: Detected mismatch between collectives on ranks. Rank {one} is running collective: "
     "CollectiveFingerPrint(SequenceNumber=9, OpType={op}), but Rank {two} is running collective: "
