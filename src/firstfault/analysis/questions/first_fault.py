@@ -13,7 +13,6 @@ from firstfault.analysis.causes import Choice, choose, precedes
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
-from firstfault.analysis.handed_on import said_inside
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.job_map import proves
 from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent, spoke_of_another
@@ -348,7 +347,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     victims = tuple(s for s, _ in choice.explained)
     failed_first = Named() if choice.contested else first_failed(scene.roster, root, victims, named.ranks)
     kind, exclude, steps = _action(scene, root, named)
-    trigger = said_inside(scene, trigger_of(scene, root))
+    trigger = trigger_of(scene, root)
     return Answer(
         # An order that came to a job standing still says no more than that it was stopped: other witnesses may say why it stood.
         question="first_fault" if still is None else "stopped",
