@@ -66,7 +66,7 @@ def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completenes
                 # `spawn` reports the first process that fails and ends the rest: at the start all may read the same file.
                 return Named()
             hosts = {h for h in (roster.host_of_rank(r) for r in suspect.ranks) if h is not None}
-            if not hosts and len(suspect.ranks) == 1 and len(suspect.hosts) == 1 and suspect.unplaced == 0:
+            if not hosts and len(suspect.ranks) == 1 and len(suspect.hosts) == 1 and _of_one_place(roster, suspect):
                 hosts = set(suspect.hosts)
             if nature.category is Category.SOFTWARE:
                 # The process that crashed is known; that the code is not the same on all ranks is not.
@@ -79,6 +79,13 @@ def culprits(case: Case, roster: Roster, suspect: Suspect, complete: Completenes
             return Named(storage_nodes=tuple(sorted(nodes)), strength=strength if nodes else Strength.UNKNOWN)
         case Blame.NOBODY:
             return Named()
+
+
+def _of_one_place(roster: Roster, suspect: Suspect) -> bool:
+    """Whether every line of a fault carries a rank, or else the name of its machine."""
+    return suspect.unplaced == 0 or all(
+        roster.rank(e) is not None or roster.host(e) is not None for e in suspect.events
+    )
 
 
 def _started(case: Case, suspect: Suspect) -> bool:

@@ -49,8 +49,16 @@ _BY_ALL = lazy(
     r"|\b(?:already|resum|first \d+ (?:batches|steps)|warm-?up)|last (?:incomplete )?batch|dropout"
 )
 """What all ranks leave out alike, or nobody."""
+_OUT_OF_WORK = lazy(
+    r"(?i)\b(?:no|out of) (?:more |further |remaining )?(?:tasks?|data|batch(?:es)?|samples?|examples?|shards?|records?|work)"
+    r"(?= |[,.;:!]|$)(?! (?:loader|parallel|found|yet))"
+    r"|\b(?:data(?:set|loader)?|iterator|iterable|loader|sampler|stream|shards?|samples)\b[^\n]{0,60}\bexhausted\b|\bexhausted\b[^\n]{0,30}\bdata"
+    r"|\bcompleted its entire epoch\b|\b(?:for|at|after) (?:the )?final step\b"
+    r"|\bwait(?:s|ing)? (?:for|on) (?:the |all )?other (?:ranks?|nodes?|workers?|process(?:es)?|gpus?)\b"
+)
+"""A rank says that nothing is left for it to do."""
 LATELY = 3
-"""Last lines of a rank of which one may tell that it left something out."""
+"""Last lines of a rank of which one may tell that it left something out, or that nothing was left."""
 
 
 def work_of(text: str) -> Phase | None:
@@ -64,6 +72,11 @@ def work_of(text: str) -> Phase | None:
 def leaves_out(text: str) -> bool:
     """Whether a line says that its rank leaves a batch, a sample or a step out by a decision of its own."""
     return _LEFT_OUT.search(text) is not None and _BY_ALL.search(text) is None
+
+
+def out_of_work(text: str) -> bool:
+    """Whether a line says that its rank has come to the end of its own work."""
+    return _OUT_OF_WORK.search(text) is not None
 
 
 def wanted(answer: Answer) -> tuple[GlobalRank, ...]:
@@ -85,6 +98,9 @@ def heed(scene: Scene, answer: Answer, words: Mapping[GlobalRank, Sequence[Event
     left_out = next(((r, e) for r in sorted(words) for e in words[r][-LATELY:] if leaves_out(e.text)), None)
     if left_out is not None and len(words) == 1:
         return _uneven(answer, *left_out)
+    spent = {r: e for r, lines in words.items() for e in lines[-LATELY:] if out_of_work(e.text)}
+    if spent and spent.keys() == set(answer.culprits.ranks):
+        return _spent(answer, spent)
     told = [(rank, last[rank], phase) for rank in sorted(last) if (phase := work_of(last[rank].text)) is not None]
     if not told:
         return _alive(scene, answer, words)
@@ -123,6 +139,29 @@ def _uneven(answer: Answer, rank: GlobalRank, event: Event) -> Answer:
                     "its stack at the time (`py-spy dump`): in its loader, or in another collective or its end",
                 ),
             ),
+        ),
+    )
+
+
+def _spent(answer: Answer, spent: Mapping[GlobalRank, Event]) -> Answer:
+    """The answer with the possibility that the late ranks had come to the end of their own work, and the others had not."""
+    rank = min(spent)
+    return replace(
+        answer,
+        category=Category.COLLECTIVE_MISMATCH,
+        strength=Strength.POSSIBLE,
+        summary=f"{answer.summary.replace(UNEXPLAINED, '')} By the last lines of {ranks_text(sorted(spent))} nothing was left to do there "
+        f"(“{_quote(spent[rank])}”), while the others still went through collectives.",
+        trigger=spent[rank],
+        proof=(spent[rank], *answer.proof),
+        classes=replace(answer.classes, domain=Domain.COMMUNICATION, layer=Layer.COLLECTIVE),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            (
+                "Give every rank the same number of batches (drop the rest, pad, or repeat), or leave the loop together: reduce a flag "
+                "first; DistributedDataParallel has a join context for uneven inputs."
+            ),
+            *answer.steps,
         ),
     )
 

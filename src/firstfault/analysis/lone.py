@@ -78,6 +78,14 @@ def undecided_hang(scene: Scene, answer: Answer) -> Picture | None:
     return seen if seen.where.waiting and not seen.where.outside and not seen.state.unplaced else None
 
 
+def hung_at_exit(scene: Scene, answer: Answer) -> Picture | None:
+    """The picture of processes that hung behind the end of their run, where nobody is named; None for anything else."""
+    if answer.question != "exit_hang" or answer.culprits.anybody or scene.hang is None:
+        return None
+    seen = picture(scene)
+    return seen if seen.where.waiting and not seen.where.outside and not seen.state.unplaced else None
+
+
 def may_have_left(seen: Picture) -> tuple[GlobalRank, ...]:
     """The other ranks, where only few of a job of known size wait: they may have ended before; else nobody."""
     where = seen.where
@@ -119,6 +127,23 @@ def left(seen: Picture, answer: Answer, words: Mapping[GlobalRank, Event]) -> An
             ),
             *answer.steps,
         ),
+    )
+
+
+def alone_at_exit(seen: Picture, answer: Answer, words: Mapping[GlobalRank, Event]) -> Answer:
+    """The answer with the few ranks that hung behind the end of a run, where all others said that they had ended."""
+    told = left(seen, answer, words)
+    if told is answer:
+        return answer
+    who = ranks_text([int(r) for r in told.culprits.ranks])
+    return replace(
+        answer,
+        summary=f"{answer.summary} By their last lines the others had ended: {who} waited in {collective(seen.nearest)} alone, "
+        "a collective that only some ranks call.",
+        culprits=told.culprits,
+        first_failed=told.first_failed,
+        proof=told.proof,
+        steps=told.steps,
     )
 
 

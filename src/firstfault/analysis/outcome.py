@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 TOP = frozenset({"<module>", "_run_module_as_main"})
 """Functions of the outermost frame of a traceback that nobody caught."""
+_STARTS_POD = frozenset({"kubernetes.container_started", "kubernetes.pod_assigned"})
+_PLATFORM = "kubernetes."
+"""Room of signatures of a platform that acts on pods which run, and on no others."""
 NO_ERRORS = frozenset({"StopIteration", "StopAsyncIteration", "KeyboardInterrupt"})
 """What a program turns into a stop of its own without anything being wrong: the data are at their end, a person asked."""
 
@@ -75,7 +79,7 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     # In a file of several ranks that tells no steps none is missed: that its speaker went on is for others to tell.
     broken = any(_tells_of_itself(case, e) and unkept(e, traces.ends) for e in events)
     broken = broken or any(broke_off(case, s.first, traces.ends) for s in traces.suspects)
-    end = None if broken else _good_end(traces, bad)
+    end = None if broken else _good_end(case, traces, bad)
     bad += traces.lost if traces.ends and end is None else ()
     planned = end is not None and case.has(end, Mark.PLANNED_STOP) and not case.has(end, Mark.END)
     if planned and any(case.has(s.first, Mark.STOP_SIGNAL) for s in traces.suspects):
@@ -172,7 +176,7 @@ def raised_from_error(end: Event) -> bool:
     return any(error.partition(":")[0].rpartition(".")[2] not in NO_ERRORS for error in chain)
 
 
-def _good_end(traces: Traces, bad: Sequence[Event]) -> Event | None:
+def _good_end(case: Case, traces: Traces, bad: Sequence[Event]) -> Event | None:
     """The last end marker, where everything bad came before an end marker; None where there is none or not everything did.
 
     Times of several clocks are not mixed: an error counts as excused by any end marker that lines or clocks put behind it.
@@ -183,12 +187,41 @@ def _good_end(traces: Traces, bad: Sequence[Event]) -> Event | None:
         order = [first(event, end) for end in traces.ends]
         if False in order and True not in order:
             return None
-        if True not in order and (event in traces.deaths or event in traces.hangs):
+        if True not in order and (
+            event in traces.deaths or event in traces.hangs or _removes(case, event, traces.ends)
+        ):
             return None
     own = (*(e for s in traces.suspects for e in s.events if e is s.first or last_word(e)), *traces.lost)
     if any(not any(ends_it(e, end) for end in traces.ends) for e in own):
         return None
     return max(traces.ends, key=sort_key)
+
+
+def _removes(case: Case, event: Event, ends: Sequence[Event]) -> bool:
+    """Whether a line tells that a platform took away what was running there: nobody evicts a pod that has come to its end.
+
+    Not where another pod took its place: one that the same list starts behind it, or one of its controller that said the end.
+    """
+    if (
+        not case.has(event, Mark.STOP_SIGNAL)
+        or not event.signature.startswith(_PLATFORM)
+        or event.exception is not None
+    ):
+        return False
+    pod = event.fields.get("pod", "")
+    others = [end for end in ends if _of_another_pod(case, end, pod)]
+    started = (e for e in case.of(_STARTS_POD) if e.span.source == event.span.source)
+    return not others and not any(e.span.offset > event.span.offset for e in started)
+
+
+def _of_another_pod(case: Case, end: Event, pod: str) -> bool:
+    """Whether the label or the file of a line names a pod of the same controller, and another one."""
+    owner, _, own = pod.rpartition("-")
+    if not owner:
+        return False
+    text = f"{end.who.label or ''} {case.paths.get(end.span.source, '')}"
+    found = re.search(rf"(?<![\w-]){re.escape(owner)}-(\w+)", text)
+    return found is not None and found[1] != own
 
 
 def _reached(case: Case) -> bool:

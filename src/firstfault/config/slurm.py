@@ -109,6 +109,7 @@ def check_launch(started: Started, facts: Facts) -> Iterator[Problem]:
         yield from _gpus(started, _accelerate_each(started))
     if launch.tool == "python":
         yield from _tasks_of_gpus(started)
+        yield from _first_node_alone(started)
     yield from _time(started, facts)
 
 
@@ -129,6 +130,15 @@ def _one_task(started: Started) -> Iterator[Problem]:
         line = launch.line if own or asked is None else asked.line
         many = f", each with {each} ranks" if each else ""
         yield _say(started, "tasks", "fail", line, f"srun starts {tasks} of {launch.tool} on each node{many}", why="each of them starts all ranks of its node: they take one another's port and GPUs, or wait for ranks that never come", message="RuntimeError: The server socket has failed to listen on any local network address … EADDRINUSE", fix="Set --ntasks-per-node=1, and give each task all GPUs of the node.")  # fmt: skip
+
+
+def _first_node_alone(started: Started) -> Iterator[Problem]:
+    """A program that is to run as several tasks on several nodes, and that nothing carries there."""
+    launch = started.launch
+    nodes, tasks = nodes_of(started) if started.job.directives else None, tasks_per_node(started)
+    if launch.srun is not None or launch.remote or not launch.sure or nodes is None or nodes < 2 or tasks is None or tasks < 2:  # fmt: skip
+        return
+    yield _say(started, "srun", "warn", launch.line, f"a program for {tasks} tasks on each of {nodes} nodes is started without srun", why="the script runs on the first node alone: unless the program starts the other nodes itself, its ranks wait for theirs until a time-out", fix="Write srun in front of it.")  # fmt: skip
 
 
 def _tasks_of_gpus(started: Started) -> Iterator[Problem]:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.state.storage import StorageState
     from firstfault.analysis.verify import Cited
     from firstfault.model.diagnosis import Diagnosis
+    from firstfault.model.evidence import GlobalRank, SourceId
     from firstfault.readers.open import Opened
     from firstfault.readers.store import Store
     from firstfault.signatures.library import Library
@@ -123,12 +124,17 @@ def concluded(
             seen = replace(seen, coverage=(*seen.coverage, *without_daemons(opened, options.storage)))
 
         def heeded(scene: Scene, answer: Answer) -> Answer:
+            named: dict[SourceId, GlobalRank] = {}
+            if answer.question == "hang" and not answer.culprits.anybody:
+                # Loaded only for a hang that names nobody.
+                from firstfault.pipelines.roll_call import heed_roll
+
+                answer, named = heed_roll(scene, answer, opened.store, observed.profiles)
             ranks = wanted(answer)
             unheard = answer
             if ranks:
-                answer = heed(
-                    scene, answer, recent_words(scene, ranks, opened.store, observed.profiles, observed.clocks)
-                )
+                words = recent_words(scene, ranks, opened.store, observed.profiles, observed.clocks, named)
+                answer = heed(scene, answer, words)
             if answer.question == "stopped":
                 # What few jobs come to is loaded only for these.
                 from firstfault.pipelines.standstill import heed_standstill
@@ -141,6 +147,10 @@ def concluded(
                 if seen_at_work.category is answer.category and seen_at_work.strength.level > answer.strength.level:
                     heard = seen_at_work
             heard = heed_numbers(scene, heard, opened.store)
+            if heard.category is Category.UNKNOWN and heard.failed:
+                from firstfault.pipelines.settings import heed_settings
+
+                heard = heed_settings(scene, heard, opened.store)
             if heard.category is Category.UNKNOWN or heard.question == "good_end":
                 from firstfault.pipelines.plain_words import heed_plain_words
 

@@ -49,14 +49,18 @@ def last_words(
     return {rank: lines[-1] for rank, lines in recent_words(scene, ranks, store, profiles, clocks).items()}
 
 
-def recent_words(
+def recent_words(  # noqa: PLR0917
     scene: Scene,
     ranks: Iterable[GlobalRank],
     store: TextStore,
     profiles: Mapping[SourceId, SourceProfile],
     clocks: Mapping[SourceId, SourceClock],
+    named: Mapping[SourceId, GlobalRank] | None = None,
 ) -> dict[GlobalRank, tuple[Event, ...]]:
-    """The last lines of each rank before anybody timed out, oldest first; ranks that said nothing are left out."""
+    """The last lines of each rank before anybody timed out, oldest first; ranks that said nothing are left out.
+
+    Files in `named` are those of ranks by their names alone.
+    """
     found: dict[GlobalRank, tuple[Event, ...]] = {}
     first_wait: dict[SourceId, int] = {}
     # What a rank says of peers that are gone comes after its own work too.
@@ -65,7 +69,7 @@ def recent_words(
         first_wait[span.source] = min(span.offset, first_wait.get(span.source, span.offset))
     alone = lone_speakers(scene.events, scene.roster.world)
     owners = {s: scene.roster.rank_of(profile.who, s, {}) for s, profile in profiles.items()}
-    owners = {s: alone.get(s) if owner is None else owner for s, owner in owners.items()}
+    owners = {s: alone.get(s) if owner is None else owner for s, owner in owners.items()} | dict(named or {})
     wanted = tuple(ranks)
     said: dict[SourceId, dict[GlobalRank, deque[Event]]] = {}
     for rank in wanted:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.lone import (
     Bar,
+    alone_at_exit,
     asked,
     asks,
     at_work,
     busy,
+    hung_at_exit,
     left,
     lone_worker,
     may_have_left,
@@ -71,6 +73,9 @@ def heed_lone(
             return asked(answer, rank, line)
         if (line := _no_share(scene, store, profiles, rank)) is not None:
             return without_data(answer, rank, line)
+    behind = hung_at_exit(scene, answer)
+    if behind is not None and (ranks := may_have_left(behind)):
+        return alone_at_exit(behind, answer, last_words(scene, ranks, store, profiles, clocks))
     seen = undecided_hang(scene, answer)
     if seen is None or scene.hang is None:
         return answer

@@ -55,6 +55,11 @@ _CRI = lazy(rb" (?:stdout|stderr) [FP] ")
 _NCCL = lazy(
     rb"(?!\d{4}-\d\d-\d\dT)(?P<host>[A-Za-z0-9][\w.\-]{0,100}):(?P<pid>\d{1,8}):\d{1,8} \[(?P<device>-?\d{1,3})\] "
 )
+_NODE_KMSG = lazy(
+    rb"(?:(?P<host>[A-Za-z0-9][\w.\-]{0,100}): {1,3})?(?:kern|user|daemon|syslog|auth): {1,8}"
+    rb"(?:emerg|alert|crit|err|warning|notice|info|debug): (?=\[\d{4}-\d\d-\d\dT)"
+)
+"""The kernel log of a node of Talos Linux: `10.1.2.3: kern: warning: [2026-04-22T21:25:20.458998481Z]: NVRM: ...`."""
 _RAY = lazy(
     rb"\((?:(?P<actor>[A-Za-z_][^()\n=]{0,80}?),? )?(?:rank=(?P<rank>\d{1,6}), ?)?pid=(?P<pid>\d{1,8})(?:, ip=(?P<ip>[\w.:]{3,45}))?\)(?:\x1b\[[0-9;]*m)* ?"
 )
@@ -264,7 +269,7 @@ def _digits(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> in
     stamp = chain.stamp_at(segment, at)
     if stamp is not None:
         return _after_stamp(segment, stamp, chain, profile)
-    return _nccl(segment, at, chain)
+    return _node_kmsg(segment, at, chain) or _nccl(segment, at, chain)
 
 
 def _after_stamp(
@@ -292,6 +297,15 @@ def _after_stamp(
     return end + (after in {b" ", b"|", b":"})
 
 
+def _node_kmsg(segment: bytes, at: int, chain: Chain) -> int | None:
+    found = None if chain.tokens > 1 else _NODE_KMSG.match(segment, at)
+    if found is None:
+        return None
+    if found["host"] is not None:
+        chain.take("host", found, "host")
+    return found.end()
+
+
 def _letters(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> int | None:
     stamp = chain.stamp_at(segment, at)
     if stamp is not None:
@@ -311,7 +325,7 @@ def _letters(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> i
         return None
     if segment[at : at + 4] in _RANK_WORDS:
         return _rank_word(segment, at, chain)
-    end = _nccl(segment, at, chain)
+    end = _node_kmsg(segment, at, chain) or _nccl(segment, at, chain)
     if end is not None:
         return end
     if not chain.tokens:

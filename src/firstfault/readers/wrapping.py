@@ -24,8 +24,8 @@ _COLOUR = rb"(?:\x1b\[[0-9;?]*[A-Za-z])*"
 _QUOTE = lazy(_COLOUR + rb"(?:> ?){1,4}")
 _NUMBER = lazy(_COLOUR + rb"\s{0,8}(?P<number>\d{1,9})(?:\x1b\[[0-9;]*[mK])*(?:[:\-\t]| ?\| )(?:\x1b\[[0-9;]*[mK])*")
 _FILE_TEXT = (
-    _COLOUR
-    + rb"(?P<file>(?:[\w.\-@+=,%~]{0,200}/){0,20}[\w.\-@+=,%~]{1,200}\.(?:log|out|err|txt|stderr|stdout|gz|\d{1,6}))"
+    _COLOUR + rb"(?!\d{1,3}(?:\.\d{1,3}){3}:)"  # an address: of a machine, as pdsh and ssh loops put it, and no file
+    rb"(?P<file>(?:[\w.\-@+=,%~]{0,200}/){0,20}[\w.\-@+=,%~]{1,200}\.(?:log|out|err|txt|stderr|stdout|gz|\d{1,6}))"
     rb"(?:\x1b\[[0-9;]*[mK])*[:\-]"
 )
 _FILE = lazy(_FILE_TEXT)

@@ -19,7 +19,9 @@ from firstfault.analysis.joins import left_out, of_one_node, of_one_process, onl
 from firstfault.analysis.machine import of_one_machine, of_the_job
 from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.outages import of_reading
+from firstfault.analysis.peers_gone import PEER_GONE, peers_gone
 from firstfault.analysis.questions.memory import explained
+from firstfault.analysis.reloaded import RELOADED, reloaded
 from firstfault.analysis.state.memory import LIBRARY
 from firstfault.analysis.stopped import OUTLIVED, UPON_STOP, outlived, upon_stop
 from firstfault.analysis.sureness import by_clocks, by_itself, doubts, strength_of
@@ -71,12 +73,20 @@ def ask(scene: Scene) -> Answer | None:
     orders = outlived(scene, placed)
     placed = [s for s in placed if s not in orders]
     late = upon_stop(scene, placed)
-    choice = choose(scene.case, [s for s in placed if s not in late], scene.hang, _opening(scene, placed))
+    gone, before = peers_gone(scene, placed), reloaded(scene, placed)
+    left = [s for s in placed if s not in late and s not in gone and s not in before]
+    choice = choose(scene.case, left, scene.hang, _opening(scene, placed))
     if choice is None:
         return None
     if choice.late and _elsewhere_than_absent(scene, choice.root):
         return None
-    set_aside = (*((s, UPON_STOP) for s in late), *((s, SURVIVED) for s in past), *((s, OUTLIVED) for s in orders))
+    set_aside = (
+        *((s, UPON_STOP) for s in late),
+        *((s, PEER_GONE) for s in gone),
+        *((s, RELOADED) for s in before),
+        *((s, SURVIVED) for s in past),
+        *((s, OUTLIVED) for s in orders),
+    )
     choice = replace(choice, explained=(*choice.explained, *set_aside))
     if mentioned(scene.case, choice.root.first) and not _failed(scene):
         # A settings dump or a hint holds such words too; without any sign of a failure they are only words.

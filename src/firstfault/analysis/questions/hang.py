@@ -407,7 +407,7 @@ def _unaccounted(seen: Picture) -> Answer:
         seen,
         f"The job hung: {waiting_there(seen)} waited in {stuck}{waited(seen.scene)}{detail}. A time-out alone does not mean a "
         f"network fault.{opening}",
-        trigger=None,
+        trigger=min(seen.frozen_events, key=sort_key, default=None),
         scope=Scope.GROUP,
         proof=() if hang is None else hang.events[:3],
         steps=tuple(steps),

@@ -19,6 +19,7 @@ from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.scopes import scope_of
 from firstfault.analysis.state.waits import End, Origin, waits
 from firstfault.analysis.wording import ranges, ranks_text, who_text
+from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.state.groups import Cell, HangState
     from firstfault.analysis.state.works import Work
     from firstfault.analysis.suspects import Suspect
-    from firstfault.model.evidence import Event, GlobalRank
+    from firstfault.model.evidence import Event
 
 DETAIL = "torch.collectives_differ"
 """Signature of the check that TORCH_DISTRIBUTED_DEBUG=DETAIL makes before a collective runs."""
@@ -227,9 +228,12 @@ def _from_detail(scene: Scene, events: list[Event]) -> Answer:
     ranks: tuple[GlobalRank, ...] = ()
     if odd is not None and global_ranks:
         ranks = tuple(r for e in events if (r := scene.roster.rank(e)) is not None and int(r) == odd)[:1]
+    sure = Strength.SUPPORTED if ranks else Strength.UNKNOWN
+    if odd is not None and not ranks and _unlabelled(scene, events, odd):
+        ranks, sure = (GlobalRank(odd),), Strength.POSSIBLE
     hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
     start = min(events, key=sort_key)
-    named = Named(ranks=ranks, hosts=hosts, strength=Strength.SUPPORTED if ranks else Strength.UNKNOWN)
+    named = Named(ranks=ranks, hosts=hosts, strength=sure)
     ops = sorted({v for e in events for k in ("op", "peer_op") if (v := e.fields.get(k))})
     blame = (
         f" All others name{who_text(ranks, hosts).removeprefix(' on')}."
@@ -255,6 +259,14 @@ def _from_detail(scene: Scene, events: list[Event]) -> Answer:
         action=ActionKind.FIX_AND_RERUN,
         steps=_steps(of_size=len(ops) < 2),
     )
+
+
+def _unlabelled(scene: Scene, events: list[Event], odd: int) -> bool:
+    """Whether the numbers of a check may be taken for ranks of the job: no line has a label of its own, and no smaller group is known."""
+    if any(scene.roster.rank(e) is not None for e in events) or any(not g.default for g in hang_state(scene).groups):
+        return False
+    world = scene.complete.expected
+    return world is None or odd < world
 
 
 def _accused(accused: Counter[int]) -> int | None:

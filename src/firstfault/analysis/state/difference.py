@@ -22,6 +22,10 @@ OPEN_OPS = frozenset({"ALLTOALL", "ALLTOALL_BASE", "SCATTER", "GATHER", "UNKNOWN
 """Collectives in which sizes may differ between ranks."""
 
 
+PAIR = 2
+"""Ranks of the smallest job that waits."""
+
+
 class Difference(Struct, frozen=True, kw_only=True):
     """Different works at one number of one group."""
 
@@ -56,7 +60,8 @@ def difference(group: Group) -> Difference | None:
 def _without_numbers(group: Group) -> Difference | None:
     """Different ops where no line has a number (before torch 1.10).
 
-    One rank may rightly be ahead of the receivers of a broadcast, its root; two may not.
+    One rank may rightly be ahead of the receivers of a broadcast, its root; two may not. Of a job of two ranks there is
+    nobody else: what the one waits in the other has not issued, or has left without it.
     """
     told = [c for c in group.pending if c.work is not None and c.work.op is not None and not c.work.p2p]
     if len(told) < 2 or any(c.at is not None for c in group.pending):
@@ -64,7 +69,8 @@ def _without_numbers(group: Group) -> Difference | None:
     ops = _kinds(told, _op)
     rooted = [op for op in ops if op in ROOTED]
     elsewhere = sum(len(cells) for op, cells in ops.items() if op not in ROOTED)
-    if len(ops) < 2 or (rooted and elsewhere < 2):
+    pair = group.default and group.size == len(told) == len(group.cells) == PAIR
+    if len(ops) < 2 or (rooted and elsewhere < 2 and not pair):
         return None
     return Difference(group=group, seq=None, kinds=ops, of_size=False)
 
