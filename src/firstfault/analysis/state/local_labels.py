@@ -93,6 +93,8 @@ def _listed_differently(told: Sequence[Who], numbers: set[int]) -> bool:
 
 def _local_names(seen: Observations) -> frozenset[SourceId]:
     """Sources whose names tell a rank that stands on several machines: the number counts the processes of one machine."""
+    if all(who.rank is None for who in seen.place.values()):
+        return frozenset()
     hosts: dict[SourceId, set[str]] = {}
     for event in seen.events:
         host = event.who.host or event.fields.get("host")
