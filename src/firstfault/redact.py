@@ -18,7 +18,7 @@ from firstfault.privacy.secrets import KNOWN, SecretFilter
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 Level = Literal["none", "secrets", "identities"]
 """What is taken out: nothing (`--raw`), secrets (always else), secrets and identities (`--share`)."""
@@ -125,6 +125,8 @@ def walk(value: T, change: Callable[[str], str], *, numbers: bool = True) -> T:
 
 
 def _walk(value: object, change: Callable[[str], str], numbers: bool) -> object:
+    if type(value) is str:
+        return change(value)
     if isinstance(value, Enum):
         return value
     if isinstance(value, str):
@@ -147,7 +149,7 @@ def _walk_map(
     numbers: bool,
 ) -> dict[object, object]:
     counts = _NUMBERS.issuperset(map(type, value.values()))
-    if counts and not numbers and all(type(n) is str and len(n) < KNOWN and n.isdigit() for n in value):
+    if counts and not numbers and _short_numbers(value):
         return value
     changed: dict[object, object] = {}
     for name, held in value.items():
@@ -156,6 +158,12 @@ def _walk_map(
         # Two names may become one; counts then add up, so that none is lost.
         changed[new] = before + held_new if isinstance(before, int) and isinstance(held_new, int) else held_new
     return changed
+
+
+def _short_numbers(names: Collection[object]) -> bool:
+    """Whether all names are numbers too short to be a secret; asked in whole passes, since a large job has one for each rank."""
+    texts = [n for n in names if type(n) is str]
+    return len(texts) == len(names) and all(map(str.isdigit, texts)) and max(map(len, texts), default=0) < KNOWN
 
 
 def _each(value: object, see: Callable[[str], None], *, numbers: bool = True) -> None:

@@ -50,7 +50,8 @@ def no_part(
     old = left_over(case, events, ends)
     strangers = {id(e) for e in case.of(may_be_of_another(case)) if of_another(case, roster, e)}
     lines = {(e.span.source, e.span.line) for e in events if chart.not_of_the_job(e)}
-    strangers |= {id(e) for e in events if (e.span.source, e.span.line) in lines}
+    if lines:
+        strangers |= {id(e) for e in events if (e.span.source, e.span.line) in lines}
     aside = frozenset(strangers.union(id(e) for e in events if e.span.source in old or far_from_job(case, e)))
     return aside, tuple(f for f in case.seen.failures if f.span.source not in old)
 

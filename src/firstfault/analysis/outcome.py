@@ -77,7 +77,8 @@ def outcome(case: Case, traces: Traces, events: Sequence[Event]) -> Outcome:
     told = bad_word(case)
     bad = [s.first for s in traces.suspects] + list(traces.deaths) + list(traces.hangs)
     # In a file of several ranks that tells no steps none is missed: that its speaker went on is for others to tell.
-    broken = any(_tells_of_itself(case, e) and unkept(e, traces.ends) for e in events)
+    raised = (e for e in events if e.exception is not None)
+    broken = any(_tells_of_itself(case, e) and unkept(e, traces.ends) for e in raised)
     broken = broken or any(broke_off(case, s.first, traces.ends) for s in traces.suspects)
     end = None if broken else _good_end(case, traces, bad)
     bad += traces.lost if traces.ends and end is None else ()

@@ -295,10 +295,11 @@ class _Fold:
     def _named(self) -> dict[GlobalRank, dict[str, Event]]:
         """The first line of each rank that states its host, its local rank or its node."""
         found: dict[GlobalRank, dict[str, Event]] = {}
+        joining = self.scene.case.signatures_with(Mark.IDENTITY)
         for event in self.scene.events:
             who = event.who
             # A line that joins rank and host states the rank as a field.
-            joins = self.scene.case.has(event, Mark.IDENTITY)
+            joins = event.signature in joining
             rank = self.scene.roster.rank(event) if joins else who.rank
             if rank is None:
                 continue

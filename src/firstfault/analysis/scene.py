@@ -55,7 +55,7 @@ _OF_CONTAINERS = frozenset({"container", "pod"})
 """Fields of lines about the end of a whole container, in which several ranks may have run: it is no rank's own exit."""
 
 
-class Scene(Struct, frozen=True, kw_only=True):
+class Scene(Struct, frozen=True, kw_only=True, dict=True):
     """One attempt."""
 
     case: Case

@@ -16,7 +16,7 @@ from firstfault.model.evidence import Event, Failure, GlobalRank, ProgressSample
 from firstfault.model.words import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from firstfault.analysis.scene import Scene
 
@@ -58,11 +58,12 @@ class Fold:
         """`cut`: floods of which only some lines were kept, with the number of all."""
         self.moments = [first]
         self._cut = cut
-        self._floods = {first.flood} & set(cut) if first.flood is not None else set()
+        self._floods: set[Flood] = set()
+        self._see(first)
 
     def takes(self, moment: Moment) -> bool:
         """Whether a later moment of the same kind belongs to it."""
-        if moment.flood in self._floods:
+        if self._floods and moment.flood in self._floods:
             return True  # the lines between are not at hand
         last = self.moments[-1]
         a, b = start_of(last.when), start_of(moment.when)
@@ -73,12 +74,18 @@ class Fold:
     def add(self, moment: Moment) -> None:
         """Takes a moment in."""
         self.moments.append(moment)
-        if moment.flood is not None and moment.flood in self._cut:
+        self._see(moment)
+
+    def _see(self, moment: Moment) -> None:
+        # Who speaks has many parts, all of which count when a flood is looked up: only where there is one to be found.
+        if self._cut and moment.flood is not None and moment.flood in self._cut:
             self._floods.add(moment.flood)
 
     @property
     def count(self) -> int:
         """Lines behind it; the kept lines of a cut flood all stand for the whole of it."""
+        if not self._floods:
+            return len(self.moments)
         single = sum(1 for m in self.moments if m.flood not in self._floods)
         return single + sum(self._cut[f] for f in self._floods)
 
@@ -173,11 +180,12 @@ def _place(moment: Moment) -> tuple[float, bool, int, int, str]:
     return (0.0 if at is None else at, bounded_below, moment.source, moment.offset, moment.signature)
 
 
-def cut_floods(found: Iterable[Moment]) -> dict[Flood, int]:
+def cut_floods(found: Collection[Moment]) -> dict[Flood, int]:
     """Floods of which only some lines were kept, with the number of all."""
     kept: dict[Flood, list[int]] = {}
+    many = {m.flood[:2] for m in found if m.flood is not None and m.count > 1}
     for moment in found:
-        if moment.flood is not None:
+        if moment.flood is not None and moment.flood[:2] in many:
             kept.setdefault(moment.flood, []).append(moment.count)
     return {flood: max(counts) for flood, counts in kept.items() if max(counts) > len(counts)}
 

@@ -215,7 +215,8 @@ class Builder:
             rank = self.scene.roster.rank(event)
             key = (int(event.span.source), "?" if rank is None else str(rank))
             speaker = totals.setdefault(event.signature, {})
-            speaker[key] = max(speaker.get(key, 0), event.count)
+            if event.count > speaker.get(key, -1):
+                speaker[key] = event.count
         return [_count(self.scene, signature, by, self.paths) for signature, by in sorted(totals.items())]
 
     def _ranks(self) -> Ranks:

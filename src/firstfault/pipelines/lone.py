@@ -106,9 +106,11 @@ def _no_share(scene: Scene, store: Store, profiles: Mapping[SourceId, SourceProf
     """The line that says that a rank has no data, where lines of its kind give some to all others they speak of."""
     shares: dict[int, bool] = {}
     found: Event | None = None
+    waits: dict[SourceId, int] = {}
+    for waiting in scene.marked(Mark.HANG, Mark.STATE, Mark.ABORT):
+        waits.setdefault(waiting.span.source, waiting.span.offset)  # they come by position: the first is the earliest
     for source in sorted(profiles)[:MOST_SOURCES]:
-        waits = [e.span.offset for e in scene.marked(Mark.HANG, Mark.STATE, Mark.ABORT) if e.span.source == source]
-        end = min(waits, default=store.size(source))
+        end = waits[source] if source in waits else store.size(source)
         for event, _ in _lines(store, source, max(0, end - REACH), end):
             told = share_of(event.text)
             if told is None:

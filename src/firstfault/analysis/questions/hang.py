@@ -100,7 +100,8 @@ def _somebody_died(scene: Scene, hang: Hang) -> bool:
         return True
     # Without a time on the watchdog's lines, its aborts as the launcher reports them tell when it was.
     aborts = [e for e in scene.deaths if signal_of(e) == signal.SIGABRT and _timed(e)]
-    crashed = [e for e in ended if signal_of(e) is not None and _timed(e) and scene.roster.rank(e) not in hang.waiters]
+    waiters = set(hang.waiters)
+    crashed = [e for e in ended if signal_of(e) is not None and _timed(e) and scene.roster.rank(e) not in waiters]
     if aborts and any(all(first(e, a) is True for a in aborts) for e in crashed):
         return True
     return _listed_before(scene, hang)
@@ -109,12 +110,13 @@ def _somebody_died(scene: Scene, hang: Hang) -> bool:
 def _listed_before(scene: Scene, hang: Hang) -> bool:
     """Whether a launcher's list dates the end of a process by a signal before all aborts that it dates, or before the time-outs."""
     by: dict[bool, list[When]] = {True: [], False: []}
+    waiters = set(hang.waiters)
     for failure in scene.failures:
         code = failure.exit_code
         if code is None or code == 0 or -code in TOLD or not exact(failure.when):
             continue
-        waited = scene.roster.rank_of(failure.who, failure.span.source, {}) in hang.waiters
-        aborted = -code == signal.SIGABRT or (code > 0 and (waited or not hang.waiters))
+        waited = scene.roster.rank_of(failure.who, failure.span.source, {}) in waiters
+        aborted = -code == signal.SIGABRT or (code > 0 and (waited or not waiters))
         if aborted or (code < 0 and not waited):
             by[aborted].append(failure.when)
     marks = [*by[True], *([hang.first.when] if exact(hang.first.when) else [])]

@@ -317,14 +317,14 @@ def _without_steps(case: Case, first: tuple[float, float, int, int, Clock]) -> l
 
     A rank's own log is none: it may be silent for days before it says a last word.
     """
-    times: dict[SourceId, list[When]] = {}
-    for event in case.events:
-        source = event.span.source
-        if source not in case.tracks and case.kind_of.get(source) is SourceKind.LOG:
-            times.setdefault(source, []).append(event.when)
     raised = {e.span.source for e in case.events if e.exception is not None}
     ranks = {s for s, who in case.seen.place.items() if who.rank is not None or who.local_rank is not None}
-    return sorted(s for s, whens in times.items() if s in raised - ranks and _days_before(whens, first))
+    asked = {s for s in raised - ranks if s not in case.tracks and case.kind_of.get(s) is SourceKind.LOG}
+    times: dict[SourceId, list[When]] = {}
+    for event in case.events if asked else ():
+        if event.span.source in asked:
+            times.setdefault(event.span.source, []).append(event.when)
+    return sorted(s for s, whens in times.items() if _days_before(whens, first))
 
 
 def _days_before(whens: Iterable[When], first: tuple[float, float, int, int, Clock]) -> bool:

@@ -7,6 +7,7 @@ by the prefix of a line, or where all lines agree that there is one group and it
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -75,8 +76,8 @@ class Cell(Struct, frozen=True, kw_only=True, gc=False):
         return tuple(e for e in both if e is not None)
 
 
-class Group(Struct, frozen=True, kw_only=True):
-    """One process group."""
+class Group(Struct, frozen=True, kw_only=True, dict=True):
+    """One process group; what is asked of it again and again is worked out once."""
 
     name: str
     desc: str | None
@@ -106,10 +107,19 @@ class Group(Struct, frozen=True, kw_only=True):
         name = self.name.partition(OF)[0]
         return f"group {name} ({self.desc})" if self.desc else f"group {name}"
 
-    @property
+    @cached_property
     def pending(self) -> tuple[Cell, ...]:
         """Cells with work in flight, by rank."""
         return tuple(c for _, c in sorted(self.cells.items()) if c.pending)
+
+    @cached_property
+    def positions(self) -> dict[int, tuple[Cell, ...]]:
+        """Pending cells by the number at which they stand, lowest first; not to be changed."""
+        by: dict[int, list[Cell]] = {}
+        for cell in self.pending:
+            if (at := cell.at) is not None:
+                by.setdefault(at, []).append(cell)
+        return {at: tuple(by[at]) for at in sorted(by)}
 
     @property
     def p2p(self) -> bool:
@@ -154,21 +164,17 @@ class HangState(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     @property
     def stuck(self) -> tuple[Group, ...]:
         """Groups in which somebody had work in flight."""
-        return tuple(g for g in self.groups if any(c.pending for c in g.cells.values()))
+        return tuple(g for g in self.groups if g.pending)
 
     @property
     def waiting(self) -> set[GlobalRank]:
         """Ranks with work in flight in any group."""
-        return {c.rank for g in self.groups for c in g.cells.values() if c.pending}
+        return {c.rank for g in self.groups for c in g.pending}
 
 
 def positions(group: Group) -> dict[int, tuple[Cell, ...]]:
-    """Pending cells of a group by the number at which they stand, lowest first."""
-    by: dict[int, list[Cell]] = {}
-    for cell in group.pending:
-        if cell.at is not None:
-            by.setdefault(cell.at, []).append(cell)
-    return {at: tuple(by[at]) for at in sorted(by)}
+    """Pending cells of a group by the number at which they stand, lowest first; not to be changed."""
+    return group.positions
 
 
 _FOLDED: WeakKeyDictionary[Case, HangState] = WeakKeyDictionary()

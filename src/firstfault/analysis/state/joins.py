@@ -32,6 +32,8 @@ ASCEND_BLOCK = 3
 MEMORY_KILL = "ray.memory_kill"
 TASKS_LISTED, TASK_NAMED = frozenset({"jax.heartbeat_lost", "jax.barrier_timeout"}), "jax.task_named"
 UNHANDLED = "python.unhandled_in_process"
+JOINING = TASKS_LISTED | {ACTOR_DIED, UNHANDLED, ASCEND_HEAD, RAS_DEAD, RAS_APART}
+"""Signatures of lines that are told something by those around them; beside them only those of caught errors are."""
 DESCRIBED, ASSIGNED, ROW = "kubernetes.pod_described", "kubernetes.pod_assigned", "kubernetes.pod_row"
 OF_THE_PROCESS = frozenset({"kubernetes.oom_killed", "kubernetes.exit_code"})
 """Lines about a pod that speak of the process in it, and not of the machine or of a pod that never ran."""
@@ -156,6 +158,9 @@ def joined(
         sources.setdefault(event.span.source, []).append(event)
     changed: dict[int, Event] = {}
     for own in sources.values():
+        told = {e.signature for e in own}
+        if not told & JOINING and told.isdisjoint(caught):
+            continue  # as it is with nearly all of a thousand files
         own.sort(key=lambda e: e.span.offset)
         _actors(own, changed)
         _tasks(own, changed)

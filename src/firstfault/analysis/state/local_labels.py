@@ -16,6 +16,8 @@ from firstfault.model.evidence import LocalRank
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from firstfault.analysis.case import Observations
     from firstfault.model.evidence import Event, SourceId, Who
 
@@ -57,7 +59,10 @@ def _local_sources(seen: Observations) -> Labels:
     for event in seen.events:
         if event.who.rank is not None and event.who.local_rank is None:
             labels.setdefault(event.span.source, set()).add(int(event.who.rank))
-    shown = {s for s, numbers in labels.items() if _listed_differently(seen, s, numbers)}
+    told: dict[SourceId, list[Who]] = {}
+    for failure in seen.failures:
+        told.setdefault(failure.span.source, []).append(failure.who)
+    shown = {s for s, numbers in labels.items() if s in told and _listed_differently(told[s], numbers)}
     shown |= {e.span.source for e in seen.events if e.span.source in labels and _stated_differently(e)}
     if not shown:
         return {}
@@ -73,12 +78,11 @@ def _stated_differently(event: Event) -> bool:
     return rank is not None and local is not None and int(rank[1]) != event.who.rank == int(local[1])
 
 
-def _listed_differently(seen: Observations, source: SourceId, numbers: set[int]) -> bool:
+def _listed_differently(told: Sequence[Who], numbers: set[int]) -> bool:
     """Whether a launcher's list in the same file names the local ranks by which lines are labelled, and none of its global ones.
 
     Only where the list is of one machine, and where no label reaches the ranks of that machine.
     """
-    told = [f.who for f in seen.failures if f.span.source == source]
     pairs = [(int(w.rank), int(w.local_rank)) for w in told if w.rank is not None and w.local_rank is not None]
     hosts = {short_host(w.host) for w in told if w.host is not None}
     offsets = {rank - local for rank, local in pairs}
@@ -89,6 +93,8 @@ def _listed_differently(seen: Observations, source: SourceId, numbers: set[int])
 
 def _local_names(seen: Observations) -> frozenset[SourceId]:
     """Sources whose names tell a rank that stands on several machines: the number counts the processes of one machine."""
+    if all(who.rank is None for who in seen.place.values()):
+        return frozenset()
     hosts: dict[SourceId, set[str]] = {}
     for event in seen.events:
         host = event.who.host or event.fields.get("host")

@@ -70,7 +70,15 @@ class Picture(Struct, frozen=True, kw_only=True):
 
 
 def picture(scene: Scene) -> Picture:
-    """Puts the picture of a hang together."""
+    """Puts the picture of a hang together, once for a scene."""
+    held = vars(scene)  # no table beside it: what holds its own key would never be let go
+    found: Picture | None = held.get("picture")
+    if found is None:
+        found = held["picture"] = _picture(scene)
+    return found
+
+
+def _picture(scene: Scene) -> Picture:
     state = hang_state(scene)
     where = standing(state)
     named, event = _named(scene, state, where)

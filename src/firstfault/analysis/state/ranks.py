@@ -66,7 +66,7 @@ class Roster:
         self.seen: set[GlobalRank] = set()
         self.locals_seen: dict[SourceId, set[LocalRank]] = {}
         self._conflicts: set[GlobalRank] = set()
-        self._forms: dict[str, str] | None = None
+        self._shortest: dict[str, str] = {}
         self._only_of_host: dict[str, GlobalRank] = {}
         self._agreeing: set[int] | None = set()
         """Tasks by which lines are labelled that state a rank of the same number; None where one states another."""
@@ -435,14 +435,14 @@ class Roster:
 
     def _shown(self, host: str | None) -> str | None:
         """The shortest form in which lines name a host."""
-        if host is None:
-            return None
-        node = None if self.pods is None else self.pods.node(host) or self.pods.node(short_host(host))
-        host = host if node is None else node
-        if self._forms is None:
-            known = {h for hs in self.source_hosts.values() for h in hs} | set(self.host_of.values())
-            self._forms = by_short_name(known | set(self._host_of_task.values()))
-        return self._forms.get(short_host(host), host)
+        if host is not None and host not in self._shortest:
+            name = (self.pods.node(host) or self.pods.node(short_host(host)) if self.pods else None) or host
+            self._shortest[host] = self._forms.get(short_host(name), name)
+        return None if host is None else self._shortest[host]
+
+    @cached_property
+    def _forms(self) -> dict[str, str]:
+        return by_short_name({*self.host_of.values(), *self._host_of_task.values()}.union(*self.source_hosts.values()))
 
     def _host(self, event: Event) -> str | None:
         said = self._host_said(event.who, event.span.source)

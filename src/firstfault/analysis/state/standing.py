@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -56,8 +57,18 @@ class Standing(Struct, frozen=True, kw_only=True):
         return len(self.waiting) + len(self.outside)
 
 
+_DONE: WeakKeyDictionary[HangState, Standing] = WeakKeyDictionary()
+
+
 def standing(state: HangState) -> Standing:
-    """Sorts the ranks of a hang."""
+    """Sorts the ranks of a hang, once."""
+    done = _DONE.get(state)
+    if done is None:
+        done = _DONE[state] = _standing(state)
+    return done
+
+
+def _standing(state: HangState) -> Standing:
     waiting = state.waiting
     outside: set[GlobalRank] = set()
     outside_of: list[Group] = []
