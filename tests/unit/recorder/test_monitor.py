@@ -196,7 +196,10 @@ def test_a_standstill_is_told_once_and_leaves_a_bundle_of_three(tmp_path, starte
     assert len(states) == 3
     state = json.loads(states[0].read_text())
     assert state["answer"]["broken"] == []
-    assert {t["syscall"] for t in state["threads"]} >= {"pause", "poll"}
+    # The recorder's own thread sleeps in `poll` but for the looks between: one of three takes may find it at work.
+    takes = [json.loads(path.read_text())["threads"] for path in states]
+    assert all("pause" in {t["syscall"] for t in threads} for threads in takes)
+    assert "poll" in {t["syscall"] for threads in takes for t in threads}
     stacks = (folder / f"rank-00003.0.{process.pid}.3.stacks.txt").read_text()
     assert "program.py" in stacks
     assert "listener.py" not in stacks
