@@ -6,6 +6,7 @@ Only tables with a header are read: without it nothing tells which number is whi
 from __future__ import annotations
 
 import datetime as dt
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import Span, When
@@ -37,6 +38,8 @@ _DCGM_HEAD = lazy(rb"(?m)^#\s?Entity +[A-Z][^\n]*$")
 _UNIT = lazy(r"\s*\[[^\]]*\]$")
 _NUMBER = lazy(r"[-+]?\d+(?:\.\d+)?")
 _LOST = lazy(r"(?i)GPU is lost|\[Unknown Error\]|^ERR!$")
+_COMMON = lazy(r"\d{4}([/-])\d\d\1\d\d \d\d:\d\d:\d\d(?:\.\d{3}(?:\d{3})?)?", re.ASCII)
+"""The form of most tables, for which the general way takes ten times as long."""
 _DATES = ("%Y/%m/%d %H:%M:%S.%f", "%Y/%m/%d %H:%M:%S", "%Y-%m-%d %H:%M:%S.%f", "%Y-%m-%d %H:%M:%S", "%Y%m%d %H:%M:%S")
 _ALIASES = {
     "gpu": "gpu", "index": "gpu", "entity": "gpu", "pci.bus_id": "bus", "gpu_bus_id": "bus", "pci.bus": "bus",
@@ -204,6 +207,11 @@ def seconds_of(text: str) -> float | None:
     """Seconds since the epoch of the clock's own wall time; None where a cell tells none."""
     if not text[:1].isdigit():
         return None
+    if _COMMON.fullmatch(text) is not None:
+        try:
+            return dt.datetime.fromisoformat(text.replace("/", "-")).replace(tzinfo=dt.timezone.utc).timestamp()
+        except (ValueError, OverflowError):
+            return None
     for form in _DATES:
         try:
             return dt.datetime.strptime(text, form).replace(tzinfo=dt.timezone.utc).timestamp()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+
 import pytest
 
 from firstfault.model.evidence import SourceId
-from firstfault.readers.gpu_course import read_courses, table_of
+from firstfault.readers.gpu_course import read_courses, seconds_of, table_of
 
 SOURCE = SourceId(0)
 CSV = "timestamp, index, name, pci.bus_id, utilization.gpu [%], memory.used [MiB], temperature.gpu, ecc.errors.uncorrected.volatile.total, clocks_event_reasons.active\n"
@@ -100,3 +102,23 @@ def test_no_cut_or_damage_raises():
         read_courses(data[:at] + b"\xff\x00,9e999, -,,,,,,\n" + data[at:], SOURCE, table, host=None)
     huge = CSV.encode() + row(0, 0, "9" * 400).encode() + row(0, 0, "1 %", errors="9" * 300).encode()
     assert {c.count for c in read_courses(huge, SOURCE, table, host=None)} == {2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026/05/09 21:41:33.123", "2026/05/09 21:41:33", "2026-05-09 21:41:33.123456", "2026-05-09 21:41:33",
+        "20260509 21:41:33", "2026/5/9 21:41:33", "2026/05/09 21:41:33.12",
+    ],
+)  # fmt: skip
+def test_the_time_of_a_row_is_read_in_every_form(text):
+    whole = dt.datetime(2026, 5, 9, 21, 41, 33, tzinfo=dt.timezone.utc).timestamp()
+    assert seconds_of(text) == pytest.approx(whole + float(f"0.{text.partition('.')[2] or 0}"), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "N/A", "2026/13/09 21:41:33", "2026/05-09 21:41:33", "2026-05-09T21:41:33", "2026-05-09 21:41:33+08:00"],
+)
+def test_what_is_no_time_of_a_row_is_none(text):
+    assert seconds_of(text) is None
