@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import SourceId
 
 MOST_TEXT = 4096
-_START = layout.START.encode()
+START = layout.START.encode()
 _UTC = "+00:00"
-_MOST = 10_000_000
+MOST_NUMBER = 10_000_000
 """A number of ranks from here on is damage."""
 _LARGEST = 1 << 63
 """A whole number from here on is damage: no field holds one, and sums with it do not end or overflow."""
@@ -52,7 +52,7 @@ def read_box(data: bytes, source: SourceId, path: str) -> Read:
     damaged = at = 0
     for number, raw in enumerate(data.split(b"\n"), start=1):
         if raw.strip():
-            record = _record(raw, Span(source, at, len(raw), number, 1), run) if raw.startswith(_START) else None
+            record = _record(raw, Span(source, at, len(raw), number, 1), run) if raw.startswith(START) else None
             if record is None:
                 damaged += 1
             else:
@@ -117,7 +117,7 @@ def _in_range(value: object) -> bool:
 
 def _number(fields: dict[str, Any], name: str) -> int | None:
     value = fields.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_NUMBER else None
 
 
 def _seconds(text: object) -> float | None:
