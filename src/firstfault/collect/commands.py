@@ -78,8 +78,10 @@ def _awaited(process: subprocess.Popen[bytes], seconds: float) -> int | None:
     except subprocess.TimeoutExpired:
         with contextlib.suppress(OSError):
             os.killpg(process.pid, signal.SIGKILL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        try:
             process.wait(timeout=_GONE_S)
+        except subprocess.TimeoutExpired:
+            process.returncode = -signal.SIGKILL  # it has its order, and whoever ends this program last inherits it
         return None
 
 
