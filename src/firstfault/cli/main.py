@@ -51,6 +51,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "firstfault.cli.check_config",
         "Say what is wrong with the settings of a job before it starts.",
     ),
+    "check-data": ("firstfault.cli.check_data", "Try the data of a job before it starts: a loader or manifests."),
     "explain": (
         "firstfault.cli.explain",
         "Explain a signature, class, Xid, exit code, signal, CUDA or NCCL error, or word.",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from firstfault.model.checks import Preflight
     from firstfault.model.comparison import Comparison
     from firstfault.model.config import ConfigCheck
+    from firstfault.model.dataset import DataCheck
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.model.environment import Environment, EnvironmentComparison
     from firstfault.model.metrics import MetricsView, RunComparison
@@ -363,6 +364,28 @@ def publish_config_check(
     from firstfault.report.config_check import render_config_check
 
     return render_config_check(redact(found, level), width=width, every=every, language=language)
+
+
+def publish_data_check(
+    found: DataCheck, form: StackFormat, level: Level, *, width: int = 100, language: str = "en"
+) -> str:
+    """Redacts and renders what is wrong with the data of a job.
+
+    Args:
+        found: the trial.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
+
+    Returns:
+        The whole report, ending in a newline.
+    """
+    if form == "json":
+        return _as_json(redact(found, level), language)
+    from firstfault.report.data_check import render_data_check
+
+    return render_data_check(redact(found, level), width=width, language=language)
 
 
 def publish_preflight(
