@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from firstfault.model.environment import Environment, EnvironmentComparison
     from firstfault.model.metrics import MetricsView, RunComparison
     from firstfault.model.page import Page
+    from firstfault.model.results import Results
     from firstfault.model.views import MemoryTable, Proof, RankTable, RecorderView, StackTable, Timeline
     from firstfault.redact import Level, Redacted
 
@@ -386,6 +387,21 @@ def publish_data_check(
     from firstfault.report.data_check import render_data_check
 
     return render_data_check(redact(found, level), width=width, language=language)
+
+
+def publish_results(found: Results, *, width: int = 100) -> str:
+    """Redacts and renders results of trials as a table.
+
+    Args:
+        found: the results.
+        width: columns of the terminal.
+
+    Returns:
+        The whole table, ending in a newline.
+    """
+    from firstfault.report.results import render_results
+
+    return render_results(redact(found, "secrets"), width=width)
 
 
 def publish_preflight(
