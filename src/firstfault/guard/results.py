@@ -106,7 +106,7 @@ def _objects(path: Path) -> list[dict[str, Any]] | None:
 def _row(tree: dict[str, Any], name: str, file: str) -> ResultRow:
     """One result, whatever its schema."""
     inside: dict[str, Any] = next((tree[n] for n in _INSIDE if isinstance(tree.get(n), dict)), {})
-    values: dict[str, float | int | str] = {}
+    values: dict[str, float | int | str | None] = {}
     for source in (tree, inside):
         for key, value in source.items():
             _take(values, str(key), value, deep=2)
@@ -115,11 +115,13 @@ def _row(tree: dict[str, Any], name: str, file: str) -> ResultRow:
     return ResultRow(name=told[:120], state=None if state is None else state[:40], file=file, values=values)
 
 
-def _take(values: dict[str, float | int | str], key: str, value: object, *, deep: int) -> None:
-    """Takes what was measured; null is absent, and what is neither number nor short text is no result."""
+def _take(values: dict[str, float | int | str | None], key: str, value: object, *, deep: int) -> None:
+    """Takes what was measured; null is named and absent, and what is neither number nor short text is no result."""
     if key.rpartition(".")[2] in _NOT_MEASURED or key in _INSIDE or len(values) >= MOST_COLUMNS:
         return
-    if isinstance(value, bool):
+    if value is None:
+        values.setdefault(key[:80], None)
+    elif isinstance(value, bool):
         values[key] = "yes" if value else "no"
     elif isinstance(value, (int, float)) or (isinstance(value, str) and 0 < len(value) <= 40):
         values[key[:80]] = value

@@ -18,8 +18,8 @@ class ResultRow(Struct, frozen=True, kw_only=True):
     file: str = ""
     note: str = ""
     """Why nothing was read of it; empty where something was."""
-    values: dict[str, float | int | str] = field(default_factory=dict)
-    """Name -> what was measured; what is absent is not there."""
+    values: dict[str, float | int | str | None] = field(default_factory=dict)
+    """Name -> what was measured; None for what the file names without a value. Others are not there."""
 
 
 class Results(Published, frozen=True, kw_only=True):
