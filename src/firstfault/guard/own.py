@@ -11,8 +11,9 @@ MARK = "FIRSTFAULT_TRIAL_ID"
 class Family:
     """The processes of one trial, as they are met."""
 
-    def __init__(self, root: int, mark: str) -> None:
-        self.root = root
+    def __init__(self, mark: str) -> None:
+        self.root = 0
+        """Process of its command; 0 as long as it has not begun."""
         self.mark = f"{MARK}={mark}".encode()
         self.known: dict[int, str] = {}
         """Process that was found to belong -> when it began: a number is given again."""
@@ -35,7 +36,7 @@ class Family:
 
     def _below(self, pid: int) -> bool:
         for _ in range(64):
-            if pid == self.root:
+            if self.root and pid == self.root:
                 return True
             parent = _field(pid, 1)
             if not parent or int(parent) <= 1:

@@ -29,7 +29,7 @@ class Watch:
     """Everything that was seen around one trial."""
 
     def __init__(self, mark: str, *, every_s: float = 5.0, only: frozenset[str] | None = None) -> None:
-        self.family = Family(os.getpid(), mark)
+        self.family = Family(mark)
         self.every_s = every_s
         self.only = only
         """Numbers of the cards that count; None for all."""
@@ -49,8 +49,13 @@ class Watch:
         self._take(gpus.look(), "before")
         self.before = _Host()
 
-    def follow(self) -> None:
-        """Goes on looking beside the trial, until `end`."""
+    def follow(self, pid: int) -> None:
+        """Goes on looking beside the trial, until `end`.
+
+        Args:
+            pid: process of its command.
+        """
+        self.family.root = pid
         self._thread = threading.Thread(target=self._follow, daemon=True)
         self._thread.start()
 

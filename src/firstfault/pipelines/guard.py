@@ -96,7 +96,7 @@ def run_trial(stage: Stage, name: str, words: Sequence[str], options: GuardOptio
     begun, since = datetime.now(timezone.utc), time.monotonic()
     env = {**os.environ, MARK: mark, "FIRSTFAULT_TRIAL": name, "FIRSTFAULT_TRIAL_DIR": str(place)}
     try:
-        code = run_command([*find_program(words[0]), *words[1:]], env, lambda _: watch.follow())
+        code = run_command([*find_program(words[0]), *words[1:]], env, watch.follow)
     except OSError as error:
         raise PipelineError(f"the command could not be started: {error.strerror}", where=words[0], fix="Give the command as you would type it, behind `--`.") from error  # fmt: skip
     seconds = time.monotonic() - since

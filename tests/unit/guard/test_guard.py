@@ -318,8 +318,9 @@ def test_a_killed_guard_publishes_nothing_and_the_next_one_goes_on(machine):
     guard = start(machine, "--", "sh", "-c", f"echo $$ > {machine}/pid; : > {machine}/up; exec sleep 60")
     wait_for(machine / "up")
     guard.kill()
+    guard.wait(timeout=60)
+    os.kill(int((machine / "pid").read_text()), signal.SIGKILL)  # the command lives on: nobody is killed for the guard
     guard.communicate(timeout=60)
-    os.kill(int((machine / "pid").read_text()), signal.SIGKILL)
     assert files_of(machine / "out") == old
     assert not Stage(str(machine / "out"), 1, []).done()
     assert trial(machine, "only", WRITE, of=1).published is not None
