@@ -108,16 +108,5 @@ if "torch" in sys.modules:
     def split():
         return DataLoader(Items(), batch_size=4, sampler=DistributedSampler(Items(), drop_last=False))
 
-    def whole():
-        return DataLoader(Items(), batch_size=4)
-
-    def other_size():
-        return DataLoader(Items(), sampler=DistributedSampler(Items(), num_replicas=2, rank=0))
-
     def stream():
         return DataLoader(Stream(), batch_size=4, num_workers=2)
-
-    def ragged():
-        return DataLoader(
-            [[0] * (1 + i) for i in range(8)], batch_size=4, collate_fn=lambda b: __import__("torch").tensor(b)
-        )

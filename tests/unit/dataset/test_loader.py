@@ -1,24 +1,21 @@
 """Loaders that fail, stand, die, grow and end unevenly: each fault is made for real in a child, and named."""
 
-import subprocess
-import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from firstfault.cli.check_data import command
-from firstfault.dataset.dry_run import frames_of
+from firstfault.dataset import dry_run, loader_child
+from firstfault.dataset.dry_run import Limits, frames_of
+from firstfault.dataset.judge import judge
 from firstfault.dataset.trial import KEPT, KINDS, Trial
 from firstfault.pipelines.check_data import DataOptions, check_data
 from firstfault.pipelines.errors import PipelineError
 
 HERE = Path(__file__).parent
-
-
-def has_torch():
-    return subprocess.run([sys.executable, "-c", "import torch"], check=False, capture_output=True).returncode == 0
 
 
 @pytest.fixture(autouse=True)
@@ -120,8 +117,6 @@ def test_nothing_of_a_trial_outlives_it(tmp_path, monkeypatch):
     (tmp_path / "forks.py").write_text(
         "import subprocess, sys, time\ndef make():\n    p = subprocess.Popen(['sleep', '600'])\n    open('pid', 'w').write(str(p.pid))\n    time.sleep(600)\n"
     )
-    from firstfault.dataset import dry_run
-
     monkeypatch.setattr(dry_run, "IMPORT_S", 1.5)
     found = check_data(["forks:make"], DataOptions(seconds=1.0))
     pid = int((tmp_path / "pid").read_text())
@@ -170,35 +165,81 @@ def test_the_command_has_exit_codes_and_json(tmp_path):
         runner.invoke(command, ["feeds:Items", "--ranks", "3"], standalone_mode=False, catch_exceptions=False)
 
 
+class Sampler:
+    """As torch's for ranks: `rank` of `num_replicas`, padded."""
+
+    def __init__(self, size, rank=0, shared=False):
+        self.num_replicas, self.rank, self.shared = size, rank, shared
+
+    def __iter__(self):
+        return iter(range(0 if self.shared else self.rank, 41, 1 if self.shared else self.num_replicas))
+
+
+class Loader:
+    """What of a loader is asked for indexes."""
+
+    batch_sampler = None
+
+    def __init__(self, sampler):
+        self.sampler = sampler
+
+
+@pytest.mark.parametrize(
+    ("sampler", "check", "state"),
+    [
+        (Sampler(4), "ranks.uneven", "fail"),
+        (Sampler(2), "sampler.world_size", "fail"),
+        (Sampler(4, shared=True), "sampler.overlaps", "fail"),
+        (range(41), "sampler.not_split", "warn"),
+    ],
+)
+def test_a_sampler_is_asked_for_all_ranks(monkeypatch, sampler, check, state):
+    trial = Trial(0)
+    monkeypatch.setattr(loader_child, "tell", lambda kind, **told: trial.take({"k": kind, "pid": 1, **told}, 0.0))
+    loader_child.simulate(Loader(sampler))
+    found = {f.check: f for f in judge([trial], 4, Limits(), None) if f.check.startswith(("sampler", "ranks"))}
+    assert {c: f.state for c, f in found.items()} == {check: state}
+
+
+def test_an_even_sampler_raises_no_alarm(monkeypatch):
+    trial = Trial(0)
+    monkeypatch.setattr(loader_child, "tell", lambda kind, **told: trial.take({"k": kind, "pid": 1, **told}, 0.0))
+    monkeypatch.setattr(Sampler, "__iter__", lambda self: iter(range(self.rank, 40, self.num_replicas)))
+    loader_child.simulate(Loader(Sampler(8)))
+    assert judge([trial], 8, Limits(), None) == []
+
+
+@pytest.mark.parametrize(("free", "state"), [(1, "fail"), (600, "warn"), (100_000, None)])
+def test_shared_memory_is_held_against_what_the_workers_keep_ready(free, state):
+    trial = Trial(0)
+    trial.take({"k": "made", "pid": 1, "workers": 4, "prefetch": 2}, 0.0)
+    for number in range(4):
+        trial.take({"k": "worker", "pid": 10 + number, "w": number}, 0.0)
+    trial.take({"k": "batch", "pid": 1, "s": 0.1, "bytes": 64 << 20}, 0.0)
+    found = [f.state for f in judge([trial], 1, Limits(), (1 << 40, free << 20)) if f.check == "shm.small"]
+    assert found == ([] if state is None else [state])
+
+
 @pytest.mark.torch
-@pytest.mark.skipif(not has_torch(), reason="torch is not installed")
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 class TestTorch:
     """The same with loaders of torch and their workers."""
 
-    def test_items_are_named_through_workers(self):
-        found = tried("bad_loader", batches=0)
+    @pytest.mark.parametrize("name", ["bad_loader", "spawned"])
+    def test_items_are_named_through_workers(self, name):
+        found = tried(name, batches=0, world=2, ranks=(1,))
         assert sorted(f.count for f in found.findings if f.check == "item.fails") == [1, 4]
-        assert [w.number for w in found.ranks[0].workers] == [0, 1]
-
-    def test_and_through_spawned_ones(self):
-        assert sorted(
-            f.count for f in tried("spawned", batches=0, seconds=100).findings if f.check == "item.fails"
-        ) == [1, 4]
+        assert found.ranks[0].workers[0].items > 0
 
     def test_a_worker_that_stands(self):
         one = named(tried("stands_loader", seconds=5.0, stall_s=1.0), "item.stalls")
         assert "worker 0" in one.what
         assert "in read" in one.lines[0]
 
-    def test_samplers_are_asked_for_all_ranks(self):
-        found = tried("split", world=8, ranks=(0,))
+    def test_the_sampler_of_a_job_that_is_only_pretended(self):
+        found = tried("split", world=8, ranks=(3,))
         assert found.per_rank == [2] * 8
-        assert not any(f.check.startswith(("sampler", "ranks")) for f in found.findings)
-        assert named(tried("whole", world=8, ranks=(0,)), "sampler.not_split").state == "warn"
-        assert "2 ranks" in named(tried("other_size", world=8, ranks=(0,)), "sampler.world_size").what
+        assert found.findings == []
 
     def test_a_stream_that_each_worker_gives_whole(self):
         assert named(tried("stream", batches=0), "stream.every_worker").count == 20
-
-    def test_items_that_make_no_batch(self):
-        assert named(tried("ragged"), "item.collate").state == "fail"
