@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -153,6 +154,7 @@ class _Watch:
             if gone:
                 self._read()
                 trial.code = child.returncode
+                trial.tried = now - (made or now)
                 trial.end = trial.end or ("failed" if trial.failure else "died")
                 return
             if trial.end:
@@ -166,6 +168,7 @@ class _Watch:
                 self._stalls(child.pid, now)
             if trial.made:
                 made = made or now
+            trial.tried = now - (made or now)
             if now - (made or begin) > (self.limits.seconds if made else max(IMPORT_S, self.limits.seconds)):
                 stalled = trial.stood and trial.stood[-1].ended is None
                 trial.end = "stalled" if stalled else "time"
@@ -258,7 +261,8 @@ def frames_of(text: str) -> list[str]:
     if not current:
         return []
     frames = re.findall(r'(?m)^  File "([^"\n]*)", line (\d+) in (\S+)', current[-1])
-    return [f"{file}:{line} in {name}" for file, line, name in frames if file != str(CHILD)][:12]
+    own = itertools.takewhile(lambda f: "torch/utils/data/_utils/worker" not in f[0], frames)
+    return [f"{file}:{line} in {name}" for file, line, name in own if file != str(CHILD)][:12]
 
 
 def in_kernel(pid: int) -> str:

@@ -93,22 +93,31 @@ def _ends(trial: Trial, limits: Limits) -> Iterator[DataFinding]:
     elif trial.end in {"time", "stalled"} and not trial.times:
         yield DataFinding(
             check="loader.no_batch", state="fail" if trial.stood else "warn", ranks=ranks,
-            what=f"no batch came in {trial.seconds:.0f} s", why="All other ranks would wait for this one in their first collective.",
+            what=f"no batch came in {trial.tried:.0f} s after the loader was made" if trial.made else f"no loader was made in {trial.seconds:.0f} s", why="All other ranks would wait for this one in their first collective.",
             fix="--seconds allows more; look at where it stood.", lines=trial.place or said,
         )  # fmt: skip
 
 
 def _stalls(trial: Trial) -> Iterator[DataFinding]:
     for stood in trial.stood[:5]:
-        who = "the process itself" if stood.what.worker is None else f"worker {stood.what.worker}"
-        what = f"item {stood.what.name} of {who}" if stood.what.name else "a batch"
-        end = (
-            f"came after {stood.ended:.1f} s" if stood.ended is not None else f"had not come after {stood.after:.1f} s"
-        )
-        kernel = f"; the kernel says {stood.kernel}" if stood.kernel else ""
+        name, worker = stood.what.name, stood.what.worker
+        if not name:
+            what = f"a batch had not come after {stood.after:.1f} s"
+            if stood.ended is not None:
+                what = f"a batch came after {stood.ended:.1f} s"
+        elif worker is None:
+            what = f"item {name} had not come after {stood.after:.1f} s"
+            if stood.ended is not None:
+                what = f"item {name} came after {stood.ended:.1f} s"
+        else:
+            what = f"item {name} had not come from worker {worker} after {stood.after:.1f} s"
+            if stood.ended is not None:
+                what = f"item {name} came from worker {worker} after {stood.ended:.1f} s"
+        if stood.kernel:
+            what += f"; state in the kernel: {stood.kernel}"
         yield DataFinding(
             check="item.stalls", state="fail" if stood.ended is None else "warn", ranks=[trial.rank],
-            what=f"{what} {end}{kernel}", names=[stood.what.name] if stood.what.name else [], lines=stood.stack,
+            what=what, names=[stood.what.name] if stood.what.name else [], lines=stood.stack,
             why="The other ranks wait in a collective meanwhile, until its time-out.",
             fix="Give reads a time-out and a second try, and the DataLoader `timeout`; state D is a file system that does not answer.",
         )  # fmt: skip
@@ -116,18 +125,20 @@ def _stalls(trial: Trial) -> Iterator[DataFinding]:
 
 def _failures(trial: Trial) -> Iterator[DataFinding]:
     for one in trial.failures.values():
-        which = "batches could not be put together" if one.collate else "items failed"
-        yield _failure(trial, "item.collate" if one.collate else "item.fails", which, one)
+        yield _failure(trial, "item.collate" if one.collate else "item.fails", one)
     if not trial.failures:
         for one in trial.errors.values():
-            yield _failure(trial, "batch.fails", "batches failed", one)
+            yield _failure(trial, "batch.fails", one)
 
 
-def _failure(trial: Trial, check: str, which: str, one: Failure) -> DataFinding:
+def _failure(trial: Trial, check: str, one: Failure) -> DataFinding:
     text = one.text.strip().split("\n")[-1][:300]
+    what = f"items failed with {one.kind} ({one.count}): {text}"
+    if check != "item.fails":
+        what = f"batches failed with {one.kind} ({one.count}): {text}"
     return DataFinding(
         check=check, state="fail", ranks=[trial.rank], count=one.count, names=one.names, lines=one.frames,
-        what=f"{one.count} {which} with {one.kind}: {text}",
+        what=what,
         why="The first of them ends the job, at a step that changes with the seed.",
         fix="Repair or leave out what is named; --batches looks at more.",
     )  # fmt: skip

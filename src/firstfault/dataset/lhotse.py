@@ -110,7 +110,7 @@ class Manifest:
         if recording is not None and duration is not None:
             whole = recording.get("duration")
             if start < -SLACK_S or (whole is not None and start + duration > float(whole) + SLACK_S):
-                self._note(OUTSIDE, name, f"{start:g} s and {duration:g} s long, of {whole} s")
+                self._note(OUTSIDE, name, f"start {start:g} s, length {duration:g} s, recording {whole} s")
         if recording is not None:
             yield from self._recording(recording, name)
         if record.get("features") is not None:
@@ -168,7 +168,7 @@ class Manifest:
         if not length > 0:
             self._note(SPEECH_EMPTY, name, f"{length:g}")
         elif outer and (start >= duration or start + length <= 0 or start + length > duration + 0.5):
-            self._note(SPEECH_OUT, name, f"{start:g} s and {length:g} s long, in a cut of {duration:g} s")
+            self._note(SPEECH_OUT, name, f"start {start:g} s, length {length:g} s, cut {duration:g} s")
         if outer and recording is not None and one.get("recording_id") not in {None, recording}:
             self._note(SPEECH_OTHER, name, f"{one.get('recording_id')} beside {recording}"[:200])
         if "text" in one and isinstance(one["text"], str) and not one["text"].strip():

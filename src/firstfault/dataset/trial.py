@@ -64,7 +64,8 @@ class Trial:
         self.rank = rank
         self.end = ""
         self.code: int | None = None
-        self.seconds = 0.0
+        self.seconds = self.tried = 0.0
+        """Of all, and since the loader was made."""
         self.said = ""
         self.made: dict[str, Any] = {}
         self.failure: dict[str, Any] = {}
@@ -116,6 +117,9 @@ class Trial:
                 self._item(told, pid, worker)
             case "batch":
                 self.times.append(float(told["s"]))
+                for stood in self.stood:
+                    if not stood.what.name and stood.ended is None:
+                        stood.ended = now - stood.what.since
                 self.batch_bytes = max(self.batch_bytes, int(told["bytes"]))
             case "error":
                 self._fold(self.errors, told, f"batch {len(self.times)}")

@@ -299,7 +299,7 @@ def differing(trials: dict[str, Trial]) -> list[str]:
     found = []
     for field, told in (
         ("revision", "revision of the source"),
-        ("dirty", "source changed or not"),
+        ("dirty", "state of the source"),
         ("changes", "changes of the source"),
         ("image", "image"),
     ):

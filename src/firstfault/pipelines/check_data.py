@@ -6,7 +6,6 @@ Result objects only: redacts nothing and prints nothing.
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -99,10 +98,10 @@ def _loader(target: str, options: DataOptions) -> DataCheck:
         )
     memory = options.memory_mb or max(512, int(_free_mb() * MEMORY_PART))
     limits = Limits(options.seconds, options.batches or sys.maxsize, options.stall_s, memory)
-    shm, end = shm_room(), time.monotonic() + options.seconds
+    shm, spent = shm_room(), 0.0
     trials: list[Trial] = []
     for number, rank in enumerate(some):
-        left = max(1.0, (end - time.monotonic()) / (len(some) - number))
+        left = max(1.0, (options.seconds - spent) / (len(some) - number))
         try:
             trial = run_rank(target, rank, world, limits._replace(seconds=left), python=options.python, folder=str(Path.cwd()), simulate=number == 0 and world > 1, gpu=options.gpu)  # fmt: skip
         except OSError as error:
@@ -114,6 +113,7 @@ def _loader(target: str, options: DataOptions) -> DataCheck:
                 "there is nothing of that name to import", where=target, why=trial.absent,
                 fix="Run it where the import path begins, with the interpreter of the job (--python), and name what the module holds.",
             )  # fmt: skip
+        spent += trial.tried
         trials.append(trial)
     made = next((t.made for t in trials if t.made), {})
     said = {
