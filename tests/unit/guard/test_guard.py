@@ -202,7 +202,7 @@ def test_revision_and_changes_come_from_git(machine):
     dirty = trial(machine, "b")
     assert (len(clean.revision), clean.dirty, dirty.trial.provenance.dirty) == (40, False, True)
     assert dirty.published is None
-    assert "changed" in dirty.refused.what
+    assert "state of the source" in dirty.refused.what
 
 
 def test_trials_of_two_environments_are_not_published_together(machine):
