@@ -52,9 +52,9 @@ SHOWN = (
 )
 """Pages that show the output of the bundled incident between `<!-- demo -->` marks; the mark may hold a command and options."""
 VIEWS = """`firstfault schema` prints the schema from which this page is made; `firstfault schema ranks`, `timeline`, `stacks`,
-`flight-recorder`, `memory`, `metrics`, `compare`, `diff`, `checkpoint`, `check-config`, `preflight` and `probe` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
+`flight-recorder`, `memory`, `metrics`, `compare`, `diff`, `checkpoint`, `check-config`, `check-data`, `preflight` and `probe` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
 [RecorderView](#recorderview), [MemoryTable](#memorytable), [MetricsView](#metricsview), [RunComparison](#runcomparison),
-[Comparison](#comparison), [Checkpoint](#checkpoint), [ConfigCheck](#configcheck), [Preflight](#preflight) and [Environment](#environment), which the commands of
+[Comparison](#comparison), [Checkpoint](#checkpoint), [ConfigCheck](#configcheck), [DataCheck](#datacheck), [Preflight](#preflight) and [Environment](#environment), which the commands of
 these names print, `checkpoint-compare` that of [CheckpointComparison](#checkpointcomparison), `probe-compare` that of
 [EnvironmentComparison](#environmentcomparison)."""
 

@@ -33,7 +33,18 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).resolve().parent.parent / "src" / "firstfault"
 CATALOGUES = SOURCE / "i18n"
-ROOMS = ("analysis", "checkpoint", "config", "metrics", "pipelines", "preflight", "readers", "report")
+ROOMS = (
+    "analysis",
+    "checkpoint",
+    "config",
+    "dataset",
+    "guard",
+    "metrics",
+    "pipelines",
+    "preflight",
+    "readers",
+    "report",
+)
 """Rooms whose sentences reach a report."""
 SIGNATURE_TEXTS = ("title", "meaning", "not_proof", "advice", "collect")
 TOLD_FILES = (

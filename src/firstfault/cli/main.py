@@ -28,6 +28,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "preflight": ("firstfault.cli.preflight", "Check a machine, or all of a job, for what would stop it at the start."),
     "probe": ("firstfault.cli.probe", "Print what an environment is, read it back, or compare two."),
+    "guard": (
+        "firstfault.cli.guard",
+        "Run a trial of a measurement, and publish only a whole matrix of trials that count.",
+    ),
     "collect": ("firstfault.cli.collect", "Pack what a job's recorder left into one archive."),
     "ranks": ("firstfault.cli.ranks", "Show every rank at the end: host, part in a hang, counters, last step, line."),
     "timeline": ("firstfault.cli.timeline", "Show the events of all sources in one order, clock by clock."),
@@ -51,6 +55,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "firstfault.cli.check_config",
         "Say what is wrong with the settings of a job before it starts.",
     ),
+    "check-data": ("firstfault.cli.check_data", "Try the data of a job before it starts: a loader or manifests."),
     "explain": (
         "firstfault.cli.explain",
         "Explain a signature, class, Xid, exit code, signal, CUDA or NCCL error, or word.",

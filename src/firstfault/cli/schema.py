@@ -25,6 +25,7 @@ import click
             "checkpoint",
             "checkpoint-compare",
             "check-config",
+            "check-data",
             "preflight",
             "probe",
             "probe-compare",
@@ -38,7 +39,7 @@ def command(name: str) -> int:
 
     COMMAND is diagnosis (the default), ranks, timeline, stacks, flight-recorder, memory,
     metrics, compare, diff, checkpoint (that of `checkpoint verify`), checkpoint-compare,
-    check-config, preflight, probe or probe-compare.
+    check-config, check-data, preflight, probe or probe-compare.
     """
     from firstfault.cli.evidence import write
     from firstfault.report.schema import published

@@ -6,30 +6,28 @@ proxies or the serial numbers of cards: those are taken out here, whatever the a
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import time
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.collect.commands import run
+from firstfault.collect.processes import processes
 from firstfault.privacy.secrets import SecretFilter
-from firstfault.recorder.clean import Cleaner
-from firstfault.recorder.files import read_file
-from firstfault.recorder.processes import threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 LIMIT_S = 10.0
 """Seconds for one program."""
-MOST_PROCESSES = 128
-_UUID = re.compile(r"\b(?:[A-Z]{3,4}-)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE)
+_UUID = re.compile(r"\b(?:[A-Z]{3,4}-){0,2}[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.IGNORECASE)
 _PROXY = re.compile(
-    r"(?i)((?:^|[\s,;\"'{])-{0,2}(?:\w+[_-])?(?:https?|ftp|all|no|socks5?)[_-]?proxy[\"']?\s*[=:\s]\s*)(\S+)"
+    r"(?i)((?:^|[\s,;\"'{])-{0,2}(?:\w+[_-])?(?:https?|ftp|all|no|socks5?)[_-]?proxy[\"']?\s*[=:\s]\s*"  # `https_proxy=`, `"httpsProxy": `
+    r"|(?:^|[\s,;\"'{])--?[\w.-]*proxy(?:[_-]?(?:server|url|host|addr(?:ess)?|user))?[\"']?(?:\s*[=:]\s*|\s+)(?![-\s])"  # `--proxy x`
+    r"|\b(?:[\w.-]*[_.])?proxy(?:[_.]?(?:server|url|host|port|addr(?:ess)?|user|command))?[\"']?\s*=\s*"  # `http.proxy=`, `ProxyCommand=`
+    r"|\bcurl\b[^\n]{0,200}?\s-x\s*|::Proxy\s+)(\"[^\"\n]*\"|'[^'\n]*'|\S+)"
 )
+_PROXY_COMMAND = re.compile(r"(?i)(\bproxycommand[\s=]+)([^\n]+)")
+_SERIAL = re.compile(r"(?i)(\bserial[ _-]?(?:number|no)?\b[\"']?\s*[:=]\s*)([\w-]*\d[\w-]*)")
 _STAMP = re.compile(
     rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d{6})?[+-]\d\d:?\d\d|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}\]"
 )
@@ -57,6 +55,10 @@ class Found(NamedTuple):
     """Name -> why it is not there, or not whole."""
 
 
+_DRIVER = Part("cards.txt", (("cat", "/proc/driver/nvidia/version"),))
+"""Asked where `nvidia-smi` stands: the driver's own file needs no card."""
+
+
 def parts(code: str, job: str | None) -> list[Part]:
     """The questions, in their order.
 
@@ -70,8 +72,8 @@ def parts(code: str, job: str | None) -> list[Part]:
         Part("card-processes.txt", (
             ("nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory,gpu_bus_id", "--format=csv"), ("rocm-smi", "--showpids"))),
         Part("containers.txt", tuple((tool, "ps", "--format", "{{.ID}} {{.Image}} {{.Status}} {{.Names}}") for tool in ("docker", "podman"))),
-        Part("disks.txt", (("df", "-PTk"),)),
-        Part("inodes.txt", (("df", "-Pi"),)),
+        Part("disks.txt", (("df", "-PTk"), ("df", "-PTkl"))),
+        Part("inodes.txt", (("df", "-Pi"), ("df", "-Pil"))),
         Part("code-revision.txt", ((*git, "log", "-1", "--format=%H %cI"),)),
         Part("code-changes.txt", ((*git, "status", "--porcelain", "--untracked-files=no"),)),
         Part("image-labels.txt", tuple((tool, "ps", "--format", "{{.Image}} {{.Labels}}") for tool in ("docker", "podman"))),
@@ -105,13 +107,17 @@ def look(
     secrets = SecretFilter()
     files: dict[str, bytes] = {}
     left_out: dict[str, str] = {}
+    stuck: dict[str, str] = {}
     asked: list[Part | None] = [*parts(code, job)]
     asked.insert(next(i for i, part in enumerate(asked) if part is not None and part.file == "kernel.txt"), None)
     for part in asked:
         name = "processes.txt" if part is None else part.file
         if say is not None:
             say(name)
-        text, trouble = _processes(pids) if part is None else _asked(part)
+        text, trouble = processes(pids) if part is None else _asked(part, stuck)
+        if name == "cards.txt" and stuck:
+            driver, of_driver = _asked(_DRIVER, stuck)
+            text, trouble = text + driver, "; ".join(filter(None, (trouble, of_driver)))
         if name == "kernel.txt" and since is not None:
             text, before = recent(text, since)
             if before:
@@ -125,17 +131,31 @@ def look(
     return Found(files, left_out)
 
 
-def _asked(part: Part) -> tuple[bytes, str]:
-    """The answer of the first program that gave a whole one, else the longest; with what was wrong."""
+def _asked(part: Part, stuck: dict[str, str]) -> tuple[bytes, str]:
+    """The answer of the first program that gave a whole one, else the longest; with what was wrong.
+
+    Args:
+        part: the question.
+        stuck: programs that gave no answer before, with what is told of each; they are not asked again, for each further one
+            would stand beside the first.
+    """
     troubles: list[str] = []
     best = b""
     for words in part.programs:
-        answer = run(words, LIMIT_S)
-        if not answer.trouble:
-            return answer.text, ""
-        best = max(best, answer.text, key=len)
-        if answer.trouble not in troubles:
-            troubles.append(answer.trouble)
+        # With its arguments where those name what is looked at: a `df` of all may stand where one of the local disks does not.
+        asks = words[0] if words[0].endswith("-smi") else " ".join(words)
+        if asks in stuck:
+            trouble = stuck[asks]
+        else:
+            answer = run(words, LIMIT_S)
+            trouble = answer.trouble
+            if not trouble:
+                return answer.text, "; ".join(t for t in troubles if t in stuck.values())
+            if answer.stuck:
+                stuck[asks] = trouble
+            best = max(best, answer.text, key=len)
+        if trouble not in troubles:
+            troubles.append(trouble)
     return best, "; ".join(troubles)
 
 
@@ -170,46 +190,7 @@ def cleaned(text: bytes, secrets: SecretFilter) -> bytes:
     """A text without secrets, proxies and serial numbers, line by line."""
     lines = []
     for line in text.decode("utf-8", "replace").split("\n"):
-        plain = _PROXY.sub(r"\1[removed:proxy]", _UUID.sub("[removed:uuid]", line))
+        plain = _PROXY_COMMAND.sub(r"\1[removed:proxy]", _UUID.sub("[removed:uuid]", line))
+        plain = _SERIAL.sub(r"\1[removed:serial number]", _PROXY.sub(r"\1[removed:proxy]", plain))
         lines.append(secrets.clean(plain))
     return "\n".join(lines).encode("utf-8", "backslashreplace")
-
-
-def _processes(pids: Sequence[int]) -> tuple[bytes, str]:
-    """Parent, state, age and arguments of processes, and what their threads are in."""
-    cleaner = Cleaner()
-    found = [text for pid in (pids or _own()) if (text := _described(pid, cleaner))]
-    missing = [str(pid) for pid in pids if not Path(f"/proc/{pid}").is_dir()]
-    return "\n".join(found).encode(), f"no process {', '.join(missing)}" if missing else ""
-
-
-def _own() -> list[int]:
-    """Processes of this user that run Python, without this one."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        name = folder.name
-        if not name.isdigit() or int(name) == os.getpid():
-            continue
-        if read_file(f"/proc/{name}/comm", 64).startswith((b"python", b"pt_")):
-            with contextlib.suppress(OSError):  # it has just ended
-                if folder.stat().st_uid == os.getuid():
-                    found.append(int(name))
-    return sorted(found)[:MOST_PROCESSES]
-
-
-def _described(pid: int, cleaner: Cleaner) -> str:
-    fields = read_file(f"/proc/{pid}/stat", 4096).rpartition(b")")[2].split()
-    if len(fields) < 22:
-        return ""
-    ticks = os.sysconf("SC_CLK_TCK")
-    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / ticks
-    words = read_file(f"/proc/{pid}/cmdline", 65536).decode("utf-8", "replace").split("\0")
-    used = (int(fields[11]) + int(fields[12])) / ticks
-    memory = int(fields[21]) * os.sysconf("SC_PAGE_SIZE") >> 20
-    state = fields[0].decode()
-    head = f"pid {pid} parent {fields[1].decode()} state {state} age {age:.0f} s cpu {used:.0f} s memory {memory} MB"
-    lines = [f"{head}: {' '.join(cleaner.words([w for w in words if w]))}"]
-    for thread in threads(pid):
-        place = " ".join(str(thread[k]) for k in ("state", "wchan", "syscall", "on") if thread.get(k) is not None)
-        lines.append(f"  thread {thread['thread']} {thread.get('name', '')}: {cleaner.text(place)}")
-    return "\n".join(lines)

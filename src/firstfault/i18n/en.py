@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from firstfault.i18n.en_checkpoint import CHECKPOINT
 from firstfault.i18n.en_config import CONFIG_CHECK
+from firstfault.i18n.en_data import DATA_CHECK
 from firstfault.i18n.en_page import PAGE
 from firstfault.i18n.en_preflight import PREFLIGHT
 
@@ -14,6 +15,7 @@ MESSAGES: dict[str, str] = {
     **PAGE,
     **CHECKPOINT,
     **CONFIG_CHECK,
+    **DATA_CHECK,
     **PREFLIGHT,
     "head.failed": "FAILED",
     "head.failed_unknown": "FAILED, CAUSE UNKNOWN",

@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from firstfault.model.checks import Preflight
     from firstfault.model.comparison import Comparison
     from firstfault.model.config import ConfigCheck
+    from firstfault.model.dataset import DataCheck
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.model.environment import Environment, EnvironmentComparison
     from firstfault.model.metrics import MetricsView, RunComparison
     from firstfault.model.page import Page
+    from firstfault.model.results import Results
     from firstfault.model.views import MemoryTable, Proof, RankTable, RecorderView, StackTable, Timeline
     from firstfault.redact import Level, Redacted
 
@@ -365,6 +367,43 @@ def publish_config_check(
     if form == "junit":
         return render_config_check_junit(redact(found, level), language=language)
     return render_config_check(redact(found, level), width=width, every=every, language=language)
+
+
+def publish_data_check(
+    found: DataCheck, form: StackFormat, level: Level, *, width: int = 100, language: str = "en"
+) -> str:
+    """Redacts and renders what is wrong with the data of a job.
+
+    Args:
+        found: the trial.
+        form: the format to give.
+        level: what is taken out first; see `firstfault.redact.redact`.
+        width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
+
+    Returns:
+        The whole report, ending in a newline.
+    """
+    if form == "json":
+        return _as_json(redact(found, level), language)
+    from firstfault.report.data_check import render_data_check
+
+    return render_data_check(redact(found, level), width=width, language=language)
+
+
+def publish_results(found: Results, *, width: int = 100) -> str:
+    """Redacts and renders results of trials as a table.
+
+    Args:
+        found: the results.
+        width: columns of the terminal.
+
+    Returns:
+        The whole table, ending in a newline.
+    """
+    from firstfault.report.results import render_results
+
+    return render_results(redact(found, "secrets"), width=width)
 
 
 def publish_preflight(

@@ -35,6 +35,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "ConfigFinding": ("what", "why", "fix"),
     "CoursePoint": ("what",),
     "CoverageRow": ("reason",),
+    "DataCheck": ("summary", "not_checked"),
+    "DataFinding": ("what", "why", "fix"),
     "Diagnosis": ("collect_next", "recommendations"),
     "Difference": ("kind", "shift"),
     "Entry": ("what",),

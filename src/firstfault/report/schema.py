@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from firstfault.model import checkpoint, checks, comparison, config, diagnosis, environment, metrics, views, words
+from firstfault.model import (
+    checkpoint,
+    checks,
+    comparison,
+    config,
+    dataset,
+    diagnosis,
+    environment,
+    metrics,
+    views,
+    words,
+)
 from firstfault.report.json import neutral_json
 
 if TYPE_CHECKING:
@@ -31,6 +42,7 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "checkpoint": (checkpoint.Checkpoint, checkpoint.CHECKPOINT),
     "checkpoint-compare": (checkpoint.CheckpointComparison, checkpoint.CHECKPOINT_COMPARISON),
     "check-config": (config.ConfigCheck, config.CONFIG_CHECK),
+    "check-data": (dataset.DataCheck, dataset.DATA_CHECK),
     "preflight": (checks.Preflight, checks.PREFLIGHT),
     "probe": (environment.Environment, environment.ENVIRONMENT),
     "probe-compare": (environment.EnvironmentComparison, environment.ENVIRONMENT_COMPARISON),
@@ -59,7 +71,7 @@ def generate(name: str = "diagnosis") -> str:
     document, title = DOCUMENTS[name]
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     described: dict[str, dict[str, str]] = {}
-    for module in (words, diagnosis, views, comparison, metrics, checkpoint, config, checks, environment):
+    for module in (words, diagnosis, views, comparison, metrics, checkpoint, config, dataset, checks, environment):
         _describe(module, described)
     for part_name, part in parts.items():
         for field, text in described.get(part_name, {}).items():

@@ -13,9 +13,10 @@ from box_folder import START, Box
 from click.testing import CliRunner
 
 from firstfault.cli.collect import command
-from firstfault.collect import node
+from firstfault.collect import node, processes
 from firstfault.collect.boxes import begun, pack
-from firstfault.collect.commands import run
+from firstfault.collect.commands import Answer, run
+from firstfault.privacy.secrets import SecretFilter
 
 UUID = "GPU-3b1f2c4d-0a1b-2c3d-4e5f-60718293a4b5"
 SECRET = "hf_PlantedTokenOfThisNode0123456789"
@@ -148,3 +149,88 @@ def test_a_time_of_the_local_clock_counts_too():
 def test_the_job_begins_with_its_box(tmp_path):
     Box(tmp_path)
     assert begun(tmp_path) == START
+
+
+STANDS = "trap '' TERM INT HUP; while :; do /bin/sleep 60; done"
+
+
+def test_a_dying_card_costs_one_time_out_and_leaves_what_the_driver_says(machine, monkeypatch):
+    monkeypatch.setattr(node, "LIMIT_S", 0.5)
+    machine("nvidia-smi", f'echo "$@" >> {Path(os.environ["PATH"]) / "asked"}; {STANDS}')
+    machine("cat", f"echo 'NVRM version: NVIDIA UNIX Module  570.86.15'; echo 'GPU UUID: {UUID}'")
+    machine("df", "echo /dev/vda1 ext4 100 50 50 50% /")
+    begin = time.monotonic()
+    found = node.look("/", pids=[os.getpid()])
+    assert time.monotonic() - begin < 30
+    asked = (Path(os.environ["PATH"]) / "asked").read_text().splitlines()
+    assert len(asked) == 1, "each further one would stand beside the first"
+    assert b"570.86.15" in found.files["cards.txt"]
+    assert UUID.encode() not in found.files["cards.txt"]
+    assert "nvidia-smi gave no answer in 0.5 s" in found.left_out["cards.txt"]
+    assert "nvidia-smi gave no answer" in found.left_out["card-processes.txt"]
+    assert b"/dev/vda1" in found.files["disks.txt"]
+
+
+def test_a_program_that_not_even_a_kill_ends_is_left_behind(machine, monkeypatch):
+    killed = []
+    monkeypatch.setattr("firstfault.collect.commands.os.killpg", lambda pid, number: killed.append((pid, number)))
+    monkeypatch.setattr("firstfault.collect.commands._GONE_S", 0.2)
+    machine("nvidia-smi", STANDS)
+    begin = time.monotonic()
+    answer = run(["nvidia-smi"], 0.3)
+    spent = time.monotonic() - begin
+    monkeypatch.undo()
+    os.killpg(*killed[0])
+    os.waitpid(killed[0][0], 0)
+    assert answer.stuck
+    assert spent < 5
+
+
+def test_a_disk_that_stands_does_not_hide_the_others(machine, monkeypatch):
+    monkeypatch.setattr(node, "LIMIT_S", 0.5)
+    machine("df", f'case "$1" in *l) echo /dev/vda1 ext4 100 50 50 50% /;; *) {STANDS};; esac')
+    found = node.look("/", pids=[os.getpid()])
+    assert b"/dev/vda1" in found.files["disks.txt"]
+    assert found.left_out["disks.txt"] == "df gave no answer in 0.5 s"
+
+
+def test_a_process_that_does_not_answer_hides_no_other(monkeypatch):
+    lines = {1: "pid 1 parent 0 state S\n", 3: "pid 3 parent 1 state S\n"}
+
+    def answer(words, seconds):
+        """As the kernel does where the memory of process 2 is locked: who asks for it stands."""
+        wanted = [int(w) for w in words[4:]]
+        told = wanted[: wanted.index(2)] if 2 in wanted else wanted
+        return Answer("".join(lines[n] for n in told).encode(), "no answer" if 2 in wanted else "", 2 in wanted)
+
+    monkeypatch.setattr(processes, "run", answer)
+    monkeypatch.setattr(processes, "_own", lambda: [1, 2, 3])
+    text, trouble = processes.processes([])
+    assert text.decode() == lines[1] + lines[3]
+    assert trouble.startswith("process 2 ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python t.py --proxy http://inner.example:3128 --x",
+        "curl -x inner.example:3128 y",
+        "PROXY_URL=inner.example:3128",
+        "git -c http.proxy=http://inner.example:3128 pull",
+        "java -Dhttp.proxyHost=inner.example -jar x",
+        "ssh -o ProxyCommand='nc -X connect -x inner.example:3128 %h' h",
+        f"MIG {UUID.replace('GPU', 'MIG-GPU')}/7/0",
+        "Serial Number : 3b1f2c4d99",
+    ],
+)
+def test_what_a_proxy_and_a_serial_number_look_like(line):
+    plain = node.cleaned(line.encode(), SecretFilter()).decode()
+    assert "removed:" in plain
+    assert not any(text in plain for text in ("inner.example", "3b1f2c4d", "MIG-GPU"))
+
+
+@pytest.mark.parametrize(
+    "line", ["registry reverse proxy nginx:1.25 Up 3 hours", "kube-proxy started pid 4", "serial8250: ttyS0"]
+)
+def test_what_only_speaks_of_a_proxy_stays(line):
+    assert node.cleaned(line.encode(), SecretFilter()).decode() == line

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from firstfault.i18n import translator
-from firstfault.model import checkpoint, checks, comparison, config, diagnosis, metrics, page, views
+from firstfault.model import checkpoint, checks, comparison, config, dataset, diagnosis, metrics, page, views
 from firstfault.redact import redact
 from firstfault.report.localise import SENTENCES, localised
 from firstfault.report.text import render_text
@@ -29,6 +29,9 @@ RAW = {
     "CoverageRow": ("file",),
     "Culprits": ("hosts", "devices", "storage_nodes"),
     "Curve": ("file", "column"),
+    "DataCheck": ("schema", "target", "limits", "loader"),
+    "DataFile": ("file",),
+    "DataFinding": ("check", "file", "names", "lines"),
     "Diagnosis": ("schema", "job"),
     "Difference": ("group",),
     "Entry": ("signature", "hosts", "files"),
@@ -65,6 +68,8 @@ RAW = {
     "SeenBefore": ("id", "title", "state", "fix", "equal", "differs", "date", "where"),
     "Shard": ("file", "digest"),
     "Side": ("what", "place"),
+    "SlowItem": ("name",),
+    "WorkerRow": ("state",),
     "StackNode": ("frame", "others"),
     "StackPlace": ("call", "called_from", "others", "hosts", "also"),
     "StackTable": ("schema",),
@@ -97,7 +102,7 @@ def _published():
         for inner in typing.get_args(kind):
             look(inner)
 
-    for room in (checkpoint, checks, config, page, diagnosis, metrics, comparison, views):
+    for room in (checkpoint, checks, config, dataset, page, diagnosis, metrics, comparison, views):
         for one in vars(room).values():
             if isinstance(one, type) and issubclass(one, diagnosis.Published):
                 look(one)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from firstfault.i18n.zh.checkpoint import CHECKPOINT
 from firstfault.i18n.zh.config import CONFIG_CHECK
+from firstfault.i18n.zh.data import DATA_CHECK
 from firstfault.i18n.zh.page import PAGE
 from firstfault.i18n.zh.preflight import PREFLIGHT
 
@@ -15,6 +16,7 @@ MESSAGES: dict[str, str] = {
     **CHECKPOINT,
     **PREFLIGHT,
     **CONFIG_CHECK,
+    **DATA_CHECK,
     "head.failed": "失败",
     "head.failed_unknown": "失败，原因未知",
     "head.undecided": "无法判断",
