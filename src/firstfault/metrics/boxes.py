@@ -72,7 +72,7 @@ class _Beat(Struct):
     step: int | None = None
 
 
-_BEATS = json.Decoder(list[_Beat])
+_BEATS = json.Decoder(_Beat)
 
 
 def _beats(data: bytes) -> list[Part] | None:
