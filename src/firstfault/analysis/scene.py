@@ -96,6 +96,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
+    named = tuple(attempts.of_named(n, number) for n in seen.seen.named)
     pods = Pods(events)
     here = {e.span.source for e in events} | {p.source for p in progress}
     events = of_this_job(events, {s: p for s, p in seen.paths.items() if s in here})
@@ -110,6 +111,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
             events=events,
             failures=failures,
             progress=progress,
+            named=named,
             stacks=seen.seen.stacks if last else (),
             dumps=seen.seen.dumps if last else (),
             snapshots=seen.seen.snapshots if last else (),

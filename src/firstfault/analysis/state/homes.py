@@ -10,7 +10,7 @@ from bisect import bisect_right
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from firstfault.analysis.hostlist import short_host
 from firstfault.model.evidence import GlobalRank, LocalRank, SourceId
@@ -18,10 +18,10 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark, SourceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from firstfault.analysis.case import Case
-    from firstfault.model.evidence import Event
+    from firstfault.model.evidence import Event, Who
 
 _LAUNCHER = lazy(r"\b[IWEF]\d{4} [\d:.]+ (\d+) ")
 """The stamp of a launcher's line; the number behind it is of its process or thread."""
@@ -37,6 +37,15 @@ class Mapped(Enum):
     ONE_MACHINE = "all ranks run on one machine, and the logs name it"
     BLOCK = "the launcher gives each machine a block of ranks, and another rank of its block is known to run there"
     FILE = "its lines stand in a file that holds the output of one machine"
+
+
+def many(case: Case) -> Iterator[tuple[Who, SourceId]]:
+    """Speakers of floods of lines in which each names its rank, also those of whom no line is kept."""
+    for named in case.seen.named:
+        for rank, (_, _, host) in named.ranks.items():
+            if named.who.rank is None or named.who.rank == rank:
+                who = structs.replace(named.who, rank=GlobalRank(rank), host=named.who.host or host or None)
+                yield who, named.source
 
 
 class Home(Struct, frozen=True):

@@ -9,7 +9,7 @@ from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state import files as of_files
 from firstfault.analysis.state.exits import integer, tasks_of, tasks_told
-from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, only_of
+from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, many, only_of
 from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
 from firstfault.analysis.state.labels import process_of_label, task_of_label
 from firstfault.analysis.state.local_ranks import LocalRanks
@@ -79,7 +79,7 @@ class Roster:
         self._jax = any(s.startswith("jax.") for s in {e.signature for e in kept})
         self._stated: dict[SourceId, set[str]] = {}
         """Hosts that lines of a source state, other than the one in the name of the file."""
-        self._hear([*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed)])
+        self._hear([*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed), *many(case)])
         self._host_of_task: dict[int, str] = {}
         told = [e for e in kept if e.signature in case.signatures_with(Mark.IDENTITY)]
         self.whole = world if world is not None else world_of_groups(told)
