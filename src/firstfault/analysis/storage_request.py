@@ -106,6 +106,11 @@ def _of_batches(moment: Moment) -> bool:
     return KINDS.get(moment.event.signature) in {Kind.BATCH, Kind.ECHO}
 
 
+def of_the_batch(of: Request, moment: Moment) -> bool:
+    """Whether a line is of a get-batch job that the job's own lines name by its id."""
+    return any(found[1] in of.batches for found in _BATCH.finditer(moment.event.text))
+
+
 def concerned(listed: Sequence[Trouble], of: Request) -> list[Trouble]:
     """The troubles that can concern a request: without what does not explain that no connection came about.
 
