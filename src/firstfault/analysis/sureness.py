@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.beside_waits import order_alone
-from firstfault.analysis.causes import explains, from_outside, of_its_own, precedes, related, same_fault
+from firstfault.analysis.causes import by_exits_alone, explains, from_outside, of_its_own, precedes, related, same_fault
 from firstfault.analysis.suspects import mentioned, stranger
 from firstfault.model.words import Category, Mark, Strength
 
@@ -86,6 +86,9 @@ def strength_of(
                 strength = strength.at_most(rival.nature.strength)
         else:
             strength = strength.at_most(Strength.POSSIBLE if _doubts(case, root, rival) else Strength.SUPPORTED)
+    if any(by_exits_alone(root, s) and s.nature.category is not root.nature.category for s, _ in choice.explained):
+        # A process that met its error first may take longer to end.
+        strength = strength.at_most(Strength.SUPPORTED)
     if choice.root.nature.category in {None, Category.UNKNOWN}:
         return Strength.UNKNOWN
     return strength

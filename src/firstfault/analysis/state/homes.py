@@ -239,6 +239,28 @@ def children(case: Case, events: Iterable[Event]) -> int:
     return sum(stopped.values()) + len(failed) if len(launchers) == 1 and "" not in launchers else 0
 
 
+def tasks_speak(
+    case: Case,
+    host_of_task: dict[int, str],
+    source_hosts: dict[SourceId, set[str]],
+    ranks_in: dict[SourceId, set[GlobalRank]],
+) -> bool:
+    """Whether the scheduler's tasks are ranks: several of them on each host, of the numbers of the ranks that speak in its file.
+
+    A launcher runs once on a host, and starts the ranks itself; where one speaks, tasks are taken for no ranks.
+    """
+    if any(s.startswith("launcher.") for s in case.signatures):
+        return False
+    tasks: dict[str, set[int]] = {}
+    for task, host in host_of_task.items():
+        tasks.setdefault(short_host(host), set()).add(task)
+    for host, own in tasks.items():
+        files = [s for s, hosts in source_hosts.items() if {short_host(h) for h in hosts} == {host}]
+        if len(own) < SPEAKERS or not own <= {int(r) for s in files for r in ranks_in.get(s, ())}:
+            return False
+    return bool(tasks)
+
+
 def only_of(hosts: Iterable[str]) -> str | None:
     """The one host of some names, in its shortest form; None where there are none or several."""
     found = set(hosts)
