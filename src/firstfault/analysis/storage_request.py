@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event
 
 _NAMED = lazy(
-    r"""["']node["']:\s*["'][tp]\[([\w-]+)\]|host=['"]([A-Za-z][\w-]*)|(?:REQ_URL:|with url: )https?://([A-Za-z][\w-]*)"""
+    r"""["']node["']:\s*["'][tp]\[([\w-]+)\]|host=['"]([A-Za-z][\w-]*)|\([tp]\[([\w-]+)\]: \w+\.go:\d|(?:REQ_URL:|with url: )https?://([A-Za-z][\w-]*)"""
 )
 _ADDRESS = lazy(r"(?:host=['\"]|https?://|Connection to )(\d{1,3}(?:\.\d{1,3}){3})(?![\d.])")
 _BUCKETS = lazy(

@@ -138,7 +138,7 @@ def _without_clock(answer: Answer, state: StorageState, asked: str | None) -> An
     """The answer with the target that is known without a common clock: the only one in trouble, or the one others name."""
     alone = lone_trouble(state, asked)
     if alone is not None:
-        why = "The client's error names its address" if alone.node == asked else "It is the only one in trouble"
+        why = "The client's error names it" if alone.node == asked else "It is the only one in trouble"
         return _unplaced(answer, state, alone, why)
     by = named_target(state) or named_sender(state)
     return answer if by is None or asked not in {None, by[0].node} else _unplaced(answer, state, *by)
