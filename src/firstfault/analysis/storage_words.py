@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.questions.storage_symptom import Symptom
-from firstfault.analysis.state.storage import disk_event
+from firstfault.analysis.state.storage import disk_event, stats_event
 from firstfault.analysis.state.storage_faults import REBALANCE, Kind, Trouble
 from firstfault.analysis.wording import duration, ranks_text
 from firstfault.analysis.zones import EAST, WEST
@@ -113,6 +113,9 @@ def _side(trouble: Trouble) -> str:
 
 def what(state: StorageState, trouble: Trouble) -> str:
     """One trouble as a sentence without its full stop."""
+    if unseen_end(trouble):
+        moment = both_clocks(state, trouble.first.at, _zone(state, trouble))
+        return f"{_side(trouble)} {trouble.full}: {said(trouble)}, its last word before that was at {moment}"
     reason = trouble.first.event.fields.get("path", "")
     detail = f" ({reason})" if reason and trouble.signature == "aistore.disk_fault" else _for_rebalance(trouble)
     return (
@@ -120,6 +123,12 @@ def what(state: StorageState, trouble: Trouble) -> str:
         f"{'from' if len(trouble.moments) > 1 and trouble.kind is Kind.LOAD else 'at'} "
         f"{both_clocks(state, trouble.first.at, _zone(state, trouble))}"
     )
+
+
+def unseen_end(trouble: Trouble) -> bool:
+    """Whether a process ended that left no word of it: only its start anew is told, and when it spoke last."""
+    began = trouble.first.event.when.earliest
+    return trouble.signature == "aistore.started" and began is not None and began - trouble.first.at > 1.0
 
 
 def said(trouble: Trouble) -> str:
@@ -214,6 +223,9 @@ def _why(trouble: Trouble, found: Origin) -> str:
 
 def _of(trouble: Trouble) -> list[Event]:
     events = [m.event for m in trouble.moments]
+    if trouble.daemon is not None and unseen_end(trouble):
+        # The line of the last word, whose time is told.
+        events += [stats_event(trouble.daemon, at, line) for at, line in trouble.daemon.stats if at == trouble.first.at]
     return events if len(events) <= SHOWN else [*events[: SHOWN - 1], events[-1]]
 
 

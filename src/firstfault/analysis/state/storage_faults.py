@@ -76,6 +76,8 @@ MISSED = ("aistore.keepalive_failed", "aistore.keepalive_retry", "aistore.member
 """What the others say of a daemon that does not answer."""
 JOINS = 300.0
 """Seconds from the start of a new member within which it joins, and its rebalance begins."""
+DEATHS = ("aistore.panic", "aistore.daemon_fatal")
+"""Last words of a process."""
 REBALANCE = lazy(r"(?:starting|reason:) x-(?:rebalance|resilver)\b")
 _FLAG_FAULTS = {
     "disk fault": "aistore.disk_fault", "out of space": "aistore.out_of_space",
@@ -243,6 +245,8 @@ def _restarted(state: StorageState, daemon: DaemonState) -> Iterable[Trouble]:
         # It was gone from its last word on; the new process only shows it. Idle daemons speak rarely, and others miss
         # one that died within seconds.
         gone = min(last, at) if last is not None and at - last < GAP else at
+        if any(at - GAP <= m.at <= at for m in daemon.of(*DEATHS)):
+            gone = at  # its log holds the end itself, which is a trouble of its own
         missed = next((m for m in _of_others(state, daemon, *MISSED) if gone <= m.at < at), None)
         moments = (Moment(gone, event),) if missed is None else (missed, Moment(at, event))
         yield Trouble(daemon, name_of(daemon), "aistore.started", Kind.FAULT, moments)
