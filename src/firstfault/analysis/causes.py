@@ -44,7 +44,8 @@ STOPPED = frozenset({-15, -2, -9, 143, 130, 137, None})
 BURST = 60.0
 """Seconds between the stamps around two lines from which on these are not of one burst, however near they stand."""
 SHORT = 10.0
-"""The same where the earlier of the two stands between stamps that are no more than `CLOSE` apart."""
+"""The same where the earlier of the two is a traceback between stamps that are no more than `CLOSE` apart: a line that a
+program logs may be of an error that it deals with."""
 CLOSE = 5.0
 _OWN = frozenset({Category.GPU_CUDA, Category.SOFTWARE, Category.DATA, Category.STORAGE_IO})
 """Categories of errors that end the process that meets them first; a lost peer or a wait is told by those who live on."""
@@ -420,7 +421,9 @@ def _by_lines(a: Suspect, b: Suspect) -> bool | None:
         return came if gap > CLEARLY else None
     if ea.span.source == eb.span.source and abs(ea.span.line - eb.span.line) <= NEAR:
         told = order_alone(a) or order_alone(b)
-        apart = (told and _apart(ea.when, eb.when, BURST)) or _apart(ea.when, eb.when, SHORT)
+        raised = ea.exception if came else eb.exception
+        ended = raised is not None and not raised.ignored
+        apart = (told and _apart(ea.when, eb.when, BURST)) or (ended and _apart(ea.when, eb.when, SHORT))
         return came if apart else None
     return came
 

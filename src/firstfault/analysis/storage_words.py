@@ -56,6 +56,10 @@ BY_HAND = (
     "kubectl -n ais cp $n:/var/log/ais ais_logs/$n; done"
 )
 """How to get the logs without the store's own command: what each pod says, said before a restart, and wrote to files."""
+ANOTHER_END = (
+    "the true time zone of the job's logs, as --assume-zone ZONE: the clocks are joined by where reads stopped, and the end of "
+    "another job would look the same"
+)
 NO_WAY = (
     "the network of the client's host at that time (kernel log, `ip route`, `ip link`): its error says that it had no way to the "
     "host that it asked, which load or a disk of a target does not bring about"

@@ -125,7 +125,10 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     if not found.named and (ago > STALE or asking.asked not in {None, found.trouble.node}):
         # Reads went well since, or the client failed at another daemon: the fault was there, and may have harmed nothing.
         who = who.at_most(Strength.POSSIBLE)
+    before = who
     sure, who = _as_sure_as_the_clock(state, active, asking, sure, who)
+    if who is not before:
+        answer = replace(answer, collect=(words.ANOTHER_END, *answer.collect))
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)
     if answer.open:

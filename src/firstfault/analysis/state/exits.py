@@ -153,7 +153,11 @@ def turns(exits: Iterable[Exit], stops: Iterable[Event]) -> dict[GlobalRank, int
         exits: all that are reported.
         stops: lines that say that somebody ordered the job to stop.
     """
-    told = [(e, e.event) for e in exits if e.event is not None and e.event.signature.startswith("slurm.task_")]
+    told = [
+        (e, e.event)
+        for e in exits
+        if e.event is not None and e.event.signature.startswith("slurm.task_") and e.signal not in TOLD
+    ]
     if len({event.span.source for _, event in told}) != 1:
         return {}
     told.sort(key=lambda pair: pair[1].span)
