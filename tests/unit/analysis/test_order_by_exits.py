@@ -52,7 +52,7 @@ def verdict(folder, srun, *, error=OOM, one_file=False, stamps=("", "")):
 def test_the_rank_whose_task_exited_first_failed_first(tmp_path, error, category):
     found = verdict(tmp_path, EXIT.format(task=3) + END, error=error)
     assert (found.category, found.first_failed.ranks) == (category, [3])
-    assert found.strength.level <= Strength.SUPPORTED.level
+    assert max(found.strength.level, found.culprits.strength.level) <= Strength.SUPPORTED.level
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,15 @@ def test_stamps_on_both_sides_order_two_tracebacks_of_one_file(tmp_path, later, 
     found = verdict(tmp_path, END, one_file=True, stamps=stamps)
     assert found.culprits.ranks == rank
     assert found.category is (Category.GPU_CUDA if rank else Category.STORAGE_IO)
+
+
+def test_the_chain_is_in_order_of_time_and_no_end_comes_before_the_failure(tmp_path):
+    stamps = (STAMPS[0].format(30), STAMPS[1].format(31, 58))
+    found = tmp_path / "job"
+    found.mkdir()
+    verdict(found, EXIT.format(task=3) + END.replace("12:40:00", "12:39:33"), one_file=True, stamps=stamps)
+    chain = [link.what for link in diagnose([found]).chain]
+    assert "out of memory" in chain[0]
+    assert next(i for i, what in enumerate(chain) if "told to stop" in what) < next(
+        i for i, what in enumerate(chain) if "Lhotse" in what
+    )
