@@ -94,7 +94,7 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     seen = symptom(scene, answer)
     if seen is None:
         return answer
-    answer = _with_killed(scene, answer, seen)
+    answer = _with_killed(scene, _by_name(answer, state), seen)
     if state.clock.why and state.clock.offset is not None:
         answer = replace(
             answer,
@@ -135,6 +135,13 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
         # A rank that failed before takes its readers with it: the store gives up a batch that nobody fetches any more.
         sure, who = sure.at_most(Strength.POSSIBLE), who.at_most(Strength.POSSIBLE)
     return _answer(scene, answer, state, Weighed(found, active, sure, who, seen))
+
+
+def _by_name(answer: Answer, state: StorageState) -> Answer:
+    """The answer with the daemon that the client names by its id called as its logs call it."""
+    nodes = answer.culprits.storage_nodes
+    known = tuple(n if (d := state.named(n)) is None else d.daemon.shown for n in nodes)
+    return answer if known == nodes else replace(answer, culprits=replace(answer.culprits, storage_nodes=known))
 
 
 def _without_clock(answer: Answer, state: StorageState, asked: str | None) -> Answer:
