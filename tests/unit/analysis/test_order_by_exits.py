@@ -68,6 +68,15 @@ def test_nothing_follows_from_exits_upon_an_order_or_upon_another_end(tmp_path, 
     assert verdict(tmp_path, srun).first_failed.ranks != [3]
 
 
+def test_stamps_that_speak_against_it_leave_it_open(tmp_path):
+    stamps = ("2026-03-14 12:39:50,000 ERROR step failed\n", "2026-03-14 12:39:10,000 ERROR loader\n")
+    late = "2026-03-14 12:39:12,000 INFO gone\n"
+    verdict(tmp_path, EXIT.format(task=3) + END, stamps=stamps)
+    with (tmp_path / "error-71-gn032.out").open("a") as out:
+        out.write(late)
+    assert diagnose([tmp_path]).verdict.strength is Strength.POSSIBLE
+
+
 STAMPS = (
     "2026-03-14 12:39:{0},000 ERROR step failed\n",
     "2026-03-14 12:39:{0},000 INFO gone\n2026-03-14 12:39:{1},000 ERROR loader\n",
