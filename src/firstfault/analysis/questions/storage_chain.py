@@ -109,16 +109,17 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
         if seen is Symptom.READ and answer.category is Category.STORAGE_IO:
             answer = _without_clock(answer, state, asking.asked)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
-    active = _active(concerned(troubles(state), asking), state.stop)
+    stop = state.stop
+    active = _active(concerned(troubles(state), asking), stop)
     failed = {t.node for t in active if t.kind is Kind.BATCH}
     own = of_the_failure(state, scene.case.paths, asking.asked, failed)
     if own is not state:
-        state, active = own, _active(concerned(troubles(own), asking), state.stop)
+        state, active = own, _active(concerned(troubles(own), asking), stop)
     found = origin(state, active, asking.asked)
     if found is None:
         return _nothing(answer, state, seen, active, no_way=asking.no_way)
     own_lines = [t.last.at for t in active if t.node == found.trouble.node and t.kind is not Kind.ECHO]
-    ago = state.stop - max(own_lines, default=found.trouble.last.at)
+    ago = stop - max(own_lines, default=found.trouble.last.at)
     if seen is not Symptom.READ and not _enough(found, seen, ago):
         return replace(answer, rivals=(*answer.rivals, words.rival(state, found.trouble)))
     sure, who = _strength(found, seen)
