@@ -226,7 +226,9 @@ def _why(trouble: Trouble, found: Origin) -> str:
 
 
 def _of(trouble: Trouble) -> list[Event]:
-    events = [m.event for m in trouble.moments]
+    # The line whose time the sentence tells stands first.
+    told = trouble.first.event
+    events = [told, *(m.event for m in trouble.moments if m.event is not told)]
     if trouble.daemon is not None and unseen_end(trouble):
         # The line of the last word, whose time is told.
         events += [stats_event(trouble.daemon, at, line) for at, line in trouble.daemon.stats if at == trouble.first.at]

@@ -3,7 +3,8 @@
 from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state, stats
 
 from firstfault.analysis.questions.storage_chain import _active, origin
-from firstfault.analysis.state.storage_faults import troubles
+from firstfault.analysis.state.storage import Moment
+from firstfault.analysis.state.storage_faults import Kind, Trouble, troubles
 from firstfault.analysis.storage_words import _of, what
 
 WHO = daemon(1)
@@ -30,3 +31,12 @@ def test_without_a_word_of_the_end_the_last_word_is_told_and_its_line_shown():
     root = next(t for t in troubles(held) if t.signature == "aistore.started")
     assert "its last word before that was at" in what(held, root)
     assert STOP - 50 in {e.when.earliest for e in _of(root)}
+
+
+def test_the_line_whose_time_is_told_is_cited_first():
+    busy = said(STOP - 90, "aistore.disk_busy", "disk nvme0n1 99%", source=1)
+    told = said(STOP - 40, "aistore.disk_critical", "pressure", source=1, line=2)
+    trouble = Trouble(
+        None, "nodet1", "aistore.disk_critical", Kind.LOAD, tuple(Moment(x.at, x.event) for x in (busy, told))
+    )
+    assert [e.when.earliest for e in _of(trouble)] == [trouble.first.at, STOP - 90]
