@@ -46,7 +46,7 @@ def test_incident(spec: scenario.Spec, tmp_path: Path) -> None:
 def test_what_is_not_reached_is_listed_properly() -> None:
     names = {spec.name for spec in SPECS}
     assert set(REACHED) <= names
-    known = {*checks.CHECKS, "first_failed", "daemon_line", "asks", "clocks", "claims"}
+    known = {*checks.CHECKS, "first_failed", "daemon_line", "asks", "clocks", "claims", "sure"}
     for name, entries in REACHED.items():
         assert entries, name
         assert set(entries) <= known, name

@@ -12,7 +12,17 @@ from firstfault.analysis.far import PLATFORMS
 from firstfault.analysis.order import Clock, clock_of, exact
 from firstfault.analysis.state.progress import Track
 from firstfault.model.blackbox import BoxRecord
-from firstfault.model.evidence import Coverage, Event, Failure, ProgressSample, Source, SourceId, When, Who
+from firstfault.model.evidence import (
+    Coverage,
+    Event,
+    Failure,
+    ProgressSample,
+    RanksNamed,
+    Source,
+    SourceId,
+    When,
+    Who,
+)
 from firstfault.model.gpu_course import GpuCourse
 from firstfault.model.memory import MemorySnapshot
 from firstfault.model.recorder import RankDump
@@ -41,6 +51,8 @@ class Observations(Struct, frozen=True, kw_only=True):
     sources: tuple[Source, ...]
     events: tuple[Event, ...]
     failures: tuple[Failure, ...] = ()
+    named: tuple[RanksNamed, ...] = ()
+    """Ranks that floods of lines name, of which not every line is an event."""
     progress: tuple[ProgressSample, ...] = ()
     nan_from: tuple[Event, ...] = ()
     """For each source whose training signs are NaN to the end: the first line of that run."""

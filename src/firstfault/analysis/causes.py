@@ -43,6 +43,12 @@ STOPPED = frozenset({-15, -2, -9, 143, 130, 137, None})
 """Exit codes of a process that somebody may have stopped."""
 BURST = 60.0
 """Seconds between the stamps around two lines from which on these are not of one burst, however near they stand."""
+SHORT = 10.0
+"""The same where the earlier of the two is a traceback between stamps that are no more than `CLOSE` apart: a line that a
+program logs may be of an error that it deals with."""
+CLOSE = 5.0
+_OWN = frozenset({Category.GPU_CUDA, Category.SOFTWARE, Category.DATA, Category.STORAGE_IO})
+"""Categories of errors that end the process that meets them first; a lost peer or a wait is told by those who live on."""
 BARE = frozenset({"RuntimeError", "Exception", "SystemExit"})
 """Exceptions whose class says no more than that something failed."""
 _NO_DEVICE = frozenset({Category.SOFTWARE, Category.DATA, Category.STORAGE_IO})
@@ -207,6 +213,8 @@ def _why(root: Suspect, explained: Sequence[tuple[Suspect, str]], rivals: Sequen
     others = [s for s, _ in explained] + list(rivals)
     if not others:
         return "no other line of this failure names a cause"
+    if any(by_exits_alone(root, s) for s in others) and not rivals:
+        return "its process was the first that ended by an error of its own"
     if all(precedes(root, s) for s in others):
         return "it is the earliest line that shows the root cause"
     unordered = [r for r in rivals if precedes(root, r) is None]
@@ -332,8 +340,15 @@ def raised_upon(case: Case, line: Suspect, raised: Suspect) -> bool:
     return raised.first.span.source == event.span.source and 0 < below <= 3 * len(exception.frames) + 2
 
 
+def by_exits_alone(a: Suspect, b: Suspect) -> bool:
+    """Whether `a` is held to have come before `b` because its process ended before, and no time and no place says it."""
+    return _by_exits(a, b) is True and _by_lines(a, b) is None
+
+
 def _later(cause: Suspect, effect: Suspect) -> str:
     """What is true of a suspect that came clearly later: of the same rank or host, or merely later."""
+    if by_exits_alone(cause, effect):
+        return "the process of the first fault had ended before its own"
     if set(cause.everyone) & set(effect.everyone):
         return "it came later, on a rank that had failed already"
     if set(cause.hosts) & set(effect.hosts):
@@ -391,6 +406,12 @@ def _stood_still(case: Case, error: Suspect, stop: Suspect) -> bool:
 
 def precedes(a: Suspect, b: Suspect) -> bool | None:
     """True where the first event of `a` clearly came before that of `b`, False where after, None where not clear."""
+    told = _by_lines(a, b)
+    return _by_exits(a, b) if told is None else told
+
+
+def _by_lines(a: Suspect, b: Suspect) -> bool | None:
+    """The same by times and places of the lines."""
     ea, eb = a.first, b.first
     came = order(ea, a.clock, eb, b.clock)
     if came is None or elsewhere(a.clock, b.clock):
@@ -400,15 +421,47 @@ def precedes(a: Suspect, b: Suspect) -> bool | None:
         return came if gap > CLEARLY else None
     if ea.span.source == eb.span.source and abs(ea.span.line - eb.span.line) <= NEAR:
         told = order_alone(a) or order_alone(b)
-        return came if told and _apart(ea.when, eb.when) else None
+        raised = ea.exception if came else eb.exception
+        ended = raised is not None and not raised.ignored
+        apart = (told and _apart(ea.when, eb.when, BURST)) or (ended and _apart(ea.when, eb.when, SHORT))
+        return came if apart else None
     return came
 
 
-def _apart(a: When, b: When) -> bool:
-    """Whether two intervals of one clock lie so far from each other that they are no one burst, stamped or not."""
-    if not comparable(a, b) or a.earliest is None or a.latest is None or b.earliest is None or b.latest is None:
+def _by_exits(a: Suspect, b: Suspect) -> bool | None:
+    """Which of two faults came first, by the order in which srun saw the processes end: the first that ended by itself.
+
+    Its own error ended it. One that somebody else's end brings about in another process (a lost peer, a batch that is given
+    up, since its reader has gone) ends that process later.
+    """
+    if a.turn is None or b.turn is None or a.turn == b.turn or 0 not in {a.turn, b.turn}:
+        return None
+    ended, other = (a, b) if a.turn == 0 else (b, a)
+    if (
+        ended.ordered
+        or not ended.nature.fatal
+        or ended.nature.category not in _OWN
+        or from_outside(a)
+        or from_outside(b)
+    ):
+        return None
+    if comparable(ended.first.when, other.first.when) and other.first.when.before(ended.first.when):
+        return None  # stamps of two machines prove no order, but these speak against it: a process may take long to end
+    return ended is a
+
+
+def _apart(a: When, b: When, seconds: float) -> bool:
+    """Whether two intervals of one clock, open or not, lie so far from each other that they are no one burst.
+
+    For less than `BURST` the earlier one has to stand between two stamps that are close to each other.
+    """
+    if not comparable(a, b) or a.earliest is None or b.earliest is None:
         return False
-    return max(a.earliest - b.latest, b.earliest - a.latest) > BURST
+    before, after = (a, b) if a.earliest <= b.earliest else (b, a)
+    if before.latest is None or before.earliest is None or after.earliest is None:
+        return False
+    close = seconds >= BURST or before.latest - before.earliest <= CLOSE
+    return close and after.earliest - before.latest > seconds
 
 
 def _near(a: Suspect, b: Suspect) -> bool:

@@ -110,7 +110,14 @@ def _in_order(links: Sequence[Link]) -> list[Link]:
 
 
 def _comes_first(a: Link, b: Link) -> bool | None:
-    return first(a.events[0], b.events[0]) if a.events and b.events else None
+    if not a.events or not b.events:
+        return None
+    one, other = a.events[0], b.events[0]
+    came = first(one, other)
+    if came is None and comparable(one.when, other.when):
+        # A line without a stamp, behind the last stamped one of its file, lies in an interval that is open on one side.
+        came = True if one.when.before(other.when) else False if other.when.before(one.when) else None
+    return came
 
 
 def _ends(scene: Scene, used: set[tuple[int, int]]) -> tuple[list[Event], list[Event]]:

@@ -25,13 +25,14 @@ from firstfault.analysis.outcome import (
 )
 from firstfault.analysis.passed import came_up, may_be_quoted, quoted, stepped_past
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
-from firstfault.analysis.state.exits import Exit, exits
+from firstfault.analysis.state.exits import Exit, exits, turns
 from firstfault.analysis.state.facts import JobFact, job_facts
 from firstfault.analysis.state.joins import Pods, joined
 from firstfault.analysis.state.ranks import Roster
 from firstfault.analysis.state.record import of_this_job, record
 from firstfault.analysis.storage_pods import without_store_pods
 from firstfault.analysis.suspects import (
+    NO_TURN,
     Suspect,
     another_program,
     group,
@@ -44,10 +45,12 @@ from firstfault.analysis.suspects import (
     stranger,
     went_on,
 )
-from firstfault.model.evidence import Event, Failure
+from firstfault.model.evidence import Event, Failure, GlobalRank
 from firstfault.model.words import Mark, Role
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from firstfault.analysis.state.attempts import Attempts
 
 
@@ -96,6 +99,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)
+    named = tuple(attempts.of_named(n, number) for n in seen.seen.named)
     pods = Pods(events)
     here = {e.span.source for e in events} | {p.source for p in progress}
     events = of_this_job(events, {s: p for s, p in seen.paths.items() if s in here})
@@ -110,6 +114,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
             events=events,
             failures=failures,
             progress=progress,
+            named=named,
             stacks=seen.seen.stacks if last else (),
             dumps=seen.seen.dumps if last else (),
             snapshots=seen.seen.snapshots if last else (),
@@ -171,6 +176,8 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         }
         innocent = (*innocent, *(e for e in guilty if id(e) in before_end))
         guilty = [e for e in guilty if id(e) not in before_end]
+    ended_so = exits(roster, (e for e in deaths if not _OF_CONTAINERS & e.fields.keys()), failures)
+    order = turns(ended_so, case.marked(Mark.STOP_SIGNAL))
     return Scene(
         case=case,
         number=number,
@@ -180,17 +187,24 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         roster=roster,
         chart=chart,
         complete=completeness(case, roster, facts),
-        suspects=tuple(group(case, roster, guilty)),
-        weak=tuple(group(case, roster, weak)),
+        suspects=_in_turn(group(case, roster, guilty), order),
+        weak=_in_turn(group(case, roster, weak), order),
         acquitted=tuple(group(case, roster, innocent)),
         effects=effects,
         teardown=teardown,
         deaths=deaths,
-        exits=exits(roster, (e for e in deaths if not _OF_CONTAINERS & e.fields.keys()), failures),
+        exits=ended_so,
         hang=hang,
         nan_from=tuple(e for e in seen.seen.nan_from if attempts.of(e) == number),
         outcome=ended,
     )
+
+
+def _in_turn(suspects: Sequence[Suspect], turns: Mapping[GlobalRank, int]) -> tuple[Suspect, ...]:
+    """The suspects with the turn in which their ranks exited, where exits are reported one by one."""
+    if not turns:
+        return tuple(suspects)
+    return tuple(replace(s, turn=min(turns.get(r, NO_TURN) for r in s.everyone)) if s.everyone else s for s in suspects)
 
 
 def _end_words(case: Case) -> frozenset[str]:

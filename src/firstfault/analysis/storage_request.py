@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Event
 
 _NAMED = lazy(
-    r"""["']node["']:\s*["'][tp]\[([\w-]+)\]|host=['"]([A-Za-z][\w-]*)|(?:REQ_URL:|with url: )https?://([A-Za-z][\w-]*)"""
+    r"""["']node["']:\s*["'][tp]\[([\w-]+)\]|host=['"]([A-Za-z][\w-]*)|\([tp]\[([\w-]+)\]: \w+\.go:\d|(?:REQ_URL:|with url: )https?://([A-Za-z][\w-]*)"""
 )
 _ADDRESS = lazy(r"(?:host=['\"]|https?://|Connection to )(\d{1,3}(?:\.\d{1,3}){3})(?![\d.])")
 _BUCKETS = lazy(
@@ -104,6 +104,11 @@ def without_others(state: StorageState, of: Request) -> StorageState:
 
 def _of_batches(moment: Moment) -> bool:
     return KINDS.get(moment.event.signature) in {Kind.BATCH, Kind.ECHO}
+
+
+def of_the_batch(of: Request, moment: Moment) -> bool:
+    """Whether a line is of a get-batch job that the job's own lines name by its id."""
+    return any(found[1] in of.batches for found in _BATCH.finditer(moment.event.text))
 
 
 def concerned(listed: Sequence[Trouble], of: Request) -> list[Trouble]:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.questions.storage_symptom import Symptom
-from firstfault.analysis.state.storage import disk_event
+from firstfault.analysis.state.storage import disk_event, stats_event
 from firstfault.analysis.state.storage_faults import REBALANCE, Kind, Trouble
 from firstfault.analysis.wording import duration, ranks_text
 from firstfault.analysis.zones import EAST, WEST
@@ -56,6 +56,10 @@ BY_HAND = (
     "kubectl -n ais cp $n:/var/log/ais ais_logs/$n; done"
 )
 """How to get the logs without the store's own command: what each pod says, said before a restart, and wrote to files."""
+ANOTHER_END = (
+    "the true time zone of the job's logs, as --assume-zone ZONE: the clocks are joined by where reads stopped, and the end of "
+    "another job would look the same"
+)
 NO_WAY = (
     "the network of the client's host at that time (kernel log, `ip route`, `ip link`): its error says that it had no way to the "
     "host that it asked, which load or a disk of a target does not bring about"
@@ -113,6 +117,9 @@ def _side(trouble: Trouble) -> str:
 
 def what(state: StorageState, trouble: Trouble) -> str:
     """One trouble as a sentence without its full stop."""
+    if unseen_end(trouble):
+        moment = both_clocks(state, trouble.first.at, _zone(state, trouble))
+        return f"{_side(trouble)} {trouble.full}: {said(trouble)}, its last word before that was at {moment}"
     reason = trouble.first.event.fields.get("path", "")
     detail = f" ({reason})" if reason and trouble.signature == "aistore.disk_fault" else _for_rebalance(trouble)
     return (
@@ -120,6 +127,12 @@ def what(state: StorageState, trouble: Trouble) -> str:
         f"{'from' if len(trouble.moments) > 1 and trouble.kind is Kind.LOAD else 'at'} "
         f"{both_clocks(state, trouble.first.at, _zone(state, trouble))}"
     )
+
+
+def unseen_end(trouble: Trouble) -> bool:
+    """Whether a process ended that left no word of it: only its start anew is told, and when it spoke last."""
+    began = trouble.first.event.when.earliest
+    return trouble.signature == "aistore.started" and began is not None and began - trouble.first.at > 1.0
 
 
 def said(trouble: Trouble) -> str:
@@ -213,7 +226,12 @@ def _why(trouble: Trouble, found: Origin) -> str:
 
 
 def _of(trouble: Trouble) -> list[Event]:
-    events = [m.event for m in trouble.moments]
+    # The line whose time the sentence tells stands first.
+    told = trouble.first.event
+    events = [told, *(m.event for m in trouble.moments if m.event is not told)]
+    if trouble.daemon is not None and unseen_end(trouble):
+        # The line of the last word, whose time is told.
+        events += [stats_event(trouble.daemon, at, line) for at, line in trouble.daemon.stats if at == trouble.first.at]
     return events if len(events) <= SHOWN else [*events[: SHOWN - 1], events[-1]]
 
 

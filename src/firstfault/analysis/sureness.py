@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.beside_waits import order_alone
-from firstfault.analysis.causes import explains, from_outside, of_its_own, precedes, related, same_fault
+from firstfault.analysis.causes import by_exits_alone, explains, from_outside, of_its_own, precedes, related, same_fault
 from firstfault.analysis.suspects import mentioned, stranger
 from firstfault.model.words import Category, Mark, Strength
 
@@ -86,9 +86,20 @@ def strength_of(
                 strength = strength.at_most(rival.nature.strength)
         else:
             strength = strength.at_most(Strength.POSSIBLE if _doubts(case, root, rival) else Strength.SUPPORTED)
+    if by_exits(choice):
+        strength = strength.at_most(Strength.SUPPORTED)
     if choice.root.nature.category in {None, Category.UNKNOWN}:
         return Strength.UNKNOWN
     return strength
+
+
+def by_exits(choice: Choice) -> bool:
+    """Whether a fault of another category is held to be the later one by the order of exits alone.
+
+    A process that met its error first may take longer to end.
+    """
+    root = choice.root
+    return any(by_exits_alone(root, s) and s.nature.category is not root.nature.category for s, _ in choice.explained)
 
 
 def by_clocks(choice: Choice, suspect: Suspect) -> Strength:

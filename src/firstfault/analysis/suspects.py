@@ -102,6 +102,10 @@ class Nature(Struct, frozen=True, kw_only=True):
     meaning: str = ""
 
 
+NO_TURN = 1 << 30
+"""The turn of ranks whose own exit is not reported, beside others whose exits are."""
+
+
 class Suspect(Struct, frozen=True, kw_only=True):
     """All events of one nature in one attempt, with their subjects."""
 
@@ -119,6 +123,9 @@ class Suspect(Struct, frozen=True, kw_only=True):
     """Lines of the first burst whose rank is not known."""
     clock: Reading = Reading()
     """By which the first event is stamped."""
+    turn: int | None = None
+    """The turn in which the first of its ranks is reported to have exited by itself, `NO_TURN` where none is; None where
+    nobody reports exits one by one, or it has no rank."""
 
     @property
     def first(self) -> Event:

@@ -172,6 +172,16 @@ class PythonException(Struct, frozen=True, kw_only=True, gc=False):
     """Nothing of its speaker stands behind it, to the end of its source."""
 
 
+class RanksNamed(Struct, frozen=True, kw_only=True, gc=False):
+    """Ranks that the lines of one kind name, all of them, where of the lines themselves only the first and last are kept."""
+
+    source: SourceId
+    who: Who
+    """What their prefixes tell, the same for all."""
+    ranks: dict[int, tuple[int, int, str]]
+    """By rank the byte offsets of the first and the last line that names it, and the host that the last one names."""
+
+
 class ProgressSample(Struct, frozen=True, gc=False):
     """One line that proves that a step was done."""
 

@@ -97,6 +97,7 @@ def observe(
         sources=opened.sources,
         events=tuple(in_zone(events, options.assume_zone)),
         failures=tuple(in_zone(failures, options.assume_zone)),
+        named=tuple(n for r in found.read for n in r.named if n.source not in stale),
         progress=tuple(in_zone(samples, options.assume_zone)),
         nan_from=tuple(in_zone(nans, options.assume_zone)),
         coverage=_coverage(

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.model.evidence import Event, Failure, ProgressSample
+from firstfault.model.evidence import Event, Failure, ProgressSample, RanksNamed
 from firstfault.model.stacks import StackDump
-from firstfault.model.words import Role, SourceKind
+from firstfault.model.words import Mark, Role, SourceKind
 from firstfault.readers.banners import failure_of_event, read_banners
 from firstfault.readers.events import build_events
+from firstfault.readers.identity import locate
 from firstfault.readers.nan import nan_from
 from firstfault.readers.progress import (
     MOST_BYTES,
@@ -55,6 +56,7 @@ class Read(Struct):
     samples: list[ProgressSample]
     nans: list[Event]
     stacks: list[StackDump]
+    named: list[RanksNamed] = []
 
 
 def largest_whole(sizes: Sequence[int]) -> int:
@@ -104,7 +106,19 @@ def read_source(  # noqa: PLR0917
     nan = nan_from(store, source.id, found.lines, clock)
     samples = _progress(store, found, profile, clock, _telling(own, library), whole)
     stacks = _stacks(store, source, profile, own)
-    return Read(own, failures, samples, [] if nan is None else [nan], stacks)
+    return Read(own, failures, samples, [] if nan is None else [nan], stacks, _named(found, profile, library))
+
+
+def _named(found: SourceScan, profile: SourceProfile, library: Library) -> list[RanksNamed]:
+    """The ranks that say alike who they are, more of them than lines are kept of."""
+    listed = []
+    for (signature, key), ranks in found.named.items():
+        spec = library.by_id.get(signature)
+        hit = next((h for h in found.hits if h.signature == signature and h.key == key), None)
+        if hit is not None and spec is not None and Mark.IDENTITY in spec.marks:
+            place = hit.place or locate(hit.raw, hit.match_start, profile)
+            listed.append(RanksNamed(source=found.source, who=place.who, ranks=ranks))
+    return listed
 
 
 def _stacks(store: Store, source: Source, profile: SourceProfile, events: Iterable[Event]) -> list[StackDump]:

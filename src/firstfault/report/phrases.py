@@ -227,6 +227,8 @@ def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
         if fact is None or not fact.evidence:
             continue
         at = _dated(fact.evidence[0].time)
+        if name == "last_word" and at and at < _dated(trigger):
+            continue  # an order of another clock, or to another step: no failure begins after its end
         shown = at.rpartition(" ")[2] if day and at.rpartition(" ")[0] == day else at
         day = day or at.rpartition(" ")[0]
         number = fact.value if isinstance(fact.value, int) else None

@@ -13,7 +13,7 @@ from firstfault.readers.shape import shape_of
 from firstfault.scan.engines import SHIFT
 from firstfault.scan.newlines import count_newlines, lines_of
 from firstfault.scan.regions import STEP, WINDOW
-from firstfault.scan.results import FIRST, LAST, Fold, Part
+from firstfault.scan.results import FIRST, LAST, Fold, Named, Part, name
 from firstfault.scan.shapes import LONGEST
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ _SHORT = 1024
 """Longest segment of which it is remembered what it holds."""
 _KNOWN = 2048
 """Segments that are remembered at a time."""
+_DIGITS = 8
+"""A number of so many digits is no rank."""
 _MASK = (1 << SHIFT) - 1
 
 
@@ -178,6 +180,9 @@ class Collector:
             if fold is None:
                 fold = self._folds[signature, key] = _Growing()
             fold.count += 1
+            rank = match.fields.get("rank", "")
+            if rank.isascii() and rank.isdigit() and len(rank) < _DIGITS:
+                name(fold.named, int(rank), segment, segment, match.fields.get("host", ""))
             place = _Place(match, part, segment, offset, self._line, self._line_start)
             if len(fold.first) < FIRST:
                 fold.first.append(self._hit(signature, key, place))
@@ -212,7 +217,9 @@ class Collector:
         for (signature, key), fold in self._folds.items():
             last = [p if isinstance(p, Hit) else self._hit(signature, key, p) for p in fold.last]
             # The last ones of a short fold are among the first, where they are hits already.
-            self.part.folds[ids[signature], key] = Fold(fold.count, fold.first, [*fold.first, *last][-LAST:])
+            self.part.folds[ids[signature], key] = Fold(
+                fold.count, fold.first, [*fold.first, *last][-LAST:], fold.named
+            )
         self._folds.clear()
         return self.part
 
@@ -257,10 +264,11 @@ class _Place(NamedTuple):
 class _Growing:
     """A fold while it grows."""
 
-    __slots__ = ("count", "first", "last")
+    __slots__ = ("count", "first", "last", "named")
 
     def __init__(self) -> None:
         self.count = 0
         self.first: list[Hit] = []
         self.last: list[_Place | Hit] = []
         """The last ones of those that are not among the first."""
+        self.named: Named = {}

@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
 FIRST = 4
 LAST = 2
+MOST_NAMED = 1 << 17
+"""Ranks that are noted of one fold; a number from here on is no rank."""
 
 Tally = tuple[str, bytes]
 """Signature id and stream key."""
+Named = dict[int, tuple[int, int, str]]
+"""By a rank that a line names: offsets of the first and the last such line, and the host that the last one names."""
 
 
 class SourceScan(Struct, frozen=True, kw_only=True):
@@ -38,6 +42,8 @@ class SourceScan(Struct, frozen=True, kw_only=True):
     """Kept hits by offset."""
     tallies: dict[Tally, int] = {}
     """Number of all hits, kept or folded."""
+    named: dict[Tally, Named] = {}
+    """Ranks that the hits name, kept or folded, of folds of more than are kept."""
     damage: str = ""
     """Why the end was not reached; empty where it was."""
     profile: SourceProfile | None = None
@@ -70,6 +76,8 @@ class Fold(Struct):
     first: list[Hit] = []
     last: list[Hit] = []
     """The last ones of all, also where they are among the first."""
+    named: Named = {}
+    """Ranks that any of them names: what many say alike of themselves is one fold, whatever their number."""
 
 
 class Part(Struct):
@@ -97,6 +105,9 @@ def joined(source: SourceId, parts: Iterable[Part]) -> SourceScan:
         lines=total.newlines + total.unterminated,
         hits=tuple(sorted(hits, key=lambda h: (h.offset, h.column, h.signature, h.key))),
         tallies={key: total.folds[key].count for key in sorted(total.folds)},
+        named={
+            key: fold.named for key, fold in sorted(total.folds.items()) if fold.named and fold.count > FIRST + LAST
+        },
         damage=total.damage,
         profile=total.profile,
         unterminated=total.unterminated,
@@ -111,11 +122,22 @@ def _append(total: Part, part: Part) -> None:
         known.first.extend(_moved(hit, base) for hit in fold.first[:room])
         known.last = [*known.last, *(_moved(hit, base) for hit in fold.last)][-LAST:]
         known.count += fold.count
+        for rank, (first, last, host) in fold.named.items():
+            name(known.named, rank, first, last, host)
     total.bytes += part.bytes
     total.newlines += part.newlines
     total.unterminated = part.unterminated
     total.damage = total.damage or part.damage
     total.profile = total.profile or part.profile
+
+
+def name(named: Named, rank: int, first: int, last: int, host: str) -> None:
+    """Notes that lines from one offset to another name a rank; they come in order of offset."""
+    known = named.get(rank)
+    if known is not None:
+        named[rank] = (known[0], last, host or known[2])
+    elif rank < MOST_NAMED:
+        named[rank] = (first, last, host)
 
 
 def _moved(hit: Hit, lines: int) -> Hit:

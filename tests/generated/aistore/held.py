@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 import checks
+from firstfault.model.words import Strength
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.options import DiagnoseOptions
 from judge import Judgement, judge, read_expected
@@ -44,8 +45,18 @@ class Held(NamedTuple):
         found["daemon_line"] = self._daemon_line()
         found["asks"] = self._asks()
         found["clocks"] = self._clocks()
+        found["sure"] = self._sure()
         found["claims"] = claims.bare(self.diagnosis)
         return {name: problem for name, problem in found.items() if problem}
+
+    def _sure(self) -> str:
+        """Whether a daemon is named for sure where the end of another job alone speaks for it."""
+        verdict = self.diagnosis.verdict
+        if not self.truth.get("surely_nobody"):
+            return ""
+        if verdict.strength is Strength.ESTABLISHED or verdict.culprits.strength.level > Strength.POSSIBLE.level:
+            return f"{verdict.culprits.storage_nodes} is named as {verdict.culprits.strength}"
+        return ""
 
     def _first_failed(self) -> str:
         if self.judgement.first_failed is not False:
@@ -71,6 +82,13 @@ class Held(NamedTuple):
         pairs = [match.groups() for text in told for match in BOTH_CLOCKS.finditer(text)]
         if pairs and not self.truth["decidable_offset"]:
             return "moments are told on the job's clock although no line joins the clocks"
+        if self.truth.get("surely_nobody"):
+            # No line tells the two ends apart: a moment on the job's clock is as possible as who is named, and no more.
+            return (
+                ""
+                if any("--assume-zone" in asked for asked in self.diagnosis.collect_next)
+                else "the zone is not asked for"
+            )
         worker, store = self.spec.zones
         for pair in pairs:
             shown = store if pair[3] is None else _offset(pair[3])
@@ -113,7 +131,7 @@ def _same(line: dict[str, Any], evidence: Evidence) -> bool:
 def hold(spec: Spec, folder: Path) -> Held:
     """Simulate, diagnose and judge one incident in an empty folder."""
     truth = build(spec, folder)
-    storage = (str(folder / "storage"),) if (folder / "storage").is_dir() else ()
+    storage = tuple(str(folder / name) for name in ("storage", "other_store") if (folder / name).is_dir())
     diagnosis = diagnose([folder / "logs"], DiagnoseOptions(storage=storage))
     expected = read_expected(truth)
     lines = tuple(dataclasses.replace(line, file=_shown(line.file)) for line in expected.trigger)

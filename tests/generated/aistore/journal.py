@@ -73,6 +73,8 @@ class Journal:
     go: str
     skew: float = 0.0
     """Seconds by which this daemon's clock is ahead."""
+    cut: float = float("inf")
+    """From when on what it wrote is not here."""
     records: list[Record] = field(default_factory=list)
     lives: list[Life] = field(default_factory=list)
     raw: list[tuple[float, str, str]] = field(default_factory=list)
@@ -93,7 +95,7 @@ class Journal:
     def written(self, life: Life) -> list[Record]:
         """The records of one process that reached a file, in order."""
         end = float("inf") if life.end is None else life.end - life.lost
-        mine = [record for record in self.records if life.start <= record.at < end]
+        mine = [record for record in self.records if life.start <= record.at < min(end, self.cut)]
         return sorted(mine, key=lambda record: record.at)
 
     def line(self, record: Record) -> str:

@@ -34,6 +34,18 @@ INNOCENT = (
 )
 UNDECIDED = ("no_clock", "origin_missing", "wrong_window", "no_daemon_logs")
 KINDS = (*GUILTY, *INNOCENT, *UNDECIDED)
+LATER = {
+    "reader_gone_oom": (4, 2),
+    "reader_gone_keyerror": (4, 5),
+    "origin_cut": (4, 3),
+    "old_fault": (4, 4),
+    "two_stores": (4, 2),
+    "other_job_ends": (4, 4),
+}
+"""Further kinds, each with the version in which the default matrix has it: a rank of the job fails and its store gives up
+the batch; the origin's log ends minutes before; an old fault, or another store, elsewhere; another job ends whole hours apart."""
+HOURS = 3
+"""Hours after this job at which another one ends."""
 
 BESIDE_A_DECOY = ("late_abort", "killed", "panic", "disk_fault", "full", "removed", "proxy_lost")
 """Faults that tell who they are even where another target is in trouble of its own."""
@@ -119,6 +131,8 @@ class Incident:
     """Another rank that met the same."""
     missing: list[daemons.Node] = field(default_factory=list)
     """Daemons whose logs nobody brought."""
+    beside: daemons.Cluster | None = None
+    """Another store, which the job does not use."""
 
 
 def plan(spec: Spec) -> Incident:
@@ -190,8 +204,19 @@ def play(incident: Incident) -> None:
     kind = incident.spec.kind
     incident.stops = incident.hit
     job = incident.job
-    if kind in GUILTY or kind in ("origin_missing", "wrong_window", "no_daemon_logs"):
+    if kind in GUILTY or kind in (
+        "origin_missing",
+        "wrong_window",
+        "no_daemon_logs",
+        "origin_cut",
+        "old_fault",
+        "two_stores",
+    ):
         _guilty(incident)
+    elif kind.startswith("reader_gone"):
+        _reader_gone(incident)
+    elif kind == "other_job_ends":
+        _other_job_ends(incident)
     elif kind == "no_clock":
         _no_clock(incident)
     else:
@@ -204,14 +229,19 @@ def play(incident: Incident) -> None:
 
         def busy(at: float, node: daemons.Node = node) -> float:
             own = 1.0 if job.start + 45 <= at < incident.stops else 0.0
+            if kind == "other_job_ends":
+                own = 1.0 if at < incident.hit + HOURS * 3600 else 0.0
             return own + others if node.alive(at) else 0.0
 
         node.run(incident.until, busy, incident.batches)
+    for node in [] if incident.beside is None else incident.beside.nodes:
+        node.settle()
+        node.run(incident.until, lambda _: 0.5, incident.batches)
 
 
 def _guilty(incident: Incident) -> None:
     spec, rng = incident.spec, incident.rng
-    kind = "late_abort" if spec.kind in UNDECIDED else spec.kind
+    kind = "late_abort" if spec.kind in UNDECIDED or spec.kind in LATER else spec.kind
     origin = incident.cluster.primary if kind == "proxy_lost" else incident.origin
     fault = faults.FAULTS[kind](incident.cluster, origin, incident.hit, rng)
     incident.fault = fault
@@ -221,8 +251,16 @@ def _guilty(incident: Incident) -> None:
         faults.saturate(incident.cluster, rng.choice(idle), start, incident.hit + 100, rng)
     if kind == "rebalanced":
         origin.starts = [fault.first - 1.5]
+    elsewhere = [node for node in incident.cluster.targets if node is not incident.origin]
     if spec.kind == "origin_missing":
         incident.missing = [origin]
+    elif spec.kind == "origin_cut":
+        # The archives were fetched one after the other, this one first.
+        origin.journal.cut = incident.hit - rng.uniform(120, 400)
+    elif spec.kind == "old_fault":
+        faults.disk_fault(incident.cluster, rng.choice(elsewhere), incident.hit - rng.uniform(1200, 1700), rng)
+    elif spec.kind == "two_stores":
+        faults.disk_fault(_another_store(incident), incident.beside.targets[0], incident.hit - 60, rng)  # type: ignore[union-attr]
     elif spec.kind == "wrong_window":
         _too_late(incident)
     elif spec.kind == "no_daemon_logs":
@@ -238,6 +276,49 @@ def _guilty(incident: Incident) -> None:
         incident.second = rng.choice([rank for rank in range(incident.job.world) if rank != incident.victim])
         incident.job.raises(incident.second, raised + rng.uniform(0.3, 4), said, loader=loader, mark="other_client")
     _aftermath(incident, raised)
+
+
+def _another_store(incident: Incident) -> daemons.Cluster:
+    """A store of another team, whose logs were fetched as well."""
+    store = incident.cluster.targets[0].journal.zone
+    other = daemons.make(
+        incident.rng,
+        incident.cluster.targets[0].dialect,
+        store,
+        names="cold-{role}-{n}",
+        targets=1,
+        stats_time=60.0,
+        disks=3,
+    )
+    for node in other.nodes:
+        node.starts, node.kept = [incident.since - 90_000], incident.since
+    incident.beside = other
+    return other
+
+
+def _reader_gone(incident: Incident) -> None:
+    """A rank fails by itself; the store gives up the batch that nobody fetches any more, and another rank's loader fails."""
+    job, rng, hit, victim = incident.job, incident.rng, incident.hit, incident.victim
+    error = "KeyError: 'audio_lens'" if incident.spec.kind.endswith("keyerror") else OOM.format(gpu=victim % job.gpus)
+    before = incident.stops = hit - rng.uniform(12, 40)
+    job.raises(victim, before, clients.Said((), error, (), error[:40]), loader=False)
+    job.exits(victim, before + 1.5)
+    fault = faults.late_abort(incident.cluster, incident.origin, hit, rng)
+    other = rng.choice([rank for rank in range(job.world) if rank != victim])
+    said = _client(incident, fault, hidden=True)
+    job.raises(other, hit + rng.uniform(0.2, 1.5), said, loader=True, mark="other_client")
+    incident.end = job.stopped(hit + 4, victim)
+
+
+def _other_job_ends(incident: Incident) -> None:
+    """A loader fails, and the store has nothing of it; another job's reads end whole hours later, and its batch breaks then."""
+    rng, hit = incident.rng, incident.hit
+    later = hit + HOURS * 3600
+    incident.until = later + rng.uniform(2500, 4500)
+    fault = faults.late_abort(incident.cluster, incident.origin, later, rng)
+    incident.fault = fault
+    incident.job.raises(incident.victim, hit + 0.5, _client(incident, fault, hidden=True), loader=True)
+    _aftermath(incident, hit + 0.5)
 
 
 def _too_late(incident: Incident) -> None:
@@ -337,6 +418,8 @@ def build(spec: Spec, folder: Path) -> dict[str, Any]:
     places = layouts.write(spec.layout, brought, root, incident.rng.choice((24_000, 90_000))) if brought else {}
     prefix = root.relative_to(folder).as_posix()
     places = {key: place._replace(file=f"{prefix}/{place.file}") for key, place in places.items()}
+    if incident.beside is not None:
+        layouts.write(spec.layout, incident.beside.nodes, root.with_name("other_store"), 90_000)
     files, marks = incident.job.render()
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
@@ -376,6 +459,11 @@ def matrix(*, large: bool, seeds: Iterable[int] = ()) -> Iterable[Spec]:
                     skewed=next(skewed),
                     decoy=kind in BESIDE_A_DECOY and next(decoy),
                 )
+
+    for kind, version in LATER.items():
+        for seed in wanted:
+            # The workers' clock shows another zone than the daemons': where both state none, counters join them.
+            yield Spec(kind=kind, version=version, zones=(480, 0), layout="archives", after="kill", seed=seed)
 
 
 def _deal(name: str, values: Sequence[T]) -> Iterator[T]:

@@ -77,6 +77,12 @@ def _verdict(incident: Incident, brought: Sequence[Node]) -> dict[str, Any]:
         if fault.origin is not None and _loosely_joined(incident):
             told["suspects"] += _names(fault.origin)
             told["culprit_hosts"] = []
+    elif kind in {"old_fault", "two_stores"}:
+        told["culprit_hosts"] = [_canonical(incident.origin, incident)]
+    elif kind in {"origin_cut", "other_job_ends"}:
+        # The true one is right, none is too; of the end of another job nobody is sure.
+        told["suspects"] = _names(incident.origin)
+        told["surely_nobody"] = kind == "other_job_ends"
     elif kind == "origin_missing" and _loosely_joined(incident):
         told["suspects"] = _names(incident.origin)
     elif kind == "origin_missing":
@@ -107,7 +113,7 @@ def _no_fault_of_the_store(kind: str, victim: int, host: str) -> dict[str, Any]:
             "culprit_ranks": [victim],
             "culprit_hosts": [host],
         }
-    if kind == "busy_keyerror":
+    if kind.endswith("_keyerror"):
         return {
             "category": "software",
             "acceptable_categories": ["software", "data"],
@@ -137,7 +143,8 @@ def _names(node: Node) -> list[str]:
 
 def _innocent(incident: Incident, named: set[str]) -> list[str]:
     """All names of the daemons that are neither to blame nor suspect."""
-    return [name for node in incident.cluster.nodes if not named & {*_names(node)} for name in _names(node)]
+    beside = [] if incident.beside is None else incident.beside.nodes
+    return [name for node in (*incident.cluster.nodes, *beside) if not named & {*_names(node)} for name in _names(node)]
 
 
 def _canonical(node: Node, incident: Incident) -> str:

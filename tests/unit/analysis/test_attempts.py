@@ -8,7 +8,7 @@ import pytest
 from incident import case_of, event, sample
 
 from firstfault.analysis.state.attempts import Attempts, boundaries
-from firstfault.model.evidence import When
+from firstfault.model.evidence import RanksNamed, When, Who
 
 
 def attempts(*events, names=("0.log",), **more):
@@ -115,3 +115,10 @@ def test_a_kernel_log_beside_the_files_of_several_jobs_is_placed_by_its_times():
     assert found.total == 2
     assert [found.at(0, 0, When(t, t)) for t in (150.0, 350.0)] == [1, 2]
     assert found.at(0, 0, When()) == 2
+
+
+def test_ranks_that_floods_of_lines_name_are_of_the_attempts_in_which_they_do():
+    found = attempts(event("run.start", 1), event("launcher.exit", 5), event("run.start", 6))
+    cut = event("run.start", 6).span.offset
+    named = RanksNamed(source=0, who=Who(), ranks={0: (0, cut, ""), 1: (0, cut - 1, ""), 2: (cut, cut + 9, "")})
+    assert [set(found.of_named(named, n).ranks) for n in (1, 2)] == [{0, 1}, {0, 2}]

@@ -102,3 +102,14 @@ def test_a_gather_gives_a_lower_bound_and_no_expectation():
     line = event("nccl.timeout", 2, rank=1, fields={"op": "ALLGATHER", "numel_in": "1", "numel_out": "8"})
     found = complete(line)
     assert (found.expected, found.at_least, found.silent) == (None, 8, ())
+
+
+def test_the_group_that_all_processes_joined_tells_how_many_there_are():
+    joins = [
+        event("run.who", n, fields={"host": f"n{n % 2}", "pid": str(90 + n), "size": "4", "group_rank": str(n - 1)})
+        for n in range(1, 5)
+    ]
+    found = complete(*joins)
+    assert (found.expected, found.witnesses[0].events[0]) == (4, joins[0])
+    assert complete(*joins[:3]).expected is None
+    assert complete(world(8), *joins).expected == 8

@@ -14,6 +14,7 @@ from firstfault.analysis.state.storage_clock import (
     refuted,
 )
 from firstfault.analysis.state.storage_faults import troubles
+from firstfault.analysis.storage_request import Request
 from firstfault.model.words import Strength
 
 HOUR = 3600.0
@@ -91,24 +92,51 @@ def test_work_of_others_that_goes_on_is_told():
 
 
 SURE = (Strength.ESTABLISHED, Strength.SUPPORTED)
+MAYBE = (Strength.SUPPORTED, Strength.POSSIBLE)
 
 
 @pytest.mark.parametrize(
     ("how", "alone", "at", "expected"),
     [
         ("stated", False, 400, SURE),
-        ("counters", True, 5, SURE),
-        ("counters", False, 5, SURE),
-        ("counters", True, 400, (Strength.SUPPORTED, Strength.SUPPORTED)),
-        ("counters", False, 400, (Strength.SUPPORTED, Strength.POSSIBLE)),
-        ("lines", False, 5, (Strength.SUPPORTED, Strength.SUPPORTED)),
+        ("counters", True, 5, MAYBE),
+        ("counters", False, 5, MAYBE),
+        ("counters", True, 400, MAYBE),
+        ("lines", False, 5, MAYBE),
     ],
 )
 def test_what_rests_on_a_join_is_no_surer_than_the_join(how, alone, at, expected):
-    held = state(piece(daemon(1), lines=[said(STOP - at, "aistore.out_of_bounds")]))
+    """Counters that stop and a batch that breaks at that moment are one event, which may be the end of another job."""
+    assert sure_by(how, at, asking(None, ()), alone=alone) == expected
+
+
+@pytest.mark.parametrize(
+    ("how", "at", "asked", "batches", "expected"),
+    [
+        ("counters", 5, None, {"k7Qm2xWpL"}, SURE),
+        ("lines", 5, None, {"k7Qm2xWpL"}, (Strength.SUPPORTED, Strength.SUPPORTED)),
+        ("counters", 400, None, {"k7Qm2xWpL"}, MAYBE),
+        ("counters", 5, None, {"another"}, MAYBE),
+        ("counters", 5, "nodet1", (), (Strength.SUPPORTED, Strength.SUPPORTED)),
+        ("counters", 5, "nodet2", (), MAYBE),
+    ],
+)
+def test_a_line_that_is_of_the_job_by_more_than_its_time_bears_a_join_out(how, at, asked, batches, expected):
+    assert sure_by(how, at, asking(asked, batches)) == expected
+
+
+BROKE = "E moss:749 x-get-batch[k7Qm2xWpL]-s3://asr t[nodet1] out-of-bounds index 3"
+
+
+def asking(daemon, batches):
+    return Request(daemon, frozenset(), frozenset(batches), unreached=False, no_way=False)
+
+
+def sure_by(how, at, of, *, alone=True):
+    held = state(piece(daemon(1), lines=[said(STOP - at, "aistore.out_of_bounds", BROKE)]))
     joined = ClockJoin(offset=0.0, how=how, utc=True, alone=alone)
     held = held.__class__(**{n: getattr(held, n) for n in held.__struct_fields__} | {"clock": joined})
-    assert _as_sure_as_the_clock(held, _active(troubles(held), STOP), *SURE) == expected
+    return _as_sure_as_the_clock(held, _active(troubles(held), STOP), of, *SURE)
 
 
 GIVEN = ClockJoin(offset=0.0, how="stated", utc=True)

@@ -13,7 +13,8 @@ RELAYS = [
     "W moss:749 x-get-batch[k7]-s3://asr: remote target abort [t[nodet1]: x-get-batch[k7]-s3://asr t[nodet1] out-of-bounds index 63]",
     'I moss:311 x-get-batch[k7] aborting: remote target aborted xaction: get-batch[k7] [t[nodet1]: "x-get-batch[k7] out-of-bounds"]',
 ]
-MISSING = "W moss:1111 x-get-batch[k7]-s3://asr: timed out waiting for missing entry at index 12 [ t[nodet1], wid=Zx9, total-wait=30s ]"
+BROKEN = "W moss:980 x-get-batch[k7]-s3://asr t[nodet{0}] failed to receive asr/shard-7.tar/u9.flac from t[nodet1]: read tcp 10.0.0.3:51082->10.0.0.9:40022: i/o timeout"
+WAITED = "W moss:1111 x-get-batch[k7]-s3://asr: timed out waiting for missing entry at index 12 [ t[nodet{0}], wid=Zx9, total-wait=30s ]"
 MOVED = [
     "I moss:311 x-get-batch[k7]-s3://asr aborting: starting x-rebalance[g12]",
     "W moss:1499 get-batch[k7] err: x-get-batch[k7] aborted, reason: starting x-rebalance[g12] [ work:wid=Zx9 ]",
@@ -41,20 +42,25 @@ def test_relays_of_several_targets_name_the_origin(text, shift):
     assert target(own, *relays) == "nodet1"
 
 
-def test_a_peer_that_waited_names_the_sender_that_has_a_fault_of_its_own():
-    waited = (2, STOP - 5, "aistore.batch_entry_missing", MISSING)
-    assert target(waited, (1, STOP - 40 + 8 * 3600, "aistore.disk_fault", "")) == "nodet1"
-    assert target(waited, (3, STOP - 5, "aistore.batch_entry_missing", MISSING)) == "nodet1"
-    assert target(waited) is None
+def broken(receiver, at=STOP - 5):
+    return (receiver, at, "aistore.stream_ended", BROKEN.format(receiver))
 
 
-def test_a_daemon_that_names_itself_is_no_witness():
-    assert target((1, STOP - 5, "aistore.batch_entry_missing", MISSING)) is None
+def test_a_receiver_names_the_sender_that_has_a_fault_of_its_own():
+    assert target(broken(2), (1, STOP - 40, "aistore.disk_fault", "")) == "nodet1"
+    assert target(broken(2), broken(3)) == "nodet1"
+    assert target(broken(2)) is None
+
+
+@pytest.mark.parametrize("receiver", [2, 3])
+def test_the_target_that_waited_in_vain_names_itself_in_the_brackets_and_nobody_is_pointed_at(receiver):
+    waited = (receiver, STOP - 5, "aistore.batch_entry_missing", WAITED.format(receiver))
+    assert target(waited, (4, STOP - 5, "aistore.batch_entry_missing", WAITED.format(4))) is None
 
 
 def test_a_daemon_known_by_its_host_alone_may_be_the_one_that_its_own_line_names():
     who = Daemon(DaemonRole.TARGET, "", "ais-target-2")
-    line = said(STOP - 5, "aistore.batch_entry_missing", MISSING, source=2)
+    line = said(STOP - 5, "aistore.stream_ended", BROKEN.format(2), source=2)
     fault = said(STOP - 40 + 8 * 3600, "aistore.disk_fault", source=1)
     held = state(piece(who, source=2, lines=[line]), piece(daemon(1), source=1, lines=[fault]), offset=None)
     assert named_target(held) is None
@@ -124,3 +130,14 @@ def test_a_target_that_nobody_missed_before_the_client_gave_up_is_not_named():
     removed = (2, STOP + 25, "aistore.member_removed", REMOVED, {"name": "nodet1"})
     assert lone(removed, asked=None) is None
     assert lone(removed, (2, STOP + 3, "aistore.keepalive_failed", KALIVE, {}), asked=None) is None
+
+
+TERMINATED = "E base:172 shared-dm[nodet{0}=>nodet1] terminated [write tcp 10.0.0.7:51082->10.0.0.3:51082: write: connection reset by peer]"
+
+
+@pytest.mark.parametrize(("witnesses", "zone"), [((2, 3), True), ((2,), False)])
+def test_a_fault_of_which_two_others_tell_may_be_of_any_zone(witnesses, zone):
+    away = 8 * 3600
+    fault = (1, STOP - 40 - away, "aistore.disk_fault", "", {})
+    others = [(n, STOP - 30 - away, "aistore.stream_ended", TERMINATED.format(n), {}) for n in witnesses]
+    assert (lone(fault, *others, asked=None) is not None) is zone

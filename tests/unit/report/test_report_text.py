@@ -233,6 +233,15 @@ def test_moments_are_those_that_lines_tell(build_diagnosis):
     )
 
 
+@pytest.mark.parametrize(("at", "told"), [("2026-03-02T14:05:00", False), ("2026-03-02T14:05:01", True)])
+def test_no_end_is_told_that_lies_before_the_first_sign(build_diagnosis, at, told):
+    base = build_diagnosis()
+    end = replace(base.verdict.trigger, time=Time(earliest=at, latest=at))
+    text = publish(replace(base, job={"last_word": Fact(value="x", evidence=[end])}), "text", "secrets")
+    assert ("; end 14:05:01" in " ".join(text.split())) is told
+    assert "end 14:05:00" not in text
+
+
 def test_lines_that_say_the_same_but_for_numbers_stand_once_while_others_are_left(build_diagnosis):
     def quoted(number, text):
         return Evidence(file="a.log", line=number, column=1, text=text)

@@ -24,7 +24,7 @@ from firstfault.analysis.questions.memory import explained
 from firstfault.analysis.reloaded import RELOADED, reloaded
 from firstfault.analysis.state.memory import LIBRARY
 from firstfault.analysis.stopped import OUTLIVED, UPON_STOP, outlived, upon_stop
-from firstfault.analysis.sureness import by_clocks, by_itself, doubts, strength_of
+from firstfault.analysis.sureness import by_clocks, by_exits, by_itself, doubts, strength_of
 from firstfault.analysis.survived import SURVIVED, survived
 from firstfault.analysis.suspects import INNERMOST, mentioned, stranger
 from firstfault.analysis.wording import duration, sentence, what_text, who_text
@@ -330,7 +330,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # Of several faults that nothing orders, it is not known whose was the first; a device that the processes of the job
         # fill together is no rank's own.
         named = Named()
-    elif choice.rivals or choice.late or own is not Strength.ESTABLISHED:
+    elif choice.rivals or choice.late or own is not Strength.ESTABLISHED or by_exits(choice):
         # The category may be surer than the root, by other lines; who it was is no surer than the root.
         alone = by_itself(scene.case, root).at_most(by_clocks(choice, choice.root))
         named = replace(named, strength=named.strength.at_most(strength).at_most(alone).at_most(own))

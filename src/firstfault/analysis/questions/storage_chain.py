@@ -21,11 +21,12 @@ from firstfault.analysis.state.storage_faults import (
     Kind,
     Trouble,
     lone_trouble,
+    name_of,
     named_target,
     still,
     troubles,
 )
-from firstfault.analysis.storage_request import concerned, request, without_others
+from firstfault.analysis.storage_request import concerned, of_the_batch, request, without_others
 from firstfault.analysis.suspects import of_the_store
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.storage import StorageState
     from firstfault.analysis.state.storage_blame import Blame
+    from firstfault.analysis.storage_request import Request
 
 BATCH_BEFORE = 1200.0
 """Seconds before the job stood still in which a failed batch can be its reason: clients repeat for up to eleven minutes."""
@@ -51,7 +53,7 @@ FRESH = 300.0
 """Seconds within which a fault must still have been told of to explain content that does not decode, or a batch that failed at a
 target of which the fault is not: reads went well since."""
 AT_ONCE = 60.0
-"""Seconds between a failed batch and the job's error within which one line bears out how counters join the clocks."""
+"""Seconds between a line of this job's batch, or of the daemon it asked, and its error within which it bears out a join of the clocks."""
 STALE = 600.0
 """Seconds without a word of it after which a fault that nothing else names is no more than possible."""
 SEVERAL = 2
@@ -92,7 +94,7 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     seen = symptom(scene, answer)
     if seen is None:
         return answer
-    answer = _with_killed(scene, answer, seen)
+    answer = _with_killed(scene, _by_name(answer, state), seen)
     if state.clock.why and state.clock.offset is not None:
         answer = replace(
             answer,
@@ -107,7 +109,8 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
         if seen is Symptom.READ and answer.category is Category.STORAGE_IO:
             answer = _without_clock(answer, state, asking.asked)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
-    active = _active(concerned(troubles(state), asking), state.stop)
+    stop = state.stop
+    active = _active(concerned(troubles(state), asking), stop)
     failed = {t.node for t in active if t.kind is Kind.BATCH}
     own = of_the_failure(state, scene.case.paths, asking.asked, failed)
     stop = state.stop
@@ -124,7 +127,10 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     if not found.named and (ago > STALE or asking.asked not in {None, found.trouble.node}):
         # Reads went well since, or the client failed at another daemon: the fault was there, and may have harmed nothing.
         who = who.at_most(Strength.POSSIBLE)
-    sure, who = _as_sure_as_the_clock(state, active, sure, who)
+    before = who
+    sure, who = _as_sure_as_the_clock(state, active, asking, sure, who)
+    if who is not before:
+        answer = replace(answer, collect=(words.ANOTHER_END, *answer.collect))
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)
     if answer.open:
@@ -133,11 +139,18 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     return _answer(scene, answer, state, Weighed(found, active, sure, who, seen))
 
 
+def _by_name(answer: Answer, state: StorageState) -> Answer:
+    """The answer with the daemon that the client names by its id called as its logs call it."""
+    nodes = answer.culprits.storage_nodes
+    known = tuple(n if (d := state.named(n)) is None else d.daemon.shown for n in nodes)
+    return answer if known == nodes else replace(answer, culprits=replace(answer.culprits, storage_nodes=known))
+
+
 def _without_clock(answer: Answer, state: StorageState, asked: str | None) -> Answer:
     """The answer with the target that is known without a common clock: the only one in trouble, or the one others name."""
     alone = lone_trouble(state, asked)
     if alone is not None:
-        why = "The client's error names its address" if alone.node == asked else "It is the only one in trouble"
+        why = "The client's error names it" if alone.node == asked else "It is the only one in trouble"
         return _unplaced(answer, state, alone, why)
     by = named_target(state) or named_sender(state)
     return answer if by is None or asked not in {None, by[0].node} else _unplaced(answer, state, *by)
@@ -333,18 +346,25 @@ def _strength(found: Origin, seen: Symptom) -> tuple[Strength, Strength]:
 
 
 def _as_sure_as_the_clock(
-    state: StorageState, active: Sequence[Trouble], sure: Strength, who: Strength
+    state: StorageState, active: Sequence[Trouble], of: Request, sure: Strength, who: Strength
 ) -> tuple[Strength, Strength]:
-    """Both strengths, no higher than the join of the clocks allows on which the order of lines rests."""
+    """Both strengths, no higher than the join of the clocks allows on which the order of lines rests.
+
+    The end of any job stops counters and breaks its batches: both are one event, and that it comes a whole quarter of an
+    hour apart from this job's end is common, since time limits are whole hours. Only a line that is of this job by more
+    than its time bears a join out.
+    """
     if state.clock.how == "stated" or state.stop is None:
         return sure, who
     stop = state.stop
-    broke = any(abs(m.at - stop) <= AT_ONCE for t in active if t.kind is Kind.BATCH for m in t.moments)
-    if state.clock.how == "counters" and broke:
-        return sure, who
-    # Others read from the store all the time: the end of their work may have been taken for that of the job.
-    shared = state.clock.how == "counters" and not state.clock.alone
-    return sure.at_most(Strength.SUPPORTED), who.at_most(Strength.POSSIBLE if shared else who)
+    near = [(t, m) for t in active if t.kind is not Kind.LOAD for m in t.moments if abs(m.at - stop) <= AT_ONCE]
+    if any(of_the_batch(of, m) for _, m in near):
+        return (sure, who) if state.clock.how == "counters" else (sure.at_most(Strength.SUPPORTED), who)
+    if of.asked is not None and any(
+        of.asked in {t.node, None if t.daemon is None else name_of(t.daemon)} for t, _ in near
+    ):
+        return sure.at_most(Strength.SUPPORTED), who
+    return sure.at_most(Strength.SUPPORTED), who.at_most(Strength.POSSIBLE)
 
 
 def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed) -> Answer:

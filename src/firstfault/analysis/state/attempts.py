@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from firstfault.analysis.far import ZONES
 from firstfault.analysis.order import Clock, clock_of, exact
 from firstfault.analysis.state.neighbours import neighbours
-from firstfault.model.evidence import Event, Span
+from firstfault.model.evidence import Event, Span, When
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark, SourceKind
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.case import Case
-    from firstfault.model.evidence import ProgressSample, SourceId, When
+    from firstfault.model.evidence import ProgressSample, RanksNamed, SourceId
 
 _FOLDER = lazy(r"(?:^|/)attempt_(\d+)/")
 _FILE = lazy(r"(?<![a-z])(?:attempt|restart|requeue|retry)[-_.]?(\d{1,3})(?!\d)", re.IGNORECASE)
@@ -120,6 +120,17 @@ class Attempts:
         if len(cuts) + 1 == self.total:
             return 1 + sum(1 for cut in cuts if cut.span.offset <= offset)
         return None
+
+    def of_named(self, named: RanksNamed, number: int) -> RanksNamed:
+        """The ranks that floods of lines name in one attempt."""
+        if self.total == 1:
+            return named
+        own = {
+            rank: row
+            for rank, row in named.ranks.items()
+            if number in {self.at(named.source, row[0], When()), self.at(named.source, row[1], When())}
+        }
+        return replace(named, ranks=own)
 
     def number(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """The events with their attempt set."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.analysis.state.facts import JobFact
+from firstfault.analysis.state.facts import KEPT, JobFact
 from firstfault.analysis.state.joins import size_of_group
 from firstfault.model.evidence import GlobalRank
 
@@ -95,6 +95,10 @@ def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Compl
     at_least = max([highest, *sizes, *joined])
     if world is not None and world < highest:
         world = None
+    if stated is None and world is None and roster.whole is not None and highest <= roster.whole < NOT_MORE_THAN:
+        # No line states the size of the job, but all processes that speak of a group joined one that holds them all.
+        world = roster.whole
+        stated = JobFact("world_size", world, tuple(e for e in case.events if size_of_group(e) == world)[:KEPT])
     silent: tuple[GlobalRank, ...] = ()
     seen = set(roster.seen)
     if case.seen.dumps and world is None:

@@ -143,6 +143,35 @@ def exits(roster: Roster, deaths: Iterable[Event], failures: Iterable[Failure]) 
     return tuple(found)
 
 
+def turns(exits: Iterable[Exit], stops: Iterable[Event]) -> dict[GlobalRank, int]:
+    """The turn in which the tasks of ranks exited by an error of their own, 0 for the first, as srun reported them.
+
+    One srun writes down the end of each task as it comes, which needs no clock. Empty where several speak, or where a task was
+    killed, or all were told to stop, before the first such exit.
+
+    Args:
+        exits: all that are reported.
+        stops: lines that say that somebody ordered the job to stop.
+    """
+    told = [
+        (e, e.event)
+        for e in exits
+        if e.event is not None and e.event.signature.startswith("slurm.task_") and e.signal not in TOLD
+    ]
+    if len({event.span.source for _, event in told}) != 1:
+        return {}
+    told.sort(key=lambda pair: pair[1].span)
+    start = told[0][1].span
+    if not told[0][0].own or any(s.span.source == start.source and s.span < start for s in stops):
+        return {}
+    lines = sorted({event.span for _, event in told})
+    found: dict[GlobalRank, int] = {}
+    for one, event in told:
+        if one.own and one.rank is not None:
+            found.setdefault(one.rank, lines.index(event.span))
+    return found
+
+
 def earliest(own: Sequence[Exit]) -> list[Exit]:
     """Those of some exits that no other clearly came before, where every rank's exit has a time; else all of them.
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from firstfault.analysis.hostlist import short_host
 from firstfault.model.evidence import GlobalRank, LocalRank, SourceId
@@ -18,10 +18,10 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark, SourceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from firstfault.analysis.case import Case
-    from firstfault.model.evidence import Event
+    from firstfault.model.evidence import Event, Who
 
 _LAUNCHER = lazy(r"\b[IWEF]\d{4} [\d:.]+ (\d+) ")
 """The stamp of a launcher's line; the number behind it is of its process or thread."""
@@ -37,6 +37,15 @@ class Mapped(Enum):
     ONE_MACHINE = "all ranks run on one machine, and the logs name it"
     BLOCK = "the launcher gives each machine a block of ranks, and another rank of its block is known to run there"
     FILE = "its lines stand in a file that holds the output of one machine"
+
+
+def many(case: Case) -> Iterator[tuple[Who, SourceId]]:
+    """Speakers of floods of lines in which each names its rank, also those of whom no line is kept."""
+    for named in case.seen.named:
+        for rank, (_, _, host) in named.ranks.items():
+            if named.who.rank is None or named.who.rank == rank:
+                who = structs.replace(named.who, rank=GlobalRank(rank), host=named.who.host or host or None)
+                yield who, named.source
 
 
 class Home(Struct, frozen=True):
@@ -228,6 +237,28 @@ def children(case: Case, events: Iterable[Event]) -> int:
         else:
             failed.add(pid)
     return sum(stopped.values()) + len(failed) if len(launchers) == 1 and "" not in launchers else 0
+
+
+def tasks_speak(
+    case: Case,
+    host_of_task: dict[int, str],
+    source_hosts: dict[SourceId, set[str]],
+    ranks_in: dict[SourceId, set[GlobalRank]],
+) -> bool:
+    """Whether the scheduler's tasks are ranks: several of them on each host, of the numbers of the ranks that speak in its file.
+
+    A launcher runs once on a host, and starts the ranks itself; where one speaks, tasks are taken for no ranks.
+    """
+    if any(s.startswith("launcher.") for s in case.signatures):
+        return False
+    tasks: dict[str, set[int]] = {}
+    for task, host in host_of_task.items():
+        tasks.setdefault(short_host(host), set()).add(task)
+    for host, own in tasks.items():
+        files = [s for s, hosts in source_hosts.items() if {short_host(h) for h in hosts} == {host}]
+        if len(own) < SPEAKERS or not own <= {int(r) for s in files for r in ranks_in.get(s, ())}:
+            return False
+    return bool(tasks)
 
 
 def only_of(hosts: Iterable[str]) -> str | None:

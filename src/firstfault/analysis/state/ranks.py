@@ -9,7 +9,7 @@ from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state import files as of_files
 from firstfault.analysis.state.exits import integer, tasks_of, tasks_told
-from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, only_of
+from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, many, only_of, tasks_speak
 from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
 from firstfault.analysis.state.labels import process_of_label, task_of_label
 from firstfault.analysis.state.local_ranks import LocalRanks
@@ -79,7 +79,7 @@ class Roster:
         self._jax = any(s.startswith("jax.") for s in {e.signature for e in kept})
         self._stated: dict[SourceId, set[str]] = {}
         """Hosts that lines of a source state, other than the one in the name of the file."""
-        self._hear([*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed)])
+        self._hear([*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed), *many(case)])
         self._host_of_task: dict[int, str] = {}
         told = [e for e in kept if e.signature in case.signatures_with(Mark.IDENTITY)]
         self.whole = world if world is not None else world_of_groups(told)
@@ -280,7 +280,8 @@ class Roster:
             return self.world is not None and self.world > 1 and self._labelled == set(range(self.world))
         if self.world is not None and self.world > 1:
             agree = self._agreeing is not None and len(self._agreeing) > 1
-            return agree or max(self._host_of_task) + 1 == self.world
+            agree = agree or max(self._host_of_task) + 1 == self.world
+            return agree or tasks_speak(self.case, self._host_of_task, self.source_hosts, self._ranks_in)
         return len(self._host_of_task) > len(set(self._host_of_task.values()))
 
     def _by_offset(self, folder: str) -> GlobalRank | None:

@@ -76,6 +76,8 @@ MISSED = ("aistore.keepalive_failed", "aistore.keepalive_retry", "aistore.member
 """What the others say of a daemon that does not answer."""
 JOINS = 300.0
 """Seconds from the start of a new member within which it joins, and its rebalance begins."""
+DEATHS = ("aistore.panic", "aistore.daemon_fatal")
+"""Last words of a process."""
 REBALANCE = lazy(r"(?:starting|reason:) x-(?:rebalance|resilver)\b")
 _FLAG_FAULTS = {
     "disk fault": "aistore.disk_fault", "out of space": "aistore.out_of_space",
@@ -91,7 +93,8 @@ CHECK = 600.0
 """Seconds within which the check of a disk that met errors gives its word on it."""
 _MOUNTPATH = lazy(r"mp\[(/[^,\n]+),")
 _OUT_OF_SERVICE = lazy(r"(?i)disabl|FAULTED|DEGRADED|exceeded I/O error limit|OOS|detach|removed")
-_MISSING = lazy(r"timed out waiting for missing entry at index \d+ \[ ?t\[(\w+)\]")
+_SENDER = lazy(r"failed to receive [^\n]{1,400}? from t\[(\w+)\]")
+"""Whose entry broke off. Of an entry that never came, the line names in brackets the target that waited: the speaker itself."""
 _OUTER = lazy(r"remote target abort[^\n]{0,120}?\[t\[(\w+)\]: ")
 
 
@@ -242,6 +245,8 @@ def _restarted(state: StorageState, daemon: DaemonState) -> Iterable[Trouble]:
         # It was gone from its last word on; the new process only shows it. Idle daemons speak rarely, and others miss
         # one that died within seconds.
         gone = min(last, at) if last is not None and at - last < GAP else at
+        if any(at - GAP <= m.at <= at for m in daemon.of(*DEATHS)):
+            gone = at  # its log holds the end itself, which is a trouble of its own
         missed = next((m for m in _of_others(state, daemon, *MISSED) if gone <= m.at < at), None)
         moments = (Moment(gone, event),) if missed is None else (missed, Moment(at, event))
         yield Trouble(daemon, name_of(daemon), "aistore.started", Kind.FAULT, moments)
@@ -323,8 +328,8 @@ def node_at(state: StorageState, address: str) -> str | None:
 def lone_trouble(state: StorageState, asked: str | None) -> Trouble | None:
     """What befell the one target that has a fault, where the clocks are not joined and it can be of the failure's time.
 
-    Where the client names the target, any zone may put the fault shortly before the job stood still; else only clocks that
-    say the same. Where the job tells no time, it must be the last of what the daemon's logs tell. A target that does not
+    Where the client or another daemon names the target, any zone may put the fault shortly before the job stood still; else
+    only clocks that say the same. Where the job tells no time, it must be the last of what the daemon's logs tell. A target that does not
     answer is taken out of the map half a minute and more later: it began with the first line that missed it, or with
     the load under which it fell silent.
 
@@ -340,9 +345,22 @@ def lone_trouble(state: StorageState, asked: str | None) -> Trouble | None:
     if stop is None:
         last = max((d.ends for d in state.daemons if d.ends is not None), default=None)
         return faults[0] if last is not None and last - faults[-1].last.at <= LATE else None
-    shifts = ZONES if asked is not None else {0}
+    shifts = ZONES if asked is not None or _told_by_others(state, faults) else {0}
     began = (_begun(state, listed, t) for t in faults)
     return next((t for t in began if any(0 <= stop - (t.first.at + s) <= LATE for s in shifts)), None)
+
+
+def _told_by_others(state: StorageState, faults: Sequence[Trouble]) -> bool:
+    """Whether two other daemons, by lines of the time of a fault, name the target that has it: nobody answers there."""
+    node = faults[0].node
+    named = (f"t[{node}]", f"p[{node}]", f"=>{node}]")
+    near = [
+        (name_of(d), m)
+        for d in state.daemons
+        for m in d.of(*MISSED, "aistore.stream_ended")
+        if name_of(d) != node and any(n in m.event.text for n in named)
+    ]
+    return any(len({who for who, m in near if abs(m.at - f.first.at) <= JOINS}) > 1 for f in faults)
 
 
 def _begun(state: StorageState, listed: Iterable[Trouble], fault: Trouble) -> Trouble:
@@ -368,8 +386,9 @@ def named_target(state: StorageState) -> tuple[Trouble, str] | None:
         The target's own first trouble (else the first line that names it) and a sentence; None where several are named.
     """
     listed = troubles(state)
-    lines = [(t, m) for t in listed if t.kind is Kind.BATCH for m in t.moments]
-    named = [(t, m, n) for t, m in lines if (n := _pointed_at(t, m)) is not None and n != t.node]
+    told = [(t, m) for t in listed if t.kind in {Kind.BATCH, Kind.ECHO} for m in t.moments]
+    lines = [(t, m) for t, m in told if t.kind is Kind.BATCH]
+    named = [(t, m, n) for t, m in told if (n := _pointed_at(t, m)) is not None and n != t.node]
     found = {n for _, _, n in named}
     if found:
         if len(found) > 1 or (len({t.node for t, _, _ in named}) < 2 and not any(t.node in found for t in listed)):
@@ -396,7 +415,7 @@ def _pointed_at(trouble: Trouble, moment: Moment) -> str | None:
     found = _OUTER.search(moment.event.text)
     if found is None and trouble.daemon is not None and trouble.daemon.daemon.node:
         # A daemon whose node id is not known cannot be told from the one that its own line names.
-        found = _MISSING.search(moment.event.text)
+        found = _SENDER.search(moment.event.text)
     return None if found is None else found[1]
 
 
