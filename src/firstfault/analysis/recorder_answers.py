@@ -179,9 +179,9 @@ def _stalled(
     first = wait.seq <= 1 or wait.why is Why.UNPAIRED
     sure = Strength.POSSIBLE if first else Strength.SUPPORTED
     text = (
-        "Their dumps show nothing unfinished: they were busy or stuck on the CPU side."
+        "Their dumps show nothing unfinished: they were busy or stuck outside any collective, on the CPU side as a rule."
         if wait.team.states
-        else "They left dumps, so their processes lived: they were busy or stuck on the CPU side."
+        else "They left dumps, so their processes lived: they were busy or stuck outside any collective, on the CPU side as a rule."
     )
     phase = phase_of(last)
     return Category.DATA_LOADING_STALL, sure.at_most(who), phase, _one(text, named) + at
@@ -228,6 +228,9 @@ def _accounted(reading: Reading) -> str:
     if recorded.witnessed:
         placed = sorted(recorded.witnessed)
         text += f"; {some_ranks(placed)} {'is' if len(placed) == 1 else 'are'} placed by {'its' if len(placed) == 1 else 'their'} own lines in the log"
+        against = [r for r in placed if r in recorded.idle and r in recorded.dumps]
+        if against:
+            text += f", against {'its own dump' if len(against) == 1 else 'the own dumps of some'}, which {'has' if len(against) == 1 else 'have'} not come to it"
     if recorded.earlier:
         number = len(recorded.earlier)
         text += f"; {number} more {'is' if number == 1 else 'are'} of an earlier start of the job and left out"

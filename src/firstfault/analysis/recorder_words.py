@@ -113,3 +113,11 @@ def last_spot(dump: RankDump) -> Spot | None:
 def once(events: Iterable[Event]) -> tuple[Event, ...]:
     """Events without repetitions, in order."""
     return tuple({(e.span.source, e.signature, e.text): e for e in events}.values())
+
+
+_GUESS = lazy(r" (?:Its dump shows|Their dumps show|It left a dump|They left dumps)[^.]{1,60}busy or stuck[^.]{1,80}\.")
+
+
+def without_guess(summary: str) -> str:
+    """A summary of the dumps without its guess at where ranks were that issued nothing, for who knows where they were."""
+    return _GUESS.sub("", summary)
