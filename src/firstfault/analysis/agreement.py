@@ -95,13 +95,27 @@ def _quiet(said: Answer, reading: Reading) -> Answer:
     """The dumps show nothing unfinished, or not for whom it waits: they neither name nor acquit anybody."""
     number = len(reading.recorded.dumps)
     if not number:
-        return said
+        return said if said.category is not Category.UNKNOWN else _whose(said, reading)
     begun = sorted(rank for rank, oldest in reading.waits.oldest.items() if oldest is not None)
     if begun:
         text = f"By the flight-recorder dumps {some_ranks(begun)} had unfinished collectives; for whom they waited is not in them."
         return replace(said, summary=f"{said.summary} {text}")
     text = f"{said.summary} The flight-recorder dumps of {number} rank{'s' if number > 1 else ''} hold no unfinished collective."
     return replace(said, summary=text)
+
+
+def _whose(said: Answer, reading: Reading) -> Answer:
+    """Dumps of which nobody can tell the ranks say nothing, and that is said."""
+    number = sum(1 for d in reading.recorded.left_out if d.rank is None)
+    if not number:
+        return said
+    several = number > 1
+    return replace(
+        said,
+        summary=f"{said.summary} {number} flight-recorder dump{'s' if several else ''} {'are' if several else 'is'} here of which no rank can "
+        "be told: neither the content nor a number in the name that is another in each file and fits the groups tells it.",
+        collect=("the dumps under names that end in their rank (`nccl_trace_rank_5`)", *said.collect),
+    )
 
 
 def on_its_machine(scene: Scene, said: Answer, ranks: Iterable[GlobalRank]) -> bool:

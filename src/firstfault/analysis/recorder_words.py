@@ -5,6 +5,7 @@ Decides nothing; see `firstfault.analysis.questions.flight_recorder`.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.wording import frame_text, ranks_text
@@ -76,6 +77,13 @@ def call_text(spot: Spot, team: Team) -> str:
         peer = team.members[call.peer] if call.peer < len(team.members) and team.told else call.peer
         return f"the {call.op} {toward} rank {peer} in {team.title}"
     return f"{call.op} {seq} of {team.title}"
+
+
+def shared_op(spots: Iterable[Spot]) -> str:
+    """The operation of most of some entries; where two are equally many, both: no single rank's entry is the truth."""
+    counts = Counter(s.call.op for s in spots)
+    most = max(counts.values(), default=0)
+    return "/".join(sorted(op for op, n in counts.items() if n == most))
 
 
 def some_ranks(ranks: Sequence[GlobalRank]) -> str:
