@@ -23,11 +23,29 @@ if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.stacks import Stood
 
+SPY = "py-spy dump"
 _OWN_ERROR = frozenset({"first_fault", "exit_hang", "nan_end", "good_end"})
 _STOPPED = frozenset({"stopped", "effects", "exits", "peers", "nothing"})
 
 
 def with_stacks(scene: Scene, said: Answer) -> Answer:
+    """The answer of everything else, with what the stacks add, and without asking for a stack that is here.
+
+    Args:
+        scene: the attempt.
+        said: the answer of everything else.
+    """
+    answer = _weighed(scene, said)
+    named = set(answer.culprits.ranks)
+    if answer is said or not named or not any(SPY in c for c in answer.collect):
+        return answer
+    here = {s.rank for s in stood(scene.case.seen.stacks, scene.roster, scene.complete.expected)}
+    if not named <= here:
+        return answer
+    return replace(answer, collect=tuple(c for c in answer.collect if not (c.startswith("stacks of") and SPY in c)))
+
+
+def _weighed(scene: Scene, said: Answer) -> Answer:
     """The answer of everything else, with what the stacks add.
 
     An error of its own stays the first fault. Where the rest knows only that the job hung, was stopped or went silent,
@@ -41,8 +59,12 @@ def with_stacks(scene: Scene, said: Answer) -> Answer:
     if own is None:
         return _of_the_named(scene, said)
     if said.failed is None and not any(d.cause is not None for d in scene.case.seen.stacks):
-        strength = own.strength.at_most(Strength.POSSIBLE)
-        own = replace(own, strength=strength, culprits=_weaker(own.culprits), first_failed=_weaker(own.first_failed))
+        # Who stands at the same line in two dumps does not go on, whatever else is known of the job.
+        stands = stood(scene.case.seen.stacks, scene.roster, scene.complete.expected)
+        stuck = [s.moved is False for s in stands if s.rank is not None and s.rank in own.culprits.ranks]
+        most = Strength.SUPPORTED if stuck and all(stuck) else Strength.POSSIBLE
+        named = replace(own.culprits, strength=own.culprits.strength.at_most(most))
+        own = replace(own, strength=own.strength.at_most(most), culprits=named, first_failed=named)
     blamed, seen = set(said.culprits.ranks), set(own.culprits.ranks)
     if blamed and not seen and (told := _of_the_named(scene, said)) is not said:
         return told

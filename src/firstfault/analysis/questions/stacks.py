@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstfault.analysis.agreement import STRONGER
 from firstfault.analysis.answer import Answer, Classes, Named, hung
 from firstfault.analysis.state.stacks import (
     WAITS,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 SHOWN = 4
 """Lines of one place that are cited."""
+SECOND = "a second dump of the same ranks a minute later: a frame that did not move is stuck"
+"""What tells a slow rank from one that is stuck."""
 BREAKPOINT = "Take the breakpoint out of the code: its prompt waits for somebody to type, and all other ranks wait for that rank."
 _FILES = "Look at the file system from one of these hosts: does a read of the same path return?"
 _ALL_AT = {
@@ -138,11 +141,17 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
     what = Counter(s.doing for s in apart).most_common(1)[0][0]
     strength = Strength.SUPPORTED if what is Doing.DATA else Strength.POSSIBLE
     one = apart[0]
+    came = [s for s in apart if s.did is not None and s.did[0] in WAITS]
+    if came:
+        return _moving(scene, stands, apart, came)
+    takes = [s.moved for s in apart]
+    stuck = all(m is False for m in takes)
+    strength = STRONGER[strength].at_most(Strength.SUPPORTED) if stuck else strength
     workers = busy_workers(scene.case.seen.stacks, one) if what is Doing.DATA else ()
     inner = "" if not workers else f" A worker of its loader is in {frame_text(workers[0][1].frame)}."
     text = (
         f"{whom(apart).capitalize()} {'is' if len(apart) == 1 else 'are'} {IN[what]}: {at_text(one)}; "
-        f"{whom(waiting)} wait{'s' if len(waiting) == 1 else ''} in {at_text(waiting[0])}.{inner} {_seen(scene, stands)}"
+        f"{whom(waiting)} wait{'s' if len(waiting) == 1 else ''} in {at_text(waiting[0])}.{inner} {_seen(scene, stands)}{_takes_text(apart)}"
     )
     return hung(
         "stacks",
@@ -154,7 +163,7 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
             *(event_of(dump, frame) for dump, frame in workers[:SHOWN]),
             *events_of(waiting),
         ),
-        culprits=_named(apart, Strength.SUPPORTED),
+        culprits=_named(apart, Strength.ESTABLISHED if stuck else Strength.SUPPORTED),
         classes=Classes(
             domain=Domain.DATA if what is Doing.DATA else None,
             layer=Layer.CHECKPOINT if what is Doing.CHECKPOINT else Layer.RUNTIME,
@@ -167,8 +176,46 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
             if what is Doing.DEBUGGER
             else (f"Find out why {whom(apart)} stays in {at_text(one)}: what does it read, whom does it wait for?",)
         ),
-        collect=("a second dump of the same ranks a minute later: a frame that did not move is stuck",),
+        collect=() if all(s.earlier is not None for s in apart) else (SECOND,),
     )
+
+
+def _takes_text(apart: Sequence[Stood]) -> str:
+    """A sentence on whether those apart moved between two dumps; empty where there is one alone."""
+    takes = [s.moved for s in apart]
+    if None in takes:
+        return ""
+    it = "It stands" if len(apart) == 1 else "They stand"
+    if not any(takes):
+        return f" {it} at the same line in both dumps: stuck there, and not merely slow."
+    moved = [s for s in apart if s.moved]
+    return f" Between the two dumps {whom(moved)} moved: slow there, and not stuck at one line."
+
+
+def _moving(scene: Scene, stands: Sequence[Stood], apart: Sequence[Stood], came: Sequence[Stood]) -> Answer:
+    """Who is apart now waited with others in the dump before: the job moved, and nobody is stuck there."""
+    then = [s for s in stands if s.did is not None and s.did[0] not in WAITS]
+    before = f" while {whom(then)} did not wait" if then else ""
+    answer = hung(
+        "stacks",
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=(
+            f"The job moved between the two dumps: in the earlier one {whom(came)} waited for others{before}, in the later one "
+            f"{whom(apart)} {'is' if len(apart) == 1 else 'are'} apart, in {at_text(apart[0])}. No rank stayed at one place. {_seen(scene, stands)}"
+        ),
+        proof=(
+            *events_of(apart, places=True),
+            *(event_of(s.earlier, s.did[1]) for s in came[:SHOWN] if s.earlier and s.did),
+        ),
+        classes=Classes(layer=Layer.RUNTIME, scope=Scope.GROUP),
+        action=ActionKind.COLLECT_MORE,
+        steps=(
+            "Compare the times of the steps before: a job that moves is slow, and which rank it waits for changes.",
+        ),
+        collect=("several dumps of all ranks, ten seconds apart",),
+    )
+    return replace(answer, trigger=None)  # none of these lines shows a fault
 
 
 def _silent(scene: Scene, stands: Sequence[Stood], silent: Sequence[StackDump]) -> Answer:
@@ -317,7 +364,7 @@ def _at_device(scene: Scene, stands: Sequence[Stood], at_device: Sequence[Stood]
         steps=(
             f"Take a native stack of {whom(at_device)} (`py-spy dump --native`), and read the kernel log of its host for Xid.",
         ),
-        collect=("a second dump of the same ranks a minute later: a frame that did not move is stuck",),
+        collect=() if all(s.earlier is not None for s in at_device) else (SECOND,),
     )
 
 
