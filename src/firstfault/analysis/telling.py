@@ -119,7 +119,19 @@ def present(scene: Scene, answer: Answer) -> Present:
 def counted(scene: Scene, answer: Answer) -> Present:
     """As `present`; where the number of ranks is stated, those seen are the ones that are not called silent."""
     here = present(scene, answer)
-    return here if scene.complete.expected is None else Present(seen=scene.complete.seen, at_least=here.at_least)
+    if scene.complete.expected is None:
+        return here
+    world, left = scene.complete.expected, left_by(scene)
+    seen = {*scene.complete.seen, *(r for r in left if r < world)} if left else set(scene.complete.seen)
+    return Present(seen=tuple(sorted(seen)), at_least=here.at_least)
+
+
+def left_by(scene: Scene) -> frozenset[GlobalRank]:
+    """Ranks of which a dump or a stack is here: something of them is seen, though no line of a log may be."""
+    seen = scene.case.seen
+    stacks = (scene.roster.rank_of(d.who, d.begin.source, {}) for d in seen.stacks if d.main is not None)
+    dumps = (d.rank for d in seen.dumps)
+    return frozenset(r for r in (*stacks, *dumps) if r is not None)
 
 
 def _number(text: str) -> int | None:

@@ -225,7 +225,7 @@ class Builder:
             with_nccl_state=len(
                 {r for e in self.scene.marked(Mark.STATE) if (r := self.scene.roster.rank(e)) is not None}
             ),
-            silent=[int(r) for r in complete.silent],
+            silent=[int(r) for r in complete.silent if r not in here.seen],
             table=self._table(),
             expected_nodes=expected_nodes,
             seen_nodes=seen_nodes,

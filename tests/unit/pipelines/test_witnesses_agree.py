@@ -28,14 +28,14 @@ def started():
     )
 
 
-def write(folder, *, dumps=None, lines=None, stacks=None):
+def write(folder, *, dumps=None, lines=None, stacks=None, start=None):
     folder.mkdir(exist_ok=True)
     for rank, content in (dumps or {}).items():
         (folder / f"nccl_trace_rank_{rank}.json").write_text(json.dumps(content))
     for rank, text in (stacks or {}).items():
         (folder / f"rank{rank}.txt").write_text(text)
     if lines is not None:
-        (folder / "job.log").write_text(started() + STEPS + "\n".join(lines) + "\n")
+        (folder / "job.log").write_text((started() if start is None else start) + STEPS + "\n".join(lines) + "\n")
     return diagnose([folder]).verdict
 
 
@@ -167,3 +167,22 @@ def test_a_report_of_the_rank_for_which_all_wait_makes_it_surer(tmp_path):
     assert both.culprits.ranks == alone.culprits.ranks == [ODD]
     assert both.culprits.strength.level > alone.culprits.strength.level
     assert "waited" in both.summary
+
+
+def test_a_rank_of_which_a_dump_or_a_stack_is_here_is_not_called_silent(tmp_path):
+    told = witnesses("absent")
+    for name, more in (("dumps", {"dumps": told["dumps"]}), ("stacks", {"stacks": told["stacks"]})):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "world.log").write_text("WORLD_SIZE=8\n")
+        write(folder, lines=[line for r in range(WORLD) if r != ODD for line in watchdog(r)], start="", **more)
+        ranks = diagnose([folder]).ranks
+        assert ODD not in ranks.silent
+        assert not ranks.silent
+
+
+def test_stacks_of_the_named_that_are_here_are_not_asked_for(tmp_path):
+    told = witnesses("absent")
+    folder = tmp_path / "all"
+    write(folder, **told)
+    assert not [c for c in diagnose([folder]).collect_next if c.startswith("stacks of the named")]
