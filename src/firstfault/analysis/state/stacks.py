@@ -194,8 +194,8 @@ def _once(found: list[Stood], world: int | None) -> list[Stood]:
     are no more than ranks of which none is known.
     """
     ranked = [s for s in found if s.rank is not None]
-    numbers = {s.dump.who.pid for s in ranked} - {None}
-    kept = [s for s in found if s.rank is not None or s.dump.who.pid not in numbers]
+    numbers = {(s.dump.who.pid, host) for s in ranked if s.dump.who.pid is not None for host in (s.host, None)}
+    kept = [s for s in found if s.rank is not None or (s.dump.who.pid, s.host) not in numbers]
     nameless = [
         s for s in kept if s.rank is None and (s.dump.who.pid, s.dump.who.local_rank, s.host) == (None, None, None)
     ]
