@@ -17,7 +17,7 @@ from firstfault.analysis.state.recorder.reading import Reading, read
 from firstfault.model.words import Category, Mark, Phase, Strength
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import GlobalRank
@@ -59,8 +59,13 @@ def with_dumps(scene: Scene, said: Answer) -> Answer:
         )
     sure = said.category is not Category.UNKNOWN and said.strength.level >= Strength.SUPPORTED.level
     if said.question in STANDS or (said.question == "stopped" and sure):
-        return _beside(scene, _dumped_after(scene, said, reading), own)
-    return _joined(said, own, reading.waits.waiters)
+        return _beside(scene, _dumped_after(scene, said, reading), own, reading.waits.waiters)
+    return _joined(said, own, reading.waits.waiters, inside_by(reading))
+
+
+def inside_by(reading: Reading) -> frozenset[GlobalRank]:
+    """Ranks with unfinished work by their dumps."""
+    return frozenset(rank for rank, oldest in reading.waits.oldest.items() if oldest is not None)
 
 
 def _recorded(scene: Scene, ranks: Iterable[GlobalRank]) -> bool:
@@ -90,13 +95,27 @@ def _quiet(said: Answer, reading: Reading) -> Answer:
     """The dumps show nothing unfinished, or not for whom it waits: they neither name nor acquit anybody."""
     number = len(reading.recorded.dumps)
     if not number:
-        return said
+        return said if said.category is not Category.UNKNOWN else _whose(said, reading)
     begun = sorted(rank for rank, oldest in reading.waits.oldest.items() if oldest is not None)
     if begun:
         text = f"By the flight-recorder dumps {some_ranks(begun)} had unfinished collectives; for whom they waited is not in them."
         return replace(said, summary=f"{said.summary} {text}")
     text = f"{said.summary} The flight-recorder dumps of {number} rank{'s' if number > 1 else ''} hold no unfinished collective."
     return replace(said, summary=text)
+
+
+def _whose(said: Answer, reading: Reading) -> Answer:
+    """Dumps of which nobody can tell the ranks say nothing, and that is said."""
+    number = sum(1 for d in reading.recorded.left_out if d.rank is None)
+    if not number:
+        return said
+    several = number > 1
+    return replace(
+        said,
+        summary=f"{said.summary} {number} flight-recorder dump{'s' if several else ''} {'are' if several else 'is'} here of which no rank can "
+        "be told: neither the content nor a number in the name that is another in each file and fits the groups tells it.",
+        collect=("the dumps under names that end in their rank (`nccl_trace_rank_5`)", *said.collect),
+    )
 
 
 def on_its_machine(scene: Scene, said: Answer, ranks: Iterable[GlobalRank]) -> bool:
@@ -115,7 +134,7 @@ def on_its_machine(scene: Scene, said: Answer, ranks: Iterable[GlobalRank]) -> b
     )
 
 
-def _beside(scene: Scene, said: Answer, own: Answer) -> Answer:
+def _beside(scene: Scene, said: Answer, own: Answer, waiters: frozenset[GlobalRank]) -> Answer:
     """An error of a log with dumps that agree, disagree, or speak of other ranks only as victims."""
     blamed = set(said.culprits.ranks)
     seen = set(own.culprits.ranks)
@@ -129,7 +148,7 @@ def _beside(scene: Scene, said: Answer, own: Answer) -> Answer:
             first_failed=own.culprits,
         )
     if not blamed or not seen:
-        return replace(said, proof=(*said.proof, *own.proof[:2]))
+        return _of_first_failed(said, own, waiters)
     if blamed & seen:
         text = (
             f"{said.summary} The flight-recorder dumps agree: the others wait for {some_ranks(sorted(blamed & seen))}."
@@ -153,7 +172,63 @@ def _beside(scene: Scene, said: Answer, own: Answer) -> Answer:
     )
 
 
-def _joined(said: Answer, own: Answer, waiters: frozenset[GlobalRank]) -> Answer:
+_OWN = frozenset({Category.SOFTWARE, Category.DATA, Category.GPU_CUDA, Category.NUMERICAL})
+"""What a rank may meet by itself: of a store or a machine the first to complain is a victim, and waits may begin elsewhere."""
+
+
+def _of_first_failed(said: Answer, own: Answer, waiters: frozenset[GlobalRank]) -> Answer:
+    """An error that is nobody's fault, of ranks that failed first by it: dumps may show the others waiting for these, or not."""
+    kept = replace(said, proof=(*said.proof, *own.proof[:2]))
+    failed, seen = set(said.first_failed.ranks), set(own.culprits.ranks)
+    if said.category not in _OWN or not failed or not seen or said.culprits.anybody:
+        return kept
+    if failed & seen:
+        alone = failed == seen and not said.open and not said.rivals
+        text = f"The flight-recorder dumps agree: the others wait for {some_ranks(sorted(failed & seen))}."
+        return replace(
+            kept,
+            summary=f"{said.summary} {text}",
+            strength=said.strength.at_least(Strength.SUPPORTED) if alone else said.strength,
+        )
+    inside = sorted(failed & waiters)
+    too = f", and {some_ranks(inside)} wait{'s' if len(inside) == 1 else ''} with them" if inside else ""
+    text = f"The flight-recorder dumps disagree: there the others wait for {some_ranks(own.culprits.ranks)}{too}."
+    return replace(kept, summary=f"{said.summary} {text}", strength=said.strength.at_most(Strength.POSSIBLE))
+
+
+def with_wait(scene: Scene, said: Answer, hang: Callable[[Scene], Answer | None]) -> Answer:
+    """A report of who is gone beside the lines of those that wait: where both name the same ranks, two that do not know of each other.
+
+    Args:
+        scene: the attempt.
+        said: the answer of the logs.
+        hang: asks the lines of those that wait.
+    """
+    if said.question != REPORTED or not said.culprits.ranks or scene.hang is None:
+        return said
+    waited = hang(scene)
+    if waited is None or waited.culprits.ranks != said.culprits.ranks:
+        return said
+    named = replace(
+        said.culprits,
+        hosts=said.culprits.hosts or waited.culprits.hosts,
+        strength=STRONGER[max(said.culprits.strength, waited.culprits.strength, key=lambda s: s.level)],
+    )
+    report = said.summary.replace(" Why is not in these logs.", "")
+    told = said if said.category is not Category.UNKNOWN else waited
+    return replace(
+        said,
+        category=told.category,
+        strength=told.strength,
+        summary=f"{waited.summary} Another witness agrees: {report[:1].lower()}{report[1:]}",
+        proof=(*said.proof, *waited.proof[:3]),
+        culprits=named,
+        first_failed=named,
+        collect=tuple(dict.fromkeys((*said.collect, *waited.collect))),
+    )
+
+
+def _joined(said: Answer, own: Answer, waiters: frozenset[GlobalRank], inside: frozenset[GlobalRank]) -> Answer:
     """What the dumps say of a hang, with whom the lines of the logs name.
 
     Who is silent in the logs and waits by its dump is no culprit: the dump saw it inside.
@@ -171,7 +246,13 @@ def _joined(said: Answer, own: Answer, waiters: frozenset[GlobalRank]) -> Answer
     if not blamed or not seen:
         acquitted = bool(blamed) and blamed <= waiters
         taken = own if seen or own.category is not Category.UNKNOWN or not said.culprits.anybody or acquitted else said
-        return replace(taken, proof=proof if taken is own else (*said.proof, *own.proof[:3]))
+        taken = replace(taken, proof=proof if taken is own else (*said.proof, *own.proof[:3]))
+        if blamed and blamed <= inside and not seen:
+            # The log is silent on them and their dumps are not.
+            ranks = some_ranks(said.culprits.ranks)
+            text = f"The lines of the logs miss {ranks}, and by the dumps {'it waits' if len(blamed) == 1 else 'they wait'} with the others."
+            taken = replace(taken, summary=f"{taken.summary} {text}")
+        return taken
     if blamed == seen:
         return _agreed(said, own)
     if blamed & seen:

@@ -167,6 +167,10 @@ def ask(scene: Scene) -> Answer:
     seen = scene.case.seen
     answer = silence.with_reported(scene, _ask_logs(scene))
     # What few jobs leave is loaded only where it was left.
+    if answer.question == "peers" and scene.hang is not None:
+        from firstfault.analysis.agreement import with_wait
+
+        answer = with_wait(scene, answer, hang.ask)
     died = False
     if seen.box:
         from firstfault.analysis.questions.black_box import died_first, with_box
@@ -177,7 +181,7 @@ def ask(scene: Scene) -> Answer:
 
         answer = with_dumps(scene, answer)
     if seen.stacks and not died:
-        from firstfault.analysis.questions.stacks import with_stacks
+        from firstfault.analysis.stacks_agreement import with_stacks
 
         answer = with_stacks(scene, answer)
     if seen.box:

@@ -13,11 +13,13 @@ from firstfault.analysis.program_names import computes, ours, runs_ranks, serves
 from firstfault.model.evidence import GlobalRank
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from firstfault.analysis.case import Case
     from firstfault.analysis.state.ranks import Roster
     from firstfault.model.evidence import Event
 
-PROGRAMS_OWN = frozenset({"8", "13", "31", "43", "45", "69"})
+PROGRAMS_OWN = frozenset({"8", "13", "31", "43", "45", "69", "94"})
 """Xid codes by which the driver tells what one program did or met: these end that program, and no other on the same GPU."""
 _PLATFORMS = ("kubernetes.", "container.")
 _KILLS = ("kernel.oom_kill", "kernel.segfault")
@@ -76,10 +78,20 @@ def akin(case: Case, roster: Roster, pod: str) -> bool:
         roster: which rank ran where.
         pod: its name.
     """
+    names = names_of(case, roster, pod)
+    return not names or alike(pod, names)
+
+
+def names_of(case: Case, roster: Roster, pod: str) -> set[str]:
+    """Names of places and machines of a job, but that of a pod itself."""
     names = {w.label for w in case.seen.place.values() if w.label is not None and w.label != pod}
     names |= {w.host for w in case.seen.place.values() if w.host is not None}
-    names |= set(roster.host_of.values())
-    return not names or _stem(pod) in {_stem(name) for name in names}
+    return names | set(roster.host_of.values())
+
+
+def alike(pod: str, names: Iterable[str]) -> bool:
+    """Whether a pod has the first word of some name."""
+    return _stem(pod) in {_stem(name) for name in names}
 
 
 def _another_program(roster: Roster, event: Event) -> bool:

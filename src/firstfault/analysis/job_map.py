@@ -95,7 +95,7 @@ class JobMap:
         return frozenset(_NUMBER.sub("#", h) for h in self.hosts)
 
     @cached_property
-    def _named(self) -> frozenset[str]:
+    def named(self) -> frozenset[str]:
         """Short hosts that the job's own logs speak of, as a speaker or as a peer."""
         kinds = self._case.kind_of
         logs = [e for e in self._case.events if kinds.get(e.span.source) is SourceKind.LOG and not _machines_word(e)]
@@ -130,7 +130,7 @@ class JobMap:
 
         A machine may have several names, and a container's name is not its machine's: only names of one kind are compared.
         """
-        if host is None or not self.hosts or host in self.hosts or host in self._named:
+        if host is None or not self.hosts or host in self.hosts or host in self.named:
             return False
         return _NUMBER.sub("#", host) in self._shapes and event.span.source not in self._stores
 

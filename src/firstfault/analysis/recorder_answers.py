@@ -21,9 +21,9 @@ from firstfault.analysis.recorder_words import (
 )
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import few
-from firstfault.analysis.state.recorder.calls import Kind, Late, Mismatch, Shift, not_begun
+from firstfault.analysis.state.recorder.calls import not_begun
 from firstfault.analysis.state.recorder.waits import Inside, Wait, Why
-from firstfault.analysis.wording import duration, who_text
+from firstfault.analysis.wording import who_text
 from firstfault.model.findings import Rival
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
@@ -40,24 +40,39 @@ MOST_NAMED = 16
 """Ranks that are named at most: the fault of more is not that of single ranks."""
 
 
+TOGETHER_NS = 1_000_000_000
+"""Nanoseconds within which collectives were issued at one time, as far as the clocks of machines tell."""
+
+
 def _total(reading: Reading) -> int:
     return len(reading.recorded.expected)
 
 
 def _main_wait(reading: Reading, named: Sequence[GlobalRank]) -> Wait | None:
-    """The wait to tell of: one for as many of the named as possible, in which the oldest work of its waiters is stuck."""
+    """The wait to tell of, where it began: for as many of the named as possible, the first of them, of the oldest works."""
     wanted, oldest = set(named), reading.waits.oldest
+    held = [w for w in reading.waits.waits if wanted & set(w.blockers)]
+    begun = {
+        id(w): min(times, default=None)
+        for w in held
+        if (times := [t for s in w.waiting if (t := s.log.created[s.at])]) is not None
+    }
+    first = min((t for t in begun.values() if t is not None), default=0)
 
     def front(wait: Wait) -> int:
         return sum(1 for s in wait.waiting if s.dump.rank in oldest and oldest[s.dump.rank] == s.log.record[s.at])
 
     return min(
-        (w for w in reading.waits.waits if wanted & set(w.blockers)),
+        held,
         key=lambda w: (
             -len(wanted & set(w.blockers)),
             w.why is Why.UNPAIRED,
+            # Others that wait behind it came to their collectives only later, or have never finished one there.
+            w.seq <= 1,
+            begun[id(w)] is not None and (begun[id(w)] or 0) - first > TOGETHER_NS,
             -front(w),
             -len(w.waiters),
+            begun[id(w)] or 0,
             w.team.name,
             w.seq,
         ),
@@ -99,7 +114,7 @@ def origins(scene: Scene, reading: Reading) -> Answer:
         failed=True,
         category=category,
         strength=sureness,
-        summary=f"{head}. {doing} {_accounted(reading)}",
+        summary=f"{head}. {doing} {accounted(reading)}",
         trigger=proof[0] if proof else None,
         proof=proof,
         culprits=culprits,
@@ -112,9 +127,9 @@ def origins(scene: Scene, reading: Reading) -> Answer:
             scope=Scope.RANK if len(named) == 1 else Scope.GROUP,
         ),
         action=ActionKind.COLLECT_MORE,
-        steps=_steps(named, frozen=bool(frozen)),
+        steps=steps_for(named, frozen=bool(frozen)),
         collect=(STACKS, KERNEL, *_lacking(reading)),
-        rivals=(_network_rival(named),),
+        rivals=(network_rival(named),),
     )
 
 
@@ -176,15 +191,21 @@ def _stalled(
         )
         text += at
         return Category.UNKNOWN, Strength.UNKNOWN, phase_of(last), _one(text, named)
-    first = wait.seq <= 1 or wait.why is Why.UNPAIRED
+    first = not _went_before(reading, named) and (wait.seq <= 1 or wait.why is Why.UNPAIRED)
     sure = Strength.POSSIBLE if first else Strength.SUPPORTED
     text = (
-        "Their dumps show nothing unfinished: they were busy or stuck on the CPU side."
+        "Their dumps show nothing unfinished: they were busy or stuck outside any collective, on the CPU side as a rule."
         if wait.team.states
-        else "They left dumps, so their processes lived: they were busy or stuck on the CPU side."
+        else "They left dumps, so their processes lived: they were busy or stuck outside any collective, on the CPU side as a rule."
     )
     phase = phase_of(last)
     return Category.DATA_LOADING_STALL, sure.at_most(who), phase, _one(text, named) + at
+
+
+def _went_before(reading: Reading, named: Sequence[GlobalRank]) -> bool:
+    """Whether each of the named stayed away from a collective of a group in which it had come to earlier ones."""
+    went = {r for w in reading.waits.waits if w.why is Why.ABSENT and w.seq > 1 for r in w.blockers}
+    return set(named) <= went
 
 
 def _one(text: str, ranks: Sequence[GlobalRank]) -> str:
@@ -219,7 +240,8 @@ def _standing(reading: Reading, wait: Wait | None, named: Sequence[GlobalRank]) 
     return once((*events, *(entry_event(s) for s in (() if wait is None else wait.waiting[:3]))))
 
 
-def _accounted(reading: Reading) -> str:
+def accounted(reading: Reading) -> str:
+    """How many ranks left a dump, and of whom else something is known."""
     recorded = reading.recorded
     total = f"{len(recorded.expected)}" if recorded.told else f"at least {len(recorded.expected)}"
     text = f"{len(recorded.dumps)} of {total} ranks left a dump"
@@ -228,6 +250,9 @@ def _accounted(reading: Reading) -> str:
     if recorded.witnessed:
         placed = sorted(recorded.witnessed)
         text += f"; {some_ranks(placed)} {'is' if len(placed) == 1 else 'are'} placed by {'its' if len(placed) == 1 else 'their'} own lines in the log"
+        against = [r for r in placed if r in recorded.idle and r in recorded.dumps]
+        if against:
+            text += f", against {'its own dump' if len(against) == 1 else 'the own dumps of some'}, which {'has' if len(against) == 1 else 'have'} not come to it"
     if recorded.earlier:
         number = len(recorded.earlier)
         text += f"; {number} more {'is' if number == 1 else 'are'} of an earlier start of the job and left out"
@@ -239,7 +264,8 @@ def _lacking(reading: Reading) -> tuple[str, ...]:
     return (f"the flight-recorder dump of {some_ranks(missing)}, or what became of it",) if missing else ()
 
 
-def _steps(named: Sequence[GlobalRank], *, frozen: bool) -> tuple[str, ...]:
+def steps_for(named: Sequence[GlobalRank], *, frozen: bool) -> tuple[str, ...]:
+    """What to do about ranks for which the others wait."""
     who = some_ranks(named)
     if frozen:
         return (
@@ -252,7 +278,8 @@ def _steps(named: Sequence[GlobalRank], *, frozen: bool) -> tuple[str, ...]:
     )
 
 
-def _network_rival(named: Sequence[GlobalRank]) -> Rival:
+def network_rival(named: Sequence[GlobalRank]) -> Rival:
+    """The network, which speaks against itself where others wait for somebody."""
     return Rival(
         category=Category.NETWORK,
         strength=Strength.UNKNOWN,
@@ -268,7 +295,7 @@ def _most_outside(reading: Reading, wait: Wait, outside: Sequence[GlobalRank]) -
         reading,
         f"{_wait(wait.waiters)} in {_where(wait)}, which "
         f"{len(outside)} of {_total(reading)} ranks never issued: a collective in code that only some ranks run, "
-        f"uneven numbers of batches, or a fault common to many ranks. {_accounted(reading)}",
+        f"uneven numbers of batches, or a fault common to many ranks. {accounted(reading)}",
         category=Category.COLLECTIVE_MISMATCH if not reading.recorded.unplaced else Category.UNKNOWN,
         proof=_standing(reading, wait, outside),
         steps=("Look for a collective that only some ranks call: a branch on the rank, or uneven numbers of batches.",),
@@ -286,7 +313,7 @@ def _elsewhere(reading: Reading, wait: Wait, absent: Sequence[GlobalRank]) -> An
     return _open(
         reading,
         f"{_wait(wait.waiters)} in {_where(wait)}, which {some_ranks(absent)} never issued. This backend records neither how far a "
-        f"work has come nor messages, so that they may wait for somebody else in turn. {_accounted(reading)}",
+        f"work has come nor messages, so that they may wait for somebody else in turn. {accounted(reading)}",
         proof=_standing(reading, wait, absent),
         steps=(
             f"Look at the stacks of {some_ranks(absent)}: one of them, or a rank without a dump, waits for nobody.",
@@ -299,7 +326,7 @@ def _overwritten(reading: Reading, wait: Wait) -> Answer:
     return _open(
         reading,
         f"{_wait(wait.waiters)} for {some_ranks(wait.blockers)} in {_where(wait)}; what those wait for "
-        f"may have been overwritten in the recorder. {_accounted(reading)}",
+        f"may have been overwritten in the recorder. {accounted(reading)}",
         proof=_standing(reading, wait, wait.blockers),
         steps=("Give the recorder a larger ring for the next run (TORCH_FR_BUFFER_SIZE).",),
     )
@@ -316,7 +343,7 @@ def unseen(scene: Scene, reading: Reading) -> Answer:
     return _open(
         reading,
         f"No dump is here of {some_ranks(ranks)}, for which {_wait(sorted(reading.waits.waiters), start=False)} in {where}: "
-        f"dead, too stuck to write one, or its file was not collected. {_accounted(reading)}",
+        f"dead, too stuck to write one, or its file was not collected. {accounted(reading)}",
         culprits=named,
         proof=once(entry_event(s) for s in (() if wait is None else wait.waiting[:4])),
         steps=(f"Find out what became of {some_ranks(ranks)}: its log, its exit, its host.",),
@@ -332,101 +359,10 @@ def circle(reading: Reading) -> Answer:
     return _open(
         reading,
         f"{some_ranks(ranks).capitalize()} wait for each other in a circle: {'; '.join(places)}. Works were issued in "
-        f"different orders on different ranks, so nobody's can end. {_accounted(reading)}",
+        f"different orders on different ranks, so nobody's can end. {accounted(reading)}",
         category=Category.UNKNOWN if set(ranks) & reading.recorded.overrun else Category.COLLECTIVE_MISMATCH,
         proof=once(entry_event(w.waiting[0]) for w in inside[:4] if w.waiting),
         steps=("Issue the works of all process groups in the same order on all ranks.",),
-    )
-
-
-def mismatch(scene: Scene, reading: Reading, found: Mismatch) -> Answer:
-    """Ranks issued different calls at one number of one group."""
-    odd = found.odd
-    ranks = tuple(sorted(s.dump.rank for s in odd if s.dump.rank is not None))
-    hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
-    sides = "; ".join(
-        f"{what} by {some_ranks(sorted(s.dump.rank for s in spots if s.dump.rank is not None))}"
-        for what, spots in found.sides[:4]
-    )
-    who = Strength.SUPPORTED if odd else Strength.UNKNOWN
-    if len(ranks) > 1 and found.kind is not Kind.OP:
-        who = who.at_most(Strength.POSSIBLE)
-    blame = (
-        f" The odd {'one' if len(ranks) == 1 else 'ones'} out {'is' if len(ranks) == 1 else 'are'} {who_text(ranks, hosts).removeprefix(' on ')}, by majority."
-        if odd
-        else ""
-    )
-    if not odd:
-        blame = " No side is the clear majority, so nobody is named."
-    how = {
-        Shift.SKIPPED: " It left out a collective that the others issued.",
-        Shift.EXTRA: " It issued a collective that the others did not.",
-        Shift.SWAPPED: " It issued two collectives in the other order.",
-    }
-    shown = odd or found.sides[0][1]
-    proof = once(entry_event(s) for s in (*shown[:2], *(spots[0] for _, spots in found.sides[:3])))
-    place = place_text(shown[0])
-    named = Named(ranks=ranks, hosts=hosts, strength=who)
-    exchange = found.kind is Kind.TOTAL
-    return Answer(
-        question="flight_recorder",
-        failed=True,
-        category=Category.COLLECTIVE_MISMATCH,
-        strength=Strength.POSSIBLE if exchange else Strength.SUPPORTED,
-        summary=f"Ranks issued different collectives at number {found.seq} of {found.team.title}: {sides}.{blame}"
-        f"{how[found.shift] if found.shift is not None and odd else ''}"
-        f"{f' It was called at {place}.' if place and odd else ''} {_accounted(reading)}",
-        trigger=proof[0],
-        proof=proof,
-        culprits=named,
-        first_failed=named,
-        classes=Classes(
-            domain=Domain.COMMUNICATION,
-            form=Form.HUNG,
-            layer=Layer.COLLECTIVE,
-            phase=phase_of(shown[0]),
-            scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP,
-        ),
-        action=ActionKind.FIX_AND_RERUN,
-        steps=(
-            "Look for a collective under a condition that is not the same on all ranks: a branch on the rank, uneven batches.",
-            "Run once with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names the two calls before they hang.",
-        ),
-        collect=(STACKS,),
-    )
-
-
-def late(scene: Scene, reading: Reading, found: Late) -> Answer:
-    """One or few ranks entered a collective only when the others had waited their time."""
-    ranks = tuple(sorted(s.dump.rank for s in found.late if s.dump.rank is not None))
-    hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
-    strength = Strength.SUPPORTED if found.own_clock else Strength.POSSIBLE
-    named = Named(ranks=ranks, hosts=hosts, strength=strength)
-    place = place_text(found.late[0])
-    proof = once(entry_event(s) for s in (*found.late[:2], *found.others[:2]))
-    return Answer(
-        question="flight_recorder",
-        failed=True,
-        category=Category.DATA_LOADING_STALL,
-        strength=strength,
-        summary=f"{who_text(ranks, hosts).removeprefix(' on ').capitalize()} entered {call_text(found.late[0], found.team)} "
-        f"{duration(round(found.by_s * 1000))} later than the others, which had already waited their time"
-        f"{f' (at {place})' if place else ''}. {_accounted(reading)}",
-        trigger=proof[0],
-        proof=proof,
-        culprits=named,
-        first_failed=named,
-        classes=Classes(
-            domain=Domain.DATA,
-            form=Form.HUNG,
-            layer=Layer.RUNTIME,
-            phase=phase_of(found.late[0]),
-            scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP,
-        ),
-        action=ActionKind.FIX_AND_RERUN,
-        steps=_steps(ranks, frozen=False),
-        collect=(STACKS,),
-        rivals=(_network_rival(ranks),),
     )
 
 
@@ -442,20 +378,20 @@ def inside(scene: Scene, reading: Reading, place: Inside) -> Answer:
         hosts = tuple(sorted(set(hosts_of(scene, still).values())))
         text = (
             f"All {size} members of {place.team.title} issued {spots[0].call.op} {place.seq}, and the devices of all but "
-            f"{some_ranks(still)} have begun it: what {'its' if len(still) == 1 else 'their'} {'device' if len(still) == 1 else 'devices'} ran before does not end. {_accounted(reading)}"
+            f"{some_ranks(still)} have begun it: what {'its' if len(still) == 1 else 'their'} {'device' if len(still) == 1 else 'devices'} ran before does not end. {accounted(reading)}"
         )
         named = Named(ranks=still, hosts=hosts, strength=Strength.POSSIBLE)
-        return _open(reading, text, culprits=named, proof=proof, steps=_steps(still, frozen=True))
+        return _open(reading, text, culprits=named, proof=proof, steps=steps_for(still, frozen=True))
     lost = reading.recorded.overrun & set(place.team.members)
     # Without states a work of another group that never ended looks like one that did.
     seen = place.team.states or len(reading.recorded.teams) == 1
     known = whole and seen and not reading.recorded.unplaced and not lost
     text = (
         f"All {size} members of {place.team.title} ({size} of {size}) are inside {call_text(spots[0], place.team)}, with the "
-        f"same sizes: no rank is missing, so the collective itself is stuck. No entry says where. {_accounted(reading)}"
+        f"same sizes: no rank is missing, so the collective itself is stuck. No entry says where. {accounted(reading)}"
         if not lost
         else f"The members of {place.team.title} are inside {call_text(spots[0], place.team)}, but older unfinished works of "
-        f"{some_ranks(sorted(lost))} may have been overwritten in the recorder. {_accounted(reading)}"
+        f"{some_ranks(sorted(lost))} may have been overwritten in the recorder. {accounted(reading)}"
     )
     return _open(
         reading,

@@ -5,6 +5,7 @@ Decides nothing; see `firstfault.analysis.questions.flight_recorder`.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.wording import frame_text, ranks_text
@@ -78,6 +79,13 @@ def call_text(spot: Spot, team: Team) -> str:
     return f"{call.op} {seq} of {team.title}"
 
 
+def shared_op(spots: Iterable[Spot]) -> str:
+    """The operation of most of some entries; where two are equally many, both: no single rank's entry is the truth."""
+    counts = Counter(s.call.op for s in spots)
+    most = max(counts.values(), default=0)
+    return "/".join(sorted(op for op, n in counts.items() if n == most))
+
+
 def some_ranks(ranks: Sequence[GlobalRank]) -> str:
     """`ranks 0-3`, or the number where there are too many to read."""
     return ranks_text(ranks) if len(ranks) <= 64 else f"{len(ranks)} ranks"
@@ -113,3 +121,11 @@ def last_spot(dump: RankDump) -> Spot | None:
 def once(events: Iterable[Event]) -> tuple[Event, ...]:
     """Events without repetitions, in order."""
     return tuple({(e.span.source, e.signature, e.text): e for e in events}.values())
+
+
+_GUESS = lazy(r" (?:Its dump shows|Their dumps show|It left a dump|They left dumps)[^.]{1,60}busy or stuck[^.]{1,80}\.")
+
+
+def without_guess(summary: str) -> str:
+    """A summary of the dumps without its guess at where ranks were that issued nothing, for who knows where they were."""
+    return _GUESS.sub("", summary)

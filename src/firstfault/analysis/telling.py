@@ -121,13 +121,14 @@ def present(scene: Scene, answer: Answer) -> Present:
 def counted(scene: Scene, answer: Answer) -> Present:
     """As `present`; where the number of ranks is stated, those seen are the ones that are not called silent."""
     here, complete = present(scene, answer), scene.complete
-    if complete.expected is None:
+    world = complete.expected
+    if world is None:
         return here
-    steps = stepped(scene)
+    seen = {*complete.seen, *stepped(scene), *(r for r in left_by(scene) if r < world)}
     return Present(
-        seen=tuple(sorted({*complete.seen, *steps})),
+        seen=tuple(sorted(seen)),
         at_least=here.at_least,
-        silent=tuple(r for r in complete.silent if r not in steps),
+        silent=tuple(r for r in complete.silent if r not in seen),
     )
 
 
@@ -137,6 +138,14 @@ def stepped(scene: Scene) -> set[GlobalRank]:
     who = {(s.rank, s.source) for s in scene.case.seen.progress}
     ranks = (scene.roster.rank_of(Who(rank=rank), source, {}) for rank, source in who)
     return {r for r in ranks if r is not None and r < (MOST if world is None else world)}
+
+
+def left_by(scene: Scene) -> frozenset[GlobalRank]:
+    """Ranks of which a dump or a stack is here: something of them is seen, though no line of a log may be."""
+    seen = scene.case.seen
+    stacks = (scene.roster.rank_of(d.who, d.begin.source, {}) for d in seen.stacks if d.main is not None)
+    dumps = (d.rank for d in seen.dumps)
+    return frozenset(r for r in (*stacks, *dumps) if r is not None)
 
 
 def _number(text: str) -> int | None:

@@ -17,6 +17,7 @@ from firstfault.model.recorder import RankDump
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.apart import apart, possible
 from firstfault.pipelines.strangers import Told, read_strangers
+from firstfault.readers.dump_names import ranks_of_names
 from firstfault.readers.entries import counters_text, entry_place, entry_text
 from firstfault.readers.flight_recorder import UnreadableDumpError, read_dump
 from firstfault.readers.recorder_tables import MOST_BYTES, holds_tables, read_tables
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.conclude import Conclusion
     from firstfault.analysis.verify import Cited
-    from firstfault.model.evidence import Event, Source, SourceId
+    from firstfault.model.evidence import Event, GlobalRank, Source, SourceId
     from firstfault.readers.recorder_tables import Tables
     from firstfault.readers.store import Store
 
@@ -74,7 +75,30 @@ def read_dumps(store: Store, sources: Iterable[Source], *, inline: bool = False)
         coverage[source.path] = Coverage(
             file=source.path, state=state, reason=found.why and f"not read: {found.why}", bytes=store.size(source.id)
         )
-    return ReadDumps(dumps, coverage)
+    return ReadDumps(_named(dumps, {s.id: s.path for s in files}, coverage), coverage)
+
+
+def _named(
+    dumps: tuple[RankDump, ...], paths: dict[SourceId, str], coverage: dict[str, Coverage]
+) -> tuple[RankDump, ...]:
+    """Dumps of which no rank is told, or several one and the same, with the ranks that their names tell together."""
+    guessed = [d for d in dumps if not d.stated and d.source in paths]
+    told = [d.rank for d in guessed if d.rank is not None]
+    if len(guessed) == len(told) == len(set(told)):
+        return dumps
+    # Whoever is in all groups of a process may be its rank.
+    members = [
+        frozenset.intersection(*(frozenset(g.ranks) for g in d.groups)) if d.groups else frozenset() for d in guessed
+    ]
+    ranks = ranks_of_names([paths[d.source] for d in guessed], members)
+    taken = {d.rank for d in dumps if d.stated}
+    if ranks is None or taken & set(ranks):
+        return dumps
+    known = dict(zip((d.source for d in guessed), ranks, strict=True))
+    for dump in guessed:
+        path = paths[dump.source]
+        coverage[path] = replace(coverage[path], reason="")
+    return tuple(replace(d, rank=known[d.source], notes=()) if d.source in known else d for d in dumps)
 
 
 def _tables(store: Store, source: SourceId) -> Tables:
@@ -119,11 +143,12 @@ def cited_again(conclusion: Conclusion, store: Store, sources: Sequence[Source])
         return conclusion, frozenset()
     every = sorted({e.span.source for e in shown})
     wanted = {s: {_key(e) for e in shown if e.span.source == s} for s in every}
+    ranks = {e.span.source: e.who.rank for e in shown}
     tables = [s for s in every if holds_tables(store.head(s, TABLES_HEAD))]
     files = [s for s in every if s not in tables]
 
     def piece(number: int) -> _Again:
-        return _texts(store, sources[files[number]], wanted[files[number]], fast=copies)
+        return _texts(store, sources[files[number]], wanted[files[number]], ranks[files[number]], fast=copies)
 
     copies = possible()
     read = apart(piece, len(files), 1, _Again) if copies else [piece(n) for n in range(len(files))]
@@ -172,10 +197,12 @@ def _table_texts(tables: Tables, wanted: set[str]) -> dict[str, tuple[Span, str]
     return found
 
 
-def _texts(store: Store, source: Source, wanted: set[str], *, fast: bool) -> _Again:
+def _texts(store: Store, source: Source, wanted: set[str], rank: GlobalRank | None, *, fast: bool) -> _Again:
     read = _read(store, source, fast=fast)
     if isinstance(read, str):
         return _Again({})
+    if not read.stated:
+        read = replace(read, rank=rank)  # the names of several files may have told it together
     raw = store.read(source.id, 0, LARGEST)
     found: dict[str, tuple[Span, str]] = {}
     for log in read.logs:

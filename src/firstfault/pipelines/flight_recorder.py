@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.recorder_words import ENTRY, STATUS, place_text
+from firstfault.analysis.recorder_words import ENTRY, STATUS, place_text, shared_op
 from firstfault.analysis.state.recorder.reading import read
 from firstfault.model.views import Difference, GroupRow, RecorderView, Side, StuckWork
 from firstfault.pipelines.cite import Citer
@@ -110,7 +110,7 @@ def _stuck(team: Team, reading: Reading) -> StuckWork | None:
     waits = [w for w in reading.waits.waits if w.team is team]
     if waits:
         wait = min(waits, key=lambda w: (w.seq, w.why, w.waiters))
-        op = wait.waiting[0].call.op if wait.waiting else "?"
+        op = shared_op(wait.waiting) or "?"
         return StuckWork(
             number=wait.seq,
             op=op,
@@ -122,7 +122,7 @@ def _stuck(team: Team, reading: Reading) -> StuckWork | None:
     if not places:
         return None
     place = min(places, key=lambda i: i.seq)
-    return StuckWork(number=place.seq, op=place.spots[0].call.op, waiting=_numbers(team.lanes))
+    return StuckWork(number=place.seq, op=shared_op(place.spots), waiting=_numbers(team.lanes))
 
 
 def _difference(found: Mismatch) -> Difference:

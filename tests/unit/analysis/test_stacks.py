@@ -270,3 +270,55 @@ def test_the_prompt_of_a_debugger_is_told(tmp_path: Path, file: str) -> None:
     found = verdict(tmp_path, {r: spy(100 + r, prompt if r == 1 else WAIT) for r in range(4)})
     assert (found.category, found.culprits.ranks) == (Category.SOFTWARE, [1])
     assert "debugger: step (train.py:33)" in found.summary
+
+
+def takes(folder: Path, first: dict[int, list[str]], second: dict[int, list[str]], log: str = STOPPED) -> Verdict:
+    for name, stacks in (("0600", first), ("0601", second)):
+        for rank, frames in stacks.items():
+            (folder / f"{name}-rank{rank}.txt").write_text(spy(100 + rank, frames), encoding="utf-8")
+    return verdict(folder, {}, log)
+
+
+def test_a_rank_at_the_same_line_in_two_dumps_is_surer_and_no_second_dump_is_asked_for(tmp_path: Path) -> None:
+    stood = {r: DATA if r == 2 else WAIT for r in range(8)}
+    (tmp_path / "one").mkdir()
+    once = verdict(tmp_path / "one", {r: spy(100 + r, f) for r, f in stood.items()})
+    (tmp_path / "two").mkdir()
+    twice = takes(tmp_path / "two", stood, stood)
+    assert once.culprits.ranks == twice.culprits.ranks == [2]
+    assert twice.culprits.strength.level > once.culprits.strength.level
+    assert twice.strength.level >= once.strength.level
+    assert "same line in both dumps" in twice.summary
+
+
+def test_a_rank_that_moved_between_two_dumps_is_slow(tmp_path: Path) -> None:
+    other = [*DATA[:-1], "epoch (train.py:31)"]
+    found = takes(
+        tmp_path, {r: DATA if r == 2 else WAIT for r in range(8)}, {r: other if r == 2 else WAIT for r in range(8)}
+    )
+    assert found.culprits.ranks == [2]
+    assert "moved: slow there" in found.summary
+
+
+def test_where_another_rank_was_apart_before_nobody_is_stuck(tmp_path: Path) -> None:
+    first = {r: DATA if r == 2 else WAIT for r in range(8)}
+    found = takes(tmp_path, first, {r: DATA if r == 5 else WAIT for r in range(8)})
+    assert not found.culprits.ranks
+    assert "The job moved between the two dumps" in found.summary
+
+
+def faulthandler(frames: list[str]) -> str:
+    rows = [f.partition(" (") for f in frames]
+    places = [(n, p.rstrip(")").rpartition(":")) for n, _, p in rows]
+    return "Current thread 0x00007f1a2c000740 (most recent call first):\n" + "".join(
+        f'  File "{file}", line {line} in {name}\n' for name, (file, _, line) in places
+    )
+
+
+def test_a_process_that_two_tools_show_counts_once(tmp_path: Path) -> None:
+    stood = {r: DATA if r == 2 else WAIT for r in range(4)}
+    log = "".join(f"[rank{r}]: Initializing distributed: GLOBAL_RANK: {r}, MEMBER: {r + 1}/4\n" for r in range(4))
+    log += "".join(faulthandler(f) + "\n" for f in stood.values()) + STOPPED
+    found = verdict(tmp_path, {r: spy(100 + r, f) for r, f in stood.items()}, log)
+    assert found.culprits.ranks == [2]
+    assert "4 of 4 ranks" in found.summary

@@ -27,6 +27,7 @@ from firstfault.analysis.stopped import OUTLIVED, UPON_STOP, outlived, upon_stop
 from firstfault.analysis.sureness import by_clocks, by_exits, by_itself, doubts, strength_of
 from firstfault.analysis.survived import SURVIVED, survived
 from firstfault.analysis.suspects import INNERMOST, mentioned, stranger
+from firstfault.analysis.ties import beside_text, may_be_of, only_beside, without_untied
 from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
@@ -68,6 +69,7 @@ def ask(scene: Scene) -> Answer | None:
     """The answer where a suspect remains; else None."""
     own = [s for s in scene.suspects if not _elsewhere(scene, s)] or scene.suspects
     pool = [*own, *(w for w in scene.weak if _eligible(scene, w))]
+    pool, loose = without_untied(scene, pool)
     placed = [of_one_node(scene, of_one_machine(scene, _placed(scene, s))) for s in pool]
     placed, past = survived(scene, placed)
     orders = outlived(scene, placed)
@@ -86,6 +88,7 @@ def ask(scene: Scene) -> Answer | None:
         *((s, RELOADED) for s in before),
         *((s, SURVIVED) for s in past),
         *((s, OUTLIVED) for s in orders),
+        *loose,
     )
     choice = replace(choice, explained=(*choice.explained, *set_aside))
     if mentioned(scene.case, choice.root.first) and not _failed(scene):
@@ -231,7 +234,9 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
     if not last_word and not killed:
         # A line that no interpreter printed as its last word may be about anybody.
         return root
-    owners = _owners(scene, root, killed=killed) or _absent(scene, root)
+    owners = _owners(scene, root, killed=killed)
+    if not owners:
+        owners = {r for r in _absent(scene, root) if may_be_of(scene, root.first, r)}
     if not owners or spoke_of_another(scene, root, owners):
         return root
     hosts = {h for r in owners if (h := scene.roster.host_of_rank(r)) is not None}
@@ -344,6 +349,11 @@ def answer(scene: Scene, choice: Choice) -> Answer:
             named = _of_unnamed_machine(scene, choice, strength)
     if category is Category.UNKNOWN:
         strength = Strength.UNKNOWN
+    absent = only_absent(scene) if only_beside(scene, root) else None
+    if absent is not None:
+        # The machine may be anybody's; that rank is the one for which all others wait, whatever kept it.
+        strength = strength.at_most(Strength.POSSIBLE)
+        named = Named(ranks=(absent,), strength=Strength.POSSIBLE)
     victims = tuple(s for s, _ in choice.explained)
     failed_first = Named() if choice.contested else first_failed(scene.roster, root, victims, named.ranks)
     kind, exclude, steps = _action(scene, root, named)
@@ -356,7 +366,9 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         strength=strength,
         summary=" ".join(
             (
-                sentence(root, named, failed_first, scene) + _or_else(scene.case, choice) + _standstill(still),
+                (sentence(root, named, failed_first, scene) if absent is None else beside_text(scene, root, absent))
+                + _or_else(scene.case, choice)
+                + _standstill(still),
                 *memory.sentences,
             )
         ),

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.recorder_answers import circle, inside, late, mismatch, origins, unseen
+from firstfault.analysis.recorder_answers import circle, inside, origins, unseen
 from firstfault.analysis.recorder_apart import of_local_names, of_several_jobs, of_several_moments
+from firstfault.analysis.recorder_differences import late, mismatch
 
 if TYPE_CHECKING:
     from firstfault.analysis.answer import Answer

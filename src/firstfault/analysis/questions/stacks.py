@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstfault.analysis.agreement import STRONGER, on_its_machine
+from firstfault.analysis.agreement import STRONGER
 from firstfault.analysis.answer import Answer, Classes, Named, hung
 from firstfault.analysis.state.stacks import (
     WAITS,
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 SHOWN = 4
 """Lines of one place that are cited."""
+SECOND = "a second dump of the same ranks a minute later: a frame that did not move is stuck"
+"""What tells a slow rank from one that is stuck."""
 BREAKPOINT = "Take the breakpoint out of the code: its prompt waits for somebody to type, and all other ranks wait for that rank."
 _FILES = "Look at the file system from one of these hosts: does a read of the same path return?"
 _ALL_AT = {
@@ -47,8 +49,8 @@ _ALL_AT = {
     Doing.DEBUGGER: (Category.SOFTWARE, BREAKPOINT),
 }
 """What it is where all processes stand at one place, and what to do."""
-_PHASE = {Doing.DATA: Phase.DATA, Doing.CHECKPOINT: Phase.CHECKPOINT}
-_IN = {
+PHASE = {Doing.DATA: Phase.DATA, Doing.CHECKPOINT: Phase.CHECKPOINT}
+IN = {
     Doing.DATA: "reading data",
     Doing.CHECKPOINT: "in a checkpoint",
     Doing.LOCK: "at a lock or a build",
@@ -100,7 +102,8 @@ def ask(scene: Scene) -> Answer | None:
     return _together(scene, stands)
 
 
-def _events(stands: Sequence[Stood], *, places: bool = False) -> tuple[Event, ...]:
+def events_of(stands: Sequence[Stood], *, places: bool = False) -> tuple[Event, ...]:
+    """The lines of the telling frames of the first few, and of their places in the program where these are asked for."""
     found: list[Event] = []
     for one in stands[:SHOWN]:
         found.append(event_of(one.dump, one.frame))
@@ -117,7 +120,8 @@ def _named(stands: Sequence[Stood], strength: Strength) -> Named:
     return Named(ranks=ranks, hosts=hosts, strength=strength)
 
 
-def _who(stands: Sequence[Stood]) -> str:
+def whom(stands: Sequence[Stood]) -> str:
+    """Who they are: their ranks, else how many processes."""
     ranks = [s.rank for s in stands]
     known = [r for r in ranks if r is not None]
     if len(known) == len(ranks):
@@ -125,7 +129,8 @@ def _who(stands: Sequence[Stood]) -> str:
     return stands[0].title if len(stands) == 1 else f"{len(stands)} processes"
 
 
-def _at(one: Stood) -> str:
+def at_text(one: Stood) -> str:
+    """The place at which a process stood."""
     return frame_text(
         (one.place if one.place is not None and one.doing in {Doing.CODE, Doing.DEBUGGER} else one.frame).frame
     )
@@ -136,11 +141,17 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
     what = Counter(s.doing for s in apart).most_common(1)[0][0]
     strength = Strength.SUPPORTED if what is Doing.DATA else Strength.POSSIBLE
     one = apart[0]
+    came = [s for s in apart if s.did is not None and s.did[0] in WAITS]
+    if came:
+        return _moving(scene, stands, apart, came)
+    takes = [s.moved for s in apart]
+    stuck = all(m is False for m in takes)
+    strength = STRONGER[strength].at_most(Strength.SUPPORTED) if stuck else strength
     workers = busy_workers(scene.case.seen.stacks, one) if what is Doing.DATA else ()
     inner = "" if not workers else f" A worker of its loader is in {frame_text(workers[0][1].frame)}."
     text = (
-        f"{_who(apart).capitalize()} {'is' if len(apart) == 1 else 'are'} {_IN[what]}: {_at(one)}; "
-        f"{_who(waiting)} wait{'s' if len(waiting) == 1 else ''} in {_at(waiting[0])}.{inner} {_seen(scene, stands)}"
+        f"{whom(apart).capitalize()} {'is' if len(apart) == 1 else 'are'} {IN[what]}: {at_text(one)}; "
+        f"{whom(waiting)} wait{'s' if len(waiting) == 1 else ''} in {at_text(waiting[0])}.{inner} {_seen(scene, stands)}{_takes_text(apart)}"
     )
     return hung(
         "stacks",
@@ -148,25 +159,63 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
         strength=strength,
         summary=text,
         proof=(
-            *_events(apart, places=True),
+            *events_of(apart, places=True),
             *(event_of(dump, frame) for dump, frame in workers[:SHOWN]),
-            *_events(waiting),
+            *events_of(waiting),
         ),
-        culprits=_named(apart, Strength.SUPPORTED),
+        culprits=_named(apart, Strength.ESTABLISHED if stuck else Strength.SUPPORTED),
         classes=Classes(
             domain=Domain.DATA if what is Doing.DATA else None,
             layer=Layer.CHECKPOINT if what is Doing.CHECKPOINT else Layer.RUNTIME,
-            phase=_PHASE.get(what, Phase.UNKNOWN),
+            phase=PHASE.get(what, Phase.UNKNOWN),
             scope=Scope.RANK if len(apart) == 1 else Scope.GROUP,
         ),
         action=ActionKind.FIX_AND_RERUN,
         steps=(
             (BREAKPOINT,)
             if what is Doing.DEBUGGER
-            else (f"Find out why {_who(apart)} stays in {_at(one)}: what does it read, whom does it wait for?",)
+            else (f"Find out why {whom(apart)} stays in {at_text(one)}: what does it read, whom does it wait for?",)
         ),
-        collect=("a second dump of the same ranks a minute later: a frame that did not move is stuck",),
+        collect=() if all(s.earlier is not None for s in apart) else (SECOND,),
     )
+
+
+def _takes_text(apart: Sequence[Stood]) -> str:
+    """A sentence on whether those apart moved between two dumps; empty where there is one alone."""
+    takes = [s.moved for s in apart]
+    if None in takes:
+        return ""
+    it = "It stands" if len(apart) == 1 else "They stand"
+    if not any(takes):
+        return f" {it} at the same line in both dumps: stuck there, and not merely slow."
+    moved = [s for s in apart if s.moved]
+    return f" Between the two dumps {whom(moved)} moved: slow there, and not stuck at one line."
+
+
+def _moving(scene: Scene, stands: Sequence[Stood], apart: Sequence[Stood], came: Sequence[Stood]) -> Answer:
+    """Who is apart now waited with others in the dump before: the job moved, and nobody is stuck there."""
+    then = [s for s in stands if s.did is not None and s.did[0] not in WAITS]
+    before = f" while {whom(then)} did not wait" if then else ""
+    answer = hung(
+        "stacks",
+        category=Category.UNKNOWN,
+        strength=Strength.UNKNOWN,
+        summary=(
+            f"The job moved between the two dumps: in the earlier one {whom(came)} waited for others{before}, in the later one "
+            f"{whom(apart)} {'is' if len(apart) == 1 else 'are'} apart, in {at_text(apart[0])}. No rank stayed at one place. {_seen(scene, stands)}"
+        ),
+        proof=(
+            *events_of(apart, places=True),
+            *(event_of(s.earlier, s.did[1]) for s in came[:SHOWN] if s.earlier and s.did),
+        ),
+        classes=Classes(layer=Layer.RUNTIME, scope=Scope.GROUP),
+        action=ActionKind.COLLECT_MORE,
+        steps=(
+            "Compare the times of the steps before: a job that moves is slow, and which rank it waits for changes.",
+        ),
+        collect=("several dumps of all ranks, ten seconds apart",),
+    )
+    return replace(answer, trigger=None)  # none of these lines shows a fault
 
 
 def _silent(scene: Scene, stands: Sequence[Stood], silent: Sequence[StackDump]) -> Answer:
@@ -180,11 +229,11 @@ def _silent(scene: Scene, stands: Sequence[Stood], silent: Sequence[StackDump]) 
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
         summary=(
-            f"{ranks_text(ranks).capitalize()} gave no stack in time, while {_who(stands)} wait{'s' if len(stands) == 1 else ''} in "
-            f"{_at(stands[0])}: a process that holds the interpreter's lock in native code, is stopped, or is gone cannot answer. "
+            f"{ranks_text(ranks).capitalize()} gave no stack in time, while {whom(stands)} wait{'s' if len(stands) == 1 else ''} in "
+            f"{at_text(stands[0])}: a process that holds the interpreter's lock in native code, is stopped, or is gone cannot answer. "
             f"{_seen(scene, stands)}"
         ),
-        proof=(*events, *_events(stands)),
+        proof=(*events, *events_of(stands)),
         culprits=named,
         classes=Classes(scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP),
         action=ActionKind.COLLECT_MORE,
@@ -208,9 +257,9 @@ def _all_apart(apart: Sequence[Stood]) -> Answer | None:
         "stacks",
         category=category,
         strength=Strength.POSSIBLE,
-        summary=f"All {len(apart)} processes whose stacks are here stand {_IN[doing]}, in {_at(apart[0])}: none of them waits for another rank.",
-        proof=_events(apart, places=True),
-        classes=Classes(phase=_PHASE.get(doing, Phase.UNKNOWN), scope=Scope.ALL),
+        summary=f"All {len(apart)} processes whose stacks are here stand {IN[doing]}, in {at_text(apart[0])}: none of them waits for another rank.",
+        proof=events_of(apart, places=True),
+        classes=Classes(phase=PHASE.get(doing, Phase.UNKNOWN), scope=Scope.ALL),
         action=ActionKind.FIX_AND_RERUN,
         steps=(step,),
     )
@@ -224,11 +273,11 @@ def _two_threads(scene: Scene, stands: Sequence[Stood], both: Sequence[Stood]) -
         category=Category.SOFTWARE,
         strength=Strength.POSSIBLE,
         summary=(
-            f"On {_who(both)} two threads are in collectives at once: the main thread in {_at(one)}, another one in "
+            f"On {whom(both)} two threads are in collectives at once: the main thread in {at_text(one)}, another one in "
             f"{frame_text(one.others[0].frame)}. On one group their order differs from rank to rank, and all wait for ever. {_seen(scene, stands)}"
         ),
         proof=(
-            *_events(both, places=True),
+            *events_of(both, places=True),
             *(event_of(s.dump, f) for s in both[:SHOWN] for f in s.others[:1]),
         ),
         classes=Classes(domain=Domain.COMMUNICATION, layer=Layer.COLLECTIVE, scope=Scope.ALL),
@@ -264,10 +313,10 @@ def _different(scene: Scene, stands: Sequence[Stood], places: Sequence[_Place]) 
         category=Category.COLLECTIVE_MISMATCH if right is None else Category.UNKNOWN,
         strength=Strength.POSSIBLE if right is None else Strength.UNKNOWN,
         summary=(
-            f"The ranks wait at different places: {_who(most)} in {_from(most[0])}, {_who(first)} in {_from(first[0])}. "
+            f"The ranks wait at different places: {whom(most)} in {from_text(most[0])}, {whom(first)} in {from_text(first[0])}. "
             f"{said}. {_seen(scene, stands)}"
         ),
-        proof=(*_events(first, places=True), *_events(most, places=True)),
+        proof=(*events_of(first, places=True), *events_of(most, places=True)),
         culprits=named,
         classes=Classes(
             domain=Domain.COMMUNICATION,
@@ -300,11 +349,11 @@ def _at_device(scene: Scene, stands: Sequence[Stood], at_device: Sequence[Stood]
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
         summary=(
-            f"{_who(at_device).capitalize()} wait{'s' if len(at_device) == 1 else ''} for the GPU in {_from(at_device[0])}, and "
-            f"{'has' if len(at_device) == 1 else 'have'} not come to {_from(others[0])}, in which {_who(others)} "
+            f"{whom(at_device).capitalize()} wait{'s' if len(at_device) == 1 else ''} for the GPU in {from_text(at_device[0])}, and "
+            f"{'has' if len(at_device) == 1 else 'have'} not come to {from_text(others[0])}, in which {whom(others)} "
             f"wait{'s' if len(others) == 1 else ''}. Why its work does not end is not in the stacks. {_seen(scene, stands)}"
         ),
-        proof=(*_events(at_device, places=True), *_events(others)),
+        proof=(*events_of(at_device, places=True), *events_of(others)),
         culprits=named,
         classes=Classes(
             domain=Domain.COMPUTE,
@@ -313,16 +362,16 @@ def _at_device(scene: Scene, stands: Sequence[Stood], at_device: Sequence[Stood]
         ),
         action=ActionKind.COLLECT_MORE,
         steps=(
-            f"Take a native stack of {_who(at_device)} (`py-spy dump --native`), and read the kernel log of its host for Xid.",
+            f"Take a native stack of {whom(at_device)} (`py-spy dump --native`), and read the kernel log of its host for Xid.",
         ),
-        collect=("a second dump of the same ranks a minute later: a frame that did not move is stuck",),
+        collect=() if all(s.earlier is not None for s in at_device) else (SECOND,),
     )
 
 
-def _from(one: Stood) -> str:
+def from_text(one: Stood) -> str:
     """The call that is waited in, with the place in the program that made it."""
     if one.place is None or one.place.span == one.frame.span:
-        return _at(one)
+        return at_text(one)
     return f"{one.op}, called from {frame_text(one.place.frame)}"
 
 
@@ -332,8 +381,8 @@ def _together(scene: Scene, stands: Sequence[Stood]) -> Answer:
         "stacks",
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
-        summary=f"All {len(stands)} processes whose stacks are here wait in the same call, {_from(stands[0])}: the stacks tell nobody apart. {_seen(scene, stands)}",
-        proof=_events(stands, places=True),
+        summary=f"All {len(stands)} processes whose stacks are here wait in the same call, {from_text(stands[0])}: the stacks tell nobody apart. {_seen(scene, stands)}",
+        proof=events_of(stands, places=True),
         classes=Classes(layer=Layer.COLLECTIVE),
         action=ActionKind.COLLECT_MORE,
         steps=("Compare the numbers of the collectives over the ranks: the one that is behind has not come.",),
@@ -349,153 +398,4 @@ def _seen(scene: Scene, stands: Sequence[Stood]) -> str:
         f"Stacks of {number} of {world} ranks are here."
         if world is not None
         else f"Stacks of {number} processes are here."
-    )
-
-
-def with_stacks(scene: Scene, said: Answer) -> Answer:
-    """The answer of everything else, with what the stacks add.
-
-    An error of its own stays the first fault. Where the rest knows only that the job hung, was stopped or went silent,
-    the stacks say where it stood; a job that may be well is not called failed because somebody looked at it.
-    """
-    if not scene.case.seen.stacks or said.failed is False:
-        return said
-    if said.question in _OWN_ERROR:
-        return _behind_a_store(scene, said)
-    own = ask(scene)
-    if own is None:
-        return _of_the_named(scene, said)
-    if said.failed is None and not any(d.cause is not None for d in scene.case.seen.stacks):
-        strength = own.strength.at_most(Strength.POSSIBLE)
-        own = replace(own, strength=strength, culprits=_weaker(own.culprits), first_failed=_weaker(own.first_failed))
-    blamed, seen = set(said.culprits.ranks), set(own.culprits.ranks)
-    if blamed and not seen and (told := _of_the_named(scene, said)) is not said:
-        return told
-    if blamed and seen:
-        return _both(said, own, agree=blamed == seen)
-    if said.category is not Category.UNKNOWN and said.question not in _STOPPED:
-        return replace(said, proof=(*said.proof, *own.proof[:SHOWN]))
-    if own.category is Category.UNKNOWN and (blamed or not own.culprits.anybody):
-        return replace(said, summary=f"{said.summary} {own.summary}", proof=(*said.proof, *own.proof[:SHOWN]))
-    kept = own if seen or not blamed else replace(own, culprits=said.culprits, first_failed=said.first_failed)
-    return replace(kept, proof=(*own.proof, *said.proof[:2]), rivals=said.rivals, collect=(*own.collect, *said.collect))
-
-
-def _behind_a_store(scene: Scene, said: Answer) -> Answer:
-    """A line about a store or a disk, with stacks that show who was held up by it: on its machine, or elsewhere."""
-    own = ask(scene)
-    if own is None or own.category is not Category.DATA_LOADING_STALL or not own.culprits.ranks:
-        return said
-    reads = own.classes.phase in _PHASE.values()
-    waited_for = set(said.first_failed.ranks)
-    alike = f"{own.summary[:1].lower()}{own.summary[1:]}"
-    proof = (*said.proof, *own.proof[:SHOWN])
-    if reads and on_its_machine(scene, said, own.culprits.ranks):
-        # The machine's own word, the numbers of the collectives and the stack: three that do not know of each other.
-        agreed = waited_for == set(own.culprits.ranks)
-        return replace(
-            said,
-            strength=STRONGER[said.strength] if agreed else said.strength,
-            summary=f"{said.summary} The stacks agree: {alike}",
-            proof=proof,
-            first_failed=own.culprits,
-        )
-    if said.category is Category.STORAGE_IO and waited_for and not waited_for & set(own.culprits.ranks):
-        return replace(
-            said,
-            strength=said.strength.at_most(Strength.POSSIBLE),
-            summary=f"{said.summary} The stacks disagree: {alike}",
-            proof=proof,
-            first_failed=_weaker(said.first_failed),
-        )
-    return said
-
-
-def _of_the_named(scene: Scene, said: Answer) -> Answer:
-    """What the stacks show of ranks that the rest already names, where they tell nobody apart by themselves.
-
-    One process is often all that anybody looked at: the silent one. Its place says what it did while the others waited.
-    """
-    stands = stood(scene.case.seen.stacks, scene.roster, scene.complete.expected)
-    of_them = [s for s in stands if s.rank is not None and s.rank in said.culprits.ranks]
-    if said.question not in {"hang", "flight_recorder"} or not of_them or len({s.doing for s in of_them}) != 1:
-        return said
-    what, one = of_them[0].doing, of_them[0]
-    if what in WAITS:
-        text = f"{said.summary} But its stack shows {_who(of_them)} {_IN[what]} too: {_from(one)}."
-        return replace(
-            said,
-            summary=text,
-            strength=said.strength.at_most(Strength.POSSIBLE),
-            proof=(*said.proof, *_events(of_them)),
-            culprits=_weaker(said.culprits),
-        )
-    text = (
-        f"{said.summary} By its stack {_who(of_them)} {'was' if len(of_them) == 1 else 'were'} {_IN[what]}: {_at(one)}."
-    )
-    told = said.category is Category.UNKNOWN
-    sure = Strength.SUPPORTED if what is Doing.DATA else Strength.POSSIBLE
-    if said.category is Category.DATA_LOADING_STALL and said.strength.level > sure.level:
-        sure = said.strength
-    stalled = told or said.category is Category.DATA_LOADING_STALL
-    named = replace(said.culprits, hosts=said.culprits.hosts or tuple(sorted({s.host for s in of_them if s.host})))
-    phase = _PHASE.get(what, said.classes.phase)
-    return replace(
-        said,
-        category=(Category.SOFTWARE if what is Doing.DEBUGGER else Category.DATA_LOADING_STALL)
-        if told
-        else said.category,
-        strength=sure if stalled else said.strength,
-        summary=text,
-        trigger=said.trigger if not told and said.trigger is not None else _events(of_them)[0],
-        proof=(*_events(of_them, places=True), *said.proof),
-        culprits=named,
-        first_failed=named,
-        classes=replace(said.classes, phase=phase) if stalled else said.classes,
-        steps=(BREAKPOINT, *said.steps) if what is Doing.DEBUGGER else said.steps,
-    )
-
-
-_OWN_ERROR = frozenset({"first_fault", "exit_hang", "nan_end", "good_end"})
-_STOPPED = frozenset({"stopped", "effects", "exits", "peers", "nothing"})
-
-
-def _weaker(named: Named) -> Named:
-    return replace(named, strength=named.strength.at_most(Strength.POSSIBLE))
-
-
-def _both(said: Answer, own: Answer, *, agree: bool) -> Answer:
-    """Two witnesses that name ranks."""
-    if not agree:
-        return replace(
-            said,
-            summary=f"{said.summary} The stacks disagree: {own.summary[:1].lower()}{own.summary[1:]}",
-            strength=said.strength.at_most(Strength.POSSIBLE),
-            culprits=_weaker(said.culprits),
-            proof=(*said.proof, *own.proof[:SHOWN]),
-        )
-    category = own.category if said.category is Category.UNKNOWN else said.category
-    strength = max(
-        own.strength if own.category is category else Strength.UNKNOWN,
-        said.strength if said.category is category else Strength.UNKNOWN,
-        key=lambda s: s.level,
-    )
-    both = (said.culprits.strength, own.culprits.strength)
-    level = max(*both, Strength.SUPPORTED, key=lambda s: s.level)
-    if all(s.level >= Strength.SUPPORTED.level for s in both):
-        level = STRONGER[level]  # who it is stands on two legs; why is another matter
-    named = replace(said.culprits, hosts=said.culprits.hosts or own.culprits.hosts, strength=level)
-    phase = own.classes.phase if own.classes.phase is not Phase.UNKNOWN else said.classes.phase
-    return replace(
-        said,
-        category=category,
-        strength=strength,
-        # The stacks say why, where the logs do not.
-        summary=f"{said.summary if category is Category.UNKNOWN else said.summary.replace(' Why is not in these logs.', '')} The stacks agree: {own.summary[:1].lower()}{own.summary[1:]}",
-        trigger=own.trigger or said.trigger,
-        proof=(*own.proof, *said.proof),
-        culprits=named,
-        first_failed=named,
-        classes=replace(said.classes, phase=phase, domain=said.classes.domain or own.classes.domain),
-        steps=(*own.steps, *said.steps),
     )

@@ -5,6 +5,7 @@ A pure fold over stack dumps. It says what a thread was in, not why, and not for
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -106,6 +107,23 @@ class Stood(Struct, frozen=True, kw_only=True):
     others: tuple[StackFrame, ...]
     """Frames in which further threads of it stand in a collective, one a thread."""
     dump: StackDump
+    earlier: StackDump | None = None
+    """The dump of the same process before that one, taken by somebody at another time."""
+
+    @property
+    def moved(self) -> bool | None:
+        """Whether it stood elsewhere in the earlier dump; None where there is none."""
+        if self.earlier is None or self.earlier.main is None or self.dump.main is None:
+            return None
+        frames = [
+            [f.frame for f in d.main.frames if not f.native] for d in (self.earlier, self.dump) if d.main is not None
+        ]
+        return frames[0] != frames[1]
+
+    @property
+    def did(self) -> tuple[Doing, StackFrame] | None:
+        """What it was in by the earlier dump, with the frame that tells it; None where there is none."""
+        return None if self.earlier is None or self.earlier.main is None else doing_of(self.earlier.main.frames)
 
     @property
     def call(self) -> str:
@@ -131,6 +149,7 @@ def stood(dumps: Iterable[StackDump], roster: Roster, world: int | None) -> tupl
         world: the stated number of ranks.
     """
     last: dict[tuple[object, ...], StackDump] = {}
+    earlier: dict[tuple[object, ...], StackDump] = {}
     for dump in dumps:
         if dump.who.worker is not None or dump.main is None:
             continue
@@ -138,7 +157,11 @@ def stood(dumps: Iterable[StackDump], roster: Roster, world: int | None) -> tupl
         before = last.get(key)
         if before is None or not _shows_more(before, dump):
             last[key] = dump
-    found = _one_each(_stood(dump, roster) for dump in last.values())
+        if before is not None and before.cause is None and dump.cause is None and _asked_again(before, dump):
+            earlier[key] = before
+    found = _once(
+        _one_each(replace(_stood(dump, roster), earlier=earlier.get(key)) for key, dump in last.items()), world
+    )
     if _one_machine(found, roster, world):
         found = [_with_rank(s, roster) for s in found]
     return tuple(sorted(found, key=lambda s: (s.rank is None, s.rank or 0, s.title)))
@@ -157,6 +180,30 @@ def _one_each(stands: Iterable[Stood]) -> list[Stood]:
         elif one.rank not in best or _late(one) >= _late(best[one.rank]):
             best[one.rank] = one
     return [*found, *best.values()]
+
+
+def _asked_again(before: StackDump, dump: StackDump) -> bool:
+    """Whether two dumps of a process are two takes, and not one that two tools wrote down, or one with more in it."""
+    return before.begin.source != dump.begin.source and not (_shows_more(before, dump) or _shows_more(dump, before))
+
+
+def _once(found: list[Stood], world: int | None) -> list[Stood]:
+    """Stands without those of processes that a dump of another tool shows once more, where that one does not say whose it is.
+
+    A process that is known by its number alone is the rank of that number; of dumps that say nothing of their process, there
+    are no more than ranks of which none is known.
+    """
+    ranked = [s for s in found if s.rank is not None]
+    numbers = {(s.dump.who.pid, host) for s in ranked if s.dump.who.pid is not None for host in (s.host, None)}
+    kept = [s for s in found if s.rank is not None or (s.dump.who.pid, s.host) not in numbers]
+    nameless = [
+        s for s in kept if s.rank is None and (s.dump.who.pid, s.dump.who.local_rank, s.host) == (None, None, None)
+    ]
+    places = Counter((s.doing, s.op) for s in ranked)
+    again = not Counter((s.doing, s.op) for s in nameless) - places
+    if ranked and nameless and (again if world is None else len(kept) > world):
+        return [s for s in kept if s not in nameless]
+    return kept
 
 
 def _late(one: Stood) -> int:
