@@ -16,6 +16,23 @@ if TYPE_CHECKING:
     Series = NDArray[np.float64]
 
 
+def row_of(steps: Steps, point: Point) -> int:
+    """The row at which a point begins; its line alone does not tell where a bar draws many steps on one line."""
+    low = int(np.searchsorted(steps.line, point.line))
+    high = int(np.searchsorted(steps.line, point.line, "right"))
+    if high - low > 1 and point.step is not None and "step" in steps.columns:
+        rows = np.arange(low, high)
+        fit = steps.columns["step"].values[rows] == point.step
+        best = rows[fit & (steps.attempt[rows] == point.attempt)]
+        rank = steps.columns.get("rank")
+        if rank is not None and point.rank is not None and len(best):
+            own = best[rank.values[best] == point.rank]
+            best = own if len(own) else best
+        if len(best):
+            return int(best[0])
+    return min(low, steps.height - 1)
+
+
 class Course:
     """One rank's rows of one source."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstfault.metrics.course import Course
+from firstfault.metrics.course import Course, row_of
 from firstfault.metrics.kinds import (
     FEWEST,
     PAUSE_RATIO,
@@ -58,7 +58,7 @@ class Pace(Course):
         shift = next((p for p in self._shifted(rows, fair, changes) if not self._work_grew(p)), None)
         if shift is not None:
             yield shift
-            drops = [d for d in drops if d.line != shift.line and not _near(d, shift)]
+            drops = [d for d in drops if row_of(self.steps, d) != row_of(self.steps, shift) and not _near(d, shift)]
         yield from drops
         yield from self._tail(rows, fair, usual, shift)
         yield from self._pauses(rows, fair, usual, fair / np.maximum(seconds, 1e-12))
@@ -87,7 +87,7 @@ class Pace(Course):
             rate = self.steps.values(name)
             if rate is None:
                 continue
-            at = int(np.searchsorted(self.steps.line, shift.line))
+            at = row_of(self.steps, shift)
             before, after = rate[max(0, at - 50) : at], rate[at : at + 50]
             before, after = before[np.isfinite(before)], after[np.isfinite(after)]
             if len(before) >= 5 and len(after) >= 5:
@@ -114,7 +114,7 @@ class Pace(Course):
         planned = self._planned(rows, slow) | self._round(rows, slow)
         slow &= ~planned
         if shift is not None:
-            slow &= self.steps.line[rows] < shift.line
+            slow &= rows < row_of(self.steps, shift)
         places = np.flatnonzero(slow)
         if len(places) < TAIL_COUNT:
             return
@@ -177,7 +177,7 @@ class Pace(Course):
         steps: Series, fit: NDArray[np.bool_], shift: float, period: float, interval: float, reach: float, tests: int
     ) -> bool:
         """Whether slow rows hit regular steps more often than rows that are slow by chance do."""
-        first, last = steps[fit][0], steps[fit][-1]
+        first, last = steps[fit].min(), steps[fit].max()  # a run that started again goes over its steps twice
         hit = len(np.unique(np.round((steps[fit] - shift) / period)))
         between = int(((steps >= first) & (steps <= last)).sum()) - hit + 1
         chance = (1 + 2 * reach / interval) * between * interval / max(last - first, interval)
@@ -243,7 +243,7 @@ def _levels(values: Series, changes: Sequence[Shift]) -> Series:
 def _by_chance(hits: int, tries: float, chance: float) -> float:
     """Upper bound (Chernoff's) of the probability of so many hits or more."""
     share = min(hits / max(tries, 1.0), 1.0)
-    if share <= chance or chance >= 1.0:
+    if share <= chance or not 0.0 < chance < 1.0:
         return 1.0
     excess = share * np.log(share / chance)
     if share < 1.0:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from firstfault.metrics.blocks import PLACE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -77,8 +79,8 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
     if not parts:
         return Steps(source, np.empty(0, np.int64), np.empty(0, np.int64), {})
     line = np.concatenate([p.line for p in parts])
-    order = None if bool((np.diff(line) >= 0).all()) else np.argsort(line, kind="stable")
-    names = sorted({name for p in parts for name in p.columns})
+    order = _order(parts, line)
+    names = sorted({name for p in parts for name in p.columns} - {PLACE})
     held = {name: [name in p.columns for p in parts] for name in names}
     columns = {}
     for name in names:
@@ -93,6 +95,16 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
         columns[name] = Column(values, there) if order is None else Column(values[order], there[order])
     line = line if order is None else line[order]
     return Steps(source, line, np.ones(len(line), np.int64), columns)
+
+
+def _order(parts: Sequence[Part], line: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """How rows are to be put so that they stand as in the source, also within a line of many `\r`; None where they do."""
+    if bool((np.diff(line) > 0).all()):
+        return None
+    if any(PLACE in p.columns for p in parts):
+        place = np.concatenate([p.columns.get(PLACE, np.zeros(len(p.line))) for p in parts])
+        return np.lexsort((place, line))
+    return None if bool((np.diff(line) >= 0).all()) else np.argsort(line, kind="stable")
 
 
 def joined(pieces: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
