@@ -47,12 +47,17 @@ class Course:
         self.age = np.arange(steps.height) - begin
         """Rows since the start of the attempt."""
 
-    def rows(self, name: str, *, warm: bool = False) -> tuple[NDArray[np.int64], Series]:
-        """Places and values of the finite ones of a column; without those of warm-up where `warm`."""
+    def rows(self, name: str, *, warm: bool = False, positive: bool = False) -> tuple[NDArray[np.int64], Series]:
+        """Places and values of the finite ones of a column; without those of warm-up where `warm`.
+
+        Where `positive`, zeros count as not measured: a skipped step prints a norm of 0, a row without work a rate of 0.
+        """
         column = self.steps.columns.get(name)
         if column is None:
             return np.empty(0, np.int64), np.empty(0)
         good = column.there & np.isfinite(column.values)
+        if positive:
+            good &= column.values > 0
         if warm:
             good &= self.age >= WARM_UP
         rows = np.flatnonzero(good)

@@ -66,9 +66,15 @@ class Pace(Course):
     def _for_size(self, rows: NDArray[np.int64], seconds: Series) -> Series:
         """Step times as if all batches had the size of the first: a batch that grows by plan takes longer."""
         size = self.steps.values("batch_size")
-        if size is None or np.isnan(size[rows]).any() or not (size[rows] > 0).all():
+        if size is None:
             return seconds
-        return np.asarray(seconds * size[rows[0]] / size[rows], dtype=np.float64)
+        told = np.isfinite(size) & (size > 0)
+        if not told.any():
+            return seconds
+        # A row that tells no size, or 0, has that of the row before it.
+        last = np.maximum.accumulate(np.where(told, np.arange(len(size)), int(np.argmax(told))))
+        size = size[last][rows]
+        return np.asarray(seconds * size[0] / size, dtype=np.float64)
 
     def _shifted(self, rows: NDArray[np.int64], seconds: Series, changes: Sequence[Shift]) -> Iterator[Point]:
         for shift in changes:
@@ -89,15 +95,15 @@ class Pace(Course):
                 continue
             at = row_of(self.steps, shift)
             before, after = rate[max(0, at - 50) : at], rate[at : at + 50]
-            before, after = before[np.isfinite(before)], after[np.isfinite(after)]
+            before, after = (part[np.isfinite(part) & (part > 0)] for part in (before, after))
             if len(before) >= 5 and len(after) >= 5:
                 return bool(np.median(after) > np.median(before) * (1 - SHIFT_SHARE / 2))
         return False
 
     def _throughput(self) -> Iterator[Point]:
         for name in ("tflops", "throughput"):
-            rows, rate = self.rows(name, warm=True)
-            if len(rows) < FEWEST or not (rate > 0).all():
+            rows, rate = self.rows(name, warm=True, positive=True)
+            if len(rows) < FEWEST:
                 continue
             for shift in shifts(rate, fewest=SHIFT_ROWS):
                 lost = shift.before - shift.after
@@ -200,11 +206,7 @@ class Pace(Course):
             # What took far longer than the pauses that came at such steps was more than one of them.
             planned &= excess <= PAUSE_RATIO * np.median(excess[planned & slow])
         long = (wall > STALL_RATIO * usual) & (excess > STALL_SECONDS) & ~planned
-        # A checkpoint takes about as long each time; two stalls hardly do.
-        apart = slow & ~planned
-        alike = [
-            int(a) for a in np.flatnonzero(long) if int((np.abs(excess[apart] - excess[a]) < 0.1 * excess[a]).sum()) > 1
-        ]
+        alike = [int(a) for a in np.flatnonzero(long) if self._recurs(int(a), rows, slow & ~planned, excess, interval)]
         long[alike], planned[alike] = False, True
         for at in np.flatnonzero(long)[:3]:
             yield self.point(
@@ -232,6 +234,27 @@ class Pace(Course):
                 len(where),
                 lasts=False,
             )
+
+    def _recurs(
+        self, at: int, rows: NDArray[np.int64], slow: NDArray[np.bool_], excess: Series, interval: float
+    ) -> bool:
+        """Whether a long row is one of several as long, at regular steps or times: one timeout is as long as the next, but comes when it will."""
+        alike = np.flatnonzero(slow & (np.abs(excess - excess[at]) < 0.1 * excess[at]))
+        if len(alike) < 2:
+            return False
+        if self.step is not None:
+            steps = self.step[rows[alike]]
+            for period in (interval * n for n in ROUND_STEPS):
+                # The slow row is the step of the checkpoint, or the next one printed.
+                phases = {float(p) for p in np.mod(steps, period)}
+                if phases in ({0.0}, {interval}):
+                    return True
+        counted = [self.time] if self.step is None else [self.time, self.step]
+        for clock in counted:
+            gaps = np.diff(clock[rows[alike]]) if clock is not None else np.empty(0)
+            if len(gaps) >= REGULAR - 1 and gaps[0] > 0 and bool((np.abs(gaps - gaps[0]) <= 0.05 * gaps[0]).all()):
+                return True
+        return False
 
 
 def _levels(values: Series, changes: Sequence[Shift]) -> Series:

@@ -98,7 +98,7 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
 
 
 def _order(parts: Sequence[Part], line: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """How rows are to be put so that they stand as in the source, also within a line of many `\r`; None where they do."""
+    r"""How rows are to be put so that they stand as in the source, also within a line of many `\r`; None where they do."""
     if bool((np.diff(line) > 0).all()):
         return None
     if any(PLACE in p.columns for p in parts):

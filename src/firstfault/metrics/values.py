@@ -18,6 +18,7 @@ from firstfault.metrics.kinds import (
     RISE_ROWS,
     RISE_SHARE,
     RISE_SIGMA,
+    POSITIVE_SHARE,
     SHORT_RATIO,
     SKEW_SIGMA,
     SPIKE_SHARE,
@@ -61,7 +62,7 @@ class Values(Course):
             yield self.point(
                 Kind.LOSS_SPIKE, "loss", int(rows[-1]), float(loss[-1]), float(np.median(loss[:-1])), 1, lasts=True
             )
-        rows, norm = self.rows("grad_norm")
+        rows, norm = self.rows("grad_norm", positive=True)
         if (
             FEW <= len(rows) < FEWEST
             and self._under_way(rows[-1])
@@ -70,7 +71,7 @@ class Values(Course):
             yield self.point(
                 Kind.GRAD_SPIKE, "grad_norm", int(rows[-1]), float(norm[-1]), float(np.median(norm[:-1])), 1, lasts=True
             )
-        if len(rows) >= FEWEST and bool((norm > 0).all()):
+        if len(rows) >= FEWEST:
             log = np.log(norm)
             usual, spread = local_baseline(log, min(WINDOW, max(FEWEST // 2, len(log) // 4)))
             limit = np.maximum(GRAD_SIGMA * spread, np.log(GRAD_RATIO))
@@ -93,10 +94,11 @@ class Values(Course):
             level = float(np.median(loss[at : at + RISE_ROWS]))
             if level - usual[at] < max(RISE_SIGMA * spread[at] / 2, RISE_SHARE * floor[at]):
                 at = None
-        if bool((loss > 0).all()):
-            log = np.log(loss)
-            middle, width = local_baseline(log, min(WINDOW, max(FEWEST // 2, len(loss) // 4)))
-            high &= log - middle > SKEW_SIGMA * width
+        above = loss > 0
+        if float(above.mean()) >= POSITIVE_SHARE:
+            log = np.log(loss[above])
+            middle, width = local_baseline(log, min(WINDOW, max(FEWEST // 2, len(log) // 4)))
+            high[above] &= log - middle > SKEW_SIGMA * width
         brief, count = self._brief(rows, high)
         high &= ~(brief & ((over < BRIEF_SHARE * floor) | (count >= BRIEF_COUNT)))
         singles = np.flatnonzero(high)
@@ -224,8 +226,10 @@ class Values(Course):
         rows, skipped = self.rows("skipped")
         if len(rows) < 6:
             return
-        if self._counts_up(skipped):
-            skipped = np.diff(skipped, prepend=skipped[0])
+        attempt = self.steps.attempt[rows]
+        if self._counts_up(skipped, attempt):
+            # A run that started again counts anew.
+            skipped = np.where(np.diff(attempt, prepend=attempt[0]) == 0, np.diff(skipped, prepend=skipped[0]), 0.0)
         at = first_run((skipped > 0) & (self.age[rows] >= FEWEST), 6, 0.8)
         if at is not None:
             rest = skipped[at:] > 0
@@ -235,6 +239,7 @@ class Values(Course):
             )  # fmt: skip
 
     @staticmethod
-    def _counts_up(skipped: Series) -> bool:
+    def _counts_up(skipped: Series, attempt: NDArray[np.int64]) -> bool:
         """Whether the number is that since the start (DeepSpeed) and not that since the last line (Megatron)."""
-        return bool((np.diff(skipped) >= 0).all()) and skipped[-1] > 1
+        falls = (np.diff(skipped) < 0) & (np.diff(attempt) == 0)
+        return not bool(falls.any()) and bool(skipped.max() > 1)
