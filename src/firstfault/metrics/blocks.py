@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firstfault.metrics.grid import Grid
-from firstfault.metrics.layout import NUMBER, Layout, read_layout, shape_key
+from firstfault.metrics.layout import NUMBER, Layout, read_layout, read_stamp, shape_key
 from firstfault.metrics.runs import Block, days_of, model_of, read_rows, scaled
 
 if TYPE_CHECKING:
@@ -317,6 +317,13 @@ def _one_by_one(lines: list[bytes], numbers: NDArray[np.int64]) -> Part:
         rows.append(row)
     names = {name for row in rows for name in row}
     return Part(numbers, {name: np.array([row.get(name, np.nan) for row in rows]) for name in sorted(names)})
+
+
+def stamp_of(line: bytes) -> float | None:
+    """The date and time that a line tells, as rows of steps tell theirs; None where it tells none."""
+    places = read_stamp(line)
+    tokens = _NUMBER.findall(line)
+    return _time([float(tokens[n].replace(b",", b".")) for n in places]) if places else None
 
 
 def _one(token: bytes, factor: float) -> float:

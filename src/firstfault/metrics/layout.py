@@ -212,6 +212,11 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
             found["step"] = (0, Slot(at[start]))
 
 
+def read_stamp(line: bytes) -> tuple[int, ...]:
+    """Indices, among the numbers of a line, of year, month, day, hour, minute, second; empty where there is no date."""
+    return _stamp(line, {m.start(): n for n, m in enumerate(_NUMBER.finditer(line))})[0]
+
+
 def _stamp(line: bytes, at: dict[int, int]) -> tuple[tuple[int, ...], int]:
     found = _DATE.search(line, 0, 200)
     order = (1, 2, 3, 4, 5, 6)
