@@ -88,6 +88,8 @@ BRIEF_COUNT = 3
 RISE_SIGMA, RISE_SHARE = 4.0, 0.08
 """A lasting rise of the loss: of the median over `RISE_ROWS` rows, which varies a fifth of what single rows do."""
 RISE_ROWS = 12
+RESUME_ROWS, MOST_BEFORE = 25, 20_000
+"""Rows around a step that tell its level before a restart, and rows before the restart among which they are looked for."""
 GRAD_SIGMA, GRAD_RATIO = 8.0, 4.0
 """The gradient norm is judged by its logarithm, since it is skewed."""
 SHIFT_SHARE, SHIFT_SIGMA = 0.12, 2.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,9 @@ from firstfault.metrics.kinds import (
     FEWEST,
     GRAD_RATIO,
     GRAD_SIGMA,
+    MOST_BEFORE,
     POSITIVE_SHARE,
+    RESUME_ROWS,
     RISE_ROWS,
     RISE_SHARE,
     RISE_SIGMA,
@@ -27,7 +30,7 @@ from firstfault.metrics.kinds import (
     Kind,
     Point,
 )
-from firstfault.metrics.robust import first_run, local_baseline
+from firstfault.metrics.robust import first_run, level_at, local_baseline
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +54,7 @@ class Values(Course):
         """Loss and gradient norm far above their usual level, for a moment or for good."""
         rows, loss = self.rows("loss")
         if len(rows) >= FEWEST:
-            usual, spread = local_baseline(loss, min(WINDOW, max(FEWEST // 2, len(loss) // 4)))
+            usual, spread = self._usual(rows, loss)
             yield from self._rise(rows, loss, usual, spread)
         elif (
             len(rows) >= FEW
@@ -73,12 +76,30 @@ class Values(Course):
             )
         if len(rows) >= FEWEST:
             log = np.log(norm)
-            usual, spread = local_baseline(log, min(WINDOW, max(FEWEST // 2, len(log) // 4)))
+            usual, spread = self._usual(rows, log)
             limit = np.maximum(GRAD_SIGMA * spread, np.log(GRAD_RATIO))
             high = np.flatnonzero((log - usual > limit) & (np.arange(len(log)) >= FEWEST // 2))
             yield from self._clusters(
                 Kind.GRAD_SPIKE, "grad_norm", rows, norm, np.exp(usual), high, log - usual > limit / 2
             )
+
+    def _usual(self, rows: NDArray[np.int64], values: Series) -> tuple[Series, Series]:
+        """The usual level and spread at each row: those of the rows before it, or of the same steps before a restart where those are higher."""
+        usual, spread = local_baseline(values, min(WINDOW, max(FEWEST // 2, len(values) // 4)))
+        if self.step is None:
+            return usual, spread
+        attempt, steps = self.steps.attempt[rows], self.step[rows]
+        for begin, end in pairwise([*(np.flatnonzero(np.diff(attempt) != 0) + 1).tolist(), len(rows)]):
+            # The run before is enough, and keeps this linear where a job starts hundreds of times.
+            low = max(0, begin - MOST_BEFORE)
+            again = begin + np.flatnonzero(steps[begin:end] <= np.nanmax(steps[low:begin], initial=-np.inf))
+            level = level_at(steps[low:begin], values[low:begin], steps[again], RESUME_ROWS)
+            if level is None:
+                continue
+            higher = level[0] > usual[again]
+            usual[again[higher]] = level[0][higher]
+            spread[again] = np.maximum(spread[again], level[1])
+        return usual, spread
 
     def _under_way(self, row: int) -> bool:
         """Whether a row lies behind the first steps of a run, in which everything changes much."""
@@ -97,7 +118,7 @@ class Values(Course):
         above = loss > 0
         if float(above.mean()) >= POSITIVE_SHARE:
             log = np.log(loss[above])
-            middle, width = local_baseline(log, min(WINDOW, max(FEWEST // 2, len(log) // 4)))
+            middle, width = self._usual(rows[above], log)
             high[above] &= log - middle > SKEW_SIGMA * width
         brief, count = self._brief(rows, high)
         high &= ~(brief & ((over < BRIEF_SHARE * floor) | (count >= BRIEF_COUNT)))
