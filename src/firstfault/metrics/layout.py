@@ -198,8 +198,10 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
         bar = _OPEN_BAR.search(line)
         number = None if bar is None else bar.start(1)
     if bar is not None and number in at and not evaluation:
-        # A bar counts within its epoch; a step that the line names counts over the run.
-        found.setdefault("step", (0, Slot(at[number])))
+        # A bar counts within its epoch; a step that the line names counts over the run, but `global_step=1.00e+04` is rounded.
+        named = found.get("step")
+        if named is None or _is_rounded(line, named[1], at):
+            found["step"] = (0, Slot(at[number]))
         rate = bar if bar["rate"] is not None else _RATE.search(line, bar.start())
         if rate is not None and rate.start("rate") in at:
             factor = RECIPROCAL if rate["unit"] == b"it/s" else 1.0
@@ -215,6 +217,13 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
 def read_stamp(line: bytes) -> tuple[int, ...]:
     """Indices, among the numbers of a line, of year, month, day, hour, minute, second; empty where there is no date."""
     return _stamp(line, {m.start(): n for n, m in enumerate(_NUMBER.finditer(line))})[0]
+
+
+def _is_rounded(line: bytes, slot: Slot, at: dict[int, int]) -> bool:
+    """Whether a number is printed with a power of ten, and so with few of its digits."""
+    start = next((start for start, number in at.items() if number == slot.number), None)
+    token = None if start is None else _NUMBER.match(line, start)
+    return token is not None and b"e" in token[0].lower()
 
 
 def _stamp(line: bytes, at: dict[int, int]) -> tuple[tuple[int, ...], int]:
