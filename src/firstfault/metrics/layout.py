@@ -198,9 +198,9 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
         bar = _OPEN_BAR.search(line)
         number = None if bar is None else bar.start(1)
     if bar is not None and number in at and not evaluation:
-        # A bar counts within its epoch; a step that the line names counts over the run, but `global_step=1.00e+04` is rounded.
+        # A bar counts within its epoch; a step that the line names counts over the run, but may be a rounded `1.00e+04`.
         named = found.get("step")
-        if named is None or _is_rounded(line, named[1], at):
+        if named is None or _is_rounded(line, named[1], number, at):
             found["step"] = (0, Slot(at[number]))
         rate = bar if bar["rate"] is not None else _RATE.search(line, bar.start())
         if rate is not None and rate.start("rate") in at:
@@ -219,11 +219,14 @@ def read_stamp(line: bytes) -> tuple[int, ...]:
     return _stamp(line, {m.start(): n for n, m in enumerate(_NUMBER.finditer(line))})[0]
 
 
-def _is_rounded(line: bytes, slot: Slot, at: dict[int, int]) -> bool:
-    """Whether a number is printed with a power of ten, and so with few of its digits."""
+def _is_rounded(line: bytes, slot: Slot, count: int, at: dict[int, int]) -> bool:
+    """Whether a step of few digits and a power of ten is a bar's count, rounded: with gradients accumulated they count other things."""
     start = next((start for start, number in at.items() if number == slot.number), None)
-    token = None if start is None else _NUMBER.match(line, start)
-    return token is not None and b"e" in token[0].lower()
+    token, exact = None if start is None else _NUMBER.match(line, start), _NUMBER.match(line, count)
+    if token is None or exact is None or b"e" not in token[0].lower():
+        return False
+    places = len(token[0].lower().split(b"e")[0].partition(b".")[2])
+    return float(b"%.*e" % (places, float(exact[0].replace(b",", b"")))) == float(token[0])
 
 
 def _stamp(line: bytes, at: dict[int, int]) -> tuple[tuple[int, ...], int]:

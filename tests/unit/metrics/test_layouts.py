@@ -29,7 +29,7 @@ FORMATS = {
     ),
     "nemo 1": (
         "Epoch 0:   6%|▌  | 32040/500150 [6:28:43<94:39:17,  1.25it/s, loss=2.6, v_num=95nc, reduced_train_loss=2.590, global_step=3.2e+4, consumed_samples=2.56e+7]",
-        {"epoch": 0, "step": 32000, "step_time": 0.8, "loss": 2.6, "samples": 2.56e7},
+        {"epoch": 0, "step": 32040, "step_time": 0.8, "loss": 2.6, "samples": 2.56e7},
     ),
     "lightning": (
         "Epoch 1:  50%|█████     | 4/8 [00:00<00:00, 80.00it/s, v_num=0, train_loss=0.588]",
@@ -74,6 +74,10 @@ FORMATS = {
     "a bar whose global step is rounded": (
         "Epoch 0:  20%|##   | 10050/50000 [07:23<94:39:17,  1.34it/s, v_num=95nc, reduced_train_loss=2.852, global_step=1.00e+04, consumed_samples=2.57e+06]",
         {"epoch": 0, "step": 10050, "loss": 2.852, "step_time": 1 / 1.34, "samples": 2.57e6},
+    ),
+    "a bar that counts batches of which four are a step": (
+        "Epoch 0:  20%|##   | 10050/50000 [07:23<94:39:17,  1.34it/s, v_num=95nc, reduced_train_loss=2.852, global_step=2.51e+03, consumed_samples=2.57e+06]",
+        {"epoch": 0, "step": 2510, "loss": 2.852, "step_time": 1 / 1.34, "samples": 2.57e6},
     ),
     "memory by its unit": (
         '{"step": 10, "loss": 10.28, "memory_gib": 41.214, "memory_reserved_gib": 45.014}',
