@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstfault.metrics.kinds import WARM_UP, Kind, Point
+from firstfault.metrics.steps import in_turns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -45,7 +46,11 @@ class Course:
         starts = np.diff(steps.attempt, prepend=-1) != 0
         begin = np.maximum.accumulate(np.where(starts, np.arange(steps.height), 0))
         self.age = np.arange(steps.height) - begin
-        """Rows since the start of the attempt."""
+        """Rows since the start of the attempt; where several processes tell each step without their ranks, steps."""
+        if self.step is not None and "epoch" not in steps.columns and in_turns(self.step):
+            for one in np.unique(steps.attempt):
+                own = steps.attempt == one
+                self.age[own] = np.unique(self.step[own], return_inverse=True)[1]
 
     def rows(self, name: str, *, warm: bool = False, positive: bool = False) -> tuple[NDArray[np.int64], Series]:
         """Places and values of the finite ones of a column; without those of warm-up where `warm`.

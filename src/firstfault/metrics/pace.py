@@ -145,7 +145,7 @@ class Pace(Course):
         places = np.flatnonzero(slow & np.isfinite(steps))
         if len(places) < 2:
             return np.zeros(len(rows), dtype=bool)
-        interval = float(np.nanmedian(np.abs(np.diff(steps)))) or 1.0
+        interval = _interval(steps)
         regular = np.zeros(len(rows), dtype=bool)
         gaps, counts = np.unique(np.diff(steps[places]), return_counts=True)
         wanted = gaps >= 8 * interval
@@ -168,8 +168,7 @@ class Pace(Course):
         if self.step is None:
             return regular
         steps = self.step[rows]
-        spans = np.diff(steps)
-        interval = float(np.nanmedian(np.abs(spans))) if len(spans) else 1.0
+        interval = _interval(steps)
         for period in (interval * n for n in ROUND_STEPS):
             there = np.mod(steps, period) == 0
             if not there.any() or not slow[there].all():
@@ -191,7 +190,7 @@ class Pace(Course):
 
     def _pauses(self, rows: NDArray[np.int64], seconds: Series, usual: Series, factor: Series) -> Iterator[Point]:
         spans = np.diff(self.step[rows], prepend=np.nan) if self.step is not None else np.ones(len(rows))
-        interval = max(1.0, float(np.nanmedian(spans)) if np.isfinite(spans).any() else 1.0)
+        interval = 1.0 if self.step is None else max(1.0, _interval(self.step[rows]))
         wall = seconds.copy()
         if self.time is not None and self.step is not None:
             took = np.diff(self.time[rows], prepend=np.nan) / np.maximum(spans, 1.0) * factor
@@ -208,7 +207,11 @@ class Pace(Course):
         long = (wall > STALL_RATIO * usual) & (excess > STALL_SECONDS) & ~planned
         alike = [int(a) for a in np.flatnonzero(long) if self._recurs(int(a), rows, slow & ~planned, excess, interval)]
         long[alike], planned[alike] = False, True
-        for at in np.flatnonzero(long)[:3]:
+        places = np.flatnonzero(long)
+        if self.step is not None and len(places):
+            # Processes that wait for each other stand still once.
+            places = places[np.sort(np.unique(self.step[rows[places]], return_index=True)[1])]
+        for at in places[:3]:
             yield self.point(
                 Kind.STALL,
                 "step_time",
@@ -255,6 +258,13 @@ class Pace(Course):
             if len(gaps) >= REGULAR - 1 and gaps[0] > 0 and bool((np.abs(gaps - gaps[0]) <= 0.05 * gaps[0]).all()):
                 return True
         return False
+
+
+def _interval(steps: Series) -> float:
+    """Steps from one row to the next; those that tell the same step again aside."""
+    spans = np.abs(np.diff(steps))
+    spans = spans[np.isfinite(spans) & (spans > 0)]
+    return float(np.median(spans)) if len(spans) else 1.0
 
 
 def _levels(values: Series, changes: Sequence[Shift]) -> Series:

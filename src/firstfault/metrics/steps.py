@@ -169,11 +169,11 @@ def _of_others(steps: Steps, new: NDArray[np.bool_]) -> NDArray[np.bool_]:
     for n, column in enumerate(steps.columns.values()):
         form += column.there.astype(np.int64) << n
     for name in ("loss", "grad_norm"):
-        column = steps.columns.get(name)
-        if column is None:
+        told = steps.columns.get(name)
+        if told is None:
             continue
-        rows = np.flatnonzero(column.there)
-        values = column.values[rows]
+        rows = np.flatnonzero(told.there)
+        values = told.values[rows]
         wrong = ~np.isfinite(values)
         differs = (values[1:] != values[:-1]) & ~(wrong[1:] & wrong[:-1])
         differs &= (form[rows[1:]] == form[rows[:-1]]) | (wrong[1:] != wrong[:-1])
@@ -207,7 +207,7 @@ def _attempts(steps: Steps) -> NDArray[np.int64]:
 def _goes_back(step: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Where a run starts again: the step goes back, and not only since several processes without names write in turns."""
     back = np.diff(step, prepend=step[:1]) < 0
-    if np.count_nonzero(back) < 2 or not _in_turns(step, back):
+    if np.count_nonzero(back) < 2 or not (in_turns(step) and _settles(step, back)):
         return back
     last = -np.inf
     for at in np.flatnonzero(back).tolist():
@@ -217,11 +217,15 @@ def _goes_back(step: NDArray[np.float64]) -> NDArray[np.bool_]:
     return back
 
 
-def _in_turns(step: NDArray[np.float64], back: NDArray[np.bool_]) -> bool:
-    """Whether steps are told several times, and most of those that go back do so by no more than a few rows."""
+def in_turns(step: NDArray[np.float64]) -> bool:
+    """Whether most steps are told several times, as by processes that write into one log."""
+    return len(np.unique(step)) * 3 <= len(step) * 2
+
+
+def _settles(step: NDArray[np.float64], back: NDArray[np.bool_]) -> bool:
+    """Whether most of the steps that go back do so by no more than a few rows."""
     low = np.minimum.reduceat(step, np.arange(0, len(step), TURNS))
-    settled = np.count_nonzero(np.diff(low) < 0)
-    return settled * 4 <= np.count_nonzero(back) and len(np.unique(step)) * 3 <= len(step) * 2
+    return int(np.count_nonzero(np.diff(low) < 0)) * 4 <= int(np.count_nonzero(back))
 
 
 def by_rank(steps: Steps) -> Iterable[tuple[int | None, Steps]]:
