@@ -31,6 +31,7 @@ from firstfault.metrics.kinds import (
     Point,
 )
 from firstfault.metrics.robust import first_run, level_at, local_baseline
+from firstfault.metrics.steps import in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -218,6 +219,10 @@ class Values(Course):
     def scale(self) -> Iterator[Point]:
         """A dynamic loss scale that fell to its floor and stays there."""
         rows, scale = self.rows("loss_scale")
+        if self.step is not None and len(rows) and in_turns(self.step[rows]):
+            # Processes that write in turns tell one scale, and their order among each other is no course of it.
+            once = np.unique(np.stack([self.steps.attempt[rows], self.step[rows]]), axis=1, return_index=True)[1]
+            rows, scale = rows[once], scale[once]
         if len(rows) < 4 or scale.max() < 8 * max(scale.min(), 1e-30):
             return
         # Below 1 gradients are scaled down: no half-precision run needs that to stay there.
