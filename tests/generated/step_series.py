@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,6 +23,7 @@ FOUND_AS = {
     "step_time_shift": {"step_time_shift", "throughput_drop"}, "data_share": {"data_share", "step_time_shift"},
 }  # fmt: skip
 FORMATS = ("megatron", "titan", "jsonl", "csv", "plain", "nemo")
+ODD = ("bar", "resume", "zeros", "speakers")
 COLUMNS = (
     "loss",
     "grad_norm",
@@ -69,6 +71,54 @@ def course(seed: int, fault: str | None) -> Course:
     text = _write(form, steps, data, told, rng)
     name = {"jsonl": "metrics.jsonl", "csv": "metrics.csv"}.get(form, "train.log")
     return Course({name: text}, fault, None if at is None else int(steps[at]), interval, told={"form": form, **told})
+
+
+def odd_course(seed: int, fault: str | None) -> Course:
+    """A run of a seed in an awkward form, healthy or with one fault in it.
+
+    One of: a bar redrawn on one line, a resume that goes back by 100 to 500 rows, zeros where a step measured nothing, and
+    processes that write into one log without their ranks.
+    """
+    rng = np.random.default_rng([seed, 2000 if fault is None else 2001 + FAULTS.index(fault)])
+    interval, rows = int(rng.choice([1, 1, 5, 10, 50])), int(rng.integers(500, 1500))
+    odd, form = str(rng.choice(ODD)), str(rng.choice(FORMATS))
+    steps = np.arange(1, rows + 1) * interval
+    data, told = _healthy(rng, steps, fault)
+    at = None if fault is None else int(rng.integers(int(rows * 0.3), int(rows * 0.8)))
+    told |= {"form": form, "odd": odd, "restart": None}
+    if at is not None:
+        _inject(rng, data, at, str(fault), steps)
+    if odd == "resume":
+        # Behind the fault, or long before it: what a resume leaves of a fault at its own step is another question.
+        restart = int(rng.integers(rows // 8, rows // 4)) if at is not None else int(rng.integers(150, rows))
+        told |= {"restart": restart, "back": int(rng.integers(100, 500))}
+    elif odd == "zeros":
+        well = np.arange(rows) < (rows if at is None else at - 5)
+        data["grad_norm"][rng.choice(np.flatnonzero(well), 3)] = 0.0
+        data["tps"][rng.choice(np.flatnonzero(well), 1)] = 0.0
+    elif odd == "bar":
+        form = "bar"
+    text = _write(form, steps, data, told, rng)
+    if odd == "speakers":
+        form = told["form"] = str(rng.choice(("titan", "jsonl", "plain")))
+        text = _spoken(_write(form, steps, data, told, rng), rng)
+    name = {"jsonl": "metrics.jsonl", "csv": "metrics.csv"}.get(form, "train.log")
+    return Course({name: text}, fault, None if at is None else int(steps[at]), interval, told=told)
+
+
+def _spoken(text, rng):
+    """The lines of a run as several processes write them, each with a loss of its own, not always in order."""
+    told = []
+    for n, line in enumerate(text.splitlines()):
+        for _ in range(3):
+            own = re.sub(
+                r"(loss\"?: {0,2})(\d\S*?)(?=[ ,])",
+                lambda m: f"{m[1]}{float(m[2]) * (1 + 0.003 * rng.normal()):.5f}",
+                line,
+                count=1,
+            )
+            told.append((n + rng.random() * 1.3, own))
+    return "".join(f"{line}\n" for _, line in sorted(told))
 
 
 def sound_ranks(seed: int) -> Course:
@@ -193,7 +243,7 @@ def _write(form, steps, d, told, rng):
     """The rows in one format; a restart repeats some steps, as a run from a checkpoint does."""
     order = list(range(len(steps)))
     if told["restart"] is not None:
-        back = max(0, told["restart"] - int(rng.integers(5, 40)))
+        back = max(0, told["restart"] - int(told.get("back") or rng.integers(5, 40)))
         order = [*range(told["restart"]), *range(back, len(steps))]
     interval = int(steps[1] - steps[0])
     clock = 1_780_000_000.0
@@ -218,7 +268,7 @@ def _write(form, steps, d, told, rng):
                     f" validation loss at iteration {steps[i]} | lm loss value: {d['loss'][i] * 1.02:.6E} | lm loss PPL: 1.0E+01 | ",
                 ]
             clock += 15
-    return "\n".join(lines) + "\n"
+    return ("\r" if form == "bar" else "\n").join(lines) + "\n"
 
 
 def _line(form, step, v, seconds, clock, steps):
@@ -254,6 +304,9 @@ def _line(form, step, v, seconds, clock, steps):
         return json.dumps({"_timestamp": clock, **row})
     if form == "csv":
         return ",".join(f"{x:.6g}" if isinstance(x, float) else str(x) for x in row.values()) + f",{clock:.3f}"
+    if form == "bar":
+        told = ", ".join(f"{k}={x:.5g}" for k, x in row.items() if k not in {"step", "step_time"})
+        return f" {100 * step // steps[-1]:2d}%|###   | {step}/{steps[-1]} [01:00<10:00, {seconds:.4f}s/it, {told}]"
     return " | ".join([f"step {step}", *(f"{k}: {x:.5g}" for k, x in row.items() if k != "step")])
 
 

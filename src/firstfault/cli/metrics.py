@@ -85,9 +85,10 @@ def command(
     if not view.tables and not measured.devices:
         raise nothing_readable(view.coverage, paths, wanted="training metrics", fix=_GIVE)
     safe = safe_metrics(view, level)
+    # First the report: a missing library of a table or a picture must not take the answer with it.
+    deliver(publish_metrics(safe, form, width=page(output)["width"], language=lang, every=every), output)
     if table is not None:
         export(measured, [t.file for t in safe.content.tables], Path(table))
     if plot is not None:
         draw(safe, Path(plot))
-    deliver(publish_metrics(safe, form, width=page(output)["width"], language=lang, every=every), output)
     return 0 if exit_zero or not view.is_abnormal else 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firstfault.metrics.grid import Grid
-from firstfault.metrics.layout import NUMBER, Layout, read_layout, shape_key
+from firstfault.metrics.layout import NUMBER, Layout, read_layout, read_stamp, shape_key
 from firstfault.metrics.runs import Block, days_of, model_of, read_rows, scaled
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ MOST_SHAPES = 20_000
 """Shapes remembered of one source; logs of free text have many that are none of a step."""
 UNIFORM = 64
 """Lines from which on it pays to ask whether all are of one shape."""
+PLACE = "place"
+"""Column of a part: which of the pieces of its line, parted by `\r`, a row is; 0 where it is not told. It orders rows and is no metric."""
 _NUMBER = re.compile(NUMBER)
 FEW = 4
 """Lines of one shape up to which each is read by itself."""
@@ -47,6 +49,7 @@ class Part(NamedTuple):
 
     line: NDArray[np.int64]
     columns: dict[str, Numbers]
+    """By name; `PLACE` among them only where a line holds several."""
 
 
 class Shapes:
@@ -102,9 +105,11 @@ def read_block(data: bytes, first: int, shapes: Shapes, *, fast: bool = True) ->
     if not data.endswith(b"\n"):
         data += b"\n"
     if not fast:
-        pieces = [(n, p) for n, line in enumerate(data.split(b"\n")[:-1], first) for p in line.split(b"\r")]
-        steps = [(n, p) for n, p in pieces if shapes.of(shape_key(p), p) is not None]
-        return [_one_by_one([p], np.array([n], np.int64)) for n, p in steps]
+        lines = enumerate(data.split(b"\n")[:-1], first)
+        pieces = [(n, at, p) for n, line in lines for at, p in enumerate(line.split(b"\r"))]
+        steps = [(n, at, p) for n, at, p in pieces if shapes.of(shape_key(p), p) is not None]
+        parts = [(_one_by_one([p], np.array([n], np.int64)), np.array([at])) for n, at, p in steps]
+        return [_placed(part, at) if b"\r" in data else part for part, at in parts]
     return read_lines(data, first, shapes)[0]
 
 
@@ -146,17 +151,24 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 def _read_piece(data: bytes, first: int, shapes: Shapes) -> list[Part]:
+    if b"\r" not in data:
+        return _read_rows(data, first, shapes)
     raw = np.frombuffer(data, np.uint8)
-    if b"\r" in data:
-        newline = raw[(raw == 10) | (raw == 13)] == 10
-        numbers = first + np.cumsum(newline) - newline
-        data = data.replace(b"\r", b"\n")
-        raw = np.frombuffer(data, np.uint8)
-    else:
-        numbers = None
-    ends = np.flatnonzero(raw == 10)
-    if numbers is None:
-        numbers = np.arange(first, first + len(ends), dtype=np.int64)
+    newline = raw[(raw == 10) | (raw == 13)] == 10
+    line = np.cumsum(newline) - newline
+    place = np.arange(len(line)) - np.searchsorted(line, line)
+    parts = _read_rows(data.replace(b"\r", b"\n"), 0, shapes)
+    return [_placed(part._replace(line=first + line[part.line]), place[part.line]) for part in parts]
+
+
+def _placed(part: Part, place: Places) -> Part:
+    """A part that tells which pieces of their lines its rows are."""
+    return part._replace(columns={**part.columns, PLACE: place.astype(np.float64)})
+
+
+def _read_rows(data: bytes, first: int, shapes: Shapes) -> list[Part]:
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
+    numbers = np.arange(first, first + len(ends), dtype=np.int64)
     starts = np.concatenate(([0], ends[:-1] + 1))
     parts, rest = _by_grid(data, starts, ends, numbers, shapes)
     if len(rest) >= UNIFORM:
@@ -305,6 +317,13 @@ def _one_by_one(lines: list[bytes], numbers: NDArray[np.int64]) -> Part:
         rows.append(row)
     names = {name for row in rows for name in row}
     return Part(numbers, {name: np.array([row.get(name, np.nan) for row in rows]) for name in sorted(names)})
+
+
+def stamp_of(line: bytes) -> float | None:
+    """The date and time that a line tells, as rows of steps tell theirs; None where it tells none."""
+    places = read_stamp(line)
+    tokens = _NUMBER.findall(line)
+    return _time([float(tokens[n].replace(b",", b".")) for n in places]) if places else None
 
 
 def _one(token: bytes, factor: float) -> float:

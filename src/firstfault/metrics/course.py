@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstfault.metrics.kinds import WARM_UP, Kind, Point
+from firstfault.metrics.steps import in_turns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -14,6 +15,23 @@ if TYPE_CHECKING:
     from firstfault.metrics.steps import Steps
 
     Series = NDArray[np.float64]
+
+
+def row_of(steps: Steps, point: Point) -> int:
+    """The row at which a point begins; its line alone does not tell where a bar draws many steps on one line."""
+    low = int(np.searchsorted(steps.line, point.line))
+    high = int(np.searchsorted(steps.line, point.line, "right"))
+    if high - low > 1 and point.step is not None and "step" in steps.columns:
+        rows = np.arange(low, high)
+        fit = steps.columns["step"].values[rows] == point.step
+        best = rows[fit & (steps.attempt[rows] == point.attempt)]
+        rank = steps.columns.get("rank")
+        if rank is not None and point.rank is not None and len(best):
+            own = best[rank.values[best] == point.rank]
+            best = own if len(own) else best
+        if len(best):
+            return int(best[0])
+    return min(low, steps.height - 1)
 
 
 class Course:
@@ -28,14 +46,23 @@ class Course:
         starts = np.diff(steps.attempt, prepend=-1) != 0
         begin = np.maximum.accumulate(np.where(starts, np.arange(steps.height), 0))
         self.age = np.arange(steps.height) - begin
-        """Rows since the start of the attempt."""
+        """Rows since the start of the attempt; where several processes tell each step without their ranks, steps."""
+        if self.step is not None and "epoch" not in steps.columns and in_turns(self.step):
+            for one in np.unique(steps.attempt):
+                own = steps.attempt == one
+                self.age[own] = np.unique(self.step[own], return_inverse=True)[1]
 
-    def rows(self, name: str, *, warm: bool = False) -> tuple[NDArray[np.int64], Series]:
-        """Places and values of the finite ones of a column; without those of warm-up where `warm`."""
+    def rows(self, name: str, *, warm: bool = False, positive: bool = False) -> tuple[NDArray[np.int64], Series]:
+        """Places and values of the finite ones of a column; without those of warm-up where `warm`.
+
+        Where `positive`, zeros count as not measured: a skipped step prints a norm of 0, a row without work a rate of 0.
+        """
         column = self.steps.columns.get(name)
         if column is None:
             return np.empty(0, np.int64), np.empty(0)
         good = column.there & np.isfinite(column.values)
+        if positive:
+            good &= column.values > 0
         if warm:
             good &= self.age >= WARM_UP
         rows = np.flatnonzero(good)

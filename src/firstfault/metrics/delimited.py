@@ -1,4 +1,4 @@
-"""Tables of metrics with a header, separated by commas or tabs, as Lightning's CSV logger and others write them.
+"""Tables of metrics with a header, separated by commas, tabs or semicolons (then with decimal points or commas), as Lightning's CSV logger and others write them.
 
 Long tables are turned into numbers by polars where it is installed, in stretches whose rows all have the header's width; what
 is not so regular is read cell by cell, and gives the same numbers. Must not judge a value; tables of GPU counters are not for it (see `firstfault.metrics.devices`).
@@ -48,7 +48,7 @@ class Header(NamedTuple):
 def header_of(head: bytes) -> Header | None:
     """What the columns of a table are; None where the first line is no header with a step or epoch and a metric."""
     first = head.lstrip(b"\xef\xbb\xbf").split(b"\n", 1)[0].rstrip(b"\r").decode("utf-8", "replace")
-    for separator in (",", "\t"):
+    for separator in (",", "\t", ";"):
         names = [n.strip().strip('"').lower() for n in first.split(separator)]
         if len(names) < 2 or any(n[:1].isdigit() for n in names):
             continue
@@ -80,10 +80,16 @@ def read_delimited(store: Store, source: SourceId, header: Header) -> list[Part]
     while at < len(data):
         end = data.rfind(b"\n", at, at + size) + 1 or data.find(b"\n", at) + 1 or len(data)
         block = data[at:end]
+        if header.separator == ";":
+            block = block.replace(
+                b",", b"."
+            )  # 9,965 of a table for other languages; no cell that is wanted has commas else
         bare = _unquoted(block, header.separator) if b'"' in block else block
         if bare is None:
             # A quoted cell may hold newlines, so that no later stretch is sure to begin with a row.
-            return parts + _by_rows(data[at:], line, header)
+            return parts + _by_rows(
+                data[at:].replace(b",", b".") if header.separator == ";" else data[at:], line, header
+            )
         parts += _by_columns(bare, line, header, read) or _by_rows(block, line, header)
         line += block.count(b"\n")
         at = end

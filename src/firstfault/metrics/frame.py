@@ -1,10 +1,12 @@
-"""Step tables as one polars frame, and to a file: Parquet, CSV or JSON lines. The only module that needs polars to be there.
+"""Step tables as one polars frame, and to a file: Parquet, CSV, JSON or JSON lines. The only module that needs polars to be there.
 
 Must not judge a value.
 """
 
 from __future__ import annotations
 
+import json
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 SUFFIXES = (".parquet", ".csv", ".json", ".jsonl")
 """Forms of an exported table, by the end of the file's name."""
+ROWS = 100_000
+"""Rows that are turned into JSON at a time."""
 _WHOLE = frozenset({"line", "rank", "attempt", "step", "samples", "batch_size", "skipped", "nan_steps"})
 
 
@@ -77,7 +81,34 @@ def write_frame(frame: pl.DataFrame, path: Path) -> None:
             frame.write_parquet(path)
         case ".csv":
             frame.write_csv(path)
-        case ".json" | ".jsonl":
-            frame.write_ndjson(path)
+        case ".json":
+            _write_json(frame, path, "[\n", ",\n", "\n]\n")
+        case ".jsonl":
+            _write_json(frame, path, "", "\n", "\n")
         case _:
             raise ValueError(f"a table is written as {', '.join(SUFFIXES)}")
+
+
+def _write_json(frame: pl.DataFrame, path: Path, begin: str, between: str, end: str) -> None:
+    """One object for each row. JSON has no NaN: what a source printed as no finite number is the string NaN, Infinity or -Infinity."""
+    import polars.selectors as cs
+
+    rows = 0
+    with path.open("w", encoding="utf-8") as file:
+        file.write(begin)
+        for part in frame.iter_slices(ROWS):
+            odd = [c.name for c in part.select(cs.float()) if not c.is_finite().fill_null(value=True).all()]
+            text = part.write_ndjson()
+            if odd:
+                told = (row | {name: _named(row[name]) for name in odd} for row in part.iter_rows(named=True))
+                text = "\n".join(json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in told)
+            file.write(between if rows else "")
+            file.write(text.rstrip("\n").replace("\n", between))
+            rows += part.height
+        file.write(end if rows or begin else "")
+
+
+def _named(value: float | None) -> float | str | None:
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from firstfault.metrics.course import row_of
 from firstfault.metrics.points import Kind
 from firstfault.metrics.steps import by_rank
 from firstfault.model.words import Strength
@@ -59,7 +60,7 @@ def _table_of(tables: Sequence[Steps], point: Point) -> Steps:
 
 
 def _row(steps: Steps, point: Point) -> int:
-    return int(np.searchsorted(steps.line, point.line))
+    return row_of(steps, point)
 
 
 def _at(point: Point) -> str:

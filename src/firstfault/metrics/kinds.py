@@ -78,6 +78,8 @@ SPIKE_SIGMA, SPIKE_SHARE = 9.0, 0.12
 single values of 5 to 6 deviations in 100,000 rows."""
 SKEW_SIGMA = 6.0
 """The same of the loss's logarithm: losses of single small batches are skewed, and near their end spread over powers of ten."""
+POSITIVE_SHARE = 0.9
+"""From this share of losses above 0 on the others are steps that printed none, and not losses that go below 0."""
 BRIEF_ROWS, BRIEF_SHARE = 2, 0.55
 """A spike of so few rows that are one step each is a batch unlike others, not an unstable run, where it is less far above the usual:
 in long healthy runs that print every step such batches reach half as much again, and the next step is as before."""
@@ -86,6 +88,8 @@ BRIEF_COUNT = 3
 RISE_SIGMA, RISE_SHARE = 4.0, 0.08
 """A lasting rise of the loss: of the median over `RISE_ROWS` rows, which varies a fifth of what single rows do."""
 RISE_ROWS = 12
+RESUME_ROWS, MOST_BEFORE = 25, 20_000
+"""Rows around a step that tell its level before a restart, and rows before the restart among which they are looked for."""
 GRAD_SIGMA, GRAD_RATIO = 8.0, 4.0
 """The gradient norm is judged by its logarithm, since it is skewed."""
 SHIFT_SHARE, SHIFT_SIGMA = 0.12, 2.0

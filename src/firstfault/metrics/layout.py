@@ -198,8 +198,10 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
         bar = _OPEN_BAR.search(line)
         number = None if bar is None else bar.start(1)
     if bar is not None and number in at and not evaluation:
-        # A bar counts within its epoch; a step that the line names counts over the run.
-        found.setdefault("step", (0, Slot(at[number])))
+        # A bar counts within its epoch; a step that the line names counts over the run, but may be a rounded `1.00e+04`.
+        named = found.get("step")
+        if named is None or _is_rounded(line, named[1], number, at):
+            found["step"] = (0, Slot(at[number]))
         rate = bar if bar["rate"] is not None else _RATE.search(line, bar.start())
         if rate is not None and rate.start("rate") in at:
             factor = RECIPROCAL if rate["unit"] == b"it/s" else 1.0
@@ -210,6 +212,21 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
         start = start if batch is None else batch.start(1)
         if start in at and not evaluation:
             found["step"] = (0, Slot(at[start]))
+
+
+def read_stamp(line: bytes) -> tuple[int, ...]:
+    """Indices, among the numbers of a line, of year, month, day, hour, minute, second; empty where there is no date."""
+    return _stamp(line, {m.start(): n for n, m in enumerate(_NUMBER.finditer(line))})[0]
+
+
+def _is_rounded(line: bytes, slot: Slot, count: int, at: dict[int, int]) -> bool:
+    """Whether a step of few digits and a power of ten is a bar's count, rounded: with gradients accumulated they count other things."""
+    start = next((start for start, number in at.items() if number == slot.number), None)
+    token, exact = None if start is None else _NUMBER.match(line, start), _NUMBER.match(line, count)
+    if token is None or exact is None or b"e" not in token[0].lower():
+        return False
+    places = len(token[0].lower().split(b"e")[0].partition(b".")[2])
+    return float(b"%.*e" % (places, float(exact[0].replace(b",", b"")))) == float(token[0])
 
 
 def _stamp(line: bytes, at: dict[int, int]) -> tuple[tuple[int, ...], int]:

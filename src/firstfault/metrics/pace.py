@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstfault.metrics.course import Course
+from firstfault.metrics.course import Course, row_of
 from firstfault.metrics.kinds import (
     FEWEST,
     PAUSE_RATIO,
@@ -58,7 +58,7 @@ class Pace(Course):
         shift = next((p for p in self._shifted(rows, fair, changes) if not self._work_grew(p)), None)
         if shift is not None:
             yield shift
-            drops = [d for d in drops if d.line != shift.line and not _near(d, shift)]
+            drops = [d for d in drops if row_of(self.steps, d) != row_of(self.steps, shift) and not _near(d, shift)]
         yield from drops
         yield from self._tail(rows, fair, usual, shift)
         yield from self._pauses(rows, fair, usual, fair / np.maximum(seconds, 1e-12))
@@ -66,9 +66,15 @@ class Pace(Course):
     def _for_size(self, rows: NDArray[np.int64], seconds: Series) -> Series:
         """Step times as if all batches had the size of the first: a batch that grows by plan takes longer."""
         size = self.steps.values("batch_size")
-        if size is None or np.isnan(size[rows]).any() or not (size[rows] > 0).all():
+        if size is None:
             return seconds
-        return np.asarray(seconds * size[rows[0]] / size[rows], dtype=np.float64)
+        told = np.isfinite(size) & (size > 0)
+        if not told.any():
+            return seconds
+        # A row that tells no size, or 0, has that of the row before it.
+        last = np.maximum.accumulate(np.where(told, np.arange(len(size)), int(np.argmax(told))))
+        size = size[last][rows]
+        return np.asarray(seconds * size[0] / size, dtype=np.float64)
 
     def _shifted(self, rows: NDArray[np.int64], seconds: Series, changes: Sequence[Shift]) -> Iterator[Point]:
         for shift in changes:
@@ -87,17 +93,17 @@ class Pace(Course):
             rate = self.steps.values(name)
             if rate is None:
                 continue
-            at = int(np.searchsorted(self.steps.line, shift.line))
+            at = row_of(self.steps, shift)
             before, after = rate[max(0, at - 50) : at], rate[at : at + 50]
-            before, after = before[np.isfinite(before)], after[np.isfinite(after)]
+            before, after = (part[np.isfinite(part) & (part > 0)] for part in (before, after))
             if len(before) >= 5 and len(after) >= 5:
                 return bool(np.median(after) > np.median(before) * (1 - SHIFT_SHARE / 2))
         return False
 
     def _throughput(self) -> Iterator[Point]:
         for name in ("tflops", "throughput"):
-            rows, rate = self.rows(name, warm=True)
-            if len(rows) < FEWEST or not (rate > 0).all():
+            rows, rate = self.rows(name, warm=True, positive=True)
+            if len(rows) < FEWEST:
                 continue
             for shift in shifts(rate, fewest=SHIFT_ROWS):
                 lost = shift.before - shift.after
@@ -114,7 +120,7 @@ class Pace(Course):
         planned = self._planned(rows, slow) | self._round(rows, slow)
         slow &= ~planned
         if shift is not None:
-            slow &= self.steps.line[rows] < shift.line
+            slow &= rows < row_of(self.steps, shift)
         places = np.flatnonzero(slow)
         if len(places) < TAIL_COUNT:
             return
@@ -139,7 +145,7 @@ class Pace(Course):
         places = np.flatnonzero(slow & np.isfinite(steps))
         if len(places) < 2:
             return np.zeros(len(rows), dtype=bool)
-        interval = float(np.nanmedian(np.abs(np.diff(steps)))) or 1.0
+        interval = _interval(steps)
         regular = np.zeros(len(rows), dtype=bool)
         gaps, counts = np.unique(np.diff(steps[places]), return_counts=True)
         wanted = gaps >= 8 * interval
@@ -162,8 +168,7 @@ class Pace(Course):
         if self.step is None:
             return regular
         steps = self.step[rows]
-        spans = np.diff(steps)
-        interval = float(np.nanmedian(np.abs(spans))) if len(spans) else 1.0
+        interval = _interval(steps)
         for period in (interval * n for n in ROUND_STEPS):
             there = np.mod(steps, period) == 0
             if not there.any() or not slow[there].all():
@@ -177,7 +182,7 @@ class Pace(Course):
         steps: Series, fit: NDArray[np.bool_], shift: float, period: float, interval: float, reach: float, tests: int
     ) -> bool:
         """Whether slow rows hit regular steps more often than rows that are slow by chance do."""
-        first, last = steps[fit][0], steps[fit][-1]
+        first, last = steps[fit].min(), steps[fit].max()  # a run that started again goes over its steps twice
         hit = len(np.unique(np.round((steps[fit] - shift) / period)))
         between = int(((steps >= first) & (steps <= last)).sum()) - hit + 1
         chance = (1 + 2 * reach / interval) * between * interval / max(last - first, interval)
@@ -185,7 +190,7 @@ class Pace(Course):
 
     def _pauses(self, rows: NDArray[np.int64], seconds: Series, usual: Series, factor: Series) -> Iterator[Point]:
         spans = np.diff(self.step[rows], prepend=np.nan) if self.step is not None else np.ones(len(rows))
-        interval = max(1.0, float(np.nanmedian(spans)) if np.isfinite(spans).any() else 1.0)
+        interval = 1.0 if self.step is None else max(1.0, _interval(self.step[rows]))
         wall = seconds.copy()
         if self.time is not None and self.step is not None:
             took = np.diff(self.time[rows], prepend=np.nan) / np.maximum(spans, 1.0) * factor
@@ -200,13 +205,13 @@ class Pace(Course):
             # What took far longer than the pauses that came at such steps was more than one of them.
             planned &= excess <= PAUSE_RATIO * np.median(excess[planned & slow])
         long = (wall > STALL_RATIO * usual) & (excess > STALL_SECONDS) & ~planned
-        # A checkpoint takes about as long each time; two stalls hardly do.
-        apart = slow & ~planned
-        alike = [
-            int(a) for a in np.flatnonzero(long) if int((np.abs(excess[apart] - excess[a]) < 0.1 * excess[a]).sum()) > 1
-        ]
+        alike = [int(a) for a in np.flatnonzero(long) if self._recurs(int(a), rows, slow & ~planned, excess, interval)]
         long[alike], planned[alike] = False, True
-        for at in np.flatnonzero(long)[:3]:
+        places = np.flatnonzero(long)
+        if self.step is not None and len(places):
+            # Processes that wait for each other stand still once.
+            places = places[np.sort(np.unique(self.step[rows[places]], return_index=True)[1])]
+        for at in places[:3]:
             yield self.point(
                 Kind.STALL,
                 "step_time",
@@ -233,6 +238,34 @@ class Pace(Course):
                 lasts=False,
             )
 
+    def _recurs(
+        self, at: int, rows: NDArray[np.int64], slow: NDArray[np.bool_], excess: Series, interval: float
+    ) -> bool:
+        """Whether a long row is one of several as long, at regular steps or times: one timeout is as long as the next, but comes when it will."""
+        alike = np.flatnonzero(slow & (np.abs(excess - excess[at]) < 0.1 * excess[at]))
+        if len(alike) < 2:
+            return False
+        if self.step is not None:
+            steps = self.step[rows[alike]]
+            for period in (interval * n for n in ROUND_STEPS):
+                # The slow row is the step of the checkpoint, or the next one printed.
+                phases = {float(p) for p in np.mod(steps, period)}
+                if phases in ({0.0}, {interval}):
+                    return True
+        counted = [self.time] if self.step is None else [self.time, self.step]
+        for clock in counted:
+            gaps = np.diff(clock[rows[alike]]) if clock is not None else np.empty(0)
+            if len(gaps) >= REGULAR - 1 and gaps[0] > 0 and bool((np.abs(gaps - gaps[0]) <= 0.05 * gaps[0]).all()):
+                return True
+        return False
+
+
+def _interval(steps: Series) -> float:
+    """Steps from one row to the next; those that tell the same step again aside."""
+    spans = np.abs(np.diff(steps))
+    spans = spans[np.isfinite(spans) & (spans > 0)]
+    return float(np.median(spans)) if len(spans) else 1.0
+
 
 def _levels(values: Series, changes: Sequence[Shift]) -> Series:
     """The usual level of each value: the median of the stretch between two changes in which it lies."""
@@ -243,7 +276,7 @@ def _levels(values: Series, changes: Sequence[Shift]) -> Series:
 def _by_chance(hits: int, tries: float, chance: float) -> float:
     """Upper bound (Chernoff's) of the probability of so many hits or more."""
     share = min(hits / max(tries, 1.0), 1.0)
-    if share <= chance or chance >= 1.0:
+    if share <= chance or not 0.0 < chance < 1.0:
         return 1.0
     excess = share * np.log(share / chance)
     if share < 1.0:

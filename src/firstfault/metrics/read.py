@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstfault.metrics.blocks import Part, Shapes, read_lines
+from firstfault.metrics.blocks import PLACE, Part, Shapes, read_lines
 from firstfault.metrics.steps import Steps, gather_steps, joined
 from firstfault.model.words import SourceKind
 from firstfault.readers.sourcename import read_name
@@ -142,7 +142,7 @@ def _whole(share: Share, line: int, path: str) -> Part:
     return Part(at, columns)
 
 
-_EXACT = frozenset({"step", "time", "samples", "rank", "epoch"})
+_EXACT = frozenset({"step", "time", "samples", "rank", "epoch", PLACE})
 
 
 def _blocks(store: Store, source: SourceId, start: int, end: int) -> Iterator[bytes]:

@@ -64,6 +64,25 @@ def local_baseline(values: Series, window: int) -> tuple[Series, Series]:
     return np.concatenate([lead, middle]), np.concatenate([np.full(window, deviation[0]), deviation])
 
 
+def level_at(places: Series, values: Series, wanted: Series, window: int) -> tuple[Series, Series] | None:
+    """Median and robust deviation of the values around some places of an axis; None where there are too few of them.
+
+    Args:
+        places: of the values on the axis, in any order; NaN where one has none.
+        values: finite.
+        wanted: places on the same axis.
+        window: how many values count.
+    """
+    known = np.flatnonzero(np.isfinite(places))
+    if len(known) < window or not len(wanted):
+        return None
+    order = known[np.argsort(places[known], kind="stable")]
+    view = np.lib.stride_tricks.sliding_window_view(values[order], window)
+    at = np.clip(np.searchsorted(places[order], wanted) - window // 2, 0, len(view) - 1)
+    middle = np.median(view[at], axis=1)
+    return middle, TO_SIGMA * np.median(np.abs(view[at] - middle[:, None]), axis=1)
+
+
 def shifts(values: Series, *, fewest: int, significance: float = 1e-6, depth: int = 4) -> list[Shift]:
     """Lasting changes of level, in order: Pettitt's test, again on both sides of each change found.
 

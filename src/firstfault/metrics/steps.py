@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from firstfault.metrics.blocks import PLACE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
     from firstfault.metrics.blocks import Part
+
+
+TURNS = 32
+"""Rows within which processes that write in turns are taken to be of one mind about the step."""
 
 
 class Column(NamedTuple):
@@ -77,8 +83,8 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
     if not parts:
         return Steps(source, np.empty(0, np.int64), np.empty(0, np.int64), {})
     line = np.concatenate([p.line for p in parts])
-    order = None if bool((np.diff(line) >= 0).all()) else np.argsort(line, kind="stable")
-    names = sorted({name for p in parts for name in p.columns})
+    order = _order(parts, line)
+    names = sorted({name for p in parts for name in p.columns} - {PLACE})
     held = {name: [name in p.columns for p in parts] for name in names}
     columns = {}
     for name in names:
@@ -93,6 +99,16 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
         columns[name] = Column(values, there) if order is None else Column(values[order], there[order])
     line = line if order is None else line[order]
     return Steps(source, line, np.ones(len(line), np.int64), columns)
+
+
+def _order(parts: Sequence[Part], line: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    r"""How rows are to be put so that they stand as in the source, also within a line of many `\r`; None where they do."""
+    if bool((np.diff(line) > 0).all()):
+        return None
+    if any(PLACE in p.columns for p in parts):
+        place = np.concatenate([p.columns.get(PLACE, np.zeros(len(p.line))) for p in parts])
+        return np.lexsort((place, line))
+    return None if bool((np.diff(line) >= 0).all()) else np.argsort(line, kind="stable")
 
 
 def joined(pieces: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -131,6 +147,7 @@ def _merged(steps: Steps) -> Steps:
         new[1:] |= rank.there[1:] & rank.there[:-1] & (rank.values[1:] != rank.values[:-1])
     if new.all():
         return steps
+    new |= _of_others(steps, new)
     begin = np.flatnonzero(new)
     columns = {}
     for name, column in steps.columns.items():
@@ -141,6 +158,29 @@ def _merged(steps: Steps) -> Steps:
     return Steps(steps.source, steps.line[begin], steps.attempt[begin], columns)
 
 
+def _of_others(steps: Steps, new: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which lines are of another process than those before them about the same step, though no rank is told.
+
+    They tell a value again, and another one, in a line of the same columns; a NaN is one whatever else its line holds.
+    """
+    group = np.cumsum(new)
+    others = np.zeros(steps.height, dtype=bool)
+    form = np.zeros(steps.height, np.int64)
+    for n, column in enumerate(steps.columns.values()):
+        form += column.there.astype(np.int64) << n
+    for name in ("loss", "grad_norm"):
+        told = steps.columns.get(name)
+        if told is None:
+            continue
+        rows = np.flatnonzero(told.there)
+        values = told.values[rows]
+        wrong = ~np.isfinite(values)
+        differs = (values[1:] != values[:-1]) & ~(wrong[1:] & wrong[:-1])
+        differs &= (form[rows[1:]] == form[rows[:-1]]) | (wrong[1:] != wrong[:-1])
+        others[rows[1:]] |= differs & (group[rows[1:]] == group[rows[:-1]])
+    return others
+
+
 def _attempts(steps: Steps) -> NDArray[np.int64]:
     """Number of the start to which each row belongs: a start is where the step goes back, for each rank by itself."""
     count = np.ones(steps.height, np.int64)
@@ -149,11 +189,11 @@ def _attempts(steps: Steps) -> NDArray[np.int64]:
         return count
     epoch = steps.columns.get("epoch")
     if rank is None and epoch is None and step.there.all():
-        return np.asarray(1 + np.cumsum(np.diff(step.values, prepend=step.values[:1]) < 0), dtype=np.int64)
+        return np.asarray(1 + np.cumsum(_goes_back(step.values)), dtype=np.int64)
     ranks = np.where(rank.there, rank.values, -1.0) if rank is not None else np.zeros(steps.height)
     for one in np.unique(ranks):
         rows = np.flatnonzero((ranks == one) & step.there)
-        back = np.diff(step.values[rows], prepend=step.values[rows[:1]]) < 0
+        back = _goes_back(step.values[rows])
         if epoch is not None:
             # Steps that are counted within an epoch begin anew with each.
             last = np.fmax.accumulate(np.where(epoch.there & np.isfinite(epoch.values), epoch.values, -1.0)[rows])
@@ -162,6 +202,30 @@ def _attempts(steps: Steps) -> NDArray[np.int64]:
     if not step.there.all():
         count = np.maximum.accumulate(count) if len(np.unique(ranks)) == 1 else count
     return count
+
+
+def _goes_back(step: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Where a run starts again: the step goes back, and not only since several processes without names write in turns."""
+    back = np.diff(step, prepend=step[:1]) < 0
+    if np.count_nonzero(back) < 2 or not (in_turns(step) and _settles(step, back)):
+        return back
+    last = -np.inf
+    for at in np.flatnonzero(back).tolist():
+        ahead, behind = step[at : at + TURNS], step[max(0, at - TURNS) : at]
+        back[at] = at - last >= TURNS and bool(ahead.max() < behind.max())
+        last = at if back[at] else last
+    return back
+
+
+def in_turns(step: NDArray[np.float64]) -> bool:
+    """Whether most steps are told several times, as by processes that write into one log."""
+    return len(np.unique(step)) * 3 <= len(step) * 2
+
+
+def _settles(step: NDArray[np.float64], back: NDArray[np.bool_]) -> bool:
+    """Whether most of the steps that go back do so by no more than a few rows."""
+    low = np.minimum.reduceat(step, np.arange(0, len(step), TURNS))
+    return int(np.count_nonzero(np.diff(low) < 0)) * 4 <= int(np.count_nonzero(back))
 
 
 def by_rank(steps: Steps) -> Iterable[tuple[int | None, Steps]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,9 @@ from firstfault.metrics.kinds import (
     FEWEST,
     GRAD_RATIO,
     GRAD_SIGMA,
+    MOST_BEFORE,
+    POSITIVE_SHARE,
+    RESUME_ROWS,
     RISE_ROWS,
     RISE_SHARE,
     RISE_SIGMA,
@@ -26,7 +30,8 @@ from firstfault.metrics.kinds import (
     Kind,
     Point,
 )
-from firstfault.metrics.robust import first_run, local_baseline
+from firstfault.metrics.robust import first_run, level_at, local_baseline
+from firstfault.metrics.steps import in_turns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +55,7 @@ class Values(Course):
         """Loss and gradient norm far above their usual level, for a moment or for good."""
         rows, loss = self.rows("loss")
         if len(rows) >= FEWEST:
-            usual, spread = local_baseline(loss, min(WINDOW, max(FEWEST // 2, len(loss) // 4)))
+            usual, spread = self._usual(rows, loss)
             yield from self._rise(rows, loss, usual, spread)
         elif (
             len(rows) >= FEW
@@ -61,7 +66,7 @@ class Values(Course):
             yield self.point(
                 Kind.LOSS_SPIKE, "loss", int(rows[-1]), float(loss[-1]), float(np.median(loss[:-1])), 1, lasts=True
             )
-        rows, norm = self.rows("grad_norm")
+        rows, norm = self.rows("grad_norm", positive=True)
         if (
             FEW <= len(rows) < FEWEST
             and self._under_way(rows[-1])
@@ -70,14 +75,32 @@ class Values(Course):
             yield self.point(
                 Kind.GRAD_SPIKE, "grad_norm", int(rows[-1]), float(norm[-1]), float(np.median(norm[:-1])), 1, lasts=True
             )
-        if len(rows) >= FEWEST and bool((norm > 0).all()):
+        if len(rows) >= FEWEST:
             log = np.log(norm)
-            usual, spread = local_baseline(log, min(WINDOW, max(FEWEST // 2, len(log) // 4)))
+            usual, spread = self._usual(rows, log)
             limit = np.maximum(GRAD_SIGMA * spread, np.log(GRAD_RATIO))
             high = np.flatnonzero((log - usual > limit) & (np.arange(len(log)) >= FEWEST // 2))
             yield from self._clusters(
                 Kind.GRAD_SPIKE, "grad_norm", rows, norm, np.exp(usual), high, log - usual > limit / 2
             )
+
+    def _usual(self, rows: NDArray[np.int64], values: Series) -> tuple[Series, Series]:
+        """The usual level and spread at each row: those of the rows before it, or of the same steps before a restart where those are higher."""
+        usual, spread = local_baseline(values, min(WINDOW, max(FEWEST // 2, len(values) // 4)))
+        if self.step is None:
+            return usual, spread
+        attempt, steps = self.steps.attempt[rows], self.step[rows]
+        for begin, end in pairwise([*(np.flatnonzero(np.diff(attempt) != 0) + 1).tolist(), len(rows)]):
+            # The run before is enough, and keeps this linear where a job starts hundreds of times.
+            low = max(0, begin - MOST_BEFORE)
+            again = begin + np.flatnonzero(steps[begin:end] <= np.nanmax(steps[low:begin], initial=-np.inf))
+            level = level_at(steps[low:begin], values[low:begin], steps[again], RESUME_ROWS)
+            if level is None:
+                continue
+            higher = level[0] > usual[again]
+            usual[again[higher]] = level[0][higher]
+            spread[again] = np.maximum(spread[again], level[1])
+        return usual, spread
 
     def _under_way(self, row: int) -> bool:
         """Whether a row lies behind the first steps of a run, in which everything changes much."""
@@ -93,10 +116,11 @@ class Values(Course):
             level = float(np.median(loss[at : at + RISE_ROWS]))
             if level - usual[at] < max(RISE_SIGMA * spread[at] / 2, RISE_SHARE * floor[at]):
                 at = None
-        if bool((loss > 0).all()):
-            log = np.log(loss)
-            middle, width = local_baseline(log, min(WINDOW, max(FEWEST // 2, len(loss) // 4)))
-            high &= log - middle > SKEW_SIGMA * width
+        above = loss > 0
+        if float(above.mean()) >= POSITIVE_SHARE:
+            log = np.log(loss[above])
+            middle, width = self._usual(rows[above], log)
+            high[above] &= log - middle > SKEW_SIGMA * width
         brief, count = self._brief(rows, high)
         high &= ~(brief & ((over < BRIEF_SHARE * floor) | (count >= BRIEF_COUNT)))
         singles = np.flatnonzero(high)
@@ -195,6 +219,10 @@ class Values(Course):
     def scale(self) -> Iterator[Point]:
         """A dynamic loss scale that fell to its floor and stays there."""
         rows, scale = self.rows("loss_scale")
+        if self.step is not None and len(rows) and in_turns(self.step[rows]):
+            # Processes that write in turns tell one scale, and their order among each other is no course of it.
+            once = np.unique(np.stack([self.steps.attempt[rows], self.step[rows]]), axis=1, return_index=True)[1]
+            rows, scale = rows[once], scale[once]
         if len(rows) < 4 or scale.max() < 8 * max(scale.min(), 1e-30):
             return
         # Below 1 gradients are scaled down: no half-precision run needs that to stay there.
@@ -224,8 +252,10 @@ class Values(Course):
         rows, skipped = self.rows("skipped")
         if len(rows) < 6:
             return
-        if self._counts_up(skipped):
-            skipped = np.diff(skipped, prepend=skipped[0])
+        attempt = self.steps.attempt[rows]
+        if self._counts_up(skipped, attempt):
+            # A run that started again counts anew.
+            skipped = np.where(np.diff(attempt, prepend=attempt[0]) == 0, np.diff(skipped, prepend=skipped[0]), 0.0)
         at = first_run((skipped > 0) & (self.age[rows] >= FEWEST), 6, 0.8)
         if at is not None:
             rest = skipped[at:] > 0
@@ -235,6 +265,7 @@ class Values(Course):
             )  # fmt: skip
 
     @staticmethod
-    def _counts_up(skipped: Series) -> bool:
+    def _counts_up(skipped: Series, attempt: NDArray[np.int64]) -> bool:
         """Whether the number is that since the start (DeepSpeed) and not that since the last line (Megatron)."""
-        return bool((np.diff(skipped) >= 0).all()) and skipped[-1] > 1
+        falls = (np.diff(skipped) < 0) & (np.diff(attempt) == 0)
+        return not bool(falls.any()) and bool(skipped.max() > 1)

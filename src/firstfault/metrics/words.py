@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.metrics.blocks import stamp_of
 from firstfault.metrics.points import Kind
 from firstfault.model.lazy import lazy
 
@@ -18,6 +19,9 @@ _CHECKPOINT = lazy(
 _EVALUATION = lazy(
     r"(?i)\b(?:validation|validating|evaluat(?:ion|ing)|running eval)\b|\*{3,} ?Running (?:Evaluation|Prediction)"
 )
+_DONE = lazy(
+    r"(?i)\bsuccess(?:fully)? (?:saved|stored|wrote|written)|\bsaved\b.{0,60}\b(?:checkpoint|ckpt|state|model)|checkpoint.{0,40}\b(?:saved|done|finished|completed)\b|\b(?:validation|evaluation) (?:is )?(?:done|finished|completed)\b"
+)
 _UNIT = {"step_time": " s", "data_time": "", "memory": " GiB", "memory_reserved": " GiB", "forward_time": " s", "backward_time": " s", "optimizer_time": " s"}  # fmt: skip
 
 
@@ -30,6 +34,17 @@ def pause_of(lines: Iterable[str]) -> Kind | None:
         elif found is None and _EVALUATION.search(line) is not None:
             found = Kind.EVALUATION_PAUSE
     return found
+
+
+def done_at(lines: Iterable[str]) -> float | None:
+    """When the last planned pause of which lines tell was over, by their own clock, in s; None where no such line tells it."""
+    over: float | None = None
+    for line in lines:
+        if _DONE.search(line) is not None:
+            over = stamp_of(line.encode())
+        elif _CHECKPOINT.search(line) is not None or _EVALUATION.search(line) is not None:
+            over = None
+    return over
 
 
 def summary_of(point: Point) -> str:

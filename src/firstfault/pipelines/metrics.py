@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from firstfault.metrics.course import row_of
 from firstfault.metrics.curves import curves_of
 from firstfault.metrics.devices import DeviceSeries, read_devices
 from firstfault.metrics.joint import read_together
@@ -14,7 +15,7 @@ from firstfault.metrics.points import Kind, Point, find_points
 from firstfault.metrics.read import read_source_steps
 from firstfault.metrics.steps import by_rank
 from firstfault.metrics.timers import read_timers
-from firstfault.metrics.words import pause_of, summary_of
+from firstfault.metrics.words import done_at, pause_of, summary_of
 from firstfault.model.diagnosis import CoverageRow, Evidence
 from firstfault.model.metrics import MetricFinding, MetricPoint, MetricsView, MetricTable
 from firstfault.model.words import CoverageState, SourceKind
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from firstfault.readers.store import Store
     from firstfault.redact import Redacted
 
-BEFORE = 40
-"""Lines before a long step in which its reason may be told."""
+BEFORE = 400
+"""Lines between the row before a long step and its own in which its reason may be told: each rank may tell of a checkpoint."""
 
 
 class Measured(NamedTuple):
@@ -120,8 +121,10 @@ def points_and_lines(
 ) -> tuple[list[Point], dict[str, dict[int, Line]]]:
     """The abnormal points of some tables, and the lines of each source that tell of them, by number."""
     points = find_points(tables)
-    lines = {path: lines_of(store, ids[path], wanted) for path, wanted in _wanted(points).items()}
-    return [_with_reason(p, lines.get(p.source, {})) for p in points], lines
+    waits = {n: _wait_of(tables, p) for n, p in enumerate(points) if p.kind is Kind.STALL}
+    lines = {path: lines_of(store, ids[path], wanted) for path, wanted in _wanted(points, waits).items()}
+    told = [_with_reason(p, waits[n], lines.get(p.source, {})) if n in waits else p for n, p in enumerate(points)]
+    return told, lines
 
 
 def finding_of(reading: Reading) -> MetricFinding:
@@ -142,22 +145,55 @@ def _coverage(file: str, state: CoverageState, reason: str, size: int, *, read: 
     return CoverageRow(file=file, state=state, reason=reason, bytes=size)
 
 
-def _wanted(points: Iterable[Point]) -> dict[str, set[int]]:
-    """Lines to read again, by source: those of points, and those before long steps."""
+class _Wait(NamedTuple):
+    """What lies between the row before a long step and its own."""
+
+    after: int
+    """Line of the row before."""
+    until: int
+    """Line of its own."""
+    begin: float
+    end: float
+    """Times of both rows; NaN where they tell none."""
+
+
+def _wait_of(tables: Iterable[Steps], point: Point) -> _Wait:
+    for table in tables:
+        row = row_of(table, point)
+        if table.source != point.source or "step_time" not in table.columns or table.line[row] != point.line:
+            continue
+        earlier = np.arange(row)
+        rank = table.columns.get("rank")
+        if rank is not None and point.rank is not None:
+            earlier = earlier[rank.values[:row] == point.rank]
+        time = table.values("time")
+        begin, end = (time[earlier[-1]], time[row]) if time is not None and len(earlier) else (np.nan, np.nan)
+        return _Wait(int(table.line[earlier[-1]]) if len(earlier) else 0, point.line, float(begin), float(end))
+    return _Wait(point.line, point.line, np.nan, np.nan)
+
+
+def _wanted(points: Iterable[Point], waits: Mapping[int, _Wait]) -> dict[str, set[int]]:
+    """Lines to read again, by source: those of points, and those in which the reason of a long step may be told."""
     wanted: dict[str, set[int]] = {}
-    for point in points:
-        low = point.line - BEFORE if point.kind is Kind.STALL else point.line
-        wanted.setdefault(point.source, set()).update(range(max(1, low), point.line + 1))
+    for n, point in enumerate(points):
+        wait = waits.get(n)
+        low = point.line if wait is None else max(wait.after + 1, point.line - BEFORE)
+        wanted.setdefault(point.source, set()).update({point.line, *range(low, point.line)})
     return wanted
 
 
-def _with_reason(point: Point, lines: Mapping[int, Line]) -> Point:
-    """A stall before which the log tells of a checkpoint or an evaluation is a planned pause."""
-    if point.kind is not Kind.STALL:
+def _with_reason(point: Point, wait: _Wait, lines: Mapping[int, Line]) -> Point:
+    """A long step in which the log tells of a checkpoint or an evaluation, and not that it was done long before the end, is a planned pause."""
+    between = range(max(wait.after + 1, point.line - BEFORE), point.line)
+    texts = [lines[n].text for n in between if n in lines]
+    kind = pause_of(texts)
+    if kind is None:
         return point
-    before = (lines.get(n) for n in range(max(1, point.line - BEFORE), point.line + 1))
-    kind = pause_of(line.text for line in before if line is not None)
-    return point if kind is None else point._replace(kind=kind)
+    done = done_at(texts)
+    # A log of local times next to one of another clock would mislead: both times are of the same log.
+    if done is not None and wait.begin <= done <= wait.end and wait.end - done > (wait.end - wait.begin) / 2:
+        return point
+    return point._replace(kind=kind)
 
 
 def _table(table: Steps) -> MetricTable:

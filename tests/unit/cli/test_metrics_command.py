@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import jsonschema
@@ -87,3 +88,12 @@ def test_a_sparkline_shows_the_highest_of_each_stretch_and_what_is_no_number() -
     assert sparkline([1.0, 1.0, 9.0, 1.0, 1.0, 1.0, None, None], 4) == "▁█▁×"
     assert sparkline([], 10) == ""
     assert sparkline([2.0, 2.0], 10) == "▁▁"
+
+
+def test_the_report_is_printed_where_no_picture_can_be_drawn(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "firstfault.report.plot", raising=False)
+    done = run(str(job), "--plot", str(job.parent / "p.svg"))
+    assert "The loss is no number from step 80 on" in done.output
+    assert isinstance(done.exception, PipelineError)
+    assert done.exception.what == "curves cannot be drawn without matplotlib"

@@ -104,3 +104,17 @@ def test_a_table_of_a_header_alone_has_no_steps(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text(HEAD, encoding="utf-8")
     with open_inputs([tmp_path]) as opened:
         assert [read_source_steps(opened.store, s) for s in opened.sources] == [None]
+
+
+@pytest.mark.parametrize("comma", [".", ","])
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_a_table_parted_by_semicolons(tmp_path: Path, comma: str, quote: str) -> None:
+    rows = [f"{20 * n};9.{n:05d};3.358;{'nan' if n == 30 else '1.200e-05'};14.545" for n in range(1, 60)]
+    text = "\n".join(["step;loss;grad_norm;lr;step_time", *rows]) + "\n"
+    text = "\n".join(";".join(f"{quote}{c}{quote}" for c in row.split(";")) for row in text.splitlines())
+    (tmp_path / "metrics.csv").write_text(text.replace(".", comma) + "\n", encoding="utf-8")
+    with open_inputs([tmp_path]) as opened:
+        (steps,) = [t for s in opened.sources if (t := read_source_steps(opened.store, s)) is not None]
+    assert steps.columns["step"].values.tolist() == [20.0 * n for n in range(1, 60)]
+    assert steps.columns["loss"].values.tolist() == [float(f"9.{n:05d}") for n in range(1, 60)]
+    assert [n for n, v in enumerate(steps.columns["lr"].values.tolist(), 1) if v != v] == [30]

@@ -29,7 +29,7 @@ FORMATS = {
     ),
     "nemo 1": (
         "Epoch 0:   6%|▌  | 32040/500150 [6:28:43<94:39:17,  1.25it/s, loss=2.6, v_num=95nc, reduced_train_loss=2.590, global_step=3.2e+4, consumed_samples=2.56e+7]",
-        {"epoch": 0, "step": 32000, "step_time": 0.8, "loss": 2.6, "samples": 2.56e7},
+        {"epoch": 0, "step": 32040, "step_time": 0.8, "loss": 2.6, "samples": 2.56e7},
     ),
     "lightning": (
         "Epoch 1:  50%|█████     | 4/8 [00:00<00:00, 80.00it/s, v_num=0, train_loss=0.588]",
@@ -66,6 +66,22 @@ FORMATS = {
     "funasr": (
         "rank: 3, epoch: 1/10, data_slice: 0/1, step_in_slice: 40/100, step_in_epoch: 40, total step: 140, (loss_avg_rank: 0.532), (loss_avg_slice: 0.61), (lr: 1.2e-05), [('loss', 0.53), ('acc', 0.8)], {'data_load': '0.001', 'forward_time': '0.214', 'backward_time': '0.311', 'optim_time': '0.05', 'total_time': '0.61'}",
         {"rank": 3, "epoch": 1, "step": 140, "loss": 0.532, "lr": 1.2e-5, "data_time": 0.001, "forward_time": 0.214, "backward_time": 0.311, "optimizer_time": 0.05, "step_time": 0.61},
+    ),
+    "funasr, time of backward as it is spelt": (
+        "rank: 5, epoch: 0/50, step_in_slice: 40/100, total step: 140, (loss_avg_rank: 2.551), (lr: 1.2e-05), {'data_load': '0.001', 'forward_time': '0.214', 'backward_and_AllReaduce_time': '0.311', 'optim_time': '0.05', 'total_time': '0.61'}",
+        {"rank": 5, "epoch": 0, "step": 140, "loss": 2.551, "lr": 1.2e-5, "data_time": 0.001, "forward_time": 0.214, "backward_time": 0.311, "optimizer_time": 0.05, "step_time": 0.61},
+    ),
+    "a bar whose global step is rounded": (
+        "Epoch 0:  20%|##   | 10050/50000 [07:23<94:39:17,  1.34it/s, v_num=95nc, reduced_train_loss=2.852, global_step=1.00e+04, consumed_samples=2.57e+06]",
+        {"epoch": 0, "step": 10050, "loss": 2.852, "step_time": 1 / 1.34, "samples": 2.57e6},
+    ),
+    "a bar that counts batches of which four are a step": (
+        "Epoch 0:  20%|##   | 10050/50000 [07:23<94:39:17,  1.34it/s, v_num=95nc, reduced_train_loss=2.852, global_step=2.51e+03, consumed_samples=2.57e+06]",
+        {"epoch": 0, "step": 2510, "loss": 2.852, "step_time": 1 / 1.34, "samples": 2.57e6},
+    ),
+    "memory by its unit": (
+        '{"step": 10, "loss": 10.28, "memory_gib": 41.214, "memory_reserved_gib": 45.014}',
+        {"step": 10, "loss": 10.28, "memory": 41.214, "memory_reserved": 45.014},
     ),
     "torchtitan": (
         "[titan] 2026-05-09 21:41:33,123 - root - INFO - step: 10  loss:  7.1234  grad_norm:  1.2345  memory: 40.21GiB(50.80%)  tps: 6,012  tflops: 350.1  mfu: 35.4%",

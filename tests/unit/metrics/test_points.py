@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from step_series import FAULTS, FOUND_AS, Course, course
+from step_series import FAULTS, FOUND_AS, Course, course, odd_course
 
 from firstfault.metrics.points import Point, alarms, find_points
 from firstfault.metrics.read import read_source_steps
@@ -55,6 +55,22 @@ def test_injected_faults_are_found_at_their_step(fault: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("seed", range(9100, 9130))
 def test_healthy_courses_raise_no_alarm(seed: int, tmp_path: Path) -> None:
     assert alarms(find_points(tables_of(course(seed, None), tmp_path))) == []
+
+
+@pytest.mark.parametrize("seed", range(9200, 9212))
+def test_healthy_courses_in_awkward_forms_raise_no_alarm(seed: int, tmp_path: Path) -> None:
+    assert alarms(find_points(tables_of(odd_course(seed, None), tmp_path))) == []
+
+
+@pytest.mark.parametrize("fault", ["nan", "loss_rise", "grad_spike", "throughput_drop"])
+def test_faults_in_awkward_forms_are_found(fault: str, tmp_path: Path) -> None:
+    found = 0
+    for seed in range(9300, 9304):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        run = odd_course(seed, fault)
+        found += is_found(run, find_points(tables_of(run, folder)))
+    assert found >= 3
 
 
 def lines(tmp_path: Path, text: str, name: str = "train.log") -> list[Point]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from typing import TYPE_CHECKING
 
@@ -177,3 +178,12 @@ def test_the_frame_tells_null_from_nan(tmp_path: Path) -> None:
     import polars as pl
 
     assert pl.read_parquet(tmp_path / "t.parquet").equals(frame)
+    rows = json.loads((tmp_path / "t.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    assert [r["loss"] for r in rows] == [2.0, "NaN", 2.0]
+    assert [r["grad_norm"] for r in rows] == [0.5, None, 0.5]
+    write_frame(frame, tmp_path / "t.jsonl")
+    assert [json.loads(r) for r in (tmp_path / "t.jsonl").read_text(encoding="utf-8").splitlines()] == rows
+    write_frame(frame[:0], tmp_path / "t.json")
+    assert json.loads((tmp_path / "t.json").read_text(encoding="utf-8")) == []
+    write_frame(frame[:1], tmp_path / "t.json")
+    assert [r["loss"] for r in json.loads((tmp_path / "t.json").read_text(encoding="utf-8"))] == [2.0]
