@@ -39,6 +39,10 @@ class Ran(Struct, frozen=True, kw_only=True):
     """The step behind which it began; None where its first lines do not show how far apart their steps are."""
     total: int | None = None
     """Steps that it was to do, as its lines print them."""
+    passed_over: str = ""
+    """A line by which it met a fault of the incident's kind and went on; empty where none does."""
+    smaller: str = ""
+    """A line by which it went on with fewer ranks than it had; empty where none does."""
 
 
 def ran_of_lines(sources: Iterable[Iterable[str]], *, began_after: int | None = None, total: int | None = None) -> Ran:

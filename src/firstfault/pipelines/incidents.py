@@ -55,12 +55,13 @@ def examine(paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions) -
 
 
 def _looked_at(
-    paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions
+    paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions, record: Record | None = None
 ) -> tuple[tuple[Diagnosis, Traits], Ran]:
     """The same, and what the lines tell of when the run ran."""
     with concluded(paths, options) as (conclusion, verifier, store):
         diagnosis = Builder(conclusion, verifier).build()
-        return (diagnosis, traits_of(diagnosis, origin_of(conclusion))), ran_in(conclusion, store)
+        against = None if diagnosis.verdict.failed else record
+        return (diagnosis, traits_of(diagnosis, origin_of(conclusion))), ran_in(conclusion, store, against)
 
 
 def understood(paths: Sequence[str], options: DiagnoseOptions) -> tuple[Diagnosis, Traits]:
@@ -287,7 +288,7 @@ def verify(
     """
     # A stored diagnosis holds of its other attempts no more than a line, and of its lines those that it quotes.
     stored = len(paths) == 1 and stored_diagnosis(Path(paths[0])) is not None
-    found, ran = (understood(paths, options), None) if stored else _looked_at(paths, options)
+    found, ran = (understood(paths, options), None) if stored else _looked_at(paths, options, record)
     if not stored:
         _something_read(found[0], paths)
     failed = [attempt.number for attempt in found[0].attempts if attempt.ended == "failed" and not attempt.diagnosed]
