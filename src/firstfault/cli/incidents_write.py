@@ -167,7 +167,7 @@ def lint(folder: Path | str, form: str, *, repair: bool) -> int:
     "day",
     type=DAY,
     metavar="YYYY-MM-DD",
-    help="Day of the re-run, which counts where its lines tell none; linked as of today where it is not given.",
+    help="Day of the re-run, which counts where its lines tell none; it is linked under the day of its lines, and as undated where neither is known.",
 )
 @key_option
 @told_lang_option
@@ -193,8 +193,7 @@ def verify(
     comparison = held_against(record, list(paths), DiagnoseOptions(), key_file, stated)
     write(_compared(record.id, comparison))
     if keep:
-        when = stated or today()
-        changed = link(store, record, comparison, when)
+        changed = link(store, record, comparison)
         note(f"linked in {changed.where}; its state is `{changed.state}`")
         if comparison.result == "held" and changed.state is State.FIXED:
             note(f"it becomes `verified` once these are filled: {', '.join(waiting(changed))}")

@@ -19,9 +19,10 @@ from msgspec import Struct, structs
 from firstfault.incidents.fingerprint import fingerprint, same
 from firstfault.incidents.frontmatter import append_item, set_value
 from firstfault.incidents.passed_over import became_smaller, passed_over
-from firstfault.incidents.ran import Ran, not_after, ran_of_diagnosis
+from firstfault.incidents.proofs import lack_of
+from firstfault.incidents.ran import Ran, day_of_run, not_after, ran_of_diagnosis
 from firstfault.incidents.record import is_open
-from firstfault.incidents.words import Section, State
+from firstfault.incidents.words import WHOLE, State
 from firstfault.model.words import Category, Form
 from firstfault.privacy.secrets import find_secrets
 
@@ -44,7 +45,8 @@ MANY = 2
 _QUOTED_LINE = re.compile(r": `[^`]*`$")
 _RUN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 Result = Literal["held", "recurred", "not comparable"]
-_RERUN = re.compile(r"rerun (\d{4}-\d\d-\d\d) (held|recurred|not comparable)\b[:. ]*(.*)", re.DOTALL)
+UNDATED = "undated"
+_RERUN = re.compile(r"rerun (\d{4}-\d\d-\d\d|undated) (held|recurred|not comparable)\b[:. ]*(.*)", re.DOTALL)
 _COMMAND = re.compile(r"(?:command|check):\s*(\S.*?)\s*=>\s*(\S.*)", re.DOTALL)
 _COMMIT = re.compile(r"commit:? ([0-9a-f]{7,64}\b|\S+/\S+)(.*)", re.DOTALL)
 
@@ -57,27 +59,44 @@ class Proof(NamedTuple):
     result: str
     """held, recurred or not comparable for a re-run; empty else."""
     date: str
+    """The day on which a re-run ran; empty where that is not known, and for any other item."""
+    lacks: str = ""
+    """Why what it says is no proof, in words; empty where it may be one."""
 
     @property
     def shows(self) -> bool:
         """Whether it shows that a fix holds."""
-        return self.kind == "command" or (self.kind == "rerun" and self.result == "held") or self.kind == "commit"
+        return not self.lacks and (self.kind in {"command", "commit"} or self.result == "held")
 
 
-def read_verification(item: str) -> Proof:
-    """What one item is."""
+def read_verification(item: str, since: str = "") -> Proof:
+    """What one item is.
+
+    Args:
+        item: of `verifications`.
+        since: the day of the incident: a re-run of before it shows nothing.
+    """
     rerun = _RERUN.fullmatch(item)
     if rerun is not None:
-        return Proof("rerun", rerun[2], rerun[1])
-    if _COMMAND.fullmatch(item):
-        return Proof("command", "", "")
-    return Proof("commit" if _COMMIT.fullmatch(item) else "", "", "")
+        day = "" if rerun[1] == UNDATED else rerun[1]
+        lacks = "" if day else "nobody knows when it ran"
+        if day and day < since:
+            lacks = f"it ran before the incident of {since}"
+        return Proof("rerun", rerun[2], day, lacks if rerun[2] == "held" else "")
+    command = _COMMAND.fullmatch(item)
+    if command is not None:
+        return Proof("command", "", "", lack_of(command[2]))
+    commit = _COMMIT.fullmatch(item)
+    return Proof("commit" if commit is not None else "", "", "", "" if commit is None else lack_of(commit[1]))
 
 
 def latest_result(items: tuple[str, ...]) -> str:
-    """The result of the last re-run that tells something, by date and then by order; empty where there is none."""
-    runs = [p for p in map(read_verification, items) if p.result in {"held", "recurred"}]
-    return max(enumerate(runs), key=lambda pair: (pair[1].date, pair[0]))[1].result if runs else ""
+    """The result of the last re-run that tells something, by its own day and then by order; empty where there is none.
+
+    A recurrence of which nobody knows the day counts as the last one, and a run that held as none.
+    """
+    runs = [p for p in map(read_verification, items) if p.result == "recurred" or (p.result == "held" and p.date)]
+    return max(enumerate(runs), key=lambda pair: (pair[1].date or "9", pair[0]))[1].result if runs else ""
 
 
 class Comparison(Struct, frozen=True):
@@ -89,6 +108,8 @@ class Comparison(Struct, frozen=True):
     """Stable fields that are equal in both."""
     differs: tuple[str, ...]
     """Stable fields that both know and that differ, as `name: then -> now`."""
+    day: str = ""
+    """The day on which the re-run was, as 2026-03-04; empty where neither its lines nor a person tell it."""
 
 
 class Start(NamedTuple):
@@ -138,7 +159,9 @@ def compare(
         )
         if not reason:
             result, reason = "held", _held(diagnosis, equal)
-    return Comparison(result, reason, tuple(equal), tuple(differs))
+    told_by = ran_of_diagnosis(diagnosis) if ran is None else ran
+    day = day_of_run(told_by, stated, latest=diagnosis.verdict.failed is True or result == "recurred")
+    return Comparison(result, reason, tuple(equal), tuple(differs), "" if day is None else day.isoformat())
 
 
 def _another_run(record: Record, diagnosis: Diagnosis, equal: list[str], differs: list[str]) -> str:
@@ -377,25 +400,30 @@ def _number(text: str) -> int | None:
 
 
 def waiting(record: Record) -> list[str]:
-    """The sections that a verified record needs and that are still open, but for the verification itself, which is linked; in order."""
-    needed = (Section.SYMPTOM, Section.DIAGNOSIS, Section.ROOT_CAUSE, Section.FIX)
-    return [str(section) for section in needed if is_open(record.sections.get(section, ""))]
+    """The sections that a verified record needs and that are still open, in order."""
+    return [str(section) for section in WHOLE if is_open(record.sections.get(section, ""))]
 
 
-def written(record: Record, comparison: Comparison, date: str) -> str:
+def written(record: Record, comparison: Comparison, date: str = "") -> str:
     """The text of the record with the re-run linked, and its state moved where that is shown.
 
     A re-run that held makes a fixed record verified, if nothing that a verified one needs is open; one that recurred takes a
-    fixed or verified one back to supported.
+    fixed or verified one back to supported. Of several the one that ran last counts, whichever was linked last.
+
+    Args:
+        record: the incident.
+        comparison: with its re-run.
+        date: the day on which the re-run was; the comparison's own where empty, and undated where that is empty too.
     """
     # A quoted line may name people and machines: it is shown, and not kept.
     reason = _QUOTED_LINE.sub("", comparison.reason)
-    item = f"rerun {date} {comparison.result}: {reason}"
+    item = f"rerun {date or comparison.day or UNDATED} {comparison.result}: {reason}"
     text = append_item(record.text, "verifications", item, record.where)
     state = record.state
     last = latest_result((*record.all("verifications"), item))
-    if comparison.result == "held" and state is State.FIXED and not waiting(record) and last == "held":
+    shows = read_verification(item, record.one("date")).shows
+    if comparison.result == "held" and state is State.FIXED and not waiting(record) and last == "held" and shows:
         state = State.VERIFIED
-    elif comparison.result == "recurred" and state in {State.FIXED, State.VERIFIED}:
+    elif last == "recurred" and (state is State.VERIFIED or (comparison.result == "recurred" and state is State.FIXED)):
         state = State.SUPPORTED
     return text if state is record.state else set_value(text, "state", str(state), record.where)

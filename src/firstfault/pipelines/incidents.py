@@ -312,10 +312,10 @@ def verify(
     return comparison
 
 
-def link(store: Records, record: Record, comparison: Comparison, day: date) -> Record:
-    """Links a re-run in the record's file.
+def link(store: Records, record: Record, comparison: Comparison) -> Record:
+    """Links a re-run in the record's file, under the day on which it ran.
 
     Raises:
         IncidentError: the file was changed meanwhile, or ships with firstfault.
     """
-    return store.change(record, lambda _: written(record, comparison, day.isoformat()))
+    return store.change(record, lambda _: written(record, comparison))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from firstfault.incidents.passed_over import became_smaller, passed_over
-from firstfault.incidents.ran import Ran, ran_of_lines
+from firstfault.incidents.ran import Ran, last_day, ran_of_lines
 from firstfault.model.words import SourceKind
 from firstfault.readers.steplines import TRAINING, read_progress
 
@@ -64,6 +64,8 @@ def ran_in(conclusion: Conclusion, store: Store, record: Record | None = None) -
         began_after=min((step for head in heads if (step := _began_after(head)) is not None), default=None),
         total=totals.pop() if len(totals) == 1 else None,
     )
+    tails = [_tail(store, source, each) for source in sorted(sources or {s.id for s in seen.sources})]
+    ran = structs.replace(ran, last=last_day(tails))
     return structs.replace(ran, passed_over=met, smaller=smaller.strip())
 
 
@@ -89,6 +91,13 @@ def _head(store: Store, source: SourceId, size: int) -> list[bytes]:
     lines = [part for line in raw.split(b"\n", LINES)[:LINES] for part in line.split(b"\r")[:2]]
     # The last one may be cut.
     return lines[:-1] if len(raw) == size and len(lines) > 1 else lines
+
+
+def _tail(store: Store, source: SourceId, size: int) -> list[str]:
+    """The last lines of a source, from the first whole one."""
+    begin = max(0, store.size(source) - size)
+    lines = store.read(source, begin, size).split(b"\n")
+    return [line.decode("utf-8", "replace") for line in lines[1 if begin else 0 :]][-LINES:]
 
 
 def _began_after(lines: list[bytes]) -> int | None:

@@ -373,3 +373,43 @@ def test_a_quoted_line_is_shown_and_not_kept():
     assert "OOM on gpu-n017" in said.reason
     assert "Kx9_pq77Lm" not in said.reason
     assert "gpu-n017" not in parse(written(record, said, "2026-03-05")).all("verifications")[-1]
+
+
+def on(day, result):
+    """A re-run of a day, held against the incident."""
+    ended = f"{day}T09:00:00"
+    if result == "held":
+        return run(failed=False, world_size=16, ended=ended), Traits()
+    return run(failed=True, category=Category.GPU_CUDA, ended=ended), TRAITS
+
+
+@pytest.mark.parametrize("order", [("held", "recurred"), ("recurred", "held")])
+def test_of_two_re_runs_the_one_that_ran_last_counts_whichever_was_linked_last(order):
+    for days, state in (({"held": "05", "recurred": "10"}, "recurred"), ({"held": "10", "recurred": "05"}, "held")):
+        record = incident(**FAILED_AT)
+        for result in order:
+            comparison = compare(record, *on(f"2026-03-{days[result]}", result))
+            assert (comparison.result, comparison.day) == (result, f"2026-03-{days[result]}")
+            record = parse(written(record, comparison))
+            # Between the two a person says that it is fixed.
+            text = record.text.replace("state: supported", "state: fixed") if result == order[0] else record.text
+            record = parse(text)
+        assert latest_result(record.all("verifications")) == state
+        assert (record.state is State.VERIFIED) is (state == "held")
+        assert [c.what for c in lint([record]) if c.level == "error"] == []
+
+
+def test_a_re_run_of_which_nobody_knows_the_day_verifies_nothing():
+    text = incident(world_size=16).text.replace('date: "2026-03-02"', 'date: ""', 1)
+    comparison = compare(parse(text), run(failed=False, world_size=16, ended=None), Traits(), ran=Ran())
+    changed = parse(written(parse(text), comparison))
+    assert changed.all("verifications")[-1].startswith("rerun undated ")
+    assert changed.state is State.FIXED
+
+
+@pytest.mark.parametrize("part", ["verification", "sentence"])
+def test_a_record_that_a_re_run_made_verified_has_no_error(part):
+    record = parse(incident(world_size=16).text.replace(PROVED[part], "OPEN: to be said"))
+    changed = parse(written(record, compare(record, run(failed=False, world_size=16), Traits())))
+    assert changed.state is State.FIXED
+    assert [c.what for c in lint([changed]) if c.level == "error"] == []
