@@ -195,7 +195,7 @@ def verify(
     if keep:
         changed = link(store, record, comparison)
         note(f"linked in {changed.where}; its state is `{changed.state}`")
-        if comparison.result == "held" and changed.state is State.FIXED:
+        if comparison.result == "held" and changed.state is State.FIXED and waiting(changed):
             note(f"it becomes `verified` once these are filled: {', '.join(waiting(changed))}")
     return RESULTS[comparison.result]
 

@@ -27,6 +27,8 @@ IN_ALL = 32 << 20
 EACH, LEAST = 64 << 10, 4 << 10
 """Bytes of the begin of one source at most, and at least."""
 LINES = 400
+SPOTS = 16
+"""Places of a source at which its stamps are looked at, beside its begin and its end."""
 _NO_LOGS = frozenset(
     [
         SourceKind.CONFIG,
@@ -52,20 +54,25 @@ def ran_in(conclusion: Conclusion, store: Store, record: Record | None = None) -
     scene = conclusion.scene
     seen = scene.case.seen
     sources = {p.source for p in seen.progress}
+    ends: dict[SourceId, int] = {}
     if scene.outcome.event is not None:
         sources.add(scene.outcome.event.span.source)
+        ends = {scene.outcome.event.span.source: scene.outcome.event.span.offset}
     each = max(LEAST, min(EACH, IN_ALL // max(1, len(sources))))
-    heads = [_head(store, source, each) for source in sorted(sources or {s.id for s in seen.sources})]
+    read = sorted(sources or {s.id for s in seen.sources})
+    heads = [_head(store, source, each) for source in read]
+    heads_told = [[line.decode("utf-8", "replace") for line in head] for head in heads]
     met = "" if record is None else passed_over(record, _all_lines(conclusion, store))
     smaller = "" if record is None or met else next(filter(became_smaller, _all_lines(conclusion, store)), "")
     totals = {p.total for p in seen.progress if p.total is not None}
     ran = ran_of_lines(
-        [[line.decode("utf-8", "replace") for line in head] for head in heads],
+        heads_told,
         began_after=min((step for head in heads if (step := _began_after(head)) is not None), default=None),
         total=totals.pop() if len(totals) == 1 else None,
     )
-    tails = [_tail(store, source, each) for source in sorted(sources or {s.id for s in seen.sources})]
-    ran = structs.replace(ran, last=last_day(tails))
+    later = [_later(store, source, ends.get(source)) for source in read]
+    told = ran_of_lines([*heads_told, *later])
+    ran = structs.replace(ran, readings=told.readings, last=last_day(later))
     return structs.replace(ran, passed_over=met, smaller=smaller.strip())
 
 
@@ -93,11 +100,21 @@ def _head(store: Store, source: SourceId, size: int) -> list[bytes]:
     return lines[:-1] if len(raw) == size and len(lines) > 1 else lines
 
 
-def _tail(store: Store, source: SourceId, size: int) -> list[str]:
-    """The last lines of a source, from the first whole one."""
-    begin = max(0, store.size(source) - size)
-    lines = store.read(source, begin, size).split(b"\n")
-    return [line.decode("utf-8", "replace") for line in lines[1 if begin else 0 :]][-LINES:]
+def _later(store: Store, source: SourceId, end: int | None) -> list[str]:
+    """Lines behind the first ones: at places all over the source, where the run said its end, and the last ones.
+
+    Runs are appended to one file: the one whose end counts may be older than that which stands first.
+    """
+    size = store.size(source)
+    places = [size * part // SPOTS for part in range(1, SPOTS)]
+    places += [max(0, size - LEAST), *([] if end is None else [max(0, end - LEAST // 2)])]
+    found: list[str] = []
+    for place in sorted(set(places)):
+        # The first and the last line of a place may be cut.
+        lines = store.read(source, place, LEAST).split(b"\n")
+        whole = lines[1 if place else 0 : None if place + LEAST >= size else -1]
+        found += [line.decode("utf-8", "replace") for line in whole]
+    return found
 
 
 def _began_after(lines: list[bytes]) -> int | None:
