@@ -42,7 +42,7 @@ def today() -> date:
     "day",
     type=DAY,
     metavar="YYYY-MM-DD",
-    help="Day of the incident; that of its first line where it is not given, and today where no line has a date.",
+    help="Day of the incident; that of its first line where it is not given, and left open where no line has a date.",
 )
 @click.option("--command", "ran", default="", metavar="TEXT", help="The command that was run.")
 @click.option("--revision", default="", metavar="TEXT", help="Revision of the source.")
@@ -87,8 +87,9 @@ def new(
 
     given = Given(command=ran, revision=revision, image=image, devices=devices, versions=versions)
     found = understood(list(paths), DiagnoseOptions())
-    when = day.date() if isinstance(day, datetime) else day_of(found[0]) or today()
-    name, text = new_record(found, given, key=owner_key(key_file), day=when, language=lang)
+    told = day.date() if isinstance(day, datetime) else day_of(found[0])
+    when = told or today()
+    name, text = new_record(found, given, key=owner_key(key_file), day=when, language=lang, dated=told is not None)
     if only_show:
         write(text)
         return 0

@@ -143,7 +143,10 @@ def not_after(record: Record, ran: Ran, stated: date | None = None) -> str:
     """
     came = _came(record)
     if came is None:
-        return ""
+        return (
+            "the re-run completed, but the incident's record tells no day: whether it ran afterwards is not known;"
+            " write `date` into its head"
+        )
     readings = [*ran.readings, *_placed(ran, stated)]
     for found in sorted(readings, key=lambda r: _plain(r.low)):
         reason = _before(found, came)

@@ -122,7 +122,14 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_record(
-    understood_as: tuple[Diagnosis, Traits], given: Given, *, key: bytes, day: date, language: str, record_id: str = ""
+    understood_as: tuple[Diagnosis, Traits],
+    given: Given,
+    *,
+    key: bytes,
+    day: date,
+    language: str,
+    record_id: str = "",
+    dated: bool = True,
 ) -> tuple[str, str]:
     """The id and the text of a new record.
 
@@ -133,6 +140,7 @@ def new_record(
         day: of the incident.
         language: of headings and fixed sentences.
         record_id: its id; a new one where empty.
+        dated: whether the day is that of the incident; False where it is that of the record alone, and the incident's stays open.
 
     Raises:
         PipelineError: nothing was read, or there was no failure of which to make a record.
@@ -146,7 +154,7 @@ def new_record(
         )
     safe = redact(_draft(understood_as, given, key), "identities", key=key)
     name = record_id or new_id(day, os.urandom(RANDOM_BYTES))
-    return name, render_record(safe, record_id=name, date=day.isoformat(), language=language)
+    return name, render_record(safe, record_id=name, date=day.isoformat() if dated else "", language=language)
 
 
 def _draft(understood_as: tuple[Diagnosis, Traits], given: Given, key: bytes) -> Draft:

@@ -400,9 +400,10 @@ def test_of_two_re_runs_the_one_that_ran_last_counts_whichever_was_linked_last(o
 
 
 def test_a_re_run_of_which_nobody_knows_the_day_verifies_nothing():
-    text = incident(world_size=16).text.replace('date: "2026-03-02"', 'date: ""', 1)
-    comparison = compare(parse(text), run(failed=False, world_size=16, ended=None), Traits(), ran=Ran())
-    changed = parse(written(parse(text), comparison))
+    record = incident(world_size=16)
+    comparison = compare(record, run(failed=False, world_size=16), Traits())
+    assert comparison.result == "held"
+    changed = parse(written(record, structs.replace(comparison, day="")))
     assert changed.all("verifications")[-1].startswith("rerun undated ")
     assert changed.state is State.FIXED
 
@@ -413,3 +414,8 @@ def test_a_record_that_a_re_run_made_verified_has_no_error(part):
     changed = parse(written(record, compare(record, run(failed=False, world_size=16), Traits())))
     assert changed.state is State.FIXED
     assert [c.what for c in lint([changed]) if c.level == "error"] == []
+
+
+def test_an_incident_of_which_nobody_knows_the_day_has_no_later_run():
+    record = parse(incident(world_size=16).text.replace('date: "2026-03-02"', 'date: ""', 1))
+    assert compare(record, run(failed=False, world_size=16), Traits()).result == "not comparable"
