@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
-from firstfault.incidents.importing import digest_of_note, noted_hosts, read_notes, record_text
+from firstfault.incidents.importing import digest_of_note, lines_left, noted_hosts, read_notes, record_text
 from firstfault.incidents.places import index_at
 from firstfault.incidents.record import parse, read_text
 from firstfault.incidents.search import Found, Query, search
@@ -180,6 +180,15 @@ def import_notes(
         made.append(store.create(name, text, f"{day:%Y}"))
         there[digest] = str(made[-1])
     return made, known
+
+
+def lines_not_taken(file: Path) -> list[int]:
+    """Numbers of the lines of a page of notes that no record takes.
+
+    Raises:
+        IncidentError: it is not UTF-8, or too large.
+    """
+    return lines_left(read_text(file.read_bytes(), str(file)))
 
 
 def copy_records(source: Records, store: Records) -> tuple[list[Path | str], list[str]]:
