@@ -104,7 +104,8 @@ def lines_left(text: str) -> list[int]:
 def _page(text: str) -> tuple[list[Note], list[int]]:
     lines = text.replace("\r\n", "\n").split("\n")
     rows = list(_table(lines))
-    found, left = list(rows), []
+    found = list(rows)
+    left: list[int] = []
     open_one: _Open | None = None
     fence, ruled = "", False
     for number, line in enumerate(lines, 1):
