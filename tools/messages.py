@@ -50,7 +50,6 @@ SIGNATURE_TEXTS = ("title", "meaning", "not_proof", "advice", "collect")
 TOLD_FILES = (
     "incidents/lint.py",
     "incidents/proofs.py",
-    "incidents/ran.py",
     "incidents/record.py",
     "incidents/verification.py",
 )
