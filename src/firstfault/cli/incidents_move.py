@@ -35,7 +35,7 @@ def import_(file: Path, folder: Path | str, key_file: Path | None, *, keep_names
     from firstfault.cli.incidents_write import today
     from firstfault.incidents.places import shown
     from firstfault.pipelines.incidents import owner_key
-    from firstfault.pipelines.incidents_over import import_notes
+    from firstfault.pipelines.incidents_over import import_notes, lines_not_taken
 
     place = shown(str(folder))
     if file.is_dir():
@@ -44,6 +44,10 @@ def import_(file: Path, folder: Path | str, key_file: Path | None, *, keep_names
     write("".join(f"{path}\n" for path in made))
     if known:
         note(f"{len(known)} of the notes have a record already, and nothing was written for them: {known[0]}")
+    left = lines_not_taken(file)
+    if left:
+        shown_lines = ", ".join(map(str, left[:20])) + (", …" if len(left) > 20 else "")
+        note(f"{len(left)} lines of the page went into no record: {shown_lines}")
     note(f"made {len(made)} records; `firstfault incidents lint --dir {place}` says what they lack")
     return 0
 

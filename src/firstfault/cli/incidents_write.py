@@ -42,7 +42,7 @@ def today() -> date:
     "day",
     type=DAY,
     metavar="YYYY-MM-DD",
-    help="Day of the incident; that of its first line where it is not given, and today where no line has a date.",
+    help="Day of the incident; that of its first line where it is not given, and left open where no line has a date.",
 )
 @click.option("--command", "ran", default="", metavar="TEXT", help="The command that was run.")
 @click.option("--revision", default="", metavar="TEXT", help="Revision of the source.")
@@ -87,8 +87,9 @@ def new(
 
     given = Given(command=ran, revision=revision, image=image, devices=devices, versions=versions)
     found = understood(list(paths), DiagnoseOptions())
-    when = day.date() if isinstance(day, datetime) else day_of(found[0]) or today()
-    name, text = new_record(found, given, key=owner_key(key_file), day=when, language=lang)
+    told = day.date() if isinstance(day, datetime) else day_of(found[0])
+    when = told or today()
+    name, text = new_record(found, given, key=owner_key(key_file), day=when, language=lang, dated=told is not None)
     if only_show:
         write(text)
         return 0
@@ -167,7 +168,7 @@ def lint(folder: Path | str, form: str, *, repair: bool) -> int:
     "day",
     type=DAY,
     metavar="YYYY-MM-DD",
-    help="Day of the re-run, which counts where its lines tell none; linked as of today where it is not given.",
+    help="Day of the re-run, which counts where its lines tell none; it is linked under the day of its lines, and as undated where neither is known.",
 )
 @key_option
 @told_lang_option
@@ -193,10 +194,9 @@ def verify(
     comparison = held_against(record, list(paths), DiagnoseOptions(), key_file, stated)
     write(_compared(record.id, comparison))
     if keep:
-        when = stated or today()
-        changed = link(store, record, comparison, when)
+        changed = link(store, record, comparison)
         note(f"linked in {changed.where}; its state is `{changed.state}`")
-        if comparison.result == "held" and changed.state is State.FIXED:
+        if comparison.result == "held" and changed.state is State.FIXED and waiting(changed):
             note(f"it becomes `verified` once these are filled: {', '.join(waiting(changed))}")
     return RESULTS[comparison.result]
 

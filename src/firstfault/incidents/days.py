@@ -37,6 +37,7 @@ _FORMS = (
     ("han", _HAN),
     ("full", _BEGIN + r"(?P<y>(?:19|20)\d\d)(?P<sep>[-/.])(?P<mo>\d{1,2})(?P=sep)(?P<d>\d{1,2})(?:[T_ ]{1,2}" + _HMS + _ZONE + r")?(?![\d.]*[-/.]?\d)"),
     ("full", r"(?<![\d.])[IWEFV]?(?P<y>20\d\d)(?P<mo>0[1-9]|1[0-2])(?P<d>0[1-9]|[12]\d|3[01])[-T_ ]?(?P<h>[01]\d|2[0-3]):?(?P<mi>[0-5]\d):?(?P<s>[0-5]\d)(?!\d)" + _ZONE),
+    ("ordinal", _BEGIN + r"(?P<y>20\d\d)-(?P<n>[0-3]\d\d)[T_ ]{1,2}" + _HMS + _ZONE),
     ("open", _BEGIN + r"(?P<a>\d{1,2})(?P<sep>[-/.])(?P<b>\d{1,2})(?P=sep)(?P<y>(?:19|20)\d\d),?[T ]+" + _HMS + _ZONE),
     ("short", _BEGIN + r"(?P<a>\d\d)(?P<sep>[-/.])(?P<b>\d\d)(?P=sep)(?P<c>\d\d),?[T ]+" + _HMS + _ZONE),
     ("full", _BEGIN + _DAY_NAME + r"(?P<d>\d{1,2})[ /-]" + _MON + r",?[ /-](?P<y>(?:19|20)\d\d)[ :,T]+" + _HMS + _ZONE),
@@ -136,8 +137,17 @@ def _epoch(match: re.Match[str]) -> Reading | None:
     return Reading(moment, moment, match.group().strip())
 
 
+def _ordinal(match: re.Match[str]) -> Reading | None:
+    """The day of a year by its number: `2026-051`."""
+    number = int(match["n"])
+    if not 1 <= number <= 366:
+        return None
+    day = datetime(int(match["y"]), 1, 1, tzinfo=timezone.utc) + timedelta(days=number - 1)
+    return _reading(match, [(day.year, day.month, day.day)])
+
+
 _READERS: dict[str, Callable[[re.Match[str]], Reading | None]] = {
-    "han": _full, "full": _full, "open": _open, "short": _short, "yearless": _yearless, "epoch": _epoch,
+    "han": _full, "full": _full, "ordinal": _ordinal, "open": _open, "short": _short, "yearless": _yearless, "epoch": _epoch,
 }  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from firstfault.incidents.frontmatter import Value, write_entry
 from firstfault.incidents.words import ALIASES, HEADINGS, SCHEMA, Section, State
@@ -23,9 +24,18 @@ _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
 _LABEL = re.compile(
     r"[ \t]*(?:[-*+][ \t]+|\d+[.)、][ \t]*)?(?:\*\*|__)?[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)?[ \t]*[:：][ \t]*(?:\*\*|__)?[ \t]*(.*)$"
 )
+_BOLD = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(?:\*\*|__)[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)[\s\u3000]+(\S.*)$")
+"""A label in bold with no colon behind it."""
+_UNDERLINE = re.compile(r"(?:-{3,}|={3,})[ \t]*")
 _ROW = re.compile(r"[ \t]*\|(.*)\|[ \t]*$")
 _RULE = re.compile(r"[ \t:|-]+$")
 _DATE = re.compile(r"(?<!\d)(20\d\d)[-/.年](\d{1,2})[-/.月](\d{1,2})日?(?!\d)")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_NAMED_DAY = re.compile(
+    rf"\b(?:(?P<a>{'|'.join(_MONTHS)})[a-z]{{0,6}}\.? (?P<d>[0-3]?\d)(?:st|nd|rd|th)?|(?P<e>[0-3]?\d)(?:st|nd|rd|th)?[ -]"
+    rf"(?P<b>{'|'.join(_MONTHS)})[a-z]{{0,6}}\.?),?[ -](?P<y>20\d\d)\b",
+    re.IGNORECASE,
+)
 _ID = re.compile(r"^[\[（(]?([A-Z]{1,6}[-_]?\d{1,6})[\]）)]?[ \t]*[:：.、—–-]*[ \t]*")
 _CODE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
 _HAN = re.compile("[㐀-鿿]")
@@ -48,6 +58,8 @@ class Note(Struct, frozen=True, kw_only=True):
     """The id that the notes gave it: `E004`."""
     date: str = ""
     parts: dict[Section, str] = {}
+    loose: str = ""
+    """What stands before its first known part: no part of it, and kept all the same."""
     line: int = 0
     """Line of the notes on which it begins, from 1."""
 
@@ -58,51 +70,102 @@ class _Open:
     def __init__(self, title: str, level: int, line: int) -> None:
         self.title, self.level, self.line = title, level, line
         self.parts: dict[Section, list[str]] = {}
+        self.loose: list[str] = []
+        self.lines: list[int] = []
         self.date = ""
         self.section: Section | None = None
 
     def add(self, text: str) -> None:
-        if self.section is not None:
+        if self.section is None:
+            self.loose.append(text)
+        else:
             self.parts.setdefault(self.section, []).append(text)
 
     def note(self) -> Note | None:
         parts = {s: "\n".join(lines).strip() for s, lines in self.parts.items()}
         kept = {s: text for s, text in parts.items() if text}
-        return None if len(kept) < 2 else _named(self.title, kept, self.date, self.line)
+        return None if len(kept) < 2 else self._named(kept)
+
+    def _named(self, kept: dict[Section, str]) -> Note:
+        note = _named(self.title, kept, self.date, self.line)
+        return replace(note, loose="\n".join(self.loose).strip())
 
 
 def read_notes(text: str) -> list[Note]:
     """The incidents of a page, in its order; a stretch with fewer than two known parts is none."""
+    return _page(text)[0]
+
+
+def lines_left(text: str) -> list[int]:
+    """Numbers, from 1, of the lines of a page that tell something and that no incident takes."""
+    return _page(text)[1]
+
+
+def _page(text: str) -> tuple[list[Note], list[int]]:
     lines = text.replace("\r\n", "\n").split("\n")
-    found = list(_table(lines))
+    rows = list(_table(lines))
+    found = list(rows)
+    left: list[int] = []
     open_one: _Open | None = None
-    fence = ""
+    fence, ruled = "", False
     for number, line in enumerate(lines, 1):
         code = _CODE.match(line)
         if code is not None and (not fence or code[1].startswith(fence)):
             fence = "" if fence else code[1]
-        heading = None if fence or code is not None else _HEADING.match(line)
-        known = None if heading is None else ALIASES.get(heading[2].strip(" *:：").lower())
-        if heading is not None and known is not None and open_one is not None:
+        inside = bool(fence or code is not None)
+        if ruled:
+            ruled = False
+            continue
+        under = "" if inside or number == len(lines) else lines[number]
+        heading = None if inside else _heading(line, under)
+        ruled = heading is not None and _HEADING.match(line) is None
+        known = None if heading is None else ALIASES.get(heading[1].strip(" *:：").lower())
+        if known is not None and open_one is not None:
             open_one.section = known
-            continue
-        if heading is not None:
-            found += _closed(open_one)
-            open_one = _Open(heading[2], len(heading[1]), number)
-            continue
-        if open_one is not None:
-            _line(open_one, line, inside=bool(fence or code is not None))
-    found += _closed(open_one)
-    return sorted(found, key=lambda n: n.line)
+        elif heading is not None:
+            _close(open_one, found, left)
+            open_one = _Open(heading[1], heading[0], number)
+        elif open_one is not None:
+            _line(open_one, line, inside=inside)
+            open_one.lines += [number] if line.strip() else []
+        elif line.strip():
+            left.append(number)
+    _close(open_one, found, left)
+    taken = {note.line for note in rows}
+    of_tables = {n for n in left if n in taken or _heads(lines, n, taken)}
+    return sorted(found, key=lambda n: n.line), sorted(set(left) - of_tables)
 
 
-def _closed(one: _Open | None) -> list[Note]:
+def _heading(line: str, under: str) -> tuple[int, str] | None:
+    """Level and text of a heading, by its marks or by a rule under it."""
+    marked = _HEADING.match(line)
+    if marked is not None:
+        return len(marked[1]), marked[2]
+    if line.strip() and _UNDERLINE.fullmatch(under) and _ROW.match(line) is None and line[:1] not in " \t-*>":
+        return 1 if under[0] == "=" else 2, line.strip()
+    return None
+
+
+def _heads(lines: list[str], number: int, taken: set[int]) -> bool:
+    """Whether a line is the head of a table whose rows are incidents, or the rule below that head."""
+    at = number
+    while at <= len(lines) and _ROW.match(lines[at - 1]):
+        if at in taken:
+            return at - number <= 2
+        at += 1
+    return False
+
+
+def _close(one: _Open | None, found: list[Note], left: list[int]) -> None:
     note = None if one is None else one.note()
-    return [] if note is None else [note]
+    if note is not None:
+        found.append(note)
+    elif one is not None:
+        left += [one.line, *one.lines]
 
 
 def _line(one: _Open, line: str, *, inside: bool) -> None:
-    label = None if inside else _LABEL.match(line)
+    label = None if inside else _LABEL.match(line) or _BOLD.match(line)
     if label is not None:
         word = label[1].strip().lower()
         section = ALIASES.get(word)
@@ -110,15 +173,21 @@ def _line(one: _Open, line: str, *, inside: bool) -> None:
             one.section = section
             one.add(label[2])
             return
-        if word in _DATES:
-            one.date = _day(label[2]) or one.date
+        if word in _DATES and _day(label[2]):
+            one.date = _day(label[2])
             return
     one.add(line)
 
 
 def _day(text: str) -> str:
     found = _DATE.search(text)
-    return "" if found is None else f"{found[1]}-{int(found[2]):02d}-{int(found[3]):02d}"
+    if found is not None:
+        return f"{found[1]}-{int(found[2]):02d}-{int(found[3]):02d}"
+    named = _NAMED_DAY.search(text)
+    if named is None:
+        return ""
+    month = _MONTHS.index((named["a"] or named["b"]).lower()) + 1
+    return f"{named['y']}-{month:02d}-{int(named['d'] or named['e']):02d}"
 
 
 def _named(title: str, parts: dict[Section, str], date: str, line: int) -> Note:
@@ -203,4 +272,6 @@ def record_text(note: Note, record_id: str) -> str:
         if said and section is Section.VERIFICATION:
             said = f"{'待填：笔记这样写，尚未链接证据：' if chinese else 'OPEN: the notes say so, and nothing is linked: '}{said}"
         body.append(f"## {HEADINGS[language][section]}\n\n{said or waits}")
+    if note.loose:
+        body.append(f"## {'旧笔记的其他内容' if chinese else 'More of the notes'}\n\n{note.loose}")
     return "---\n" + "".join(write_entry(key, value) for key, value in head) + "---\n\n" + "\n\n".join(body) + "\n"

@@ -11,7 +11,7 @@ from msgspec import Struct
 from firstfault.incidents.fingerprint import VERSION, fingerprint
 from firstfault.incidents.record import is_open
 from firstfault.incidents.verification import latest_result, read_verification
-from firstfault.incidents.words import GUESS_MARKS, LIST_KEYS, SCHEMA, TEXT_KEYS, Section, State
+from firstfault.incidents.words import GUESS_MARKS, LIST_KEYS, SCHEMA, TEXT_KEYS, WHOLE, Section, State
 from firstfault.privacy.identities import Identities
 from firstfault.privacy.secrets import find_secrets
 
@@ -27,18 +27,9 @@ _NEEDED: dict[State, tuple[Section, ...]] = {
     State.OPEN: (),
     State.SUPPORTED: (Section.SYMPTOM, Section.DIAGNOSIS, Section.ROOT_CAUSE),
     State.FIXED: (Section.SYMPTOM, Section.DIAGNOSIS, Section.ROOT_CAUSE, Section.FIX),
-    State.VERIFIED: (
-        Section.SYMPTOM,
-        Section.DIAGNOSIS,
-        Section.ROOT_CAUSE,
-        Section.FIX,
-        Section.VERIFICATION,
-        Section.SENTENCE,
-    ),
+    State.VERIFIED: WHOLE,
     State.REJECTED: (),
 }
-_WHOLE = _NEEDED[State.VERIFIED]
-"""The sections of a record that tells all."""
 _SAID_BY_PEOPLE = ("date", "command", "revision", "image", "scope", "formal_results")
 """What no log tells, or not surely, and a record should."""
 _PROVED = frozenset({State.SUPPORTED, State.FIXED, State.VERIFIED})
@@ -91,7 +82,7 @@ def _state(record: Record) -> Iterator[tuple[str, str]]:
                 f"its state is `{record.state}`, but the section {section} is open",
                 "Fill it, or take the state back.",
             )
-    links = [read_verification(item) for item in record.all("verifications")]
+    links = [read_verification(item, record.one("date")) for item in record.all("verifications")]
     if record.state in _FIXED and not record.all("fix_links"):
         yield (
             f"its state is `{record.state}`, but no `fix_links` tells where the fix was made",
@@ -112,6 +103,11 @@ def _state(record: Record) -> Iterator[tuple[str, str]]:
             "Quote the lines under Evidence, or link what shows it.",
         )
     for item, link in zip(record.all("verifications"), links, strict=True):
+        if link.lacks and record.state is State.VERIFIED:
+            yield (
+                f"the verification {item[:60]!r} is no proof: {link.lacks}",
+                "Take it out or link one that shows it, or take the state back.",
+            )
         if link.kind == "":
             yield (
                 f"the verification {item[:60]!r} is of no known kind",
@@ -162,7 +158,7 @@ def _left_open(record: Record) -> Iterator[tuple[str, str]]:
     if record.state is State.REJECTED:
         return
     demanded = _NEEDED[record.state]
-    waiting = [str(s) for s in _WHOLE if s not in demanded and is_open(record.sections.get(s, ""))]
+    waiting = [str(s) for s in WHOLE if s not in demanded and is_open(record.sections.get(s, ""))]
     if waiting:
         yield f"still open: {', '.join(waiting)}", "Fill what begins with `OPEN:` and take the mark out."
     # A key that somebody took out is not wanted; one that a new record brought along waits for its word.

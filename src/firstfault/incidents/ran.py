@@ -39,6 +39,12 @@ class Ran(Struct, frozen=True, kw_only=True):
     """The step behind which it began; None where its first lines do not show how far apart their steps are."""
     total: int | None = None
     """Steps that it was to do, as its lines print them."""
+    last: date | None = None
+    """The day of its last lines that tell a year; None where none is known."""
+    passed_over: str = ""
+    """A line by which it met a fault of the incident's kind and went on; empty where none does."""
+    smaller: str = ""
+    """A line by which it went on with fewer ranks than it had; empty where none does."""
 
 
 def ran_of_lines(sources: Iterable[Iterable[str]], *, began_after: int | None = None, total: int | None = None) -> Ran:
@@ -55,6 +61,12 @@ def ran_of_lines(sources: Iterable[Iterable[str]], *, began_after: int | None = 
         began_after=began_after,
         total=total,
     )
+
+
+def last_day(sources: Iterable[Iterable[str]]) -> date | None:
+    """The latest day that the given lines may tell; None where none tells a year."""
+    found = (r.high.date() for lines in sources for r in map(reading, lines) if r is not None and r.high is not None)
+    return max(found, default=None)
 
 
 def _earliest(readings: list[Reading]) -> list[Reading]:
@@ -131,7 +143,10 @@ def not_after(record: Record, ran: Ran, stated: date | None = None) -> str:
     """
     came = _came(record)
     if came is None:
-        return ""
+        return (
+            "the re-run completed, but the incident's record tells no day: whether it ran afterwards is not known;"
+            " write `date` into its head"
+        )
     readings = [*ran.readings, *_placed(ran, stated)]
     for found in sorted(readings, key=lambda r: _plain(r.low)):
         reason = _before(found, came)
@@ -150,6 +165,23 @@ def not_after(record: Record, ran: Ran, stated: date | None = None) -> str:
     if stated < came.day:
         return f"the re-run completed, but by your word on {stated.isoformat()}, and the incident came {came.said}"
     return ""
+
+
+def day_of_run(ran: Ran, stated: date | None = None, *, latest: bool = False) -> date | None:
+    """The day on which a run was; None where neither its lines nor a person tell it.
+
+    Args:
+        ran: what its lines tell.
+        stated: the day as a person gave it, where the lines tell none.
+        latest: the latest day that is told, in place of the first: when a run that failed came to its end.
+    """
+    readings = [*ran.readings, *_placed(ran, stated)]
+    highs = [r.high.date() for r in readings if r.high is not None]
+    if latest:
+        return max(
+            [*highs, *([] if stated is None else [stated]), *([] if ran.last is None else [ran.last])], default=None
+        )
+    return min((r.low.date() for r in readings if r.low is not None), default=stated)
 
 
 def _before(found: Reading, came: _Came) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from firstfault.incidents.record import Record
+from firstfault.incidents.synonyms import other_names
 from firstfault.incidents.tokens import any_word, every_word
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Found(Struct, frozen=True):
 
 
 def search(index: Lookup, query: Query) -> Found:
-    """Records that fit, best first: those that hold every word, then those that hold some."""
+    """Records that fit, best first: those that hold every word, then those by another name of the same fault, then some words."""
     chosen: dict[int, bool] = {}
     unranked = False
     # One more than is shown tells whether there are more; some may be gone when they are looked at.
@@ -59,6 +60,10 @@ def search(index: Lookup, query: Query) -> Found:
     else:
         exact, unranked = index.by_text(query, every_word(query.text), wanted)
         chosen = dict.fromkeys(exact, True)
+        for other in other_names(query.text):
+            if len(chosen) < wanted:
+                alike, _ = index.by_text(query, every_word(other), wanted)
+                chosen.update(dict.fromkeys((n for n in alike if n not in chosen), True))
         if len(chosen) < query.limit:
             others, _ = index.by_text(query, any_word(query.text), wanted)
             for number in others:

@@ -14,14 +14,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from firstfault.incidents.fingerprint import fingerprint, same
 from firstfault.incidents.frontmatter import append_item, set_value
-from firstfault.incidents.ran import Ran, not_after, ran_of_diagnosis
+from firstfault.incidents.passed_over import became_smaller, passed_over
+from firstfault.incidents.proofs import lack_of
+from firstfault.incidents.ran import Ran, day_of_run, not_after, ran_of_diagnosis
 from firstfault.incidents.record import is_open
-from firstfault.incidents.words import Section, State
+from firstfault.incidents.words import WHOLE, State
 from firstfault.model.words import Category, Form
+from firstfault.privacy.secrets import find_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,11 +34,19 @@ if TYPE_CHECKING:
     from firstfault.incidents.record import Record
     from firstfault.model.diagnosis import Diagnosis
 
+QUOTED = 160
+"""Characters of a line that a reason quotes at most."""
+MOST = 1 << 20
+"""Ranks of a job at most whose lines are counted one by one."""
+NAMED = 8
+"""Ranks without a line that a reason names."""
 MANY = 2
 """Ranks from which on the size of a job counts."""
+_QUOTED_LINE = re.compile(r": `[^`]*`$")
 _RUN = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 Result = Literal["held", "recurred", "not comparable"]
-_RERUN = re.compile(r"rerun (\d{4}-\d\d-\d\d) (held|recurred|not comparable)\b[:. ]*(.*)", re.DOTALL)
+UNDATED = "undated"
+_RERUN = re.compile(r"rerun (\d{4}-\d\d-\d\d|undated) (held|recurred|not comparable)\b[:. ]*(.*)", re.DOTALL)
 _COMMAND = re.compile(r"(?:command|check):\s*(\S.*?)\s*=>\s*(\S.*)", re.DOTALL)
 _COMMIT = re.compile(r"commit:? ([0-9a-f]{7,64}\b|\S+/\S+)(.*)", re.DOTALL)
 
@@ -48,27 +59,44 @@ class Proof(NamedTuple):
     result: str
     """held, recurred or not comparable for a re-run; empty else."""
     date: str
+    """The day on which a re-run ran; empty where that is not known, and for any other item."""
+    lacks: str = ""
+    """Why what it says is no proof, in words; empty where it may be one."""
 
     @property
     def shows(self) -> bool:
         """Whether it shows that a fix holds."""
-        return self.kind == "command" or (self.kind == "rerun" and self.result == "held") or self.kind == "commit"
+        return not self.lacks and (self.kind in {"command", "commit"} or self.result == "held")
 
 
-def read_verification(item: str) -> Proof:
-    """What one item is."""
+def read_verification(item: str, since: str = "") -> Proof:
+    """What one item is.
+
+    Args:
+        item: of `verifications`.
+        since: the day of the incident: a re-run of before it shows nothing.
+    """
     rerun = _RERUN.fullmatch(item)
     if rerun is not None:
-        return Proof("rerun", rerun[2], rerun[1])
-    if _COMMAND.fullmatch(item):
-        return Proof("command", "", "")
-    return Proof("commit" if _COMMIT.fullmatch(item) else "", "", "")
+        day = "" if rerun[1] == UNDATED else rerun[1]
+        lacks = "" if day else "nobody knows when it ran"
+        if day and day < since:
+            lacks = f"it ran before the incident of {since}"
+        return Proof("rerun", rerun[2], day, lacks if rerun[2] == "held" else "")
+    command = _COMMAND.fullmatch(item)
+    if command is not None:
+        return Proof("command", "", "", lack_of(command[2]))
+    commit = _COMMIT.fullmatch(item)
+    return Proof("commit" if commit is not None else "", "", "", "" if commit is None else lack_of(commit[1]))
 
 
 def latest_result(items: tuple[str, ...]) -> str:
-    """The result of the last re-run that tells something, by date and then by order; empty where there is none."""
-    runs = [p for p in map(read_verification, items) if p.result in {"held", "recurred"}]
-    return max(enumerate(runs), key=lambda pair: (pair[1].date, pair[0]))[1].result if runs else ""
+    """The result of the last re-run that tells something, by its own day and then by order; empty where there is none.
+
+    A recurrence of which nobody knows the day counts as the last one, and a run that held as none.
+    """
+    runs = [p for p in map(read_verification, items) if p.result == "recurred" or (p.result == "held" and p.date)]
+    return max(enumerate(runs), key=lambda pair: (pair[1].date or "9", pair[0]))[1].result if runs else ""
 
 
 class Comparison(Struct, frozen=True):
@@ -80,6 +108,8 @@ class Comparison(Struct, frozen=True):
     """Stable fields that are equal in both."""
     differs: tuple[str, ...]
     """Stable fields that both know and that differ, as `name: then -> now`."""
+    day: str = ""
+    """The day on which the re-run was, as 2026-03-04; empty where neither its lines nor a person tell it."""
 
 
 class Start(NamedTuple):
@@ -119,16 +149,19 @@ def compare(
         result, reason = _failed(record, told, diagnosis, traits)
     else:
         result = "not comparable"
-        asked = ran_of_diagnosis(diagnosis) if ran is None else ran
+        asked = _by_quoted(record, diagnosis) if ran is None else ran
         reason = (
             _another_run(record, diagnosis, equal, differs)
             or _not_past(record, diagnosis, asked)
             or not_after(record, asked, stated)
             or _met_before(record, diagnosis, earlier)
+            or _went_on(asked)
         )
         if not reason:
             result, reason = "held", _held(diagnosis, equal)
-    return Comparison(result, reason, tuple(equal), tuple(differs))
+    told_by = ran_of_diagnosis(diagnosis) if ran is None else ran
+    day = day_of_run(told_by, stated, latest=diagnosis.verdict.failed is True or result == "recurred")
+    return Comparison(result, reason, tuple(equal), tuple(differs), "" if day is None else day.isoformat())
 
 
 def _another_run(record: Record, diagnosis: Diagnosis, equal: list[str], differs: list[str]) -> str:
@@ -139,14 +172,37 @@ def _another_run(record: Record, diagnosis: Diagnosis, equal: list[str], differs
         _no_failure(record)
         or _another_job(differs)
         or _fewer(record, diagnosis)
-        or _unknown_job(record, equal)
-        or _one_node(diagnosis)
+        or _unknown_job(record, diagnosis, equal)
+        or _without_lines(diagnosis)
     )
 
 
 def _met_before(record: Record, diagnosis: Diagnosis, earlier: Sequence[Start]) -> str:
     """Why a run may have met the fault and gone on, in words."""
     return _failed_before(record, earlier) or _other_starts(record, diagnosis) or _met_again(record, diagnosis)
+
+
+def _by_quoted(record: Record, diagnosis: Diagnosis) -> Ran:
+    """What the quoted lines tell: all that there is of a stored diagnosis."""
+    lines = [entry.evidence.text for entry in diagnosis.timeline] + [line.text for line in diagnosis.key_lines]
+    smaller = next((line for line in lines if became_smaller(line)), "")
+    return structs.replace(ran_of_diagnosis(diagnosis), passed_over=passed_over(record, lines), smaller=smaller)
+
+
+def _went_on(ran: Ran) -> str:
+    """Why a run that came through may have met the fault, or come through with fewer ranks, in words."""
+    if ran.passed_over:
+        return f"the re-run completed, but a fault of this kind was met and passed over: `{_short(ran.passed_over)}`"
+    if ran.smaller:
+        return f"the re-run completed, but not with all its ranks: `{_short(ran.smaller)}`"
+    return ""
+
+
+def _short(line: str) -> str:
+    text = " ".join(line.replace("`", "'").split())
+    for secret in reversed(find_secrets(text)):
+        text = f"{text[: secret.start]}…{text[secret.end :]}"
+    return text if len(text) <= QUOTED else f"{text[: QUOTED - 1]}…"
 
 
 def _held(diagnosis: Diagnosis, equal: list[str]) -> str:
@@ -171,8 +227,14 @@ def _another_job(differs: list[str]) -> str:
     return f"the re-run completed, but it was another job ({'; '.join(other)})" if other else ""
 
 
-def _unknown_job(record: Record, equal: list[str]) -> str:
-    """One process is what any job may be; many are at least a sign."""
+def _unknown_job(record: Record, diagnosis: Diagnosis, equal: list[str]) -> str:
+    """One process is what any job may be; many are at least a sign, but where one of both tells a framework and the other none."""
+    now = _fact(diagnosis, "framework")
+    if now and not record.one("framework"):
+        return (
+            f"the re-run completed, and its framework is {now}; the incident's record tells none, and a number of ranks"
+            " alone shows no same job: where it is the same, write `framework` into the record's head"
+        )
     by_size = _least(record) >= MANY and (
         _number(record.one("world_size")) is not None or any(e.startswith("world_size:") for e in equal)
     )
@@ -198,16 +260,39 @@ def _not_past(record: Record, diagnosis: Diagnosis, ran: Ran) -> str:
     return ""
 
 
-def _one_node(diagnosis: Diagnosis) -> str:
-    """The lines of all ranks of one node and of no other: what went on elsewhere is not known."""
+def _without_lines(diagnosis: Diagnosis) -> str:
+    """Which ranks of a world of known size have no line: what went on there is not known.
+
+    Where one rank speaks for all (the first, the last, or the first or last of each node), the others are silent by design.
+    """
     size = _number(_fact(diagnosis, "world_size")) or diagnosis.ranks.expected
-    found = _RUN.fullmatch(diagnosis.ranks.seen_ranks.strip())
-    if size is None or found is None or found[2] is None:
+    seen = _ranks(diagnosis.ranks.seen_ranks)
+    if size is None or size > MOST or not seen:
         return ""
-    here = int(found[2]) - int(found[1]) + 1
-    if here >= size or size % here or int(found[1]) % here:
+    absent = sorted(set(range(size)) - seen)
+    if not absent or seen <= {0, size - 1}:
         return ""
-    return f"the re-run completed, but only lines of ranks {found.group()} of {size} are there: those of other nodes are missing"
+    step = size // len(seen) if size % len(seen) == 0 else 0
+    if step > 1 and (seen == set(range(0, size, step)) or seen == set(range(step - 1, size, step))):
+        return ""
+    return f"the re-run completed, but of {len(absent)} of its {size} ranks no line is there ({_runs(absent)})"
+
+
+def _ranks(runs: str) -> set[int]:
+    """The ranks that `0-3, 8` names; none where it is cut short or too long to be looked at."""
+    found: set[int] = set()
+    for part in runs.split(","):
+        match = _RUN.fullmatch(part.strip())
+        if match is None or int(match[2] or match[1]) >= MOST:
+            return set()
+        found.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return found
+
+
+def _runs(ranks: list[int]) -> str:
+    """Some of the ranks for a sentence."""
+    shown = ", ".join(map(str, ranks[:NAMED]))
+    return shown if len(ranks) <= NAMED else f"{shown} and {len(ranks) - NAMED} more"
 
 
 def _other_starts(record: Record, diagnosis: Diagnosis) -> str:
@@ -315,23 +400,30 @@ def _number(text: str) -> int | None:
 
 
 def waiting(record: Record) -> list[str]:
-    """The sections that a verified record needs and that are still open, but for the verification itself, which is linked; in order."""
-    needed = (Section.SYMPTOM, Section.DIAGNOSIS, Section.ROOT_CAUSE, Section.FIX)
-    return [str(section) for section in needed if is_open(record.sections.get(section, ""))]
+    """The sections that a verified record needs and that are still open, in order."""
+    return [str(section) for section in WHOLE if is_open(record.sections.get(section, ""))]
 
 
-def written(record: Record, comparison: Comparison, date: str) -> str:
+def written(record: Record, comparison: Comparison, date: str = "") -> str:
     """The text of the record with the re-run linked, and its state moved where that is shown.
 
     A re-run that held makes a fixed record verified, if nothing that a verified one needs is open; one that recurred takes a
-    fixed or verified one back to supported.
+    fixed or verified one back to supported. Of several the one that ran last counts, whichever was linked last.
+
+    Args:
+        record: the incident.
+        comparison: with its re-run.
+        date: the day on which the re-run was; the comparison's own where empty, and undated where that is empty too.
     """
-    item = f"rerun {date} {comparison.result}: {comparison.reason}"
+    # A quoted line may name people and machines: it is shown, and not kept.
+    reason = _QUOTED_LINE.sub("", comparison.reason)
+    item = f"rerun {date or comparison.day or UNDATED} {comparison.result}: {reason}"
     text = append_item(record.text, "verifications", item, record.where)
     state = record.state
     last = latest_result((*record.all("verifications"), item))
-    if comparison.result == "held" and state is State.FIXED and not waiting(record) and last == "held":
+    shows = read_verification(item, record.one("date")).shows
+    if comparison.result == "held" and state is State.FIXED and not waiting(record) and last == "held" and shows:
         state = State.VERIFIED
-    elif comparison.result == "recurred" and state in {State.FIXED, State.VERIFIED}:
+    elif last == "recurred" and (state is State.VERIFIED or (comparison.result == "recurred" and state is State.FIXED)):
         state = State.SUPPORTED
     return text if state is record.state else set_value(text, "state", str(state), record.where)

@@ -37,6 +37,16 @@ class Section(Word):
     EVIDENCE = "evidence"
 
 
+WHOLE = (
+    Section.SYMPTOM,
+    Section.DIAGNOSIS,
+    Section.ROOT_CAUSE,
+    Section.FIX,
+    Section.VERIFICATION,
+    Section.SENTENCE,
+)
+"""The sections of a record that tells all, in order; a verified one needs them."""
+
 HEADINGS: dict[str, dict[Section, str]] = {
     "en": {
         Section.SYMPTOM: "Symptom",

@@ -55,12 +55,13 @@ def examine(paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions) -
 
 
 def _looked_at(
-    paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions
+    paths: Sequence[str | os.PathLike[str]], options: DiagnoseOptions, record: Record | None = None
 ) -> tuple[tuple[Diagnosis, Traits], Ran]:
     """The same, and what the lines tell of when the run ran."""
     with concluded(paths, options) as (conclusion, verifier, store):
         diagnosis = Builder(conclusion, verifier).build()
-        return (diagnosis, traits_of(diagnosis, origin_of(conclusion))), ran_in(conclusion, store)
+        against = None if diagnosis.verdict.failed else record
+        return (diagnosis, traits_of(diagnosis, origin_of(conclusion))), ran_in(conclusion, store, against)
 
 
 def understood(paths: Sequence[str], options: DiagnoseOptions) -> tuple[Diagnosis, Traits]:
@@ -121,7 +122,14 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_record(
-    understood_as: tuple[Diagnosis, Traits], given: Given, *, key: bytes, day: date, language: str, record_id: str = ""
+    understood_as: tuple[Diagnosis, Traits],
+    given: Given,
+    *,
+    key: bytes,
+    day: date,
+    language: str,
+    record_id: str = "",
+    dated: bool = True,
 ) -> tuple[str, str]:
     """The id and the text of a new record.
 
@@ -132,6 +140,7 @@ def new_record(
         day: of the incident.
         language: of headings and fixed sentences.
         record_id: its id; a new one where empty.
+        dated: whether the day is that of the incident; False where it is that of the record alone, and the incident's stays open.
 
     Raises:
         PipelineError: nothing was read, or there was no failure of which to make a record.
@@ -145,7 +154,7 @@ def new_record(
         )
     safe = redact(_draft(understood_as, given, key), "identities", key=key)
     name = record_id or new_id(day, os.urandom(RANDOM_BYTES))
-    return name, render_record(safe, record_id=name, date=day.isoformat(), language=language)
+    return name, render_record(safe, record_id=name, date=day.isoformat() if dated else "", language=language)
 
 
 def _draft(understood_as: tuple[Diagnosis, Traits], given: Given, key: bytes) -> Draft:
@@ -287,7 +296,7 @@ def verify(
     """
     # A stored diagnosis holds of its other attempts no more than a line, and of its lines those that it quotes.
     stored = len(paths) == 1 and stored_diagnosis(Path(paths[0])) is not None
-    found, ran = (understood(paths, options), None) if stored else _looked_at(paths, options)
+    found, ran = (understood(paths, options), None) if stored else _looked_at(paths, options, record)
     if not stored:
         _something_read(found[0], paths)
     failed = [attempt.number for attempt in found[0].attempts if attempt.ended == "failed" and not attempt.diagnosed]
@@ -311,10 +320,10 @@ def verify(
     return comparison
 
 
-def link(store: Records, record: Record, comparison: Comparison, day: date) -> Record:
-    """Links a re-run in the record's file.
+def link(store: Records, record: Record, comparison: Comparison) -> Record:
+    """Links a re-run in the record's file, under the day on which it ran.
 
     Raises:
         IncidentError: the file was changed meanwhile, or ships with firstfault.
     """
-    return store.change(record, lambda _: written(record, comparison, day.isoformat()))
+    return store.change(record, lambda _: written(record, comparison))

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
-from firstfault.incidents.importing import digest_of_note, noted_hosts, read_notes, record_text
+from firstfault.incidents.importing import digest_of_note, lines_left, noted_hosts, read_notes, record_text
+from firstfault.incidents.people import without_people
 from firstfault.incidents.places import index_at
 from firstfault.incidents.record import parse, read_text
 from firstfault.incidents.search import Found, Query, search
@@ -157,7 +158,7 @@ def import_notes(
         identities = Identities(key=key)
         identities.learn_hosts(noted_hosts(page))
         identities.learn(page)
-        lines = list(map(identities.clean, lines))
+        lines = without_people("\n".join(map(identities.clean, lines))).split("\n")
     notes = read_notes("\n".join(lines))
     if not notes:
         raise PipelineError(
@@ -180,6 +181,15 @@ def import_notes(
         made.append(store.create(name, text, f"{day:%Y}"))
         there[digest] = str(made[-1])
     return made, known
+
+
+def lines_not_taken(file: Path) -> list[int]:
+    """Numbers of the lines of a page of notes that no record takes.
+
+    Raises:
+        IncidentError: it is not UTF-8, or too large.
+    """
+    return lines_left(read_text(file.read_bytes(), str(file)))
 
 
 def copy_records(source: Records, store: Records) -> tuple[list[Path | str], list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 MOST_TEXT = 400
 """Characters of a line that are kept."""
+MOST_DRAWN = 64 << 20
+"""Bytes of a line of carriage returns in which a step is looked for."""
 
 
 class Line(NamedTuple):
@@ -22,6 +25,29 @@ class Line(NamedTuple):
     offset: int
     """Byte at which its text begins; of a bar redrawn by carriage returns that of its last part."""
     text: str
+    drawn: bytes = b""
+    """The whole line where it is such a bar, up to `MOST_DRAWN` bytes; else empty."""
+
+    def at_step(self, step: float | None) -> Line:
+        """The part of a redrawn bar that tells a step; itself where none does."""
+        if not self.drawn or step is None or step != int(step):
+            return self
+        number = b"%d" % int(step)
+        told = re.search(
+            rb"(?<![\d.:])"
+            + number
+            + rb"/\d|(?i:step|batch|iter(?:ation)?)\W{1,3}"
+            + number
+            + rb"(?:\.0+)?(?![\d.%:e])",
+            self.drawn,
+        )
+        if told is None:
+            return self
+        begin = self.drawn.rfind(b"\r", 0, told.start()) + 1
+        end = self.drawn.find(b"\r", told.end())
+        part = self.drawn[begin : len(self.drawn) if end < 0 else end]
+        last = self.drawn.rfind(b"\r") + 1
+        return Line(self.offset - last + begin, part.decode("utf-8", "backslashreplace")[:MOST_TEXT])
 
 
 def lines_of(store: Store, source: SourceId, wanted: Iterable[int]) -> dict[int, Line]:
@@ -50,4 +76,5 @@ def lines_of(store: Store, source: SourceId, wanted: Iterable[int]) -> dict[int,
 def _shown(raw: bytes, offset: int) -> Line:
     raw = raw.rstrip(b"\r")
     at = raw.rfind(b"\r") + 1
-    return Line(offset + at, raw[at:].decode("utf-8", "backslashreplace")[:MOST_TEXT])
+    drawn = raw if at > 0 and len(raw) <= MOST_DRAWN else b""
+    return Line(offset + at, raw[at:].decode("utf-8", "backslashreplace")[:MOST_TEXT], drawn)

@@ -213,6 +213,7 @@ def _table(table: Steps) -> MetricTable:
 
 def _point(point: Point, lines: Mapping[int, Line]) -> MetricPoint:
     line = lines.get(point.line)
+    line = None if line is None else line.at_step(point.step)
     return MetricPoint(
         kind=point.kind.value,
         column=point.column,

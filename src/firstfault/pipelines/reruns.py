@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.incidents.ran import Ran, ran_of_lines
+from msgspec import structs
+
+from firstfault.incidents.passed_over import became_smaller, passed_over
+from firstfault.incidents.ran import Ran, last_day, ran_of_lines
+from firstfault.model.words import SourceKind
 from firstfault.readers.steplines import TRAINING, read_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from firstfault.analysis.conclude import Conclusion
+    from firstfault.incidents.record import Record
     from firstfault.model.evidence import SourceId
     from firstfault.readers.store import Store
 
@@ -22,23 +27,70 @@ IN_ALL = 32 << 20
 EACH, LEAST = 64 << 10, 4 << 10
 """Bytes of the begin of one source at most, and at least."""
 LINES = 400
+SPOTS = 16
+"""Places of a source at which its stamps are looked at, beside its begin and its end."""
+_NO_LOGS = frozenset(
+    [
+        SourceKind.CONFIG,
+        SourceKind.BINARY,
+        SourceKind.METRICS,
+        SourceKind.MEMORY_SNAPSHOT,
+        SourceKind.FLIGHT_RECORDER,
+        SourceKind.EMPTY,
+    ]
+)
+PART = 1 << 20
+"""Bytes of a source that are read at once."""
 
 
-def ran_in(conclusion: Conclusion, store: Store) -> Ran:
-    """When a run began and how far it went, by the first lines of the sources in which it trained or said its end."""
+def ran_in(conclusion: Conclusion, store: Store, record: Record | None = None) -> Ran:
+    """When a run began and how far it went, by the first lines of the sources in which it trained or said its end.
+
+    Args:
+        conclusion: of the run.
+        store: of its bytes.
+        record: the incident against which it is held: all lines are asked for a fault of its kind; none are where None.
+    """
     scene = conclusion.scene
     seen = scene.case.seen
     sources = {p.source for p in seen.progress}
+    ends: dict[SourceId, int] = {}
     if scene.outcome.event is not None:
         sources.add(scene.outcome.event.span.source)
+        ends = {scene.outcome.event.span.source: scene.outcome.event.span.offset}
     each = max(LEAST, min(EACH, IN_ALL // max(1, len(sources))))
-    heads = [_head(store, source, each) for source in sorted(sources or {s.id for s in seen.sources})]
+    read = sorted(sources or {s.id for s in seen.sources})
+    heads = [_head(store, source, each) for source in read]
+    heads_told = [[line.decode("utf-8", "replace") for line in head] for head in heads]
+    met = "" if record is None else passed_over(record, _all_lines(conclusion, store))
+    smaller = "" if record is None or met else next(filter(became_smaller, _all_lines(conclusion, store)), "")
     totals = {p.total for p in seen.progress if p.total is not None}
-    return ran_of_lines(
-        [[line.decode("utf-8", "replace") for line in head] for head in heads],
+    ran = ran_of_lines(
+        heads_told,
         began_after=min((step for head in heads if (step := _began_after(head)) is not None), default=None),
         total=totals.pop() if len(totals) == 1 else None,
     )
+    later = [_later(store, source, ends.get(source)) for source in read]
+    told = ran_of_lines([*heads_told, *later])
+    ran = structs.replace(ran, readings=told.readings, last=last_day(later))
+    return structs.replace(ran, passed_over=met, smaller=smaller.strip())
+
+
+def _all_lines(conclusion: Conclusion, store: Store) -> Iterator[str]:
+    """Every line of every log; one that is longer than a part is cut in two."""
+    for source in conclusion.scene.case.seen.sources:
+        if source.kind in _NO_LOGS:
+            continue
+        offset, rest = 0, b""
+        while part := store.read(source.id, offset, PART):
+            offset += len(part)
+            *whole, rest = (rest + part).split(b"\n")
+            yield from (line.decode("utf-8", "replace") for line in whole)
+            if len(rest) > PART:
+                yield rest.decode("utf-8", "replace")
+                rest = b""
+        if rest:
+            yield rest.decode("utf-8", "replace")
 
 
 def _head(store: Store, source: SourceId, size: int) -> list[bytes]:
@@ -46,6 +98,23 @@ def _head(store: Store, source: SourceId, size: int) -> list[bytes]:
     lines = [part for line in raw.split(b"\n", LINES)[:LINES] for part in line.split(b"\r")[:2]]
     # The last one may be cut.
     return lines[:-1] if len(raw) == size and len(lines) > 1 else lines
+
+
+def _later(store: Store, source: SourceId, end: int | None) -> list[str]:
+    """Lines behind the first ones: at places all over the source, where the run said its end, and the last ones.
+
+    Runs are appended to one file: the one whose end counts may be older than that which stands first.
+    """
+    size = store.size(source)
+    places = [size * part // SPOTS for part in range(1, SPOTS)]
+    places += [max(0, size - LEAST), *([] if end is None else [max(0, end - LEAST // 2)])]
+    found: list[str] = []
+    for place in sorted(set(places)):
+        # The first and the last line of a place may be cut.
+        lines = store.read(source, place, LEAST).split(b"\n")
+        whole = lines[1 if place else 0 : None if place + LEAST >= size else -1]
+        found += [line.decode("utf-8", "replace") for line in whole]
+    return found
 
 
 def _began_after(lines: list[bytes]) -> int | None:

@@ -136,11 +136,16 @@ _ABROAD_KEYS = (
 )
 _ABROAD = lazy(
     rf"(?:(?P<password>{_ABROAD_PASSWORDS})|(?P<key>{_ABROAD_KEYS}))\d*"
-    r"(?:\\*[\"'」』”’]?\s{0,4}(?:=>|:=|[:：=＝]|是|为|為|は|とは|は:|이|는|은|est|ist|ist:|es|is)\s{0,4}|(?P<flag>\\*[\"']?,?\s{1,4}))"
+    r"(?:\\*[\"'」』”’]?\s{0,4}(?:=>|:=|(?:改|换|設|设|更新|重置)?(?:是|为|為|成了?)\s?[:：]?|[:：=＝]|は|とは|は:|이|는|은|est|ist|ist:|es|is)\s{0,4}|(?P<flag>\\*[\"']?,?\s{1,4}))"
     r"(?:b?\\*[\"'「『“‘])?(?P<value>[!-~][^\s\"'`\\」』”’，。；、]{0,8191})",
     re.IGNORECASE,
 )
 """What other languages call a password or a key, and what stands behind it; of such a value the first letter is one of ours."""
+_ACCOUNT = lazy(
+    r"(?:账号|帐号|账户|帐户|賬號|帳號|用户名|登录名|アカウント|계정)(?:[/／]?(?:密码|口令))?\s?[:：是为為]{0,2}\s{0,4}"
+    r"[A-Za-z][\w.@-]{0,63}\s?[/／]\s?(?P<value>[!-~]{6,128})"
+)
+"""An account and its password as people note them: `账号 root/…`."""
 _ABROAD_NAMING = ("kennwort", "senha", "contrase", "palavra-passe", "mot de passe", "mdp", "wachtwoord", "parola", "heslo", "salasana", "adgangskode", "geheimnis", "clave secreta", "chave secreta", "jeton", "ficha de acceso")  # fmt: skip
 """Each alternative of `_ABROAD` holds one of these, or a letter that is none of ours."""
 _TAG = lazy(
@@ -290,6 +295,7 @@ def _abroad(text: str) -> Iterator[Secret]:
         low = text.lower()
         if not any(word in low for word in _ABROAD_NAMING):
             return
+    yield from (Secret(*m.span("value"), "password") for m in _ACCOUNT.finditer(text) if _worn(m["value"]))
     for match in _ABROAD.finditer(text):
         value, start = match["value"], match.start("value")
         if match["flag"] is not None and not _FRONT.search(text, max(0, match.start() - NAME), match.start())[

@@ -35,7 +35,7 @@ def render_record(safe: Redacted[Draft], *, record_id: str, date: str, language:
     Args:
         safe: what went through the door with identities taken out.
         record_id: its name.
-        date: day of the incident or of the record, as `2026-03-02`.
+        date: day of the incident, as `2026-03-02`; empty where nobody knows it yet.
         language: of headings and fixed sentences, `en` or `zh`.
 
     Raises:

@@ -52,11 +52,13 @@ SHOWN = {
         raised("ModuleNotFoundError: No module named 'fused_layer_norm_cuda'"),
     ],
     "E007": [
+        raised("json.decoder.JSONDecodeError: Extra data: line 1 column 9 (char 8)", "/app/env_info.py:read_env:info = json.loads(proc.stdout)"),
         raised("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "/app/env.py:read_probe:return json.loads(out)"),
         raised("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "/app/probe.py:run:return json.loads(out)"),
         raised("json.decoder.JSONDecodeError: Extra data: line 2 column 1 (char 9)", "/app/env.py:parse_probe_output:json.loads(out)"),
     ],
     "E008": [
+        raised("RuntimeError: trial 2: process 4711 on GPU 3 does not belong to us"),
         raised("RuntimeError: foreign compute process 4711 on GPU 3 during trial 5, the trial is invalid"),
         raised("GpuOccupiedError: GPU 0 is occupied by another process (pid 31337, 40213 MiB)"),
         raised("RuntimeError: 试验期间 GPU 0 出现外来计算进程 pid 4711，数据无效"),
@@ -94,6 +96,8 @@ NEAR = [
     "make: g++: No such file or directory\nmake: *** [Makefile:3: fast_tokenizer] Error 127",
     raised("ImportError: cannot import name 'GPTModel' from 'megatron.core.models.gpt' (/app/megatron/core/models/gpt/__init__.py)"),
     raised("ModuleNotFoundError: No module named 'transformers'"),
+    raised("ModuleNotFoundError: No module named 'apexlib'"),
+    raised("RuntimeError: rank 3 does not belong to us: GPU group of another stage"),
     raised("json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "/app/data.py:read_config:json.loads(t)"),
     raised("RuntimeError: unexpected process group state"),
     raised("torch.OutOfMemoryError: CUDA out of memory. Process 4711 has 20 GiB memory in use."),

@@ -87,6 +87,32 @@ def test_kinds_of_verification(item, kind, shows):
     assert (read.kind, read.shows) == (kind, shows)
 
 
+@pytest.mark.parametrize(
+    ("item", "proof"),
+    [
+        ("command: pytest -q => 12 failed, 3 passed", False),
+        ("command: pytest -q => 15 passed, 0 failed", True),
+        ("command: pytest -q => 15 passed, no errors", True),
+        ("check: the container comes up => it doesn't", False),
+        ("check: the container comes up => still broken", False),
+        ("check: the container comes up => n/a", False),
+        ("check: the container comes up => 待定", False),
+        ("check: 容器启动 => 启动失败", False),
+        ("check: 容器启动 => 没有报错，正常", True),
+        ("command: python a.py => exit code 1", False),
+        ("command: python a.py => exit code 0", True),
+        ("commit n/a", False),
+        ("commit 3f2a91c0: pins it", True),
+        ("rerun 2025-01-01 held: of before the incident", False),
+        ("rerun undated held: nobody knows when", False),
+        ("rerun 2026-03-04 held: completed", True),
+    ],
+)
+def test_a_failure_or_no_answer_proves_nothing(item, proof):
+    found = errors(**{**PROVED, "verifications": f'\n  - "{item}"'})
+    assert (found == []) is proof, found
+
+
 def test_two_records_of_one_id_and_a_file_named_otherwise_are_found(store, put):
     put()
     (store.folder / "other.md").write_text(text_of(), encoding="utf-8")

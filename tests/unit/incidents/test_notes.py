@@ -11,7 +11,7 @@ from incident_text import PROVED, text_of
 
 from firstfault.cli.main import run
 from firstfault.incidents.errors import IncidentError
-from firstfault.incidents.importing import read_notes, record_text
+from firstfault.incidents.importing import lines_left, read_notes, record_text
 from firstfault.incidents.lint import lint
 from firstfault.incidents.record import parse
 from firstfault.incidents.store import Store
@@ -276,3 +276,43 @@ def test_the_records_of_a_repository_are_found_from_a_folder_below(put, store, c
     (store.folder.parent / ".git").mkdir()
     assert run(search) == 0
     assert "mine" in capsys.readouterr().out
+
+
+MESSY = """\
+# Errors of the team
+
+written down by many
+
+## Disk full
+seen on two nodes
+
+Symptom
+-------
+OSError 28 while saving
+
+**原因**　没有清理
+Fix: keep three
+Date: Jan 9, 2026
+
+### Later
+nothing
+
+| ID | Symptom | Cause |
+|----|---------|-------|
+| E9 | NaN | overflow |
+"""
+
+
+def test_what_stands_in_no_part_is_kept_or_told():
+    one, two = read_notes(MESSY)
+    assert (one.title, one.date, one.loose) == ("Disk full", "2026-01-09", "seen on two nodes")
+    assert one.parts == {"symptom": "OSError 28 while saving", "root_cause": "没有清理", "fix": "keep three"}
+    assert two.name == "E9"
+    assert "seen on two nodes" in record_text(one, "20260109-aaaaaaaaaa")
+    lines = MESSY.split("\n")
+    assert [lines[n - 1] for n in lines_left(MESSY)] == [
+        "# Errors of the team",
+        "written down by many",
+        "### Later",
+        "nothing",
+    ]

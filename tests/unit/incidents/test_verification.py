@@ -123,7 +123,8 @@ LEAST_FOUR = {"ranks_at_least": 4, "ranks_seen": "0-3", "framework": "megatron"}
     ],
 )
 def test_a_re_run_on_fewer_ranks_or_on_nobody_knows_how_many_is_not_comparable(head, now, result):
-    comparison = compare(incident(**head), run(failed=False, **{"framework": "megatron", **now}), Traits())
+    record = incident(**{"framework": "megatron", **head})
+    comparison = compare(record, run(failed=False, **{"framework": "megatron", **now}), Traits())
     assert comparison.result == result
 
 
@@ -330,6 +331,20 @@ AT_30 = run(failed=False, world_size=16, last_step=30)
         (incident(world_size=16), node("0"), LATER, "held"),
         (incident(world_size=16), node("0, 8"), LATER, "held"),
         (incident(world_size=16), node("0-15"), LATER, "held"),
+        (incident(world_size=16), node("15"), LATER, "held"),
+        (incident(world_size=16), node("7, 15"), LATER, "held"),
+        (incident(world_size=16), node("0-11"), LATER, "not comparable"),
+        (incident(world_size=16), node("0-2, 4-15"), LATER, "not comparable"),
+        (incident(world_size=16), node("0, 3"), LATER, "not comparable"),
+        (incident(world_size=16), run(failed=False, world_size=16, framework="deepspeed"), LATER, "not comparable"),
+        (
+            incident(world_size=16, framework="deepspeed"),
+            run(failed=False, world_size=16, framework="deepspeed"),
+            LATER,
+            "held",
+        ),
+        (incident(world_size=16), run(failed=False, world_size=16), later(passed_over="x"), "not comparable"),
+        (incident(world_size=16), run(failed=False, world_size=16), later(smaller="x"), "not comparable"),
         (incident(**LAST), AT_30, later(total=30), "held"),
         (incident(**LAST), AT_30, later(total=60), "not comparable"),
         (incident(**LAST), AT_30, LATER, "not comparable"),
@@ -345,3 +360,62 @@ AT_30 = run(failed=False, world_size=16, last_step=30)
 def test_what_a_completed_run_has_to_show(record, rerun, ran, result):
     comparison = compare(record, rerun, Traits(), ran=ran)
     assert comparison.result == result, comparison.reason
+
+
+def test_ranks_without_a_line_are_named():
+    assert "(3)" in compare(incident(world_size=16), node("0-2, 4-15"), Traits(), ran=LATER).reason
+
+
+def test_a_quoted_line_is_shown_and_not_kept():
+    record = incident(world_size=16)
+    line = "OOM on gpu-n017, skipped; password=Kx9_pq77Lm"
+    said = compare(record, run(failed=False, world_size=16), Traits(), ran=later(passed_over=line))
+    assert "OOM on gpu-n017" in said.reason
+    assert "Kx9_pq77Lm" not in said.reason
+    assert "gpu-n017" not in parse(written(record, said, "2026-03-05")).all("verifications")[-1]
+
+
+def on(day, result):
+    """A re-run of a day, held against the incident."""
+    ended = f"{day}T09:00:00"
+    if result == "held":
+        return run(failed=False, world_size=16, ended=ended), Traits()
+    return run(failed=True, category=Category.GPU_CUDA, ended=ended), TRAITS
+
+
+@pytest.mark.parametrize("order", [("held", "recurred"), ("recurred", "held")])
+def test_of_two_re_runs_the_one_that_ran_last_counts_whichever_was_linked_last(order):
+    for days, state in (({"held": "05", "recurred": "10"}, "recurred"), ({"held": "10", "recurred": "05"}, "held")):
+        record = incident(**FAILED_AT)
+        for result in order:
+            comparison = compare(record, *on(f"2026-03-{days[result]}", result))
+            assert (comparison.result, comparison.day) == (result, f"2026-03-{days[result]}")
+            record = parse(written(record, comparison))
+            # Between the two a person says that it is fixed.
+            text = record.text.replace("state: supported", "state: fixed") if result == order[0] else record.text
+            record = parse(text)
+        assert latest_result(record.all("verifications")) == state
+        assert (record.state is State.VERIFIED) is (state == "held")
+        assert [c.what for c in lint([record]) if c.level == "error"] == []
+
+
+def test_a_re_run_of_which_nobody_knows_the_day_verifies_nothing():
+    record = incident(world_size=16)
+    comparison = compare(record, run(failed=False, world_size=16), Traits())
+    assert comparison.result == "held"
+    changed = parse(written(record, structs.replace(comparison, day="")))
+    assert changed.all("verifications")[-1].startswith("rerun undated ")
+    assert changed.state is State.FIXED
+
+
+@pytest.mark.parametrize("part", ["verification", "sentence"])
+def test_a_record_that_a_re_run_made_verified_has_no_error(part):
+    record = parse(incident(world_size=16).text.replace(PROVED[part], "OPEN: to be said"))
+    changed = parse(written(record, compare(record, run(failed=False, world_size=16), Traits())))
+    assert changed.state is State.FIXED
+    assert [c.what for c in lint([changed]) if c.level == "error"] == []
+
+
+def test_an_incident_of_which_nobody_knows_the_day_has_no_later_run():
+    record = parse(incident(world_size=16).text.replace('date: "2026-03-02"', 'date: ""', 1))
+    assert compare(record, run(failed=False, world_size=16), Traits()).result == "not comparable"

@@ -289,3 +289,20 @@ def test_words_of_other_languages_that_name_no_secret_stay(text):
 @pytest.mark.parametrize("before", ["heslo", "heslo:", "password:", "密码："])
 def test_a_secret_with_a_name_of_its_own_behind_another_is_known_everywhere(before):
     assert RANDOM not in SecretFilter().clean(f"{before} HF_TOKEN={RANDOM} and {RANDOM}")
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("密码是：Abc_5521!", "Abc_5521!"),
+        ("密码改成了 Kx9-kk21", "Kx9-kk21"),
+        ("口令改为 Kx9-kk21", "Kx9-kk21"),
+        ("账号 ops/Kx9kk21!@", "Kx9kk21!@"),
+        ("账号密码 ops / Kx9kk21", "Kx9kk21"),
+        ("账号 ops/data", None),
+        ("密码是空的", None),
+        ("密码成功修改", None),
+    ],
+)
+def test_passwords_as_chinese_notes_tell_them(text, secret):
+    assert [text[s.start : s.end] for s in find_secrets(text)] == ([] if secret is None else [secret])

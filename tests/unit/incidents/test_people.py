@@ -1,0 +1,22 @@
+"""Names and telephone numbers that notes tell as such are taken out; what only looks like one stays."""
+
+import pytest
+
+from firstfault.incidents.people import NAME, PHONE, without_people
+
+
+@pytest.mark.parametrize(
+    ("page", "after"),
+    [
+        ("联系 林小雨 更新，林小雨 确认", f"联系 {NAME} 更新，{NAME} 确认"),
+        ("负责人：何川，电话 13900139000", f"负责人：{NAME}，电话 {PHONE}"),
+        ("Reported by Ann Example, phone: +1 555 010 9999", f"Reported by {NAME}, phone: {PHONE}"),
+        ("call +49 30 5550100 99 first", f"call {PHONE} first"),
+        ("联系 存储团队", "联系 存储团队"),
+        ("allocated 13900139000 bytes at step 4000", "allocated 13900139000 bytes at step 4000"),
+        ("Ask Slurm for more", "Ask Slurm for more"),
+        ("called 12 times", "called 12 times"),
+    ],
+)
+def test_people_in_notes(page, after):
+    assert without_people(page) == after

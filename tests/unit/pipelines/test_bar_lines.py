@@ -1,0 +1,33 @@
+"""The text that is shown for a step of a bar that is redrawn on one line is the part in which that step stands."""
+
+import pytest
+
+from firstfault.pipelines.lines import lines_of
+from firstfault.readers.open import open_inputs
+
+TQDM = "{p}%|##   | {i}/400 [00:{i:02d}<10:00, 26.1it/s, loss={loss}]"
+NEMO = "Epoch 0: {p}%|##  | {i}/400 [1:28:43<9:39:17, 1.00it/s, reduced_train_loss={loss}, global_step={i}.0]"
+WORDS = "training step {i} loss {loss}"
+
+
+@pytest.mark.parametrize("form", [TQDM, NEMO, WORDS])
+@pytest.mark.parametrize("step", [1, 3, 17, 59])
+def test_the_part_of_the_step_is_shown_with_its_place(tmp_path, form, step):
+    parts = [form.format(p=i // 4, i=i, loss=f"{i}.5") for i in range(60)]
+    path = tmp_path / "train.log"
+    path.write_bytes(("start\n" + "\r".join(parts) + "\nend\n").encode())
+    with open_inputs([str(path)]) as opened:
+        line = lines_of(opened.store, opened.sources[0].id, [2])[2]
+    assert line.text == parts[-1]
+    shown = line.at_step(float(step))
+    assert shown.text == parts[step]
+    assert path.read_bytes()[shown.offset :].startswith(parts[step].encode())
+
+
+def test_where_no_part_tells_the_step_the_last_one_stays(tmp_path):
+    path = tmp_path / "train.log"
+    path.write_bytes(b"a 1/9\rb 2/9\nplain 3/9\n")
+    with open_inputs([str(path)]) as opened:
+        lines = lines_of(opened.store, opened.sources[0].id, [1, 2])
+    assert lines[1].at_step(7.0).text == lines[1].at_step(None).text == "b 2/9"
+    assert lines[2].at_step(3.0) == lines[2]
