@@ -32,8 +32,14 @@ def spec(**changes: Any) -> scenario.Spec:
     return replace(plain, **changes)
 
 
-def read(folder: Path, *storage: Path) -> Diagnosis:
-    return diagnose([folder / "logs"], DiagnoseOptions(storage=tuple(map(str, storage or (folder / "storage",)))))
+STATED = "+08:00"
+"""The zone of the jobs."""
+
+
+def read(folder: Path, *storage: Path, zone: str | None = None) -> Diagnosis:
+    """The diagnosis; with the job's zone stated where it is to be sure whom it names: without, only counters join the clocks."""
+    options = DiagnoseOptions(storage=tuple(map(str, storage or (folder / "storage",))), assume_zone=zone)
+    return diagnose([folder / "logs"], options)
 
 
 def names(truth: dict[str, Any]) -> set[str]:
@@ -92,7 +98,7 @@ def test_rotated_parts_packed_one_by_one(tmp_path: Path) -> None:
         file.unlink()
 
     each(tmp_path / "storage", pack)
-    assert surely(read(tmp_path)) & names(truth)
+    assert surely(read(tmp_path, zone=STATED)) & names(truth)
 
 
 def test_proxies_only(tmp_path: Path) -> None:
@@ -122,7 +128,7 @@ def test_folders_with_blanks(tmp_path: Path) -> None:
     place = tmp_path / "my store (west)" / "log files of today"
     place.parent.mkdir()
     shutil.move(tmp_path / "storage", place)
-    assert surely(read(tmp_path, place)) & names(truth)
+    assert surely(read(tmp_path, place, zone=STATED)) & names(truth)
 
 
 def test_two_clusters_in_one_folder(tmp_path: Path) -> None:
@@ -137,7 +143,7 @@ def test_two_clusters_in_one_folder(tmp_path: Path) -> None:
 def test_two_bytes_a_character(tmp_path: Path) -> None:
     truth = scenario.build(spec(), tmp_path)
     each(tmp_path / "storage", lambda file: file.write_bytes(file.read_bytes().decode().encode("utf-16")) and None)
-    found = read(tmp_path)
+    found = read(tmp_path, zone=STATED)
     assert surely(found) <= names(truth)
     read_well = {row.file for row in found.coverage if row.state == "read"}
     assert surely(found) or not any("ais" in file for file in read_well)

@@ -6,6 +6,7 @@ be anybody's: it is given to no rank, and yields to what the job says of itself.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.causes import from_outside, of_its_own
@@ -36,6 +37,7 @@ BEFORE = 900.0
 """Seconds before a wait in which another zone may have to put a line for it to be a reason."""
 ENDED = 10.0
 """Seconds behind the scheduler's stamp of the end, on a clock of the same kind, from which on a machine's line tells of later."""
+_NAME_ENDS = lazy(r"[._]")
 _ORDINAL = lazy(r"(?i)(?:worker|replica|trainer|node|rank|master|leader)s?-?(?:\d+-)*(\d{1,5})$")
 
 
@@ -92,7 +94,7 @@ def _tied(scene: Scene, event: Event) -> bool:
         return True
     host, pod = roster.host(event), event.fields.get("pod")
     ours = _machines_of(scene)
-    if host is not None and short_host(host) in ours:
+    if host is not None and (short_host(host) in ours or _spoken_of(scene, short_host(host))):
         return True
     if pod is not None and (serves(pod) or runs_ranks(pod) or alike(pod, names_of(case, roster, pod) | ours)):
         return True
@@ -111,7 +113,22 @@ def _machines_of(scene: Scene) -> set[str]:
     logs = {w.label for s, w in scene.case.seen.place.items() if scene.case.kind_of.get(s) is SourceKind.LOG}
     pods = {} if roster.pods is None else roster.pods.nodes
     nodes = {n for pod, n in pods.items() if pod in logs or pod in roster.host_of.values() or runs_ranks(pod)}
-    return {short_host(h) for h in (*roster.host_of.values(), *nodes)} | scene.chart.named
+    return {short_host(h) for h in (*roster.host_of.values(), *nodes)} | scene.chart.named | _in_paths(scene)
+
+
+def _spoken_of(scene: Scene, host: str) -> bool:
+    """Whether a line of the job's own logs holds the name of a machine as a word, whatever it says of it."""
+    word = re.compile(rf"(?<![\w-]){re.escape(host)}(?![\w-])")
+    kinds = scene.case.kind_of
+    return any(kinds.get(e.span.source) is SourceKind.LOG and word.search(e.text) for e in scene.case.events)
+
+
+def _in_paths(scene: Scene) -> set[str]:
+    """Names of folders and files of the job's own logs: who gathers logs of several machines keeps them apart by these."""
+    kinds, paths = scene.case.kind_of, scene.case.paths
+    own = [path for source, path in paths.items() if kinds.get(source) is SourceKind.LOG]
+    parts = (part for path in own for part in path.replace("!", "/").split("/"))
+    return {name for part in parts for name in (part, *_NAME_ENDS.split(part))}
 
 
 def yields(scene: Scene, suspect: Suspect, others: Iterable[Suspect]) -> bool:

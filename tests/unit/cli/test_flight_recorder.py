@@ -26,7 +26,7 @@ def test_what_is_no_dump_is_said(tmp_path, capsys):
     assert run(["flight-recorder", str(tmp_path)]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert "nccl_trace_rank_0: not read" in said.err
+    assert "nccl_trace_rank_0: damaged, not read: it is cut off" in said.err
     assert "what to do" in said.err
 
 

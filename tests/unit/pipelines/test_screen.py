@@ -41,7 +41,7 @@ def part(text, label):
 
 
 def test_ranks_that_a_library_names_when_it_starts_are_seen():
-    assert part(screen(DEMO), "Seen") == "ranks 0-3; how many there should be, no line tells"
+    assert part(screen(DEMO), "Seen") == "4 of 4 ranks"
 
 
 def test_a_rank_whose_line_is_the_verdict_counts_as_seen():
