@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from firstfault.pipelines.read import Read, largest_whole, read_source
 from firstfault.pipelines.share import can_share, shared
@@ -88,9 +89,17 @@ def _in_turn(
         clocks[source.id].forget()
         return seen
 
+    unread: set[SourceId] = set()
+
+    def stopped(number: int) -> Read:
+        unread.add(read[number][0].id)
+        return Read([], [], [], [], [])
+
     few = sum(r.bytes for _, r in read) < MUCH or sum(len(r.hits) for _, r in read) > MOST_SHARED
     workers = 1 if options.engine == "inline" or few else processors()
-    return Gathered(result.sources, shared(piece, len(read), workers, Read), profiles, clocks)
+    pieces = shared(piece, len(read), workers, Read, instead=stopped)
+    scans = tuple(replace(r, damage=r.damage or STOPPED) if r.source in unread else r for r in result.sources)
+    return Gathered(scans, pieces, profiles, clocks)
 
 
 class _Head(Struct):

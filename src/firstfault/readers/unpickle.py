@@ -139,6 +139,10 @@ _LEAF = _Cell(0)
 _WIDE = _Cell(0, wide=True)
 
 
+_ENDS = ("exhausted before seeing STOP", "not enough data in stream", "remain", "no newline found")
+"""What the standard library says where the bytes end within an operation, or before the last one."""
+
+
 def _look_through(raw: bytes) -> None:
     """Refuses operations other than those of plain values, tuples within tuples, and what is deep, long or folded up.
 
@@ -153,7 +157,8 @@ def _look_through(raw: bytes) -> None:
     except UnreadablePickleError:
         raise
     except (ValueError, KeyError, IndexError, OverflowError) as error:
-        raise UnreadablePickleError("it is damaged or cut off") from error
+        cut = any(words in str(error) for words in _ENDS)
+        raise UnreadablePickleError("it is cut off" if cut else "it is damaged or cut off") from error
 
 
 def _step(name: str, argument: Any, stack: list[_Cell | None], memo: dict[int, _Cell]) -> None:

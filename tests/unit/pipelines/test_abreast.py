@@ -57,7 +57,8 @@ def test_few_or_small_files_are_read_in_turn(logs, monkeypatch):
     told(logs, "auto")
 
 
-def test_an_interrupt_gives_what_is_known_so_far(logs, monkeypatch):
+@pytest.mark.parametrize("engine", ["auto", "inline"])
+def test_an_interrupt_gives_what_is_known_so_far(logs, monkeypatch, engine):
     read_source = abreast.read_source
     asked = []
 
@@ -68,7 +69,7 @@ def test_an_interrupt_gives_what_is_known_so_far(logs, monkeypatch):
         return read_source(*values)
 
     monkeypatch.setattr(abreast, "read_source", interrupted)
-    diagnosis = diagnose([logs], DiagnoseOptions())
+    diagnosis = diagnose([logs], DiagnoseOptions(engine=engine))
     stopped = [row for row in diagnosis.coverage if row.reason == STOPPED]
     assert 0 < len(stopped) < 70
     assert diagnosis.ranks.seen > 0
