@@ -139,8 +139,8 @@ _LEAF = _Cell(0)
 _WIDE = _Cell(0, wide=True)
 
 
-_ENDS = ("exhausted before seeing STOP", "not enough data in stream", "remain", "no newline found")
-"""What the standard library says where the bytes end within an operation, or before the last one."""
+_ENDS = ("exhausted", "enough", "remain", "newline")
+"""Words of the standard library where the bytes end within an operation, or before the last one."""
 
 
 def _look_through(raw: bytes) -> None:
