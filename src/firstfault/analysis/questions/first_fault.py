@@ -358,6 +358,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     failed_first = Named() if choice.contested else first_failed(scene.roster, root, victims, named.ranks)
     kind, exclude, steps = _action(scene, root, named)
     trigger = trigger_of(scene, root)
+    before = _or_else(scene.case, choice)
     return Answer(
         # An order that came to a job standing still says no more than that it was stopped: other witnesses may say why it stood.
         question="first_fault" if still is None else "stopped",
@@ -367,7 +368,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         summary=" ".join(
             (
                 (sentence(root, named, failed_first, scene) if absent is None else beside_text(scene, root, absent))
-                + _or_else(scene.case, choice)
+                + before
                 + _standstill(still),
                 *memory.sentences,
             )
@@ -386,7 +387,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         steps=(*memory.steps, *(_placed_step(step, root.first) for step in steps)),
         collect=() if memory.settled else nature.collect,
         rivals=tuple(_rival(r, root) for r in choice.rivals),
-        open=bool(_or_else(scene.case, choice)),
+        open=bool(before),
         why=choice.why,
         follows=tuple((s.first, reason) for s, reason in choice.explained),
     )
