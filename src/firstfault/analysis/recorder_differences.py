@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.answer import Classes, Named, hung
 from firstfault.analysis.recorder_answers import STACKS, accounted, network_rival, steps_for
 from firstfault.analysis.recorder_words import call_text, entry_event, once, phase_of, place_text, some_ranks
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.recorder.calls import Kind, Late, Mismatch, Shift
 from firstfault.analysis.wording import duration, who_text
-from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Scope, Strength
+from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
 if TYPE_CHECKING:
+    from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.recorder.reading import Reading
 
@@ -49,21 +50,17 @@ def mismatch(scene: Scene, reading: Reading, found: Mismatch) -> Answer:
     place = place_text(shown[0])
     named = Named(ranks=ranks, hosts=hosts, strength=who)
     exchange = found.kind is Kind.TOTAL
-    return Answer(
-        question="flight_recorder",
-        failed=True,
-        category=Category.COLLECTIVE_MISMATCH,
-        strength=Strength.POSSIBLE if exchange else Strength.SUPPORTED,
-        summary=f"Ranks issued different collectives at number {found.seq} of {found.team.title}: {sides}.{blame}"
+    return hung(
+        "flight_recorder",
+        Category.COLLECTIVE_MISMATCH,
+        Strength.POSSIBLE if exchange else Strength.SUPPORTED,
+        f"Ranks issued different collectives at number {found.seq} of {found.team.title}: {sides}.{blame}"
         f"{how[found.shift] if found.shift is not None and odd else ''}"
         f"{f' It was called at {place}.' if place and odd else ''} {accounted(reading)}",
-        trigger=proof[0],
         proof=proof,
         culprits=named,
-        first_failed=named,
         classes=Classes(
             domain=Domain.COMMUNICATION,
-            form=Form.HUNG,
             layer=Layer.COLLECTIVE,
             phase=phase_of(shown[0]),
             scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP,
@@ -85,21 +82,17 @@ def late(scene: Scene, reading: Reading, found: Late) -> Answer:
     named = Named(ranks=ranks, hosts=hosts, strength=strength)
     place = place_text(found.late[0])
     proof = once(entry_event(s) for s in (*found.late[:2], *found.others[:2]))
-    return Answer(
-        question="flight_recorder",
-        failed=True,
-        category=Category.DATA_LOADING_STALL,
-        strength=strength,
-        summary=f"{who_text(ranks, hosts).removeprefix(' on ').capitalize()} entered {call_text(found.late[0], found.team)} "
+    return hung(
+        "flight_recorder",
+        Category.DATA_LOADING_STALL,
+        strength,
+        f"{who_text(ranks, hosts).removeprefix(' on ').capitalize()} entered {call_text(found.late[0], found.team)} "
         f"{duration(round(found.by_s * 1000))} later than the others, which had already waited their time"
         f"{f' (at {place})' if place else ''}. {accounted(reading)}",
-        trigger=proof[0],
         proof=proof,
         culprits=named,
-        first_failed=named,
         classes=Classes(
             domain=Domain.DATA,
-            form=Form.HUNG,
             layer=Layer.RUNTIME,
             phase=phase_of(found.late[0]),
             scope=Scope.RANK if len(ranks) == 1 else Scope.GROUP,
