@@ -21,6 +21,7 @@ FOUND_NOTHING, FAILURE, WRONG_USE, UNDECIDED = 0, 1, 2, 3
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("firstfault.cli.diagnose", "Say what the first fault of a job was, on which rank and host."),
+    "batch": ("firstfault.cli.batch", "Diagnose many jobs: a row each, and what several of them share."),
     "record": ("firstfault.cli.record", "Run a training command with the black box switched on."),
     "watch": (
         "firstfault.cli.watch",

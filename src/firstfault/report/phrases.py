@@ -190,8 +190,8 @@ def _seconds(iso: str) -> float | None:
     return 86400 * int(found[1] or 0) + 3600 * int(found[2]) + 60 * int(found[3]) + int(found[4])
 
 
-def _dated(time: Time | None) -> str:
-    """Day and time of a line's own stamp; empty where it has none."""
+def day_and_time(time: Time | None) -> str:
+    """Day and time of a line's own stamp in whole seconds; empty where it has none."""
     at = clock(time)
     if not at or time is None or time.earliest is None:
         return at
@@ -213,8 +213,8 @@ def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     """When it began and ended: the first sign, the last step, the last checkpoint, the last word; only what lines tell."""
     parts = []
     trigger = job_time(diagnosis, diagnosis.verdict.trigger)
-    first = _dated(trigger) or _between(trigger, say)
-    day = _dated(trigger).rpartition(" ")[0]
+    first = day_and_time(trigger) or _between(trigger, say)
+    day = day_and_time(trigger).rpartition(" ")[0]
     if first:
         parts.append(say["when.first"].format(time=first))
     since = diagnosis.job.get("wait_since")
@@ -226,8 +226,8 @@ def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
         fact = diagnosis.job.get(name)
         if fact is None or not fact.evidence:
             continue
-        at = _dated(fact.evidence[0].time)
-        if name == "last_word" and at and at < _dated(trigger):
+        at = day_and_time(fact.evidence[0].time)
+        if name == "last_word" and at and at < day_and_time(trigger):
             continue  # an order of another clock, or to another step: no failure begins after its end
         shown = at.rpartition(" ")[2] if day and at.rpartition(" ")[0] == day else at
         day = day or at.rpartition(" ")[0]
