@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 
 
 @click.command(name="batch", short_help="Diagnose many jobs: a row each, and what several of them share.", epilog=EXIT_CODES)  # fmt: skip
-@click.argument("folders", nargs=-1, required=True, metavar="DIR...")
+@click.argument("folders", nargs=-1, metavar="DIR...")
 @click.option("--sacct", "listed", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="What `sacct --parsable2 --format=JobID,State,ExitCode` printed: only its failed jobs are looked at, with what it says of their end.")  # fmt: skip
 @click.option("--all", "every", is_flag=True, help="With --sacct: also jobs that ended well or still run.")
+@click.option("--queue", type=click.Path(file_okay=False), metavar="DIR", help="Drain a folder in which a scheduler's epilog leaves notes of failed jobs, oldest first; answers lie below it in `out`.")  # fmt: skip
+@click.option("--logs", "patterns", multiple=True, metavar="PATTERN", help="With --queue: where logs of a job lie besides the scheduler's output files, such as `/logs/%j/*`; `%j`, `%A`, `%a`, `%u`, `%x` as in sbatch.")  # fmt: skip
+@click.option("--again", "again_s", type=click.FloatRange(0.1), metavar="S", help="With --queue: look again after S seconds, until Ctrl-C.")  # fmt: skip
 @format_option("text", "json", "csv", more="; json has a line for each job, as soon as it is known")
 @click.option("--time-limit", "seconds", type=click.FloatRange(0, min_open=True), default=600.0, show_default=True, metavar="S", help="Seconds for one job; what is known by then is told.")  # fmt: skip
 @click.option("--memory-limit", "memory_mb", type=click.IntRange(100), default=4000, show_default=True, metavar="MB", help="Memory for one job; heeded on Linux.")  # fmt: skip
@@ -50,10 +53,13 @@ if TYPE_CHECKING:
 @lang_option
 def command(
     folders: tuple[str, ...],
+    *,
     listed: str | None,
+    queue: str | None,
+    patterns: tuple[str, ...],
+    again_s: float | None,
     form: BatchFormat,
     output: str | None,
-    *,
     every: bool,
     share: bool,
     raw: bool,
@@ -70,16 +76,30 @@ def command(
     """
     if every and listed is None:
         raise click.UsageError("--all goes with --sacct: without a list every job in the folders is looked at.")
+    if queue is None and (patterns or again_s):
+        raise click.UsageError("--logs and --again go with --queue.")
+    if bool(folders) == bool(queue) or (queue and listed):
+        raise click.UsageError("Give either folders whose entries are jobs, or --queue.")
     level = level_of(share=share, raw=raw)
     from pathlib import Path
 
-    from firstfault.pipelines.batch import Limits, batch, exit_code_of, jobs_of, publish_batch, publish_line
+    from firstfault.pipelines.batch import Limits, batch, exit_code_of, jobs_of, publish_batch, publish_line, summed
     from firstfault.pipelines.options import DiagnoseOptions
 
-    asked = jobs_of(folders, listed, every=every)
     options = DiagnoseOptions(assume_zone=assume_zone, signatures=tuple(map(Path, signatures)))
     limits["at_once"] = limits["at_once"] or 0
     key = secrets.token_bytes(16)
+    if queue is not None:
+        from firstfault.pipelines.queue import drain
+
+        def line(answer: JobAnswer) -> str:
+            return publish_line(answer, level, key=key, language=lang)
+
+        answers = drain(queue, options, Limits(**limits), line, patterns=patterns, again_s=again_s)
+        found = summed(answers)
+        deliver(publish_batch(found, form, level, key=key, width=page(output)["width"], language=lang), output)
+        return 0 if exit_zero or not answers else exit_code_of(found)
+    asked = jobs_of(folders, listed, every=every)
     streams = form == "json" and output is None
     tell = _counter(len(asked))
 

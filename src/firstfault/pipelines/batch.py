@@ -40,6 +40,8 @@ GRACE = 10.0
 """Seconds that a job whose time is over has to say what is known of it."""
 LOOK = 0.2
 """Seconds between two looks at the time and memory of the jobs at hand."""
+MOST = 64 << 20
+"""Bytes of an answer."""
 ONE_CHILD = 50
 """Jobs after which a child is replaced: what it keeps of each stays small."""
 PAGE = 4096 if not hasattr(os, "sysconf") else os.sysconf("SC_PAGE_SIZE")
@@ -64,6 +66,9 @@ class Asked(Struct, frozen=True):
     job: Job
     state: str | None = None
     exit_code: int | None = None
+    uid: int | None = None
+    """Whom the job belongs to: where this process is root's, its files are read as that user, who may have named any."""
+    gid: int | None = None
 
 
 def jobs_of(folders: Sequence[str], listed: str | None, *, every: bool = False) -> list[Asked]:
@@ -163,6 +168,11 @@ def batch(
         if number not in found:
             keep(number, _without("not_begun", note))
     answers = [found[number] for number in range(len(asked))]
+    return summed(answers)
+
+
+def summed(answers: list[JobAnswer]) -> Batch:
+    """The answers with what several of them share."""
     return Batch(jobs=answers, categories=_categories(answers), hosts=_hosts(answers))
 
 
@@ -174,9 +184,12 @@ def _without(state: JobState, note: str, seconds: float = 0.0) -> JobAnswer:
 class _Child:
     """One process that diagnoses, and the job that it is at."""
 
-    def __init__(self) -> None:
+    def __init__(self, owner: tuple[int, int] | None) -> None:
+        """owner: user and group as whom it reads; None for ours."""
+        self.owner = owner
         self.process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-P" if sys.version_info >= (3, 11) else "-B", "-m", "firstfault.pipelines.batch_child"],
+            [sys.executable, "-P" if sys.version_info >= (3, 11) else "-B", "-m", "firstfault.pipelines.batch_child"]
+            + ([] if owner is None else [f"{owner[0]}:{owner[1]}"]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -200,9 +213,9 @@ class _Child:
         """The answer, where it is whole now; raises EOFError where the process is gone."""
         assert self.process.stdout is not None
         piece = os.read(self.process.stdout.fileno(), 1 << 20)
-        if not piece:
-            raise EOFError
         self.text += piece
+        if not piece or len(self.text) > MOST:
+            raise EOFError
         if not self.text.endswith(b"\n"):
             return None
         return msgspec.json.decode(self.text, type=JobAnswer)
@@ -226,6 +239,13 @@ class _Child:
             if stream is not None:
                 stream.close()
         self.process.wait()
+
+
+def _owner(one: Asked) -> tuple[int, int] | None:
+    """As whom a job's files are read; None for ourselves, who can be nobody else but as root."""
+    if one.uid is None or not hasattr(os, "geteuid") or os.geteuid() != 0 or one.uid == 0:
+        return None
+    return one.uid, one.uid if one.gid is None else one.gid
 
 
 class _Desk:
@@ -262,9 +282,9 @@ class _Desk:
             self.waiting.clear()
         idle = [child for child in self.children if child.number is None]
         while self.waiting and len(self.children) - len(idle) < self.at_once:
-            child = idle.pop() if idle else self._new()
             number = self.waiting.popleft()
             one = self.asked[number]
+            child = self._fit(idle, _owner(one))
             options = replace(self.options, job_state=one.state, exit_code=one.exit_code)
             until = time.monotonic() + self.limits.seconds
             try:
@@ -275,8 +295,18 @@ class _Desk:
             for child in idle:
                 self._drop(child)
 
-    def _new(self) -> _Child:
-        child = _Child()
+    def _fit(self, idle: list[_Child], owner: tuple[int, int] | None) -> _Child:
+        """An idle child of that owner, or a new one in the place of another's."""
+        for child in idle:
+            if child.owner == owner:
+                idle.remove(child)
+                return child
+        if idle:
+            self._drop(idle.pop())
+        return self._new(owner)
+
+    def _new(self, owner: tuple[int, int] | None) -> _Child:
+        child = _Child(owner)
         self.children.append(child)
         assert child.process.stdout is not None
         self.selector.register(child.process.stdout, selectors.EVENT_READ, child)

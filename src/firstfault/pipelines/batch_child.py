@@ -1,11 +1,13 @@
-"""`python -m firstfault.pipelines.batch_child`: diagnoses one job after another for `firstfault batch`, in a process that may be ended.
+"""`python -m firstfault.pipelines.batch_child [UID:GID]`: diagnoses one job after another for `firstfault batch`, in a process that may be ended.
 
 Reads one request a line on standard input and writes one answer a line on standard output. An interrupt ends the job at
-hand with what is known of it; between two jobs it does nothing.
+hand with what is known of it; between two jobs it does nothing. With a user and a group it becomes these for good before it
+reads anything that a request names.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -17,6 +19,15 @@ from msgspec import Struct
 from firstfault.model.batch import JobAnswer
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.options import DiagnoseOptions
+
+_WARM = (
+    b"[rank1]: Traceback (most recent call last):\n"
+    b'[rank1]:   File "/w/train.py", line 3, in <module>\n'
+    b"[rank1]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    b"[rank0]:[E101 10:00:00.000000001 ProcessGroupNCCL.cpp:616] [Rank 0] Watchdog caught collective operation timeout: "
+    b"WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600001 milliseconds before timing out.\n"
+)
+"""A log by which what is loaded late is loaded at once."""
 
 
 class Request(Struct, frozen=True):
@@ -34,11 +45,31 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if len(sys.argv) > 1:
+        user, _, group = sys.argv[1].partition(":")
+        become(int(user), int(group))
     for line in sys.stdin.buffer:
         request = msgspec.json.decode(line, type=Request)
         answers.write(msgspec.json.encode(answer(request)) + b"\n")
         answers.flush()
     return 0
+
+
+def become(user: int, group: int) -> None:
+    """Gives up root's rights for good.
+
+    What a diagnosis loads is loaded first: programs of root's often lie where others cannot read.
+    """
+    from firstfault.pipelines.diagnose import diagnose
+    from firstfault.report.phrases import exit_code
+
+    exit_code(diagnose(["-"], DiagnoseOptions(engine="inline"), stdin=io.BytesIO(_WARM)))
+    os.chdir("/")
+    os.setgroups([])
+    os.setresgid(group, group, group)
+    os.setresuid(user, user, user)
+    if 0 in {os.getuid(), os.geteuid(), *os.getresuid()}:
+        raise PermissionError("this process is still root's")
 
 
 def answer(request: Request) -> JobAnswer:
