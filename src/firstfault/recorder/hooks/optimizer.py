@@ -45,10 +45,8 @@ def after_step(
     _live: Live = LIVE,
     _id: Callable[[object], int] = id,
     _now: Callable[[], int] = time.monotonic_ns,
-    _beats: int = layout.BEATS,
-    _stepped: int = layout.STEPPED,
-    _history: int = layout.HISTORY,
-    _last: int = layout.ENTRIES - 1,
+    _first: int = layout.HISTORY,
+    _last: int = layout.LAST_ENTRY,
 ) -> None:
     """A step of an optimizer was done: as `Ring.step`, of which it is the inner part, without one more call."""
     del args, kwargs
@@ -56,10 +54,10 @@ def after_step(
         _first_or_other(optimizer)
         return
     _live.beats = beats = _live.beats + 1
-    entry = _history + ((beats & _last) << 1)
-    words = _live.words
-    words[_beats] = words[entry] = beats
-    words[_stepped] = words[entry + 1] = _now()
+    words, entry = _live.words, _live.entry
+    words[entry] = beats
+    words[entry + 1] = _now()
+    _live.entry = entry + 2 if entry < _last else _first
 
 
 def _first_or_other(optimizer: Any) -> None:
