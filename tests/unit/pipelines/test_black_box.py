@@ -529,3 +529,11 @@ def test_a_process_that_is_stopped_is_told_so(tmp_path, states, told):
     summary = verdict(tmp_path).summary
     assert ("SIGSTOP" in summary) is told
     assert ("interpreter's lock" in summary) is not told
+
+
+def test_since_when_it_stands_still_is_told_with_the_monitors_line(tmp_path):
+    Box(tmp_path, world=4).hung({2}, since=100.0, phase="data")
+    since = diagnose([tmp_path]).job["wait_since"]
+    assert since.value.startswith("2026-11-30T09:01:40")
+    assert '"kind":"hang"' in since.evidence[0].text
+    assert '"rank":2' in since.evidence[0].text
