@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from firstfault.analysis.state.stacks import Stood
 
 SPY = "py-spy dump"
-_WISHES = ("stacks of", "Take stacks")
 _OWN_ERROR = frozenset({"first_fault", "exit_hang", "nan_end", "good_end"})
 _STOPPED = frozenset({"stopped", "effects", "exits", "peers", "nothing"})
 
@@ -48,7 +47,7 @@ def with_stacks(scene: Scene, said: Answer) -> Answer:
 
 def _without_wish(wishes: Sequence[str]) -> tuple[str, ...]:
     """All but the wish for stacks of Python; native ones show more."""
-    return tuple(w for w in wishes if not (w.startswith(_WISHES) and f"`{SPY}`" in w))
+    return tuple(w for w in wishes if not ("stacks" in w and f"`{SPY}`" in w))
 
 
 def _weighed(scene: Scene, said: Answer) -> Answer:
