@@ -76,7 +76,7 @@ def main() -> None:
             layers += 1
             step = training(torch, layers, hooks)
             spent = usual(step)
-        LIVE.owner = 0  # the optimizers of smaller models are gone
+        LIVE.owner = None  # the optimizers of smaller models are gone
         before = recorder.ring.beats
         assert spent * 1e9 < SHORT_NS
         # To go through all that torch has imported takes as long as ten steps, and falls on one of two by chance.

@@ -35,8 +35,8 @@ class Live:
     beats: int
     entry: int
     """Place of the entry of the next step."""
-    owner: int
-    """The id of the optimizer whose steps are counted; 0: of none."""
+    owner: object
+    """What the optimizer whose steps are counted has for itself alone; None where there is none."""
     waited: int
 
     def __init__(self) -> None:
@@ -45,7 +45,8 @@ class Live:
     def leave(self) -> None:
         """Leads nowhere from now on."""
         self.words = memoryview(bytearray(layout.SIZE)).cast("q")
-        self.beats = self.owner = self.waited = 0
+        self.beats = self.waited = 0
+        self.owner = None
         self.entry = layout.HISTORY
 
     @property
