@@ -279,6 +279,19 @@ def stamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, timezone.utc).astimezone().isoformat(timespec="microseconds")
 
 
+def original(message: str) -> str:
+    """What a worker of a loader raised, by the message with which torch raises it again in its rank; empty where it is none.
+
+    Args:
+        message: that it was caught, then the traceback of the worker, whose last line begins anew at the margin.
+    """
+    lines = message.split("\n")
+    if not lines[0].startswith("Caught ") or " in DataLoader worker process " not in lines[0]:
+        return ""
+    inside = [n for n, line in enumerate(lines) if line.startswith(" ")]
+    return next((line for line in lines[inside[-1] + 1 :] if line.strip()), "") if inside else ""
+
+
 _NAME = re.compile(
     r"(?:rank-(?P<rank>\d{5,7})|process)\.(?P<attempt>\d{1,6})\.(?P<pid>\d{1,10})(?:\.worker-(?P<worker>\d{1,5})\.(?P<own>\d{1,10}))?"
 )

@@ -164,3 +164,24 @@ def test_a_line_begins_so_that_it_is_known():
 
 def test_a_stamp_has_an_offset():
     assert layout.stamp(time.time())[-6] in "+-"
+
+
+INSIDE = 'Original Traceback (most recent call last):\n  File "a.py", line 3, in f\n    read(path)\n'
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            f"Caught OSError in DataLoader worker process 0.\n{INSIDE}OSError: [Errno 5] x\nmore of it\n",
+            "OSError: [Errno 5] x",
+        ),
+        (f"Caught OSError in DataLoader worker process 0.\n{INSIDE}", ""),
+        ("Caught OSError in DataLoader worker process 0.", ""),
+        (f"Caught OSError in replica 0 on device 0.\n{INSIDE}OSError: x", ""),
+        ("no such file", ""),
+        ("", ""),
+    ],
+)
+def test_what_a_worker_raised_stands_behind_its_traceback(message, said):
+    assert layout.original(message) == said
