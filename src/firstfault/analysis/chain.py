@@ -40,7 +40,7 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     """The root, then what followed: by time where times can be compared, else in the order in which a failure spreads."""
     if answer.failed is not True:
         return ()
-    used: set[tuple[int, int]] = set()
+    used: set[tuple[int, int]] = set(scene.aside)
     head = list(answer.upstream)
     used.update((e.span.source, e.span.line) for link in head for e in link.events)
     if answer.trigger is not None and not head:

@@ -83,6 +83,8 @@ class Scene(Struct, frozen=True, kw_only=True, dict=True):
     nan_from: tuple[Event, ...]
     """First line of a run of NaN that lasts to the end, for each source that has one."""
     outcome: Outcome
+    aside: frozenset[tuple[int, int]] = frozenset()
+    """Source and line of what is no part of the attempt."""
 
     def marked(self, *marks: Mark) -> tuple[Event, ...]:
         """Events of this attempt whose signature carries one of the marks."""
@@ -197,6 +199,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         hang=hang,
         nan_from=tuple(e for e in seen.seen.nan_from if attempts.of(e) == number),
         outcome=ended,
+        aside=frozenset((e.span.source, e.span.line) for e in events if id(e) in foreign),
     )
 
 

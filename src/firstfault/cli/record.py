@@ -52,15 +52,26 @@ def command(
         told["RUN"] = run
     if hang is not None:
         told["HANG_S"] = str(hang)
-    words = list(command)
+    words, shared = list(command), from_environment(folder).folder
+    _warn(shared)
     try:
-        return launch.run([*launch.find_program(words[0]), *words[1:]], from_environment(folder).folder, told)
+        return launch.run([*launch.find_program(words[0]), *words[1:]], shared, told)
     except OSError as error:
         raise PipelineError(
             f"the command could not be started: {error.strerror}",
             where=words[0],
             fix="Give the command as you would type it, behind `--`.",
         ) from error
+
+
+def _warn(folder: str) -> None:
+    """Says at once what would otherwise be found out after the failure: that the folder keeps nothing. The command runs all the same."""
+    from firstfault.recorder.checks import shared_folder
+    from firstfault.report.neutral import neutral
+
+    found = shared_folder(folder)
+    if not found.met:
+        click.echo(f"firstfault record: {neutral(found.detail)}; the command runs all the same", err=True)
 
 
 def _check(folder: str | None) -> int:

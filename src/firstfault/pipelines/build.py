@@ -12,6 +12,7 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
 from firstfault.analysis.recurrence import recurrences
+from firstfault.analysis.state.boxes import event_of, rank_boxes, stood_first
 from firstfault.analysis.suspects import of_roles
 from firstfault.analysis.telling import counted, key_events, moments
 from firstfault.analysis.timeline import began, without_parts_of_lists
@@ -134,6 +135,8 @@ class Builder:
         since = None if wait is None else time_of(wait.when)
         if proof is not None and since is not None:
             told["wait_since"] = Fact(value=since.earliest, evidence=[proof])
+        else:
+            told |= self._still()
         step = None if found.step is None else self.cite.sample(found.step)
         if found.step is not None and step is not None:
             told["last_step"] = Fact(value=found.step.step, evidence=[step])
@@ -144,6 +147,15 @@ class Builder:
                 value = int(number) if number.isdecimal() else None if line.time is None else line.time.earliest
                 told[name] = Fact(value=value or line.text.strip()[:80], evidence=[line])
         return told
+
+    def _still(self) -> dict[str, Fact]:
+        """Since when the first rank stands still that never moved again, by its black box."""
+        first = stood_first(rank_boxes(self.scene.case.seen.box))
+        if first is None:
+            return {}
+        since = time_of(replace(first.when, earliest=first.last, latest=first.last))
+        proof = self.cite.event(event_of(first))
+        return {} if since is None or proof is None else {"wait_since": Fact(value=since.earliest, evidence=[proof])}
 
     def _fact(self, fact: JobFact) -> Fact:
         """A fact with its line; without a value where the line does not read back."""

@@ -220,8 +220,8 @@ def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     since = diagnosis.job.get("wait_since")
     if since is not None and isinstance(since.value, str):
         at = since.value.partition(".")[0].lstrip("-").replace("T", " ")[:19]
-        day = day or at.rpartition(" ")[0]
         parts.append(say["when.wait_since"].format(time=at.rpartition(" ")[2] if day and at.startswith(day) else at))
+        day = day or at.rpartition(" ")[0]
     for name in ("last_step", "last_checkpoint", "last_word"):
         fact = diagnosis.job.get(name)
         if fact is None or not fact.evidence:
