@@ -165,7 +165,9 @@ def _pieces(data: bytes) -> Iterator[bytes]:
     at = 0
     while at < len(data):
         stop = at + PIECE
-        end = data.rfind(b"\n", at, stop) + 1 or data.rfind(b"\r", at, stop) + 1 or data.find(b"\n", at) + 1 or len(data)
+        end = (
+            data.rfind(b"\n", at, stop) + 1 or data.rfind(b"\r", at, stop) + 1 or data.find(b"\n", at) + 1 or len(data)
+        )
         yield data if end == len(data) and not at else data[at:end]
         at = end
 

@@ -117,7 +117,12 @@ class Cells:
         words <<= (64 - _WORD * np.where(some, digits, 1)).astype(np.uint64)
         values = np.where(some, sum_digits(words), np.nan)
         behind = self._raw[left + digits]
-        odd = (digits == _WORD) | (some & (behind == ord("."))) | (~some & _FIRST[self._raw[left]]) | (right - left > _SHORT)
+        odd = (
+            (digits == _WORD)
+            | (some & (behind == ord(".")))
+            | (~some & _FIRST[self._raw[left]])
+            | (right - left > _SHORT)
+        )
         for row in np.flatnonzero(odd & (left < right)).tolist():
             values[row] = read(self._data[left[row] : right[row]].decode())
         values[left >= right] = np.nan
@@ -160,7 +165,9 @@ class Cells:
         if not bool((texts[:, ~digit] == model[~digit]).all() and (texts[:, digit] - ord("0") <= 9).all()):
             return None
         try:
-            return np.asarray(texts.view(f"S{length}")[:, 0].astype("datetime64[ms]").astype(np.int64) / 1000, np.float64)
+            return np.asarray(
+                texts.view(f"S{length}")[:, 0].astype("datetime64[ms]").astype(np.int64) / 1000, np.float64
+            )
         except ValueError:
             return None
 

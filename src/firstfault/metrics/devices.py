@@ -100,7 +100,9 @@ def _at_once(block: bytes, first: int, table: Table) -> Series | None:
     if alike is None:
         return None
     which, firsts = alike
-    parts = {name: cells.texts(at[name], firsts) if name in at else [""] * len(firsts) for name in ("gpu", "bus", "host")}
+    parts = {
+        name: cells.texts(at[name], firsts) if name in at else [""] * len(firsts) for name in ("gpu", "bus", "host")
+    }
     hosts: Sequence[str | None] = parts["host"] if "host" in at else [None] * len(firsts)
     names = [(host, gpu or bus) for host, gpu, bus in zip(hosts, parts["gpu"], parts["bus"], strict=True)]
     known: dict[tuple[str | None, str], int] = {}
@@ -120,7 +122,7 @@ def _times_at_once(cells: Cells, at: dict[str, int]) -> NDArray[np.float64]:
         times = cells.times(at["time"])
         if times is not None:
             return times
-    texts = {name: cells.texts(at[name]) for name in ("time", "date", "clock") if name in at}
+    texts: dict[str, list[str]] = {name: cells.texts(at[name]) for name in ("time", "date", "clock") if name in at}
     return _times(texts, [""] * len(cells.rows))
 
 

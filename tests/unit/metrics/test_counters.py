@@ -19,7 +19,23 @@ SMI = "timestamp, index, utilization.gpu [%], memory.used [MiB], temperature.gpu
 BUS = "timestamp, pci.bus_id, name, utilization.gpu [%], memory.used [MiB], temperature.gpu, clocks.sm [MHz]\n"
 DMON = "#Date       Time        gpu     sm    mem    fb  pclk  gtemp\n#YYYYMMDD   HH:MM:SS    Idx      %      %    MB   MHz      C\n"
 DCGM = "#Entity   GPUTL   FBUSD   TMPTR   SMCLK\nID                              C   MHz\n"
-ODD = ("N/A", "[N/A]", "[Not Supported]", "ERR!", "", "-1", "+7", "67.5", "1.", ".5", "12345678", "123456789012", "7x", "%", "1e5")
+ODD = (
+    "N/A",
+    "[N/A]",
+    "[Not Supported]",
+    "ERR!",
+    "",
+    "-1",
+    "+7",
+    "67.5",
+    "1.",
+    ".5",
+    "12345678",
+    "123456789012",
+    "7x",
+    "%",
+    "1e5",
+)
 
 
 def csv(row: int, pick: random.Random, odd: float) -> str:
@@ -33,7 +49,7 @@ def csv(row: int, pick: random.Random, odd: float) -> str:
 
 def bus(row: int, pick: random.Random, odd: float) -> str:
     head, rest = csv(row, pick, odd).split(", ", 2)[0::2]
-    return f"{head}, 00000000:{'0F 1A 3B 9C'.split()[row % 4]}:00.0, NVIDIA H100 80GB HBM3, {rest}"
+    return f"{head}, 00000000:{['0F', '1A', '3B', '9C'][row % 4]}:00.0, NVIDIA H100 80GB HBM3, {rest}"
 
 
 def dmon(row: int, pick: random.Random, odd: float) -> str:
@@ -47,7 +63,9 @@ def dcgm(row: int, pick: random.Random, odd: float) -> str:
     if row % 30 == 0:
         return DCGM
     use = "N/A" if pick.random() < odd else str(pick.randrange(101))
-    return f"GPU {row % 8}    {use}     {pick.randrange(90000)}     {pick.randrange(30, 90)}     {pick.randrange(2000)}\n"
+    return (
+        f"GPU {row % 8}    {use}     {pick.randrange(90000)}     {pick.randrange(30, 90)}     {pick.randrange(2000)}\n"
+    )
 
 
 def told(path: Path) -> list[object]:
@@ -67,7 +85,13 @@ def test_both_ways_give_the_same_series(tmp_path, monkeypatch, head, row, odd, c
     pick = random.Random(f"{row.__name__} {odd} {change}")
     lines = [head, *(row(n, pick, odd) for n in range(1, 400))]
     if change == "noise":
-        lines[60:60] = ["Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.\n", "\n", "  \n", "a, b\n", "# a b c d e f g h\n"]
+        lines[60:60] = [
+            "Unable to determine the device handle for GPU 0000:3B:00.0: GPU is lost.\n",
+            "\n",
+            "  \n",
+            "a, b\n",
+            "# a b c d e f g h\n",
+        ]
     if change == "bare":
         lines[60:60] = ["3    45     1023     67     1980\n", "GPU    45     1023     67     1980\n"]
     if change == "day":
