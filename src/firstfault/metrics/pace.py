@@ -54,7 +54,7 @@ class Pace(Course):
             return
         fair = self._for_size(rows, seconds)
         changes = shifts(fair, fewest=SHIFT_ROWS)
-        usual = _levels(fair, changes)
+        usual = self._levels(rows, fair, changes)
         shift = next((p for p in self._shifted(rows, fair, changes) if not self._work_grew(p)), None)
         if shift is not None:
             yield shift
@@ -75,6 +75,19 @@ class Pace(Course):
         last = np.maximum.accumulate(np.where(told, np.arange(len(size)), int(np.argmax(told))))
         size = size[last][rows]
         return np.asarray(seconds * size[0] / size, dtype=np.float64)
+
+    def _levels(self, rows: NDArray[np.int64], values: Series, changes: Sequence[Shift]) -> Series:
+        """The usual level of each value: the median of the stretch between two changes in which it lies.
+
+        What a start of the run changed within its own rows counts too: another that goes back over its steps hides it.
+        """
+        edges = {0, *(c.at for c in changes), len(values)}
+        attempt = self.steps.attempt[rows]
+        starts = [0, *(np.flatnonzero(np.diff(attempt) != 0) + 1).tolist(), len(values)]
+        for begin, end in pairwise(starts):
+            own = shifts(values[begin:end], fewest=SHIFT_ROWS) if len(starts) > 2 else []
+            edges.update({begin, end, *(begin + c.at for c in own)} if own else ())
+        return np.concatenate([np.full(b - a, np.median(values[a:b])) for a, b in pairwise(sorted(edges))])
 
     def _shifted(self, rows: NDArray[np.int64], seconds: Series, changes: Sequence[Shift]) -> Iterator[Point]:
         for shift in changes:
@@ -265,12 +278,6 @@ def _interval(steps: Series) -> float:
     spans = np.abs(np.diff(steps))
     spans = spans[np.isfinite(spans) & (spans > 0)]
     return float(np.median(spans)) if len(spans) else 1.0
-
-
-def _levels(values: Series, changes: Sequence[Shift]) -> Series:
-    """The usual level of each value: the median of the stretch between two changes in which it lies."""
-    edges = [0, *(c.at for c in changes), len(values)]
-    return np.concatenate([np.full(b - a, np.median(values[a:b])) for a, b in pairwise(edges)])
 
 
 def _by_chance(hits: int, tries: float, chance: float) -> float:
