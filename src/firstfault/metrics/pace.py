@@ -51,6 +51,9 @@ class Pace(Course):
         rows, seconds = self.rows("step_time", warm=True)
         if len(rows) < FEWEST:
             yield from drops
+            rows, seconds = self._by_clock()
+            if len(rows) >= FEWEST:
+                yield from self._pauses(rows, seconds, self._levels(rows, seconds, shifts(seconds, fewest=SHIFT_ROWS)), np.ones(len(rows)))
             return
         fair = self._for_size(rows, seconds)
         changes = shifts(fair, fewest=SHIFT_ROWS)
@@ -62,6 +65,15 @@ class Pace(Course):
         yield from drops
         yield from self._tail(rows, fair, usual, shift)
         yield from self._pauses(rows, fair, usual, fair / np.maximum(seconds, 1e-12))
+
+    def _by_clock(self) -> tuple[NDArray[np.int64], Series]:
+        """Rows and seconds a step by the clock of the lines: whole seconds as a rule, good for what stands still and for nothing finer."""
+        if self.time is None or self.step is None:
+            return np.empty(0, np.int64), np.empty(0)
+        rows = np.flatnonzero(np.isfinite(self.time) & np.isfinite(self.step))
+        took = np.diff(self.time[rows], prepend=np.nan) / np.maximum(np.diff(self.step[rows], prepend=np.nan), 1.0)
+        good = (took > 0) & (self.age[rows] > WARM_UP)
+        return rows[good], took[good]
 
     def _for_size(self, rows: NDArray[np.int64], seconds: Series) -> Series:
         """Step times as if all batches had the size of the first: a batch that grows by plan takes longer."""
@@ -211,7 +223,7 @@ class Pace(Course):
             good = np.isfinite(took) & (took > 0) & (self.age[rows] > WARM_UP)
             wall = np.where(good, np.maximum(wall, took), wall)
         slow = wall > 2 * usual
-        planned = self._planned(rows, slow)
+        planned = self._planned(rows, slow) | (self._new_epoch(rows) & slow)
         # In seconds of the clock: a batch that grew is taken out of the pace, not out of how long it stood still.
         excess = (wall - usual) * interval / factor
         if (planned & slow).any():
@@ -250,6 +262,13 @@ class Pace(Course):
                 len(where),
                 lasts=False,
             )
+
+    def _new_epoch(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which rows are the first of a new pass over the data, before which trainers evaluate, save and start their loaders again."""
+        epoch = self.steps.values("epoch")
+        if epoch is None:
+            return np.zeros(len(rows), dtype=bool)
+        return np.asarray(np.diff(np.floor(epoch[rows]), prepend=np.nan) > 0)
 
     def _recurs(
         self, at: int, rows: NDArray[np.int64], slow: NDArray[np.bool_], excess: Series, interval: float
