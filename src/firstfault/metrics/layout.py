@@ -51,6 +51,10 @@ _DATE = lazy(rb"(\d{4})[-/](\d\d)[-/](\d\d)[ T_](\d\d):(\d\d):(\d\d(?:[.,]\d{1,9
 _US_DATE = lazy(rb"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)")
 _RANK = lazy(rb"(?i)\[?\brank[\s:=]{0,2}(\d{1,6})\b|\.py:\d{1,6}\] \((\d{1,6})/\d{1,6}\) ")
 """The second as k2's recipes print it: `INFO [train.py:1072] (0/4) Epoch 2, batch 50`."""
+_GPU_MEMORY = lazy(
+    rb"\bGPU, memory: usage: [\d.]{1,12} GB, peak: (?P<peak>[\d.]{1,12}) GB(?:, cache: (?P<cache>[\d.]{1,12}) GB)?"
+)
+"""FunASR's words for it."""
 _OVERFLOW = lazy(
     rb"(?i)overflow[^\n]{0,80}?Attempted loss scale:? ?(?P<from>\d[\d.eE+]*)(?:, but|, reducing to (?P<to>\d[\d.eE+]*))?"
 )
@@ -124,6 +128,10 @@ def read_layout(line: bytes) -> Layout | None:
     for pair in _PAIR.finditer(line):
         _take(pair, line, at, found, evaluation=evaluation)
     _bars(line, at, found, evaluation=evaluation)
+    memory = _GPU_MEMORY.search(line)
+    for name, group in (("memory", "peak"), ("memory_reserved", "cache")) if memory is not None else ():
+        if memory[group] is not None:
+            found[name] = (9, _slot(memory.start(group), memory[group], at, 1.0))
     overflow = _OVERFLOW.search(line)
     if overflow is not None:
         scale = "to" if overflow["to"] is not None else "from"

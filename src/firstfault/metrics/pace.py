@@ -10,6 +10,9 @@ import numpy as np
 from firstfault.metrics.course import Course, row_of
 from firstfault.metrics.kinds import (
     FEWEST,
+    GROWTH_REACH,
+    GROWTH_SHARE,
+    GROWTH_STAIRS,
     PAUSE_RATIO,
     REGULAR,
     ROUND_ALONE,
@@ -19,6 +22,7 @@ from firstfault.metrics.kinds import (
     SHIFT_SIGMA,
     STALL_RATIO,
     STALL_SECONDS,
+    TAIL_BEFORE,
     TAIL_COUNT,
     TAIL_RATIO,
     TAIL_SHARE,
@@ -26,7 +30,7 @@ from firstfault.metrics.kinds import (
     Kind,
     Point,
 )
-from firstfault.metrics.robust import shifts
+from firstfault.metrics.robust import climb, shifts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,7 +57,9 @@ class Pace(Course):
             yield from drops
             rows, seconds = self._by_clock()
             if len(rows) >= FEWEST:
-                yield from self._pauses(rows, seconds, self._levels(rows, seconds, shifts(seconds, fewest=SHIFT_ROWS)), np.ones(len(rows)))
+                yield from self._pauses(
+                    rows, seconds, self._levels(rows, seconds, shifts(seconds, fewest=SHIFT_ROWS)), np.ones(len(rows))
+                )
             return
         fair = self._for_size(rows, seconds)
         changes = shifts(fair, fewest=SHIFT_ROWS)
@@ -72,7 +78,7 @@ class Pace(Course):
             return np.empty(0, np.int64), np.empty(0)
         rows = np.flatnonzero(np.isfinite(self.time) & np.isfinite(self.step))
         took = np.diff(self.time[rows], prepend=np.nan) / np.maximum(np.diff(self.step[rows], prepend=np.nan), 1.0)
-        good = (took > 0) & (self.age[rows] > WARM_UP)
+        good = (took > 0) & (self.age[rows] >= WARM_UP)
         return rows[good], took[good]
 
     def _for_size(self, rows: NDArray[np.int64], seconds: Series) -> Series:
@@ -105,12 +111,19 @@ class Pace(Course):
         for shift in changes:
             grown = shift.after - shift.before
             if grown > max(SHIFT_SHARE * shift.before, SHIFT_SIGMA * shift.spread):
-                after = seconds[shift.at :]
-                slow = after > (shift.before + shift.after) / 2
-                yield self.point(
-                    Kind.STEP_TIME, "step_time", int(rows[shift.at]), shift.after, shift.before, int(slow.sum()),
-                    lasts=float(slow[-SHIFT_ROWS:].mean()) > 0.5,
-                )  # fmt: skip
+                yield self._longer(rows, seconds, shift.at, shift.before, shift.after)
+        for low, high in _rises(changes):
+            first, last = changes[low], changes[high]
+            grown = last.after - first.before
+            if grown > max(GROWTH_SHARE * first.before, SHIFT_SIGMA * max(c.spread for c in changes[low : high + 1])):
+                end = changes[high + 1].at if high + 1 < len(changes) else len(seconds)
+                at = min(first.at, climb(seconds[:end], GROWTH_REACH))
+                yield self._longer(rows, seconds, at, first.before, last.after)
+
+    def _longer(self, rows: NDArray[np.int64], seconds: Series, at: int, before: float, after: float) -> Point:
+        slow = seconds[at:] > (before + after) / 2
+        lasts = float(slow[-SHIFT_ROWS:].mean()) > 0.5
+        return self.point(Kind.STEP_TIME, "step_time", int(rows[at]), after, before, int(slow.sum()), lasts=lasts)
 
     def _work_grew(self, shift: Point) -> bool:
         """Whether each step does more since then, since the work a second has not fallen: longer sequences, by plan."""
@@ -155,6 +168,8 @@ class Pace(Course):
         for n, at in enumerate(places[: 1 - TAIL_COUNT]):
             gap = places[n + TAIL_COUNT - 1] - at
             before = n / max(int(at), 1)
+            if at * share[n] < TAIL_BEFORE:
+                continue  # slow steps are how this run is: there was no time without them
             if share[n] >= TAIL_SHARE and before * 5 <= share[n] and gap <= 2 * TAIL_COUNT / share[n]:
                 peak = float(np.percentile(seconds[at:], 99))
                 yield self.point(
@@ -297,6 +312,15 @@ def _interval(steps: Series) -> float:
     spans = np.abs(np.diff(steps))
     spans = spans[np.isfinite(spans) & (spans > 0)]
     return float(np.median(spans)) if len(spans) else 1.0
+
+
+def _rises(changes: Sequence[Shift]) -> Iterator[tuple[int, int]]:
+    """First and last of so many changes in a row that each go up: what grows bit by bit looks like stairs."""
+    up = np.array([c.after > c.before for c in changes], dtype=bool)
+    edges = np.flatnonzero(np.diff(up, prepend=False, append=False))
+    yield from (
+        (a, b - 1) for a, b in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True) if b - a >= GROWTH_STAIRS
+    )
 
 
 def _by_chance(hits: int, tries: float, chance: float) -> float:

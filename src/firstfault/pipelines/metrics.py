@@ -213,7 +213,7 @@ def _table(table: Steps) -> MetricTable:
 
 def _point(point: Point, lines: Mapping[int, Line]) -> MetricPoint:
     line = lines.get(point.line)
-    line = None if line is None else line.at_step(point.step)
+    line = None if line is None else line.at_place(point.place)
     return MetricPoint(
         kind=point.kind.value,
         column=point.column,

@@ -231,7 +231,7 @@ def _links(scene: Scene, store: Store, points: Sequence[Point], why: str) -> tup
     for point in points:
         line = lines_of(store, ids[point.source], [point.line]).get(point.line)
         if line is not None:
-            sample = ProgressSample(ids[point.source], point.line, line.at_step(point.step).offset)
+            sample = ProgressSample(ids[point.source], point.line, line.at_place(point.place).offset)
             links.append(Link(what=summary_of(point), why=why, samples=(sample,)))
     return tuple(links)
 
