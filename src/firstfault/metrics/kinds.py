@@ -123,5 +123,7 @@ PAUSE_RATIO = 4.0
 """A planned pause that takes so many times what the others take is a stall at the step of a pause."""
 ROUND_STEPS, ROUND_ALONE = (50, 100, 200, 250, 500, 1000), 100
 """Logging intervals between pauses that are planned if the row at every multiple is slow; from the second on a single one is."""
+ROUND_PAUSE = 300.0
+"""Seconds up to which the only pauses, all of them at such steps, are taken for checkpoints where no line tells of them."""
 WARM_UP = 3
 """Rows at each start that are slow by themselves: compilation, caches, the first allocation."""

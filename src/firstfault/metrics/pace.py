@@ -16,6 +16,7 @@ from firstfault.metrics.kinds import (
     PAUSE_RATIO,
     REGULAR,
     ROUND_ALONE,
+    ROUND_PAUSE,
     ROUND_STEPS,
     SHIFT_ROWS,
     SHIFT_SHARE,
@@ -241,6 +242,7 @@ class Pace(Course):
         planned = self._planned(rows, slow) | (self._new_epoch(rows) & slow)
         # In seconds of the clock: a batch that grew is taken out of the pace, not out of how long it stood still.
         excess = (wall - usual) * interval / factor
+        planned |= self._round(rows, slow) & (excess <= ROUND_PAUSE)
         if (planned & slow).any():
             # What took far longer than the pauses that came at such steps was more than one of them.
             planned &= excess <= PAUSE_RATIO * np.median(excess[planned & slow])

@@ -234,6 +234,19 @@ def in_turns(step: NDArray[np.float64]) -> bool:
     return len(np.unique(step)) * 3 <= len(step) * 2
 
 
+def unnamed(steps: Steps) -> int:
+    """How many processes tell each step of a source without their ranks, about; 0 where they are named or one alone writes."""
+    step, epoch = steps.columns.get("step"), steps.values("epoch")
+    if step is None or "rank" in steps.columns:
+        return 0
+    known = step.there & np.isfinite(step.values)
+    keys = [steps.attempt.astype(np.float64), step.values, *([] if epoch is None else [np.nan_to_num(epoch, nan=-1.0)])]
+    count = np.unique(np.stack(keys)[:, known], axis=1, return_counts=True)[1]
+    if len(count) * 3 > int(known.sum()) * 2:
+        return 0
+    return max(2, round(float(np.median(count))))
+
+
 def _settles(step: NDArray[np.float64], back: NDArray[np.bool_]) -> bool:
     """Whether most of the steps that go back do so by no more than a few rows."""
     low = np.minimum.reduceat(step, np.arange(0, len(step), TURNS))
