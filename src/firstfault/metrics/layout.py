@@ -129,8 +129,8 @@ def read_layout(line: bytes) -> Layout | None:
         _take(pair, line, at, found, evaluation=evaluation)
     _bars(line, at, found, evaluation=evaluation)
     memory = _GPU_MEMORY.search(line)
-    for name, group in (("memory", "peak"), ("memory_reserved", "cache")) if memory is not None else ():
-        if memory[group] is not None:
+    for name, group in (("memory", "peak"), ("memory_reserved", "cache")):
+        if memory is not None and memory[group] is not None:
             found[name] = (9, _slot(memory.start(group), memory[group], at, 1.0))
     overflow = _OVERFLOW.search(line)
     if overflow is not None:
@@ -277,12 +277,12 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
             factor = RECIPROCAL if rate["unit"] == b"it/s" else 1.0
             found.setdefault("step_time", (0, Slot(at[rate.start("rate")], factor)))
     if "step" not in found:
-        slashed, batch, named = _SLASHED.search(line), _BATCH.search(line), _NAMED.search(line)
+        slashed, batch, within = _SLASHED.search(line), _BATCH.search(line), _NAMED.search(line)
         start = -1 if slashed is None else slashed.start(slashed.lastindex or 0)
         start = start if batch is None else batch.start(1)
-        if named is not None:
-            start = named.start(named.lastindex or 0)
-            found["epoch"] = (0, Slot(at[named.start((named.lastindex or 0) - 1)]))
+        if within is not None and (epoch := within.start((within.lastindex or 0) - 1)) in at:
+            start = within.start(within.lastindex or 0)
+            found["epoch"] = (0, Slot(at[epoch]))
         if start not in at and start - 1 in at:
             found["step"] = (0, Slot(at[start - 1], -1.0))  # the stroke of `1-100` is no sign
         if start in at and not evaluation:

@@ -242,7 +242,9 @@ class Pace(Course):
         planned = self._planned(rows, slow) | (self._new_epoch(rows) & slow)
         # In seconds of the clock: a batch that grew is taken out of the pace, not out of how long it stood still.
         excess = (wall - usual) * interval / factor
-        planned |= self._round(rows, slow) & (excess <= ROUND_PAUSE)
+        at_round = self._round(rows, slow) & slow
+        if at_round.any() and float(np.median(excess[at_round])) <= ROUND_PAUSE:
+            planned |= at_round
         if (planned & slow).any():
             # What took far longer than the pauses that came at such steps was more than one of them.
             planned &= excess <= PAUSE_RATIO * np.median(excess[planned & slow])
