@@ -264,7 +264,7 @@ def _by_places(block: Block, numbers: NDArray[np.int64], shapes: Shapes) -> tupl
         line = block.data[starts[rows[0]] : block.ends[rows[0]]]
         key = shape_key(line)
         layout = shapes.of(key, line)
-        model = None if layout is None else model_of(line)
+        model = None if layout is None or layout.is_of_words() else model_of(line)
         if layout is None or model is None or len(model.numbers) != layout.numbers:
             break
         columns, fits = read_rows(block, model, layout, None if len(rows) == count else first[rows])
@@ -306,7 +306,7 @@ def _part(lines: list[bytes], numbers: NDArray[np.int64], layout: Layout) -> lis
     """Lines of one key: their words are the same, so only the places of their numbers are to be held against a model."""
     parts: list[Part] = []
     for _ in range(MODELS):
-        if len(lines) < FEW:
+        if len(lines) < FEW or layout.is_of_words():
             break
         model = model_of(lines[0])
         if model is None or len(model.numbers) != layout.numbers:

@@ -13,7 +13,7 @@ from firstfault.model.lazy import lazy
 
 _DROPPED = bytes(b for b in range(256) if b >= 128) + b"0123456789.+- #"
 _TRIGGER = lazy(
-    rb"(?i)step|=>|\xe2\x94\x81|iter|loss|epoch|it/s|s/it|\d%\||it \[|\| time \(ms\)|overflow|update|SamplesPerSec"
+    rb"(?i)step|=>|\xe2\x94\x81|iter|loss|epoch|it/s|s/it|\d%\||it \[|\| time \(ms\)|overflow|update|SamplesPerSec|\[batch="
 )
 NUMBER = rb"[-+]?\d+(?:,\d{3}(?!\d))*(?:\.\d*)?(?:[eE][-+]?\d+)?"
 _NUMBER = lazy(NUMBER)
@@ -33,6 +33,9 @@ _BAR = lazy(
     rb"(\d{1,3})%\|[^|\n]{0,400}\| {0,12}(\d[\d,]*) ?/ ?(\d[\d,]*|\?) ?\[[\d:]{4,12}<[^,\]\n]{1,20}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?"
 )
 _OPEN_BAR = lazy(rb"(?<![\d.])(\d[\d,]*)it \[[\d:]{4,12}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?")
+_HEADED = lazy(rb"\[batch=(\d{1,9})/\d{1,9}\]:?\s*$")
+_BELOW = lazy(rb"\s*Train [\w/.-]{1,60}: \S+\s*$")
+"""Composer names the batch in a line of its own, and each metric in one below it: `[batch=10/100]:`, `   Train loss/train/total: 10.1`."""
 _RATE = lazy(rb"(?P<rate>\d+(?:\.\d+)?) ?(?P<unit>it/s|s/it)\b")
 _SLASHED = lazy(
     rb"(?i)\b(?:Epoch|Train|Iter)(?:\(train\))?(?:\s|:)[^/\n]{0,40}?[\[(|] {0,9}(\d{1,9}) ?/ {0,9}\d{1,9}\b|"
@@ -103,6 +106,10 @@ class Layout(NamedTuple):
     stamp_at: int
     """Byte offset of the date in this line; -1 where there is none."""
 
+    def is_of_words(self) -> bool:
+        """Whether all that it tells is a word: `loss: nan`."""
+        return not self.stamp and all(slot.number < 0 for slot in self.slots.values())
+
 
 def shape_key(line: bytes) -> bytes:
     """A line without its digits, signs, points and blanks: lines of one layout have one."""
@@ -157,12 +164,12 @@ _METRICS = frozenset(NUMBERS) - {"rank", "time", "step", "epoch", "batch_size", 
 
 def _told(slots: dict[str, Slot], line: bytes, overflow: bool) -> bool:
     """Whether what was found is a line of training: a measurement with a step or epoch, or one of the forms that stand alone."""
-    if overflow or _TIMERS.search(line) is not None:
+    if overflow or _TIMERS.search(line) is not None or ("step" in slots and _HEADED.search(line) is not None):
         return True
     measured = _METRICS.intersection(slots)
     if not measured:
         return False
-    if _ALONE.search(line) is not None:
+    if _ALONE.search(line) is not None or _BELOW.match(line) is not None:
         return True
     if ("step" in slots or "epoch" in slots) and not ("loss" not in slots and _NOT_DONE.search(line) is not None):
         return True
@@ -280,6 +287,8 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
         slashed, batch, within = _SLASHED.search(line), _BATCH.search(line), _NAMED.search(line)
         start = -1 if slashed is None else slashed.start(slashed.lastindex or 0)
         start = start if batch is None else batch.start(1)
+        headed = _HEADED.search(line)
+        start = start if headed is None else headed.start(1)
         if within is not None and (epoch := within.start((within.lastindex or 0) - 1)) in at:
             start = within.start(within.lastindex or 0)
             found["epoch"] = (0, Slot(at[epoch]))

@@ -37,7 +37,7 @@ _K2 = lazy(rb"\bEpoch (\d{1,6}), batch (\d{1,9}), (?:\w+_)?loss\[")
 _ESPNET = lazy(rb"(\d{1,6})epoch:(train|valid):\d{1,9}-(\d{1,9})batch:")
 _WENET = lazy(rb"\b(TRAIN|CV) (?:\|[^|\n]{0,60}\| ?)?Batch (\d{1,6})/(\d{1,9}) loss ")
 _ITER = lazy(rb"\bIter\((train|val|test)\) {0,3}\[ {0,9}(\d{1,9})/(\d{1,9})\]")
-_COMPOSER = lazy(rb"\[epoch=(\d{1,6})(?:/\d{1,6})?\]\[batch=(\d{1,9})(?:/(\d{1,9}))?\]")
+_COMPOSER = lazy(rb"(?:\[epoch=(\d{1,6})(?:/\d{1,6})?\])?\[batch=(\d{1,9})(?:/(\d{1,9}))?\]")
 _PLAIN = lazy(
     rb"(?i)(?<![\w.-])(?P<name>global[_ ]?steps?|total[_ ]step|current_steps|completed steps?|train(?:ing)?[_ ]?steps?|optimizer[_ ]steps?|"
     rb"steps?|iter(?:ation)?s?|updates?|num_updates)['\"]?(?: (?:is|no\.?))?[ :=#\[]{1,6}['\"]?(?P<step>\d{1,9})(?![\d.])(?: ?(?:/|of) ?(?P<total>\d{1,9}))?",
@@ -212,7 +212,8 @@ def _table(segment: bytes) -> Shape | None:
         return Shape(TRAINING, int(found[1] or found[2]), None, None, "DeepSpeed step")
     found = _COMPOSER.search(segment)
     if found is not None:
-        return Shape(TRAINING, int(found[2]), None if found[3] is None else int(found[3]), int(found[1]), "batch")
+        epoch, total = (None if number is None else int(number) for number in found.group(1, 3))
+        return Shape(TRAINING, int(found[2]), total, epoch, "batch")
     recipe = _of_recipe(segment)
     if recipe is not None:
         return recipe

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
 import pytest
 
 from firstfault.metrics.blocks import Shapes, read_block
+from firstfault.pipelines.metrics import opened_tables
 from firstfault.readers.steplines import EVALUATION, TRAINING, read_progress
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 WORDINGS = {
     "LLaMA-Factory": (
@@ -148,7 +155,26 @@ def test_evaluation_is_no_training(line: str) -> None:
     assert shape is None or shape.kind == EVALUATION
 
 
+def test_what_stands_below_a_batch_is_of_it(tmp_path: Path) -> None:
+    lines = [f"[batch={i}/400]:\n\t Train time/batch: {i - 1}\n\t Train loss/train/total: {i / 100:.4f}\n\t Train metrics/train/Perplexity: 12.5\n" for i in range(1, 200)]  # fmt: skip
+    (tmp_path / "train.log").write_text("".join(lines), encoding="utf-8")
+    with opened_tables([str(tmp_path)]) as (_, (table,), _):
+        assert table.columns["step"].values.tolist() == list(range(1, 200))
+        assert table.columns["loss"].values.tolist() == pytest.approx([i / 100 for i in range(1, 200)])
+        assert set(table.columns) == {"step", "loss"}
+    shape = read_progress(b"[batch=10/400]:")
+    assert shape is not None
+    assert (shape.kind, shape.step, shape.total) == (TRAINING, 10, 400)
+
+
 def test_a_total_is_no_progress() -> None:
     for line in ('{"total_steps": 375, "loss": 1.2}', "total steps: 375, lr: 1e-4", "loss 1.2 total_steps=375"):
         assert read_progress(line.encode()) is None
         assert all("step" not in part.columns for part in read_block(f"{line}\n".encode(), 1, Shapes()))
+
+
+@pytest.mark.parametrize("count", [1, 3, 50, 500])
+def test_lines_that_tell_words_alone_are_read(count: int) -> None:
+    parts = read_block(b"loss: nan grad_norm: nan\n" * count + b"loss: inf | grad_norm: nan | a\n" * count, 1, Shapes())
+    assert sum(len(part.line) for part in parts) == 2 * count
+    assert all(not np.isfinite(column).any() for part in parts for column in part.columns.values())
