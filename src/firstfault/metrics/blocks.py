@@ -127,7 +127,7 @@ def read_lines(data: bytes, first: int, shapes: Shapes, place: int = 0) -> tuple
     """
     if not data.endswith((b"\n", b"\r")):
         data += b"\n"
-    if b"\r\n" in data:
+    if b"\r" in data:  # one byte is looked for ten times as fast as two
         data = data.replace(b"\r\n", b"\n")
     parts: list[Part] = []
     count = 0

@@ -81,7 +81,8 @@ def _at_once(block: bytes, first: int, table: Table) -> Series | None:
     """The rows of a block, all its cells of a column at a time; None where it is not surely read as line by line."""
     if not block.endswith(b"\n"):
         block += b"\n"
-    block = block.replace(b"\r\n", b"\n")
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
     if not is_plain(block):
         return None
     width, named = len(table.columns), table.kind == "dcgm"
