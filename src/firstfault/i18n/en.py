@@ -416,6 +416,8 @@ MESSAGES: dict[str, str] = {
     "metrics.file": "file",
     "metrics.rows": "rows",
     "metrics.ranks": "ranks",
+    "metrics.unnamed": "about {n}, unnamed",
+    "metrics.mixed": "About {n} processes write into {file} without their ranks: which of them a point is of cannot be told. Let each write its rank, or a log of its own.",
     "metrics.starts": "starts",
     "metrics.steps": "steps",
     "metrics.columns": "columns",

@@ -114,7 +114,9 @@ def _of_other_logs(scene: Scene, store: Store, cited: Collection[SourceId]) -> l
 
     logs = [s.id for s in scene.case.seen.sources if s.kind is SourceKind.LOG and s.id not in cited][:MOST_LOGS]
     tables = _tables(scene, store, logs)
-    points = [p for p in find_points(tables) if p.kind in {Kind.NAN, Kind.SCALE_FLOOR} and p.lasts]
+    # Each by itself: what all ranks tell of one step would else be told of one log alone.
+    found = [p for table in tables for p in find_points([table])]
+    points = [p for p in found if p.kind in {Kind.NAN, Kind.SCALE_FLOOR} and p.lasts]
     for column in {p.column for p in points}:
         bad = {p.source for p in points if p.column == column}
         if any(column in t.columns and t.source not in bad for t in tables):
@@ -231,7 +233,7 @@ def _links(scene: Scene, store: Store, points: Sequence[Point], why: str) -> tup
     for point in points:
         line = lines_of(store, ids[point.source], [point.line]).get(point.line)
         if line is not None:
-            sample = ProgressSample(ids[point.source], point.line, line.at_step(point.step).offset)
+            sample = ProgressSample(ids[point.source], point.line, line.at_place(point.place).offset)
             links.append(Link(what=summary_of(point), why=why, samples=(sample,)))
     return tuple(links)
 
