@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.analysis.answer import Named
 from firstfault.analysis.hang_answers import UNEXPLAINED, stall
+from firstfault.analysis.last_words import work_of
 from firstfault.analysis.questions.hang import MOST_NAMED, decide
 from firstfault.analysis.state.exits import TOLD
 from firstfault.analysis.state.picture import Picture, few, picture
@@ -57,6 +59,59 @@ def absent(seen: Picture, speakers: Collection[GlobalRank]) -> tuple[GlobalRank,
     failed |= {r for s in scene.suspects for r in s.everyone}
     failed |= {r for e in scene.marked(Mark.PEER_LOST) if (r := scene.roster.rank(e)) is not None}
     return tuple(sorted(rest)) if not rest & failed and few(len(rest), len(there)) and len(rest) <= MOST_NAMED else ()
+
+
+def circling(seen: Picture, rounds: Mapping[GlobalRank, Event], *, named: bool) -> tuple[GlobalRank, ...]:
+    """All ranks but the few that wait, where each of them goes on printing one line over and over; else nobody.
+
+    Args:
+        seen: the hang.
+        rounds: of each rank that printed a line of one shape again and again, before the wait was told and behind it, the first of these.
+        named: whether their numbers are known to be global, and not a machine's own.
+    """
+    scene = seen.scene
+    if not named and len(scene.roster.machines) > 1:
+        return ()
+    waiting = {*(() if scene.hang is None else scene.hang.waiters), *seen.where.waiting}
+    there = waiting | set(rounds)
+    world = scene.complete.expected
+    if not waiting or waiting & set(rounds) or there != set(range(len(there))) or world not in {None, len(there)}:
+        return ()
+    failed = {e.rank for e in scene.exits if e.signal not in TOLD}
+    return () if set(rounds) & failed or len(rounds) > MOST_NAMED else tuple(sorted(rounds))
+
+
+def circled(seen: Picture, rounds: Mapping[GlobalRank, Event], *, named: bool) -> Answer:
+    """The answer about ranks which never came to the wait, since they went round in a loop of their own.
+
+    Args:
+        seen: the hang.
+        rounds: the first line of the loop of each.
+        named: whether their numbers are known to be global; they are a machine's own else, and nobody is named.
+    """
+    ranks = tuple(sorted(rounds))
+    line = rounds[ranks[0]]
+    answer = stall(seen, ranks, Strength.POSSIBLE, (), VERB)
+    phase = work_of(line.text)
+    said = line.text.strip()[:120]
+    verb = "goes" if len(ranks) == 1 else "go"
+    if not named:
+        answer = replace(answer, culprits=Named(), first_failed=Named())
+    return replace(
+        answer,
+        category=Category.DATA_LOADING_STALL,
+        strength=Strength.POSSIBLE,
+        summary=f"{answer.summary.replace(UNEXPLAINED, '')} {ranks_text(ranks).capitalize()} {verb} on printing one line over and over "
+        f"(“{said}”): a loop of their own kept them from the collective.",
+        trigger=line,
+        proof=(line, *answer.proof),
+        classes=replace(answer.classes, domain=Domain.DATA, phase=phase or Phase.UNKNOWN),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            "Find the loop that prints this line, and what it lacks on these ranks: their share of the data may be empty.",
+            *answer.steps,
+        ),
+    )
 
 
 def absent_files(seen: Picture) -> dict[SourceId, GlobalRank]:
