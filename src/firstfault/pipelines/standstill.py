@@ -81,29 +81,37 @@ def heed_quiet(
     logs = [s.id for s in scene.case.seen.sources if s.kind is SourceKind.LOG and s.id in profiles and s.id in clocks]
     if not logs or len(logs) > MOST_FILES:
         return answer
-    times: list[float] = []
+    times: list[list[float]] = []
     whole = True
     for source in logs:
         end = until.get(source, store.size(source))
         whole = whole and end <= REACH
-        last: When | None = None
-        for line, fresh in _lines(store, source, end):
-            text = line.text.rsplit(b"\r", 1)[-1]
-            if line.offset + len(line.text) >= end and _SPEAKER.fullmatch(text):
-                continue  # the beginning of the line of the stop itself
-            place = locate(text, len(text), profiles[source])
-            last = None if place.stamp is None else clocks[source].at(place.stamp, line.offset, line.number)
-            if fresh and last is not None and exact(last) and comparable(last, stop.when) and last.earliest is not None:
-                times.append(last.earliest)
-        if last is None or not exact(last) or not comparable(last, stop.when):
+        told = _times(stop, store, clocks[source], end)
+        if told is None:
             return answer  # its last line tells no time: it may be of just before the stop
-    times.sort()
-    if len(times) < 2:
-        return answer
-    longest = max(b - a for a, b in pairwise(times))
-    spoken = Spoken(first=times[0], last=times[-1], longest=longest, lines=len(times), whole=whole)
+        times.append(told)
+    every = [t for told in times for t in told]
+    pauses = [b - a for told in times for a, b in pairwise(told) if b > a]
+    last = max(told[-1] for told in times)
+    spoken = Spoken(first=min(every), last=last, longest=max(pauses, default=0.0), lines=len(every), whole=whole)
     still = silence(spoken, stop.when.earliest)
     return answer if still is None else after_quiet(answer, spoken, still)
+
+
+def _times(stop: Event, store: Store, clock: SourceClock, end: int) -> list[float] | None:
+    """When the last lines of a file were printed, in their order; None where the very last one tells no time on the clock of the stop."""
+    times: list[float] = []
+    stamped = False
+    for line, fresh in _lines(store, clock.source.id, end):
+        text = line.text.rsplit(b"\r", 1)[-1]
+        if line.offset + len(line.text) >= end and _SPEAKER.fullmatch(text):
+            continue  # the beginning of the line of the stop itself
+        stamp = locate(text, len(text), clock.profile).stamp
+        when = When() if stamp is None else clock.at(stamp, line.offset, line.number)
+        stamped = exact(when) and comparable(when, stop.when)
+        if stamped and fresh and when.earliest is not None:
+            times.append(when.earliest)
+    return times if stamped and times else None
 
 
 def _lines(store: Store, source: SourceId, end: int) -> Iterator[tuple[Line, bool]]:
