@@ -56,7 +56,7 @@ def silence(spoken: Spoken, stop: float) -> float | None:
     """Seconds of silence before the stop; None where it is no longer than a pause may be."""
     still = stop - spoken.last
     usual = max(spoken.longest, 60.0)
-    if spoken.lines < FEWEST or still <= max(LEAST, LONGER * spoken.longest) or still % ZONE_STEP <= usual:
+    if spoken.lines < FEWEST or still <= max(LEAST, LONGER * spoken.longest) or still % ZONE_STEP <= 2 * usual:
         return None
     return still
 

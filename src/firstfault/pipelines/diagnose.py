@@ -140,7 +140,7 @@ def concluded(
                 # What few jobs come to is loaded only for these.
                 from firstfault.pipelines.standstill import heed_stop
 
-                answer = heed_stop(scene, answer, opened.store, observed.profiles, observed.clocks)
+                answer = unheard = heed_stop(scene, answer, opened.store, observed.profiles, observed.clocks)
             heard = heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
             if heard is answer and answer is not unheard:
                 # Work that is seen not to have ended says more than the last words of its rank do.

@@ -104,9 +104,9 @@ def _times(stop: Event, store: Store, clock: SourceClock, end: int) -> list[floa
     stamped = False
     for line, fresh in _lines(store, clock.source.id, end):
         text = line.text.rsplit(b"\r", 1)[-1]
-        if line.offset + len(line.text) >= end and _SPEAKER.fullmatch(text):
-            continue  # the beginning of the line of the stop itself
         stamp = locate(text, len(text), clock.profile).stamp
+        if line.offset + len(line.text) >= end and (stamp is not None or _SPEAKER.fullmatch(text)):
+            continue  # the beginning of the line of the stop itself
         when = When() if stamp is None else clock.at(stamp, line.offset, line.number)
         stamped = exact(when) and comparable(when, stop.when)
         if stamped and fresh and when.earliest is not None:

@@ -19,6 +19,7 @@ from firstfault.analysis.joins import left_out, of_one_node, of_one_process, onl
 from firstfault.analysis.machine import of_one_machine, of_the_job
 from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.outages import of_reading
+from firstfault.analysis.own_files import keeper_of
 from firstfault.analysis.peers_gone import PEER_GONE, peers_gone
 from firstfault.analysis.questions.memory import explained
 from firstfault.analysis.reloaded import RELOADED, reloaded
@@ -200,7 +201,7 @@ def _placed(scene: Scene, suspect: Suspect) -> Suspect:
     ):
         return suspect
     in_data = exception.in_worker or phase_of_exception(exception) is Phase.DATA
-    if not in_data or not scene.case.tracks or all_alike(suspect, scene.complete):
+    if not in_data or not scene.case.tracks or all_alike(suspect, scene.complete) or keeper_of(exception) is not None:
         return suspect
     nature = replace(
         suspect.nature,
