@@ -94,15 +94,14 @@ def circled(seen: Picture, rounds: Mapping[GlobalRank, Event], *, named: bool) -
     answer = stall(seen, ranks, Strength.POSSIBLE, (), VERB)
     phase = work_of(line.text)
     said = line.text.strip()[:120]
-    verb = "goes" if len(ranks) == 1 else "go"
     if not named:
         answer = replace(answer, culprits=Named(), first_failed=Named())
     return replace(
         answer,
         category=Category.DATA_LOADING_STALL,
         strength=Strength.POSSIBLE,
-        summary=f"{answer.summary.replace(UNEXPLAINED, '')} {ranks_text(ranks).capitalize()} {verb} on printing one line over and over "
-        f"(“{said}”): a loop of their own kept them from the collective.",
+        summary=f"{answer.summary.replace(UNEXPLAINED, '')} {ranks_text(ranks).capitalize()} printed one line over and over, before the wait "
+        f"was told and behind it (“{said}”): a loop outside of the collective.",
         trigger=line,
         proof=(line, *answer.proof),
         classes=replace(answer.classes, domain=Domain.DATA, phase=phase or Phase.UNKNOWN),
