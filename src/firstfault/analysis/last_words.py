@@ -214,6 +214,11 @@ def _alive(scene: Scene, answer: Answer, words: Mapping[GlobalRank, Sequence[Eve
     return _stalled(answer, rank, inside[-1], phase, f" {ranks_text([rank]).capitalize()} was alive in that time.")
 
 
+def lived(scene: Scene, lines: Sequence[Event]) -> bool:
+    """Whether one of a rank's last lines was said while the others had long been waiting."""
+    return scene.hang is not None and any(_within(e, scene.hang) for e in lines)
+
+
 def _within(event: Event, hang: Hang) -> bool:
     """Whether a line was said while the others waited, and so long after they began that no buffer held it back."""
     at = event.when.earliest

@@ -130,7 +130,7 @@ def concluded(
                 # Loaded only for a hang that names nobody.
                 from firstfault.pipelines.roll_call import heed_roll
 
-                answer, named = heed_roll(scene, answer, opened.store, observed.profiles)
+                answer, named = heed_roll(scene, answer, opened.store, observed.profiles, observed.clocks)
             ranks = wanted(answer)
             unheard = answer
             if ranks:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from firstfault.analysis.roll import absent, absent_files, arrived, circled, circling, missed, unaccounted
+from firstfault.analysis.last_words import lived
+from firstfault.analysis.roll import absent, absent_files, arrived, circled, circling, missed, other_of_two, unaccounted
 from firstfault.model.evidence import Event, GlobalRank, Span, When
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
+from firstfault.pipelines.last_words import recent_words
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import lines_from
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import SourceId, Who
+    from firstfault.readers.clock import SourceClock
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.lines import Line, TextStore
 
@@ -71,7 +74,11 @@ class Spoke(Struct):
 
 
 def heed_roll(
-    scene: Scene, answer: Answer, store: TextStore, profiles: Mapping[SourceId, SourceProfile]
+    scene: Scene,
+    answer: Answer,
+    store: TextStore,
+    profiles: Mapping[SourceId, SourceProfile],
+    clocks: Mapping[SourceId, SourceClock],
 ) -> tuple[Answer, dict[SourceId, GlobalRank]]:
     """The answer about a hang that names nobody, with the few ranks that speak and do not wait.
 
@@ -85,7 +92,12 @@ def heed_roll(
     if files:
         return missed(seen, tuple(sorted(files.values()))), files
     spoke = _listen(scene, store, profiles)
-    ranks = absent(seen, {*spoke.before, *spoke.behind})
+    speakers = {*spoke.before, *spoke.behind}
+    ranks = absent(seen, speakers)
+    if not ranks and (pair := other_of_two(seen, spoke.before)):
+        words = recent_words(scene, pair, store, profiles, clocks)
+        if any(lived(scene, lines) for lines in words.values()):
+            return missed(seen, pair), {}
     if not ranks:
         rounds = {r: _said("rank.rounds", store, said) for r, said in spoke.rounds().items()}
         named = not spoke.local

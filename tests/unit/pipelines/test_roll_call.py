@@ -139,3 +139,25 @@ def test_rounds_of_some_ranks_only_or_of_who_waits_say_nothing(tmp_path: Path, r
 def test_a_line_that_ended_before_the_wait_is_no_loop(tmp_path: Path) -> None:
     lines = ["[rank0] step 1", *_rounds("warm-up {n}", (1, 2, 3)), *_gather(0)]
     assert _of(tmp_path, lines).verdict.category is Category.UNKNOWN
+
+
+def _pair(last: str) -> list[str]:
+    wait = _gather(0)[0].replace("E401 08:11:20", "E0401 08:31:20")
+    return ["[rank0] 2026-04-01 08:20:00 validating", "[rank1] 2026-04-01 08:20:00 validating", last, wait]
+
+
+def test_of_two_the_one_that_lives_on_outside_is_named(tmp_path: Path) -> None:
+    found = _of(tmp_path, _pair("[rank1] 2026-04-01 08:27:10 worker 3: no batch yet")).verdict
+    assert found.culprits.ranks == [1]
+    assert (found.category, found.strength) == (Category.DATA_LOADING_STALL, Strength.POSSIBLE)
+
+
+def test_of_two_the_one_that_was_last_heard_before_the_wait_may_be_dead(tmp_path: Path) -> None:
+    found = _of(tmp_path, _pair("[rank1] 2026-04-01 08:20:01 first batch")).verdict
+    assert found.culprits.ranks == []
+    assert found.category is Category.UNKNOWN
+
+
+def test_of_three_one_that_waits_and_one_that_lives_leave_the_third_open(tmp_path: Path) -> None:
+    lines = ["[rank2] 2026-04-01 08:20:00 validating", *_pair("[rank1] 2026-04-01 08:27:10 worker 3: no batch yet")]
+    assert _of(tmp_path, lines).verdict.culprits.ranks == []
