@@ -60,7 +60,7 @@ _OUT_OF_WORK = lazy(
 _AWAITS = lazy(
     r"(?i)\bwait(?:s|ing)? (?:for|on|until|till)\b(?! (?:(?:the|all|any|every|its|other|remaining|more|a|an|\d+) )*"
     r"(?:ranks?|nodes?|hosts?|peers?|workers?|process(?:es)?|gpus?|devices?|members?|replicas?|every(?:one|body)|barriers?|collectives?"
-    r"|all_?reduce|all_?gather|broadcast|nccl|gloo|hccl|group|rendezvous|master|store|connections?|agents?|others)\b)(?= \S)"
+    r"|all_?reduce|all_?gather|broadcast|nccl|gloo|hccl|group|rendezvous|master|main|leader|coordinator|head|root|primary|ranks?[- ]?\d+|store|connections?|agents?|others)\b)(?= \S)"
 )
 """A rank says that it waits for something that is no member of its group: a file, a lock, a server, a person."""
 LATELY = 3

@@ -48,6 +48,8 @@ def limited(scene: Scene, answer: Answer) -> Event | None:
     line = answer.trigger
     if answer.question != "first_fault" or line is None or line.signature not in LIMITS or not exact(line.when):
         return None
+    if line.signature == "kubernetes.deadline" and "eadline" not in line.text:
+        return None  # its limit of attempts is none of time
     # Where steps are told, they say whether it stood still.
     return None if any(track.pace is not None for track in scene.case.tracks.values()) else line
 

@@ -63,14 +63,20 @@ class Spoke(Struct):
     """Whether a number of these two is of a rank of its machine, of which it is not told whether it is the global one."""
 
     def rounds(self) -> dict[GlobalRank, _Line]:
-        """The first line of each rank that printed lines of one kind again and again above the wait, and nothing else behind it."""
+        """The first line of each rank that printed lines of one kind again and again above the wait, and nothing else behind it.
+
+        A line that ranks print too which did not go on is no loop of these: a monitor prints it beside the program.
+        """
         found: dict[GlobalRank, _Line] = {}
+        kinds: set[str] = set()
         for rank, after in self.again.items():
             words = next(iter(after), "")
             before = self.above.get(rank, {}).get(words, [])
             if len(after) == 1 and after[words] >= AGAIN and len(before) >= AGAIN:
                 found[rank] = before[0]
-        return found
+                kinds.add(words)
+        common = any(kinds & said.keys() for rank, said in self.above.items() if rank not in found)
+        return {} if common else found
 
 
 def heed_roll(

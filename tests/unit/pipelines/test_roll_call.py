@@ -161,3 +161,9 @@ def test_of_two_the_one_that_was_last_heard_before_the_wait_may_be_dead(tmp_path
 def test_of_three_one_that_waits_and_one_that_lives_leave_the_third_open(tmp_path: Path) -> None:
     lines = ["[rank2] 2026-04-01 08:20:00 validating", *_pair("[rank1] 2026-04-01 08:27:10 worker 3: no batch yet")]
     assert _of(tmp_path, lines).verdict.culprits.ranks == []
+
+
+def test_a_monitor_that_prints_for_all_ranks_is_no_loop(tmp_path: Path) -> None:
+    text = "memory 61.{n} GiB, utilisation 99 %"
+    lines = ["[rank0] step 1", *_rounds(text, (0, 1, 2, 3)), *_gather(0), *_rounds(text, (1, 2, 3), 50)]
+    assert _of(tmp_path, lines).verdict.culprits.ranks == []

@@ -203,6 +203,8 @@ def test_a_rank_that_waits_for_something_else_is_on_its_cpu_side(tmp_path, line)
         "2026-11-12 08:18:19 DEBUG waiting for all ranks\n",
         "2026-11-12 08:18:19 DEBUG waiting for the barrier of step 271\n",
         "2026-11-12 08:18:19 DEBUG waiting on broadcast from rank 0\n",
+        "2026-11-12 08:18:19 INFO waiting for the main process\n",
+        "2026-11-12 08:18:19 INFO Waiting for rank 0\n",
     ],
 )
 def test_a_rank_that_waits_for_its_peers_is_not_seen_at_work(tmp_path, line):
