@@ -78,3 +78,10 @@ def after_quiet(answer: Answer, spoken: Spoken, still: float) -> Answer:
         action=ActionKind.COLLECT_MORE if mostly else answer.action,
         collect=("stacks of all ranks during such a silence (`py-spy dump`)", *answer.collect),
     )
+
+
+def standstill_text(seconds: float | None) -> str:
+    """A sentence on the time without a step before an order to stop; empty where steps went on until it."""
+    if seconds is None:
+        return ""
+    return f" No step had been made for {duration(round(seconds * 1000))} before: the job hung first, and no line says why."
