@@ -5,6 +5,7 @@ The pipeline gives the times of the lines; this weighs them. It only ever takes 
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -15,6 +16,8 @@ from firstfault.analysis.wording import duration
 from firstfault.model.words import ActionKind, Category, Form, Strength
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Event
@@ -27,6 +30,8 @@ LONGER = 5.0
 """How many times as long as the longest silence before it must be."""
 FEWEST = 10
 """Stamped lines from which on it is known how often the job prints."""
+SEVERAL = 4
+"""Lines of one kind at the end that are taken for those of several processes."""
 ZONE_STEP = 1800.0
 """Clocks of one file may differ by a zone: a silence that is whole half hours and a usual pause may be no silence."""
 
@@ -41,6 +46,8 @@ class Spoken(Struct, frozen=True):
     lines: int
     whole: bool
     """Whether these are all its lines, and not only the ends of its files."""
+    together: bool
+    """Whether several processes ended with one and the same line, past which they had come before."""
 
 
 def limited(scene: Scene, answer: Answer) -> Event | None:
@@ -63,10 +70,26 @@ def silence(spoken: Spoken, stop: float) -> float | None:
     return still
 
 
+def stand_together(files: Sequence[Sequence[str]]) -> bool:
+    """Whether the last lines are of one kind that came before too, and went on: several of one file, or one of each file.
+
+    Args:
+        files: the words of each file's lines, numbers left out.
+    """
+    ends = {words[-1] for words in files if words}
+    if len(ends) != 1:
+        return False
+    (end,) = ends
+    runs = [len(list(takewhile(end.__eq__, reversed(words)))) for words in files]
+    again = all(end in words[: len(words) - run] for words, run in zip(files, runs, strict=True))
+    return again and max(sum(runs), len(files)) >= SEVERAL
+
+
 def after_quiet(answer: Answer, spoken: Spoken, still: float) -> Answer:
     """The answer about a limit that ended a job which had been silent for long."""
-    # Silent for longer than it ever ran: the limit is where the hang ended, and nothing else speaks for it.
-    mostly = spoken.whole and still > spoken.last - spoken.first
+    # Silent for longer than it ever ran, and all at one place: the limit is where the hang ended, and nothing else speaks for it.
+    # Silence alone may be lines that were never flushed.
+    mostly = spoken.whole and spoken.together and still > spoken.last - spoken.first
     long = duration(round(still * 1000))
     return replace(
         answer,

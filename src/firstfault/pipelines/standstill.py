@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.order import comparable, exact
-from firstfault.analysis.quiet import Spoken, after_quiet, limited, silence
+from firstfault.analysis.quiet import Spoken, after_quiet, limited, silence, stand_together
 from firstfault.analysis.standstill import Tail, behind, stood_still, stops
 from firstfault.model.evidence import Event, Span, When
 from firstfault.model.lazy import lazy
@@ -29,6 +29,7 @@ REACH = 64 << 10
 CHUNK = 1 << 20
 MOST_LINES = 400
 MOST_FILES = 512
+_DIGITS = lazy(r"\d+")
 _SPEAKER = lazy(rb"(?:slurmstepd|slurmd|srun)(?:\[[^\]\n]{1,80}\])?: (?:error: )?|=>> ?")
 """What stands before the word of a scheduler in its own line."""
 
@@ -82,24 +83,36 @@ def heed_quiet(
     if not logs or len(logs) > MOST_FILES:
         return answer
     times: list[list[float]] = []
+    words: list[list[str]] = []
     whole = True
     for source in logs:
         end = until.get(source, store.size(source))
         whole = whole and end <= REACH
-        told = _times(stop, store, clocks[source], end)
+        words.append([])
+        told = _times(stop, store, clocks[source], end, words[-1])
         if told is None:
             return answer  # its last line tells no time: it may be of just before the stop
         times.append(told)
     every = [t for told in times for t in told]
     pauses = [b - a for told in times for a, b in pairwise(told) if b > a]
     last = max(told[-1] for told in times)
-    spoken = Spoken(first=min(every), last=last, longest=max(pauses, default=0.0), lines=len(every), whole=whole)
+    spoken = Spoken(
+        first=min(every),
+        last=last,
+        longest=max(pauses, default=0.0),
+        lines=len(every),
+        whole=whole,
+        together=stand_together(words),
+    )
     still = silence(spoken, stop.when.earliest)
     return answer if still is None else after_quiet(answer, spoken, still)
 
 
-def _times(stop: Event, store: Store, clock: SourceClock, end: int) -> list[float] | None:
-    """When the last lines of a file were printed, in their order; None where the very last one tells no time on the clock of the stop."""
+def _times(stop: Event, store: Store, clock: SourceClock, end: int, words: list[str]) -> list[float] | None:
+    """When the last lines of a file were printed, in their order; None where the very last one tells no time on the clock of the stop.
+
+    Their words without numbers go into `words`.
+    """
     times: list[float] = []
     stamped = False
     for line, fresh in _lines(store, clock.source.id, end):
@@ -109,6 +122,7 @@ def _times(stop: Event, store: Store, clock: SourceClock, end: int) -> list[floa
             continue  # the beginning of the line of the stop itself
         when = When() if stamp is None else clock.at(stamp, line.offset, line.number)
         stamped = exact(when) and comparable(when, stop.when)
+        words.append(_DIGITS.sub("#", text.decode("utf-8", "backslashreplace")[:400]))
         if stamped and fresh and when.earliest is not None:
             times.append(when.earliest)
     return times if stamped and times else None

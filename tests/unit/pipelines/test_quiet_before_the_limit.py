@@ -27,11 +27,27 @@ def told(folder, lines, seconds, limit=SLURM):
     return diagnose([folder]).verdict
 
 
+def groups(passed):
+    """Lines of four ranks that make groups and meet in them, of which they do not come past the last."""
+    lines = []
+    for n in range(passed + 1):
+        for word in ("made", "met") if n < passed else ("made",):
+            at = BEGIN + dt.timedelta(seconds=40 * n + (5 if word == "met" else 0))
+            lines += [f"{r}: {at:%Y-%m-%d %H:%M:%S} r{r} group {n}: {word}" for r in range(4)]
+    return lines
+
+
 @pytest.mark.parametrize("limit", [SLURM, PBS])
-def test_silent_for_longer_than_it_ran_is_not_decided_by_the_limit(tmp_path, limit):
-    verdict = told(tmp_path, spoken(10, 40), 400 + HOUR + 1000, limit)
+def test_silent_for_longer_than_it_ran_at_one_line_of_all_is_not_decided_by_the_limit(tmp_path, limit):
+    verdict = told(tmp_path, groups(3), 120 + HOUR + 1000, limit)
     assert (verdict.category, verdict.strength) == (Category.UNKNOWN, Strength.UNKNOWN)
     assert "had been printed for 76 min before" in verdict.summary
+
+
+@pytest.mark.parametrize("lines", [groups(0) * 3, [*groups(3), "2026-05-04 08:02:30 INFO rank 0 warms up"]])
+def test_silent_for_longer_than_it_ran_may_be_lines_that_were_not_flushed(tmp_path, lines):
+    verdict = told(tmp_path, lines, 150 + HOUR + 1000)
+    assert (verdict.category, verdict.strength) == (Category.INFRASTRUCTURE, Strength.POSSIBLE)
 
 
 def test_silent_for_long_at_the_end_of_a_long_run_leaves_the_limit_a_possibility(tmp_path):
