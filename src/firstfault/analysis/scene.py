@@ -24,6 +24,7 @@ from firstfault.analysis.outcome import (
     uncaught,
 )
 from firstfault.analysis.passed import came_up, may_be_quoted, quoted, stepped_past
+from firstfault.analysis.state.by_hand import without_joins
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits, turns
 from firstfault.analysis.state.facts import JobFact, job_facts
@@ -106,7 +107,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     here = {e.span.source for e in events} | {p.source for p in progress}
     events = of_this_job(events, {s: p for s, p in seen.paths.items() if s in here})
     events = joined(events, seen.seen.place, pods, caught=seen.signatures_with(Mark.CAUGHT))
-    events = without_store_pods(events, seen.seen.sources)
+    events = without_joins(without_store_pods(events, seen.seen.sources))
     asked = seen.seen.job_state is not None or seen.seen.exit_code is not None
     told = None if asked else record(seen, events)
     last = number == attempts.total

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.conclude import NoAttemptError, conclude, with_storage
 from firstfault.analysis.last_words import heed, wanted
+from firstfault.analysis.quiet import limited
 from firstfault.analysis.verify import Verifier
 from firstfault.model.words import Category, SourceKind
 from firstfault.pipelines.build import Builder
@@ -129,17 +130,17 @@ def concluded(
                 # Loaded only for a hang that names nobody.
                 from firstfault.pipelines.roll_call import heed_roll
 
-                answer, named = heed_roll(scene, answer, opened.store, observed.profiles)
+                answer, named = heed_roll(scene, answer, opened.store, observed.profiles, observed.clocks)
             ranks = wanted(answer)
             unheard = answer
             if ranks:
                 words = recent_words(scene, ranks, opened.store, observed.profiles, observed.clocks, named)
                 answer = heed(scene, answer, words)
-            if answer.question == "stopped":
+            if answer.question == "stopped" or limited(scene, answer) is not None:
                 # What few jobs come to is loaded only for these.
-                from firstfault.pipelines.standstill import heed_standstill
+                from firstfault.pipelines.standstill import heed_stop
 
-                answer = heed_standstill(scene, answer, opened.store, observed.profiles, observed.clocks)
+                answer = unheard = heed_stop(scene, answer, opened.store, observed.profiles, observed.clocks)
             heard = heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
             if heard is answer and answer is not unheard:
                 # Work that is seen not to have ended says more than the last words of its rank do.

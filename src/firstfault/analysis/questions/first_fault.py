@@ -16,11 +16,14 @@ from firstfault.analysis.culprits import all_alike, culprits, first_failed, natu
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.job_map import proves
 from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent, spoke_of_another
+from firstfault.analysis.listed import with_listed
 from firstfault.analysis.machine import of_one_machine, of_the_job
 from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.outages import of_reading
+from firstfault.analysis.own_files import keeper_of
 from firstfault.analysis.peers_gone import PEER_GONE, peers_gone
 from firstfault.analysis.questions.memory import explained
+from firstfault.analysis.quiet import standstill_text
 from firstfault.analysis.reloaded import RELOADED, reloaded
 from firstfault.analysis.state.memory import LIBRARY
 from firstfault.analysis.stopped import OUTLIVED, UPON_STOP, outlived, upon_stop
@@ -28,7 +31,7 @@ from firstfault.analysis.sureness import by_clocks, by_exits, by_itself, doubts,
 from firstfault.analysis.survived import SURVIVED, survived
 from firstfault.analysis.suspects import INNERMOST, mentioned, stranger
 from firstfault.analysis.ties import beside_text, may_be_of, only_beside, without_untied
-from firstfault.analysis.wording import duration, sentence, what_text, who_text
+from firstfault.analysis.wording import sentence, what_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Rival
 from firstfault.model.lazy import lazy
@@ -200,7 +203,7 @@ def _placed(scene: Scene, suspect: Suspect) -> Suspect:
     ):
         return suspect
     in_data = exception.in_worker or phase_of_exception(exception) is Phase.DATA
-    if not in_data or not scene.case.tracks or all_alike(suspect, scene.complete):
+    if not in_data or not scene.case.tracks or all_alike(suspect, scene.complete) or keeper_of(exception) is not None:
         return suspect
     nature = replace(
         suspect.nature,
@@ -355,7 +358,8 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         strength = strength.at_most(Strength.POSSIBLE)
         named = Named(ranks=(absent,), strength=Strength.POSSIBLE)
     victims = tuple(s for s, _ in choice.explained)
-    failed_first = Named() if choice.contested else first_failed(scene.roster, root, victims, named.ranks)
+    struck = first_failed(scene.roster, root, victims, named.ranks)
+    failed_first = Named() if choice.contested else with_listed(scene, root, struck)
     kind, exclude, steps = _action(scene, root, named)
     trigger = trigger_of(scene, root)
     before = _or_else(scene.case, choice)
@@ -369,7 +373,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
             (
                 (sentence(root, named, failed_first, scene) if absent is None else beside_text(scene, root, absent))
                 + before
-                + _standstill(still),
+                + standstill_text(still),
                 *memory.sentences,
             )
         ),
@@ -472,13 +476,6 @@ def _action(scene: Scene, root: Suspect, named: Named) -> tuple[ActionKind, tupl
         exclude = of_the_job(scene, named.hosts)
         kind = ActionKind.RESTART_WITHOUT if exclude else ActionKind.COLLECT_MORE
     return kind, exclude, nature.advice
-
-
-def _standstill(seconds: float | None) -> str:
-    """A sentence on the time without a step before an order to stop; empty where steps went on until it."""
-    if seconds is None:
-        return ""
-    return f" No step had been made for {duration(round(seconds * 1000))} before: the job hung first, and no line says why."
 
 
 def _or_else(case: Case, choice: Choice) -> str:
