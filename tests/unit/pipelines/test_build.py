@@ -78,6 +78,15 @@ def test_as_many_lines_are_told_as_are_there(tmp_path, tasks):
         assert sum(told[title].ranks.values()) <= lines
 
 
+@pytest.mark.parametrize(("tasks", "others"), [(4, False), (40, True)])
+def test_of_many_tasks_that_ended_those_at_hand_are_not_told_as_all(tmp_path, tasks, others):
+    ended = [f"srun: error: cn-{n // 8:02d}: task {n}: Aborted (core dumped)" for n in range(tasks)]
+    error = "[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered"
+    (tmp_path / "slurm-1.out").write_text("\n".join([error, *ended]) + "\n", encoding="utf-8")
+    (told,) = [link.what for link in diagnose([tmp_path], INLINE).chain if "was reported" in link.what]
+    assert ("and of others" in told) is others
+
+
 def test_one_silent_rank_is_not_called_ranks(tmp_path):
     text = (
         "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2\n"
