@@ -25,6 +25,7 @@ const BANDS = 3;
 /** A collective in which ranks waited, and from when to when. */
 interface Band {
   name: string;
+  group: string;
   ranks: number;
   from: number;
   to: number;
@@ -135,9 +136,10 @@ class LaneChart {
         const op = group.op[at] ?? null;
         if (from === null || to === null || op === null || !group.in_flight[at]) return;
         const seq = group.seq[at] ?? null;
-        const name = `${group.ops[op]}${seq === null ? "" : ` #${seq}`} (${group.name})`;
-        const known = found.get(name);
-        if (known === undefined) found.set(name, { name, ranks: 1, from, to });
+        const name = `${group.ops[op]}${seq === null ? "" : ` #${seq}`}`;
+        const key = `${name} ${group.name}`;
+        const known = found.get(key);
+        if (known === undefined) found.set(key, { name, group: group.name, ranks: 1, from, to });
         else {
           known.ranks++;
           known.from = Math.min(known.from, from);
@@ -148,6 +150,12 @@ class LaneChart {
     return [...found.values()].sort((a, b) => b.ranks - a.ranks || a.from - b.from).slice(0, BANDS);
   }
 
+  /** What is said of a band: all of it, without its group, and its name alone. */
+  private words(band: Band): string[] {
+    const values = { n: band.ranks, time: duration(band.to - band.from) };
+    return [say("band_name", { name: `${band.name} (${band.group})`, ...values }), say("band_name", { name: band.name, ...values }), band.name];
+  }
+
   private band(context: CanvasRenderingContext2D, band: Band, i: number, x: (at: number) => number, height: number): void {
     const y = TOP - 6 + i * STRIP;
     const [left, wide] = [x(band.from), Math.max(x(band.to) - x(band.from), 3)];
@@ -156,11 +164,12 @@ class LaneChart {
     context.fillStyle = colour("band-edge");
     context.fillRect(left, y, wide, STRIP - 3);
     context.font = "600 11px ui-sans-serif, system-ui, sans-serif";
-    const text = say("band_name", { name: band.name, n: band.ranks, time: duration(band.to - band.from) });
-    const inside = context.measureText(text).width + 12 <= wide || wide > 120;
+    const room = wide > 120 ? wide - 12 : Math.max(left - 16, 40);
+    const words = this.words(band);
+    const text = words.find((one) => context.measureText(one).width <= room) ?? textWidth(context, words[words.length - 1]!, room);
     context.fillStyle = colour("ink");
-    context.textAlign = inside ? "left" : "right";
-    context.fillText(textWidth(context, text, inside ? wide - 16 : Math.max(left - 16, 40)), inside ? left + 6 : left - 6, y + STRIP / 2 - 1);
+    context.textAlign = wide > 120 ? "left" : "right";
+    context.fillText(text, wide > 120 ? left + 6 : left - 6, y + STRIP / 2 - 1);
     context.textAlign = "left";
   }
 
@@ -204,8 +213,7 @@ class LaneChart {
     const rest = this.lanes.length - lanes.length;
     more.hidden = rest === 0;
     more.textContent = say("show_more", { n: Math.min(rest, 100) });
-    const bands = this.bands.map((band) => say("band_name", { name: band.name, n: band.ranks, time: duration(band.to - band.from) }));
-    const counts = [...bands, ...lanes.slice(0, 6).map((lane) => `${this.name(lane)}: ${this.text(lane)}`)].join("; ");
+    const counts = [...this.bands.map((band) => this.words(band)[0]!), ...lanes.slice(0, 6).map((lane) => `${this.name(lane)}: ${this.text(lane)}`)].join("; ");
     this.canvas.setAttribute(
       "aria-label",
       say("lanes_label", { n: ranks.rank.length, time: duration(to - from), counts }),
@@ -372,7 +380,10 @@ function clock(iso: string | null, at: number, seconds = true): string {
   const rest = total - day * 86400;
   const two = (n: number): string => String(Math.floor(n)).padStart(2, "0");
   const text = `${two(rest / 3600)}:${two((rest % 3600) / 60)}${seconds ? `:${two(rest % 60)}` : ""}`;
-  return day > 0 ? `+${day}d ${text}` : text;
+  if (day <= 0) return text;
+  const start = /^(\d{4})-(\d\d)-(\d\d)T/.exec(iso ?? "");
+  if (start === null) return `+${day}d ${text}`;
+  return `${new Date(Date.UTC(Number(start[1]), Number(start[2]) - 1, Number(start[3]) + day)).toISOString().slice(5, 10)} ${text}`;
 }
 
 export function lanes(): void {
