@@ -66,14 +66,16 @@ demo: $(RUN_STAMP)  ## Install into .venv and diagnose the bundled incident.
 	@echo "(make ends with 0 all the same: the demo asks for that with --exit-zero)"
 
 test: lint $(VENV)/.web $(VENV)/.lab-$(LAB)  ## Everything: style, types and imports, then all tests that this machine can run.
-	$(PYTEST) -m "not torch and not browser and not server" $(PYTEST_ARGS)
+	$(PYTEST) -m "not torch and not browser and not server and not slurm" $(PYTEST_ARGS)
 	@sh tools/need_postgres.sh
 	$(BIN)/python -m pytest -m server tests/unit/incidents $(PYTEST_ARGS)
+	@sh tools/need_slurm.sh
+	$(BIN)/python -m pytest -m slurm tests/slurm $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m torch tests/lab $(PYTEST_ARGS)
 
-test-core: $(STAMP)  ## The tests that need neither torch nor a browser nor PostgreSQL nor root.
-	$(PYTEST) -m "not torch and not browser and not server" $(PYTEST_ARGS)
+test-core: $(STAMP)  ## The tests that need neither torch nor a browser nor PostgreSQL nor Slurm nor root.
+	$(PYTEST) -m "not torch and not browser and not server and not slurm" $(PYTEST_ARGS)
 
 lint: $(STAMP)  ## Style, types, imports and docstrings.
 	@$(MAKE) --no-print-directory -j2 lint-types lint-style

@@ -13,7 +13,7 @@ import msgspec
 
 from firstfault.model.diagnosis import Action, Fact, Published, StorageDaemon
 from firstfault.model.lazy import lazy
-from firstfault.model.page import Context, Page
+from firstfault.model.page import Context, Page, Quote
 from firstfault.privacy.secrets import KNOWN, SecretFilter
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def redact(content: P, level: Level, *, key: bytes | None = None) -> Redacted[P]
     whole = walk(content, _printable, numbers=False)
     removed: dict[str, int] = {}
     if level != "none":
-        if isinstance(whole, Page):
+        if isinstance(whole, (Page, Quote)):
             whole = cast("P", msgspec.structs.replace(whole, context=[_without_keys(c) for c in whole.context]))
         secrets = SecretFilter()
         _each(whole, secrets.learn, numbers=False)

@@ -21,6 +21,7 @@ FOUND_NOTHING, FAILURE, WRONG_USE, UNDECIDED = 0, 1, 2, 3
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "diagnose": ("firstfault.cli.diagnose", "Say what the first fault of a job was, on which rank and host."),
+    "batch": ("firstfault.cli.batch", "Diagnose many jobs: a row each, and what several of them share."),
     "record": ("firstfault.cli.record", "Run a training command with the black box switched on."),
     "watch": (
         "firstfault.cli.watch",
@@ -62,6 +63,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "signatures": ("firstfault.cli.signatures", "List the signatures, check a folder of your own, or start a new one."),
     "incidents": ("firstfault.cli.incidents", "Keep, search and check records of past incidents."),
+    "mcp": ("firstfault.cli.mcp", "Answer an assistant over the Model Context Protocol."),
     "schema": ("firstfault.cli.schema", "Print the JSON Schema of `--format json`."),
 }
 """Command -> module that holds `command`, and its line in the help."""

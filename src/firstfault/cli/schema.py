@@ -16,6 +16,7 @@ import click
             "diagnosis",
             "ranks",
             "timeline",
+            "batch",
             "stacks",
             "flight-recorder",
             "memory",
@@ -37,7 +38,7 @@ import click
 def command(name: str) -> int:
     """Print the JSON Schema that `--format json` of a COMMAND follows.
 
-    COMMAND is diagnosis (the default), ranks, timeline, stacks, flight-recorder, memory,
+    COMMAND is diagnosis (the default), ranks, timeline, batch (each of its lines), stacks, flight-recorder, memory,
     metrics, compare, diff, checkpoint (that of `checkpoint verify`), checkpoint-compare,
     check-config, check-data, preflight, probe or probe-compare.
     """

@@ -50,7 +50,7 @@ class Looker:
     def __init__(self, end: float, *, contents: bool) -> None:
         self.end, self.contents = end, contents
         self.asked = self.answered = self.left = 0
-        self._todo: queue.Queue[File] = queue.Queue(MOST_WAITING)
+        self._todo: queue.Queue[File | None] = queue.Queue(MOST_WAITING)
         self._done: queue.SimpleQueue[Looked] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._seen: set[int] = set()
@@ -78,7 +78,7 @@ class Looker:
         """What was found since.
 
         Args:
-            last: wait for all that is asked, as long as there is time.
+            last: wait for all that is asked, as long as there is time; nothing can be asked afterwards.
         """
         found: list[Looked] = []
         while True:
@@ -88,12 +88,26 @@ class Looker:
             except queue.Empty:
                 if last:
                     self.left += self.asked - self.answered
+                    self._close()
                 return found
             self.answered += 1
 
-    def _work(self) -> None:
+    def _close(self) -> None:
+        """Lets the threads end; one that stands in the file system ends when that answers."""
         while True:
-            self._done.put(look(self._todo.get(), contents=self.contents))
+            try:
+                self._todo.get_nowait()
+            except queue.Empty:
+                break
+        for _ in self._threads:
+            self._todo.put_nowait(None)
+        if self.answered == self.asked:
+            for thread in self._threads:
+                thread.join()
+
+    def _work(self) -> None:
+        while (file := self._todo.get()) is not None:
+            self._done.put(look(file, contents=self.contents))
 
 
 def look(file: File, *, contents: bool) -> Looked:

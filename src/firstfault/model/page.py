@@ -13,6 +13,7 @@ from firstfault.model.plots import Plots
 from firstfault.model.views import MemoryTable, RecorderView, StackTable
 
 PAGE = "firstfault.page/1"
+QUOTE = "firstfault.quote/1"
 
 
 class GroupColumns(Struct, frozen=True, kw_only=True):
@@ -155,3 +156,10 @@ class Page(Published, frozen=True, kw_only=True):
     memory: MemoryTable | None = None
     recorder: RecorderView | None = None
     plots: Plots | None = None
+
+
+class Quote(Published, frozen=True, kw_only=True):
+    """Lines of one file as they stand there."""
+
+    schema: str = QUOTE
+    context: list[Context] = field(default_factory=list)

@@ -41,6 +41,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "Difference": ("kind", "shift"),
     "Entry": ("what",),
     "InputChange": ("before", "after"),
+    "JobAnswer": ("summary", "note"),
     "MemoryPlace": ("part",),
     "MemoryRow": ("sentences", "steps", "use"),
     "MetricFinding": ("claim", "supports", "against", "next"),

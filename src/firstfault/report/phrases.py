@@ -190,8 +190,8 @@ def _seconds(iso: str) -> float | None:
     return 86400 * int(found[1] or 0) + 3600 * int(found[2]) + 60 * int(found[3]) + int(found[4])
 
 
-def _dated(time: Time | None) -> str:
-    """Day and time of a line's own stamp; empty where it has none."""
+def day_and_time(time: Time | None) -> str:
+    """Day and time of a line's own stamp in whole seconds; empty where it has none."""
     at = clock(time)
     if not at or time is None or time.earliest is None:
         return at
@@ -225,16 +225,16 @@ def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
         at = since.value.partition(".")[0].lstrip("-").replace("T", " ")[:19]
         day = at.rpartition(" ")[0]
         parts.append(say["when.wait_since"].format(time=at))
-    first = _dated(trigger) or _between(trigger, say)
+    first = day_and_time(trigger) or _between(trigger, say)
     if first:
         parts.append(say["when.first"].format(time=_without(day, first)))
-        day = day or _dated(trigger).rpartition(" ")[0]
+        day = day or day_and_time(trigger).rpartition(" ")[0]
     for name in ("last_step", "last_checkpoint", "last_word"):
         fact = diagnosis.job.get(name)
         if fact is None or not fact.evidence:
             continue
-        at = _dated(fact.evidence[0].time)
-        if name == "last_word" and at and at < _dated(trigger):
+        at = day_and_time(fact.evidence[0].time)
+        if name == "last_word" and at and at < day_and_time(trigger):
             continue  # an order of another clock, or to another step: no failure begins after its end
         shown = _without(day, at)
         day = day or at.rpartition(" ")[0]

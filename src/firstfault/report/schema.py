@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from firstfault.model import (
+    batch,
     checkpoint,
     checks,
     comparison,
@@ -33,6 +34,7 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "diagnosis": (diagnosis.Diagnosis, diagnosis.SCHEMA),
     "ranks": (views.RankTable, views.RANKS),
     "timeline": (views.Timeline, views.TIMELINE),
+    "batch": (batch.JobAnswer, batch.BATCH),
     "stacks": (views.StackTable, views.STACKS),
     "flight-recorder": (views.RecorderView, views.FLIGHT_RECORDER),
     "memory": (views.MemoryTable, views.MEMORY),
@@ -71,7 +73,19 @@ def generate(name: str = "diagnosis") -> str:
     document, title = DOCUMENTS[name]
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     described: dict[str, dict[str, str]] = {}
-    for module in (words, diagnosis, views, comparison, metrics, checkpoint, config, dataset, checks, environment):
+    for module in (
+        words,
+        diagnosis,
+        batch,
+        views,
+        comparison,
+        metrics,
+        checkpoint,
+        config,
+        dataset,
+        checks,
+        environment,
+    ):
         _describe(module, described)
     for part_name, part in parts.items():
         for field, text in described.get(part_name, {}).items():

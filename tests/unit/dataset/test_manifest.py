@@ -5,6 +5,7 @@ import io
 import json
 import struct
 import tarfile
+import threading
 import time
 
 import pytest
@@ -265,12 +266,29 @@ def test_relative_paths_lie_below_the_manifest_the_working_folder_or_root(tmp_pa
 
 
 def test_a_file_system_that_does_not_answer_costs_the_time_that_is_left(monkeypatch):
-    monkeypatch.setattr(files, "look", lambda file, *, contents: time.sleep(30))
-    looker = Looker(time.monotonic() + 0.3, contents=True)
+    answers = threading.Event()
+    monkeypatch.setattr(files, "look", lambda file, *, contents: answers.wait())
+    looker, before = Looker(time.monotonic() + 0.3, contents=True), threading.active_count()
     for number in range(100):
         looker.ask(File(f"/x/{number}", "", "m", 1))
     assert looker.take(last=True) == []
     assert looker.left == 100
+    assert threading.active_count() > before
+    answers.set()  # it comes back after all: nothing of ours stays
+    until = time.monotonic() + 60
+    while threading.active_count() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+def test_no_thread_is_left_behind(tmp_path):
+    wav(tmp_path / "a.wav")
+    before = threading.active_count()
+    looker = Looker(time.monotonic() + 300, contents=True)
+    for number in range(100):
+        looker.ask(File(str(tmp_path / f"{number}.wav"), "", "m", 1))
+    assert len(looker.take(last=True)) == 100
+    assert threading.active_count() == before
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from firstfault.pipelines import apart as module
-from firstfault.pipelines.apart import apart, possible
+from firstfault.pipelines.apart import apart
 
-pytestmark = pytest.mark.skipif(not possible(), reason="copies need Linux and a process without threads")
+pytestmark = pytest.mark.usefixtures("alone")
 
 
 def squares(number):

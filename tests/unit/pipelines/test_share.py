@@ -1,4 +1,5 @@
 import os
+import threading
 import time
 
 import pytest
@@ -12,6 +13,7 @@ def test_results_are_in_order_however_many_processes_there_are(workers):
     assert shared(lambda piece: piece, 0, workers, int) == []
 
 
+@pytest.mark.usefixtures("alone")
 def test_copies_share_the_work():
     asked = os.getpid()
     where = shared(lambda piece: (time.sleep(0.01), os.getpid())[1], 6, 2, int)
@@ -19,6 +21,18 @@ def test_copies_share_the_work():
     assert asked not in where[1::2]
 
 
+def test_a_process_with_threads_makes_no_copies():
+    ended = threading.Event()
+    other = threading.Thread(target=ended.wait)
+    other.start()
+    try:
+        assert set(shared(lambda _piece: os.getpid(), 6, 2, int)) == {os.getpid()}
+    finally:
+        ended.set()
+        other.join()
+
+
+@pytest.mark.usefixtures("alone")
 def test_what_a_dead_copy_had_to_do_is_done_here():
     asked = os.getpid()
 
@@ -30,6 +44,7 @@ def test_what_a_dead_copy_had_to_do_is_done_here():
     assert shared(work, 5, 3, int) == list(range(5))
 
 
+@pytest.mark.usefixtures("alone")
 def test_an_error_in_a_copy_comes_up_here():
     def work(piece):
         if piece == 1:
@@ -51,6 +66,7 @@ def test_an_interrupt_leaves_what_was_done():
         shared(work, 5, 1, int)
 
 
+@pytest.mark.usefixtures("alone")
 def test_results_of_all_processes_are_told_of():
     told = []
     shared(lambda piece: (time.sleep(0.02), piece)[1], 8, 2, int, done=told.append)
