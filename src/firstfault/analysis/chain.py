@@ -5,6 +5,7 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.floods import cut
 from firstfault.analysis.gpu_evidence import QUESTION as GPU_COURSE
 from firstfault.analysis.hang_words import others_text
 from firstfault.analysis.last_words import MISSED
@@ -138,9 +139,15 @@ def _ends(scene: Scene, used: set[tuple[int, int]]) -> tuple[list[Event], list[E
 def _ends_text(scene: Scene, events: Sequence[Event]) -> str:
     """Which of the two the lines tell, orders to stop or exits, and of whom."""
     told = any(scene.case.has(e, Mark.STOP_SIGNAL) for e in events)
-    ranks = sorted({r for e in events if scene.case.has(e, Mark.DEATH) and (r := scene.roster.rank(e)) is not None})
+    deaths = [e for e in events if scene.case.has(e, Mark.DEATH)]
+    ranks = sorted({r for e in deaths if (r := scene.roster.rank(e)) is not None})
     ended = any(not scene.case.has(e, Mark.STOP_SIGNAL) for e in events)
-    exits = f"the end of {ranks_text(ranks)} was reported" if ranks else "ends of processes were reported"
+    # Of many lines only the first and the last few are at hand: whose the others are is not known here.
+    exits = "ends of processes were reported"
+    if len(ranks) > 1 and any(map(cut, deaths)):
+        exits = f"the end of {ranks_text(ranks)} and of others was reported"
+    elif ranks:
+        exits = f"the end of {ranks_text(ranks)} was reported"
     if told and ended:
         return f"Processes were told to stop, {exits}"
     return "Processes were told to stop" if told else exits[0].upper() + exits[1:]

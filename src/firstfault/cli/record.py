@@ -76,11 +76,18 @@ def _warn(folder: str) -> None:
 
 def _check(folder: str | None) -> int:
     """Shows each need of the recorder and whether this machine meets it."""
+    from firstfault.cli.messages import said, words
     from firstfault.recorder.checks import run_checks
     from firstfault.report.neutral import neutral
+    from firstfault.report.text import columns
 
     found = run_checks(folder)
-    wide = max(len(c.name) for c in found)
-    for one in found:
-        click.echo(f"{'ok     ' if one.met else 'missing'} {one.name:<{wide}}  {neutral(one.detail)}")
+    say, names = words(), [said(c.name) for c in found]
+    state = {True: say["record.met"], False: say["record.missing"]}
+    wide, first = max(map(columns, names)), max(map(columns, state.values()))
+    for name, one in zip(names, found, strict=True):
+        met = state[one.met]
+        click.echo(
+            f"{met}{' ' * (first - columns(met))} {name}{' ' * (wide - columns(name))}  {neutral(said(one.detail))}"
+        )
     return int(not all(c.met for c in found))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from firstfault.cli.evidence import told_lang_option
-from firstfault.cli.messages import words
+from firstfault.cli.messages import said, words
 from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ def table(board: Board, *, every_rank: bool) -> Table:
             "" if row.pace_s is None else f"{row.pace_s:.3f} s",
             _percent(row.waited_share),
             _percent(row.loader_share),
-            say.get(f"watch.note.{row.note}", row.note),
+            say.get(f"watch.note.{row.note}") or said(row.note),
         )
         for row in shown
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.chain import build_chain
+from firstfault.analysis.floods import Speaker, counted_lines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
@@ -213,7 +214,7 @@ class Builder:
         """The rows that `firstfault timeline` shows too."""
         there = happened(self.scene)
         shown = without_parts_of_lists([m for m in there if m.role is not Role.NOISE])
-        rows = rows_of(shown, there, self.cite, most=TIMELINE)
+        rows = rows_of(shown, self.cite, most=TIMELINE)
         return [
             TimelineEntry(
                 time=e.time, what=e.what, evidence=e.evidence, count=e.count, clock=e.clock, ranks=e.ranks, hosts=e.hosts, left_out=gone
@@ -222,13 +223,8 @@ class Builder:
         ]  # fmt: skip
 
     def _counts(self) -> list[Count]:
-        totals: dict[str, dict[tuple[int, str], int]] = {}
-        for event in of_roles(self.scene.case, set(Role) - {Role.CONTEXT}):
-            rank = self.scene.roster.rank(event)
-            key = (int(event.span.source), "?" if rank is None else str(rank))
-            speaker = totals.setdefault(event.signature, {})
-            if event.count > speaker.get(key, -1):
-                speaker[key] = event.count
+        found = of_roles(self.scene.case, set(Role) - {Role.CONTEXT})
+        totals = counted_lines((event, self.scene.roster.rank(event)) for event in found)
         return [_count(self.scene, signature, by, self.paths) for signature, by in sorted(totals.items())]
 
     def _ranks(self) -> Ranks:
@@ -317,15 +313,15 @@ def _unique(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-def _count(scene: Scene, signature: str, by: dict[tuple[int, str], int], paths: Mapping[SourceId, str]) -> Count:
+def _count(scene: Scene, signature: str, by: Mapping[Speaker, int], paths: Mapping[SourceId, str]) -> Count:
     spec = scene.case.library.by_id.get(signature)
     files: dict[str, int] = {}
     ranks: dict[str, int] = {}
-    for (source, rank), n in sorted(by.items()):
-        path = paths.get(SourceId(source), "?")
+    for (source, rank), n in sorted(by.items(), key=lambda row: (row[0][0], str(row[0][1]))):
+        path = paths.get(source, "?")
         files[path] = files.get(path, 0) + n
-        if rank != "?":
-            ranks[rank] = ranks.get(rank, 0) + n
+        if rank is not None:
+            ranks[str(rank)] = ranks.get(str(rank), 0) + n
     title = spec.title if spec is not None else "Python exception"
     return Count(signature=signature, title=title, total=sum(by.values()), files=files, ranks=ranks)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.analysis.order import exact
-from firstfault.analysis.timeline import ClockKey, Fold, Moment, cut_floods, fold, in_order
+from firstfault.analysis.timeline import ClockKey, Fold, Moment, fold, in_order
 from firstfault.model.evidence import Event, Failure
 from firstfault.model.views import Clock, Entry
 from firstfault.pipelines.times import time_of
@@ -31,26 +31,22 @@ class Rows(NamedTuple):
     """How many rows of the same clock stand before each entry and were left out."""
 
 
-def rows_of(
-    kept: Collection[Moment], there: Collection[Moment], cite: Citer, *, folded: bool = True, most: int | None = None
-) -> Rows:
+def rows_of(kept: Collection[Moment], cite: Citer, *, folded: bool = True, most: int | None = None) -> Rows:
     """The rows of moments.
 
     Args:
         kept: what is wanted.
-        there: all moments of the same attempts, by which floods are counted.
         cite: reads their lines again; what does not read back has no row.
         folded: whether equal moments of one burst share a row.
         most: rows of one clock, of which the middle is left out first; all where None.
     """
-    cut = cut_floods(there)
     rows = Rows([], [], [])
     for key, ordered in in_order(kept).items():
         number = None
         if key is not None:
             number = len(rows.clocks) + 1
             rows.clocks.append(_clock(key, number, ordered, cite))
-        folds = fold(ordered, cut) if folded else [Fold(m, {}) for m in ordered]
+        folds = fold(ordered) if folded else [Fold(m) for m in ordered]
         gone = 0 if most is None else max(0, len(folds) - most)
         head = len(folds) if most is None or not gone else most - most // 2
         for at, one in enumerate([*folds[:head], *folds[head + gone :]]):

@@ -97,7 +97,7 @@ def _first_bad_step(scene: Scene, answer: Answer, store: Store) -> Answer:
     if stepped:
         said = f"First bad step {stepped[0].step:g}: {_words(stepped[0])}"
     elif points:
-        said = f"First bad row: {_words(points[0])}"
+        said = f"The first bad row: {_words(points[0])}"
     else:
         said = _step_by_words(scene, answer, store)
     told = (stepped or points)[:1]
