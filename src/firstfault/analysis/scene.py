@@ -37,6 +37,7 @@ from firstfault.analysis.suspects import (
     another_program,
     group,
     harmless,
+    lived_on,
     nature_of,
     of_roles,
     of_the_store,
@@ -137,7 +138,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     chart = JobMap(case, roster, world=world, nodes=machines(facts), job=own_number(case, facts))
     foreign, failures = no_part(case, roster, chart, events, ends)
-    guilty, weak, innocent, effects, teardown = _sort(case, foreign)
+    guilty, weak, innocent, effects, teardown = _sort(case, roster, foreign)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
     deaths = tuple(
         e
@@ -226,11 +227,12 @@ def _raised_behind(case: Case, end: Event) -> bool:
 
 
 def _sort(
-    case: Case, foreign: frozenset[int]
+    case: Case, roster: Roster, foreign: frozenset[int]
 ) -> tuple[list[Event], list[Event], tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]]:
     """Events by what they can be: fatal causes, weak causes, acquitted causes, effects, teardown.
 
-    Those of `foreign` (by identity) are about what is no part of the job.
+    Those of `foreign` (by identity) are about what is no part of the job. An error behind which its own rank lived on is no
+    more than what may have led to its end.
     """
     guilty: list[Event] = []
     weak: list[Event] = []
@@ -258,7 +260,7 @@ def _sort(
                 or went_on(case, event)
             ):
                 innocent.append(event)
-            elif nature.fatal and not stranger(event) and not another_program(event):
+            elif nature.fatal and not (stranger(event) or another_program(event) or (lived_on(event) and roster.rank(event) is not None)):
                 guilty.append(event)
             else:
                 weak.append(event)

@@ -350,9 +350,14 @@ def went_on(case: Case, event: Event) -> bool:
     if track is not None and event.exception is None and track.started_after(event.span.offset):
         # A line of a logger, not of the interpreter, before the first step of a job that then made steps.
         return True
-    if not exact(event.when) or event.when.latest is None:
+    if event.when.latest is None or not (exact(event.when) or lived_on(event)):
         return False
     return case.stepped_elsewhere(event, event.when.latest + ELSEWHERE)
+
+
+def lived_on(event: Event) -> bool:
+    """Whether a logger's line behind a traceback tells until when it was printed at the latest, whoever printed that line."""
+    return event.exception is not None and event.exception.lived_on
 
 
 _TRIED_AGAIN = lazy(r"(?i)\bretry(?:ing)?\b[^\n]{0,20}\b(?:in|after) (?:another )?\d")
