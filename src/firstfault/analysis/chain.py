@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.analysis.state.exits import integer, signal_name
 from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.parts import Part
-from firstfault.analysis.suspects import nature_of, stranger
+from firstfault.analysis.suspects import nature_of, of_roles, stranger
 from firstfault.analysis.window_links import window_links
 from firstfault.analysis.wording import duration, ranks_text, who_text
 from firstfault.model.findings import Link
@@ -68,8 +69,9 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     if early and late:
         # What failed ended long before those who waited for it did.
         links.insert(0, _link(_ends_text(scene, early), _ENDS, early, used))
+    excused = _excused(scene)
     for title, why, wanted in _STAGES:
-        found = [e for e in _all(scene, wanted) if not _used(e, used)]
+        found = [e for e in _all(scene, wanted) if not _used(e, used) and id(e) not in excused]
         if wanted is _other_effects or wanted is _watchdog:
             found = [e for e in found if scene.roster.rank(e) not in named]
         if found:
@@ -80,6 +82,13 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
         if rest:
             links.append(_link(_ends_text(scene, rest), why, rest, used))
     return (*head, *_in_order(links))
+
+
+def _excused(scene: Scene) -> frozenset[int]:
+    """Lines (by identity) about lost connections and the like that the job got over: nothing of this failure."""
+    kept = {id(e) for e in scene.effects}
+    effects = of_roles(scene.case, {Role.EFFECT})
+    return frozenset(id(e) for e in effects if id(e) not in kept and scene.case.has(e, Mark.PEER_LOST))
 
 
 def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int]]) -> Link:
@@ -139,11 +148,23 @@ def _ends_text(scene: Scene, events: Sequence[Event]) -> str:
     """Which of the two the lines tell, orders to stop or exits, and of whom."""
     told = any(scene.case.has(e, Mark.STOP_SIGNAL) for e in events)
     ranks = sorted({r for e in events if scene.case.has(e, Mark.DEATH) and (r := scene.roster.rank(e)) is not None})
+    # Of a long list the first and the last lines are kept; the list itself is read as a whole.
+    listed = {e.span.source for e in events if scene.case.has(e, Mark.DEATH) and e.signature.startswith("launcher.")}
+    whole = {f.who.rank for f in scene.failures if f.span.source in listed and f.who.rank is not None}
+    ranks = sorted({*ranks, *whole}) if ranks else ranks
     ended = any(not scene.case.has(e, Mark.STOP_SIGNAL) for e in events)
     exits = f"the end of {ranks_text(ranks)} was reported" if ranks else "ends of processes were reported"
+    if ranks and not whole and _folded(scene, events):
+        exits = f"the end of {ranks_text(ranks)} and of others was reported"
     if told and ended:
         return f"Processes were told to stop, {exits}"
     return "Processes were told to stop" if told else exits[0].upper() + exits[1:]
+
+
+def _folded(scene: Scene, events: Sequence[Event]) -> bool:
+    """Whether more ends are told in lines like these than lines were kept."""
+    kept = Counter((e.span.source, e.signature) for e in events)
+    return any(e.count > kept[e.span.source, e.signature] for e in events if scene.case.has(e, Mark.DEATH))
 
 
 def _at(event: Event) -> float:

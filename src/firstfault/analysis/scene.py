@@ -260,7 +260,9 @@ def _sort(
                 or went_on(case, event)
             ):
                 innocent.append(event)
-            elif nature.fatal and not (stranger(event) or another_program(event) or (lived_on(event) and roster.rank(event) is not None)):
+            elif nature.fatal and not (
+                stranger(event) or another_program(event) or (lived_on(event) and roster.rank(event) is not None)
+            ):
                 guilty.append(event)
             else:
                 weak.append(event)

@@ -27,6 +27,13 @@ class LocalRanks:
         """The ranks of a local rank on a host; None where none is stated, several where statements contradict each other."""
         return self._ranks.get((short_host(host), local))
 
+    def one(self, host: str, local: LocalRank) -> GlobalRank | None:
+        """The one rank of a local rank, as stated or as its neighbours show it; None where statements contradict each other."""
+        known = self.of(host, local)
+        if known is None:
+            return self.beside({short_host(host)}, int(local))
+        return next(iter(known)) if len(known) == 1 else None
+
     def beside(self, hosts: set[str], local: int) -> GlobalRank | None:
         """The rank of a local rank on a machine of which other local ranks are stated with their ranks.
 

@@ -56,6 +56,8 @@ class Roster:
         self._by_pid: dict[tuple[str | None, int], set[GlobalRank]] = {}
         """By short host and process id, and by process id alone over all lines."""
         self._by_local = LocalRanks()
+        self._by_label = LocalRanks()
+        """By the label of a pod or a container in front of lines that state both."""
         self.source_hosts: dict[SourceId, set[str]] = {}
         self._ranks_in: dict[SourceId, set[GlobalRank]] = {}
         """Ranks that lines of each source state as their speaker."""
@@ -227,6 +229,8 @@ class Roster:
             self.seen.add(GlobalRank(rank))
             self._ranks_in.setdefault(event.span.source, set()).add(GlobalRank(rank))
             self._place_rank(GlobalRank(rank), host)
+            if event.who.local_rank is not None and event.who.label is not None:
+                self._by_label.add(event.who.label, event.who.local_rank, GlobalRank(rank))
 
     def _learn_process(self, rank: GlobalRank, host: str | None, pid: int | None) -> None:
         """Notes the process of a rank; where its host is not stated, as that of a process id anywhere."""
@@ -387,6 +391,8 @@ class Roster:
             joined = _only(known)
             if joined is not None:
                 return joined
+            if who.label is not None and (labelled := self._by_label.one(who.label, local)) is not None:
+                return labelled
             if self.single_node:
                 return GlobalRank(int(local))
             block = None if host is None or known else self._by_local.beside({short_host(host)}, int(local))
