@@ -13,7 +13,7 @@ from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.analysis.state.exits import integer, signal_name
 from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.parts import Part
-from firstfault.analysis.suspects import nature_of, of_roles, stranger
+from firstfault.analysis.suspects import nature_of, stranger
 from firstfault.analysis.window_links import window_links
 from firstfault.analysis.wording import duration, ranks_text, who_text
 from firstfault.model.findings import Link
@@ -69,9 +69,8 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     if early and late:
         # What failed ended long before those who waited for it did.
         links.insert(0, _link(_ends_text(scene, early), _ENDS, early, used))
-    excused = _excused(scene)
     for title, why, wanted in _STAGES:
-        found = [e for e in _all(scene, wanted) if not _used(e, used) and id(e) not in excused]
+        found = [e for e in _all(scene, wanted) if not _used(e, used) and id(e) not in scene.got_over]
         if wanted is _other_effects or wanted is _watchdog:
             found = [e for e in found if scene.roster.rank(e) not in named]
         if found:
@@ -82,13 +81,6 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
         if rest:
             links.append(_link(_ends_text(scene, rest), why, rest, used))
     return (*head, *_in_order(links))
-
-
-def _excused(scene: Scene) -> frozenset[int]:
-    """Lines (by identity) about lost connections and the like that the job got over: nothing of this failure."""
-    kept = {id(e) for e in scene.effects}
-    effects = of_roles(scene.case, {Role.EFFECT})
-    return frozenset(id(e) for e in effects if id(e) not in kept and scene.case.has(e, Mark.PEER_LOST))
 
 
 def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int]]) -> Link:

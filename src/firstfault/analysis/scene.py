@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -88,6 +89,13 @@ class Scene(Struct, frozen=True, kw_only=True, dict=True):
     def marked(self, *marks: Mark) -> tuple[Event, ...]:
         """Events of this attempt whose signature carries one of the marks."""
         return self.case.marked(*marks)
+
+    @cached_property
+    def got_over(self) -> frozenset[int]:
+        """Lines (by identity) about lost connections that are no part of this failure: the job got over them."""
+        kept = {id(e) for e in self.effects}
+        lost = self.case.of(self.case.signatures_with(Mark.PEER_LOST))
+        return frozenset(id(e) for e in lost if id(e) not in kept and nature_of(self.case, e).role is Role.EFFECT)
 
 
 def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
