@@ -55,7 +55,11 @@ def absent(seen: Picture, speakers: Collection[GlobalRank]) -> tuple[GlobalRank,
     rest = there - waiting
     failed = {e.rank for e in scene.exits if e.signal not in TOLD}
     failed |= {r for s in scene.suspects for r in s.everyone}
-    failed |= {r for e in scene.marked(Mark.PEER_LOST) if id(e) not in scene.got_over and (r := scene.roster.rank(e)) is not None}
+    failed |= {
+        r
+        for e in scene.marked(Mark.PEER_LOST)
+        if id(e) not in scene.got_over and (r := scene.roster.rank(e)) is not None
+    }
     return tuple(sorted(rest)) if not rest & failed and few(len(rest), len(there)) and len(rest) <= MOST_NAMED else ()
 
 

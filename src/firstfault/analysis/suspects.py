@@ -383,10 +383,7 @@ def harmless(event: Event) -> bool:
     if room in MACHINES:
         return False
     low = event.text.lower()
-    for part in _PART_OF_HANDLED:
-        if part in low:
-            return HANDLED.search(event.text) is not None
-    return False
+    return any(part in low for part in _PART_OF_HANDLED) and HANDLED.search(event.text) is not None
 
 
 _EXCEPTION_IN_LINE = lazy(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Fault)\b:?")

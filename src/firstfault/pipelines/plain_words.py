@@ -96,9 +96,7 @@ def _end(scene: Scene, source: SourceId) -> int:
     return max((e.span.offset for e in marks if e.span.source == source), default=-1)
 
 
-def _tail(
-    scene: Scene, store: Store, clock: SourceClock, after: int, rank: GlobalRank | None = None
-) -> list[Line]:
+def _tail(scene: Scene, store: Store, clock: SourceClock, after: int, rank: GlobalRank | None = None) -> list[Line]:
     """The last lines of a source that stand behind an offset and that no signature holds harmless.
 
     Where a rank is given, only those with its label.

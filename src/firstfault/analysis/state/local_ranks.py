@@ -9,6 +9,11 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.model.evidence import GlobalRank, LocalRank
 
 
+def labelled(label: str) -> str:
+    """What stands for the machine of a pod or a container that is known by the label of its lines alone; no host has such a name."""
+    return f"label {label}"
+
+
 class LocalRanks:
     """Global ranks by machine and local rank."""
 
