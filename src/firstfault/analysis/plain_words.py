@@ -269,7 +269,7 @@ def last_said(answer: Answer, told: Told) -> Answer:
         return answer
     return replace(
         answer,
-        summary=answer.summary.replace("no line says why.", f"its last words were “{_short(said)}”."),
+        summary=f"{answer.summary} Its last words: “{_short(said)}”.",
         trigger=said,
         proof=(said, *answer.proof),
     )

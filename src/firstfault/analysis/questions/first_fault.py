@@ -19,6 +19,7 @@ from firstfault.analysis.joins import left_out, of_one_node, only_absent
 from firstfault.analysis.machine import of_one_machine, of_the_job
 from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.outages import of_reading
+from firstfault.analysis.outcome import uncaught
 from firstfault.analysis.owners import attributed, by_effect
 from firstfault.analysis.peers_gone import PEER_GONE, peers_gone
 from firstfault.analysis.questions.memory import explained
@@ -27,7 +28,7 @@ from firstfault.analysis.state.memory import LIBRARY
 from firstfault.analysis.stopped import OUTLIVED, UPON_STOP, outlived, upon_stop
 from firstfault.analysis.sureness import by_clocks, by_exits, by_itself, doubts, strength_of
 from firstfault.analysis.survived import SURVIVED, survived
-from firstfault.analysis.suspects import INNERMOST, mentioned, stranger
+from firstfault.analysis.suspects import INNERMOST, lived_on, mentioned, stranger
 from firstfault.analysis.ties import beside_text, only_beside, without_untied
 from firstfault.analysis.wording import duration, sentence, what_text, who_text
 from firstfault.model.findings import Rival
@@ -171,7 +172,8 @@ def _alone(scene: Scene, weak: Suspect) -> bool:
     A traceback that nobody caught, or a program's last word, in a job that failed: either may be harmless elsewhere, here
     nothing else is left.
     """
-    if scene.outcome.ended == "failed" and (weak.first.exception is not None or _last_word(scene, weak)):
+    failed = scene.outcome.ended == "failed" or (lived_on(weak.first) and any(map(uncaught, scene.effects)))
+    if failed and (weak.first.exception is not None or _last_word(scene, weak)):
         return True
     return weak.nature.depth >= DEEP
 

@@ -11,7 +11,7 @@ from firstfault.model.evidence import GlobalRank, LocalRank
 
 def labelled(label: str) -> str:
     """What stands for the machine of a pod or a container that is known by the label of its lines alone; no host has such a name."""
-    return f"label {label}"
+    return f"\0{label}"
 
 
 class LocalRanks:
