@@ -28,6 +28,10 @@ _TEXT_KEY = lazy(rb'\s*"(?:message|msg|log|textPayload|text|line|MESSAGE|@messag
 TIME_KEY = lazy(rb'"(?:@timestamp|timestamp|time|ts|asctime|eventTime|__REALTIME_TIMESTAMP)"\s?:\s?["\d]')
 RECORD = lazy(rb'\n\s*\{\s*\n(?:\s+[^\n]*\n){0,60}?\s+"(?:message|msg|log|textPayload|MESSAGE|@message|_raw)"\s?:\s?"')
 """An element of a list whose text is on a line of its own."""
+ONE_LINE = lazy(
+    rb'(?:\[|\{"\w+": ?\[)\s?\{[^\n]{0,2000}?"(?:message|msg|log|textPayload|MESSAGE|@message|_raw)"\s?:\s?"'
+)
+"""A list of records without a line break between them."""
 PAGE = lazy(rb"(?i)\s*(?:<!doctype html|<html|<\?xml[^>\n]*\?>\s*<!doctype html)|<pre[\s>]")
 _TAG = lazy(rb"</?[A-Za-z][^<>\n]{0,2000}>|<!--[^\n]{0,2000}?-->|<![A-Za-z][^<>\n]{0,200}>")
 _UNSAID = lazy(rb"(?i)<(script|style|head|svg)[\s>]")

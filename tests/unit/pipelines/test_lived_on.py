@@ -18,7 +18,9 @@ def diagnosed(folder, files):
 
 
 def steps(minutes=4):
-    return [f"{DAY} 11:{10 + s // 60:02d}:{s % 60:02d} INFO step {s // 5} loss 2.{s}" for s in range(5, 60 * minutes, 5)]
+    return [
+        f"{DAY} 11:{10 + s // 60:02d}:{s % 60:02d} INFO step {s // 5} loss 2.{s}" for s in range(5, 60 * minutes, 5)
+    ]
 
 
 def trace(last, function):
@@ -88,7 +90,9 @@ def test_a_hint_above_a_traceback_does_not_say_that_it_was_caught(tmp_path, hint
     assert verdict.first_failed.ranks == [2]
 
 
-RETRY = f"{DAY} 11:10:04 WARNING download failed (ConnectionResetError: [Errno 104] Connection reset by peer), retry 1/5"
+RETRY = (
+    f"{DAY} 11:10:04 WARNING download failed (ConnectionResetError: [Errno 104] Connection reset by peer), retry 1/5"
+)
 WAIT = (
     "[rank{r}]:[E604 11:24:05.10020030{r} ProcessGroupNCCL.cpp:629] [Rank {r}] Watchdog caught collective operation timeout: "
     "WorkNCCL(SeqNum=41, OpType=ALLREDUCE, NumelIn=64, NumelOut=64, Timeout(ms)=600000) ran for 600031 milliseconds before timing out."

@@ -81,3 +81,12 @@ def test_documents_that_quote_no_log_stay_documents(tmp_path):
     (tmp_path / "README.md").write_text("# Training\n\n```\ntorchrun train.py\n```\n")
     with open_inputs([tmp_path]) as opened:
         assert [s.kind for s in opened.sources] == [SourceKind.CONFIG]
+
+
+@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: {"events": e}])
+def test_records_on_one_line_are_named_with_what_to_do(tmp_path, wrap):
+    events = [{"timestamp": 1795183323000 + n, "message": m} for n, m in enumerate(RAISED)]
+    (tmp_path / "export.json").write_text(json.dumps(wrap(events)))
+    with open_inputs([tmp_path]) as opened:
+        assert [s.kind for s in opened.sources] == [SourceKind.CONFIG]
+        assert "jq" in opened.coverage[0].reason
