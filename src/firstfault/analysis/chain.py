@@ -16,6 +16,7 @@ from firstfault.analysis.state.parts import Part
 from firstfault.analysis.suspects import nature_of, stranger
 from firstfault.analysis.window_links import window_links
 from firstfault.analysis.wording import duration, ranks_text, who_text
+from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Link
 from firstfault.model.words import Mark, Role
 
@@ -143,6 +144,10 @@ def _ends_text(scene: Scene, events: Sequence[Event]) -> str:
     # Of a long list the first and the last lines are kept; the list itself is read as a whole.
     listed = {e.span.source for e in events if scene.case.has(e, Mark.DEATH) and e.signature.startswith("launcher.")}
     whole = {f.who.rank for f in scene.failures if f.span.source in listed and f.who.rank is not None}
+    if scene.roster.tasks_are_ranks:
+        told_of = {e.span.source for e in events if scene.case.has(e, Mark.DEATH) and e.signature.startswith("slurm.")}
+        tasks = (n for n in scene.case.seen.named if n.tasks and n.source in told_of)
+        whole |= {GlobalRank(task) for n in tasks for task in n.ranks}
     ranks = sorted({*ranks, *whole}) if ranks else ranks
     ended = any(not scene.case.has(e, Mark.STOP_SIGNAL) for e in events)
     exits = f"the end of {ranks_text(ranks)} was reported" if ranks else "ends of processes were reported"

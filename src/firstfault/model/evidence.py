@@ -183,6 +183,8 @@ class RanksNamed(Struct, frozen=True, kw_only=True, gc=False):
     """What their prefixes tell, the same for all."""
     ranks: dict[int, tuple[int, int, str]]
     """By rank the byte offsets of the first and the last line that names it, and the host that the last one names."""
+    tasks: bool = False
+    """The numbers are a scheduler's tasks, whose ends the lines tell."""
 
 
 class ProgressSample(Struct, frozen=True, gc=False):

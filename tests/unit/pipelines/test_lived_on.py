@@ -163,3 +163,20 @@ def test_labels_of_pods_and_local_ranks_name_the_rank_that_states_both(tmp_path)
         *(f"[pod/fit-worker-1/main] [default0]:{line}" for line in KEY),
     ]
     assert diagnosed(tmp_path, {"pods.log": told}).verdict.first_failed.ranks == [2]
+
+
+def test_tasks_whose_lines_were_folded_are_named_too(tmp_path):
+    """Of sixteen lines of srun six are kept; the tasks and hosts of all are known."""
+    files = {f"fit-77-{r}.out": [*(steps() if r == 0 else []), *LOST] for r in range(16)}
+    files["slurm-77.out"] = [f"srun: error: v{r // 8 + 1}: task {r}: Exited with exit code 1" for r in range(16)]
+    for r in range(8, 16):
+        files[f"fit-77-{r}.out"] = trace("socket.gaierror: [Errno -2] Name or service not known", "<module>")
+    found = diagnosed(tmp_path, files)
+    assert found.verdict.first_failed.ranks == list(range(8, 16))
+    assert any("ranks 0-15" in link.what for link in found.chain)
+
+
+def test_an_early_line_without_a_stamp_is_not_the_last_error(tmp_path):
+    told = [*trace(MISSING, "load"), f"{DAY} 11:10:09 INFO index made, 18233 entries"]
+    found = diagnosed(tmp_path, job(told))
+    assert all(MISSING not in (n.evidence.text if n.evidence else "") for n in found.naive)

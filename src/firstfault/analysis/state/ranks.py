@@ -132,6 +132,8 @@ class Roster:
         for event in kept:
             if event.signature in deaths:
                 self._learn_tasks(event)
+        for named in (n for n in self.case.seen.named if n.tasks):
+            self._host_of_task |= {n: h for n, (_, _, h) in named.ranks.items() if h and "[" not in h}
 
     def _named_files(self) -> dict[SourceId, GlobalRank]:
         """Ranks of files whose names alone tell them; all such ranks, and those of steps, are noted as members."""
