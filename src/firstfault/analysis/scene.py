@@ -244,6 +244,7 @@ def _sort(
     """
     guilty: list[Event] = []
     weak: list[Event] = []
+    lived: list[Event] = []
     innocent: list[Event] = []
     effects: list[Event] = []
     teardown: list[Event] = []
@@ -268,12 +269,14 @@ def _sort(
                 or went_on(case, event)
             ):
                 innocent.append(event)
-            elif nature.fatal and not (
-                stranger(event) or another_program(event) or (lived_on(event) and roster.rank(event) is not None)
-            ):
-                guilty.append(event)
-            else:
+            elif not nature.fatal or stranger(event) or another_program(event):
                 weak.append(event)
+            elif lived_on(event) and roster.rank(event) is not None:
+                lived.append(event)
+            else:
+                guilty.append(event)
+    # Beside nothing but an order to stop it may be why the order came.
+    (guilty if guilty and all(case.has(e, Mark.STOP_SIGNAL) for e in guilty) else weak).extend(lived)
     if not guilty:
         # What a library often prints and survives ended the program where nobody caught it.
         ended = {nature_of(case, e).key for e in weak if last_word(e) and not another_program(e)}
