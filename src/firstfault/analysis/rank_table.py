@@ -186,7 +186,8 @@ class _Fold:
         )
 
     def _with(self, mark: Mark) -> set[GlobalRank]:
-        return {r for e in self.scene.marked(mark) if (r := self.scene.roster.rank(e)) is not None}
+        told = (e for e in self.scene.marked(mark) if id(e) not in self.scene.got_over)
+        return {r for e in told if (r := self.scene.roster.rank(e)) is not None}
 
     def _state(self, rank: GlobalRank) -> State:
         if rank in self.failed:

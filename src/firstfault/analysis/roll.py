@@ -80,7 +80,11 @@ def _failed(scene: Scene) -> set[GlobalRank]:
     """Ranks that failed by themselves or lost a peer."""
     failed = {e.rank for e in scene.exits if e.rank is not None and e.signal not in TOLD}
     failed |= {r for s in scene.suspects for r in s.everyone}
-    return failed | {r for e in scene.marked(Mark.PEER_LOST) if (r := scene.roster.rank(e)) is not None}
+    return failed | {
+        r
+        for e in scene.marked(Mark.PEER_LOST)
+        if id(e) not in scene.got_over and (r := scene.roster.rank(e)) is not None
+    }
 
 
 def circling(seen: Picture, rounds: Mapping[GlobalRank, Event], *, named: bool) -> tuple[GlobalRank, ...]:

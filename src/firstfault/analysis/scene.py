@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -38,6 +39,7 @@ from firstfault.analysis.suspects import (
     another_program,
     group,
     harmless,
+    lived_on,
     nature_of,
     of_roles,
     of_the_store,
@@ -91,6 +93,13 @@ class Scene(Struct, frozen=True, kw_only=True, dict=True):
         """Events of this attempt whose signature carries one of the marks."""
         return self.case.marked(*marks)
 
+    @cached_property
+    def got_over(self) -> frozenset[int]:
+        """Lines (by identity) about lost connections that are no part of this failure: the job got over them."""
+        kept = {id(e) for e in self.effects}
+        lost = self.case.of(self.case.signatures_with(Mark.PEER_LOST))
+        return frozenset(id(e) for e in lost if id(e) not in kept and nature_of(self.case, e).role is Role.EFFECT)
+
 
 def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     """Folds the events of one attempt."""
@@ -140,7 +149,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     chart = JobMap(case, roster, world=world, nodes=machines(facts), job=own_number(case, facts))
     foreign, failures = no_part(case, roster, chart, events, ends)
-    guilty, weak, innocent, effects, teardown = _sort(case, foreign)
+    guilty, weak, innocent, effects, teardown = _sort(case, roster, foreign)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
     deaths = tuple(
         e
@@ -230,14 +239,16 @@ def _raised_behind(case: Case, end: Event) -> bool:
 
 
 def _sort(
-    case: Case, foreign: frozenset[int]
+    case: Case, roster: Roster, foreign: frozenset[int]
 ) -> tuple[list[Event], list[Event], tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]]:
     """Events by what they can be: fatal causes, weak causes, acquitted causes, effects, teardown.
 
-    Those of `foreign` (by identity) are about what is no part of the job.
+    Those of `foreign` (by identity) are about what is no part of the job. An error behind which its own rank lived on is no
+    more than what may have led to its end.
     """
     guilty: list[Event] = []
     weak: list[Event] = []
+    lived: list[Event] = []
     innocent: list[Event] = []
     effects: list[Event] = []
     teardown: list[Event] = []
@@ -262,10 +273,14 @@ def _sort(
                 or went_on(case, event)
             ):
                 innocent.append(event)
-            elif nature.fatal and not stranger(event) and not another_program(event):
-                guilty.append(event)
-            else:
+            elif not nature.fatal or stranger(event) or another_program(event):
                 weak.append(event)
+            elif lived_on(event) and roster.rank(event) is not None:
+                lived.append(event)
+            else:
+                guilty.append(event)
+    # Beside nothing but an order to stop it may be why the order came.
+    (guilty if guilty and all(case.has(e, Mark.STOP_SIGNAL) for e in guilty) else weak).extend(lived)
     if not guilty:
         # What a library often prints and survives ended the program where nobody caught it.
         ended = {nature_of(case, e).key for e in weak if last_word(e) and not another_program(e)}

@@ -278,9 +278,14 @@ def went_on(case: Case, event: Event) -> bool:
     if track is not None and event.exception is None and track.started_after(event.span.offset):
         # A line of a logger, not of the interpreter, before the first step of a job that then made steps.
         return True
-    if not exact(event.when) or event.when.latest is None:
+    if event.when.latest is None or not (exact(event.when) or lived_on(event)):
         return False
     return case.stepped_elsewhere(event, event.when.latest + ELSEWHERE)
+
+
+def lived_on(event: Event) -> bool:
+    """Whether a logger's line behind a traceback tells until when it was printed at the latest, whoever printed that line."""
+    return event.exception is not None and event.exception.lived_on
 
 
 _TRIED_AGAIN = lazy(r"(?i)\bretry(?:ing)?\b[^\n]{0,20}\b(?:in|after) (?:another )?\d")
@@ -306,10 +311,7 @@ def harmless(event: Event) -> bool:
     if room in MACHINES:
         return False
     low = event.text.lower()
-    for part in _PART_OF_HANDLED:
-        if part in low:
-            return HANDLED.search(event.text) is not None
-    return False
+    return any(part in low for part in _PART_OF_HANDLED) and HANDLED.search(event.text) is not None
 
 
 _EXCEPTION_IN_LINE = lazy(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Fault)\b:?")

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from firstfault.model.evidence import EARLIER, Event, PythonException, Span, When, Who
 from firstfault.model.words import Mark, Role
-from firstfault.readers.aftermath import ended, spoke_on, survived
+from firstfault.readers.aftermath import ended, lived_on, spoke_on, survived
 from firstfault.readers.clock import past_midnight
 from firstfault.readers.cpp_trace import WHAT, exception_at
 from firstfault.readers.frames import HEAD, read_last
@@ -159,9 +159,10 @@ class _Builder:
             return block
         if not survived(self.store, self.source, block, self.profile):
             hooked, last = ended(self.store, self.source, block, self.profile)
-            if not hooked and not last:
+            lived = not hooked and not last and lived_on(self.store, self.source, block, self.profile)
+            if not hooked and not last and not lived:
                 return block
-            said = structs.replace(exception, hooked=hooked, last_word=last)
+            said = structs.replace(exception, hooked=hooked, last_word=last, lived_on=lived)
             return structs.replace(block, raised=structs.replace(block.raised, exception=said))
         raised = structs.replace(block.raised, exception=structs.replace(exception, ignored=True))
         earlier = tuple(structs.replace(r, exception=structs.replace(r.exception, ignored=True)) for r in block.earlier)

@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 from firstfault.model.lazy import lazy
+from firstfault.readers.json_prefix import spoken
 from firstfault.readers.shape import shape_of
 
 TRAINING, PREPARATION, EVALUATION = "training", "preparation", "evaluation"
@@ -94,7 +95,9 @@ def read_progress(segment: bytes) -> Shape | None:
     if b"\x1b" in segment:
         # Bars are drawn in colours that stand between their numbers and the bar itself.
         segment = _COLOUR.sub(b"", segment)
-    shape = _shape_of(segment)
+    text = spoken(segment) if segment[:1] == b"{" else None
+    # What a collector writes beside the text (a stream's level, a pod's name) says nothing of the step.
+    shape = (None if text is None else _shape_of(text)) or _shape_of(segment)
     if shape is None or (shape.step == 0 and shape.what not in {"NeMo", "loss table"}):
         return None
     if shape.total is not None and shape.step == shape.total and _more_epochs(segment):

@@ -180,7 +180,7 @@ class Collector:
             if fold is None:
                 fold = self._folds[signature, key] = _Growing()
             fold.count += 1
-            rank = match.fields.get("rank", "")
+            rank = match.fields.get("rank") or match.fields.get("task", "")
             if rank.isascii() and rank.isdigit() and len(rank) < _DIGITS:
                 name(fold.named, int(rank), segment, segment, match.fields.get("host", ""))
             place = _Place(match, part, segment, offset, self._line, self._line_start)
