@@ -153,6 +153,19 @@ def usual_starts() -> tuple[int, ...] | None:
     return _seen.shape.starts if _seen.shape is not None and _seen.usual else None
 
 
+def usual_layouts() -> tuple[Layout, ...] | None:
+    """How the prefixes of the line that was read last are laid out, and those of its parts; None where its shape does not tell.
+
+    To be asked once its parts were read.
+    """
+    shape = _seen.shape
+    if shape is None or not _seen.usual or _seen.inner is None:
+        return None
+    known = [shape.layouts.get(at) for at in (0, *(part.starts[0] for part in _seen.inner))]
+    found = [layout for layout in known if layout is not None and not isinstance(layout, Chain)]
+    return tuple(found) if len(found) == len(known) else None
+
+
 def keep_starts(starts: tuple[int, ...]) -> None:
     """Remembers where messages may begin in lines like the last one, where its prefixes alone decide that."""
     if _seen.shape is not None and _seen.usual:
