@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from firstfault.readers.stamps import digits_decide, match_stamp
+from firstfault.readers.stamps import digits_decide, match_stamp, match_style
 
 if TYPE_CHECKING:
     import re
@@ -140,7 +140,7 @@ class Layout(NamedTuple):
         """The time stamps in the prefixes of another line of the shape; None where it is not laid out so."""
         stamps = []
         for (position, style, end), held in self.stamps:
-            found = match_stamp(segment, position)
+            found = match_stamp(segment, position) if style is None else match_style(style, segment, position)
             if found is None:
                 if style is not None:
                     return None

@@ -343,12 +343,6 @@ def locate(segment: bytes, position: int, profile: SourceProfile) -> Located:
     return Located(with_name(who, profile), body, stamp, level, key)
 
 
-def stamp_at_end(segment: bytes, profile: SourceProfile) -> Stamp | None:
-    """The time stamp of the last message of a segment, as `locate` gives it for the segment's end."""
-    line, part = chains_at(segment, len(segment), profile)
-    return _stamp(line, part)
-
-
 def _stamp(line: Chain, part: Chain) -> Stamp | None:
     return best_stamp([line.stamps] if part is line else [line.stamps, part.stamps])
 
