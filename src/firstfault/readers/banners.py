@@ -173,7 +173,8 @@ def _telling(lines: Sequence[Line]) -> set[int]:
     asked = [
         number
         for number, line in enumerate(lines)
-        if (text := line.text) and (text.rstrip(b" ")[-1:] in _ENDS or _ROOT_WORD in text or _ESCAPE in text or _NUL in text)
+        if (text := line.text)
+        and (text.rstrip(b" ")[-1:] in _ENDS or _ROOT_WORD in text or _ESCAPE in text or _NUL in text)
     ]
     return {number for number in asked if _TELLING.search(lines[number].text)}
 

@@ -42,9 +42,7 @@ class Sight:
 
     __slots__ = ("_profile", "_spot", "_stamps", "_who", "key")
 
-    def __init__(
-        self, told: tuple[Who, bytes], spot: _Spot, stamps: Sequence[Stamps], profile: SourceProfile
-    ) -> None:
+    def __init__(self, told: tuple[Who, bytes], spot: _Spot, stamps: Sequence[Stamps], profile: SourceProfile) -> None:
         """`told`: who speaks, and the stream key of that."""
         self._who, self.key = told
         self._spot = spot
