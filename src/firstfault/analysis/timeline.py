@@ -5,7 +5,7 @@ Orders by stamps of one clock only. What is not stamped stands at its earliest p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from firstfault.model.evidence import Event, Failure, GlobalRank, ProgressSample
 from firstfault.model.words import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from firstfault.analysis.scene import Scene
 
@@ -28,7 +28,7 @@ ClockKey = tuple[str | None, bool, bool]
 """`UTC` or the stated zone, whether dated, whether of a known year."""
 
 
-class Moment(Struct, frozen=True, kw_only=True):
+class Moment(Struct, frozen=True, kw_only=True, gc=False):
     """One thing that happened, with the line that shows it."""
 
     shown: Event | Failure | ProgressSample
@@ -43,10 +43,17 @@ class Moment(Struct, frozen=True, kw_only=True):
     host: str | None = None
     count: int = 1
     """How many equal lines of one speaker stand behind this one."""
-    flood: tuple[SourceId, str, Who] | None = None
-    """What the kept lines of one flood have in common; None for what is no line of a signature."""
+
+    @property
+    def flood(self) -> Flood | None:
+        """What the kept lines of one flood have in common; None for what is no line of a signature."""
+        shown = self.shown
+        if self.signature in _OWN or not isinstance(shown, Event):
+            return None
+        return (self.source, self.signature, shown.who)
 
 
+_OWN = frozenset({PROGRESS, FAILURE, BEGAN})
 Flood = tuple[SourceId, str, Who]
 """What the kept lines of one flood have in common."""
 
@@ -78,8 +85,8 @@ class Fold:
 
     def _see(self, moment: Moment) -> None:
         # Who speaks has many parts, all of which count when a flood is looked up: only where there is one to be found.
-        if self._cut and moment.flood is not None and moment.flood in self._cut:
-            self._floods.add(moment.flood)
+        if self._cut and (flood := moment.flood) is not None and flood in self._cut:
+            self._floods.add(flood)
 
     @property
     def count(self) -> int:
@@ -171,22 +178,29 @@ def in_order(found: Iterable[Moment]) -> dict[ClockKey | None, list[Moment]]:
     for moment in found:
         by.setdefault(clock_of(moment.when), []).append(moment)
     keys = sorted(by, key=lambda k: (k is None, -len(by[k]), str(k)))
-    return {key: sorted(by[key], key=_place) for key in keys}
+    for key in keys:
+        for part in _PLACE:
+            by[key].sort(key=part)
+    return {key: by[key] for key in keys}
 
 
-def _place(moment: Moment) -> tuple[float, bool, int, int, str]:
-    at = start_of(moment.when)
-    bounded_below = moment.when.earliest is not None
-    return (0.0 if at is None else at, bounded_below, moment.source, moment.offset, moment.signature)
+_PLACE: tuple[Callable[[Moment], Any], ...] = (
+    lambda moment: moment.signature,
+    lambda moment: moment.offset,
+    lambda moment: moment.source,
+    lambda moment: moment.when.earliest is not None,
+    lambda moment: start_of(moment.when) or 0.0,
+)
+"""What orders moments of one clock, the weightiest last: one sort after the other needs no copy of it all for each moment."""
 
 
 def cut_floods(found: Collection[Moment]) -> dict[Flood, int]:
     """Floods of which only some lines were kept, with the number of all."""
+    many = {(m.source, m.signature) for m in found if m.count > 1}
     kept: dict[Flood, list[int]] = {}
-    many = {m.flood[:2] for m in found if m.flood is not None and m.count > 1}
     for moment in found:
-        if moment.flood is not None and moment.flood[:2] in many:
-            kept.setdefault(moment.flood, []).append(moment.count)
+        if (moment.source, moment.signature) in many and (flood := moment.flood) is not None:
+            kept.setdefault(flood, []).append(moment.count)
     return {flood: max(counts) for flood, counts in kept.items() if max(counts) > len(counts)}
 
 
@@ -221,7 +235,6 @@ def _event(scene: Scene, event: Event) -> Moment:
         rank=scene.roster.rank(event),
         host=scene.roster.host(event),
         count=event.count,
-        flood=(event.span.source, event.signature, event.who),
     )
 
 

@@ -7,6 +7,7 @@ can be made, or one dies, whoever needs the result works it out: the result is t
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import warnings
 from itertools import chain
@@ -27,7 +28,6 @@ from firstfault.scan.executors import processors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from multiprocessing.connection import Connection
 
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Event, Failure, ProgressSample
@@ -70,7 +70,7 @@ class Beforehand:
         self._alone = alone
         self._scene: Scene | None = None
         self._process: Any = None
-        self._pipe: Connection | None = None
+        self._file = -1
 
     def begin(self, scene: Scene) -> None:
         """Lets a copy begin with an attempt, where that is worth it."""
@@ -78,13 +78,17 @@ class Beforehand:
             return
         import multiprocessing
 
-        context = multiprocessing.get_context("fork")
-        self._pipe, theirs = context.Pipe(duplex=False)
-        self._process = context.Process(target=_serve, args=(theirs, scene), daemon=True)
+        # No pipe: a copy that waited to be read would hold its memory, and it has much.
+        try:
+            self._file = os.memfd_create("firstfault")
+        except OSError:
+            return
+        self._process = multiprocessing.get_context("fork").Process(
+            target=_serve, args=(self._file, scene), daemon=True
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # threads of numpy's libraries are idle here
             self._process.start()
-        theirs.close()
         self._scene = scene
 
     def of(self, scene: Scene) -> Shown:
@@ -97,21 +101,26 @@ class Beforehand:
         return Shown(Outline(sent.clocks, sent.rows, lines), sent.counts)
 
     def _taken(self) -> _Sent | None:
-        assert self._pipe is not None
         try:
-            return Transport[_Sent](_Sent).unpack(self._pipe.recv_bytes())[1]
-        except (EOFError, OSError, BrokenMessageError):
+            self._process.join()
+            with os.fdopen(os.dup(self._file), "rb") as file:
+                file.seek(0)
+                return _TRANSPORT.unpack(file.read())[1]
+        except (OSError, BrokenMessageError):
             return None
         finally:
             self.close()
 
     def close(self) -> None:
         """Ends the copy, whatever it does."""
-        if self._process is not None and self._pipe is not None:
-            self._pipe.close()
+        if self._process is not None:
             self._process.kill()
             self._process.join()
-        self._scene = self._process = self._pipe = None
+            os.close(self._file)
+        self._scene = self._process = None
+
+
+_TRANSPORT: Transport[_Sent] = Transport(_Sent)
 
 
 def _lines(scene: Scene) -> Iterable[Event | Failure | ProgressSample]:
@@ -119,8 +128,8 @@ def _lines(scene: Scene) -> Iterable[Event | Failure | ProgressSample]:
     return chain(scene.events, scene.failures, scene.case.seen.progress)
 
 
-def _serve(pipe: Connection, scene: Scene) -> None:
-    """What the copy does; where it fails it sends nothing, and the error comes up in the process that asked."""
+def _serve(file: int, scene: Scene) -> None:
+    """What the copy does; where it fails it leaves nothing, and the error comes up in the process that asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears Ctrl-C and ends the copy
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     gc.disable()  # to look for cycles would make all that is shared with the parent its own
@@ -130,7 +139,8 @@ def _serve(pipe: Connection, scene: Scene) -> None:
         place = {id(line): number for number, line in enumerate(_lines(scene)) if id(line) in ends}
         lines = [(place[id(a)], None if b is None else place[id(b)]) for a, b in shown.timeline.lines]
         sent = _Sent(shown.timeline.clocks, shown.timeline.rows, lines, shown.counts)
-        pipe.send_bytes(Transport[_Sent](_Sent).pack(0, sent))
+        with os.fdopen(os.dup(file), "wb") as written:
+            written.write(_TRANSPORT.pack(0, sent))
     except Exception:  # noqa: BLE001 - see above
         return
 

@@ -98,6 +98,11 @@ class _Seen:
 _seen = _Seen()
 
 
+def forget() -> None:
+    """Drops all that is remembered: what comes after the readers needs the memory."""
+    _seen.__dict__.update(_Seen().__dict__)
+
+
 def style_of(profile: SourceProfile) -> tuple[object, ...]:
     """All of a profile that the reading of prefixes heeds."""
     return (
