@@ -25,7 +25,7 @@ from firstfault.scan.tasks import UNDIVIDED
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from firstfault.model.evidence import Source, SourceId
+    from firstfault.model.evidence import Source, SourceId, Who
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.open import Opened
     from firstfault.readers.store import Store
@@ -39,7 +39,7 @@ MOST_SHARED = 100_000
 """Hits beyond which one process reads on alone: a copy holds what is being read twice for a moment."""
 
 MOST_ALIKE = 100_000
-"""Fields and values of fields that are remembered at a time."""
+"""Speakers, fields and values of fields that are remembered at a time."""
 
 
 class Gathered(NamedTuple):
@@ -178,20 +178,23 @@ class _Alike:
     def __init__(self) -> None:
         self._values: dict[str, str] = {}
         self._fields: dict[tuple[str, ...], dict[str, str]] = {}
+        self._speakers: dict[Who, Who] = {}
 
     def joined(self, piece: _Piece) -> _Piece:
-        """The same, with equal fields, and equal values of fields, as one object each; nobody may change them from here on."""
-        if len(self._values) + len(self._fields) > MOST_ALIKE:
-            self._values, self._fields = {}, {}
-        value, whole = self._values.setdefault, self._fields.get
+        """The same, with equal speakers, fields and values of fields as one object each; nobody may change them from here on."""
+        if len(self._values) + len(self._fields) + len(self._speakers) > MOST_ALIKE:
+            self._values, self._fields, self._speakers = {}, {}, {}
+        value, whole, speaker = self._values.setdefault, self._fields.get, self._speakers.setdefault
         for event in piece.read.events:
             fields = event.fields
             told = (*fields, *fields.values())
             known = whole(told)
             if known is None:
                 known = {name: value(text, text) for name, text in fields.items()}
-                self._fields[(*known, *known.values())] = known
+                lasting = (*known, *known.values())
+                self._fields[lasting] = known
             force_setattr(event, "fields", known)
+            force_setattr(event, "who", speaker(event.who, event.who))
         return piece
 
 
