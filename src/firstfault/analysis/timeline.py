@@ -5,7 +5,7 @@ Orders by stamps of one clock only. What is not stamped stands at its earliest p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from firstfault.model.evidence import Event, Failure, GlobalRank, ProgressSample
 from firstfault.model.words import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from firstfault.analysis.scene import Scene
 
@@ -29,7 +29,7 @@ ClockKey = tuple[str | None, bool, bool]
 """`UTC` or the stated zone, whether dated, whether of a known year."""
 
 
-class Moment(Struct, frozen=True, kw_only=True):
+class Moment(Struct, frozen=True, kw_only=True, gc=False):
     """One thing that happened, with the line that shows it."""
 
     shown: Event | Failure | ProgressSample
@@ -158,13 +158,20 @@ def in_order(found: Iterable[Moment]) -> dict[ClockKey | None, list[Moment]]:
     for moment in found:
         by.setdefault(clock_of(moment.when), []).append(moment)
     keys = sorted(by, key=lambda k: (k is None, -len(by[k]), str(k)))
-    return {key: sorted(by[key], key=_place) for key in keys}
+    for key in keys:
+        for part in _PLACE:
+            by[key].sort(key=part)
+    return {key: by[key] for key in keys}
 
 
-def _place(moment: Moment) -> tuple[float, bool, int, int, str]:
-    at = start_of(moment.when)
-    bounded_below = moment.when.earliest is not None
-    return (0.0 if at is None else at, bounded_below, moment.source, moment.offset, moment.signature)
+_PLACE: tuple[Callable[[Moment], Any], ...] = (
+    lambda moment: moment.signature,
+    lambda moment: moment.offset,
+    lambda moment: moment.source,
+    lambda moment: moment.when.earliest is not None,
+    lambda moment: start_of(moment.when) or 0.0,
+)
+"""What orders moments of one clock, the weightiest last: one sort after the other needs no copy of it all for each moment."""
 
 
 def fold(ordered: Sequence[Moment]) -> list[Fold]:

@@ -16,6 +16,7 @@ from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.quiet import limited
 from firstfault.analysis.verify import Verifier
 from firstfault.model.words import Category, SourceKind
+from firstfault.pipelines.beforehand import Beforehand
 from firstfault.pipelines.build import Builder
 from firstfault.pipelines.disks import with_disks
 from firstfault.pipelines.errors import PipelineError
@@ -76,9 +77,14 @@ def diagnose(
         PipelineError: the attempt or the folder of records asked for is not there.
     """
     options = options or DiagnoseOptions()
-    with concluded(paths, options, stdin=stdin, progress=progress) as ready:
-        found = Builder(ready.conclusion, ready.verifier, every=options.attempt == "all").build()
-        return with_seen_before(found, ready, paths, options.incidents)
+    ahead = Beforehand(alone=options.engine == "inline")
+    try:
+        with concluded(paths, options, stdin=stdin, progress=progress, begun=ahead.begin) as ready:
+            every = options.attempt == "all"
+            found = Builder(ready.conclusion, ready.verifier, every=every, ahead=ahead).build()
+            return with_seen_before(found, ready, paths, options.incidents)
+    finally:
+        ahead.close()
 
 
 class Concluded(NamedTuple):
@@ -97,6 +103,7 @@ def concluded(
     *,
     stdin: IO[bytes] | None = None,
     progress: Callable[[int], None] | None = None,
+    begun: Callable[[Scene], None] | None = None,
 ) -> Iterator[Concluded]:
     """The conclusion about an input, which stays open meanwhile; every view of the evidence begins with it.
 
@@ -105,6 +112,7 @@ def concluded(
         options: see `DiagnoseOptions`.
         stdin: where `-` reads from; the process's own standard input where None.
         progress: called with numbers of bytes that were scanned.
+        begun: told of the attempt before anything is asked of it, where there is only one.
 
     Raises:
         SignatureError: a site signature is wrong.
@@ -159,7 +167,7 @@ def concluded(
             return heard if ranks else with_disks(scene, heard, opened.store)
 
         try:
-            conclusion = conclude(seen, library, _attempt(options), heeded)
+            conclusion = conclude(seen, library, _attempt(options), heeded, begun)
         except NoAttemptError as error:
             raise PipelineError(
                 str(error), where="--attempt", fix="Give a number that is there, or leave it out."
