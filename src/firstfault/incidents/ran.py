@@ -45,6 +45,10 @@ class Ran(Struct, frozen=True, kw_only=True):
     """A line by which it met a fault of the incident's kind and went on; empty where none does."""
     smaller: str = ""
     """A line by which it went on with fewer ranks than it had; empty where none does."""
+    anew: str = ""
+    """A line by which it, or a part of it, failed and was begun anew; empty where none does."""
+    back: tuple[int, int] | None = None
+    """Two steps, of which the second follows the first and lies well before it; None where there are none."""
 
 
 def ran_of_lines(sources: Iterable[Iterable[str]], *, began_after: int | None = None, total: int | None = None) -> Ran:

@@ -18,10 +18,10 @@ from msgspec import Struct, structs
 
 from firstfault.incidents.fingerprint import fingerprint, same
 from firstfault.incidents.frontmatter import append_item, set_value
-from firstfault.incidents.passed_over import became_smaller, passed_over
 from firstfault.incidents.proofs import lack_of
 from firstfault.incidents.ran import Ran, day_of_run, not_after, ran_of_diagnosis
 from firstfault.incidents.record import is_open
+from firstfault.incidents.screen import Screen
 from firstfault.incidents.words import WHOLE, State
 from firstfault.model.words import Category, Form
 from firstfault.privacy.secrets import find_secrets
@@ -185,8 +185,12 @@ def _met_before(record: Record, diagnosis: Diagnosis, earlier: Sequence[Start]) 
 def _by_quoted(record: Record, diagnosis: Diagnosis) -> Ran:
     """What the quoted lines tell: all that there is of a stored diagnosis."""
     lines = [entry.evidence.text for entry in diagnosis.timeline] + [line.text for line in diagnosis.key_lines]
-    smaller = next((line for line in lines if became_smaller(line)), "")
-    return structs.replace(ran_of_diagnosis(diagnosis), passed_over=passed_over(record, lines), smaller=smaller)
+    screen = Screen(record)
+    # Quoted lines stand beside each other here alone: their steps show no order.
+    screen.source(line.encode("utf-8", "backslashreplace") for line in lines)
+    return structs.replace(
+        ran_of_diagnosis(diagnosis), passed_over=screen.passed_over, smaller=screen.smaller, anew=screen.anew
+    )
 
 
 def _went_on(ran: Ran) -> str:
@@ -195,6 +199,13 @@ def _went_on(ran: Ran) -> str:
         return f"the re-run completed, but a fault of this kind was met and passed over: `{_short(ran.passed_over)}`"
     if ran.smaller:
         return f"the re-run completed, but not with all its ranks: `{_short(ran.smaller)}`"
+    if ran.anew:
+        return f"the re-run completed, but not in one piece, and by what it failed before is not known: `{_short(ran.anew)}`"
+    if ran.back is not None:
+        return (
+            f"the re-run completed, but its steps go back from {ran.back[0]} to {ran.back[1]}: it began anew, and why is not"
+            " known"
+        )
     return ""
 
 
