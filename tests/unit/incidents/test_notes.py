@@ -316,3 +316,34 @@ def test_what_stands_in_no_part_is_kept_or_told():
         "### Later",
         "nothing",
     ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "**Symptom**\n\nhang\n\n**Root cause**\n\nloader\n\n**Fix**\n\npin it",
+        "1. Symptom\n   hang\n2. Root cause\n   loader\n3. Fix\n   pin it",
+        "Symptom\n: hang\n\nRoot cause\n: loader\n\nFix\n: pin it",
+        "> **Symptom:** hang\n> **Root cause:** loader\n> **Fix:** pin it",
+        "【现象】 hang\n【原因】loader\n【修复】：pin it",
+        "[现象] hang\n[根因] loader\n[处理方案] pin it",
+        "What happened: hang\nRoot cause analysis: loader\nRemedy: pin it",
+        "错误信息：hang\n故障原因：loader\n解决措施：pin it",
+    ],
+)
+def test_labels_as_people_write_them(body):
+    (note,) = read_notes(f"# E7: a hang\n\n{body}\n")
+    assert {str(s): text.strip() for s, text in note.parts.items()} == {
+        "symptom": "hang",
+        "root_cause": "loader",
+        "fix": "pin it",
+    }
+
+
+def test_lines_of_a_log_in_a_note_are_no_labels():
+    body = "**Symptom:** it ends\n[error] worker died\n> quoted line\n- Log\n\n**Fix:** pin it\nError\n"
+    (note,) = read_notes(f"# a crash\n\n{body}")
+    assert {str(s): text for s, text in note.parts.items()} == {
+        "symptom": "it ends\n[error] worker died\n> quoted line\n- Log",
+        "fix": "pin it\nError",
+    }
