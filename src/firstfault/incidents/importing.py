@@ -51,6 +51,11 @@ _NOTED_HOST = re.compile(
     re.ASCII,
 )
 """A name with letters and digits behind the word for a machine: where people write notes no log's own form tells it."""
+_MACHINE_NAME = re.compile(
+    r"(?<![\w./-])(?P<name>(?:gpu-?[a-z]{1,8}-?\d{1,5}|gpu-?\d{3,5}|(?:node|dgx|hgx|host|compute|cn|srv|server|login)[a-z]{0,4}-?\d{2,5})(?:-[a-z]{0,3}\d{1,4})*(?:\.[a-z][\w-]+)*)(?![\w-])",
+    re.ASCII,
+)
+"""What looks like the name of a machine of a cluster, wherever it stands; `gpu0` and `node 3` are none."""
 _ID_COLUMNS = frozenset(["id", "no", "no.", "编号", "序号", "#"])
 _TITLES = frozenset(["title", "标题", "错误", "名称", "incident", "事件"])
 _DATES = frozenset(["date", "日期", "时间", "发生时间"])
@@ -254,8 +259,9 @@ def _column(cell: str) -> Section | str | None:
 
 
 def noted_hosts(page: str) -> list[str]:
-    """The names of machines that notes name as such, in their order."""
-    return [found["name"].rstrip(".-_") for found in _NOTED_HOST.finditer(page)]
+    """The names of machines that notes name as such, and those that look like one, each once and in their order."""
+    found = [match for pattern in (_NOTED_HOST, _MACHINE_NAME) for match in pattern.finditer(page)]
+    return list(dict.fromkeys(match["name"].rstrip(".-_") for match in sorted(found, key=lambda m: m.start("name"))))
 
 
 def digest_of_note(note: Note) -> str:
