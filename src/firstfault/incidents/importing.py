@@ -26,9 +26,13 @@ _LABEL = re.compile(
 )
 _BOLD = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(?:\*\*|__)[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)[\s\u3000]+(\S.*)$")
 """A label in bold with no colon behind it."""
-_BRACKETED = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(?:\*\*)?(?:【|\[(?=[^\]\n]{0,24}[㐀-鿿]))[ \t]*([^】\]\n]{1,24}?)[ \t]*[】\]](?:\*\*)?[ \t]*[:：]?[ \t]*(.*)$")
+_BRACKETED = re.compile(
+    r"[ \t]*(?:[-*+][ \t]+)?(?:\*\*)?(?:【|\[(?=[^\]\n]{0,24}[㐀-鿿]))[ \t]*([^】\]\n]{1,24}?)[ \t]*[】\]](?:\*\*)?[ \t]*[:：]?[ \t]*(.*)$"
+)
 """A label in brackets, as Chinese notes have it; `[error]` is a level of a log."""
-_ALONE = re.compile(r"[ \t]*(?:(\d+[.)、])[ \t]*|[-*+][ \t]+)?(\*\*|__)?[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)?[ \t]*$")
+_ALONE = re.compile(
+    r"[ \t]*(?:(\d+[.)、])[ \t]*|[-*+][ \t]+)?(\*\*|__)?[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)?[ \t]*$"
+)
 """A label that has a line to itself: in bold, with a number, or followed by a line that begins with a colon."""
 _TOLD = re.compile(r"[ \t]{0,3}[:：][ \t]+(.*)$")
 _QUOTE = re.compile(r"[ \t]{0,3}(?:>[ \t]?)+")

@@ -19,7 +19,9 @@ _LATIN = re.compile(
     r"\b(?:[Cc]ontact|[Rr]eported by|[Ff]ound by|[Ff]ixed by|[Oo]wner|[Oo]wned by|[Aa]ssignee|[Aa]ssigned to|[Aa]uthor|[Oo]n-?call|[Aa]sk(?:ed)?|"
     r"[Tt]hanks to|[Pp]inged|[Cc]alled|[Ww]ritten by)[: \t]{1,3}(?P<name>[A-Z][a-z]{1,20} [A-Z][a-z]{1,20})\b"
 )
-_WITH_ADDRESS = re.compile(r"\b(?P<name>[A-Z][a-z]{1,20} [A-Z][a-z]{1,20}) ?[(<（](?:mail-[0-9a-f]|[\w.+-]{1,40}@|\+\d)")
+_WITH_ADDRESS = re.compile(
+    r"\b(?P<name>[A-Z][a-z]{1,20} [A-Z][a-z]{1,20}) ?[(<（](?:mail-[0-9a-f]|[\w.+-]{1,40}@|\+\d)"
+)
 """A name with a mail address or a number behind it."""
 _PHONE = re.compile(
     r"(?:电话|手机号?|座机|致电|[Tt]el(?:ephone)?|[Pp]hone|[Mm]obile|[Cc]all(?:ed)?)[.:： \t]{0,4}(?P<number>\+?\(?\d[\d ()-]{5,18}\d)(?!\d)|"

@@ -158,7 +158,21 @@ ALIASES: dict[str, Section] = {
         Section.FIX,
     ),
     **dict.fromkeys(
-        ("verified by", "how verified", "verification result", "验证方式", "验证情况", "verify", "validation", "proof", "验证方法", "验证结果", "复测", "回归", "回归验证"),
+        (
+            "verified by",
+            "how verified",
+            "verification result",
+            "验证方式",
+            "验证情况",
+            "verify",
+            "validation",
+            "proof",
+            "验证方法",
+            "验证结果",
+            "复测",
+            "回归",
+            "回归验证",
+        ),
         Section.VERIFICATION,
     ),
     **dict.fromkeys(

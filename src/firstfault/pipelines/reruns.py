@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from firstfault.incidents.ran import Ran, last_day, ran_of_lines
+from firstfault.incidents.ran import Ran, framework_of, last_day, ran_of_lines
 from firstfault.incidents.screen import Screen
 from firstfault.model.words import SourceKind
 from firstfault.readers.steplines import TRAINING, read_progress
@@ -70,7 +70,8 @@ def ran_in(conclusion: Conclusion, store: Store, record: Record | None = None) -
     )
     later = [_later(store, source, ends.get(source)) for source in read]
     told = ran_of_lines([*heads_told, *later])
-    ran = structs.replace(ran, readings=told.readings, last=last_day(later))
+    form = framework_of(line for head in heads for line in head)
+    ran = structs.replace(ran, readings=told.readings, last=last_day(later), framework=form)
     return ran if record is None else _screened(ran, record, conclusion, store)
 
 
