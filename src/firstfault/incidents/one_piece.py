@@ -41,13 +41,17 @@ _ANEW = lazy(
     r".{0,80}?(?:re-?start|re-?launch|re-?spawn|re-?schedul|re-?submi|re-?queue|retr(?:y|ie)|try(?:ing)? again|replac|swap)"
     rf"|(?<![\w-])(?:re-?start|re-?launch|re-?spawn|re-?schedul|re-?submitt?)(?:ed|ing) (?:the |all |its )*(?:failed |hung |dead |stuck |whole |faulty |entire )*{_PART}\b"
     r"|(?:killing|killed|stopp(?:ed|ing)|terminat(?:ed|ing)) .{0,60}?(?:re-?launch|re-?start|re-?spawn)"
+    rf"|{_PART}(?: \S{{1,40}}){{0,4}}? (?:has |have |was |were )?(?:died|crashed|exited|killed|failed) with (?:exit ?)?(?:code|status|signal)[ :]{{1,2}}-?[1-9]"
+    r"|(?<![\w-])(?:repeated|re-?started|re-?launched|re-?queued|re-?submitted|resumed|re-?scheduled|recovered) (?:by the|after (?:a|the)|due to|because of) (?:\w+ ){0,2}(?:launcher|agent|supervisor|scheduler|watchdog|crash|fail|fault|error|death|loss)"
+    r"|(?:node|host|machine|gpu) \S{1,40} (?:has |was |is )?(?:been )?(?:drained|went down|is down|lost|failed)\b|(?:on|with|from|by) (?:a |the )?(?:hot )?(?:spare|standby)\b"
+    rf"|(?<![\w-]){_PART}(?: (?:#|\d|gpu|group)\S{{0,20}}){{0,2}} (?:was |were |is |has been )?(?:re-?started|re-?launched|re-?spawned|re-?submitted|re-?queued)\b"
     r"|(?:in-process|automatic|auto) re-?start|re-?start(?:s|ed)? ?(?:#|no\.? ?|number )\d|\brestart_count=[1-9]"
     r"|re-?launch(?:ed|ing) from|re-?start(?:ed|ing) from (?:the )?(?:last|latest|previous|step|iteration|checkpoint)"
     r"|roll(?:ed|ing|s)? ?back to (?:the )?(?:last|latest|previous|step|iteration|checkpoint|good)"
     r"|(?:lost|no|missed|missing) heartbeats? (?:of|from)|heartbeats? (?:of .{1,40} )?(?:was |were )?(?:lost|missed|timed out)"
     r"|hot-?swap(?:s|ped|ping)\b|(?:left|lost|out of) (?:the )?quorum|(?:replac|swapp)(?:ed|ing) (?:the )?(?:failed |faulty |dead |bad |lost )?(?:nodes?|hosts?|ranks?|workers?)\b"
     r"|no progress (?:for|since|in) .{0,60}?(?:kill|re-?start|re-?launch|abort)"
-    r"|(?:自动)?(?:重新)?(?:拉起|重启|重新启动|重新提交)(?:了)?(?:训练|任务|作业|进程|新进程|worker|节点)|第 ?\d+ ?次(?:重启|重试|拉起)|回滚(?:到|至)|替换(?:了)?(?:故障|坏)?节点|换机|心跳(?:丢失|超时)",
+    r"|(?:自动)?(?:重新)?(?:拉起|重启|重新启动|重新提交)(?:了)?(?:训练|任务|作业|进程|新进程|worker|节点)|第 ?\d+ ?次(?:重启|重试|拉起)|回滚(?:到|至)|(?:已|被)(?:重新)?调度到|替换(?:了)?(?:故障|坏)?节点|换机|心跳(?:丢失|超时)",
     re.IGNORECASE,
 )
 _COUNT_OF_STARTS = lazy(r"\brestart_count=\d")

@@ -18,25 +18,26 @@ if TYPE_CHECKING:
     from firstfault.incidents.record import Record
 
 _MEMORY = (
-    r"out[ -]of[ -]memory|(?<![A-Za-z_])oom(?![A-Za-z_=])|OutOfMemory|memory (?:exhausted|allocation (?:failed|failure))|"
+    r"out[ -]of[ -](?:\w+ )?memory|memory (?:\w+ )?(?:error|pressure|fault|shortage|full|exceeded)|ErrorMemoryAllocation|(?<![A-Za-z_])oom(?![A-Za-z_=])|OutOfMemory|memory (?:exhausted|allocation (?:failed|failure))|"
     r"(?:failed|unable|could not|cannot) (?:to )?allocate|oom ?observer|"
     r"(?:not enough|insufficient|due to|because of|for lack of|short of) (?:\w+ )?memory|batch size \d+ failed|"
-    r"(?:decreas|reduc|lower|halv|shrink)\w* (?:the )?(?:micro[ -]?|train )?batch[ -]size|"
-    r"显存(?:不足|不够|溢出|耗尽)|内存(?:不足|不够|溢出|耗尽)|爆显存"
+    r"(?:decreas|reduc|lower|halv|shrink|cut)\w* (?:the )?(?:micro[ -]?|train )?batch[ -]size|"
+    r"(?:batch[ -]size|micro-?batch) (?:was |is )?(?:decreased|reduced|lowered|halved|shrunk|cut)|"
+    r"(?:显存|内存)[^，。；]{0,6}(?:不足|不够|溢出|耗尽|过高|已满|紧张|告警)|爆显存|(?:显存|内存)爆|allocation .{0,40}?(?:did|does) not fit"
 )
 _NOT_FINITE = (
-    r"non-?finite|not finite|isnan|isinf|(?<![\w/-])(?:nans?|infs?)(?![\w-])|diverge|loss spike|overflow|"
+    r"non[- ]?finite|not finite|isnan|isinf|(?<![\w/-])(?:nans?|infs?)(?![\w-])|diverge|loss spike|overflow|"
     r"非有限|溢出|loss 异常|梯度异常"
 )
 _ERRNO = "(?:5|28|107|110|116)"
 _STORAGE = (
-    r"stale (?:nfs )?file|ESTALE|EIO\b|ENOSPC|errno "
+    r"stale (?:nfs )?(?:file|handle|mount)|ESTALE|EIO\b|ENOSPC|errno "
     rf"{_ERRNO}\b|input/output error|i/o error|no space left|"
     r"transport endpoint|(?:read|write|open|fetch|load|download|upload|stat)(?:ing)? (?:of )?\S{0,80} ?(?:failed|timed out)|"
     r"failed to (?:read|write|open|fetch|load|download|upload|stat|save)|(?:读取|写入|打开|下载)[^，。；]{0,80}?(?:失败|出错|超时)|磁盘(?:已)?满|句柄失效"
 )
 _WAITING = (
-    r"tim(?:ed|es|ing)[ -]out|(?:hit|reached|exceeded|watchdog|collective|nccl|barrier|store|rendezvous) (?:a |the )?time-?out|"
+    r"tim(?:ed|es|ing)[ -]out|after (?:a |the )?time-?out|took too long|(?:hit|reached|exceeded|watchdog|collective|nccl|barrier|store|rendezvous) (?:a |the )?time-?out|"
     r"TimeoutError|(?<![A-Za-z])hang(?![A-Za-z])|\bhung\b|\bstall(?:ed|ing)?\b|\bstuck\b|unresponsive|no response from|"
     r"超时|卡住|卡死|挂起|无响应"
 )
@@ -79,13 +80,13 @@ _CAUGHT = lazy(
     r"(?<![\w-])(?:skip(?:s|ped|ping)?|ignor(?:e|es|ed|ing)|retr(?:y|ies|ied|ying)|try(?:ing)? again|another try|"
     r"halv(?:e|es|ed|ing)|caught|catch(?:es|ing)?|swallow(?:ed|ing)?|suppress(?:ed|ing)?|handled|continu(?:e|es|ed|ing)|"
     r"carr(?:y|ying) on|go(?:ing)? on|mov(?:e|ing) on|recover(?:s|ed|ing|y)?|re-?init(?:iali[sz]\w*)?|re-?creat\w+|"
-    r"re-?build\w*|re-?start(?:s|ed|ing)?|re-?connect\w*|re-?mount\w*|re-?open(?:s|ed|ing)?|re-?load(?:s|ed|ing)?|roll(?:ed|ing)? back|"
+    r"re-?buil[dt]\w*|re-?join\w*|redo(?:ne|ing)?|spill(?:s|ed|ing)?|offload(?:ed|ing)|switch(?:ed|ing)|split(?:ting)?|re-?start(?:s|ed|ing)?|re-?connect\w*|re-?mount\w*|re-?open(?:s|ed|ing)?|re-?load(?:s|ed|ing)?|roll(?:ed|ing)? back|"
     r"fall(?:s|ing)? back|fell back|fallback|drop(?:s|ped|ping)?|discard(?:s|ed|ing)?|reduc(?:e|es|ed|ing)|shrink\w*|"
     r"replac(?:ed|ing)|evict(?:ed|ing)?|mask(?:ed|ing) out|zero(?:ed|ing) out|nan_to_num|work(?:ed|ing) around|"
     r"empt(?:y|ied|ying) (?:the )?cache|decreas(?:e|es|ed|ing)|lower(?:ed|ing)|repeat(?:ed|ing)|truncating|"
     r"trying (?:batch|with|the next|another|instead)|us(?:e|es|ed|ing) (?:the )?(?:next|another|a? ?replica|fallback)|"
     r"(?:snapshot|dump)\w* (?:written|saved)|\w*Warning(?=: )|attempt \d+)(?![\w=])(?!\s*[=:]\s*(?:0|false|none|no)\b)"
-    r"|跳过|忽略|重试|再试|捕获|继续|恢复|减半|重新|重启|重建|重连|丢弃|丢掉|略过|回滚|降级|绕过|换(?:下)?一|换用|改用|截断|清空",
+    r"|跳过|忽略|重试|再试|捕获|继续|恢复|减半|重新|重启|重建|重连|丢弃|丢掉|略过|回滚|降级|绕过|换(?:下)?一|换用|改用|截断|清空|减小|调小|降低|切换",
     re.IGNORECASE,
 )
 _NOTHING = lazy(
@@ -104,7 +105,7 @@ _COUNTED = lazy(
     r"(?<![\w-])(?P<label>(?:[A-Za-z_/.-]{1,40} ){0,4}[A-Za-z_/.-]{1,60})['\"]?(?:\s*[:=]\s*|\s)(?P<number>\d{1,9})(?![\w.%/])"
 )
 _COUNT_WORDS = re.compile(
-    r"num|count|total|events?\b|times\b|steps\b|iterations\b|batch(?:es)?\b|retries|occurrences|skipped|dropped|ooms\b|nans\b|infs\b|time-?outs\b|errors\b|failures\b|stalls\b",
+    r"num|count|total|events?\b|times\b|steps\b|iterations\b|batch(?:es)?\b|retries|skips\b|drops\b|hits\b|occurrences|skipped|dropped|ooms\b|nans\b|infs\b|time-?outs\b|errors\b|failures\b|stalls\b",
     re.IGNORECASE,
 )
 _COUNT_NAME = re.compile(
@@ -118,8 +119,8 @@ _LIMIT_WORDS = re.compile(
 )
 _HEDGED = lazy(
     r"(?<![A-Za-z])(?:no|not|never|without|free of|avoid\w*|prevent\w*|guard\w*|protect\w*|check\w*|monitor\w*|detect(?:or|ion)|handler|watch\w*|if|when|"
-    r"unless|would|may|might|could|until|before|threshold|limit|budget|safe|enabled?|disabled?|on|off|passed|ok|clean|supported|use|using|set|sets|setting|"
-    r"initiali\w+|start\w*|ready|registered|options?|args?|config\w*)(?![A-Za-z])|[-_]safe|没有|未|无|避免|防止|检查|如果|设置|启用",
+    r"unless|would|may|might|could|until|before|threshold|limit|budget|safe|enabled?|disabled?|passed|ok|clean|supported|"
+    r"initiali\w+|start\w*|ready|registered|options?|args?|config\w*)(?![A-Za-z])|(?<![A-Za-z])(?:on|off)\W*$|[-_]safe|没有|未|无|避免|防止|检查|如果|设置|启用",
     re.IGNORECASE,
 )
 """Words with which a line names a fault that may come, or that did not."""

@@ -87,11 +87,12 @@ def _screened(ran: Ran, record: Record, conclusion: Conclusion, store: Store) ->
 
 
 def _all_lines(store: Store, source: SourceId) -> Iterator[bytes]:
-    """Every line of a log; one that is longer than a part is cut in two."""
+    """Every line of a log, and every part of one that was drawn anew; one that is longer than `PART` is cut in two."""
     offset, rest = 0, b""
     while part := store.read(source, offset, PART):
         offset += len(part)
-        *whole, rest = (rest + part).split(b"\n")
+        # A bar that is redrawn is one line of many parts, and what was said between them stands in it.
+        *whole, rest = (rest + part).replace(b"\r", b"\n").split(b"\n")
         yield from whole
         if len(rest) > PART:
             yield rest
