@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from firstfault.model.checks import CheckResult
 from firstfault.pipelines.errors import PipelineError
 from firstfault.preflight.families import look
-from firstfault.preflight.job import JOB_CHECKS
+from firstfault.preflight.job_checks import JOB_CHECKS
 from firstfault.preflight.joint import join
 from firstfault.preflight.machine import Machine
 from firstfault.preflight.meeting import Server, SharedFolder, talk

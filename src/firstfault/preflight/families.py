@@ -15,7 +15,7 @@ from firstfault.model.checks import ORDER, CheckResult
 from firstfault.preflight import container, gpu, host, launcher, network, recorder, settings, storage
 from firstfault.preflight.check import run_check
 from firstfault.preflight.facts import facts, zone
-from firstfault.preflight.job import JOB_CHECKS
+from firstfault.preflight.job_checks import JOB_CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -20,6 +20,7 @@ from firstfault.model import (
     diagnosis,
     environment,
     metrics,
+    results,
     views,
     words,
 )
@@ -43,6 +44,7 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "checkpoint-compare": (checkpoint.CheckpointComparison, checkpoint.CHECKPOINT_COMPARISON),
     "check-config": (config.ConfigCheck, config.CONFIG_CHECK),
     "check-data": (dataset.DataCheck, dataset.DATA_CHECK),
+    "guard": (results.Results, results.RESULTS),
     "preflight": (checks.Preflight, checks.PREFLIGHT),
     "probe": (environment.Environment, environment.ENVIRONMENT),
     "probe-compare": (environment.EnvironmentComparison, environment.ENVIRONMENT_COMPARISON),
@@ -51,6 +53,7 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
 _COMMANDS = {
     "checkpoint": "checkpoint verify",
     "checkpoint-compare": "checkpoint compare",
+    "guard": "guard --show",
     "probe-compare": "probe --compare",
 }
 """Commands of two words, whose schemas have shorter names."""
@@ -71,7 +74,19 @@ def generate(name: str = "diagnosis") -> str:
     document, title = DOCUMENTS[name]
     (top,), parts = msgspec.json.schema_components([document], ref_template="#/$defs/{name}")
     described: dict[str, dict[str, str]] = {}
-    for module in (words, diagnosis, views, comparison, metrics, checkpoint, config, dataset, checks, environment):
+    for module in (
+        words,
+        diagnosis,
+        views,
+        comparison,
+        metrics,
+        checkpoint,
+        config,
+        dataset,
+        checks,
+        environment,
+        results,
+    ):
         _describe(module, described)
     for part_name, part in parts.items():
         for field, text in described.get(part_name, {}).items():

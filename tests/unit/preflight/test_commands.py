@@ -16,7 +16,7 @@ from firstfault.incidents.shipped import shipped
 from firstfault.model import checks
 from firstfault.preflight import host
 from firstfault.preflight.families import FAMILIES, look
-from firstfault.preflight.job import JOB_CHECKS
+from firstfault.preflight.job_checks import JOB_CHECKS
 from firstfault.preflight.joint import join
 from firstfault.preflight.machine import Asked
 from firstfault.report.schema import generate
