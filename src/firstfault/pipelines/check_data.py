@@ -154,17 +154,15 @@ def _told(found: DataCheck) -> DataCheck:
 def _summary(found: DataCheck, state: str, findings: list[DataFinding]) -> str:
     if found.kind == "loader":
         batches, items = sum(r.batches for r in found.ranks), sum(r.items for r in found.ranks)
-        looked = f"{len(found.ranks)} ranks were tried: {batches} batches, {items} items"
+        looked = f"Ranks tried: {len(found.ranks)}, batches: {batches}, items: {items}"
     else:
-        looked = f"{len(found.files)} files were read: {sum(f.items or 0 for f in found.files)} items"
+        looked = f"Files read: {len(found.files)}, items: {sum(f.items or 0 for f in found.files)}"
     if state == "unknown":
         return f"{looked}. Nothing could be tried."
     count = {w: sum(f.state == w for f in findings) for w in ("fail", "warn")}
     if not findings:
         return f"{looked}. Nothing wrong was found."
-    return (
-        f"{looked}. {count['fail']} things would stop the job or change what it learns, {count['warn']} are to look at."
-    )
+    return f"{looked}. What would stop the job or change what it learns: {count['fail']}; to look at: {count['warn']}."
 
 
 def _free_mb() -> int:
