@@ -112,7 +112,7 @@ def _tell(done: Outcome) -> None:
 
     trial = done.trial
     if trial.state == "valid":
-        tell(f"the trial {trial.name} counts: {done.done} are staged", where=str(done.place))
+        tell(f"the trial {trial.name} counts; staged so far: {done.done}", where=str(done.place))
     else:
         tell(f"the trial {trial.name} does not count ({trial.state})", where=str(done.place), why="; ".join(trial.reasons), fix="Nothing was published, and earlier results are as they were.")  # fmt: skip
     if done.refused is not None:

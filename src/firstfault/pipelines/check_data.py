@@ -45,6 +45,8 @@ class DataOptions(NamedTuple):
     root: str | None = None
     field: str | None = None
     contents: bool = True
+    digests: bool = False
+    """Whether files of a manifest are read whole, and held against the digests that it states."""
 
 
 def check_data(targets: Sequence[str], options: DataOptions) -> DataCheck:
@@ -66,7 +68,7 @@ def check_data(targets: Sequence[str], options: DataOptions) -> DataCheck:
             where=targets[0],
             fix="Give manifests or shards that exist, or a loader as `package.module:name`.",
         )
-    given = Given(options.world, options.root, options.field, options.seconds, options.contents)
+    given = Given(options.world, options.root, options.field, options.seconds, options.contents, options.digests)
     found = read_manifests([_file(t) for t in targets], given)
     nothing = not any(f.items for f in found.files) and not found.findings
     return _told(
