@@ -324,6 +324,8 @@ def slurm(directives, command="srun python x.py"):
         (["--nodes=2", "-t 1-00:00:00", "--mem=64G", "--signal=B:USR1@60", "--exclusive", "--array=1-4%2"], None),
         (["--ntask-per-node=2"], "slurm.option"),
         (["--kill-on-bad-exit=1"], "slurm.option"),
+        (["--ntasks_per_node=2"], "slurm.option"),
+        (["--tasks-per-node=2"], None),
         (["--time"], "slurm.option"),
         (["--time=soon"], "slurm.value"),
         (["--mem=lots"], "slurm.value"),
