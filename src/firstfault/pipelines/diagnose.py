@@ -22,6 +22,7 @@ from firstfault.pipelines.disks import with_disks
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.last_words import recent_words
 from firstfault.pipelines.lone import heed_lone
+from firstfault.pipelines.looks import looks
 from firstfault.pipelines.numbers import heed_numbers
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
@@ -123,7 +124,8 @@ def concluded(
         from firstfault.pipelines.storage import with_storage_paths
 
         paths = with_storage_paths(paths, options.storage)
-    with _ONE_AT_A_TIME, open_inputs(paths, stdin=stdin) as opened:
+    ahead = None if options.engine == "inline" else looks
+    with _ONE_AT_A_TIME, open_inputs(paths, stdin=stdin, looks=ahead) as opened:
         with _told(opened, options, progress) as tell:
             observed = observe(opened, library, options, tell)
         seen = observed.seen

@@ -27,7 +27,7 @@ from firstfault.readers.transcode import to_utf8
 from firstfault.readers.unwrap import READ_AS, unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
@@ -92,6 +92,8 @@ class _Opener:
         self._taken = 0
         self.quoting: dict[int, str] = {}
         """Places among the sources of documents in which a log is quoted, with their forms."""
+        self.known: dict[tuple[str, str], Sniffed] = {}
+        """What files of this machine hold that were looked at before, by their real and shown names."""
 
     def refuse(self, shown: str, state: CoverageState, reason: str) -> None:
         self.coverage.append(Coverage(file=shown, state=state, reason=reason))
@@ -182,8 +184,10 @@ class _Opener:
                     os.close(below)
 
     def _source(self, item: _Item, head: bytes) -> None:
-        tail = item.read(max(0, item.extent.size - TAIL), TAIL)
-        sniffed = sniff(head, tail, item.shown)
+        sniffed = self.known.get((item.origin, item.shown)) if item.depth == 0 else None
+        if sniffed is None:
+            tail = item.read(max(0, item.extent.size - TAIL), TAIL)
+            sniffed = sniff(head, tail, item.shown)
         extent, damage, note = item.extent, item.damage, sniffed.note
         if sniffed.encoding:
             extent, failed = self._transcoded(item, sniffed.encoding)
@@ -274,8 +278,30 @@ def _sniff_extent(extent: Extent, shown: str) -> Sniffed:
     return Sniffed(SourceKind.BINARY, "not text") if again.encoding else again
 
 
+def look_at(found: Found) -> Sniffed | None:
+    """What a file holds; None for a container, and for one that cannot be read."""
+    try:
+        descriptor = os.open(found.real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        extent = Extent(found.real, 0, os.fstat(descriptor).st_size)
+        head = read_extent(descriptor, extent, 0, HEAD)
+        if container_of(head[:512], found.shown) is not None:
+            return None
+        return sniff(head, read_extent(descriptor, extent, max(0, extent.size - TAIL), TAIL), found.shown)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
 def open_inputs(
-    paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] | None = None, limits: Limits | None = None
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    stdin: IO[bytes] | None = None,
+    limits: Limits | None = None,
+    looks: Callable[[Sequence[Found]], Sequence[Sniffed | None]] | None = None,
 ) -> Opened:
     """Opens everything behind some PATHs.
 
@@ -283,6 +309,7 @@ def open_inputs(
         paths: files, folders, globs that no shell expanded, or `-` for standard input.
         stdin: where `-` reads from; the process's own standard input where None.
         limits: what the input may cost.
+        looks: tells of files beforehand what `look_at` would, of all of them or of none.
 
     Returns:
         The sources; nothing raised for what cannot be read: it is in the coverage with its reason.
@@ -296,7 +323,12 @@ def open_inputs(
             if path == STDIN:
                 _standard_input(opener, stdin)
                 continue
-            for one in discover(path, prefix, bounds.members):
+            there = list(discover(path, prefix, bounds.members))
+            if looks is not None:
+                files = [one for one in there if isinstance(one, Found)]
+                told = zip(files, looks(files), strict=False)
+                opener.known = {(file.real, file.shown): kind for file, kind in told if kind is not None}
+            for one in there:
                 if isinstance(one, Refused):
                     opener.refuse(one.shown, one.state, one.reason)
                 else:
