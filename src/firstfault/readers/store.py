@@ -39,7 +39,7 @@ class Store:
     def __init__(self, extents: Sequence[Extent]) -> None:
         self._extents = tuple(extents)
         self._files: OrderedDict[str, int] = OrderedDict()
-        self._last: tuple[SourceId, bytes] | None = None
+        self._last: tuple[SourceId, bytes, tuple[int, int]] | None = None
 
     def __getstate__(self) -> tuple[Extent, ...]:
         return self._extents
@@ -65,14 +65,17 @@ class Store:
         Raises:
             OSError: the file can no longer be read.
         """
-        last = self._last  # looked at once: threads may share a store
-        if last is not None and last[0] == source:
-            return last[1][offset : offset + length] if offset >= 0 and length > 0 else b""
         extent = self._extents[source]
+        descriptor = self._descriptor(extent.path)
         if extent.size > SMALL:
-            return read_extent(self._descriptor(extent.path), extent, offset, length)
-        data = read_extent(self._descriptor(extent.path), extent, 0, extent.size)
-        self._last = (source, data)
+            return read_extent(descriptor, extent, offset, length)
+        told = os.fstat(descriptor)
+        state = (told.st_size, told.st_mtime_ns)  # what was changed meanwhile is read again
+        last = self._last  # looked at once: threads may share a store
+        if last is not None and last[0] == source and last[2] == state:
+            return last[1][offset : offset + length] if offset >= 0 and length > 0 else b""
+        data = read_extent(descriptor, extent, 0, extent.size)
+        self._last = (source, data, state)
         return data[offset : offset + length] if offset >= 0 and length > 0 else b""
 
     def read_into(self, source: SourceId, offset: int, buffer: memoryview) -> int:
