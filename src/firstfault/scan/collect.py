@@ -100,7 +100,7 @@ class Collector:
             matches = self._of_shape(part, signatures, starts)
         else:
             matches, _ = self._ask(part, signatures, starts)
-        found = [(s, match, stream_key(part, match.start, self._profile)) for s, match in matches]
+        found = _once([(s, match, stream_key(part, match.start, self._profile)) for s, match in matches])
         if len(part) <= _SHORT:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
@@ -131,7 +131,7 @@ class Collector:
             starts = body_starts(part, self._profile)
             starts = starts if head else tuple(s for s in starts if s != 0)
         matches, _ = self._ask(part, signatures, starts, until=STEP, within=len(part) - cut)
-        return [(s, match, stream_key(part, match.start, self._profile)) for s, match in matches]
+        return _once([(s, match, stream_key(part, match.start, self._profile)) for s, match in matches])
 
     def _placed(self, signatures: frozenset[int]) -> bool:
         """Whether it matters to one of some signatures where messages start."""
@@ -245,6 +245,27 @@ def _segments(data: bytearray, start: int, end: int, asked: list[int]) -> Iterat
 
 _Found = tuple[int, "Confirmed", bytes]
 """Signature, match and stream key."""
+
+
+def _once(found: list[_Found]) -> list[_Found]:
+    """Matches in one segment without those that tell nothing beyond an earlier one of their signature and speaker.
+
+    A line that says one thing in two ways, `[Errno 5] Input/output error`, is one line.
+    """
+    if len(found) < _SEVERAL:
+        return found
+    kept: list[_Found] = []
+    before: dict[tuple[int, bytes], list[Confirmed]] = {}
+    for signature, match, key in found:
+        others = before.setdefault((signature, key), [])
+        if others and any(match.fields.items() <= other.fields.items() for other in others):
+            continue
+        others.append(match)
+        kept.append((signature, match, key))
+    return kept
+
+
+_SEVERAL = 2
 
 
 class _Place(NamedTuple):
