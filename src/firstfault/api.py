@@ -66,10 +66,12 @@ class Diagnosis(told.Diagnosis, frozen=True, kw_only=True):
             The whole report, ending in a newline.
 
         Raises:
-            ValueError: both `share` and `raw` are asked for.
+            ValueError: both `share` and `raw` are asked for, or the format is none of these.
         """
-        from firstfault.pipelines.publish import publish
+        from firstfault.pipelines.publish import FORMATS, publish
 
+        if form not in FORMATS:
+            raise ValueError(f"{form!r} is no format of a report: one of {', '.join(FORMATS)}")
         return publish(self, form, _level(share=share, raw=raw), width=width, language=language)
 
     def _repr_markdown_(self) -> str:

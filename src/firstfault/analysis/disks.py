@@ -6,6 +6,7 @@ that machines share is nobody's; what no table shows is not claimed.
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -27,6 +28,8 @@ SPACE = frozenset({"storage.no_space", "storage.no_space_local", "checkpoint.wri
 """Signatures that say that a file system has no room."""
 QUOTA = "storage.quota"
 _NO_ROOM = lazy(r"[Nn]o space left|ENOSPC|disk full|StorageFull|code: 28\b|unexpected pos")
+_UNQUOTABLE = lazy(r"[`'\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
+"""A backtick ends a command in every report, a quote the quotes, and what cannot be seen cannot be judged before it is run."""
 _PLACES = (
     (lazy(r"^/dev/shm\b"), "shared memory"),
     (lazy(r"(?i)/\.?cache\b|/\.triton\b|torchinductor|huggingface|/hub/|torch_extensions"), "a cache"),
@@ -144,18 +147,33 @@ def _said(shown: FileSystem, used: int | None, inodes: int | None, path: str) ->
 
 
 def _steps(answer: Answer, mount: str, path: str, *, inodes: bool) -> tuple[str, ...]:
-    look = f"df -h {mount}; df -i {mount}" + (f"; du --inodes -d 2 {mount} | sort -n | tail" if inodes else "")
-    first = f"On that host: {look}" + (f" (the path was {path})." if path else ".")
-    return tuple(dict.fromkeys((first, *answer.steps[1:])))
+    named = _word(mount)
+    if not named:
+        return answer.steps
+    first = (
+        f"On that host: `df -h {named}; df -i {named}` (the path was {path})."
+        if path
+        else f"On that host: `df -h {named}; df -i {named}`."
+    )
+    count = (f"See where the files are: `du --inodes -d 2 {named} | sort -n | tail`.",) if inodes else ()
+    return tuple(dict.fromkeys((first, *count, *answer.steps[1:])))
+
+
+def _word(path: str) -> str:
+    """A path as one word of a shell; empty where it holds what no quotes make harmless in a report: whoever wrote the log chose it."""
+    return "" if _UNQUOTABLE.search(path) else quote(path)
 
 
 def _with_place(answer: Answer, path: str) -> Answer:
     """The answer with the path's use, where no table shows what is behind it."""
-    if not path:
+    folder = _word(path.rsplit("/", 1)[0] or "/") if path else ""
+    if not folder:
         return answer
     place = place_of(path)
-    first = f"On that host: df -h {path.rsplit('/', 1)[0] or '/'}; df -i {path.rsplit('/', 1)[0] or '/'}" + (
-        f" (the path is one of {place})." if place else "."
+    first = (
+        f"On that host: `df -h {folder}; df -i {folder}` (the path is that of {place})."
+        if place
+        else f"On that host: `df -h {folder}; df -i {folder}`."
     )
     return replace(answer, steps=tuple(dict.fromkeys((first, *answer.steps[1:]))))
 

@@ -54,7 +54,7 @@ _AGENT = lazy(
     rb"torch[./]distributed[./](?:run|elastic|launcher)|torchrun|\[default\d+\]:|deepspeed\.launcher|launch\.py:\d+:main"
 )
 _WORLD = lazy(rb"(?i)(?:world[ _]size\s?[=:]\s?|Starting with |MEMBER: \d+/)(\d{1,6})\b")
-RANK_VALUE = lazy(rb"(?:^|[\s,(\[|])(?:global_)?rank ?[=:] ?(\d{1,6})[,|\s)\]].{0,200}?\b(?:epoch|step|iter|loss)")
+RANK_VALUE = lazy(rb"(?:^|(?<=[\s,(\[|]))(?:global_)?rank ?[=:] ?(\d{1,6})[,|\s)\]].{0,200}?\b(?:epoch|step|iter|loss)")
 
 
 class SourceProfile(Struct, frozen=True):

@@ -51,6 +51,8 @@ _CLOSE = lazy(rb"[^\]\n]{0,80}?\]:? ?")
 _NEMO_REST = lazy(rb" [\w\-.<>]{1,80}:\d{1,6}(?: rank:(?P<rank>\d{1,6}))?\] ?")
 _GLOG_REST = lazy(rb" {1,7}\d{1,20} \S{1,300}?:\d{1,6}\] ?")
 _HOST_PROCESS = lazy(rb" (?P<host>[A-Za-z0-9][\w.\-]{0,100}) (?:kernel|[\w.\-/()]{1,60}\[(?P<pid>\d{1,8})\]): ?")
+_BEFORE_RANK = lazy(rb" (?=[A-Za-z0-9]*[\d.\-])[A-Za-z0-9][\w.\-]{0,100} (?=\[[Rr]ank ?\d{1,6}\])")
+"""A machine's or a logger's name between a stamp and the label of a rank, as in `2026-05-04 09:01:00 gn0002 [rank3] step 1`."""
 _CRI = lazy(rb" (?:stdout|stderr) [FP] ")
 _NCCL = lazy(
     rb"(?!\d{4}-\d\d-\d\dT)(?P<host>[A-Za-z0-9][\w.\-]{0,100}):(?P<pid>\d{1,8}):\d{1,8} \[(?P<device>-?\d{1,3})\] "
@@ -290,6 +292,9 @@ def _after_stamp(
                 if found["pid"] is not None and int(found["pid"]) != profile.unit:
                     chain.take("pid", found, "pid", number=True)
             return found.end()
+    found = _BEFORE_RANK.match(segment, end)
+    if found is not None:
+        return found.end()  # which of the two the name is, is not said
     if profile.dated_host and after == b" ":
         found = _LABEL.match(segment, end + 1)
         if found is not None and _is_host(found, chain, profile):

@@ -307,11 +307,18 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
         return Sniffed(SourceKind.FLIGHT_RECORDER)  # one that no dump is: its reader refuses it, and says so
     if suffix in _SETTINGS:
         return Sniffed(SourceKind.CONFIG, "settings")
-    if _table(start):
+    if _table(start) and not _SPOKEN.search(head) and not _SPOKEN.search(tail):
         return Sniffed(SourceKind.METRICS)
     return Sniffed(SourceKind.LOG)
 
 
+_SPOKEN = lazy(
+    rb"(?:\A|[\n\r])(?:\[(?:rank|default)\d+\]:|Traceback \(most recent call last\):|[\w.]{1,80}(?:Error|Exception|Interrupt): "
+    rb"|slurmstepd: |srun: |[IWEF]\d{4} \d\d:\d\d:)|\] NCCL (?:INFO|WARN) "
+)
+"""What a program or its launcher says and no row of a table is."""
+_NO_JSON = lazy(rb"\n\s{0,8}(?!(?:true|false|null|NaN|Infinity)\b)(?:[A-Za-z]|\[[A-Za-z]|\d{4}-\d\d-)")
+"""The begin of a line that is no part of a JSON object."""
 _SAID = frozenset({".log", ".out", ".err", ".stdout", ".stderr", ".o", ".e"})
 
 
@@ -358,7 +365,7 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
     if _JSON_LINE.match(first):
         return Sniffed(SourceKind.LOG)
     if _METRIC_LINE.match(first):
-        return Sniffed(SourceKind.METRICS)
+        return Sniffed(SourceKind.LOG if _beside_json(start, tail) else SourceKind.METRICS)
     if _RUN_STATE.search(start) is not None and _RUN_REASON.search(start) is not None:
         return Sniffed(SourceKind.LOG)  # a service's record of the run: its reason is a line as any other
     if RECORD.search(start) is not None and TIME_KEY.search(start) is not None:
@@ -366,6 +373,11 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
     if PurePosixPath(name).suffix.lower() in {".json", ".jsonl", ".ipynb"}:
         return Sniffed(SourceKind.CONFIG, "JSON of an unknown kind")
     return None
+
+
+def _beside_json(start: bytes, tail: bytes) -> bool:
+    """Whether other lines stand beside the objects: a job's log that tells its steps as JSON, and no file of metrics alone."""
+    return _NO_JSON.search(start) is not None or _NO_JSON.search(tail) is not None
 
 
 _RUN_STATE = lazy(

@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 _NO_XML = lazy("[\ufffe\uffff]")
 HEAD = '<?xml version="1.0" encoding="UTF-8"?>'
 INPUTS = 2000
-"""Inputs that have a case of their own."""
+"""Inputs that have a case of their own; those that were not wholly read come first."""
 _NAMES = messages("en")
 VERDICT = _NAMES["head.none"].capitalize()
 READ_BACK = "Every cited line was read again"
 COMPLETE = _NAMES["check.ranks"]
+REST = "Further inputs"
 
 
 def render_junit(safe: Redacted[Diagnosis], *, language: str = "en") -> str:
@@ -69,8 +70,11 @@ class _Suite:
         self._verdict()
         self._checks()
         self._attempts()
-        for row in self.d.coverage[:INPUTS]:
+        rows = self.d.coverage
+        shown = rows if len(rows) <= INPUTS else sorted(rows, key=lambda r: r.state is CoverageState.READ)[:INPUTS]
+        for row in shown:
             self._input(row.file, row.state, row.reason)
+        self._rest(len(rows) - len(shown))
         tests = (
             f'tests="{len(self.cases)}" failures="{self.counts["failure"]}" errors="{self.counts["error"]}" '
             f'skipped="{self.counts["skipped"]}"'
@@ -129,6 +133,15 @@ class _Suite:
             bad = attempt.ended == "failed"
             fault = _Fault("failure", str(attempt.category), attempt.summary) if bad else None
             self._case("attempts", f"Attempt {attempt.number}", fault)
+
+    def _rest(self, left: int) -> None:
+        """Says how many inputs have no case; the case's name holds no count, so that it is the same in every run."""
+        if left:
+            more = self.say["value.more_in"].format(n=left, where="firstfault PATH --format json")
+            self.cases.append(
+                f'<testcase classname="firstfault.inputs" name="{xml_text(REST)}">'
+                f"<system-out>{xml_text(more)}</system-out></testcase>"
+            )
 
     def _input(self, file: str, state: CoverageState, reason: str) -> None:
         if state is CoverageState.READ:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -128,3 +129,26 @@ def test_another_machines_table_is_not_taken(tmp_path: Path) -> None:
 def test_broken_tables_are_no_tables(tmp_path: Path, text: str) -> None:
     found = verdict(tmp_path, "OSError: [Errno 28] No space left on device: '/x/y.pt'", after=text + "\n")
     assert "file system is" not in found.summary
+
+
+@pytest.mark.parametrize(
+    "path", ["/mnt/a b/c.pt", "/mnt/x;reboot/c.pt", "/mnt/$(reboot)/c.pt", "/mnt/a|sh/c.pt", "/mnt/&/c.pt"]
+)
+def test_a_path_is_one_word_of_the_command_whatever_it_holds(tmp_path: Path, path: str) -> None:
+    found = verdict(tmp_path, f"OSError: [Errno 28] No space left on device: '{path}'")
+    command = found.action.steps[0].split("`")[1]
+    assert shlex.split(command) == ["df", "-h", f"{path.rpartition('/')[0]};", "df", "-i", path.rpartition("/")[0]]
+
+
+@pytest.mark.parametrize("path", ["/mnt/`reboot`/c.pt", "/mnt/\x1b[2J/c.pt", "/mnt/\u202eab/c.pt"])
+def test_a_path_that_no_quotes_make_harmless_is_in_no_command(tmp_path: Path, path: str) -> None:
+    found = verdict(tmp_path, f"OSError: [Errno 28] No space left on device: '{path}'")
+    assert not any("/mnt" in step for step in found.action.steps)
+
+
+def test_a_mount_point_is_one_word_too(tmp_path: Path) -> None:
+    table = HEAD + ROOT + "/dev/nvme1n1    492G  492G   16M 100% /scr;reboot\n"
+    found = verdict(
+        tmp_path, "OSError: [Errno 28] No space left on device: '/scr;reboot/ckpt/step_400.pt'", after=table
+    )
+    assert "`df -h '/scr;reboot'; df -i '/scr;reboot'`" in found.action.steps[0]

@@ -186,3 +186,8 @@ def test_filters_of_another_kind_are_an_error_that_says_which():
     assert told.value.where == "filters.ranks[0]"
     with pytest.raises(firstfault.PipelineError, match="another kind"):
         firstfault.timeline(LOGS, filters=EventFilters(hosts="gpu-1"))
+
+
+def test_a_format_that_is_none_is_an_error_that_names_those_there_are(found):
+    with pytest.raises(ValueError, match="'pdf' is no format of a report: one of text, markdown, html"):
+        found.report("pdf")

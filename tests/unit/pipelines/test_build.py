@@ -125,3 +125,22 @@ def test_a_watchdog_line_without_a_time_stands_behind_what_came_before_its_wait_
     shown = [entry.evidence.file for entry in diagnose([tmp_path], INLINE).timeline if "ran out of time" in entry.what
              or "space" in entry.evidence.text]  # fmt: skip
     assert shown == ["node-1.log", "node-0.log"]
+
+
+@pytest.mark.parametrize(
+    ("line", "signature"),
+    [
+        ("OSError: [Errno 5] Input/output error: '/data/a.tar'", "storage.io_error"),
+        ("PermissionError: [Errno 13] Permission denied: '/data/a.tar'", "storage.permission"),
+        (
+            "RuntimeError: PytorchStreamReader failed reading zip archive: failed finding central directory",
+            "checkpoint.corrupt",
+        ),
+    ],
+)
+@pytest.mark.parametrize("ranks", [1, 3, 40])
+def test_a_line_that_says_one_thing_in_two_ways_is_one_line(tmp_path, line, signature, ranks):
+    text = "".join(f"[rank{r}]: {line}\n" for r in range(ranks))
+    (tmp_path / "a.log").write_text(f"{text}", encoding="utf-8")
+    counts = {c.signature: c.total for c in diagnose([tmp_path]).counts}
+    assert counts[signature] == ranks

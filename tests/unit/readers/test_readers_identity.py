@@ -33,6 +33,11 @@ def body(line: str, profile: SourceProfile = PLAIN) -> str:
             Who(rank=5, group_rank=5, group="0"),
             "Timeout at",
         ),
+        ("2026-05-04 09:01:00,031 gn0002 [rank3] INFO trainer: step 1", Who(rank=3), "trainer: step 1"),
+        ("2026-05-04 09:01:00 node-7.pod [Rank 3] step 1", Who(rank=3), "step 1"),
+        ("2026-05-04 09:01:00 rank=2 step=1 loss=2.1", Who(rank=2), "rank=2 step=1 loss=2.1"),
+        ("2026-05-04 09:01:00 lost [rank3] of 8", Who(), "lost [rank3] of 8"),
+        ("2026-05-04 09:01:00 gn0002 lost [rank3] of 8", Who(), "gn0002 lost [rank3] of 8"),
         (
             "[E ProcessGroupNCCL.cpp:737] [Rank 3] Watchdog caught collective",
             Who(group_rank=3),

@@ -112,3 +112,34 @@ def test_the_time_of_a_daemons_record_is_found_as_its_pattern_finds_it():
         assert _holds_record_time(head) is wanted, head
         found += wanted
     assert 200 < found < 1800
+
+
+OBJECTS = "".join(f'{{"step": {n}, "loss": 2.{n}, "rank": 0}}\n' for n in range(40))
+ROWS = "step,loss,lr\n" + "".join(f"{n},2.{n},0.001\n" for n in range(40))
+ENDS = (
+    'Traceback (most recent call last):\n  File "t.py", line 4, in <module>\n    main()\ntorch.OutOfMemoryError: CUDA out of memory.\n',
+    "[rank3]:[E0504 09:29:00.065477000 ProcessGroupNCCL.cpp:632] [Rank 3] Watchdog caught collective operation timeout\n",
+    "slurmstepd: error: *** JOB 77 ON gn01 CANCELLED AT 2026-05-04T09:29:00 DUE TO TIME LIMIT ***\n",
+    "RuntimeError: CUDA error: an illegal memory access was encountered\n",
+)
+
+
+@pytest.mark.parametrize("steps", [OBJECTS, ROWS])
+@pytest.mark.parametrize("end", ENDS)
+def test_a_log_whose_steps_are_objects_or_rows_is_no_file_of_metrics_alone(steps, end):
+    assert kind(steps + end, "train.log") is SourceKind.LOG
+    assert sniff(steps.encode(), (steps[-60:] + end).encode(), "train.log").kind is SourceKind.LOG
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        OBJECTS,
+        ROWS,
+        OBJECTS + '{"step": 41, "lo',
+        '{"step": 1, "loss":\n  2.0}\n{"step": 2, "loss":\nNaN}\n',
+        "time,step,loss\n" + "".join(f"2026-05-04 09:00:{n:02d},{n},2.{n}\n" for n in range(40)),
+    ],
+)
+def test_a_file_of_metrics_alone_is_one(text):
+    assert kind(text, "metrics.jsonl") is SourceKind.METRICS

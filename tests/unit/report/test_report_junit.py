@@ -93,3 +93,15 @@ def test_names_of_cases_hold_no_language_outcome_or_count(build_diagnosis):
     ended_otherwise = [AttemptSummary(number=n, ended="failed", diagnosed=n == 2) for n in (1, 2)]
     more = build_diagnosis(verification=Verification(claims=99, reread=98), attempts=ended_otherwise)
     assert names(build_diagnosis()) == names(build_diagnosis(), "zh") == names(more)
+
+
+def test_of_many_inputs_those_that_were_not_read_have_a_case_and_the_rest_is_counted(build_diagnosis):
+    read = [CoverageRow(file=f"node-{n:04d}.log", state=CoverageState.READ, bytes=1) for n in range(2500)]
+    torn = CoverageRow(file="node-9999.log", state=CoverageState.DAMAGED, bytes=1, reason="the archive ends early")
+    diagnosis = build_diagnosis(coverage=[*read, torn])
+    found = results(diagnosis)["inputs"]
+    assert found["node-9999.log"] == "failure"
+    assert len(found) == 2001
+    rest = next(c for c in suite_of(diagnosis).iter("testcase") if c.get("name") == "Further inputs")
+    assert "501" in rest[0].text
+    assert suite_of(diagnosis).get("tests") == str(len(list(suite_of(diagnosis).iter("testcase"))))
