@@ -248,6 +248,24 @@ def contradicted(join: ClockJoin, job: JobTimes, breaks: Iterable[float]) -> Clo
     )
 
 
+def of_this_job(join: ClockJoin, job: JobTimes, breaks: Iterable[tuple[float, bool]]) -> ClockJoin:
+    """A join by counters or lines, or none where what broke at that moment is of other jobs alone: it is the end of one of those.
+
+    Args:
+        join: how the clocks lie to each other.
+        job: when the job stood still.
+        breaks: moments on the store's clock at which batches broke or daemons died, and whether that was a batch of another job.
+    """
+    if join.offset is None or join.how == "stated" or job.stop is None:
+        return join
+    stop = job.stop - join.offset
+    near = [others for at, others in breaks if abs(at - stop) <= SLACK]
+    if not near or not all(near):
+        return join
+    why = "the batches that broke when the reads stopped are of another job"
+    return ClockJoin(offset=None, how="unknown", utc=join.utc, counter=join.counter, daemons=join.daemons, why=why)
+
+
 def refuted(clock: ClockJoin, shown: ClockJoin, east: float) -> ClockJoin:
     """The join that the logs show in place of one by a zone given by hand, where they show another; else that one.
 
