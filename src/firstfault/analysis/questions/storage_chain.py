@@ -434,16 +434,18 @@ def _nothing(answer: Answer, state: StorageState, seen: Symptom, active: Sequenc
     if seen is not Symptom.READ:
         # Failed batches fit a standstill, whoever is at fault for them.
         return replace(answer, rivals=(*answer.rivals, words.rival(state, batches[0]))) if batches else answer
-    if batches:
+    told = next((kind for k in (Kind.BATCH, Kind.FAULT, Kind.LOAD) if (kind := [t for t in active if t.kind is k])), [])
+    if told:
         answer = replace(
             answer,
-            summary=f"{answer.summary} {words.nobody(state, batches)}",
-            proof=(*answer.proof, *(t.first.event for t in batches[:2])),
+            summary=f"{answer.summary} {words.nobody(state, told)}",
+            proof=(*answer.proof, *(t.first.event for t in told[:2])),
         )
     if no_way:
         return replace(answer, collect=(words.NO_WAY, *answer.collect))
     moved = _failures(state)
-    return replace(answer, collect=(*words.silent_store(state, moved), *answer.collect))
+    asked = words.silent_store(state, moved) if not told or batches else ()
+    return replace(answer, collect=(*asked, *answer.collect))
 
 
 def _failures(state: StorageState) -> dict[str, int]:

@@ -171,7 +171,8 @@ def join_clocks(pieces: Sequence[LogPiece], job: JobTimes) -> ClockJoin:
         return ClockJoin(offset=None, how="unknown", utc=known, why=why)
     # Logs of one cluster are fetched together: that one daemon speaks later shows that the others had nothing to tell.
     last = max(_last_words(pieces, common).values(), default=None)
-    stops = {name: found for name, lines in series.items() if (found := _stops(lines, keys, last))}
+    ended = _ended(pieces, common)
+    stops = {name: found for name, lines in series.items() if (found := _stops(lines, keys, last, ended.get(name)))}
     return _vote(stops, job, keys[0], known=known, named=named, active=len(_active(series, keys)))
 
 
@@ -318,6 +319,17 @@ def _last_words(pieces: Sequence[LogPiece], common: int | None) -> dict[str, flo
     return found
 
 
+def _ended(pieces: Sequence[LogPiece], common: int | None) -> dict[str, float]:
+    """When daemons ended that said so, and of which no later log is there."""
+    last: dict[str, tuple[float, bool]] = {}
+    for piece in pieces:
+        if piece.ends is not None:
+            name = piece.daemon.node or piece.daemon.name
+            at = on_store_clock(piece, piece.ends, common)
+            last[name] = max(last.get(name, (at, piece.stopped)), (at, piece.stopped))
+    return {name: at for name, (at, stopped) in last.items() if stopped}
+
+
 def _moving(series: _Series) -> tuple[str, ...] | None:
     for keys in (BATCHES, READS):
         if _active(series, keys):
@@ -355,8 +367,20 @@ class _Stop(NamedTuple):
     """Whether nothing that counts was read after it."""
 
 
-def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last_word: float | None) -> list[_Stop]:
-    """The ends of work: where the rate falls to less than half and stays there; others may use the store all the time."""
+def _stops(
+    lines: Sequence[tuple[float, StatsLine]],
+    keys: tuple[str, ...],
+    last_word: float | None,
+    ended: float | None = None,
+) -> list[_Stop]:
+    """The ends of work: where the rate falls to less than half and stays there; others may use the store all the time.
+
+    Args:
+        lines: counters of one daemon.
+        keys: the counters that count.
+        last_word: the last line of any daemon.
+        ended: when this daemon ended, where it said so.
+    """
     rates = _rates(lines, keys)
     moving = [r for _, _, r, _ in rates if r > 0]
     if not moving:
@@ -375,6 +399,9 @@ def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last
             if after <= HALF * before and later[0][2] < before * FULL:
                 rest = max((r for _, _, r, _ in rates[i + 2 :]), default=0.0)
                 found.append(_Stop(end - EDGE, later[0][1] + EDGE, line, rest < BUSY * before))
+        elif ended is not None and end <= ended <= end + DUE * usual:
+            # A daemon that ends while it works serves nothing from then on.
+            found.append(_Stop(ended - EDGE, ended + EDGE, line, last=True))
         elif last_word is not None and last_word >= end + min(QUIET, DUE * usual + 60.0):
             # A daemon that is idle prints no counters, but it prints the hour: it was there, and nothing moved. What moved
             # before the next line was due is printed no more either.
