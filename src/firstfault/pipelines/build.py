@@ -200,6 +200,10 @@ class Builder:
     def _timeline(self) -> list[TimelineEntry]:
         """The rows that `firstfault timeline` shows too."""
         there = happened(self.scene)
+        if self.conclusion.answer.failed and self.conclusion.storage is not None:
+            from firstfault.analysis.storage_moments import storage_moments
+
+            there += storage_moments(self.scene, self.conclusion.storage)
         shown = without_parts_of_lists([m for m in there if m.role is not Role.NOISE])
         rows = rows_of(shown, there, self.cite, most=TIMELINE)
         return [

@@ -11,6 +11,7 @@ from firstfault.model.words import Category, CoverageState
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.pipelines.storage import AFTER, BEFORE, wide
+from firstfault.pipelines.timeline import timeline
 
 CASE = Path(__file__).parents[2] / "cases/aistore-get-batch-incomplete/logs"
 
@@ -153,3 +154,37 @@ def test_targets_that_are_told_to_stop_all_at_once_are_told_of_and_none_is_named
     assert "it was told to stop, at 05:31:20 UTC (21:31:20" in found.verdict.summary
     assert "(so on 3 targets)" in found.verdict.summary
     assert not any("show no fault" in line for line in found.collect_next)
+
+
+def test_the_timeline_holds_what_befell_the_daemons_each_with_its_line(job):
+    shutil.copytree(CASE / "ais_logs", job / "ais_logs")
+    seen = timeline([job], DiagnoseOptions(assume_zone="-08:00"))
+    rows = [e for e in seen.events if e.evidence.file.startswith("ais_logs/")]
+    assert {c.zone for c in seen.clocks} == {"UTC"}
+    assert [(e.evidence.line, e.time.earliest) for e in rows if "it had given up" in e.what] == [
+        (13, "2026-02-12T05:31:01.441Z")
+    ]
+    assert all("on the job's clock)" in e.what for e in rows)
+    assert [
+        e.what
+        for e in diagnose([job], DiagnoseOptions(assume_zone="-08:00")).timeline
+        if e.evidence.file.startswith("ais_logs/")
+    ] == [e.what for e in rows]
+
+
+def test_without_a_stated_zone_the_daemons_stand_on_a_clock_of_their_own_in_the_timeline(job):
+    shutil.copytree(CASE / "ais_logs", job / "ais_logs")
+    seen = timeline([job], DiagnoseOptions())
+    own = {e.clock for e in seen.events if e.evidence.file.startswith("ais_logs/")}
+    assert own
+    assert not own & {e.clock for e in seen.events if e.evidence.file.endswith(".out")}
+
+
+def test_a_run_that_ended_well_has_no_word_of_the_store_in_its_timeline(tmp_path):
+    shutil.copytree(CASE / "ais_logs", tmp_path / "ais_logs")
+    (tmp_path / "train.log").write_text(
+        "2026-02-11 21:00:00,000 INFO step 1 loss 2.1\n2026-02-11 21:31:20,000 INFO step 900 loss 1.9\n"
+        "2026-02-11 21:31:30,000 INFO `Trainer.fit` stopped: `max_steps=900` reached.\n"
+    )
+    found = timeline([tmp_path], DiagnoseOptions())
+    assert not any(e.evidence.file.startswith("ais_logs/") for e in found.events)
