@@ -62,6 +62,8 @@ ANOTHER_END = (
 )
 INFERRED = "How the store's clock lies to the job's is inferred: times on the job's clock may be whole hours off."
 """What is said where no line states or bears out the join of the clocks."""
+DOUBTED = "The zone given for the job is in doubt: times on the job's clock may be whole hours off."
+"""What is said where the logs speak against the zone that was given."""
 NO_WAY = (
     "the network of the client's host at that time (kernel log, `ip route`, `ip link`): its error says that it had no way to the "
     "host that it asked, which load or a disk of a target does not bring about"

@@ -146,9 +146,9 @@ def asking(daemon, batches):
     return Request(daemon, frozenset(), frozenset(batches), unreached=False, no_way=False)
 
 
-def sure_by(how, at, of, *, alone=True, text=BROKE):
+def sure_by(how, at, of, *, alone=True, text=BROKE, why=""):
     held = state(piece(daemon(1), lines=[said(STOP - at, "aistore.out_of_bounds", text)]))
-    joined = ClockJoin(offset=0.0, how=how, utc=True, alone=alone)
+    joined = ClockJoin(offset=0.0, how=how, utc=True, alone=alone, why=why)
     held = held.__class__(**{n: getattr(held, n) for n in held.__struct_fields__} | {"clock": joined})
     return _as_sure_as_the_clock(held, _active(troubles(held), STOP), of, *SURE)
 
@@ -178,6 +178,11 @@ def test_the_object_that_the_job_failed_to_read_bears_a_join_out(error, line, ex
     for how in ("counters", "lines"):
         assert sure_by(how, 5, of, text=line) == ((Strength.SUPPORTED, Strength.SUPPORTED) if expected else MAYBE)
         assert sure_by(how, 400, of, text=line) == MAYBE
+
+
+@pytest.mark.parametrize(("why", "expected"), [("", SURE), ("the zone given for the job, -06:00, does not fit", MAYBE)])
+def test_a_zone_given_by_hand_against_which_lines_speak_makes_nobody_sure(why, expected):
+    assert sure_by("stated", 400, asking(None, ()), why=why) == expected
 
 
 GIVEN = ClockJoin(offset=0.0, how="stated", utc=True)

@@ -145,7 +145,7 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
         who = who.at_most(Strength.POSSIBLE)
     before = who
     sure, who = _as_sure_as_the_clock(state, active, asking, sure, who)
-    if who is not before:
+    if who is not before and state.clock.how != "stated":
         answer = replace(answer, collect=(words.ANOTHER_END, *answer.collect))
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)
@@ -378,8 +378,8 @@ def _as_sure_as_the_clock(
 
 
 def _borne_out(state: StorageState, active: Sequence[Trouble], of: Request) -> Borne | None:
-    """What makes the clock of the store sure on which the order of lines rests; None where it is inferred and no more."""
-    if state.clock.how == "stated" or state.stop is None:
+    """What makes the clock of the store sure on which the order of lines rests; None where it is inferred, or in doubt."""
+    if (state.clock.how == "stated" and not state.clock.why) or state.stop is None:
         return Borne.STATED
     stop = state.stop
     near = [(t, m) for t in active if t.kind is not Kind.LOAD for m in t.moments if abs(m.at - stop) <= AT_ONCE]
@@ -406,7 +406,7 @@ def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed)
         question="storage_chain",
         category=Category.STORAGE_IO,
         strength=strength,
-        summary=f"{summary} {words.INFERRED}" if inferred else summary,
+        summary=f"{summary} {words.DOUBTED if state.clock.why else words.INFERRED}" if inferred else summary,
         trigger=trigger,
         proof=(root.first.event, *batch, *answer.proof),
         culprits=Named(storage_nodes=(root.shown,), strength=who),
