@@ -60,6 +60,10 @@ ANOTHER_END = (
     "the true time zone of the job's logs, as --assume-zone ZONE: the clocks are joined by where reads stopped, and the end of "
     "another job would look the same"
 )
+INFERRED = "How the store's clock lies to the job's is inferred: times on the job's clock may be whole hours off."
+"""What is said where no line states or bears out the join of the clocks."""
+DOUBTED = "The zone given for the job is in doubt: times on the job's clock may be whole hours off."
+"""What is said where the logs speak against the zone that was given."""
 NO_WAY = (
     "the network of the client's host at that time (kernel log, `ip route`, `ip link`): its error says that it had no way to the "
     "host that it asked, which load or a disk of a target does not bring about"
@@ -99,7 +103,9 @@ def _job(state: StorageState, moment: float) -> str:
     if zone == "Z":
         return clock(moment, 0)
     sign = -1 if zone[0] == "-" else 1
-    return clock(moment, sign * (int(zone[1:3]) * 3600 + int(zone[4:6]) * 60))
+    east = sign * (int(zone[1:3]) * 3600 + int(zone[4:6]) * 60)
+    # A zone given by hand that does not fit is not put beside the times that show it.
+    return clock(moment + east, None) if state.clock.how != "stated" else clock(moment, east)
 
 
 def _zone(state: StorageState, trouble: Trouble) -> int | None:
@@ -120,7 +126,7 @@ def what(state: StorageState, trouble: Trouble) -> str:
     if unseen_end(trouble):
         moment = both_clocks(state, trouble.first.at, _zone(state, trouble))
         return f"{_side(trouble)} {trouble.full}: {said(trouble)}, its last word before that was at {moment}"
-    reason = trouble.first.event.fields.get("path", "")
+    reason = next((path for m in trouble.moments if (path := m.event.fields.get("path", ""))), "")
     detail = f" ({reason})" if reason and trouble.signature == "aistore.disk_fault" else _for_rebalance(trouble)
     return (
         f"{_side(trouble)} {trouble.full}: {said(trouble)}{detail}, "

@@ -27,10 +27,11 @@ from firstfault.pipelines.transport import BrokenMessageError, Transport
 from firstfault.scan.executors import processors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.analysis.floods import Speaker
     from firstfault.analysis.scene import Scene
+    from firstfault.analysis.timeline import Moment
     from firstfault.model.evidence import Event, Failure, ProgressSample, SourceId
 
 TIMELINE = 60
@@ -58,8 +59,19 @@ class _Sent(Struct):
 
 def shown_of(scene: Scene) -> Shown:
     """What is shown of an attempt whatever the answer is."""
-    kept = without_parts_of_lists([m for m in moments(scene) if m.role is not Role.NOISE])
-    return Shown(outline_of(kept, scene.case.paths, most=TIMELINE), _counts(scene))
+    return Shown(timeline_of(scene), _counts(scene))
+
+
+def timeline_of(scene: Scene, more: Sequence[Moment] = ()) -> Outline:
+    """The timeline of an attempt.
+
+    Args:
+        scene: the attempt.
+        more: moments of other sources, such as a storage system's own.
+    """
+    there = [*moments(scene), *more]
+    kept = without_parts_of_lists([m for m in there if m.role is not Role.NOISE])
+    return outline_of(kept, scene.case.paths, most=TIMELINE)
 
 
 class Beforehand:

@@ -34,7 +34,7 @@ from firstfault.model.diagnosis import (
 )
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.words import Mark, Strength
-from firstfault.pipelines.beforehand import Beforehand
+from firstfault.pipelines.beforehand import Beforehand, timeline_of
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.entries import cited
 from firstfault.pipelines.times import time_of
@@ -223,7 +223,14 @@ class Builder:
 
     def _timeline(self) -> list[TimelineEntry]:
         """The rows that `firstfault timeline` shows too."""
-        rows = cited(self._shown.timeline, self.cite)
+        storage = self.conclusion.storage
+        if self.conclusion.answer.failed and storage is not None:
+            from firstfault.analysis.storage_moments import storage_moments
+
+            shown = timeline_of(self.scene, storage_moments(self.scene, storage))
+        else:
+            shown = self._shown.timeline
+        rows = cited(shown, self.cite)
         return [
             TimelineEntry(
                 time=e.time, what=e.what, evidence=e.evidence, count=e.count, clock=e.clock, ranks=e.ranks, hosts=e.hosts, left_out=gone

@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from firstfault.analysis.state.storage import StorageState, fold
+from firstfault.analysis.state.storage import Moment, StorageState, fold
 from firstfault.analysis.state.storage_clock import (
+    SLACK,
     ClockJoin,
     JobTimes,
     by_breaks,
     contradicted,
     job_times,
     join_clocks,
+    of_this_job,
     on_store_clock,
     refuted,
     settled,
 )
+from firstfault.analysis.storage_request import names_batches, of_other_jobs
 from firstfault.analysis.zones import EAST, WEST
 from firstfault.model.evidence import Coverage
 from firstfault.model.storage import DaemonRole, LogPiece, StorageLogs
@@ -58,6 +61,8 @@ BREAKS = frozenset({"aistore.out_of_bounds", "aistore.batch_aborted", "aistore.p
 """Lines that come once in a failure: they tell one zone from another where counters do not."""
 FAILED = BREAKS | {"aistore.batch_entry_missing", "aistore.rejected"}
 """Lines of batches that failed, of which there may be several: seconds from the job's error they speak against another zone."""
+FAULTS = frozenset({"aistore.disk_fault", "aistore.out_of_space", "aistore.daemon_fatal", "aistore.stopping"})
+"""Lines of faults that end the batches of all jobs alike."""
 
 
 def with_storage_paths(paths: Sequence[str | os.PathLike[str]], storage: Sequence[str]) -> list[str | os.PathLike[str]]:
@@ -117,9 +122,9 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
 
     indexes = [i for i in shared(index, len(sources), workers, Index | None) if i is not None]
     search = RecordSearch(library.plan, _wanted)
-    clock = _shown(opened, indexes, job, search, assumed)
+    clock = _shown(opened, indexes, job, search, assumed, scene=scene)
     if options.assume_zone is not None and clock.how == "stated" and job.stop is not None:
-        clock = _held_against(clock, job, lambda naive: _shown(opened, indexes, naive, search, assumed))
+        clock = _held_against(clock, job, lambda naive: _shown(opened, indexes, naive, search, assumed, scene=scene))
     window = _window(job, clock)
     much = sum(i.size for i in indexes) > SAMPLED_BYTES
 
@@ -158,15 +163,27 @@ def _held_against(clock: ClockJoin, job: JobTimes, shown_by: Callable[[JobTimes]
     return refuted(clock, shown_by(naive), east)
 
 
-def _shown(opened: Opened, indexes: Sequence[Index], job: JobTimes, search: RecordSearch, assumed: float) -> ClockJoin:
+def _shown(
+    opened: Opened, indexes: Sequence[Index], job: JobTimes, search: RecordSearch, assumed: float, *, scene: Scene
+) -> ClockJoin:
     """The join by counters and lines."""
     clock = _join(opened, indexes, job, assumed)
-    if job.stop is None or clock.how == "stated" or (clock.how == "counters" and clock.alone):
+    if job.stop is None or clock.how == "stated":
         return clock
-    told = _breaks(opened, indexes, job, search, assumed)
-    breaks = [at for at, signature in told if signature in BREAKS]
-    clock = by_breaks(settled(clock, job, breaks), job, breaks)
-    return contradicted(clock, job, [at for at, _ in told])
+    reached = wide(job, known=_zone(indexes) is not None)
+    ended = clock.how == "counters" and clock.alone
+    if ended and not names_batches(scene):
+        return clock
+    if ended and clock.offset is not None:
+        reached = (job.stop - clock.offset - SLACK, job.stop - clock.offset + SLACK)
+    told = _breaks(opened, indexes, reached, search, assumed)
+    others = of_other_jobs(scene, told)
+    if not ended:
+        own = [m for m, other in zip(told, others, strict=True) if not other and m.event.signature in FAILED]
+        breaks = [m.at for m in own if m.event.signature in BREAKS]
+        clock = by_breaks(settled(clock, job, breaks), job, breaks)
+        clock = contradicted(clock, job, [m.at for m in own])
+    return of_this_job(clock, job, [(m.at, other) for m, other in zip(told, others, strict=True)])
 
 
 def _newlines(data: bytes) -> int:
@@ -249,13 +266,11 @@ def _join(opened: Opened, indexes: Sequence[Index], job: JobTimes, assumed: floa
 
 
 def _breaks(
-    opened: Opened, indexes: Sequence[Index], job: JobTimes, search: RecordSearch, assumed: float
-) -> list[tuple[float, str]]:
-    """When batches broke or daemons died, and by what line, over as long a time as zones can differ by."""
-    assert job.stop is not None
+    opened: Opened, indexes: Sequence[Index], reached: tuple[float, float], search: RecordSearch, assumed: float
+) -> list[Moment]:
+    """The lines by which batches broke or daemons died in a time of the store's clock."""
     common = _zone(indexes)
-    reached = wide(job, known=common is not None)
-    found: list[tuple[float, str]] = []
+    found: list[Moment] = []
     read = 0
     for index in indexes:
         if read > SAMPLED_BYTES:
@@ -266,10 +281,10 @@ def _breaks(
         except OSError:
             continue
         found += [
-            (on_store_clock(piece, line.at, common), line.event.signature)
+            Moment(on_store_clock(piece, line.at, common), line.event)
             for piece in pieces
             for line in piece.lines
-            if line.event.signature in FAILED
+            if line.event.signature in FAILED | FAULTS
         ]
     return found
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.hostlist import short_host
+from firstfault.analysis.storage_moments import storage_moments
 from firstfault.analysis.timeline import Moment, moments
 from firstfault.model.views import Timeline
 from firstfault.model.words import Role
@@ -86,6 +87,8 @@ def timeline(
         cite = Citer(verifier, scene.case.paths)
         scenes = [s for s, _ in conclusion.attempts] if every else [scene]
         there = [m for s in scenes for m in moments(s)]
+        if conclusion.answer.failed:
+            there += storage_moments(scene, conclusion.storage)
         noise = 0 if wanted.roles else sum(1 for m in there if m.role is Role.NOISE)
         kept = [m for m in there if _wanted(m, wanted)]
         verdict = verdict_in(conclusion.scene, conclusion.answer, cite)

@@ -338,13 +338,16 @@ def refuted(says: str, because: str, limit: int, mark: str = ": ") -> str:
 
 
 def shorten_link(parts: tuple[str, str, str], limit: int) -> str:
-    """A link of the chain in at most so many characters: the reason is left out first, then the place."""
+    """A link of the chain in at most so many characters: the reason is left out first, then what happened is cut, its place last."""
     what, place, why = parts
     if len(what) + len(place) + len(why) <= limit:
         return what + place + why
     if len(what) + len(place) <= limit:
         return what + place
-    return clipped(what, limit)
+    if len(place) > limit // 2:
+        # The end of a path tells more than its begin.
+        place = f" […{place[len(place) - limit // 2 + 3 :]}"
+    return clipped(what, limit - len(place)) + place
 
 
 def quoted(line: Evidence, rows: int, width: int) -> list[str]:

@@ -11,10 +11,11 @@ from firstfault.analysis.state.storage_clock import (
     contradicted,
     fitting,
     join_clocks,
+    of_this_job,
     refuted,
 )
 from firstfault.analysis.state.storage_faults import troubles
-from firstfault.analysis.storage_request import Request
+from firstfault.analysis.storage_request import Request, _objects
 from firstfault.model.words import Strength
 
 HOUR = 3600.0
@@ -91,6 +92,19 @@ def test_work_of_others_that_goes_on_is_told():
     assert join_clocks(pieces, job(8)).alone is False
 
 
+@pytest.mark.parametrize("how", ["counters", "lines"])
+def test_a_join_at_which_batches_of_other_jobs_alone_broke_is_the_end_of_one_of_those(how):
+    join = ClockJoin(offset=3 * HOUR, how=how, utc=True, alone=True)
+    at = job(3).stop - 3 * HOUR
+    found = of_this_job(join, job(3), [(at - 4, True), (at + 1, True), (at - 7200, False)])
+    assert (found.offset, found.how) == (None, "unknown")
+    assert "another job" in found.why
+    for breaks in ([(at - 4, True), (at + 1, False)], [(at - 400, True)], []):
+        assert of_this_job(join, job(3), breaks) == join
+    stated = ClockJoin(offset=0.0, how="stated", utc=True)
+    assert of_this_job(stated, job(0), [(job(0).stop, True)]) == stated
+
+
 SURE = (Strength.ESTABLISHED, Strength.SUPPORTED)
 MAYBE = (Strength.SUPPORTED, Strength.POSSIBLE)
 
@@ -132,11 +146,43 @@ def asking(daemon, batches):
     return Request(daemon, frozenset(), frozenset(batches), unreached=False, no_way=False)
 
 
-def sure_by(how, at, of, *, alone=True):
-    held = state(piece(daemon(1), lines=[said(STOP - at, "aistore.out_of_bounds", BROKE)]))
-    joined = ClockJoin(offset=0.0, how=how, utc=True, alone=alone)
+def sure_by(how, at, of, *, alone=True, text=BROKE, why=""):
+    held = state(piece(daemon(1), lines=[said(STOP - at, "aistore.out_of_bounds", text)]))
+    joined = ClockJoin(offset=0.0, how=how, utc=True, alone=alone, why=why)
     held = held.__class__(**{n: getattr(held, n) for n in held.__struct_fields__} | {"clock": joined})
     return _as_sure_as_the_clock(held, _active(troubles(held), STOP), of, *SURE)
+
+
+@pytest.mark.parametrize(
+    ("error", "line", "expected"),
+    [
+        ("s3://asr/s-0042.tar", "dropping s3://asr/s-0042.tar(size=188411) err: broken pipe", True),
+        ("s3://asr/s-0042.tar", "failed to receive s-0042.tar/u7.flac from t[nodet2]: unexpected EOF", True),
+        (
+            "url: /v1/objects/asr/s-0042.tar?provider=aws",
+            "read /ais/nvme0n1/@ais/asr/%ob/s-0042.tar: input/output error",
+            True,
+        ),
+        ("Failed to fetch object a/s-0042.tar from bucket s3://asr: timed out", "oname: a/s-0042.tar/u8.flac", True),
+        ("Error while reading object at 'asr/a/s-0042.tar': timed out", "oname: a/s-0042.tar/u8.flac", True),
+        ("s3://asr/s-0042.tar", "dropping s3://asr/xs-0042.tar(size=188411)", False),
+        ("s3://asr/s-0042.tar", "dropping s3://asr/s-0043.tar(size=188411)", False),
+        ("s3://asr/train.tar", "dropping s3://asr/train.tar(size=188411)", False),
+        ("s3://asr/7.t", "dropping s3://asr/7.t(size=188411)", False),
+        ("iterator exhausted prematurely", "dropping s3://asr/s-0042.tar(size=188411)", False),
+    ],
+)
+def test_the_object_that_the_job_failed_to_read_bears_a_join_out(error, line, expected):
+    """Thousands of objects make one with a number in it, told of in that minute, more than a coincidence of hours."""
+    of = asking(None, ())._replace(objects=frozenset(_objects(error)))
+    for how in ("counters", "lines"):
+        assert sure_by(how, 5, of, text=line) == ((Strength.SUPPORTED, Strength.SUPPORTED) if expected else MAYBE)
+        assert sure_by(how, 400, of, text=line) == MAYBE
+
+
+@pytest.mark.parametrize(("why", "expected"), [("", SURE), ("the zone given for the job, -06:00, does not fit", MAYBE)])
+def test_a_zone_given_by_hand_against_which_lines_speak_makes_nobody_sure(why, expected):
+    assert sure_by("stated", 400, asking(None, ()), why=why) == expected
 
 
 GIVEN = ClockJoin(offset=0.0, how="stated", utc=True)

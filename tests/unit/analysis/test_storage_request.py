@@ -1,12 +1,25 @@
 """A failed batch of another bucket is another job's; a connection that never came about is not explained by load elsewhere."""
 
+from types import SimpleNamespace
+
 import pytest
 from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state
 
 from firstfault.analysis.questions.storage_chain import _active, origin
 from firstfault.analysis.questions.storage_symptom import _CALLERS
+from firstfault.analysis.state.storage import Moment
 from firstfault.analysis.state.storage_faults import named_target, troubles
-from firstfault.analysis.storage_request import _BUCKETS, _NO_WAY, _UNREACHED, Request, concerned, without_others
+from firstfault.analysis.storage_request import (
+    _BUCKETS,
+    _NO_WAY,
+    _UNREACHED,
+    Request,
+    concerned,
+    names_batches,
+    of_other_jobs,
+    without_others,
+)
+from firstfault.analysis.storage_words import what
 
 OURS = Request(asked=None, buckets=frozenset({"vox"}), batches=frozenset(), unreached=False, no_way=False)
 BATCHES = {
@@ -162,3 +175,34 @@ def test_a_disk_that_fails_after_it_was_found_healthy_did():
         said(STOP - 50, "aistore.disk_fault", WOKE, line=3),
     ]
     assert root(OURS, piece(daemon(1), lines=lines)) == "ais-target-1"
+
+
+def test_the_mountpath_is_told_where_any_line_of_the_fault_names_it():
+    lines = [
+        said(STOP - 100, "aistore.disk_fault", "## IO errors (7) exceeded configured limit"),
+        said(STOP - 99, "aistore.disk_fault", "proceeding to disable mp[/ais/nvme3n1]", line=2, path="/ais/nvme3n1"),
+    ]
+    store = state(piece(daemon(1), lines=lines))
+    assert "a disk of it failed (/ais/nvme3n1)" in what(store, troubles(store)[0])
+
+
+@pytest.mark.parametrize(
+    ("bucket", "line", "other"),
+    [
+        ("vox", BATCHES["4.2"].format(b="music"), True),
+        ("vox", BATCHES["4.2"].format(b="vox"), False),
+        ("", BATCHES["4.2"].format(b="music"), False),
+        ("vox", "proceeding to disable mp[/ais/nvme3n1]", False),
+    ],
+)
+def test_a_batch_of_a_bucket_that_the_job_does_not_read_is_of_another_job(bucket, line, other):
+    event = said(
+        STOP,
+        "aistore.batch_loader",
+        f"Sequential GET fallback failed for s3://{bucket}/s-1.tar" if bucket else "failed",
+    ).event
+    signature = "aistore.disk_fault" if "mp[" in line else "aistore.out_of_bounds"
+    moment = Moment(STOP, said(STOP, signature, line).event)
+    scene = SimpleNamespace(events=(event,))
+    assert of_other_jobs(scene, [moment]) == [other]
+    assert names_batches(scene) is bool(bucket)

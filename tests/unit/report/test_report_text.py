@@ -23,7 +23,7 @@ from firstfault.model.diagnosis import (
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 from firstfault.pipelines.publish import FORMATS, publish
 from firstfault.report.neutral import neutral
-from firstfault.report.text import columns, refuted, wrap, wrap_told
+from firstfault.report.text import columns, refuted, shorten_link, wrap, wrap_told
 
 EVIL = "\x1b]0;owned\x07\x1b[2J[rank3]: \u202eboom\u202c\x9b31m `*_[x](javascript:1)<b> | \r\n done\u200b"
 
@@ -250,6 +250,17 @@ def test_lines_that_say_the_same_but_for_numbers_stand_once_while_others_are_lef
     text = publish(build_diagnosis(key_lines=lines), "text", "secrets")
     assert "a.log:3" in text
     assert "a.log:2" not in text
+
+
+@pytest.mark.parametrize("length", [20, 150, 400])
+@pytest.mark.parametrize("file", ["ais_logs/a.INFO", "ais_logs/" + "deep/" * 40 + "a.INFO"])
+@pytest.mark.parametrize("limit", [80, 160, 240])
+def test_a_step_of_the_chain_keeps_its_line_however_long_its_words_are(length, file, limit):
+    what, place, why = "2. " + "word " * (length // 5), f" [{file}:13]", " (it follows)"
+    cut = shorten_link((what, place, why), limit)
+    assert len(cut) <= limit
+    assert "a.INFO:13]" in cut
+    assert cut.startswith("2. word")
 
 
 @given(st.text(alphabet="ab cd,.", max_size=80), st.integers(12, 40))

@@ -6,6 +6,7 @@ cause. A busy store beside any other fault stays innocent, however loud it is. D
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -26,7 +27,7 @@ from firstfault.analysis.state.storage_faults import (
     still,
     troubles,
 )
-from firstfault.analysis.storage_request import concerned, of_the_batch, request, without_others
+from firstfault.analysis.storage_request import concerned, of_the_batch, of_the_object, request, without_others
 from firstfault.analysis.suspects import of_the_store
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
@@ -62,6 +63,19 @@ ERRORS = ("err.getbatch.n", "err.soft.getbatch.n", "err.gfn.getbatch.n", "err.io
 """Counters of failures that come from the store's own side."""
 
 
+class Borne(Enum):
+    """What bears out how the clocks of store and job lie to each other."""
+
+    STATED = "stated"
+    """Both sides state their zone."""
+    BATCH = "batch"
+    """A line of the get-batch job that the client names."""
+    OBJECT = "object"
+    """A line about the object that the client failed to read."""
+    DAEMON = "daemon"
+    """A line of the daemon that the client asked."""
+
+
 class Origin(NamedTuple):
     """Where on the store's side it began."""
 
@@ -87,6 +101,8 @@ class Weighed(NamedTuple):
     who: Strength
     seen: Symptom
     """How the job shows that it depends on the store."""
+    inferred: bool
+    """Whether how the clocks lie to each other is inferred, and no line of this job bears it out."""
 
 
 def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
@@ -129,14 +145,15 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
         who = who.at_most(Strength.POSSIBLE)
     before = who
     sure, who = _as_sure_as_the_clock(state, active, asking, sure, who)
-    if who is not before:
+    if who is not before and state.clock.how != "stated":
         answer = replace(answer, collect=(words.ANOTHER_END, *answer.collect))
     if scene.complete.missing_files:
         sure = sure.at_most(Strength.SUPPORTED)
     if answer.open:
         # A rank that failed before takes its readers with it: the store gives up a batch that nobody fetches any more.
         sure, who = sure.at_most(Strength.POSSIBLE), who.at_most(Strength.POSSIBLE)
-    return _answer(scene, answer, state, Weighed(found, active, sure, who, seen))
+    inferred = _borne_out(state, active, asking) is None
+    return _answer(scene, answer, state, Weighed(found, active, sure, who, seen, inferred=inferred))
 
 
 def _by_name(answer: Answer, state: StorageState) -> Answer:
@@ -352,34 +369,44 @@ def _as_sure_as_the_clock(
 
     The end of any job stops counters and breaks its batches: both are one event, and that it comes a whole quarter of an
     hour apart from this job's end is common, since time limits are whole hours. Only a line that is of this job by more
-    than its time bears a join out.
+    than its time bears a join out: of its batch, of the object that it failed to read, or of the daemon that it asked.
     """
-    if state.clock.how == "stated" or state.stop is None:
+    borne = _borne_out(state, active, of)
+    if borne is Borne.STATED or (borne is Borne.BATCH and state.clock.how == "counters"):
         return sure, who
+    return sure.at_most(Strength.SUPPORTED), who if borne else who.at_most(Strength.POSSIBLE)
+
+
+def _borne_out(state: StorageState, active: Sequence[Trouble], of: Request) -> Borne | None:
+    """What makes the clock of the store sure on which the order of lines rests; None where it is inferred, or in doubt."""
+    if (state.clock.how == "stated" and not state.clock.why) or state.stop is None:
+        return Borne.STATED
     stop = state.stop
     near = [(t, m) for t in active if t.kind is not Kind.LOAD for m in t.moments if abs(m.at - stop) <= AT_ONCE]
     if any(of_the_batch(of, m) for _, m in near):
-        return (sure, who) if state.clock.how == "counters" else (sure.at_most(Strength.SUPPORTED), who)
-    if of.asked is not None and any(
+        return Borne.BATCH
+    if any(of_the_object(of, m) for _, m in near):
+        return Borne.OBJECT
+    asked = of.asked is not None and any(
         of.asked in {t.node, None if t.daemon is None else name_of(t.daemon)} for t, _ in near
-    ):
-        return sure.at_most(Strength.SUPPORTED), who
-    return sure.at_most(Strength.SUPPORTED), who.at_most(Strength.POSSIBLE)
+    )
+    return Borne.DAEMON if asked else None
 
 
 def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed) -> Answer:
-    found, active, strength, who, seen = weighed
+    found, active, strength, who, seen, inferred = weighed
     root = found.trouble
     victims = answer.first_failed if answer.first_failed.ranks else answer.culprits
     trigger = root.first.event if root.daemon is not None or answer.trigger is None else answer.trigger
     batch = () if found.batch is None else (found.batch.first.event,)
     spec = scene.case.library.by_id.get(root.signature)
+    summary = words.summary(scene, answer, state, found, seen)
     return replace(
         answer,
         question="storage_chain",
         category=Category.STORAGE_IO,
         strength=strength,
-        summary=words.summary(scene, answer, state, found, seen),
+        summary=f"{summary} {words.DOUBTED if state.clock.why else words.INFERRED}" if inferred else summary,
         trigger=trigger,
         proof=(root.first.event, *batch, *answer.proof),
         culprits=Named(storage_nodes=(root.shown,), strength=who),
@@ -407,16 +434,18 @@ def _nothing(answer: Answer, state: StorageState, seen: Symptom, active: Sequenc
     if seen is not Symptom.READ:
         # Failed batches fit a standstill, whoever is at fault for them.
         return replace(answer, rivals=(*answer.rivals, words.rival(state, batches[0]))) if batches else answer
-    if batches:
+    told = next((kind for k in (Kind.BATCH, Kind.FAULT, Kind.LOAD) if (kind := [t for t in active if t.kind is k])), [])
+    if told:
         answer = replace(
             answer,
-            summary=f"{answer.summary} {words.nobody(state, batches)}",
-            proof=(*answer.proof, *(t.first.event for t in batches[:2])),
+            summary=f"{answer.summary} {words.nobody(state, told)}",
+            proof=(*answer.proof, *(t.first.event for t in told[:2])),
         )
     if no_way:
         return replace(answer, collect=(words.NO_WAY, *answer.collect))
     moved = _failures(state)
-    return replace(answer, collect=(*words.silent_store(state, moved), *answer.collect))
+    asked = words.silent_store(state, moved) if not told or batches else ()
+    return replace(answer, collect=(*asked, *answer.collect))
 
 
 def _failures(state: StorageState) -> dict[str, int]:

@@ -171,7 +171,8 @@ def join_clocks(pieces: Sequence[LogPiece], job: JobTimes) -> ClockJoin:
         return ClockJoin(offset=None, how="unknown", utc=known, why=why)
     # Logs of one cluster are fetched together: that one daemon speaks later shows that the others had nothing to tell.
     last = max(_last_words(pieces, common).values(), default=None)
-    stops = {name: found for name, lines in series.items() if (found := _stops(lines, keys, last))}
+    ended = _ended(pieces, common)
+    stops = {name: found for name, lines in series.items() if (found := _stops(lines, keys, last, ended.get(name)))}
     return _vote(stops, job, keys[0], known=known, named=named, active=len(_active(series, keys)))
 
 
@@ -248,6 +249,24 @@ def contradicted(join: ClockJoin, job: JobTimes, breaks: Iterable[float]) -> Clo
     )
 
 
+def of_this_job(join: ClockJoin, job: JobTimes, breaks: Iterable[tuple[float, bool]]) -> ClockJoin:
+    """A join by counters or lines, or none where what broke at that moment is of other jobs alone: it is the end of one of those.
+
+    Args:
+        join: how the clocks lie to each other.
+        job: when the job stood still.
+        breaks: moments on the store's clock at which batches broke or daemons died, and whether that was a batch of another job.
+    """
+    if join.offset is None or join.how == "stated" or job.stop is None:
+        return join
+    stop = job.stop - join.offset
+    near = [others for at, others in breaks if abs(at - stop) <= SLACK]
+    if not near or not all(near):
+        return join
+    why = "the batches that broke when the reads stopped are of another job"
+    return ClockJoin(offset=None, how="unknown", utc=join.utc, counter=join.counter, daemons=join.daemons, why=why)
+
+
 def refuted(clock: ClockJoin, shown: ClockJoin, east: float) -> ClockJoin:
     """The join that the logs show in place of one by a zone given by hand, where they show another; else that one.
 
@@ -300,6 +319,17 @@ def _last_words(pieces: Sequence[LogPiece], common: int | None) -> dict[str, flo
     return found
 
 
+def _ended(pieces: Sequence[LogPiece], common: int | None) -> dict[str, float]:
+    """When daemons ended that said so, and of which no later log is there."""
+    last: dict[str, tuple[float, bool]] = {}
+    for piece in pieces:
+        if piece.ends is not None:
+            name = piece.daemon.node or piece.daemon.name
+            at = on_store_clock(piece, piece.ends, common)
+            last[name] = max(last.get(name, (at, piece.stopped)), (at, piece.stopped))
+    return {name: at for name, (at, stopped) in last.items() if stopped}
+
+
 def _moving(series: _Series) -> tuple[str, ...] | None:
     for keys in (BATCHES, READS):
         if _active(series, keys):
@@ -337,8 +367,20 @@ class _Stop(NamedTuple):
     """Whether nothing that counts was read after it."""
 
 
-def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last_word: float | None) -> list[_Stop]:
-    """The ends of work: where the rate falls to less than half and stays there; others may use the store all the time."""
+def _stops(
+    lines: Sequence[tuple[float, StatsLine]],
+    keys: tuple[str, ...],
+    last_word: float | None,
+    ended: float | None = None,
+) -> list[_Stop]:
+    """The ends of work: where the rate falls to less than half and stays there; others may use the store all the time.
+
+    Args:
+        lines: counters of one daemon.
+        keys: the counters that count.
+        last_word: the last line of any daemon.
+        ended: when this daemon ended, where it said so.
+    """
     rates = _rates(lines, keys)
     moving = [r for _, _, r, _ in rates if r > 0]
     if not moving:
@@ -357,6 +399,9 @@ def _stops(lines: Sequence[tuple[float, StatsLine]], keys: tuple[str, ...], last
             if after <= HALF * before and later[0][2] < before * FULL:
                 rest = max((r for _, _, r, _ in rates[i + 2 :]), default=0.0)
                 found.append(_Stop(end - EDGE, later[0][1] + EDGE, line, rest < BUSY * before))
+        elif ended is not None and end <= ended <= end + DUE * usual:
+            # A daemon that ends while it works serves nothing from then on.
+            found.append(_Stop(ended - EDGE, ended + EDGE, line, last=True))
         elif last_word is not None and last_word >= end + min(QUIET, DUE * usual + 60.0):
             # A daemon that is idle prints no counters, but it prints the hour: it was there, and nothing moved. What moved
             # before the next line was due is printed no more either.
