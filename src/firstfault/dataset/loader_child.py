@@ -33,7 +33,7 @@ LOOKED = 1 << 20
 """Bytes of one item by which it is compared with others."""
 _KEYS = ("__key__", "id", "key", "uid", "utt_id", "name", "path", "file", "audio_path", "image_path")
 _LISTS = ("samples", "imgs", "files", "paths", "items", "entries", "data")
-_DEAD = re.compile(r"DataLoader worker \(pid")
+_DEAD = re.compile(r"DataLoader worker \(pid(?:\(s\))? \d")
 _WORLDS = (("rank", "num_replicas"), ("rank", "world_size"), ("data_parallel_rank", "data_parallel_size"))
 _pipe = -1
 _worker: int | None = None
