@@ -222,9 +222,9 @@ def _parts_missing(folder: Folder, unit: Unit) -> list[Problem]:
             Problem("missing_part", "damage", unit.below, "holds an optimizer and no weights: its save did not end")
         )
     stem = f"{unit.below}/" if unit.below else ""
-    if f"{stem}optimizer.pt" in folder.sizes and re.fullmatch(
-        r"checkpoint-\d+", (unit.below or folder.root.name).rpartition("/")[2]
-    ):
+    trainer = f"{stem}trainer_state.json" in folder.sizes
+    named = re.fullmatch(r"checkpoint-\d+", (unit.below or folder.root.name).rpartition("/")[2])
+    if f"{stem}optimizer.pt" in folder.sizes and (trainer or named):
         for base, why in (
             ("trainer_state.json", "it is written last, so the save did not end"),
             ("scheduler.pt", "the Trainer then leaves the optimizer's state unread, without a word"),
@@ -232,7 +232,18 @@ def _parts_missing(folder: Folder, unit: Unit) -> list[Problem]:
             if stem + base not in folder.sizes:
                 what = f"is missing beside optimizer.pt: {why}"
                 found.append(Problem("missing_part", "damage", stem + base, what))
+    elif trainer and f"{stem}scheduler.pt" in folder.sizes and not _has_optimizer(folder, unit):
+        what = "is missing beside scheduler.pt: the Trainer then starts the optimizer and the scheduler anew, without a word"
+        found.append(Problem("missing_part", "damage", f"{stem}optimizer.pt", what))
     return found
+
+
+def _has_optimizer(folder: Folder, unit: Unit) -> bool:
+    """Whether anything there is an optimizer's, by content or by name: FSDP, DeepSpeed, XLA and others name it each their way."""
+    if any(part == "optimizer" for part, _ in unit.content.tensors):
+        return True
+    start = len(unit.below) + 1 if unit.below else 0
+    return any("optim" in name[start:].lower() or "global_step" in name[start:] for name in folder.under(unit.below))
 
 
 def report(opened: Opened, given: str) -> Checkpoint:

@@ -104,7 +104,10 @@ class _Reader:
                 redirect = not re.search(r"&\d$", raw.text)
             elif raw.kind == "operator":
                 self._end(current, raw)
-                current = []
+                current, redirect = (
+                    [],
+                    False,
+                )  # `PATH=<path>` of a template: no target follows, and the next line is a command
                 target = target if raw.text == "\n" else None
             elif redirect:
                 target, redirect = raw, False

@@ -134,7 +134,25 @@ def _failures(trial: Trial) -> Iterator[DataFinding]:
         yield _failure(trial, "item.collate" if one.collate else "item.fails", one)
     if not trial.failures:
         for one in trial.errors.values():
-            yield _failure(trial, "batch.fails", one)
+            if not one.dead:
+                yield _failure(trial, "batch.fails", one)
+    # A worker that died raised nothing for its item, whatever other items raised.
+    for one in trial.errors.values():
+        if one.dead:
+            yield _death(trial, one)
+
+
+def _death(trial: Trial, one: Failure) -> DataFinding:
+    text = one.text.strip().split("\n")[-1][:300]
+    what = f"workers died ({one.count}), and none had begun an item: {text}"
+    if one.names:
+        what = f"workers died while they loaded an item ({one.count}): {text}"
+    return DataFinding(
+        check="batch.fails", state="fail", ranks=[trial.rank], count=one.count, names=one.names, lines=one.frames,
+        what=what,
+        why="Nothing was raised that code could catch, so the job ends there.",
+        fix="Load what is named by itself, under `python -X faulthandler`; where the kernel's log tells of a kill, it is memory.",
+    )  # fmt: skip
 
 
 def _failure(trial: Trial, check: str, one: Failure) -> DataFinding:

@@ -13,6 +13,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -32,6 +33,7 @@ LOOKED = 1 << 20
 """Bytes of one item by which it is compared with others."""
 _KEYS = ("__key__", "id", "key", "uid", "utt_id", "name", "path", "file", "audio_path", "image_path")
 _LISTS = ("samples", "imgs", "files", "paths", "items", "entries", "data")
+_DEAD = re.compile(r"DataLoader worker \(pid(?:\(s\))? \d")
 _WORLDS = (("rank", "num_replicas"), ("rank", "world_size"), ("data_parallel_rank", "data_parallel_size"))
 _pipe = -1
 _worker: int | None = None
@@ -358,6 +360,10 @@ def take(batches: Any) -> None:
             return
         except Exception as error:
             tell("error", s=round(time.monotonic() - begin, 6), **failure(error))
+            # torch tells of a dead worker once; asked again it waits without end for what that worker had been given.
+            if _DEAD.match(str(error)):
+                tell("end", how="failed")
+                return
             failed += 1
             if failed >= FAILURES:
                 tell("end", how="gave_up")

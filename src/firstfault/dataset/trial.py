@@ -13,6 +13,8 @@ KINDS = 50
 MOST_KEYS = 2_000_000
 """Items by which repetition is seen."""
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+_DEAD = re.compile(r"DataLoader worker \(pid(?:\(s\))? (\d+(?:, ?\d+)*)\) (?:exited unexpectedly|is killed by signal)")
+"""torch 2.13: `DataLoader worker (pid(s) 4711) exited unexpectedly`, `DataLoader worker (pid 4711) is killed by signal: Killed.`"""
 
 
 def number_of(told: dict[str, Any]) -> int | None:
@@ -45,6 +47,8 @@ class Failure:
         self.kind, self.text, self.frames, self.collate = kind, text, frames, collate
         self.count = 0
         self.names: list[str] = []
+        self.dead = False
+        """Whether a worker died; the names are then items that it had begun."""
 
 
 class Worker:
@@ -122,7 +126,7 @@ class Trial:
                         stood.ended = now - stood.what.since
                 self.batch_bytes = max(self.batch_bytes, int(told["bytes"]))
             case "error":
-                self._fold(self.errors, told, f"batch {len(self.times)}")
+                self._error(told)
             case "end":
                 self.end = str(told["how"]) if told["how"] in {"ended", "batches", "gave_up"} else "failed"
             case "sim":
@@ -178,6 +182,16 @@ class Trial:
             stream=stream,
         )
 
+    def _error(self, told: dict[str, Any]) -> None:
+        """Takes what the training loop would get. Where a worker died, the batch that was waited for is any; the item that it had begun is told."""
+        dead = _DEAD.search(str(told.get("text", ""))[:1500])
+        if dead is None:
+            self._fold(self.errors, told, f"batch {len(self.times)}")
+            return
+        begun = [self.open.pop(int(pid), None) for pid in dead[1].split(",")]
+        one = self._fold(self.errors, told, *(b.name for b in begun if b is not None))
+        one.dead = True
+
     def _repeats(self, key: str, content: str, name: str, *, stream: bool) -> None:
         """Notes an item whose key, or else whose content, was there before; an index that a sampler gives twice is one item."""
         what, mark = ("key", f"k{key}") if key else ("content", f"h{content}")
@@ -190,7 +204,7 @@ class Trial:
                 self.again[what].append(f"{first} = {name}" if what == "content" else f"{key}: {first}, {name}")
 
     @staticmethod
-    def _fold(held: dict[str, Failure], told: dict[str, Any], name: str) -> None:
+    def _fold(held: dict[str, Failure], told: dict[str, Any], *names: str) -> Failure:
         frames = [str(f)[:300] for f in told.get("frames", [])][-6:]
         text, kind = str(told.get("text", ""))[:1500], str(told.get("type", ""))[:100]
         # Items that fail alike differ in a number or a path, not in where the code was.
@@ -199,5 +213,5 @@ class Trial:
             mark = next(reversed(held))
         one = held.setdefault(mark, Failure(kind, text, frames, collate=bool(told.get("collate"))))
         one.count += 1
-        if len(one.names) < KEPT:
-            one.names.append(name)
+        one.names += names[: KEPT - len(one.names)]
+        return one

@@ -70,7 +70,7 @@ def check_data(targets: Sequence[str], options: DataOptions) -> DataCheck:
         )
     given = Given(options.world, options.root, options.field, options.seconds, options.contents, options.digests)
     found = read_manifests([_file(t) for t in targets], given)
-    nothing = not any(f.items for f in found.files) and not found.findings
+    nothing = not any(f.items for f in found.files)
     return _told(
         DataCheck(
             state="unknown" if nothing else "ok", summary="", kind=found.kind, target=", ".join(targets[:3]) + (", …" if len(targets) > 3 else ""),
@@ -85,6 +85,12 @@ def _file(target: str) -> str:
             "a folder was given",
             where=target,
             fix="Name the manifests or shards in it: `DIR/*.tar`, `DIR/cuts.jsonl.gz`.",
+        )
+    if target.endswith(".py"):
+        raise PipelineError(
+            "a Python file is no manifest",
+            where=target,
+            fix="Name what is in it, from where its import path begins: `my_project.data:train_loader`.",
         )
     return target
 
@@ -146,10 +152,11 @@ def _told(found: DataCheck) -> DataCheck:
 
     findings = sorted(found.findings, key=lambda f: ORDER.index(f.state))
     state: Literal["ok", "warn", "fail", "unknown"] = found.state
-    for worst in ("fail", "warn"):
-        if any(f.state == worst for f in findings):
-            state = worst
-            break
+    # Where nothing could be tried a warning says why, and is no pass.
+    if any(f.state == "fail" for f in findings):
+        state = "fail"
+    elif state != "unknown" and any(f.state == "warn" for f in findings):
+        state = "warn"
     return replace(found, findings=findings, state=state, summary=_summary(found, state, findings))
 
 

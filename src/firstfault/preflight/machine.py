@@ -87,6 +87,8 @@ class Machine:
         self.asked = asked or Asked()
         self.held: dict[int, str] = {}
         """Ports on which this program tried to listen itself -> what was wrong, empty where it does."""
+        self.stuck: dict[str, Answer] = {}
+        """Programs of the machine that did not end in their time -> what is said of them from then on."""
 
     @cached_property
     def who(self) -> Who:
@@ -167,7 +169,13 @@ class Machine:
         path = self.which(words[0])
         if path is None:
             return Answer(b"", f"{words[0]} is not on this machine")
-        return run((path, *words[1:]), seconds)
+        if path in self.stuck:
+            return self.stuck[path]
+        answer = run((path, *words[1:]), seconds)
+        # Who stood once stands again (a driver that hangs): asked four times it would outlast the patience of the rank that joins.
+        if answer.stuck and os.sep not in words[0]:
+            self.stuck[path] = answer
+        return answer
 
     # network
 

@@ -197,6 +197,7 @@ DAMAGE = [
     ("the Trainer's state is gone", "layouts/trainer/checkpoint-100", lambda d: (d / "trainer_state.json").unlink(), "missing_part", "trainer_state.json"),
     ("the Trainer's state is of another step", "layouts/trainer", lambda d: shutil.copy(d / "checkpoint-50/trainer_state.json", d / "checkpoint-100/trainer_state.json"), "mixed_steps", "checkpoint-100/trainer_state.json"),
     ("the Trainer's scheduler is gone", "layouts/trainer/checkpoint-100", lambda d: (d / "scheduler.pt").unlink(), "missing_part", "scheduler.pt"),
+    ("the Trainer's optimizer is gone", "layouts/trainer/checkpoint-100", lambda d: (d / "optimizer.pt").unlink(), "missing_part", "optimizer.pt"),
     ("the Trainer's weights are gone", "layouts/trainer/checkpoint-100", lambda d: (d / "model.safetensors").unlink(), "missing_part", ""),
     ("one of four ranks' files is gone", "dtensor4", lambda d: (d / "model_world_size_4_rank_3.pt").unlink(), "missing_shard", "model_world_size_4_rank_3.pt"),
 ]  # fmt: skip

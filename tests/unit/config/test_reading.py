@@ -185,6 +185,12 @@ def test_a_file_that_the_script_writes_is_read():
     ]
 
 
+def test_a_template_s_place_takes_no_command_of_the_next_line():
+    script = read_script("D=<a path>\n\ntorchrun --nproc-per-node 2 t.py\n", {})
+    assert script.problems == []
+    assert [[w.text for w in c.words] for c in script.commands][-1][0] == "torchrun"
+
+
 def test_a_cut_command_and_blanks_behind_a_backslash_are_named():
     cut = read_script("python t.py --a 1 \\\n  # --b 2 \\\n  --c 3\n", {})
     assert [(p.check, p.line) for p in cut.problems] == [("script.cut_command", 3)]

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import sys
 import time
 
@@ -104,6 +105,17 @@ if "torch" in sys.modules:
 
     def stands_loader():
         return DataLoader(Stands(), batch_size=2, num_workers=2)
+
+    class Killed(Items):
+        """A worker that ends without a word, as under the kernel's or a library's hand."""
+
+        def __getitem__(self, index):
+            if index == 5:
+                os.kill(os.getpid(), signal.SIGSEGV)
+            return index
+
+    def killed():
+        return DataLoader(Killed(), batch_size=2, num_workers=2)
 
     def split():
         return DataLoader(Items(), batch_size=4, sampler=DistributedSampler(Items(), drop_last=False))

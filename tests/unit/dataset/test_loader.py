@@ -161,6 +161,13 @@ def test_the_command_has_exit_codes_and_json(tmp_path):
     assert runner.invoke(command, ["feeds:Items", "--batches", "3"], standalone_mode=False).return_value == 0
     done = runner.invoke(command, ["feeds:Bad", "--format", "json"], standalone_mode=False)
     assert (done.return_value, '"check":"item.fails"' in done.output.replace(" ", "")) == (1, True)
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "binary.csv").write_bytes(b"\0\1\n")
+    nothing = [str(tmp_path / "empty.csv"), str(tmp_path / "binary.csv")]
+    done = runner.invoke(command, nothing, standalone_mode=False)
+    assert (done.return_value, done.output.count("manifest.unknown")) == (3, 1)
+    with pytest.raises(PipelineError, match="Python file"):
+        runner.invoke(command, ["feeds.py"], standalone_mode=False, catch_exceptions=False)
     with pytest.raises(PipelineError):
         runner.invoke(command, ["feeds:Items", "--ranks", "3"], standalone_mode=False, catch_exceptions=False)
 
@@ -235,6 +242,13 @@ class TestTorch:
         one = named(tried("stands_loader", seconds=5.0, stall_s=1.0), "item.stalls")
         assert "worker 0" in one.what
         assert "in read" in one.lines[0]
+
+    def test_a_worker_that_dies_is_told_with_the_item_that_it_had_begun(self):
+        found = tried("killed", seconds=60.0)
+        one = named(found, "batch.fails")
+        assert (found.state, one.state, one.names) == ("fail", "fail", ["5 (/set/img-5.jpg)"])
+        assert "died while they loaded an item" in one.what
+        assert found.ranks[0].end == "failed"
 
     def test_the_sampler_of_a_job_that_is_only_pretended(self):
         found = tried("split", world=8, ranks=(3,))

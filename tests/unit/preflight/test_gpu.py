@@ -68,6 +68,17 @@ def test_a_driver_that_hangs(tmp_path, monkeypatch):
     assert "gave no answer" in text
 
 
+def test_a_driver_that_hangs_is_asked_once(tmp_path, monkeypatch):
+    import firstfault.preflight.cards as cards
+
+    monkeypatch.setattr(cards, "SLOW_S", 0.3)
+    path = program(tmp_path / "bin", "nvidia-smi", f"echo x >> {tmp_path}/asked; exec sleep 60")
+    made = machine(tmp_path, PATH=path)
+    assert states("gpu.visible", made) == {"warn"}
+    assert cards.processes(made) is None
+    assert (tmp_path / "asked").read_text() == "x\n"
+
+
 def test_a_container_without_the_drivers_libraries(tmp_path):
     assert states("gpu.visible", machine(tmp_path, files={"/dev/nvidia0": ""}, PATH=str(tmp_path))) == {"fail"}
 
