@@ -217,7 +217,8 @@ def _own(folder: Path | str, diagnosis: Diagnosis, origin: Origin, scene: Scene)
 
 
 def _row(one: Likeness, by: str) -> SeenBefore:
-    from firstfault.incidents.words import Section, State
+    from firstfault.incidents.lint import is_verified
+    from firstfault.incidents.words import Section
     from firstfault.model.diagnosis import SeenBefore
 
     record = one.record
@@ -225,7 +226,7 @@ def _row(one: Likeness, by: str) -> SeenBefore:
         id=record.id,
         title=record.title,
         state=str(record.state),
-        verified=record.state is State.VERIFIED,
+        verified=is_verified(record),
         fix=_short(" ".join(record.said(Section.FIX).split())),
         by="fingerprint" if by == "fingerprint" else "lines",
         equal=list(one.equal),
