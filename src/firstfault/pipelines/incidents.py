@@ -61,7 +61,7 @@ def _looked_at(
     with concluded(paths, options) as (conclusion, verifier, store):
         diagnosis = Builder(conclusion, verifier).build()
         against = None if diagnosis.verdict.failed else record
-        return (diagnosis, traits_of(diagnosis, origin_of(conclusion))), ran_in(conclusion, store, against)
+        return (diagnosis, traits_of(diagnosis, origin_of(conclusion, verifier))), ran_in(conclusion, store, against)
 
 
 def understood(paths: Sequence[str], options: DiagnoseOptions) -> tuple[Diagnosis, Traits]:
