@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Strength
 from firstfault.pipelines.errors import PipelineError
 
@@ -34,7 +35,7 @@ MOST = 3
 FIX = 300
 """Characters of a past fix that it quotes."""
 VERIFIED = "verified"
-FATAL = "Fatal Python error: "
+FATAL = lazy(r"\bFatal Python error: ")
 """How the fault handler of Python begins to tell of a crash."""
 DUMP = 400
 """Lines below it among which the thread that crashed is looked for."""
@@ -55,7 +56,7 @@ def origin_of(conclusion: Conclusion, verifier: Verifier) -> Origin:
     own: Frame | None = None
     if trigger.exception is not None:
         stood, own = trigger.exception.frames, trigger.exception.user_frame
-    elif FATAL in trigger.text:
+    elif FATAL.search(trigger.text) is not None:
         stood, own = _crashed_in(trigger, verifier)
     if not stood:
         return Origin(signature=trigger.signature)
@@ -74,15 +75,16 @@ def _crashed_in(trigger: Event, verifier: Verifier) -> tuple[Sequence[Frame], Fr
 
     first, lines = verifier.around(trigger.span, DUMP)
     at = trigger.span.line - first
-    if not 0 <= at < len(lines) or FATAL not in lines[at]:
+    begun = FATAL.search(lines[at]) if 0 <= at < len(lines) else None
+    if begun is None:
         return (), None
-    label = lines[at].partition(FATAL)[0]
+    label = lines[at][: begun.start()]
     behind = (line[len(label) :] for line in lines[at + 1 :] if line.startswith(label))
     frames: list[Frame] = []
     inside = False
     for text in behind:
         if not inside:
-            if FATAL in text:
+            if FATAL.search(text) is not None:
                 break
             inside = text.startswith("Current thread")
             continue
