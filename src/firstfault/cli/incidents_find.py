@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from firstfault.cli.evidence import format_option, told_lang_option
-from firstfault.cli.incidents_options import DAY, folder_option, key_option, note, opened, store_of
+from firstfault.cli.incidents_options import DAY, folder_option, key_option, note, opened, store_of, there
 from firstfault.cli.messages import words
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def search(
 
     wanted = tuple((kind, value) for kind, values in facts.items() for value in values)
     query = Query(text=" ".join(text), fields=tuple(f for f in FIELDS if f in fields), facts=wanted, limit=limit)
-    found = find(folder, query, key_file=key_file, full=refresh)
+    found = find(there(folder), query, key_file=key_file, full=refresh)
     if form == "json":
         import msgspec
 
@@ -93,11 +93,20 @@ def search(
         note(f"there are more than {limit}; give more words or a larger --limit")
     if not found.hits:
         note("no record fits")
+    if found.unreadable:
+        note(
+            f"{found.unreadable} files could not be read and were not searched; `firstfault incidents lint` names them"
+        )
     return 0 if found.hits else 3
 
 
 def _line(record: Record, more: str = "") -> str:
+    from firstfault.incidents.lint import is_verified
+    from firstfault.incidents.words import State
+
     date = record.one("date") or "-"
+    if record.state is State.VERIFIED and not is_verified(record):
+        more += words()["search.unshown"]
     return f"{record.id:<20} {record.state:<9} {date:<10} {record.title}{more}"
 
 
@@ -117,7 +126,7 @@ def similar(paths: tuple[str, ...], folder: Path | str, limit: int, form: str) -
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.report.neutral import neutral
 
-    found = near(folder, list(paths), DiagnoseOptions(), limit=limit)
+    found = near(there(folder), list(paths), DiagnoseOptions(), limit=limit)
     if form == "json":
         import msgspec
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,7 +11,7 @@ from click.core import ParameterSource
 
 from firstfault.cli.messages import tell
 from firstfault.cli.values import ParamType
-from firstfault.incidents.places import is_address
+from firstfault.incidents.places import is_address, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 DAY = click.DateTime(formats=["%Y-%m-%d"])
 """A day, as 2026-03-02."""
 
@@ -33,6 +35,12 @@ class Place(ParamType):
         """The address as text, anything else as a path."""
         if is_address(str(value)):
             return str(value)
+        if _SCHEME.match(str(value)):
+            self.fail(
+                f"{shown(str(value))!r} is no address of records: they are in a folder or at `postgresql://…`.",
+                param,
+                ctx,
+            )
         path: Path = click.Path(file_okay=False, path_type=Path).convert(value, param, ctx)
         return path
 
@@ -88,10 +96,26 @@ def store_of(place: Path | str) -> Records:
     """
     store = opened(place)
     if not store.exists():
-        raise click.UsageError(
-            f"There is no folder {place}. Give that of your records by --dir, or start one by `firstfault incidents new`."
-        )
+        raise _no_folder(place)
     return store
+
+
+def there(place: Path | str) -> Path | str:
+    """The place as it is; without one that was named the records that ship are all, but a name that is wrong is told.
+
+    Raises:
+        click.UsageError: it was named and is not there.
+    """
+    named = click.get_current_context().get_parameter_source("folder") is ParameterSource.COMMANDLINE
+    if named and not is_address(str(place)) and not Path(place).exists():
+        raise _no_folder(place)
+    return place
+
+
+def _no_folder(place: Path | str) -> click.UsageError:
+    return click.UsageError(
+        f"There is no folder {place}. Give that of your records by --dir, or start one by `firstfault incidents new`."
+    )
 
 
 def note(text: str) -> None:

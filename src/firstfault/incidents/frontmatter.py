@@ -6,7 +6,8 @@
       - gpu.out_of_memory
     ---
 
-A key holds one text or a list of texts. Must not know which keys there are.
+A key holds one text or a list of texts. What a key of a team's own holds beyond that is kept as it is and has no value here.
+Must not know which keys there are.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ class Entry(Struct, frozen=True):
     """Index of the line of the key."""
     last: int
     """Index behind its last line."""
+    wrong: IncidentError | None = None
+    """Why it is neither one text nor a list of texts; its value is empty then, and nothing of it can be changed."""
 
 
 class Head(Struct, frozen=True):
@@ -59,7 +62,7 @@ def read_head(text: str, where: str = "") -> Head:
     """The keys of the head.
 
     Raises:
-        IncidentError: there is no head, or a line of it is outside the dialect.
+        IncidentError: there is no head, or a line of it belongs to no key.
     """
     lines = lines_of(text)
     if not lines or lines[0].removeprefix("\ufeff").rstrip("\r\n ") != FENCE:
@@ -90,13 +93,51 @@ def _entry(lines: list[str], at: int, entries: dict[str, Entry], where: str) -> 
     key, rest = found[1], found[2] or ""
     if key in entries:
         raise IncidentError(f"`{key}` stands there twice", where=here, fix="Keep one of them.")
-    value = _value(rest, here)
-    last = at + 1
-    if value == "":
-        items, last = _items(lines, at + 1, where)
-        value = items if items is not None else ""
-    entries[key] = Entry(value, at, last)
+    value: Value = ""
+    last, wrong = at + 1, None
+    try:
+        value = _value(rest, here)
+        if value == "":
+            items, last = _items(lines, at + 1, where)
+            value = items if items is not None else ""
+    except IncidentError as error:
+        value, wrong = "", error
+    behind = _behind(lines, last)
+    if behind > last:
+        inside = f"{where}:{last + 1}" if where else f"line {last + 1}"
+        wrong = wrong or IncidentError(
+            "this line of the head is neither `key: value` nor an item of a list",
+            where=inside,
+            fix="Keys are small letters, digits and `_`; items are `  - text`; no tabs.",
+        )
+        value, last = "", behind
+    entries[key] = Entry(value, at, last, wrong)
     return last
+
+
+def _behind(lines: list[str], at: int) -> int:
+    """The index behind the lines that still belong to the key above: those that are set in, and items."""
+    last = at
+    while at < len(lines) and lines[at].rstrip("\r\n ") != FENCE:
+        line = lines[at].rstrip("\r\n")
+        at += 1
+        if not line.strip(" ") or line.lstrip(" ").startswith("#"):
+            continue
+        if not line.startswith((" ", "\t")) and _ITEM.fullmatch(line) is None:
+            break
+        last = at
+    return last
+
+
+def value_of(entry: Entry) -> Value:
+    """What a key holds.
+
+    Raises:
+        IncidentError: it is neither one text nor a list of texts.
+    """
+    if entry.wrong is not None:
+        raise entry.wrong
+    return entry.value
 
 
 def _items(lines: list[str], at: int, where: str) -> tuple[tuple[str, ...] | None, int]:
@@ -180,7 +221,7 @@ def set_value(text: str, key: str, value: Value, where: str = "") -> str:
     if entry is None:
         lines[head.end : head.end] = [write_entry(key, value, end)]
         return "".join(lines)
-    if entry.value == value:
+    if value_of(entry) == value:
         return text
     new = write_entry(key, value, end)
     if entry.last == entry.first + 1:
@@ -200,7 +241,7 @@ def append_item(text: str, key: str, item: str, where: str = "") -> str:
     entry = head.entries.get(key)
     if entry is None:
         return set_value(text, key, (item,), where)
-    if entry.last == entry.first + 1 and entry.value != "":
+    if value_of(entry) != "" and entry.last == entry.first + 1:
         if isinstance(entry.value, str):
             return set_value(text, key, (entry.value, item), where)
         lines[entry.first] = _in_brackets(lines[entry.first], item, more=bool(entry.value))

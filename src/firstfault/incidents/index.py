@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from firstfault.incidents.store import Store
     from firstfault.incidents.tokens import Wanted
 
-FORM = 2
+FORM = 3
 """Form of the index; one of another form is made anew."""
 EACH_TIME = 5_000
 """Records up to which every search looks at every file."""
@@ -50,6 +50,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS files (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, modified INTEGER NOT NULL,
   size INTEGER NOT NULL, inode INTEGER NOT NULL, wrong TEXT NOT NULL DEFAULT '');
+CREATE INDEX IF NOT EXISTS files_unread ON files (name, wrong) WHERE wrong <> '';
 CREATE TABLE IF NOT EXISTS records (number INTEGER PRIMARY KEY, id TEXT NOT NULL, state TEXT NOT NULL, date TEXT NOT NULL,
   title TEXT NOT NULL);
 CREATE INDEX IF NOT EXISTS records_by_date ON records (date DESC, id);
@@ -69,7 +70,6 @@ class Index:
         self.store = store
         self._place = None if in_memory else place or _place_of(store)
         self.base = self._open()
-        self.wrong: list[str] = []
 
     def close(self) -> None:
         """Closes the database."""
@@ -217,6 +217,10 @@ class Index:
             "INSERT INTO said (rowid, title, symptom, diagnosis, cause, fix, rest) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (number, *(indexed(text) for text in columns(record))),
         )
+
+    def unreadable(self) -> list[str]:
+        """Files that hold no record that can be read, each with what is wrong, by name."""
+        return [told for (told,) in self.base.execute("SELECT wrong FROM files WHERE wrong <> '' ORDER BY name")]
 
     def records_of(self, numbers: Iterable[int]) -> Iterator[tuple[int, Record]]:
         """The records as their files are now, in the given order; those that are gone are left out."""

@@ -11,7 +11,7 @@ from msgspec import Struct
 from firstfault.incidents.fingerprint import VERSION, fingerprint
 from firstfault.incidents.record import is_open
 from firstfault.incidents.verification import latest_result, read_verification
-from firstfault.incidents.words import GUESS_MARKS, LIST_KEYS, SCHEMA, TEXT_KEYS, WHOLE, Section, State
+from firstfault.incidents.words import GUESS_MARKS, OURS, SCHEMA, TEXT_KEYS, WHOLE, Section, State
 from firstfault.privacy.identities import Identities
 from firstfault.privacy.secrets import find_secrets
 
@@ -65,6 +65,11 @@ def lint(records: Iterable[Record], wrong: Iterable[IncidentError] = ()) -> list
             others = ", ".join(r.where for r in same[1:])
             found.append(Complaint(same[0].where, f"the id {name!r} is also that of {others}", "Give one a new id."))
     return sorted(found)
+
+
+def is_verified(record: Record) -> bool:
+    """Whether its state says that the fix holds, and the record shows it: a word that anybody may write is no proof."""
+    return record.state is State.VERIFIED and not any(True for _ in (*_state(record), *_guesses(record)))
 
 
 def _errors(record: Record) -> Iterator[tuple[str, str]]:
@@ -182,7 +187,7 @@ def _notes(record: Record) -> Iterator[tuple[str, str]]:
         )
     elif told and told != fingerprint(record.traits):
         yield "its fingerprint does not fit the parts from which it is made", "Run `firstfault incidents lint --fix`."
-    unknown = sorted(set(record.values) - set(TEXT_KEYS) - set(LIST_KEYS))
+    unknown = sorted(set(record.values) - OURS)
     if unknown:
         yield (
             f"its head has keys of your own: {', '.join(unknown)}",

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 LONGEST = 300
 """Characters of a message that are looked at: what follows are details of the moment."""
+MASKED = 120
+"""Characters of a masked message: of a longer line only a part is at hand, and how much of it is names of the moment."""
 _ANSI = lazy(r"(?:\x1b|\\x1b)\[[0-9;]*[A-Za-z]")
 _URL = lazy(r"\b[a-z][a-z0-9+.-]*://\S+")
 _WINDOWS = lazy(r"\b[A-Za-z]:\\[^\s'\",;]+|\\\\[^\s'\",;]+")
@@ -35,6 +37,17 @@ _NUMBER = lazy(
 _RUN = lazy(r"#(?:\s*(?:,|;|and|x|×|-|to|:|\.)\s*#)+")
 _BAR = lazy("[█▉▊▋▌▍▎▏━─=>]{2,}|[█▉▊▋▌▍▎▏]")
 _CLASS = lazy(r"^((?:[A-Za-z_]\w*\.)+)(?=[A-Za-z_]\w*(?:Error|Exception|Interrupt|Exit|Timeout|Warning|Fault)\b)")
+_NCCL = lazy(r"^[\w.-]+:\d+:\d+ (?=\[\d+\] )")
+"""Host, process and thread before a line of NCCL: `gpu-n07:812:901 [3] misc/socket.cc:57 NCCL WARN …`."""
+_OF_JOB = r"(?:python[\d.]*|pt_\w+|ray::[\w.:]+)"
+_PROCESS = lazy(
+    r"\bpid=(?:'?<unknown>'?|\d+), name=(?:'?<unknown>'?|[^\s,]+)"
+    rf"|(?<=[Pp]rocess )\d+ \({_OF_JOB}\)|\btask {_OF_JOB}:\d+(?= blocked)"
+)
+"""A process as a kernel names it: `pid=7712, name=pt_main_thread` or, of the same fault, `pid='<unknown>', name=<unknown>`.
+
+Which program ran out of memory is no detail: only the names that one job has under many forms are one.
+"""
 _SENTENCE = lazy(r"(?<=[A-Za-z\])>'\"#]{2})\. (?=[A-Z])|; |\n")
 _STAMP = lazy(
     r"^(?:\s*[\[(]?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[\])]?:?|\s*[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\s*\[\s*\d+\.\d+\])\s*"
@@ -49,10 +62,11 @@ def mask(text: str, hosts: Iterable[str] = ()) -> str:
         hosts: names that are known to be hosts.
 
     Returns:
-        At most `LONGEST` characters on one line; `#` stands for numbers, `<path>` and the like for names.
+        At most `MASKED` characters on one line; `#` stands for numbers, `<path>` and the like for names.
     """
     # A NUL is ours below: it stands before the place of what is kept.
-    text = _STAMP.sub("", _ANSI.sub("", text[: 4 * LONGEST].replace("\x00", " ")))
+    text = _NCCL.sub("", _STAMP.sub("", _ANSI.sub("", text[: 4 * LONGEST].replace("\x00", " "))))
+    text = _PROCESS.sub("<process>", text)
     people = Identities()
     people.learn_hosts(sorted(hosts))
     people.learn(text)
@@ -77,7 +91,7 @@ def mask(text: str, hosts: Iterable[str] = ()) -> str:
         text = _RUN.sub("#", text)
     text = re.sub("\x00([\ue000-\uf8ff])", lambda m: kept[ord(m[1]) - 0xE000], text)
     text = _CLASS.sub("", " ".join(text.split()))
-    return _SENTENCE.split(text, maxsplit=1)[0][:LONGEST].strip()
+    return _SENTENCE.split(text, maxsplit=1)[0][:MASKED].strip()
 
 
 def _extension(match: re.Match[str]) -> str:

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.fingerprint import Traits
-from firstfault.incidents.frontmatter import Value, lines_of, read_head
-from firstfault.incidents.words import ALIASES, OPEN_MARKS, SCHEMA, Section, State
+from firstfault.incidents.frontmatter import Value, lines_of, read_head, value_of
+from firstfault.incidents.words import ALIASES, OPEN_MARKS, OURS, SCHEMA, Section, State
 
 LARGEST = 1 << 20
 """Bytes of a record at most: it is a page that people read."""
@@ -80,7 +80,8 @@ def parse(text: str, path: Path | None = None, place: str = "") -> Record:
     """
     where = place if path is None else str(path)
     head = read_head(text, where)
-    values = {key: entry.value for key, entry in head.entries.items()}
+    # What a team keeps under keys of its own is theirs; ours have to be what they are.
+    values = {key: value_of(entry) if key in OURS else entry.value for key, entry in head.entries.items()}
     schema = values.get("schema", SCHEMA)
     if schema != SCHEMA:
         raise IncidentError(

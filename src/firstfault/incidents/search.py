@@ -47,6 +47,8 @@ class Found(Struct, frozen=True):
     """Whether there are more than were asked for."""
     unranked: bool
     """Whether they are given newest first, since so many match."""
+    unreadable: int = 0
+    """Files of the folder that hold no record that can be read: what they say was not looked at."""
 
 
 def search(index: Lookup, query: Query) -> Found:
@@ -73,7 +75,7 @@ def search(index: Lookup, query: Query) -> Found:
         hits.append(Hit(record, number, chosen[number]))
         if len(hits) == wanted:
             break
-    return Found(tuple(hits[: query.limit]), len(hits) > query.limit, unranked)
+    return Found(tuple(hits[: query.limit]), len(hits) > query.limit, unranked, len(index.unreadable()))
 
 
 def span_of(value: str) -> tuple[str, str]:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.incidents.fingerprint import UNKNOWN, Traits, fingerprint, same
+from firstfault.incidents.lint import is_verified
 from firstfault.incidents.record import Record
 from firstfault.incidents.search import Query
 from firstfault.incidents.tokens import any_word, tokens
+from firstfault.model.words import Category
 
 if TYPE_CHECKING:
     from firstfault.incidents.places import Lookup
@@ -48,13 +50,19 @@ def similar(index: Lookup, traits: Traits, *, limit: int = 5) -> list[Likeness]:
 def known_again(index: Lookup, traits: Traits, *, limit: int = 3) -> list[Likeness]:
     """Past incidents of the same fingerprint, verified ones first; none where the present one has no message or place to tell it by."""
     told = fingerprint(traits)
-    if told.split(":")[2:] == [UNKNOWN, UNKNOWN]:
+    if not tells_one(told):
         return []
     numbers = index.holding("fp_kind", ":".join(told.split(":")[:2]), _CANDIDATES)
     likes = [compared(r, traits) for _, r in index.records_of(numbers) if str(r.state) != "rejected"]
     alike = [one for one in likes if one.same]
     order = {"verified": 0, "fixed": 1, "supported": 2, "open": 3}
-    return sorted(alike, key=lambda one: (order.get(str(one.record.state), 4), one.record.id))[:limit]
+
+    def rank(one: Likeness) -> int:
+        state = str(one.record.state)
+        # One that does not show what it says helps no more than an open one.
+        return order["open"] if state == "verified" and not is_verified(one.record) else order.get(state, 4)
+
+    return sorted(alike, key=lambda one: (rank(one), one.record.id))[:limit]
 
 
 def compared(record: Record, traits: Traits) -> Likeness:
@@ -65,7 +73,7 @@ def compared(record: Record, traits: Traits) -> Likeness:
         then, now = getattr(past, name), getattr(traits, name)
         if name == "signature" and now in record.all("signatures"):
             then = now
-        if not then or not now:
+        if not then or not now or (name == "category" and now == Category.UNKNOWN):
             continue
         if then == now:
             points += _POINTS[name]
@@ -73,8 +81,13 @@ def compared(record: Record, traits: Traits) -> Likeness:
         else:
             differs.append(f"{name}: {then} | {now}")
             points += _overlap(then, now) if name == "message" else 0
-    told = record.one("fingerprint") or fingerprint(past)
-    return Likeness(record, same(told, fingerprint(traits)), tuple(equal), tuple(differs), points)
+    told, now = record.one("fingerprint") or fingerprint(past), fingerprint(traits)
+    return Likeness(record, tells_one(now) and same(told, now), tuple(equal), tuple(differs), points)
+
+
+def tells_one(told: str) -> bool:
+    """Whether a fingerprint has a message or a place: a kind alone is that of faults of many causes."""
+    return told.split(":")[2:] != [UNKNOWN, UNKNOWN]
 
 
 def _overlap(then: str, now: str) -> int:

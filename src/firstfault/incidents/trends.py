@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.incidents.lint import is_verified
 from firstfault.incidents.verification import read_verification
 from firstfault.incidents.words import FACTS, State
 
@@ -62,7 +63,7 @@ def _trend(kind: str, value: str, records: list[Record]) -> Trend:
         p for r in ordered for item in r.all("verifications") if (p := read_verification(item)).result == "recurred"
     ]
     dates = sorted({r.one("date") for r in ordered} | {p.date for p in runs})
-    verified = [r.one("date") for r in ordered if r.state is State.VERIFIED and r.one("date")]
+    verified = [r.one("date") for r in ordered if is_verified(r) and r.one("date")]
     later = [r.id for r in ordered if verified and r.one("date") > min(verified)] if kind == "fingerprint" else []
     return Trend(
         kind=kind,

@@ -200,6 +200,8 @@ LIST_KEYS = (
     "shown_by",
 )  # fmt: skip
 """Keys of a head that hold a list."""
+OURS = frozenset({*TEXT_KEYS, *LIST_KEYS})
+"""Keys of a head that the program knows."""
 FACTS = {
     "signature": "signatures",
     "host": "hosts",

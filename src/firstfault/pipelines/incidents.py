@@ -61,7 +61,7 @@ def _looked_at(
     with concluded(paths, options) as (conclusion, verifier, store):
         diagnosis = Builder(conclusion, verifier).build()
         against = None if diagnosis.verdict.failed else record
-        return (diagnosis, traits_of(diagnosis, origin_of(conclusion))), ran_in(conclusion, store, against)
+        return (diagnosis, traits_of(diagnosis, origin_of(conclusion, verifier))), ran_in(conclusion, store, against)
 
 
 def understood(paths: Sequence[str], options: DiagnoseOptions) -> tuple[Diagnosis, Traits]:
@@ -259,7 +259,8 @@ def one_record(store: Records, name: str) -> Record:
     """
     from firstfault.incidents.shipped import shipped
 
-    found = [r for r in store.records()[0] if r.id.startswith(name)] if store.exists() else []
+    held, wrong = store.records() if store.exists() else ([], [])
+    found = [r for r in held if r.id.startswith(name)]
     found += [r for r in shipped() if r.id.lower() == name.lower()]
     exact = [r for r in found if r.id == name] or found
     if len(exact) == 1:
@@ -268,6 +269,9 @@ def one_record(store: Records, name: str) -> Record:
         raise PipelineError(
             f"{name!r} is the begin of {len(exact)} ids", fix=f"Give one of {', '.join(r.id for r in exact[:5])}."
         )
+    for error in wrong:
+        if name in error.where:
+            raise PipelineError(f"the record {name!r} cannot be read", where=error.where, why=error.what, fix=error.fix)
     raise PipelineError(
         f"there is no record {name!r}",
         where=store.where,

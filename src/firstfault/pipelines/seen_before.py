@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Strength
 from firstfault.pipelines.errors import PipelineError
 
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from firstfault.analysis.conclude import Conclusion
+    from firstfault.analysis.verify import Verifier
     from firstfault.incidents.origin import Origin
     from firstfault.incidents.rules import Scene
     from firstfault.incidents.similar import Likeness
     from firstfault.model.diagnosis import Diagnosis, SeenBefore
+    from firstfault.model.evidence import Event, Frame
     from firstfault.pipelines.diagnose import Concluded
 
 NEAR, WIDE = 8, 400
@@ -32,27 +35,64 @@ MOST = 3
 FIX = 300
 """Characters of a past fix that it quotes."""
 VERIFIED = "verified"
+FATAL = lazy(r"\bFatal Python error: ")
+"""How the fault handler of Python begins to tell of a crash."""
+DUMP = 400
+"""Lines below it among which the thread that crashed is looked for."""
 AUTO = "auto"
 """Instead of a folder: that named `incidents` in the repository in which a PATH lies."""
 HERE = "here"
 """Instead of a folder: that named `incidents` in the repository in which the command is called; none where there is none."""
 
 
-def origin_of(conclusion: Conclusion) -> Origin:
-    """What the first line tells beyond its text: its signature, and the frames of its traceback."""
+def origin_of(conclusion: Conclusion, verifier: Verifier) -> Origin:
+    """What the first line tells beyond its text: its signature, and the frames of its traceback or of the crash that it reports."""
     from firstfault.incidents.origin import Origin
 
     trigger = conclusion.answer.trigger
     if trigger is None:
         return Origin()
-    if trigger.exception is None or not trigger.exception.frames:
+    stood: Sequence[Frame] = ()
+    own: Frame | None = None
+    if trigger.exception is not None:
+        stood, own = trigger.exception.frames, trigger.exception.user_frame
+    elif FATAL.search(trigger.text) is not None:
+        stood, own = _crashed_in(trigger, verifier)
+    if not stood:
         return Origin(signature=trigger.signature)
-    frames = [f"{f.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{f.function}" for f in trigger.exception.frames]
-    own = trigger.exception.user_frame
-    index = (
-        len(frames) - 1 if own is None or own not in trigger.exception.frames else trigger.exception.frames.index(own)
-    )
+    frames = [f"{f.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{f.function}" for f in stood]
+    index = len(frames) - 1 if own is None or own not in stood else stood.index(own)
     return Origin(signature=trigger.signature, place=frames[index], frames=tuple(frames))
+
+
+def _crashed_in(trigger: Event, verifier: Verifier) -> tuple[Sequence[Frame], Frame | None]:
+    """The frames of the thread in which an interpreter crashed, outermost first, and the innermost one of the job's own code.
+
+    The fault handler prints them below its first line, that thread as `Current thread`; lines of others may stand between.
+    """
+    from firstfault.readers.frames import user_frame
+    from firstfault.readers.stacks.forms import FAULTHANDLER, frame_of
+
+    first, lines = verifier.around(trigger.span, DUMP)
+    at = trigger.span.line - first
+    begun = FATAL.search(lines[at]) if 0 <= at < len(lines) else None
+    if begun is None:
+        return (), None
+    label = lines[at][: begun.start()]
+    behind = (line[len(label) :] for line in lines[at + 1 :] if line.startswith(label))
+    frames: list[Frame] = []
+    inside = False
+    for text in behind:
+        if not inside:
+            if FATAL.search(text) is not None:
+                break
+            inside = text.startswith("Current thread")
+            continue
+        read = frame_of(FAULTHANDLER, text)
+        if read is None:
+            break
+        frames.insert(0, read.frame)
+    return frames, user_frame(frames)
 
 
 def with_seen_before(
@@ -76,7 +116,7 @@ def with_seen_before(
     trigger = concluded.conclusion.answer.trigger
     if diagnosis.verdict.failed is False or trigger is None:
         return diagnosis
-    origin = origin_of(concluded.conclusion)
+    origin = origin_of(concluded.conclusion, concluded.verifier)
     scene = _scene(diagnosis, origin, concluded.verifier.around(trigger.span, NEAR)[1])
     found = [] if own is None else _looked_up(own, diagnosis, origin, scene, asked=folder != HERE)
     # Without a cause a line of a launcher or a watchdog is all that is there; a traceback tells a place even then.
@@ -217,7 +257,8 @@ def _own(folder: Path | str, diagnosis: Diagnosis, origin: Origin, scene: Scene)
 
 
 def _row(one: Likeness, by: str) -> SeenBefore:
-    from firstfault.incidents.words import Section, State
+    from firstfault.incidents.lint import is_verified
+    from firstfault.incidents.words import Section
     from firstfault.model.diagnosis import SeenBefore
 
     record = one.record
@@ -225,7 +266,7 @@ def _row(one: Likeness, by: str) -> SeenBefore:
         id=record.id,
         title=record.title,
         state=str(record.state),
-        verified=record.state is State.VERIFIED,
+        verified=is_verified(record),
         fix=_short(" ".join(record.said(Section.FIX).split())),
         by="fingerprint" if by == "fingerprint" else "lines",
         equal=list(one.equal),

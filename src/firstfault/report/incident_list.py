@@ -9,7 +9,8 @@ import html
 import re
 from typing import TYPE_CHECKING
 
-from firstfault.incidents.words import HEADINGS, Section
+from firstfault.incidents.lint import is_verified
+from firstfault.incidents.words import HEADINGS, Section, State
 from firstfault.report.markdown import cell, escape
 from firstfault.report.neutral import neutral
 
@@ -29,12 +30,12 @@ def render_page(records: Sequence[Record]) -> str:
     """All records on one Markdown page: a table, then each with its headings one level deeper."""
     lines = ["# Incidents", "", "| id | state | date | title |", "|---|---|---|---|"]
     lines += [
-        f"| {cell(r.id)} | {r.state} | {cell(r.one('date') or '-')} | {escape(r.title).replace('|', '&#124;')} |"
+        f"| {cell(r.id)} | {_stated(r)} | {cell(r.one('date') or '-')} | {escape(r.title).replace('|', '&#124;')} |"
         for r in records
     ]
     parts = ["\n".join(lines)]
     for record in records:
-        said = [f"## {escape(record.id)}: {escape(record.title)}", f"State: {record.state}."]
+        said = [f"## {escape(record.id)}: {escape(record.title)}", f"State: {_stated(record)}."]
         for section in Section:
             text = record.sections.get(section, "")
             if text:
@@ -46,7 +47,7 @@ def render_page(records: Sequence[Record]) -> str:
 def render_html(records: Sequence[Record]) -> str:
     """All records on one HTML page that loads nothing: a table with links, then each record as text."""
     rows = "".join(
-        f"<tr><td><a href='#{_e(r.id)}'>{_e(r.id)}</a></td><td>{_e(str(r.state))}</td><td>{_e(r.one('date'))}</td>"
+        f"<tr><td><a href='#{_e(r.id)}'>{_e(r.id)}</a></td><td>{_e(_stated(r))}</td><td>{_e(r.one('date'))}</td>"
         f"<td>{_e(r.title)}</td><td>{_e(', '.join(r.all('signatures')[:2]))}</td></tr>\n"
         for r in records
     )
@@ -63,13 +64,19 @@ def render_html(records: Sequence[Record]) -> str:
 
 def _article(record: Record) -> str:
     parts = [
-        f"<article id='{_e(record.id)}' lang='{_language(record)}'><h2>{_e(record.id)}: {_e(record.title)}</h2><p>{record.state}</p>"
+        f"<article id='{_e(record.id)}' lang='{_language(record)}'><h2>{_e(record.id)}: {_e(record.title)}</h2><p>{_e(_stated(record))}</p>"
     ]
     for section in Section:
         text = record.sections.get(section, "")
         if text:
             parts.append(f"<h3>{_e(HEADINGS[_language(record)][section])}</h3><pre>{_e(text)}</pre>")
     return "\n".join(parts) + "</article>\n"
+
+
+def _stated(record: Record) -> str:
+    """Its state; of one that says verified and does not show it, that too."""
+    unshown = record.state is State.VERIFIED and not is_verified(record)
+    return f"{record.state} (not shown)" if unshown else str(record.state)
 
 
 def _language(record: Record) -> str:

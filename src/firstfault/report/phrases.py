@@ -124,7 +124,7 @@ def fact(name: str, say: Mapping[str, str]) -> str:
 
 def seen(one: SeenBefore, say: Mapping[str, str]) -> str:
     """A past incident in one sentence: which, how its fix stands, and what was done."""
-    state = say["seen.verified" if one.verified else f"seen.{one.state}"]
+    state = say["seen.unshown" if one.state == "verified" and not one.verified else f"seen.{one.state}"]
     told = say["seen.line"].format(id=one.id, title=one.title.rstrip("."), state=state)
     told += f" [{one.where}]" if one.where else ""
     return f"{told} {say['seen.fix'].format(fix=one.fix)}" if one.fix else told

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from incident_text import PROVED
+from incident_text import PROVED, text_of
 
 from firstfault.cli import incidents_write
 from firstfault.cli.main import run
@@ -394,3 +394,49 @@ def test_both_languages_have_the_same_sentences():
     assert english.keys() == chinese.keys()
     for key, text in english.items():
         assert sorted(re.findall(r"\{(\w+)\}", text)) == sorted(re.findall(r"\{(\w+)\}", chinese[key])), key
+
+
+def test_a_record_that_cannot_be_read_is_told_and_not_denied(folder, capsys):
+    Path(folder).mkdir()
+    Path(folder, "20260302-aaaaaaaaaa.md").write_text(
+        "---\nid: 20260302-aaaaaaaaaa\n<<<<<<< ours\n---\n", encoding="utf-8"
+    )
+    assert run(["incidents", "search", "zzz", "--dir", folder]) == 3
+    assert "1 files could not be read" in capsys.readouterr().err
+    for words in (["show", "20260302-aaaaaaaaaa"], ["verify", "20260302-aaaaaaaaaa", "--rerun", folder]):
+        assert run(["incidents", *words, "--dir", folder]) == 2
+        told = capsys.readouterr().err
+        assert "cannot be read" in told
+        assert "20260302-aaaaaaaaaa.md:3" in told
+
+
+@pytest.mark.parametrize("words", [["search", "oom"], ["similar", "."]])
+def test_a_folder_that_was_named_and_is_not_there_is_told(folder, capsys, words):
+    assert run(["incidents", *words, "--dir", folder]) == 2
+    assert "There is no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", ["sqlite:///x.db", "mysql://user:geheim@host/x", "https://wiki.example/incidents"])
+def test_an_address_of_another_kind_makes_no_folder(oom, tmp_path, monkeypatch, capsys, place):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    assert run(["incidents", "new", str(oom), "--dir", place]) == 2
+    told = capsys.readouterr().err
+    assert "no address of records" in told
+    assert "geheim" not in told
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_no_list_says_verified_of_what_is_not_shown(folder, capsys):
+    Path(folder).mkdir()
+    for name, parts in (("shown", PROVED), ("claimed", {"state": "verified"})):
+        Path(folder, f"{name}.md").write_text(text_of(id=name, **parts), encoding="utf-8")
+    assert (
+        run(["incidents", "search", "--dir", folder, "--host", text_of().partition("hosts:\n  - ")[2].split()[0]]) == 0
+    )
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "nothing in it shows" in lines["claimed"]
+    assert "nothing in it shows" not in lines["shown"]
+    for form in ("markdown", "html"):
+        assert run(["incidents", "export", "--dir", folder, "--format", form]) == 0
+        assert capsys.readouterr().out.count("verified (not shown)") == 2

@@ -34,6 +34,27 @@ OPTIONS = DiagnoseOptions(engine="inline")
             "NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen",
             "NVRM: Xid (PCI:0001:dd:00): 79, pid=98, GPU has fallen",
         ),
+        (
+            "NVRM: Xid (PCI:0000:3b:00): 79, pid=7712, name=pt_main_thread, GPU has fallen off the bus.",
+            "NVRM: Xid (PCI:0000:dd:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+        ),
+        (
+            "Out of memory: Killed process 7712 (pt_main_thread) total-vm:912345678kB, anon-rss:5kB",
+            "Out of memory: Killed process 98 (python3.11) total-vm:12kB, anon-rss:512345678kB",
+        ),
+        (
+            "INFO: task python3:7712 blocked for more than 120 s",
+            "INFO: task pt_main_thread:98 blocked for more than 120 s",
+        ),
+        (
+            "gpu012:812:901 [1] misc/socket.cc:57 NCCL WARN Connection closed",
+            "lambda-scalar:4:5 [0] misc/socket.cc:61 NCCL WARN Connection closed",
+        ),
+        # Of a long line only so much is at hand, and the longer its paths are the less is said beside them.
+        (
+            f"ValueError: cannot write {'/a' * 40}.zarray and {'/b' * 40}: failed to take the lock on {'/c' * 60} [OS error: Invalid argument] of the",
+            "ValueError: cannot write /a/x.zarray and /b: failed to take the lock on /c [OS error: Invalid argument] of the file system",
+        ),
         ("RuntimeError: size 4096 at 0x7f3a exceeds 8192", "RuntimeError: size 16 at 0x55d0c exceeds 32"),
         ("ranks 3, 7, 12 are late", "ranks 0-4 are late"),
         ("Loading: 13%|██▎       | 12/96 [00:01<00:09]", "Loading: 99%|█████████▉| 95/96 [00:11<00:00]"),
@@ -51,6 +72,7 @@ def test_what_differs_from_run_to_run_is_masked(one, other):
         ("OSError: [Errno 28] x", "OSError: [Errno 122] x"),
         ("failed (exitcode: -9) local_rank: 0", "failed (exitcode: 1) local_rank: 0"),
         ("HTTP 403", "HTTP 503"),
+        ("Killed process 7 (chrome) total-vm:1kB", "Killed process 7 (python3) total-vm:1kB"),
         ("KeyError: 'ema'", "KeyError: 'loss'"),
         ("undefined symbol: _ZN3c104cuda9SetDeviceEab", "undefined symbol: _ZN2at4_ops5zeros4callE"),
         ("cannot open /a/b.tar", "cannot open /a/b.parquet"),
@@ -127,3 +149,41 @@ def test_an_origin_does_not_change_what_the_diagnosis_itself_tells(oom):
 @pytest.mark.parametrize("text", ["ring broke \x00\ue005 at step 7", "exit code 3 \x00\ue000 twice"])
 def test_a_line_with_the_signs_by_which_the_mask_marks_places_is_read(text):
     assert mask(text) == mask(text.replace("\x00", " "))
+
+
+@pytest.mark.parametrize("label", ["", "[rank1]: ", "1: "])
+def test_a_crash_has_the_place_of_the_thread_in_which_it_came(tmp_path, label):
+    def crashed(file, function, thread="0x00007f1a00000000"):
+        lines = [
+            "Fatal Python error: Segmentation fault",
+            "",
+            "Thread 0x00007f1b00000000 (most recent call first):",
+            '  File "/usr/lib/python3.11/threading.py", line 331 in wait',
+            '  File "/opt/job/feeder.py", line 12 in feed',
+            "",
+            f"Current thread {thread} (most recent call first):",
+            '  File "/usr/lib/python3.11/site-packages/torch/_ops.py", line 755 in _call_impl',
+            f'  File "/opt/job/{file}", line 12 in {function}',
+            '  File "/opt/job/train.py", line 90 in main',
+            "",
+            "Extension modules: numpy.core (total: 1)",
+        ]
+        path = tmp_path / "job.log"
+        path.write_text("".join(f"{label}{line}\n" for line in lines), encoding="utf-8")
+        return examine([str(path)], OPTIONS)[1]
+
+    one = crashed("ops.py", "fused")
+    assert one.place == "ops.py:fused"
+    assert fingerprint(crashed("ops.py", "fused", "0x00007fffa1b2c3d4")) == fingerprint(one)
+    assert not same(fingerprint(crashed("loader.py", "decode")), fingerprint(one))
+
+
+def test_a_crash_without_its_own_thread_has_no_place(tmp_path):
+    path = tmp_path / "job.log"
+    lines = ["Fatal Python error: Segmentation fault", "", "Thread 0x00007f1b00000000 (most recent call first):"]
+    lines += [
+        '  File "/opt/job/feeder.py", line 12 in feed',
+        "Current thread 0x00007f1a00000000 (most recent call first):",
+    ]
+    path.write_text("\n".join([*lines, "  <no Python frame>"]) + "\n", encoding="utf-8")
+    assert examine([str(path)], OPTIONS)[1].place == ""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firstfault.incidents.errors import IncidentError
-from firstfault.incidents.frontmatter import append_item, read_head, scalar_text, set_value, write_entry
+from firstfault.incidents.frontmatter import append_item, read_head, scalar_text, set_value, value_of, write_entry
 
 TEXT = """---
 # a comment of ours
@@ -96,10 +96,6 @@ def test_a_text_that_yaml_takes_for_something_else_is_quoted(value):
         ("---\nstate: open\nstate: fixed\n---\n", "twice"),
         ("---\n\tstate: open\n---\n", "neither"),
         ("---\nState: open\n---\n", "neither"),
-        ("---\nx: {a: b}\n---\n", "needs quotes"),
-        ("---\nx: a: b\n---\n", "needs quotes"),
-        ('---\nx: "a" b\n---\n', "behind the closing quote"),
-        ("---\nx: [a\n---\n", "end on its line"),
     ],
 )
 def test_what_is_outside_the_dialect_is_refused_with_its_line(text, said):
@@ -107,6 +103,40 @@ def test_what_is_outside_the_dialect_is_refused_with_its_line(text, said):
         read_head(text, "a.md")
     assert "a.md" in caught.value.where
     assert caught.value.fix
+
+
+ODD_VALUES = [
+    ("x: {a: b}\n", "needs quotes"),
+    ("x: a: b\n", "needs quotes"),
+    ('x: "a" b\n', "behind the closing quote"),
+    ("x: [a\n", "end on its line"),
+    ("x: |\n  many\n\n  # lines\n  of it\n", "needs quotes"),
+    ("x:\n  team: infra\n  on_call:\n    - one\n", "neither"),
+    ("x:\n- a: b\n  c: d\n", "needs quotes"),
+    ("x: begins here\n  and goes on\n", "neither"),
+]
+
+
+@pytest.mark.parametrize(("lines", "said"), ODD_VALUES)
+def test_a_value_outside_the_dialect_is_told_by_whoever_needs_it(lines, said):
+    text = f"---\n{lines}y: z\n---\n"
+    head = read_head(text, "a.md")
+    assert head.entries["y"].value == "z"
+    for needs in (
+        lambda: value_of(head.entries["x"]),
+        lambda: set_value(text, "x", "b", "a.md"),
+        lambda: append_item(text, "x", "b", "a.md"),
+    ):
+        with pytest.raises(IncidentError, match=said) as caught:
+            needs()
+        assert caught.value.where.startswith("a.md:")
+        assert caught.value.fix
+
+
+@pytest.mark.parametrize(("lines", "said"), ODD_VALUES)
+def test_a_value_outside_the_dialect_stays_as_it_is_when_another_key_changes(lines, said):
+    assert set_value(f"---\n{lines}y: z\n---\n", "y", "new") == f"---\n{lines}y: new\n---\n", said
+    assert append_item(f"---\ny:\n{lines}---\n", "y", "new") == f"---\ny:\n  - new\n{lines}---\n"
 
 
 @pytest.mark.parametrize(

@@ -149,3 +149,23 @@ def test_folders_links_and_other_pages_are_told_apart(store, put, tmp_path):
     records, wrong = store.records()
     assert sorted(r.id for r in records) == ["20260302-aaaaaaaaaa", "b"]
     assert [e.where.endswith("broken.md") for e in wrong] == [True]
+
+
+@pytest.mark.parametrize(
+    "own", ["owner:\n  team: infra\n  rota: [a, b]\n", "more: {a: 1}\n", "note: |\n  long\n  text\n"]
+)
+def test_what_a_team_keeps_under_keys_of_its_own_is_kept_and_no_hindrance(store, put, own):
+    path = put()
+    before = path.read_text(encoding="utf-8").replace("date:", f"{own}date:", 1)
+    path.write_text(before, encoding="utf-8")
+    record = store.read(path.name)
+    assert record.one("date") == "2026-03-02"
+    Store.change(record, lambda t: set_value(t, "state", "rejected"))
+    assert path.read_text(encoding="utf-8") == before.replace("state: open", "state: rejected")
+
+
+@pytest.mark.parametrize("ours", ["title: {a: 1}\n", "verifications:\n  - a: b\n", "state: open\n  more\n"])
+def test_a_key_of_ours_has_to_be_a_text_or_a_list_of_texts(ours):
+    state = "" if ours.startswith("state") else "state: open\n"
+    with pytest.raises(IncidentError, match=r"needs quotes|neither"):
+        parse(f"---\nid: x\n{state}{ours}---\n")

@@ -272,7 +272,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch, capsys):
 
 def test_a_folder_loads_no_driver(tmp_path):
     code = (
-        "import sys; from firstfault.cli.main import run; code = run(['incidents', 'search', 'docker', '--dir', 'x'])\n"
+        "import sys; from firstfault.cli.main import run; code = run(['incidents', 'search', 'docker', '--dir', '.'])\n"
         "assert code == 0\nassert not {'sqlalchemy', 'psycopg'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, stdout=subprocess.DEVNULL)

@@ -8,6 +8,7 @@ import pytest
 from incident_text import PROVED, text_of
 
 from firstfault.cli.main import run
+from firstfault.i18n.en import MESSAGES
 from firstfault.incidents.fingerprint import Traits, fingerprint
 from firstfault.incidents.index import Index
 from firstfault.incidents.record import parse
@@ -17,6 +18,7 @@ from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.incidents import examine
 from firstfault.pipelines.options import DiagnoseOptions
+from firstfault.report.phrases import seen
 
 PLAIN = DiagnoseOptions(engine="inline")
 
@@ -260,3 +262,27 @@ def test_a_run_without_a_failure_has_seen_nothing_before(tmp_path, store):
         diagnose([str(tmp_path / "ok.log")], DiagnoseOptions(engine="inline", incidents=str(store.folder))).seen_before
         == []
     )
+
+
+def test_a_kind_alone_is_no_same_fingerprint(store, put):
+    stopped = Traits(category="unknown", form="interrupted")
+    hung = Traits(category="unknown", form="hung", op="ALLREDUCE", phase="collective")
+    for name, traits in (("stopped", stopped), ("hung", hung)):
+        put(id=name, fingerprint=f'"{fingerprint(traits)}"')
+    with closing(Index(store)) as index:
+        index.refresh()
+        assert not any(one.same for traits in (stopped, hung) for one in similar(index, traits, limit=10))
+        assert similar(index, Traits(category="unknown"), limit=10) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "verified"),
+    [(PROVED, True), ({"state": "verified"}, False), ({**PROVED, "verifications": '\n  - "looks good"'}, False)],
+)
+def test_seen_before_takes_nobody_s_word_for_a_verification(oom, store, known, parts, verified):
+    known(**parts)
+    (one,) = diagnose([str(oom)], DiagnoseOptions(engine="inline", incidents=str(store.folder))).seen_before
+    assert (one.state, one.verified) == ("verified", verified)
+    told = seen(one, MESSAGES)
+    assert ("its fix was verified" in told) is verified
+    assert ("does not show it" in told) is not verified

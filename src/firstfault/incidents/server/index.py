@@ -59,6 +59,11 @@ class ServerIndex:
         """Nothing is to be done: words and facts change with their record."""
         return 0
 
+    @staticmethod
+    def unreadable() -> list[str]:
+        """None: what is no record is not taken in."""
+        return []
+
     def by_text(self, query: Query, wanted: Wanted, limit: int) -> tuple[list[int], bool]:
         """Numbers of records, best first, and whether they are too many to be ranked."""
         if not wanted.phrases:
