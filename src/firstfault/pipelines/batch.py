@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -103,26 +103,32 @@ def jobs_of(folders: Sequence[str], listed: str | None, *, every: bool = False) 
             "this list of jobs cannot be used", where=listed, why=str(error),
             fix="Write one with `sacct --parsable2 --format=JobID,State,ExitCode > FILE`.",
         ) from error  # fmt: skip
-    from firstfault.analysis.job_state import FAILED_STATES, known_state
+    from firstfault.analysis.job_state import COMPLETED_STATES, OPEN_STATES
 
-    named = [replace(row, state=known_state(row.state) or row.state) for row in rows]
-    wanted = [row for row in named if every or row.state in FAILED_STATES]
+    # A word that is not known here is no word of a job that went well.
+    wanted = [row for row in rows if every or _told(row) not in COMPLETED_STATES | OPEN_STATES]
     return [Asked(job, _told(row), row.exit_code) for row, job in of_listed(wanted, there)]
 
 
 def _told(row: Listed) -> str | None:
+    """The state by its whole name; None for a word that is not known."""
     from firstfault.analysis.job_state import known_state
 
-    return known_state(row.state)
+    return known_state(row.state) or known_state(f"{row.state}+")
 
 
 def _apart(jobs: Iterable[Job]) -> list[Job]:
-    """Jobs of one name in several folders keep a name each."""
-    jobs, seen = list(jobs), set[str]()
-    twice = {job.name for job in jobs if job.name in seen or seen.add(job.name)}  # type: ignore[func-returns-value]
-    return [
-        Job(f"{Path(job.paths[0]).parent.name}/{job.name}", job.paths) if job.name in twice else job for job in jobs
-    ]
+    """Each job once, however often its folder was named; those of one name in several folders keep a name each."""
+    once = {tuple(map(os.path.realpath, job.paths)): job for job in reversed(list(jobs))}
+    rest = list(reversed(once.values()))
+    named: dict[int, str] = {n: job.name for n, job in enumerate(rest)}
+    parents = {n: list(Path(os.path.realpath(job.paths[0])).parents) for n, job in enumerate(rest)}
+    for depth in range(max(map(len, parents.values()), default=0)):
+        counts = Counter(named.values())
+        for n, name in named.items():
+            if counts[name] > 1 and depth < len(parents[n]) - 1:
+                named[n] = f"{parents[n][depth].name}/{name}"
+    return [Job(named[n], job.paths) for n, job in enumerate(rest)]
 
 
 def batch(

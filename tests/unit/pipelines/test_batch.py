@@ -198,6 +198,26 @@ def test_folders_with_jobs_of_one_name_keep_them_apart(tmp_path):
     assert [one.job.name for one in asked] == ["monday/run-1", "tuesday/run-1"]
 
 
+def test_a_folder_that_is_named_twice_holds_its_jobs_once(tmp_path):
+    (tmp_path / "a" / "x" / "run-1").mkdir(parents=True)
+    (tmp_path / "b" / "x" / "run-1").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    places = [str(tmp_path / name) for name in ("a/x", "a/x/", "link/x", "b/x")]
+    assert [one.job.name for one in jobs_of(places, None)] == ["a/x/run-1", "b/x/run-1"]
+
+
+def test_no_job_is_left_out_for_a_word_of_the_scheduler_that_is_cut_or_new(tmp_path):
+    (tmp_path / "l").write_text(
+        "JobID|State|ExitCode\n4711|OUT_OF_ME+|0:125\n4712|LAUNCH_FAILED|1:0\n4713|COMPLETED|0:0\n4714|RUNNING|0:0\n4715|CANCELLED by 7|0:15\n"
+    )
+    asked = jobs_of([str(tmp_path)], str(tmp_path / "l"))
+    assert [(one.job.name, one.state) for one in asked] == [
+        ("4711", "OUT_OF_MEMORY"),
+        ("4712", None),
+        ("4715", "CANCELLED"),
+    ]
+
+
 def some(**changes):
     return Batch(
         jobs=[
