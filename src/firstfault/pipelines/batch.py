@@ -22,9 +22,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.model.batch import Batch, JobAnswer, Shared
-from firstfault.pipelines.batch_child import Request
+from firstfault.pipelines.batch_child import NO_LOGS, Request, encoded
 from firstfault.pipelines.errors import PipelineError
 from firstfault.readers.jobs import Job, Listed, jobs_in, of_listed, read_list
+from firstfault.redact import printable
 from firstfault.scan.executors import processors
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ MOST = 64 << 20
 """Bytes of an answer."""
 ONE_CHILD = 50
 """Jobs after which a child is replaced: what it keeps of each stays small."""
+Owner = tuple[int, int | None]
+"""User and group as whom files are read; the group is None where it is to be looked up."""
 PAGE = 4096 if not hasattr(os, "sysconf") else os.sysconf("SC_PAGE_SIZE")
 
 
@@ -69,6 +72,9 @@ class Asked(Struct, frozen=True):
     uid: int | None = None
     """Whom the job belongs to: where this process is root's, its files are read as that user, who may have named any."""
     gid: int | None = None
+    """His group; None for the one that the system knows."""
+    patterns: tuple[str, ...] = ()
+    """Where further files of it may lie: looked for by whoever reads them, within the job's time."""
 
 
 def jobs_of(folders: Sequence[str], listed: str | None, *, every: bool = False) -> list[Asked]:
@@ -135,7 +141,7 @@ def batch(
     asked: Sequence[Asked],
     options: DiagnoseOptions,
     limits: Limits,
-    told: Callable[[JobAnswer], None] | None = None,
+    told: Callable[[JobAnswer], object] | None = None,
 ) -> Batch:
     """Diagnoses all jobs.
 
@@ -154,17 +160,18 @@ def batch(
     def keep(number: int, answer: JobAnswer) -> None:
         nonlocal next_told
         one = asked[number]
-        found[number] = replace(answer, job=one.job.name, paths=list(one.job.paths), scheduler_state=one.state)
+        paths = answer.paths if one.patterns else list(one.job.paths)
+        found[number] = replace(answer, job=one.job.name, paths=paths, scheduler_state=one.state)
         while told is not None and next_told in found:
             next_told += 1
             told(found[next_told - 1])
 
     waiting = deque[int]()
     for number, one in enumerate(asked):
-        if one.job.paths:
+        if one.job.paths or one.patterns:
             waiting.append(number)
         else:
-            keep(number, _without("no_logs", "no file or folder there carries its number"))
+            keep(number, _without("no_logs", NO_LOGS))
     note = "the time for the whole batch was over"
     try:
         _Desk(asked, options, limits, waiting, keep).run()
@@ -190,12 +197,14 @@ def _without(state: JobState, note: str, seconds: float = 0.0) -> JobAnswer:
 class _Child:
     """One process that diagnoses, and the job that it is at."""
 
-    def __init__(self, owner: tuple[int, int] | None) -> None:
+    def __init__(self, owner: Owner | None) -> None:
         """owner: user and group as whom it reads; None for ours."""
         self.owner = owner
+        whom = [] if owner is None else [f"{owner[0]}:{'' if owner[1] is None else owner[1]}"]
+        safe = "-P" if sys.version_info >= (3, 11) else "-B"
+        self.words = [sys.executable, safe, "-m", "firstfault.pipelines.batch_child", *whom]
         self.process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-P" if sys.version_info >= (3, 11) else "-B", "-m", "firstfault.pipelines.batch_child"]
-            + ([] if owner is None else [f"{owner[0]}:{owner[1]}"]),
+            self.words,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -213,7 +222,7 @@ class _Child:
         self.number, self.began, self.until, self.hurried = number, time.monotonic(), until, False
         self.served += 1
         self.text = b""
-        self.process.stdin.write(msgspec.json.encode(request) + b"\n")
+        self.process.stdin.write(encoded(request))
 
     def read(self) -> JobAnswer | None:
         """The answer, where it is whole now; raises EOFError where the process is gone."""
@@ -225,6 +234,13 @@ class _Child:
         if not self.text.endswith(b"\n"):
             return None
         return msgspec.json.decode(self.text, type=JobAnswer)
+
+    def failed_to_start(self) -> bool:
+        """Whether it ended by itself with an error, which no job makes it do."""
+        try:
+            return self.process.wait(timeout=1.0) > 0
+        except subprocess.TimeoutExpired:
+            return False
 
     def hurry(self) -> None:
         """Asks for what is known by now."""
@@ -247,11 +263,11 @@ class _Child:
         self.process.wait()
 
 
-def _owner(one: Asked) -> tuple[int, int] | None:
+def _owner(one: Asked) -> Owner | None:
     """As whom a job's files are read; None for ourselves, who can be nobody else but as root."""
     if one.uid is None or not hasattr(os, "geteuid") or os.geteuid() != 0 or one.uid == 0:
         return None
-    return one.uid, one.uid if one.gid is None else one.gid
+    return one.uid, one.gid
 
 
 class _Desk:
@@ -293,15 +309,16 @@ class _Desk:
             child = self._fit(idle, _owner(one))
             options = replace(self.options, job_state=one.state, exit_code=one.exit_code)
             until = time.monotonic() + self.limits.seconds
+            paths, patterns = list(map(os.fsencode, one.job.paths)), list(map(os.fsencode, one.patterns))
             try:
-                child.ask(number, Request(one.job.name, list(one.job.paths), options), until)
+                child.ask(number, Request(printable(one.job.name), paths, options, patterns), until)
             except BrokenPipeError:
                 continue  # it is gone: heard of at the next look
         if not self.waiting:
             for child in idle:
                 self._drop(child)
 
-    def _fit(self, idle: list[_Child], owner: tuple[int, int] | None) -> _Child:
+    def _fit(self, idle: list[_Child], owner: Owner | None) -> _Child:
         """An idle child of that owner, or a new one in the place of another's."""
         for child in idle:
             if child.owner == owner:
@@ -311,7 +328,7 @@ class _Desk:
             self._drop(idle.pop())
         return self._new(owner)
 
-    def _new(self, owner: tuple[int, int] | None) -> _Child:
+    def _new(self, owner: Owner | None) -> _Child:
         child = _Child(owner)
         self.children.append(child)
         assert child.process.stdout is not None
@@ -332,7 +349,15 @@ class _Desk:
     def _hear(self, child: _Child) -> None:
         try:
             answer = child.read()
-        except (EOFError, OSError):
+        except (EOFError, OSError, msgspec.MsgspecError):
+            if child.hurried:  # its order to stop may come before it has begun to listen for one
+                self._lost(child, "too_long", "it was not read within its time")
+                return
+            if child.served <= 1 and child.failed_to_start():
+                raise PipelineError(
+                    "processes that read jobs do not start", why=f"the first one ended with {child.process.returncode}",
+                    fix=f"See what it says: {' '.join(child.words)} < /dev/null",
+                ) from None  # fmt: skip
             self._lost(child, "broken", "the process that read it died")
             return
         if answer is None or child.number is None:

@@ -1,8 +1,11 @@
-"""Which files of a folder belong to which job, and which jobs a scheduler's list names. Opens nothing but that list."""
+"""Which files belong to which job, and which jobs a scheduler's list names. Opens nothing but that list."""
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +14,7 @@ from msgspec import Struct
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Set
+    from collections.abc import Iterable, KeysView, Sequence
 
 _PLAIN = lazy(r"^(?:slurm-|job[-_]?)?(\d{1,10}(?:_\d{1,7})?)\.\w+$")
 """What Slurm calls the file of a job, or of an element of an array, unless told otherwise: a day has no such name."""
@@ -82,6 +85,17 @@ def _inside(link: str, folder: str) -> str | None:
         return None
 
 
+def there(patterns: Iterable[str]) -> list[str]:
+    """The files and folders that patterns with `*` find, each once; devices such as /dev/null are none."""
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        for path in sorted(glob.glob(pattern)):  # noqa: PTH207 - absolute patterns of other origins
+            with contextlib.suppress(OSError):
+                if not stat.S_ISCHR(os.stat(path).st_mode):  # noqa: PTH116 - as above
+                    found[path] = None
+    return list(found)
+
+
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """A key by which `job-9` comes before `job-10`."""
     parts = lazy(r"\d+|\D+").findall(name)
@@ -116,7 +130,7 @@ def of_listed(listed: Iterable[Listed], there: Sequence[Job]) -> list[tuple[List
     return [(row, Job(row.name, tuple(paths[row.name]))) for row in rows]
 
 
-def _of_these(name: str, known: Set[str]) -> str | None:
+def _of_these(name: str, known: KeysView[str]) -> str | None:
     """The one of the known jobs whose number a name carries; None where it carries none, or several."""
     plain = _PLAIN.match(name)
     for whole in (name, "" if plain is None else plain[1]):
