@@ -296,14 +296,14 @@ def test_a_line_of_gigabytes_and_a_private_key_are_read_in_part(tmp_path):
 
 
 def test_a_call_that_takes_too_long_or_too_much_is_ended(tmp_path):
-    def made(text):
+    def made(text, seconds=60.0):
         (tmp_path / "slow.py").write_text(text)
-        return call(["slow"], Limits(seconds=1.0, memory_mb=200))
+        return call(["slow"], Limits(seconds=seconds, memory_mb=200))
 
     os.environ["PYTHONPATH"], before = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}", os.environ.get("PYTHONPATH")
     try:
         with pytest.raises(CallError, match="more than 1 s"):
-            asyncio.run(made("import subprocess\nsubprocess.run(['sleep', '617'])\n"))
+            asyncio.run(made("import subprocess\nsubprocess.run(['sleep', '617'])\n", 1.0))
         with pytest.raises(CallError, match="MB of memory"):
             asyncio.run(made("import time\nx = b'1' * 400_000_000\ntime.sleep(600)\n"))
         with pytest.raises(CallError, match="what went wrong"):
@@ -408,3 +408,24 @@ def test_calls_wait_for_their_turn(tmp_path, monkeypatch):
 
     asyncio.run(run())
     assert most == 2
+
+
+def test_a_refusal_tells_no_name_where_names_are_hidden(tmp_path):
+    logs = tmp_path / "home-of-ann" / "gpu-node-17"
+    logs.mkdir(parents=True)
+    (logs / "gpu-node-17.log").write_text(f"gpu-node-17:100:200 [0] NCCL INFO Bootstrap\n{'x' * 20}\n")
+
+    async def run():
+        async with session(tmp_path / "home-of-ann", options=("--share",)) as client:
+            for tool, asked in (
+                ("read_lines", {"path": ".", "file": "host-1/host-1.log", "line": 1}),
+                ("read_lines", {"path": ".", "file": "gpu-node-17/gpu-node-17.log", "line": 99}),
+                ("diagnose", {"path": "../.."}),
+                ("diagnose", {"path": "nothing"}),
+                ("timeline", {"path": ".", "since": "yesterday"}),
+            ):
+                answer = await client.call_tool(tool, asked)
+                assert refused(answer), tool
+                assert not any(name in str(answer.content) for name in ("gpu-node-17", "home-of-ann")), answer
+
+    asyncio.run(run())

@@ -37,6 +37,10 @@ class CallError(Exception):
     """A command that gave no answer; the message says why, and what to do."""
 
 
+class SaidError(CallError):
+    """A command that said itself why it gives no answer; its message may name whatever it was about."""
+
+
 async def call(words: list[str], limits: Limits, given: bytes = b"") -> tuple[int, bytes]:
     """Runs a module of ours.
 
@@ -74,7 +78,7 @@ async def call(words: list[str], limits: Limits, given: bytes = b"") -> tuple[in
         await _end(process, work)
     answer = b"".join(pieces)
     if not answer.strip():
-        raise CallError(told.strip()[:TOLD] or f"the command ended with {code} and no answer")
+        raise SaidError(told.strip()[:TOLD] or f"the command ended with {code} and no answer")
     return code, answer
 
 
