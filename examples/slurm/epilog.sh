@@ -31,8 +31,9 @@ add NODES "$SLURM_JOB_NODELIST"
 add WORK_DIR "$SLURM_JOB_WORK_DIR"
 add STDOUT "$SLURM_JOB_STDOUT"
 add STDERR "$SLURM_JOB_STDERR"
+part=$queue/new/.$name.$$.${SLURMD_NODENAME:-x}
 {
-  printf %s "$note" >"$queue/new/.$name.$$.${SLURMD_NODENAME:-x}" &&
-    mv -n "$queue/new/.$name.$$.${SLURMD_NODENAME:-x}" "$queue/new/$name"
+  printf %s "$note" >"$part" && mv -n "$part" "$queue/new/$name"
+  [ ! -e "$part" ] || rm -f "$part" # another node was faster, or there is no room
 } 2>/dev/null
 exit 0

@@ -59,7 +59,7 @@ def redact(content: P, level: Level, *, key: bytes | None = None) -> Redacted[P]
     Returns:
         A copy in which every string is free of lone surrogates and, by level, of secrets and identities.
     """
-    whole = walk(content, _printable, numbers=False)
+    whole = walk(content, printable, numbers=False)
     removed: dict[str, int] = {}
     if level != "none":
         if isinstance(whole, (Page, Quote)):
@@ -179,7 +179,7 @@ def _each(value: object, see: Callable[[str], None], *, numbers: bool = True) ->
         see(text)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     r"""Lone surrogates (undecodable bytes of file names) as `\xNN`, which every encoder takes."""
     return text if text.isascii() else _SURROGATE.sub(_spell, text)
 

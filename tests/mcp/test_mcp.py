@@ -4,8 +4,10 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -14,11 +16,12 @@ import pytest
 from mcp.client.stdio import stdio_client
 
 from casefolder import CASES
+from firstfault.mcp import server as server_module
 from firstfault.mcp.bounded import bounded
 from firstfault.mcp.calls import CallError, Limits, call
 from firstfault.mcp.roots import NotAllowedError, Roots
 from firstfault.model.diagnosis import Diagnosis
-from firstfault.pipelines.quote import MOST_TEXT
+from firstfault.pipelines.quote import MOST_TEXT, Asked, quoted
 from judge import judge, read_expected
 from mcp import ClientSession, StdioServerParameters
 
@@ -293,14 +296,14 @@ def test_a_line_of_gigabytes_and_a_private_key_are_read_in_part(tmp_path):
 
 
 def test_a_call_that_takes_too_long_or_too_much_is_ended(tmp_path):
-    def made(text):
+    def made(text, seconds=60.0):
         (tmp_path / "slow.py").write_text(text)
-        return call(["slow"], Limits(seconds=1.0, memory_mb=200))
+        return call(["slow"], Limits(seconds=seconds, memory_mb=200))
 
     os.environ["PYTHONPATH"], before = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}", os.environ.get("PYTHONPATH")
     try:
         with pytest.raises(CallError, match="more than 1 s"):
-            asyncio.run(made("import subprocess\nsubprocess.run(['sleep', '617'])\n"))
+            asyncio.run(made("import subprocess\nsubprocess.run(['sleep', '617'])\n", 1.0))
         with pytest.raises(CallError, match="MB of memory"):
             asyncio.run(made("import time\nx = b'1' * 400_000_000\ntime.sleep(600)\n"))
         with pytest.raises(CallError, match="what went wrong"):
@@ -326,3 +329,103 @@ def test_roots_are_what_they_point_at(tmp_path):
         roots.resolve("y")
     with pytest.raises(NotAllowedError, match="not below"):
         roots.resolve(str(tmp_path))
+
+
+@pytest.mark.parametrize("column", [1, *range(901, 935, 3)])
+@pytest.mark.parametrize(
+    "secret", ["password=Kq7vTz39LmWx", "password: Kq7vTz39LmWx", "token hf_QzXw7Lk2Vb9RtYpM4sDfGhJ1cNeUoIaK3x"]
+)
+def test_no_column_shows_the_rest_of_a_secret(tmp_path, secret, column):
+    value = secret.split("=")[-1].split(" ")[-1]
+    (tmp_path / "a.log").write_text(f"{'x' * 500} {secret} {'y' * 3000}\n{'z' * (2400 - column)} {secret} {'y' * 99}\n")
+    for line in (1, 2):
+        found = quoted(Asked(paths=[str(tmp_path)], file="a.log", line=line, column=column))["lines"]
+        text = found[line - 1]["text"]
+        assert not any(value[n : n + 5] in text for n in range(len(value) - 4)), text
+        assert len(text) <= MOST_TEXT + 60
+
+
+@pytest.mark.parametrize("order", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_server_that_is_ended_leaves_no_call_behind(tmp_path, order):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys, time\nif 'diagnose' in sys.orig_argv:\n    time.sleep(600)\n"
+    )
+    (tmp_path / "a.log").write_text("x\n")
+    env = {**os.environ, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    words = [sys.executable, "-m", "firstfault", "mcp", "--root", str(tmp_path)]
+
+    def calls():
+        told = subprocess.run(["ps", "-ww", "-eo", "stat=,args="], capture_output=True, text=True, check=False).stdout
+        return [
+            line for line in told.splitlines() if line.endswith(f"-- {tmp_path}/a.log") and not line.startswith("Z")
+        ]
+
+    def until(what):
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not what():
+            time.sleep(0.05)
+        return what()
+
+    start = {
+        "protocolVersion": "2025-03-26",
+        "capabilities": {},
+        "clientInfo": {"name": "t", "version": "1"},
+    }
+    messages = [
+        {"id": 1, "method": "initialize", "params": start},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "diagnose", "arguments": {"path": "a.log"}}},
+    ]
+    with subprocess.Popen(
+        words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as server:
+        for message in messages:
+            server.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            server.stdin.flush()
+        assert until(calls)
+        server.send_signal(order)
+        assert until(lambda: server.poll() is not None)  # though its client has not closed its input
+        assert until(lambda: not calls())
+        assert b"Traceback" not in server.stderr.read()
+
+
+def test_calls_wait_for_their_turn(tmp_path, monkeypatch):
+    running, most = 0, 0
+
+    async def slow(words, limits, given=b""):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        return 0, b"{}"
+
+    async def run():
+        monkeypatch.setattr(server_module, "processors", lambda: 2)
+        monkeypatch.setattr(server_module, "call", slow)
+        tools = server_module.Tools(Roots([str(tmp_path)]), Limits(), incidents=None, share=False)
+        await asyncio.gather(*(tools.diagnose(".") for _ in range(7)))
+
+    asyncio.run(run())
+    assert most == 2
+
+
+def test_a_refusal_tells_no_name_where_names_are_hidden(tmp_path):
+    logs = tmp_path / "home-of-ann" / "gpu-node-17"
+    logs.mkdir(parents=True)
+    (logs / "gpu-node-17.log").write_text(f"gpu-node-17:100:200 [0] NCCL INFO Bootstrap\n{'x' * 20}\n")
+
+    async def run():
+        async with session(tmp_path / "home-of-ann", options=("--share",)) as client:
+            for tool, asked in (
+                ("read_lines", {"path": ".", "file": "host-1/host-1.log", "line": 1}),
+                ("read_lines", {"path": ".", "file": "gpu-node-17/gpu-node-17.log", "line": 99}),
+                ("diagnose", {"path": "../.."}),
+                ("diagnose", {"path": "nothing"}),
+                ("timeline", {"path": ".", "since": "yesterday"}),
+            ):
+                answer = await client.call_tool(tool, asked)
+                assert refused(answer), tool
+                assert not any(name in str(answer.content) for name in ("gpu-node-17", "home-of-ann")), answer
+
+    asyncio.run(run())

@@ -21,6 +21,7 @@ from firstfault.cli.evidence import (
     page,
     raw_option,
     share_option,
+    spare_evidence,
     write,
 )
 from firstfault.cli.values import ZoneValue
@@ -81,6 +82,7 @@ def command(
     if bool(folders) == bool(queue) or (queue and listed):
         raise click.UsageError("Give either folders whose entries are jobs, or --queue.")
     level = level_of(share=share, raw=raw)
+    spare_evidence(output, (*folders, *([] if listed is None else [listed]), *([] if queue is None else [queue])))
     from pathlib import Path
 
     from firstfault.pipelines.batch import Limits, batch, exit_code_of, jobs_of, publish_batch, publish_line, summed
@@ -92,12 +94,18 @@ def command(
     if queue is not None:
         from firstfault.pipelines.queue import drain
 
+        streams = form == "json" and output is None
+
         def line(answer: JobAnswer) -> str:
-            return publish_line(answer, level, key=key, language=lang)
+            text = publish_line(answer, level, key=key, language=lang)
+            if streams:
+                write(text)
+            return text
 
         answers = drain(queue, options, Limits(**limits), line, patterns=patterns, again_s=again_s)
         found = summed(answers)
-        deliver(publish_batch(found, form, level, key=key, width=page(output)["width"], language=lang), output)
+        if not streams:
+            deliver(publish_batch(found, form, level, key=key, width=page(output)["width"], language=lang), output)
         return 0 if exit_zero or not answers else exit_code_of(found)
     asked = jobs_of(folders, listed, every=every)
     streams = form == "json" and output is None

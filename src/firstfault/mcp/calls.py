@@ -7,9 +7,12 @@ import contextlib
 import os
 import signal
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.pipelines.batch import resident
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LOOK = 0.25
 """Seconds between two looks at the memory."""
@@ -17,6 +20,10 @@ MOST = 512 << 20
 """Bytes of an answer that are taken."""
 TOLD = 2000
 """Characters of an error message that are passed on."""
+
+
+_running: set[int] = set()
+"""Sessions of processes that answer."""
 
 
 class Limits(NamedTuple):
@@ -28,6 +35,10 @@ class Limits(NamedTuple):
 
 class CallError(Exception):
     """A command that gave no answer; the message says why, and what to do."""
+
+
+class SaidError(CallError):
+    """A command that said itself why it gives no answer; its message may name whatever it was about."""
 
 
 async def call(words: list[str], limits: Limits, given: bytes = b"") -> tuple[int, bytes]:
@@ -53,19 +64,50 @@ async def call(words: list[str], limits: Limits, given: bytes = b"") -> tuple[in
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         start_new_session=True,
+        preexec_fn=_dying_with_us(),  # one call of the system, and no lock of ours is held
         limit=1 << 20,
     )
+    _running.add(process.pid)
     pieces: list[bytes] = []
     work = asyncio.ensure_future(_served(process, given, pieces))
     try:
         await _watched(process.pid, work, limits)
         code, told = work.result()
     finally:
+        _running.discard(process.pid)
         await _end(process, work)
     answer = b"".join(pieces)
     if not answer.strip():
-        raise CallError(told.strip()[:TOLD] or f"the command ended with {code} and no answer")
+        raise SaidError(told.strip()[:TOLD] or f"the command ended with {code} and no answer")
     return code, answer
+
+
+def end_all() -> None:
+    """Ends every process that answers, at once; for a server that is told to stop."""
+    for pid in list(_running):
+        with contextlib.suppress(OSError):
+            _kill(pid)
+
+
+def _kill(pid: int) -> None:
+    """Ends a process with all of its session."""
+    if hasattr(os, "killpg"):
+        os.killpg(pid, signal.SIGKILL)
+    else:
+        os.kill(pid, signal.SIGTERM)
+
+
+def _dying_with_us() -> Callable[[], object] | None:
+    """What a new process does first: it ends, on Linux, where this server is killed, since nobody else heeds its limits."""
+    if sys.platform != "linux":
+        return None
+    try:
+        import ctypes
+
+        prctl = ctypes.CDLL(None).prctl
+    except (ImportError, OSError, AttributeError):
+        return None
+    return lambda: prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG
 
 
 async def _watched(pid: int, work: asyncio.Future[tuple[int, str]], limits: Limits) -> None:
@@ -113,10 +155,7 @@ async def _end(process: asyncio.subprocess.Process, work: asyncio.Future[tuple[i
     """Leaves nothing behind, however the call ended."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
-            if hasattr(os, "killpg"):
-                os.killpg(process.pid, signal.SIGKILL)
-            else:
-                process.kill()
+            _kill(process.pid)
     if not work.done():
         work.cancel()
     with contextlib.suppress(asyncio.CancelledError, CallError):

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
+from collections import Counter, deque
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -22,9 +22,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.model.batch import Batch, JobAnswer, Shared
-from firstfault.pipelines.batch_child import Request
+from firstfault.pipelines.batch_child import NO_LOGS, Request, encoded
 from firstfault.pipelines.errors import PipelineError
 from firstfault.readers.jobs import Job, Listed, jobs_in, of_listed, read_list
+from firstfault.redact import printable
 from firstfault.scan.executors import processors
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ MOST = 64 << 20
 """Bytes of an answer."""
 ONE_CHILD = 50
 """Jobs after which a child is replaced: what it keeps of each stays small."""
+Owner = tuple[int, int | None]
+"""User and group as whom files are read; the group is None where it is to be looked up."""
 PAGE = 4096 if not hasattr(os, "sysconf") else os.sysconf("SC_PAGE_SIZE")
 
 
@@ -69,6 +72,9 @@ class Asked(Struct, frozen=True):
     uid: int | None = None
     """Whom the job belongs to: where this process is root's, its files are read as that user, who may have named any."""
     gid: int | None = None
+    """His group; None for the one that the system knows."""
+    patterns: tuple[str, ...] = ()
+    """Where further files of it may lie: looked for by whoever reads them, within the job's time."""
 
 
 def jobs_of(folders: Sequence[str], listed: str | None, *, every: bool = False) -> list[Asked]:
@@ -103,33 +109,39 @@ def jobs_of(folders: Sequence[str], listed: str | None, *, every: bool = False) 
             "this list of jobs cannot be used", where=listed, why=str(error),
             fix="Write one with `sacct --parsable2 --format=JobID,State,ExitCode > FILE`.",
         ) from error  # fmt: skip
-    from firstfault.analysis.job_state import FAILED_STATES, known_state
+    from firstfault.analysis.job_state import COMPLETED_STATES, OPEN_STATES
 
-    named = [replace(row, state=known_state(row.state) or row.state) for row in rows]
-    wanted = [row for row in named if every or row.state in FAILED_STATES]
+    # A word that is not known here is no word of a job that went well.
+    wanted = [row for row in rows if every or _told(row) not in COMPLETED_STATES | OPEN_STATES]
     return [Asked(job, _told(row), row.exit_code) for row, job in of_listed(wanted, there)]
 
 
 def _told(row: Listed) -> str | None:
+    """The state by its whole name; None for a word that is not known."""
     from firstfault.analysis.job_state import known_state
 
-    return known_state(row.state)
+    return known_state(row.state) or known_state(f"{row.state}+")
 
 
 def _apart(jobs: Iterable[Job]) -> list[Job]:
-    """Jobs of one name in several folders keep a name each."""
-    jobs, seen = list(jobs), set[str]()
-    twice = {job.name for job in jobs if job.name in seen or seen.add(job.name)}  # type: ignore[func-returns-value]
-    return [
-        Job(f"{Path(job.paths[0]).parent.name}/{job.name}", job.paths) if job.name in twice else job for job in jobs
-    ]
+    """Each job once, however often its folder was named; those of one name in several folders keep a name each."""
+    once = {tuple(map(os.path.realpath, job.paths)): job for job in reversed(list(jobs))}
+    rest = list(reversed(once.values()))
+    named: dict[int, str] = {n: job.name for n, job in enumerate(rest)}
+    parents = {n: list(Path(os.path.realpath(job.paths[0])).parents) for n, job in enumerate(rest)}
+    for depth in range(max(map(len, parents.values()), default=0)):
+        counts = Counter(named.values())
+        for n, name in named.items():
+            if counts[name] > 1 and depth < len(parents[n]) - 1:
+                named[n] = f"{parents[n][depth].name}/{name}"
+    return [Job(named[n], job.paths) for n, job in enumerate(rest)]
 
 
 def batch(
     asked: Sequence[Asked],
     options: DiagnoseOptions,
     limits: Limits,
-    told: Callable[[JobAnswer], None] | None = None,
+    told: Callable[[JobAnswer], object] | None = None,
 ) -> Batch:
     """Diagnoses all jobs.
 
@@ -148,17 +160,18 @@ def batch(
     def keep(number: int, answer: JobAnswer) -> None:
         nonlocal next_told
         one = asked[number]
-        found[number] = replace(answer, job=one.job.name, paths=list(one.job.paths), scheduler_state=one.state)
+        paths = answer.paths if one.patterns else list(one.job.paths)
+        found[number] = replace(answer, job=one.job.name, paths=paths, scheduler_state=one.state)
         while told is not None and next_told in found:
             next_told += 1
             told(found[next_told - 1])
 
     waiting = deque[int]()
     for number, one in enumerate(asked):
-        if one.job.paths:
+        if one.job.paths or one.patterns:
             waiting.append(number)
         else:
-            keep(number, _without("no_logs", "no file or folder there carries its number"))
+            keep(number, _without("no_logs", NO_LOGS))
     note = "the time for the whole batch was over"
     try:
         _Desk(asked, options, limits, waiting, keep).run()
@@ -184,12 +197,14 @@ def _without(state: JobState, note: str, seconds: float = 0.0) -> JobAnswer:
 class _Child:
     """One process that diagnoses, and the job that it is at."""
 
-    def __init__(self, owner: tuple[int, int] | None) -> None:
+    def __init__(self, owner: Owner | None) -> None:
         """owner: user and group as whom it reads; None for ours."""
         self.owner = owner
+        whom = [] if owner is None else [f"{owner[0]}:{'' if owner[1] is None else owner[1]}"]
+        safe = "-P" if sys.version_info >= (3, 11) else "-B"
+        self.words = [sys.executable, safe, "-m", "firstfault.pipelines.batch_child", *whom]
         self.process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-P" if sys.version_info >= (3, 11) else "-B", "-m", "firstfault.pipelines.batch_child"]
-            + ([] if owner is None else [f"{owner[0]}:{owner[1]}"]),
+            self.words,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -207,7 +222,7 @@ class _Child:
         self.number, self.began, self.until, self.hurried = number, time.monotonic(), until, False
         self.served += 1
         self.text = b""
-        self.process.stdin.write(msgspec.json.encode(request) + b"\n")
+        self.process.stdin.write(encoded(request))
 
     def read(self) -> JobAnswer | None:
         """The answer, where it is whole now; raises EOFError where the process is gone."""
@@ -219,6 +234,13 @@ class _Child:
         if not self.text.endswith(b"\n"):
             return None
         return msgspec.json.decode(self.text, type=JobAnswer)
+
+    def failed_to_start(self) -> bool:
+        """Whether it ended by itself with an error, which no job makes it do."""
+        try:
+            return self.process.wait(timeout=1.0) > 0
+        except subprocess.TimeoutExpired:
+            return False
 
     def hurry(self) -> None:
         """Asks for what is known by now."""
@@ -241,11 +263,11 @@ class _Child:
         self.process.wait()
 
 
-def _owner(one: Asked) -> tuple[int, int] | None:
+def _owner(one: Asked) -> Owner | None:
     """As whom a job's files are read; None for ourselves, who can be nobody else but as root."""
     if one.uid is None or not hasattr(os, "geteuid") or os.geteuid() != 0 or one.uid == 0:
         return None
-    return one.uid, one.uid if one.gid is None else one.gid
+    return one.uid, one.gid
 
 
 class _Desk:
@@ -287,15 +309,16 @@ class _Desk:
             child = self._fit(idle, _owner(one))
             options = replace(self.options, job_state=one.state, exit_code=one.exit_code)
             until = time.monotonic() + self.limits.seconds
+            paths, patterns = list(map(os.fsencode, one.job.paths)), list(map(os.fsencode, one.patterns))
             try:
-                child.ask(number, Request(one.job.name, list(one.job.paths), options), until)
+                child.ask(number, Request(printable(one.job.name), paths, options, patterns), until)
             except BrokenPipeError:
                 continue  # it is gone: heard of at the next look
         if not self.waiting:
             for child in idle:
                 self._drop(child)
 
-    def _fit(self, idle: list[_Child], owner: tuple[int, int] | None) -> _Child:
+    def _fit(self, idle: list[_Child], owner: Owner | None) -> _Child:
         """An idle child of that owner, or a new one in the place of another's."""
         for child in idle:
             if child.owner == owner:
@@ -305,7 +328,7 @@ class _Desk:
             self._drop(idle.pop())
         return self._new(owner)
 
-    def _new(self, owner: tuple[int, int] | None) -> _Child:
+    def _new(self, owner: Owner | None) -> _Child:
         child = _Child(owner)
         self.children.append(child)
         assert child.process.stdout is not None
@@ -326,7 +349,15 @@ class _Desk:
     def _hear(self, child: _Child) -> None:
         try:
             answer = child.read()
-        except (EOFError, OSError):
+        except (EOFError, OSError, msgspec.MsgspecError):
+            if child.hurried:  # its order to stop may come before it has begun to listen for one
+                self._lost(child, "too_long", "it was not read within its time")
+                return
+            if child.served <= 1 and child.failed_to_start():
+                raise PipelineError(
+                    "processes that read jobs do not start", why=f"the first one ended with {child.process.returncode}",
+                    fix=f"See what it says: {' '.join(child.words)} < /dev/null",
+                ) from None  # fmt: skip
             self._lost(child, "broken", "the process that read it died")
             return
         if answer is None or child.number is None:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from firstfault.pipelines.errors import PipelineError
+from firstfault.privacy.secrets import find_secrets
 from firstfault.redact import Level
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ MOST_TEXT = 2000
 """Bytes of a line."""
 BEFORE = 400
 """Of these, bytes before the wanted column."""
+MARGIN = 512
+"""Further bytes of a line on both sides that are read and not shown: a secret that a side cuts in two is known by them."""
+MOST_KEPT = MOST_TEXT + 2 * MARGIN
 BEYOND = 60
 """Further lines on both sides that are read and not shown: a private key is known by its first and last line."""
 
@@ -73,10 +77,12 @@ def quoted(asked: Asked) -> dict[str, object]:
             names = ", ".join(s.path for s in opened.sources[:20])
             raise PipelineError("this file was not read there", where=asked.file, fix=f"Name it as the diagnosis does. Read were: {names}")  # fmt: skip
         skipped = max(0, asked.column - 1 - BEFORE)
-        pieces = lines_between(opened.store, found.id, begin, asked.line + around + BEYOND, {asked.line: skipped})
+        unseen = min(skipped, MARGIN)
+        last = asked.line + around + BEYOND
+        pieces = lines_between(opened.store, found.id, begin, last, {asked.line: skipped - unseen})
     if len(pieces) <= asked.line - begin:
         raise PipelineError("the file has no such line", where=f"{asked.file}:{asked.line}")
-    texts = [piece.text.decode("utf-8", "backslashreplace") for piece in pieces]
+    texts = [_shown(piece.text, unseen if begin + n == asked.line else 0) for n, piece in enumerate(pieces)]
     quote = Quote(context=[Context(file=asked.file, first=begin, lines=texts)])
     safe = redact(quote, asked.level).content.context[0]
     numbers = range(first, min(asked.line + around, begin + len(pieces) - 1) + 1)
@@ -86,15 +92,29 @@ def quoted(asked: Asked) -> dict[str, object]:
             {
                 "line": n,
                 "text": safe.lines[n - begin],
-                "cut": pieces[n - begin].size > len(pieces[n - begin].text.rstrip(b"\r")) + 1,
+                "cut": pieces[n - begin].size > MOST_TEXT or (n == asked.line and skipped > 0),
             }
             for n in numbers
         ],
     }
 
 
+def _shown(piece: bytes, unseen: int) -> str:
+    """What is shown of a piece of a line: `MOST_TEXT` bytes behind the unseen ones, without secrets that a side cuts in two."""
+    before, after = piece[:unseen], piece[unseen + MOST_TEXT :]
+    parts = [part.decode("utf-8", "backslashreplace") for part in (before, piece[unseen : unseen + MOST_TEXT], after)]
+    first, last = len(parts[0]), len(parts[0]) + len(parts[1])
+    whole = "".join(parts)
+    for secret in find_secrets(whole):
+        if secret.start < first < secret.end:
+            first = min(secret.end, last)
+        if secret.start < last < secret.end:
+            last = max(secret.start, first)
+    return whole[first:last]
+
+
 def lines_between(store: Store, source: SourceId, first: int, last: int, skipped: dict[int, int]) -> list[_Piece]:
-    """Some lines, of each a part of up to `MOST_TEXT` bytes; nothing behind the last is read, and no line is held whole.
+    """Some lines, of each a part of little more than `MOST_TEXT` bytes; nothing behind the last is read, no line is held whole.
 
     Args:
         store: the bytes.
@@ -110,9 +130,9 @@ def lines_between(store: Store, source: SourceId, first: int, last: int, skipped
         while at < len(block):
             end = block.find(b"\n", at)
             stop = len(block) if end < 0 else end
-            if number >= first and len(text) < MOST_TEXT:
+            if number >= first and len(text) < MOST_KEPT:
                 begin = at + max(0, skipped.get(number, 0) - size)
-                text += bytes(block[begin : min(stop, begin + MOST_TEXT - len(text))]) if begin < stop else b""
+                text += bytes(block[begin : min(stop, begin + MOST_KEPT - len(text))]) if begin < stop else b""
             size += stop - at
             at = stop + 1
             if end < 0:

@@ -116,7 +116,12 @@ _OWN_XML = lazy(rb'<\?xml [^>]*>\n<testsuites name="firstfault"')
 _OWN_SARIF = lazy(
     rb'\s*\{\s*"\$schema"\s*:\s*"[^"\n]*sarif[^{]*"runs"\s*:[^"]*"tool"[^"]*"driver"[^"]*"name"\s*:\s*"firstfault"'
 )
-_OWN_TABLE = (b"rank,local_rank,node_rank,host,state,part,", b"clock,earliest,latest,exact,role,")
+_OWN_TABLE = (
+    b"rank,local_rank,node_rank,host,state,part,",
+    b"clock,earliest,latest,exact,role,",
+    b"job,state,scheduler_state,failed,",
+)
+_OWN_BATCH = lazy("job {2,}ended {2,}\\S|作业 {2,}结局 {2,}\\S".encode())
 _REPORT = lazy(rb"\d\s+of\s+\d+\s+cited\s+lines\s+re-read[^\n]*(?:\n[^\n]+)?\s*\Z")
 """The last words of the reports that this program prints as text."""
 _PACKAGE = lazy(rb"Metadata-Version: \d\.\d\r?\n(?:Name|Version): ")
@@ -191,7 +196,7 @@ def is_own_report(head: bytes, tail: bytes) -> bool:
         return _OWN_PAGE.match(head) is not None or _OWN_XML.match(head) is not None
     if head.startswith(b"# "):
         return _OWN_MARKDOWN.match(head) is not None
-    return head.startswith(_OWN_TABLE) or _REPORT.search(tail[-2048:]) is not None
+    return head.startswith(_OWN_TABLE) or _OWN_BATCH.match(head) is not None or _REPORT.search(tail[-2048:]) is not None
 
 
 def is_text(sample: bytes) -> bool:

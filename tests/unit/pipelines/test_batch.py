@@ -150,7 +150,7 @@ def test_no_process_is_left(children):
 
 def test_an_interrupt_between_two_jobs_does_nothing(jobs):
     command = [sys.executable, "-m", "firstfault.pipelines.batch_child"]
-    request = msgspec.json.encode(batch_child.Request("x", [str(jobs / SOME[1])], OPTIONS)) + b"\n"
+    request = batch_child.encoded(batch_child.Request("x", [os.fsencode(jobs / SOME[1])], OPTIONS))
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as child:
         for _ in range(2):
             child.stdin.write(request)
@@ -163,14 +163,14 @@ def test_an_interrupt_between_two_jobs_does_nothing(jobs):
 
 def test_answers_of_a_child_tell_what_went_wrong(tmp_path, monkeypatch):
     def answer(paths, **options):
-        return batch_child.answer(batch_child.Request("x", paths, DiagnoseOptions(**options)))
+        return batch_child.answer(batch_child.Request("x", [*map(os.fsencode, paths)], DiagnoseOptions(**options)))
 
     assert answer([str(tmp_path / "none")]).state == "unread"
-    monkeypatch.setattr(batch_child, "_diagnosed", lambda request: 1 / 0)
+    monkeypatch.setattr(batch_child, "_diagnosed", lambda request, paths: 1 / 0)
     assert answer([]).state == "broken"
     assert "ZeroDivisionError" in answer([]).note
 
-    def stopped(request):
+    def stopped(request, paths):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(batch_child, "_diagnosed", stopped)
@@ -196,6 +196,86 @@ def test_folders_with_jobs_of_one_name_keep_them_apart(tmp_path):
         (tmp_path / day / "run-1").mkdir(parents=True)
     asked = jobs_of([str(tmp_path / "monday"), str(tmp_path / "tuesday")], None)
     assert [one.job.name for one in asked] == ["monday/run-1", "tuesday/run-1"]
+
+
+def test_a_folder_that_is_named_twice_holds_its_jobs_once(tmp_path):
+    (tmp_path / "a" / "x" / "run-1").mkdir(parents=True)
+    (tmp_path / "b" / "x" / "run-1").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    places = [str(tmp_path / name) for name in ("a/x", "a/x/", "link/x", "b/x")]
+    assert [one.job.name for one in jobs_of(places, None)] == ["a/x/run-1", "b/x/run-1"]
+
+
+def test_no_job_is_left_out_for_a_word_of_the_scheduler_that_is_cut_or_new(tmp_path):
+    (tmp_path / "l").write_text(
+        "JobID|State|ExitCode\n4711|OUT_OF_ME+|0:125\n4712|LAUNCH_FAILED|1:0\n4713|COMPLETED|0:0\n4714|RUNNING|0:0\n4715|CANCELLED by 7|0:15\n"
+    )
+    asked = jobs_of([str(tmp_path)], str(tmp_path / "l"))
+    assert [(one.job.name, one.state) for one in asked] == [
+        ("4711", "OUT_OF_MEMORY"),
+        ("4712", None),
+        ("4715", "CANCELLED"),
+    ]
+
+
+def test_a_name_that_is_no_text_and_signatures_of_ones_own_go_to_the_child(tmp_path):
+    (tmp_path / "day").mkdir()
+    (tmp_path / "own").mkdir()
+    path = tmp_path / "day" / os.fsdecode(b"a\xff\xfe.log")
+    path.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n")
+    options = DiagnoseOptions(signatures=(tmp_path / "own",))
+    found = batch(jobs_of([str(tmp_path / "day")], None), options, Limits(at_once=1))
+    assert [answer.category for answer in found.jobs] == ["gpu_cuda"]
+    assert msgspec.json.decode(publish_batch(found, "json", "secrets", key=b""))["job"] == "a\\xff\\xfe.log"
+
+
+def test_a_report_is_not_written_over_what_is_to_be_read(tmp_path):
+    (tmp_path / "a.log").write_text("RuntimeError: x\n")
+    words = [sys.executable, "-m", "firstfault", "batch", str(tmp_path), "--exit-zero"]
+    done = subprocess.run([*words, "-o", str(tmp_path / "a.log")], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "destroy" in done.stderr
+    assert (tmp_path / "a.log").read_text() == "RuntimeError: x\n"
+    for form in ("text", "csv", "json"):
+        for _ in range(2):  # an older report of ours may be replaced
+            done = subprocess.run(
+                [*words, "--format", form, "-o", str(tmp_path / "own")], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+        (tmp_path / "own").unlink()
+
+
+def test_an_order_to_stop_that_comes_before_a_child_listens_is_no_fault_of_the_job(monkeypatch):
+    real = subprocess.Popen
+    monkeypatch.setattr(
+        module.subprocess,
+        "Popen",
+        lambda command, **k: real([sys.executable, "-c", "import time; time.sleep(60)"], **k),
+    )
+    found = batch(named("a"), OPTIONS, Limits(seconds=0.01, at_once=1))
+    assert states(found) == {"a": "too_long"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a child ends with its job")
+def test_a_child_ends_with_whoever_asks(tmp_path):
+    os.mkfifo(tmp_path / "never")
+    asking = (
+        "import subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-m', 'firstfault.pipelines.batch_child'], stdin=open(sys.argv[1], 'r+b', buffering=0), stdout=subprocess.PIPE, start_new_session=True)\n"
+        "print(child.pid, flush=True)\nchild.wait()\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", asking, str(tmp_path / "never")], stdout=subprocess.PIPE) as parent:
+        pid = int(parent.stdout.readline())
+        time.sleep(1.0)
+        assert Path(f"/proc/{pid}").exists()
+        parent.kill()
+    end = time.monotonic() + 60
+    while Path(f"/proc/{pid}").exists() and time.monotonic() < end:
+        if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+            break
+        time.sleep(0.05)
+    else:
+        assert not Path(f"/proc/{pid}").exists()
 
 
 def some(**changes):

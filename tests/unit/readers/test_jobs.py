@@ -82,6 +82,15 @@ def test_a_list_of_the_scheduler(tmp_path, end):
     ]
 
 
+@pytest.mark.parametrize("end", ["", "|"])
+def test_a_name_with_a_bar_in_it_moves_no_cell(tmp_path, end):
+    path = tmp_path / "sacct.txt"
+    path.write_text(
+        f"\ufeffJobID|JobName|State|ExitCode{end}\r\n4711|a|COMPLETED|b|FAILED|1:0{end}\r\n4712|c|TIMEOUT|0:0{end}\r\n"
+    )
+    assert read_list(str(path)) == [Listed("4711", "FAILED", 1), Listed("4712", "TIMEOUT", 0)]
+
+
 @pytest.mark.parametrize(
     "text", ["", "nothing of the kind\n", "JobID|Elapsed\n1|2\n", "             JobID State\n1 FAILED\n"]
 )
@@ -97,3 +106,50 @@ def test_listed_jobs_get_their_files(tmp_path):
     listed = [Listed(name, "FAILED", 1) for name in ("4713", "4711", "4714", "5")]
     found = {one.name: len(job.paths) for one, job in of_listed(listed, jobs_in(str(tmp_path)))}
     assert found == {"4713": 1, "4711": 2, "4714": 1, "5": 0}
+
+
+def test_a_link_to_what_is_there_is_no_job_of_its_own(tmp_path):
+    make(tmp_path, "day/run-4711/rank0.log", "elsewhere/run-9/a.log", "day/.kept/run-8/a.log")
+    day = tmp_path / "day"
+    (day / "latest").symlink_to("run-4711")
+    (day / "newest.log").symlink_to(day / "run-4711" / "rank0.log")
+    (day / "run-9").symlink_to(tmp_path / "elsewhere" / "run-9")
+    (day / "run-8").symlink_to(".kept/run-8")
+    (day / "gone").symlink_to("nowhere-at-all")
+    (day / "itself").symlink_to(".")
+    assert list(names(day)) == ["gone", "itself", "run-8", "run-9", "run-4711"]
+
+
+def test_files_of_one_day_and_time_are_one_job(tmp_path):
+    make(tmp_path, *(f"rank{n}-20260301-101500.log" for n in range(2)), "x_2026-03-01_10-15-00.log")
+    make(tmp_path, "y_20260301_101500_4711.log", "z_20260301_9001.log", "slurm-2025.out", "slurm-2025.err")
+    assert {name: len(paths) for name, paths in names(tmp_path).items()} == {
+        "20260301-101500": 2,
+        "2026-03-01_10-15-00": 1,
+        "4711": 1,
+        "9001": 1,
+        "2025": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "listed", "of"),
+    [
+        ("train-4720_3.out", ["4720_3", "4720_4"], "4720_3"),
+        ("sweep-4720-3.out", ["4720_3"], "4720_3"),
+        ("n-12-4720_3.out", ["4720_3"], "4720_3"),
+        ("4720_3", ["4720_3"], "4720_3"),
+        ("train-4720_3.out", ["4720"], "4720"),  # rank 3 of a job
+        ("train-4720_3.out", ["4720_5"], None),
+        ("llama-4096-4711.out", ["4711", "4712"], "4711"),
+        ("llama-4096-4711.out", ["4096", "4711"], None),  # either
+        ("train-4711-3.out", ["3"], None),  # a rank
+        ("train-81.out", ["81"], "81"),
+        ("slurm-2025.out", ["2025"], "2025"),
+        ("train-2025-03-01.out", ["2025"], None),  # a day
+        ("run-20260301-4711.log", ["4711", "20260301"], "4711"),
+    ],
+)
+def test_a_name_belongs_to_the_listed_job_whose_number_it_carries(name, listed, of):
+    found = of_listed([Listed(n, "FAILED", 1) for n in listed], [Job("x", (f"/logs/{name}",))])
+    assert [one.name for one, job in found if job.paths] == ([of] if of else [])
