@@ -217,18 +217,20 @@ def _without(day: str, time: str) -> str:
 def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     """When it began and ended: since when ranks wait, the first sign, the last step, the last checkpoint, the last word; only what lines tell."""
     trigger = job_time(diagnosis, diagnosis.verdict.trigger)
+    since, at = diagnosis.job.get("wait_since"), ""
+    if since is not None and isinstance(since.value, str):
+        at = since.value.partition(".")[0].lstrip("-").replace("T", " ")[:19]
+    stamp = day_and_time(trigger)
+    first = stamp or _between(trigger, say)
+    told = [("when.wait_since", at, at), ("when.first", first, stamp)]
+    if stamp and at and stamp < at:
+        told.reverse()  # as a rule the sign of a wait comes when the time-out is over
     parts = []
     day = ""
-    since = diagnosis.job.get("wait_since")
-    if since is not None and isinstance(since.value, str):
-        # Since when they wait is what is asked first: the sign of it comes when the time-out is over.
-        at = since.value.partition(".")[0].lstrip("-").replace("T", " ")[:19]
-        day = at.rpartition(" ")[0]
-        parts.append(say["when.wait_since"].format(time=at))
-    first = day_and_time(trigger) or _between(trigger, say)
-    if first:
-        parts.append(say["when.first"].format(time=_without(day, first)))
-        day = day or day_and_time(trigger).rpartition(" ")[0]
+    for key, time, stamped in told:
+        if time:
+            parts.append(say[key].format(time=_without(day, time)))
+            day = day or stamped.rpartition(" ")[0]
     for name in ("last_step", "last_checkpoint", "last_word"):
         fact = diagnosis.job.get(name)
         if fact is None or not fact.evidence:

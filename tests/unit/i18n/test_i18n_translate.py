@@ -35,7 +35,7 @@ CASES = sorted(p.parent for p in (TESTS / "cases").glob("*/expected.json"))
 SOME = CASES[::14]
 DUMPS = sorted((TESTS / "recorded").glob("*/dumps"))
 MIXED = TESTS / "mixed" / "loader-behind-a-mount"
-SETTINGS = sorted((TESTS / "configs").glob("*/*"))[::3]
+SETTINGS = sorted(p for p in (TESTS / "configs").glob("*/*") if "__pycache__" not in p.parts)[::3]
 CHECKPOINT = TESTS / "unit" / "checkpoint" / "real"
 FACTS = re.compile(
     r"`[^`\n]+`|“[^”]*”|\d+(?:[.:]\d+)*|(?<![\w/])/(?:[\w.-]+/)+[\w.-]*|(?<![A-Za-z_])[A-Z][A-Z_]{3,}(?![A-Za-z])"

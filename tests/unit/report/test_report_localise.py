@@ -6,7 +6,19 @@ import msgspec
 import pytest
 
 from firstfault.i18n import translator
-from firstfault.model import batch, checkpoint, checks, comparison, config, dataset, diagnosis, metrics, page, views
+from firstfault.model import (
+    batch,
+    checkpoint,
+    checks,
+    comparison,
+    config,
+    dataset,
+    diagnosis,
+    metrics,
+    page,
+    results,
+    views,
+)
 from firstfault.redact import redact
 from firstfault.report.localise import SENTENCES, localised
 from firstfault.report.text import render_text
@@ -62,6 +74,8 @@ RAW = {
     "Published": ("schema",),
     "RankColumns": ("hosts", "states", "parts", "phases", "files"),
     "RankLine": ("host",),
+    "ResultRow": ("name", "state", "file", "values"),
+    "Results": ("schema", "columns"),
     "RankRow": ("host", "state"),
     "RankTable": ("schema", "seen_ranks"),
     "Ranks": ("seen_ranks", "missing_files"),
@@ -106,7 +120,7 @@ def _published():
         for inner in typing.get_args(kind):
             look(inner)
 
-    for room in (batch, checkpoint, checks, config, dataset, page, diagnosis, metrics, comparison, views):
+    for room in (batch, checkpoint, checks, config, dataset, page, diagnosis, metrics, comparison, results, views):
         for one in vars(room).values():
             if isinstance(one, type) and issubclass(one, diagnosis.Published):
                 look(one)
