@@ -84,10 +84,11 @@ def _pods_of(scene: Scene, rank: GlobalRank) -> frozenset[int]:
 
 def tied(scene: Scene, suspect: Suspect) -> bool:
     """Whether any line of a machine's or platform's fault names what is the job's, or stands in the job's own log."""
-    return any(_tied(scene, e) for e in suspect.events)
+    return any(of_the_job(scene, e) for e in suspect.events)
 
 
-def _tied(scene: Scene, event: Event) -> bool:
+def of_the_job(scene: Scene, event: Event) -> bool:
+    """Whether a machine's or platform's line names what is the job's, or stands in the job's own log."""
     roster, case = scene.roster, scene.case
     own_log = event.span.source in case.tracks or roster.speaks_in(event.span.source)
     if own_log or roster.rank(event) is not None:

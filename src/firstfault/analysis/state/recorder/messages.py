@@ -77,12 +77,18 @@ def _peer(call: Call, team: Team) -> GlobalRank | None:
 def _may_have_ended(team: Team, recorded: Recorded, lone: Spot, rank: GlobalRank, peer: GlobalRank) -> bool:
     """Whether the other half of an open message may have been issued and have ended."""
     log = recorded.messages(peer, team)
-    if len(team.members) == 2:
-        return log is not None and log.seq[-1] >= lone.log.seq[lone.at]
     if log is None:
         return False
     dump = recorded.dumps[peer]
     wanted = OTHER[lone.call.op]
+    if len(team.members) == 2:
+        number = lone.log.seq[lone.at]
+        if log.seq[-1] < number:
+            return False
+        since = [dump.calls[call].op for seq, call in zip(log.seq, log.call, strict=True) if seq >= number]
+        if wanted in since or log.seq[0] > number:
+            return True
+        # Two that both send, or both receive: numbers that are alike are no halves of each other.
     for at in range(len(log.seq) - 1, -1, -1):
         call = dump.calls[log.call[at]]
         if log.stage[at] == Stage.COMPLETED and call.op == wanted and _peer(call, team) == rank:
