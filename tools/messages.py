@@ -56,7 +56,7 @@ TOLD_FILES = (
 """Files of other rooms whose sentences a command shows: complaints about records and results of re-runs."""
 ERROR_ROOMS = ("cli", "collect", "incidents", "signatures", "watch")
 """Rooms whose errors are told on standard error."""
-_TELLING = {"BadParameter", "IncidentError", "PipelineError", "SignatureError", "UsageError", "echo", "fail", "tell", "write"}  # fmt: skip
+_TELLING = {"nothing_readable", "BadParameter", "IncidentError", "PipelineError", "SignatureError", "UsageError", "echo", "fail", "tell", "write"}  # fmt: skip
 """Calls whose texts are such an error, or another word of the command line."""
 OF_CLICK = (
     "No such option: {0}",
