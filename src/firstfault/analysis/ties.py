@@ -186,7 +186,10 @@ def beside_text(scene: Scene, suspect: Suspect, absent: GlobalRank) -> str:
     """The verdict where a machine's fault lies beside a wait for one rank, and no line says that this rank ran there."""
     waiters = () if scene.hang is None else scene.hang.waiters
     waited = f", for which {ranks_text(waiters)} waited," if waiters else ""
-    return (
-        f"{what_text(suspect)}{who_text((), suspect.hosts)}. {ranks_text((absent,)).capitalize()}{waited} did not come: whether it ran "
-        "there, no line tells."
+    begin = (
+        f"{what_text(suspect)}{who_text((), suspect.hosts)}. {ranks_text((absent,)).capitalize()}{waited} did not come"
     )
+    home = scene.roster.host_of_rank(absent)
+    if home is None or short_host(home) in map(short_host, suspect.hosts):
+        return f"{begin}: whether it ran there, no line tells."
+    return f"{begin}: it ran on {home}, and nothing ties the other machine to the job."

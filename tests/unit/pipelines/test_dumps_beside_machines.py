@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+from firstfault.model.words import Strength
 from firstfault.pipelines.diagnose import diagnose
 
 BEGUN = 1_768_486_880 * 10**9
@@ -62,6 +63,18 @@ def test_a_machine_that_nothing_ties_to_the_job_does_not_explain_calls_that_diff
     assert found.culprits.ranks == [2]
     assert "elsewhere" not in found.culprits.hosts
     assert "nothing ties that machine to the job" in found.summary
+
+
+def test_where_the_rank_ran_is_said_beside_a_strange_machine(tmp_path):
+    verdict(tmp_path, "elsewhere")
+    for file in tmp_path.glob("nccl_trace_rank_*"):
+        file.unlink()
+    silent = tmp_path / "rank3.log"
+    silent.write_text("".join(silent.read_text().splitlines(keepends=True)[:2]))
+    found = diagnose([tmp_path]).verdict
+    assert found.strength.level <= Strength.POSSIBLE.level
+    assert "it ran on lab-2" in found.summary
+    assert "no line tells" not in found.summary
 
 
 def test_a_machine_of_the_job_is_weighed(tmp_path):
