@@ -23,7 +23,7 @@ import firstfault
 from firstfault.cli.main import COMMANDS, load, run
 from firstfault.i18n.glossary import WORDS
 from firstfault.preflight.families import FAMILIES
-from firstfault.preflight.job import JOB_CHECKS
+from firstfault.preflight.job_checks import JOB_CHECKS
 from firstfault.preflight.settings import table as variables
 from firstfault.readers.identity import body_starts
 from firstfault.report.markdown import code, escape
@@ -52,9 +52,9 @@ SHOWN = (
 )
 """Pages that show the output of the bundled incident between `<!-- demo -->` marks; the mark may hold a command and options."""
 VIEWS = """`firstfault schema` prints the schema from which this page is made; `firstfault schema ranks`, `timeline`, `stacks`,
-`flight-recorder`, `memory`, `metrics`, `compare`, `diff`, `checkpoint`, `check-config`, `check-data`, `preflight` and `probe` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
+`flight-recorder`, `memory`, `metrics`, `compare`, `diff`, `checkpoint`, `check-config`, `check-data`, `guard`, `preflight` and `probe` print those of [RankTable](#ranktable), [Timeline](#timeline), [StackTable](#stacktable),
 [RecorderView](#recorderview), [MemoryTable](#memorytable), [MetricsView](#metricsview), [RunComparison](#runcomparison),
-[Comparison](#comparison), [Checkpoint](#checkpoint), [ConfigCheck](#configcheck), [DataCheck](#datacheck), [Preflight](#preflight) and [Environment](#environment), which the commands of
+[Comparison](#comparison), [Checkpoint](#checkpoint), [ConfigCheck](#configcheck), [DataCheck](#datacheck), [Results](#results) (of `guard --show`), [Preflight](#preflight) and [Environment](#environment), which the commands of
 these names print, `checkpoint-compare` that of [CheckpointComparison](#checkpointcomparison), `probe-compare` that of
 [EnvironmentComparison](#environmentcomparison)."""
 

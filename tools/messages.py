@@ -48,16 +48,26 @@ ROOMS = (
 """Rooms whose sentences reach a report."""
 SIGNATURE_TEXTS = ("title", "meaning", "not_proof", "advice", "collect")
 TOLD_FILES = (
+    "collect/boxes.py",
     "incidents/lint.py",
     "incidents/proofs.py",
+    "incidents/ran.py",
     "incidents/record.py",
     "incidents/verification.py",
+    "scan/engines.py",
+    "scan/run.py",
+    "scan/stretch.py",
+    "recorder/checks.py",
+    "watch/board.py",
+    "watch/slurm.py",
 )
-"""Files of other rooms whose sentences a command shows: complaints about records and results of re-runs."""
+"""Files of other rooms whose sentences a command shows: of records and re-runs, of machines, and why something was not read."""
 ERROR_ROOMS = ("cli", "collect", "incidents", "signatures", "watch")
 """Rooms whose errors are told on standard error."""
-_TELLING = {"nothing_readable", "BadParameter", "IncidentError", "PipelineError", "SignatureError", "UsageError", "echo", "fail", "tell", "write"}  # fmt: skip
+_TELLING = {"BadParameter", "IncidentError", "PipelineError", "SignatureError", "UsageError", "echo", "fail", "note", "tell", "write"}  # fmt: skip
 """Calls whose texts are such an error, or another word of the command line."""
+_TELLING_NAMES = {"fix", "wanted", "why"}
+"""Names of arguments whose texts are told, whatever is called."""
 OF_CLICK = (
     "No such option: {0}",
     "No such option '{0}'.",
@@ -127,11 +137,18 @@ def error_texts() -> dict[str, str]:
     for room in ERROR_ROOMS:
         for file in sorted((SOURCE / room).rglob("*.py")):
             place = file.relative_to(SOURCE).as_posix()
-            for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in _TELLING:
-                    said = ast.Tuple([*node.args, *(k.value for k in node.keywords)])
-                    for line, text in texts_of(said):
-                        found.setdefault(text.strip(), f"{place}:{line}")
+            tree = ast.parse(file.read_text(encoding="utf-8"))
+            named = {
+                target.id: node.value for node in tree.body if isinstance(node, ast.Assign) for target in node.targets if isinstance(target, ast.Name)
+            }  # fmt: skip
+            for node in ast.walk(tree):
+                if not isinstance(node, ast.Call):
+                    continue
+                telling = getattr(node.func, "attr", getattr(node.func, "id", "")) in _TELLING
+                given = [*node.args, *(k.value for k in node.keywords)] if telling else [k.value for k in node.keywords if k.arg in _TELLING_NAMES]  # fmt: skip
+                said = [named.get(one.id, one) if isinstance(one, ast.Name) else one for one in given]
+                for line, text in texts_of(ast.Tuple(said)):
+                    found.setdefault(text.strip(), f"{place}:{line}")
     return found
 
 

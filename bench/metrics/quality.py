@@ -116,10 +116,10 @@ def main():
 
 
 GUARDS = {
-    "SPIKE_SIGMA": (Values, "loss_spike"), "SPIKE_SHARE": (Values, "loss_spike"), "RISE_SIGMA": (Values, "loss_rise"),
+    "SPIKE_SIGMA": (Values, "loss_spike"), "SPIKE_SHARE": (Values, "loss_spike"), "SKEW_SIGMA": (Values, "loss_spike"), "BRIEF_SHARE": (Values, "loss_spike"), "RISE_SIGMA": (Values, "loss_rise"),
     "RISE_SHARE": (Values, "loss_rise"), "GRAD_SIGMA": (Values, "grad_spike"), "GRAD_RATIO": (Values, "grad_spike"),
     "SHIFT_SHARE": (Pace, "step_time_shift throughput_drop"), "SHIFT_SIGMA": (Pace, "step_time_shift throughput_drop"),
-    "TAIL_RATIO": (Pace, "step_time_tail"), "TAIL_SHARE": (Pace, "step_time_tail"), "STALL_RATIO": (Pace, "stall"),
+    "GROWTH_SHARE": (Pace, "step_time_shift"), "TAIL_RATIO": (Pace, "step_time_tail"), "TAIL_SHARE": (Pace, "step_time_tail"), "TAIL_BEFORE": (Pace, "step_time_tail"), "STALL_RATIO": (Pace, "stall"),
     "STALL_SECONDS": (Pace, "stall"), "SLOW_SHARE": (None, "slow_rank"), "DIFFER": (None, "ranks_differ"),
     "LEAK_SHARE": (Usage, "memory_leak"), "JUMP_SHARE": (Usage, "memory_jump"), "DATA_SHARE": (Usage, "data_share"),
     "DATA_TIMES": (Usage, "data_share"),

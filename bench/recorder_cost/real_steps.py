@@ -1,16 +1,18 @@
 """What the recorder costs a real training step of torch of 5 ms: loader, forward, backward, all-reduces and optimizer, on one thread.
 
-    python bench/recorder_cost/real_steps.py [--runs 30] [--steps 60]
+    python bench/recorder_cost/real_steps.py [--runs 30] [--steps 200]
 
 Needs torch. Each pair is one step with the hooks in place and one in which they are taken out of torch, in an order drawn by lot,
 in one thread on one processor whose own time is counted. Steps are short here: batches are timed in one run of ten, as in one
-stretch of ten. The bound is that of `run.py`. What the recorder's thread takes, once a
+stretch of ten. The bound is that of `run.py`. As many pairs in which nothing is put in on either side stand between them: what is
+found there is the instrument's own, and no bound can be lower than its width. What the recorder's thread takes, once a
 second and beside the steps, is measured apart: one look is timed at its place behind a step, when the caches are the program's.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import statistics
 import sys
@@ -22,6 +24,8 @@ sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve
 
 WIDTH, BATCH = 256, 32
 BUCKETS = 4
+WARM = 50
+"""Steps that are not timed yet: the first ones of a model take twice as long as all others."""
 
 
 def training(torch, layers: int, hooks: Hooks):
@@ -49,7 +53,7 @@ def training(torch, layers: int, hooks: Hooks):
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--runs", type=int, default=30)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=200)
     chosen = parser.parse_args()
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -71,25 +75,29 @@ def main() -> None:
         while spent < STEP_S:
             layers += 1
             step = training(torch, layers, hooks)
-            begin = time.thread_time()
-            for _ in range(20):
-                step()
-            spent = (time.thread_time() - begin) / 20
-        LIVE.owner = 0  # the optimizers of smaller models are gone
+            spent = usual(step)
+        LIVE.owner = None  # the optimizers of smaller models are gone
         before = recorder.ring.beats
         assert spent * 1e9 < SHORT_NS
-        shares = []
+        # To go through all that torch has imported takes as long as ten steps, and falls on one of two by chance.
+        gc.collect()
+        gc.freeze()
+        shares, nothing = [], []
         for number in range(chosen.runs):
             hooks.clocks = number % SAMPLED == 0  # whole runs: what is seldom would fall to the cut at the ends of one
             shares.append(paired(step, hooks.put, chosen.steps, number))
+            nothing.append(paired(step, hooks.put_nothing, chosen.steps, number))
         done = recorder.ring.beats - before
-        mean, error = statistics.fmean(shares), statistics.stdev(shares) / len(shares) ** 0.5
+        hooks.put(on=False)
+        spent = (spent + usual(step)) / 2
         print(
             f"torch {torch.__version__}, {layers} layers, {spent * 1000:.1f} ms a step, {done} steps were counted with it on"
         )
-        print(
-            f"  paired, {len(shares)} runs of {chosen.steps}: mean {mean:+.3f} %, upper 95 % bound {mean + bound(len(shares)) * error:+.3f} %"
-        )
+        for name, found in (("paired", shares), ("nothing on either side", nothing)):
+            mean, error = statistics.fmean(found), statistics.stdev(found) / len(found) ** 0.5
+            print(
+                f"  {name}, {len(found)} runs of {chosen.steps}: mean {mean:+.3f} %, upper 95 % bound {mean + bound(len(found)) * error:+.3f} %"
+            )
         timed = statistics.fmean(shares[::SAMPLED])
         print(f"  of them with clocks around each batch, one in {SAMPLED}: mean {timed:+.3f} %")
         hooks.put(on=True)
@@ -120,6 +128,21 @@ class Hooks:
         self._after.clear()
         if on:
             self._after.update(self._hooks)
+
+    def put_nothing(self, *, on: bool) -> None:
+        """Does what `put` does, and leaves nothing in."""
+        self.put(on=on)
+        self.put(on=False)
+
+
+def usual(step) -> float:
+    """Seconds of this thread that a step takes once it has been done some times."""
+    for _ in range(WARM):
+        step()
+    begin = time.thread_time()
+    for _ in range(WARM):
+        step()
+    return (time.thread_time() - begin) / WARM
 
 
 def looked(step, recorder) -> int:

@@ -129,6 +129,50 @@ def test_a_cell_tells_its_rank_to_the_pointer_and_to_the_keyboard(opened: Opened
     assert " · cn-07 · " in page.locator("#heat-now").inner_text()
 
 
+def test_a_culprit_among_thousands_is_drawn_larger_than_the_others(opened: Opened, report) -> None:
+    page = opened.go(report("huge"))
+    red = page.locator("#heat-map").evaluate(
+        """c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data; let n = 0;
+        const want = getComputedStyle(document.documentElement).getPropertyValue('--state-failed').trim();
+        const [r, g, b] = [1, 3, 5].map(i => parseInt(want.slice(i, i + 2), 16));
+        for (let i = 0; i < d.length; i += 4) if (d[i] === r && d[i + 1] === g && d[i + 2] === b) n++;
+        return n; }"""
+    )
+    assert red >= 60
+    assert page.locator("#heat").evaluate("e => e.clientWidth") > 1000
+
+
+def test_the_stuck_collective_is_a_named_band_over_the_lanes(opened: Opened, report) -> None:
+    page = opened.go(report("large"))
+    label = page.locator("#lanes-map").get_attribute("aria-label")
+    assert "ALLREDUCE #812 (default): 127 ranks, 10 min" in label
+    band = page.locator("#lanes-map").evaluate(
+        """c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        const want = getComputedStyle(document.documentElement).getPropertyValue('--band-edge').trim();
+        const [r, g, b] = [1, 3, 5].map(i => parseInt(want.slice(i, i + 2), 16)); const found = new Set();
+        for (let i = 0; i < d.length; i += 4) if (d[i] === r && d[i + 1] === g && d[i + 2] === b) found.add((i / 4) % c.width);
+        return [Math.min(...found) / c.width, Math.max(...found) / c.width]; }"""
+    )
+    assert band[0] < 0.6
+    assert band[1] > 0.9
+
+
+def test_the_table_fits_and_says_what_its_columns_mean(opened: Opened, report) -> None:
+    page = opened.go(report("large"))
+    assert page.locator("#nccl .scroll").evaluate("e => e.scrollWidth - e.clientWidth") <= 0
+    page.locator("#nccl-means summary").click()
+    told = dict(
+        zip(
+            page.locator("#nccl-means dt").all_inner_texts(),
+            page.locator("#nccl-means dd").all_inner_texts(),
+            strict=True,
+        )
+    )
+    heads = {head.strip() for head in page.locator("#nccl-table thead th").all_inner_texts()}
+    assert {"Part", "Enqueued", "Stuck in"} <= set(told) <= heads
+    assert "handed to its GPU" in told["Enqueued"]
+
+
 def test_the_lanes_tell_who_waited_and_who_went_quiet(opened: Opened, report) -> None:
     page = opened.go(report("large"))
     assert pixels(page, "lanes-map") > 4

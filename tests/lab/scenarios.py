@@ -305,7 +305,13 @@ def fewer_shards_on_one_rank(stage: Stage) -> None:
     ranks=[0],
     hosts=None,
     at_most="possible",
-    trigger=["shard-0-003.jsonl", "Did the remote server shutdown or crash?", "Failed to recv, got 0 bytes"],
+    # A killed server's sockets are closed, or reset where something lay in them unread: both are what the others see of it.
+    trigger=[
+        "shard-0-003.jsonl",
+        "Did the remote server shutdown or crash?",
+        "Failed to recv, got 0 bytes",
+        "Connection reset by peer",
+    ],
 )
 def holder_of_the_store_killed(stage: Stage) -> None:
     """Plain processes, a log for each: rank 0, which holds the store, is killed; the others only see the store vanish."""

@@ -90,10 +90,9 @@ def _marks(wanted: register.Scenario, check: str) -> list[pytest.MarkDecorator]:
     marks = []
     if not scenarios.runnable(wanted):
         marks.append(pytest.mark.skip(reason="needs mounts and host names of its own"))
-    # Not strict: real runs differ from time to time, in who times out first for one.
     if check in REACHED.get(wanted.name, {}):
         reason = REACHED[wanted.name][check]
-        marks.append(pytest.mark.xfail(reason=reason, strict=False, raises=AssertionError))
+        marks.append(pytest.mark.xfail(reason=reason, strict=True, raises=AssertionError))
     return marks
 
 

@@ -17,6 +17,8 @@ interface Cell {
 }
 
 const TALLEST = 380;
+/** Nodes from which on the map takes the whole width of the page, and half as much height again. */
+const MANY = 256;
 const LABEL = "12px ui-sans-serif, system-ui, sans-serif";
 const ranks = data.ranks;
 const order = ranks.rank.map((_, row) => row).sort((a, b) => ranks.rank[a]! - ranks.rank[b]!);
@@ -110,6 +112,7 @@ class Heat {
 
   start(): void {
     byId("heat").hidden = false;
+    byId("heat").classList.toggle("wide", this.blocks.length > MANY);
     const select = byId<HTMLSelectElement>("heat-by");
     const all = ways();
     for (const [value, label] of all) select.append(make("option", { value }, label));
@@ -150,12 +153,13 @@ class Heat {
     const columns = Math.min(most, this.blocks.length === 1 ? Math.max(8, Math.ceil(Math.sqrt(most * 2))) : 8);
     const tall = Math.ceil(most / columns);
     const shape = (size: number): [number, number, number] => {
-      const gap = size > 8 ? 8 : 3;
+      const gap = size > 8 ? 8 : size > 5 ? 3 : 1;
       const across = Math.max(1, Math.floor((width + gap) / (columns * size + gap)));
       return [gap, across, Math.ceil(this.blocks.length / across) * (tall * size + gap)];
     };
+    const tallest = this.blocks.length > MANY ? TALLEST * 1.5 : TALLEST;
     let size = 30;
-    while (size > 2 && (shape(size)[2] > TALLEST || columns * size > width)) size--;
+    while (size > 2 && (shape(size)[2] > tallest || columns * size > width)) size--;
     const [gap, across, height] = shape(size);
     this.wide = this.high = size;
     this.cells = this.blocks.flatMap((block, i) => {
@@ -183,7 +187,7 @@ class Heat {
       context.fillRect(cell.x, cell.y, this.wide - inset, this.high - inset);
     }
     this.labels(context);
-    this.rings(context, inset);
+    this.rings(context, inset, fill);
     this.legend();
     this.describe();
   }
@@ -212,14 +216,21 @@ class Heat {
     context.textAlign = "start";
   }
 
-  private rings(context: CanvasRenderingContext2D, inset: number): void {
+  private rings(context: CanvasRenderingContext2D, inset: number, fill: string[]): void {
+    const small = this.wide <= 6;
     for (const cell of this.cells) {
       const culprit = isCulprit(cell.row);
-      if (!culprit && !(ranks.outlier[cell.row] && this.wide <= 6)) continue;
+      if (!culprit && !(ranks.outlier[cell.row] && small)) continue;
       context.strokeStyle = colour(culprit ? "ink" : "bad");
       context.lineWidth = culprit ? 2 : 1;
-      const out = this.wide <= 6 ? 3 : 1;
-      context.strokeRect(cell.x - out, cell.y - out, this.wide - inset + 2 * out, this.high - inset + 2 * out);
+      // A small cell is drawn larger than it is: among thousands nobody would see its colour.
+      const out = small ? (culprit ? 4 : 2) : 1;
+      const [x, y, side] = [cell.x - out, cell.y - out, this.wide - inset + 2 * out];
+      if (small) {
+        context.fillStyle = fill[cell.row] ?? colour("cell-none");
+        context.fillRect(x, y, side, this.high - inset + 2 * out);
+      }
+      context.strokeRect(x, y, side, this.high - inset + 2 * out);
     }
     const chosen = this.cells[this.chosen];
     if (chosen === undefined) return;

@@ -18,6 +18,18 @@ const ALONE = 16;
 const SHOWN = 24;
 const HEIGHT = 22;
 const TOP = 30;
+const STRIP = 18;
+/** Stuck collectives that are named above the lanes: those in which most ranks waited. */
+const BANDS = 3;
+
+/** A collective in which ranks waited, and from when to when. */
+interface Band {
+  name: string;
+  group: string;
+  ranks: number;
+  from: number;
+  to: number;
+}
 const ranks = data.ranks;
 
 class LaneChart {
@@ -25,6 +37,8 @@ class LaneChart {
   private readonly now = byId("lanes-now");
   private readonly hint = this.now.textContent ?? "";
   private readonly lanes: Lane[];
+  private readonly bands: Band[];
+  private readonly top: number;
   private whole = false;
   private shown = SHOWN;
   private chosen = -1;
@@ -32,6 +46,8 @@ class LaneChart {
 
   constructor(private readonly times: NonNullable<typeof data.lanes>) {
     this.lanes = this.folded();
+    this.bands = this.stuck();
+    this.top = TOP + this.bands.length * STRIP;
   }
 
   start(): void {
@@ -52,7 +68,7 @@ class LaneChart {
       this.shown += 100;
       this.paint();
     });
-    this.canvas.addEventListener("pointermove", (event) => this.choose(Math.floor((event.offsetY - TOP) / HEIGHT)));
+    this.canvas.addEventListener("pointermove", (event) => this.choose(Math.floor((event.offsetY - this.top) / HEIGHT)));
     this.canvas.addEventListener("pointerleave", () => this.choose(-1));
     this.canvas.addEventListener("keydown", (event) => {
       if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
@@ -110,6 +126,53 @@ class LaneChart {
     lane.ends = highest(lane.ends, other.ends);
   }
 
+  /** The collectives in which ranks waited, those with most ranks first. */
+  private stuck(): Band[] {
+    const found = new Map<string, Band>();
+    for (const group of ranks.groups) {
+      group.rows.forEach((row, at) => {
+        const from = this.times.wait_from[row] ?? null;
+        const to = this.times.wait_to[row] ?? null;
+        const op = group.op[at] ?? null;
+        if (from === null || to === null || op === null || !group.in_flight[at]) return;
+        const seq = group.seq[at] ?? null;
+        const name = `${group.ops[op]}${seq === null ? "" : ` #${seq}`}`;
+        const key = `${name} ${group.name}`;
+        const known = found.get(key);
+        if (known === undefined) found.set(key, { name, group: group.name, ranks: 1, from, to });
+        else {
+          known.ranks++;
+          known.from = Math.min(known.from, from);
+          known.to = Math.max(known.to, to);
+        }
+      });
+    }
+    return [...found.values()].sort((a, b) => b.ranks - a.ranks || a.from - b.from).slice(0, BANDS);
+  }
+
+  /** What is said of a band: all of it, without its group, and its name alone. */
+  private words(band: Band): string[] {
+    const values = { n: band.ranks, time: duration(band.to - band.from) };
+    return [say("band_name", { name: `${band.name} (${band.group})`, ...values }), say("band_name", { name: band.name, ...values }), band.name];
+  }
+
+  private band(context: CanvasRenderingContext2D, band: Band, i: number, x: (at: number) => number, height: number): void {
+    const y = TOP - 6 + i * STRIP;
+    const [left, wide] = [x(band.from), Math.max(x(band.to) - x(band.from), 3)];
+    context.fillStyle = colour("band");
+    context.fillRect(left, y, wide, height - y);
+    context.fillStyle = colour("band-edge");
+    context.fillRect(left, y, wide, STRIP - 3);
+    context.font = "600 11px ui-sans-serif, system-ui, sans-serif";
+    const room = wide > 120 ? wide - 12 : Math.max(left - 16, 40);
+    const words = this.words(band);
+    const text = words.find((one) => context.measureText(one).width <= room) ?? textWidth(context, words[words.length - 1]!, room);
+    context.fillStyle = colour("ink");
+    context.textAlign = wide > 120 ? "left" : "right";
+    context.fillText(text, wide > 120 ? left + 6 : left - 6, y + STRIP / 2 - 1);
+    context.textAlign = "left";
+  }
+
   private visible(): Lane[] {
     return this.lanes.slice(0, this.shown);
   }
@@ -134,13 +197,15 @@ class LaneChart {
     const width = this.canvas.parentElement!.clientWidth;
     this.left = Math.min(210, width * 0.36);
     const lanes = this.visible();
-    const height = TOP + lanes.length * HEIGHT + 6;
+    const height = this.top + lanes.length * HEIGHT + 6;
     const context = canvasOf(this.canvas, width, height);
     if (context === null) return;
     const from = this.from();
     const to = this.times.seconds;
     const x = (at: number): number => this.left + ((Math.max(at, from) - from) / Math.max(to - from, 0.1)) * (width - this.left - 14);
     context.textBaseline = "middle";
+    const shown = this.bands.filter((band) => band.to >= from);
+    shown.forEach((band, i) => this.band(context, band, i, x, height));
     this.axis(context, from, to, x, height);
     lanes.forEach((lane, i) => this.lane(context, lane, i, x, from));
     this.fault(context, x, from, height);
@@ -148,7 +213,7 @@ class LaneChart {
     const rest = this.lanes.length - lanes.length;
     more.hidden = rest === 0;
     more.textContent = say("show_more", { n: Math.min(rest, 100) });
-    const counts = lanes.slice(0, 6).map((lane) => `${this.name(lane)}: ${this.text(lane)}`).join("; ");
+    const counts = [...this.bands.map((band) => this.words(band)[0]!), ...lanes.slice(0, 6).map((lane) => `${this.name(lane)}: ${this.text(lane)}`)].join("; ");
     this.canvas.setAttribute(
       "aria-label",
       say("lanes_label", { n: ranks.rank.length, time: duration(to - from), counts }),
@@ -168,7 +233,7 @@ class LaneChart {
     for (let at = begin; at <= to; at += step) {
       context.strokeStyle = colour("line");
       context.beginPath();
-      context.moveTo(x(at) + 0.5, TOP - 6);
+      context.moveTo(x(at) + 0.5, this.top - 6);
       context.lineTo(x(at) + 0.5, height);
       context.stroke();
       context.fillStyle = colour("muted");
@@ -181,7 +246,7 @@ class LaneChart {
   private lane(
     context: CanvasRenderingContext2D, lane: Lane, i: number, x: (at: number) => number, from: number,
   ): void {
-    const y = TOP + i * HEIGHT + HEIGHT / 2;
+    const y = this.top + i * HEIGHT + HEIGHT / 2;
     const end = this.times.seconds;
     if (i === this.chosen) {
       context.fillStyle = colour("hover");
@@ -315,7 +380,10 @@ function clock(iso: string | null, at: number, seconds = true): string {
   const rest = total - day * 86400;
   const two = (n: number): string => String(Math.floor(n)).padStart(2, "0");
   const text = `${two(rest / 3600)}:${two((rest % 3600) / 60)}${seconds ? `:${two(rest % 60)}` : ""}`;
-  return day > 0 ? `+${day}d ${text}` : text;
+  if (day <= 0) return text;
+  const start = /^(\d{4})-(\d\d)-(\d\d)T/.exec(iso ?? "");
+  if (start === null) return `+${day}d ${text}`;
+  return `${new Date(Date.UTC(Number(start[1]), Number(start[2]) - 1, Number(start[3]) + day)).toISOString().slice(5, 10)} ${text}`;
 }
 
 export function lanes(): void {

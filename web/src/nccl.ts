@@ -77,6 +77,7 @@ const COLUMNS: Column[] = [
   { key: "note", number: false, value: noteOf },
   { key: "line", number: false, value: (r) => placeOf(r.row) },
 ];
+const WRAPPED = new Set(["part", "stuck", "note", "line"]);
 const OWN = new Set(["rank", "host", "line"]);
 
 function allRows(): Row[] {
@@ -176,6 +177,17 @@ class Table {
       row.append(cellOf);
     }
     byId<HTMLTableElement>("nccl-table").tHead!.replaceChildren(row);
+    this.means();
+  }
+
+  /** What the columns say that are not plain from their names. */
+  private means(): void {
+    const told = this.columns.filter((column) => `${column.key}_means` in data.say);
+    const box = byId("nccl-means");
+    box.hidden = told.length === 0;
+    box.append(
+      make("dl", {}, ...told.map(({ key }) => make("div", {}, make("dt", {}, say(`${key}_column`)), make("dd", {}, say(`${key}_means`))))),
+    );
   }
 
   private wanted(): Row[] {
@@ -237,12 +249,17 @@ class Table {
     const tr = make("tr", { class: isCulprit(r.row) ? "culprit" : ranks.outlier[r.row] ? "odd" : "" });
     for (const column of this.columns) {
       const tag = column.key === "rank" ? "th" : "td";
-      const td = make(tag, { class: column.key === "note" ? "note-cell" : column.number && shown.rows.length === 1 ? "n" : "" });
+      const td = make(tag, { class: this.classOf(column, shown) });
       if (tag === "th") td.setAttribute("scope", "row");
       td.append(this.cell(column, shown));
       tr.append(td);
     }
     return tr;
+  }
+
+  private classOf(column: Column, shown: Shown): string {
+    if (WRAPPED.has(column.key)) return `${column.key}-cell`;
+    return column.number && !(column.key === "rank" && shown.rows.length > 1) ? "n" : "";
   }
 
   private cell(column: Column, shown: Shown): Node | string {

@@ -32,7 +32,7 @@ from firstfault.model.words import Mark, Role, SourceKind
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
-    from firstfault.analysis.suspects import Nature
+    from firstfault.analysis.nature import Nature
     from firstfault.model.patterns import SignatureFile
     from firstfault.signatures.library import Library
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from heapq import nsmallest
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.floods import cut
 from firstfault.analysis.gpu_evidence import QUESTION as GPU_COURSE
 from firstfault.analysis.hang_words import others_text
 from firstfault.analysis.last_words import MISSED
@@ -15,6 +16,7 @@ from firstfault.analysis.state.parts import Part
 from firstfault.analysis.suspects import nature_of, stranger
 from firstfault.analysis.window_links import window_links
 from firstfault.analysis.wording import duration, ranks_text, who_text
+from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Link
 from firstfault.model.words import Mark, Role
 
@@ -40,7 +42,7 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     """The root, then what followed: by time where times can be compared, else in the order in which a failure spreads."""
     if answer.failed is not True:
         return ()
-    used: set[tuple[int, int]] = set()
+    used: set[tuple[int, int]] = set(scene.aside)
     head = list(answer.upstream)
     used.update((e.span.source, e.span.line) for link in head for e in link.events)
     if answer.trigger is not None and not head:
@@ -69,7 +71,7 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
         # What failed ended long before those who waited for it did.
         links.insert(0, _link(_ends_text(scene, early), _ENDS, early, used))
     for title, why, wanted in _STAGES:
-        found = [e for e in _all(scene, wanted) if not _used(e, used)]
+        found = [e for e in _all(scene, wanted) if not _used(e, used) and id(e) not in scene.got_over]
         if wanted is _other_effects or wanted is _watchdog:
             found = [e for e in found if scene.roster.rank(e) not in named]
         if found:
@@ -139,8 +141,18 @@ def _ends_text(scene: Scene, events: Sequence[Event]) -> str:
     """Which of the two the lines tell, orders to stop or exits, and of whom."""
     told = any(scene.case.has(e, Mark.STOP_SIGNAL) for e in events)
     ranks = sorted({r for e in events if scene.case.has(e, Mark.DEATH) and (r := scene.roster.rank(e)) is not None})
+    # Of a long list the first and the last lines are kept; the list itself is read as a whole.
+    listed = {e.span.source for e in events if scene.case.has(e, Mark.DEATH) and e.signature.startswith("launcher.")}
+    whole = {f.who.rank for f in scene.failures if f.span.source in listed and f.who.rank is not None}
+    if scene.roster.tasks_are_ranks:
+        told_of = {e.span.source for e in events if scene.case.has(e, Mark.DEATH) and e.signature.startswith("slurm.")}
+        tasks = (n for n in scene.case.seen.named if n.tasks and n.source in told_of)
+        whole |= {GlobalRank(task) for n in tasks for task in n.ranks}
+    ranks = sorted({*ranks, *whole}) if ranks else ranks
     ended = any(not scene.case.has(e, Mark.STOP_SIGNAL) for e in events)
     exits = f"the end of {ranks_text(ranks)} was reported" if ranks else "ends of processes were reported"
+    if len(ranks) > 1 and not whole and any(cut(e) for e in events if scene.case.has(e, Mark.DEATH)):
+        exits = f"the end of {ranks_text(ranks)} and of others was reported"
     if told and ended:
         return f"Processes were told to stop, {exits}"
     return "Processes were told to stop" if told else exits[0].upper() + exits[1:]

@@ -69,6 +69,7 @@ def conclude(
     library: Library,
     attempt: int | Literal["last"] = "last",
     heed: Callable[[Scene, Answer], Answer] | None = None,
+    begun: Callable[[Scene], None] | None = None,
 ) -> Conclusion:
     """The conclusion about one attempt: the last failing one, or the one asked for.
 
@@ -77,6 +78,7 @@ def conclude(
         library: signatures and tables.
         attempt: number from 1, or `last`.
         heed: what else is to be weighed in the answer about that attempt, before its chain is built.
+        begun: told of the attempt before anything is asked of it, where there is only one.
 
     Raises:
         NoAttemptError: there is no such attempt.
@@ -88,6 +90,8 @@ def conclude(
         case = without_dumps_of_others(case)
     attempts = Attempts(case)
     scenes = [build_scene(case, attempts, n) for n in range(1, attempts.total + 1)]
+    if begun is not None and len(scenes) == 1:
+        begun(scenes[0])
     answers = [(scene, ask(scene)) for scene in scenes]
     if attempt == "last":
         # A last attempt that completed is the answer: the job came through.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.order import exact
 from firstfault.analysis.zones import shifted_into
 from firstfault.model.evidence import EARLIER
-from firstfault.model.words import SourceKind
+from firstfault.model.words import Mark, SourceKind
 
 if TYPE_CHECKING:
     from firstfault.analysis.case import Case
@@ -24,14 +24,17 @@ BEFORE_END = 600.0
 """Seconds before the end of a job within which a machine's fault can have ended it, where nobody waited for a time-out."""
 BEHIND = 300.0
 """Seconds after the end within which a machine's line may still be about it: clocks drift, and monitors are slow."""
+DRIFT = 60.0
+"""Seconds by which a kernel's clock, counted from its start, may differ from that of the programs on the same machine."""
 
 
 def far_from_job(case: Case, event: Event) -> bool:
     """Whether a machine's or a platform's line was written long before the job's first dated sign of life or after its last.
 
-    Of another day; or after the reported end of the job, at a time that no difference of zones puts near that end.
+    Of another day; or after the reported end of the job, at a time that no difference of zones puts near that end; or of the
+    end of a process before any rank had begun.
     """
-    if event.fields.get(EARLIER):
+    if event.fields.get(EARLIER) or _before_all_ranks(case, event):
         return True
     if not _platform(case, event) or not _dated(event.when):
         return False
@@ -41,6 +44,21 @@ def far_from_job(case: Case, event: Event) -> bool:
     if event.when.latest < span[0] - ZONES or event.when.earliest > span[1] + ZONES:
         return True
     return _after_the_end(case, event.when)
+
+
+def _before_all_ranks(case: Case, event: Event) -> bool:
+    """Whether a line tells of a process that ended before the black boxes of the ranks began, of which none is missing."""
+    when = event.when
+    if not (event.signature.startswith("kernel.") and case.has(event, Mark.DEATH)):
+        return False
+    if not case.seen.box or not _dated(when) or when.zone is None or when.latest is None:
+        return False
+    of_ranks = [r for r in case.seen.box if r.who.rank is not None and r.who.worker is None]
+    worlds = [w for r in of_ranks if isinstance(w := r.fields.get("world"), int)]
+    if len({r.who.rank for r in of_ranks}) < max(worlds, default=1):
+        return False  # one that has no box may have ended so
+    begun = [r.when.earliest for r in of_ranks if r.when.earliest is not None]
+    return bool(begun) and when.latest < min(begun) - DRIFT
 
 
 def _after_the_end(case: Case, when: When) -> bool:

@@ -57,6 +57,12 @@ _OUT_OF_WORK = lazy(
     r"|\bwait(?:s|ing)? (?:for|on) (?:the |all )?other (?:ranks?|nodes?|workers?|process(?:es)?|gpus?)\b"
 )
 """A rank says that nothing is left for it to do."""
+_AWAITS = lazy(
+    r"(?i)\bwait(?:s|ing)? (?:for|on|until|till)\b(?! (?:(?:the|all|any|every|its|other|remaining|more|a|an|\d+) )*"
+    r"(?:ranks?|nodes?|hosts?|peers?|workers?|process(?:es)?|gpus?|devices?|members?|replicas?|every(?:one|body)|barriers?|collectives?"
+    r"|all_?reduce|all_?gather|broadcast|nccl|gloo|hccl|group|rendezvous|master|main|leader|coordinator|head|root|primary|ranks?[- ]?\d+|store|connections?|agents?|others)\b)(?= \S)"
+)
+"""A rank says that it waits for something that is no member of its group: a file, a lock, a server, a person."""
 LATELY = 3
 """Last lines of a rank of which one may tell that it left something out, or that nothing was left."""
 
@@ -77,6 +83,11 @@ def leaves_out(text: str) -> bool:
 def out_of_work(text: str) -> bool:
     """Whether a line says that its rank has come to the end of its own work."""
     return _OUT_OF_WORK.search(text) is not None
+
+
+def awaits(text: str) -> bool:
+    """Whether a line says that its rank waits for something other than the ranks that wait for it."""
+    return _AWAITS.search(text) is not None
 
 
 def wanted(answer: Answer) -> tuple[GlobalRank, ...]:
@@ -103,6 +114,9 @@ def heed(scene: Scene, answer: Answer, words: Mapping[GlobalRank, Sequence[Event
         return _spent(answer, spent)
     told = [(rank, last[rank], phase) for rank in sorted(last) if (phase := work_of(last[rank].text)) is not None]
     if not told:
+        kept = next((r for r in sorted(last) if awaits(last[r].text)), None)
+        if kept is not None and answer.category is Category.UNKNOWN:
+            return _stalled(answer, kept, last[kept], Phase.UNKNOWN, " It waited for something else than the others.")
         return _alive(scene, answer, words)
     rank, event, phase = told[0]
     if answer.category is Category.DATA_LOADING_STALL:
@@ -198,6 +212,11 @@ def _alive(scene: Scene, answer: Answer, words: Mapping[GlobalRank, Sequence[Eve
         return answer
     phase = next((p for e in reversed(lines) if (p := work_of(e.text)) is not None), Phase.UNKNOWN)
     return _stalled(answer, rank, inside[-1], phase, f" {ranks_text([rank]).capitalize()} was alive in that time.")
+
+
+def lived(scene: Scene, lines: Sequence[Event]) -> bool:
+    """Whether one of a rank's last lines was said while the others had long been waiting."""
+    return scene.hang is not None and any(_within(e, scene.hang) for e in lines)
 
 
 def _within(event: Event, hang: Hang) -> bool:

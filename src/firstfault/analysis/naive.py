@@ -80,7 +80,7 @@ def _lines(events: Sequence[Event]) -> str:
 def _watchdog(scene: Scene, blamed: Container[int]) -> Naive | None:
     event = min(scene.marked(Mark.HANG), key=sort_key, default=None)
     rank = None if event is None else scene.roster.rank(event)
-    if rank is None or rank in blamed:
+    if event is None or rank is None or rank in blamed or not event.signature.startswith("nccl."):
         return None
     return Naive(
         reading="first_watchdog_line",
@@ -124,9 +124,15 @@ def _first_error(scene: Scene, answer: Answer) -> Naive | None:
     )
 
 
+def _ended(event: Event) -> tuple[float, int, int]:
+    """By when a line was printed at the latest, then its place: one of which only an end is known is not last for that."""
+    latest = event.when.latest if event.when.latest is not None and event.when.dated else float("inf")
+    return (latest, event.span.source, event.span.offset)
+
+
 def _last_error(scene: Scene, answer: Answer, *, reports: bool) -> Naive | None:
     """The last error; a launcher's report stands for it only where nothing else misleads."""
-    event = max(_errors(scene, reports=reports), key=sort_key, default=None)
+    event = max(_errors(scene, reports=reports), key=_ended, default=None)
     if event is None or answer.trigger is None or event.signature == answer.trigger.signature:
         return None
     reports = reports and event not in _errors(scene)

@@ -181,9 +181,16 @@ def _family(line: Line) -> Family:
 
 def wanted(scene: Scene, answer: Answer) -> bool:
     """Whether nothing else of the attempt gave a cause, so that plain words are worth reading."""
-    if answer.category is not Category.UNKNOWN or answer.question not in _ASKED or answer.culprits.anybody:
+    if answer.category is not Category.UNKNOWN or answer.question not in _ASKED:
+        return False
+    if answer.culprits.anybody and not named_by_exit(answer):
         return False
     return scene.hang is None and not any(e.signature == _CANCELLED for e in scene.events)
+
+
+def named_by_exit(answer: Answer) -> bool:
+    """Whether one process is named by its exit alone, so that only its own words can say more."""
+    return answer.question == "exits" and len(answer.first_failed.ranks) == 1
 
 
 def counted_end(scene: Scene, answer: Answer) -> bool:
@@ -247,6 +254,24 @@ def heed_plain(scene: Scene, answer: Answer, told: Sequence[Told]) -> Answer:
             f"an error at the end that is not known to end a run (“{_short(error)}”), no end marker.",
         ),
         proof=(*answer.proof, error),
+    )
+
+
+def last_said(answer: Answer, told: Told) -> Answer:
+    """The answer about a process that ended by itself, with what it said last at the level of an error; why stays unknown.
+
+    Args:
+        answer: one that names the process by its exit.
+        told: by the lines of that process alone.
+    """
+    said = told.over or told.error
+    if said is None or answer.trigger is said:
+        return answer
+    return replace(
+        answer,
+        summary=f"{answer.summary} Its last words: “{_short(said)}”.",
+        trigger=said,
+        proof=(said, *answer.proof),
     )
 
 

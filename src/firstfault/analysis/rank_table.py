@@ -60,7 +60,7 @@ class Entry(Struct, frozen=True, kw_only=True):
     part: Part | None
     """What it did in the hang; without a hang only whether it died or was ended, else None."""
     outlier: bool
-    """Whether it failed, said nothing, or stands elsewhere than most."""
+    """Whether it failed, said nothing while most spoke, or stands elsewhere than most."""
     host: str | None = None
     local_rank: LocalRank | None = None
     node_rank: NodeRank | None = None
@@ -80,7 +80,7 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 def rank_entries(scene: Scene, answer: Answer) -> tuple[Entry, ...]:
-    """Every rank that was expected or seen: those that failed, those that said nothing, other outliers, the rest.
+    """Every rank that was expected or seen: those that failed, those that ended as few did, other outliers, the rest.
 
     Args:
         scene: the attempt.
@@ -88,13 +88,18 @@ def rank_entries(scene: Scene, answer: Answer) -> tuple[Entry, ...]:
     """
     fold = _Fold(scene, answer)
     whole = [fold.entry(rank) for rank in fold.ranks]
-    usual = [s for s, n in Counter(map(_standing, whole)).most_common(1) if 2 * n > len(whole)]
+    ends = [e for e, n in Counter((e.state, e.part) for e in whole).most_common(1) if 2 * n > len(whole)]
+    # Many a program lets a few ranks speak for all: that most say nothing sets none of them apart, nor those that speak.
+    quiet = any(state is State.SILENT for state, _ in ends)
+    heard = [e for e in whole if e.state is not State.SILENT] if quiet else whole
+    usual = [s for s, n in Counter(map(_standing, heard)).most_common(1) if 2 * n > len(heard)]
     behind = _behind(whole)
     ranked = []
     for entry in whole:
         order = _order(entry)
-        if order is None:
-            odd = bool(usual) and _standing(entry) != usual[0]
+        if order is None or (order > 0 and (entry.state, entry.part) in ends):
+            unheard = quiet and entry.state is State.SILENT
+            odd = bool(usual) and not unheard and _standing(entry) != usual[0]
             order = 2 if odd or entry.rank in behind else 3
         ranked.append((order, entry.rank, replace(entry, outlier=order < 3)))
     return tuple(entry for _, _, entry in sorted(ranked, key=lambda r: r[:2]))
@@ -181,7 +186,8 @@ class _Fold:
         )
 
     def _with(self, mark: Mark) -> set[GlobalRank]:
-        return {r for e in self.scene.marked(mark) if (r := self.scene.roster.rank(e)) is not None}
+        told = (e for e in self.scene.marked(mark) if id(e) not in self.scene.got_over)
+        return {r for e in told if (r := self.scene.roster.rank(e)) is not None}
 
     def _state(self, rank: GlobalRank) -> State:
         if rank in self.failed:

@@ -87,7 +87,7 @@ def late(scene: Scene, reading: Reading, found: Late) -> Answer:
         Category.DATA_LOADING_STALL,
         strength,
         f"{who_text(ranks, hosts).removeprefix(' on ').capitalize()} entered {call_text(found.late[0], found.team)} "
-        f"{duration(round(found.by_s * 1000))} later than the others, which had already waited their time"
+        f"later than the others by {duration(round(found.by_s * 1000))}, when these had waited their time already"
         f"{f' (at {place})' if place else ''}. {accounted(reading)}",
         proof=proof,
         culprits=named,

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.analysis.answer import Named
 from firstfault.analysis.hang_answers import UNEXPLAINED, stall
+from firstfault.analysis.last_words import work_of
 from firstfault.analysis.questions.hang import MOST_NAMED, decide
 from firstfault.analysis.state.exits import TOLD
 from firstfault.analysis.state.picture import Picture, few, picture
@@ -47,16 +49,91 @@ def unaccounted(scene: Scene, answer: Answer) -> Picture | None:
 def absent(seen: Picture, speakers: Collection[GlobalRank]) -> tuple[GlobalRank, ...]:
     """Few ranks that speak, tell of no wait and did not fail, where all others of a numbering without holes wait; else nobody."""
     scene = seen.scene
-    waiting = {*(() if scene.hang is None else scene.hang.waiters), *seen.where.waiting}
-    there = waiting | set(speakers)
-    world = scene.complete.expected
-    if len(waiting) < 2 or there != set(range(len(there))) or world not in {None, len(there)}:
+    waiting, there = _present(seen, speakers)
+    if len(waiting) < 2 or not there:
         return ()
     rest = there - waiting
-    failed = {e.rank for e in scene.exits if e.signal not in TOLD}
+    return (
+        tuple(sorted(rest))
+        if few(len(rest), len(there)) and len(rest) <= MOST_NAMED and not rest & _failed(scene)
+        else ()
+    )
+
+
+def other_of_two(seen: Picture, speakers: Collection[GlobalRank]) -> tuple[GlobalRank, ...]:
+    """The rank that speaks and tells of no wait, where one of two waits; it is to be shown that it lived meanwhile."""
+    waiting, there = _present(seen, speakers)
+    rest = there - waiting
+    return tuple(rest) if len(waiting) == len(rest) == 1 and not rest & _failed(seen.scene) else ()
+
+
+def _present(seen: Picture, speakers: Collection[GlobalRank]) -> tuple[set[GlobalRank], set[GlobalRank]]:
+    """Ranks that wait, and all that are there; nobody where their numbering has holes or is not that of the job."""
+    scene = seen.scene
+    waiting = {*(() if scene.hang is None else scene.hang.waiters), *seen.where.waiting}
+    there = waiting | set(speakers)
+    whole = there == set(range(len(there))) and scene.complete.expected in {None, len(there)}
+    return waiting, there if whole else set()
+
+
+def _failed(scene: Scene) -> set[GlobalRank]:
+    """Ranks that failed by themselves or lost a peer."""
+    failed = {e.rank for e in scene.exits if e.rank is not None and e.signal not in TOLD}
     failed |= {r for s in scene.suspects for r in s.everyone}
-    failed |= {r for e in scene.marked(Mark.PEER_LOST) if (r := scene.roster.rank(e)) is not None}
-    return tuple(sorted(rest)) if not rest & failed and few(len(rest), len(there)) and len(rest) <= MOST_NAMED else ()
+    return failed | {
+        r
+        for e in scene.marked(Mark.PEER_LOST)
+        if id(e) not in scene.got_over and (r := scene.roster.rank(e)) is not None
+    }
+
+
+def circling(seen: Picture, rounds: Mapping[GlobalRank, Event], *, named: bool) -> tuple[GlobalRank, ...]:
+    """All ranks but the few that wait, where each of them goes on printing one line over and over; else nobody.
+
+    Args:
+        seen: the hang.
+        rounds: of each rank that printed a line of one shape again and again, before the wait was told and behind it, the first of these.
+        named: whether their numbers are known to be global, and not a machine's own.
+    """
+    if not named and len(seen.scene.roster.machines) > 1:
+        return ()
+    waiting, there = _present(seen, rounds)
+    if not waiting or waiting & set(rounds) or not there or len(rounds) > MOST_NAMED:
+        return ()
+    ended = {e.rank for e in seen.scene.exits if e.signal not in TOLD}
+    return () if set(rounds) & ended else tuple(sorted(rounds))
+
+
+def circled(seen: Picture, rounds: Mapping[GlobalRank, Event], *, named: bool) -> Answer:
+    """The answer about ranks which never came to the wait, since they went round in a loop of their own.
+
+    Args:
+        seen: the hang.
+        rounds: the first line of the loop of each.
+        named: whether their numbers are known to be global; they are a machine's own else, and nobody is named.
+    """
+    ranks = tuple(sorted(rounds))
+    line = rounds[ranks[0]]
+    answer = stall(seen, ranks, Strength.POSSIBLE, (), VERB)
+    phase = work_of(line.text)
+    said = line.text.strip()[:120]
+    if not named:
+        answer = replace(answer, culprits=Named(), first_failed=Named())
+    return replace(
+        answer,
+        category=Category.DATA_LOADING_STALL,
+        strength=Strength.POSSIBLE,
+        summary=f"{answer.summary.replace(UNEXPLAINED, '')} {ranks_text(ranks).capitalize()} printed one line over and over, before the wait "
+        f"was told and behind it (“{said}”): a loop outside of the collective.",
+        trigger=line,
+        proof=(line, *answer.proof),
+        classes=replace(answer.classes, domain=Domain.DATA, phase=phase or Phase.UNKNOWN),
+        action=ActionKind.FIX_AND_RERUN,
+        steps=(
+            "Find the loop that prints this line, and what it lacks on these ranks: their share of the data may be empty.",
+            *answer.steps,
+        ),
+    )
 
 
 def absent_files(seen: Picture) -> dict[SourceId, GlobalRank]:

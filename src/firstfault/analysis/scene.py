@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -24,6 +25,7 @@ from firstfault.analysis.outcome import (
     uncaught,
 )
 from firstfault.analysis.passed import came_up, may_be_quoted, quoted, stepped_past
+from firstfault.analysis.state.by_hand import without_joins
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits, turns
 from firstfault.analysis.state.facts import JobFact, job_facts
@@ -37,6 +39,7 @@ from firstfault.analysis.suspects import (
     another_program,
     group,
     harmless,
+    lived_on,
     nature_of,
     of_roles,
     of_the_store,
@@ -83,10 +86,19 @@ class Scene(Struct, frozen=True, kw_only=True, dict=True):
     nan_from: tuple[Event, ...]
     """First line of a run of NaN that lasts to the end, for each source that has one."""
     outcome: Outcome
+    aside: frozenset[tuple[int, int]] = frozenset()
+    """Source and line of what is no part of the attempt."""
 
     def marked(self, *marks: Mark) -> tuple[Event, ...]:
         """Events of this attempt whose signature carries one of the marks."""
         return self.case.marked(*marks)
+
+    @cached_property
+    def got_over(self) -> frozenset[int]:
+        """Lines (by identity) about lost connections that are no part of this failure: the job got over them."""
+        kept = {id(e) for e in self.effects}
+        lost = self.case.of(self.case.signatures_with(Mark.PEER_LOST))
+        return frozenset(id(e) for e in lost if id(e) not in kept and nature_of(self.case, e).role is Role.EFFECT)
 
 
 def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
@@ -104,7 +116,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     here = {e.span.source for e in events} | {p.source for p in progress}
     events = of_this_job(events, {s: p for s, p in seen.paths.items() if s in here})
     events = joined(events, seen.seen.place, pods, caught=seen.signatures_with(Mark.CAUGHT))
-    events = without_store_pods(events, seen.seen.sources)
+    events = without_joins(without_store_pods(events, seen.seen.sources))
     asked = seen.seen.job_state is not None or seen.seen.exit_code is not None
     told = None if asked else record(seen, events)
     last = number == attempts.total
@@ -137,7 +149,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     )
     chart = JobMap(case, roster, world=world, nodes=machines(facts), job=own_number(case, facts))
     foreign, failures = no_part(case, roster, chart, events, ends)
-    guilty, weak, innocent, effects, teardown = _sort(case, foreign)
+    guilty, weak, innocent, effects, teardown = _sort(case, roster, foreign)
     dying, waiting = case.signatures_with(Mark.DEATH), case.signatures_with(Mark.HANG)
     deaths = tuple(
         e
@@ -197,6 +209,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         hang=hang,
         nan_from=tuple(e for e in seen.seen.nan_from if attempts.of(e) == number),
         outcome=ended,
+        aside=frozenset((e.span.source, e.span.line) for e in events if id(e) in foreign),
     )
 
 
@@ -226,14 +239,16 @@ def _raised_behind(case: Case, end: Event) -> bool:
 
 
 def _sort(
-    case: Case, foreign: frozenset[int]
+    case: Case, roster: Roster, foreign: frozenset[int]
 ) -> tuple[list[Event], list[Event], tuple[Event, ...], tuple[Event, ...], tuple[Event, ...]]:
     """Events by what they can be: fatal causes, weak causes, acquitted causes, effects, teardown.
 
-    Those of `foreign` (by identity) are about what is no part of the job.
+    Those of `foreign` (by identity) are about what is no part of the job. An error behind which its own rank lived on is no
+    more than what may have led to its end.
     """
     guilty: list[Event] = []
     weak: list[Event] = []
+    lived: list[Event] = []
     innocent: list[Event] = []
     effects: list[Event] = []
     teardown: list[Event] = []
@@ -258,10 +273,14 @@ def _sort(
                 or went_on(case, event)
             ):
                 innocent.append(event)
-            elif nature.fatal and not stranger(event) and not another_program(event):
-                guilty.append(event)
-            else:
+            elif not nature.fatal or stranger(event) or another_program(event):
                 weak.append(event)
+            elif lived_on(event) and roster.rank(event) is not None:
+                lived.append(event)
+            else:
+                guilty.append(event)
+    # Beside nothing but an order to stop it may be why the order came.
+    (guilty if guilty and all(case.has(e, Mark.STOP_SIGNAL) for e in guilty) else weak).extend(lived)
     if not guilty:
         # What a library often prints and survives ended the program where nobody caught it.
         ended = {nature_of(case, e).key for e in weak if last_word(e) and not another_program(e)}

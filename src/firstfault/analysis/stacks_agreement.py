@@ -37,12 +37,17 @@ def with_stacks(scene: Scene, said: Answer) -> Answer:
     """
     answer = _weighed(scene, said)
     named = set(answer.culprits.ranks)
-    if answer is said or not named or not any(SPY in c for c in answer.collect):
+    if answer is said or not named or not any(SPY in c for c in (*answer.collect, *answer.steps)):
         return answer
     here = {s.rank for s in stood(scene.case.seen.stacks, scene.roster, scene.complete.expected)}
     if not named <= here:
         return answer
-    return replace(answer, collect=tuple(c for c in answer.collect if not (c.startswith("stacks of") and SPY in c)))
+    return replace(answer, collect=_without_wish(answer.collect), steps=_without_wish(answer.steps))
+
+
+def _without_wish(wishes: Sequence[str]) -> tuple[str, ...]:
+    """All but the wish for stacks of Python; native ones show more."""
+    return tuple(w for w in wishes if not ("stacks" in w and f"`{SPY}`" in w))
 
 
 def _weighed(scene: Scene, said: Answer) -> Answer:

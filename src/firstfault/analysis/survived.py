@@ -19,9 +19,10 @@ from firstfault.model.words import Category, Domain, SourceKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from firstfault.analysis.nature import Nature
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.groups import Cell, Group
-    from firstfault.analysis.suspects import Nature, Suspect
+    from firstfault.analysis.suspects import Suspect
     from firstfault.model.evidence import Event, GlobalRank
 
 SURVIVED = "its rank went on and was itself inside the collective that ran out of time"

@@ -10,26 +10,22 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstfault.analysis.by_frames import by_frames, of_its_bytes, through_a_client
 from firstfault.analysis.case import BARE_EXCEPTION, GENERIC_EXCEPTION, Case
 from firstfault.analysis.clocks import Reading, reading
 from firstfault.analysis.fault_words import COMMON, device_family, refers_back
-from firstfault.analysis.gathered import out_of_a_collective
+from firstfault.analysis.nature import Nature
 from firstfault.analysis.order import comparable, exact, first, sort_key
 from firstfault.analysis.program_names import ours
-from firstfault.analysis.storage_clients import client_of
 from firstfault.model.evidence import CAUGHT, Event, GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import (
     ActionKind,
-    Blame,
     Category,
     Domain,
-    Form,
     Layer,
     Mark,
-    Phase,
     Role,
-    Scope,
     Strength,
 )
 
@@ -40,12 +36,8 @@ if TYPE_CHECKING:
     from firstfault.model.patterns import SignatureFile, TableRow
 
 EXCEPTIONS = "exceptions"
-BROKEN_READ = "storage.client_exception"
-"""Kind of a connection that broke under a client of a store."""
 INNERMOST = "Read the innermost frame of your own code above this line."
 """Advice about an exception of which only the class is known."""
-PEERS_DEPTH = 25
-"""Depth below which an exception that is an effect speaks of a connection; those above are reports about other processes."""
 BURST = 30.0
 """Seconds: events of one kind within this of the first are one blow that hit several ranks at once."""
 MACHINES = frozenset({"kernel", "slurm", "kubernetes", "container", "network", "launcher"})
@@ -78,28 +70,6 @@ _PART_OF_HANDLED = (
 """Every text that `HANDLED` finds holds one of these: looking for them first is a hundred times as fast."""
 ELSEWHERE = 60.0
 """Seconds: progress of another source this long after an event shows that the job went on."""
-
-
-class Nature(Struct, frozen=True, kw_only=True):
-    """What kind of thing an event is, from its signature, vendor row or exception class."""
-
-    key: str
-    title: str
-    role: Role
-    category: Category | None = None
-    domain: Domain | None = None
-    layer: Layer | None = None
-    phase: Phase | None = None
-    scope: Scope | None = None
-    form: Form | None = None
-    blame: Blame = Blame.NOBODY
-    strength: Strength = Strength.POSSIBLE
-    depth: int = 50
-    fatal: bool = True
-    action: ActionKind = ActionKind.COLLECT_MORE
-    advice: tuple[str, ...] = ()
-    collect: tuple[str, ...] = ()
-    meaning: str = ""
 
 
 NO_TURN = 1 << 30
@@ -149,20 +119,18 @@ def nature_of(case: Case, event: Event) -> Nature:
             return plain
     spec = case.spec(event)
     if spec is None or event.signature in {BARE_EXCEPTION, GENERIC_EXCEPTION}:
-        if event.exception is not None and out_of_a_collective(event.exception):
-            return _OUT_OF_STEP
-        return _through_a_client(event, _exception_nature(case, event))
+        return by_frames(event, _exception_nature(case, event))
     code = event.fields.get(spec.table, "") if spec.table else None
     known = case.natures.get((event.signature, code))
     if known is None:
         known = case.natures[event.signature, code] = _signature_nature(case, event.signature, spec, code)
-    if event.exception is not None and out_of_a_collective(event.exception):
-        return _OUT_OF_STEP
+    if (told := of_its_bytes(event, known)) is not None:
+        return told
     if event.signature.startswith("gpu."):
         return _of_its_runtime(case, event, known)
     if code is None and event.exception is None:
         case.plain[event.signature] = known
-    return _through_a_client(event, known) if event.signature.startswith("python.") else known
+    return through_a_client(event, known) if event.signature.startswith("python.") else known
 
 
 def of_roles(case: Case, roles: Container[Role], also: Container[str] = ()) -> list[Event]:
@@ -204,46 +172,6 @@ def _of_its_runtime(case: Case, event: Event, nature: Nature) -> Nature:
         )
         known = case.natures[key] = replace(nature, title=found[1] + nature.title.removeprefix("CUDA"), collect=told)
     return known
-
-
-_OUT_OF_STEP = Nature(
-    key="collective.object_unreadable",
-    title="An object that ranks sent to each other arrived unreadable: they were not in the same call",
-    role=Role.CAUSE,
-    category=Category.COLLECTIVE_MISMATCH,
-    domain=Domain.COMMUNICATION,
-    layer=Layer.COLLECTIVE,
-    strength=Strength.POSSIBLE,
-    depth=44,
-    action=ActionKind.FIX_AND_RERUN,
-    advice=(
-        "Compare what the ranks ran before it: a batch skipped, an epoch that ends earlier or a branch on one rank puts them out of step.",
-    ),
-    meaning="The bytes that a gather or a broadcast brought are no pickled object; it is no file that is damaged.",
-)
-
-
-def _through_a_client(event: Event, nature: Nature) -> Nature:
-    """A connection that broke, by what went over it: under a client of a store it is no peer's death but a failed read."""
-    if nature.role is not Role.EFFECT or event.exception is None or nature.depth >= PEERS_DEPTH:
-        return nature
-    client = client_of(event.exception)
-    if client is None:
-        return nature
-    return Nature(
-        key=f"{BROKEN_READ}:{client}",
-        title=f"A request of {client.replace('/', '.')} to its store failed for good",
-        role=Role.CAUSE,
-        category=Category.STORAGE_IO,
-        domain=Domain.DATA,
-        layer=Layer.STORAGE,
-        strength=Strength.SUPPORTED,
-        depth=64,
-        advice=(
-            "Check the store, the proxies and the name service on the way to it for that time; see whether all ranks met it.",
-        ),
-        meaning="The connection of a client of a store broke or timed out, and no attempt more was made.",
-    )
 
 
 def _signature_nature(case: Case, signature: str, spec: SignatureFile, code: str | None) -> Nature:
@@ -350,9 +278,14 @@ def went_on(case: Case, event: Event) -> bool:
     if track is not None and event.exception is None and track.started_after(event.span.offset):
         # A line of a logger, not of the interpreter, before the first step of a job that then made steps.
         return True
-    if not exact(event.when) or event.when.latest is None:
+    if event.when.latest is None or not (exact(event.when) or lived_on(event)):
         return False
     return case.stepped_elsewhere(event, event.when.latest + ELSEWHERE)
+
+
+def lived_on(event: Event) -> bool:
+    """Whether a logger's line behind a traceback tells until when it was printed at the latest, whoever printed that line."""
+    return event.exception is not None and event.exception.lived_on
 
 
 _TRIED_AGAIN = lazy(r"(?i)\bretry(?:ing)?\b[^\n]{0,20}\b(?:in|after) (?:another )?\d")
@@ -378,10 +311,7 @@ def harmless(event: Event) -> bool:
     if room in MACHINES:
         return False
     low = event.text.lower()
-    for part in _PART_OF_HANDLED:
-        if part in low:
-            return HANDLED.search(event.text) is not None
-    return False
+    return any(part in low for part in _PART_OF_HANDLED) and HANDLED.search(event.text) is not None
 
 
 _EXCEPTION_IN_LINE = lazy(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Fault)\b:?")

@@ -5,18 +5,19 @@ Orders by stamps of one clock only. What is not stamped stands at its earliest p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstfault.analysis.floods import cut, lines_behind
 from firstfault.analysis.order import exact
 from firstfault.analysis.suspects import BURST, nature_of
 from firstfault.model.evidence import Event, Failure, GlobalRank, ProgressSample, SourceId, When, Who
 from firstfault.model.words import Role
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from firstfault.analysis.scene import Scene
 
@@ -28,7 +29,7 @@ ClockKey = tuple[str | None, bool, bool]
 """`UTC` or the stated zone, whether dated, whether of a known year."""
 
 
-class Moment(Struct, frozen=True, kw_only=True):
+class Moment(Struct, frozen=True, kw_only=True, gc=False):
     """One thing that happened, with the line that shows it."""
 
     shown: Event | Failure | ProgressSample
@@ -41,29 +42,22 @@ class Moment(Struct, frozen=True, kw_only=True):
     attempt: int
     rank: GlobalRank | None = None
     host: str | None = None
-    count: int = 1
-    """How many equal lines of one speaker stand behind this one."""
+    lines: int = 1
+    """Lines that it stands for: its own, and of a flood those behind it that were not kept."""
     flood: tuple[SourceId, str, Who] | None = None
-    """What the kept lines of one flood have in common; None for what is no line of a signature."""
-
-
-Flood = tuple[SourceId, str, Who]
-"""What the kept lines of one flood have in common."""
+    """What the kept lines of one flood have in common; None where every line is at hand."""
 
 
 class Fold:
     """Equal moments that came in one burst, or are what was kept of one flood."""
 
-    def __init__(self, first: Moment, cut: Mapping[Flood, int]) -> None:
-        """`cut`: floods of which only some lines were kept, with the number of all."""
+    def __init__(self, first: Moment) -> None:
         self.moments = [first]
-        self._cut = cut
-        self._floods: set[Flood] = set()
-        self._see(first)
+        self._floods = {first.flood} - {None}
 
     def takes(self, moment: Moment) -> bool:
         """Whether a later moment of the same kind belongs to it."""
-        if self._floods and moment.flood in self._floods:
+        if moment.flood is not None and moment.flood in self._floods:
             return True  # the lines between are not at hand
         last = self.moments[-1]
         a, b = start_of(last.when), start_of(moment.when)
@@ -74,20 +68,13 @@ class Fold:
     def add(self, moment: Moment) -> None:
         """Takes a moment in."""
         self.moments.append(moment)
-        self._see(moment)
-
-    def _see(self, moment: Moment) -> None:
-        # Who speaks has many parts, all of which count when a flood is looked up: only where there is one to be found.
-        if self._cut and moment.flood is not None and moment.flood in self._cut:
+        if moment.flood is not None:
             self._floods.add(moment.flood)
 
     @property
     def count(self) -> int:
-        """Lines behind it; the kept lines of a cut flood all stand for the whole of it."""
-        if not self._floods:
-            return len(self.moments)
-        single = sum(1 for m in self.moments if m.flood not in self._floods)
-        return single + sum(self._cut[f] for f in self._floods)
+        """Lines behind it, with those of floods that were not kept."""
+        return sum(m.lines for m in self.moments)
 
     @property
     def when(self) -> When:
@@ -171,26 +158,23 @@ def in_order(found: Iterable[Moment]) -> dict[ClockKey | None, list[Moment]]:
     for moment in found:
         by.setdefault(clock_of(moment.when), []).append(moment)
     keys = sorted(by, key=lambda k: (k is None, -len(by[k]), str(k)))
-    return {key: sorted(by[key], key=_place) for key in keys}
+    for key in keys:
+        for part in _PLACE:
+            by[key].sort(key=part)
+    return {key: by[key] for key in keys}
 
 
-def _place(moment: Moment) -> tuple[float, bool, int, int, str]:
-    at = start_of(moment.when)
-    bounded_below = moment.when.earliest is not None
-    return (0.0 if at is None else at, bounded_below, moment.source, moment.offset, moment.signature)
+_PLACE: tuple[Callable[[Moment], Any], ...] = (
+    lambda moment: moment.signature,
+    lambda moment: moment.offset,
+    lambda moment: moment.source,
+    lambda moment: moment.when.earliest is not None,
+    lambda moment: start_of(moment.when) or 0.0,
+)
+"""What orders moments of one clock, the weightiest last: one sort after the other needs no copy of it all for each moment."""
 
 
-def cut_floods(found: Collection[Moment]) -> dict[Flood, int]:
-    """Floods of which only some lines were kept, with the number of all."""
-    kept: dict[Flood, list[int]] = {}
-    many = {m.flood[:2] for m in found if m.flood is not None and m.count > 1}
-    for moment in found:
-        if moment.flood is not None and moment.flood[:2] in many:
-            kept.setdefault(moment.flood, []).append(moment.count)
-    return {flood: max(counts) for flood, counts in kept.items() if max(counts) > len(counts)}
-
-
-def fold(ordered: Sequence[Moment], cut: Mapping[Flood, int]) -> list[Fold]:
+def fold(ordered: Sequence[Moment]) -> list[Fold]:
     """Moments of one clock with equal ones of one burst joined, in the order of their first."""
     found: list[Fold] = []
     open_folds: dict[tuple[object, ...], Fold] = {}
@@ -202,7 +186,7 @@ def fold(ordered: Sequence[Moment], cut: Mapping[Flood, int]) -> list[Fold]:
         if known is not None and known.takes(moment):
             known.add(moment)
         else:
-            open_folds[key] = Fold(moment, cut)
+            open_folds[key] = Fold(moment)
             found.append(open_folds[key])
     return found
 
@@ -220,8 +204,8 @@ def _event(scene: Scene, event: Event) -> Moment:
         attempt=scene.number,
         rank=scene.roster.rank(event),
         host=scene.roster.host(event),
-        count=event.count,
-        flood=(event.span.source, event.signature, event.who),
+        lines=lines_behind(event),
+        flood=(event.span.source, event.signature, event.who) if cut(event) else None,
     )
 
 

@@ -103,6 +103,16 @@ def clipped(text: str, limit: int) -> str:
     return kept.rstrip(" ,;:") + "…"
 
 
+def both_ends(text: str, limit: int) -> str:
+    """A text in at most `limit` characters, with `…` for its middle: what an error is about often stands at its end."""
+    if len(text) <= limit:
+        return text
+    tail = text[-(limit // 2) :]
+    blank = tail.find(" ")
+    tail = tail[blank + 1 :] if 0 <= blank < len(tail) // 2 else tail
+    return f"{clipped(text, limit - len(tail) - 1)} {tail}"
+
+
 def what_text(root: Suspect) -> str:
     """What happened; an exception's own words only where no signature says what they mean: the line itself is quoted anyway."""
     exception = root.first.exception
@@ -113,8 +123,8 @@ def what_text(root: Suspect) -> str:
         kind = exception.kind.rsplit(".", 1)[-1]
         return root.nature.title if kind in root.nature.title else f"{root.nature.title} ({kind})"
     head = exception.message.split("\n", 1)[0].strip()
-    place = f" in {frame_text(exception.user_frame)}" if thrown and exception.user_frame is not None else ""
-    return (f"{exception.kind}: {clipped(head, QUOTED)}" if head else exception.kind) + place
+    place = f" in {frame_text(exception.user_frame)}" if exception.user_frame is not None else ""
+    return (f"{exception.kind}: {both_ends(head, QUOTED)}" if head else exception.kind) + place
 
 
 def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from firstfault.checkpoint.dtypes import SAFETENSORS, SIZES
-from firstfault.checkpoint.nouns import Content, Held, Piece, Problem, Record, product, row_major
+from firstfault.checkpoint.nouns import Content, Held, Piece, Problem, Record, placeholder, product, row_major
 from firstfault.checkpoint.parts import part_of, part_of_file
 from firstfault.checkpoint.torch_file import load_torch, piece_of
 from firstfault.checkpoint.values import TooManyValuesError, canonical, walk
@@ -176,6 +176,9 @@ def _header(folder: Folder, name: str, start: int, size: int) -> tuple[dict[str,
         if len(head) < 8 or size < 8:
             return Problem("truncated", "damage", name, f"is cut off after {size} bytes")
         if length > LONGEST_HEADER or length == 0:
+            instead = placeholder(name, folder.read(name, start, min(size, 512)))
+            if instead is not None:
+                return instead
             zeros = length == 0 and not folder.read(name, start, min(size, 64)).strip(b"\0")
             what = "begins with zeros: its blocks were never written" if zeros else "is no file of safetensors"
             return Problem("zeroed_file" if zeros else "unreadable", "damage", name, what)

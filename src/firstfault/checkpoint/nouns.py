@@ -124,3 +124,20 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(size, 1)
     return tuple(reversed(strides))
+
+
+def placeholder(name: str, head: bytes) -> Problem | None:
+    """A file that stands for another that was never fetched; None where it does not.
+
+    Args:
+        name: of the file.
+        head: its first bytes.
+    """
+    start = head.lstrip()[:64].lower()
+    if start.startswith(b"version https://git-lfs.github.com/"):
+        what = "is a pointer of Git LFS: the file itself was not fetched"
+        return Problem("unreadable", "damage", name, what, "Fetch it: `git lfs pull` in the folder of the repository.")
+    if start.startswith((b"<!doctype html", b"<html")):
+        what = "is a page of HTML: a server refused the download, and its answer was kept in place of the file"
+        return Problem("unreadable", "damage", name, what, "Download it again, and look whether that asks for a login.")
+    return None

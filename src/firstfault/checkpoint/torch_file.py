@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 from msgspec import Struct, field
 
 from firstfault.checkpoint.dtypes import SIZES
-from firstfault.checkpoint.nouns import Piece, Problem, Record, product
+from firstfault.checkpoint.nouns import Piece, Problem, Record, placeholder, product
 from firstfault.checkpoint.torch_tar import is_tar, read_tar
 from firstfault.readers.unpickle import MOST_BYTES, UnreadablePickleError
 from firstfault.readers.unpickle_torch import Storage, TensorStub, load_inert, load_next
@@ -114,7 +114,9 @@ def load_torch(folder: Folder, name: str, start: int = 0, length: int | None = N
 def _strange(name: str, head: bytes) -> Problem:
     if head.strip(b"\0") == b"":
         return Problem("zeroed_file", "damage", name, "begins with zeros: its blocks were never written")
-    return Problem("unreadable", "damage", name, "is no file of torch.save: it begins with neither a zip nor a pickle")
+    return placeholder(name, head) or Problem(
+        "unreadable", "damage", name, "is no file of torch.save: it begins with neither a zip nor a pickle"
+    )
 
 
 def _read_zip(file: IO[bytes], name: str, start: int, size: int, loaded: Loaded) -> None:

@@ -34,7 +34,7 @@ PARTS: tuple[Part, ...] = ("weights", "optimizer", "scheduler", "trainer", "rng"
 _FILE_RANK = re.compile(
     r"__(\d+)_\d+\.distcp$|zero_pp_rank_(\d+)_|(?<!mp)(?:^|[/._-])(?:rank|rng_state|random_states)[._-]?(\d+)"
 )
-_UNSURE = frozenset({"mixed_steps", "zeroed_file", "unreadable"})
+_UNSURE = frozenset({"mixed_steps", "zeroed_file", "unreadable", "world_size"})
 """Kinds that, even as warnings, leave open whether a checkpoint is whole."""
 
 
@@ -47,6 +47,8 @@ class Opened(Struct):
     reading: Reading | None
     """None where the bytes of tensors were not read."""
     problems: list[Problem]
+    asked: int | None = None
+    """Ranks that should have written it, where the caller said so."""
 
 
 def open_checkpoint(
@@ -78,7 +80,7 @@ def open_checkpoint(
     problems += _other_save(folder, unit)
     problems += _world(unit, world_size)
     problems += _parts_missing(folder, unit)
-    return Opened(folder, choice, unit, reading, _once(problems))
+    return Opened(folder, choice, unit, reading, _once(problems), world_size)
 
 
 def _once(problems: list[Problem]) -> list[Problem]:
@@ -201,6 +203,9 @@ def _world(unit: Unit, world_size: int | None) -> list[Problem]:
                 f"was written by at least {least} ranks, and {world_size} were asked for",
             )
         ]
+    if stated is None and least is not None and least < world_size:
+        what = f"has files of {least} ranks, and {world_size} were asked for: the others had nothing of their own to save, or took no part"
+        return [Problem("world_size", "warning", unit.below, what)]
     return []
 
 
@@ -296,7 +301,8 @@ def _summary(opened: Opened, state: State, rows: list[PartRow], step: int | None
         return "No tensor was found in the files that could be read."
     if state == "unknown":
         first = next(p for p in opened.problems if p.kind in _UNSURE)
-        return f"Whether the checkpoint{at} is whole is not certain: {first.file} {first.what}."
+        where = first.file or opened.unit.below or "the checkpoint"
+        return f"Whether the checkpoint{at} is whole is not certain: {where} {first.what}."
     held = ", ".join(row.part for row in rows if row.part != "settings")
     how = "every tensor was read" if opened.reading is not None else "values of tensors were not read"
     return f"The checkpoint{at} is complete as far as its layout tells; it holds {held}; {how}."
@@ -326,6 +332,8 @@ def _not_checked(opened: Opened, rows: list[PartRow]) -> list[str]:
         absent = [part for part in ("optimizer", "scheduler", "rng") if part not in held]
         told += [f"{part}: the checkpoint holds none, and nothing in it says that it should" for part in absent]
     content = opened.unit.content
+    if opened.asked is not None and not {"world_size", "world_size_at_least"} & set(content.stated):
+        told.append("the number of ranks: nothing in the checkpoint states how many wrote it")
     without = sorted(
         {p.record.file for h in content.tensors.values() for p in h.pieces if p.record.crc is None and p.record.length},
         key=natural,

@@ -36,6 +36,7 @@ MOST_RANKS = 64
 @click.option("--root", type=click.Path(exists=True, file_okay=False), metavar="DIR", help="Folder below which relative paths of a manifest lie; its own unless given.")  # fmt: skip
 @click.option("--field", metavar="NAME", help="Column that holds the path of an item; found by its name unless given.")
 @click.option("--names-only", is_flag=True, help="Do not look into files, only whether they are there.")
+@click.option("--digests", is_flag=True, help="Read the files of a manifest whole: hold them against the digests that it states, and name those of the same content.")  # fmt: skip
 @format_option("text", "json")
 @click.option("--output", "-o", type=click.Path(dir_okay=False), metavar="FILE", help="Write the report to FILE instead of stdout.")  # fmt: skip
 @click.option("--share", is_flag=True, help="For strangers' eyes: hosts, users, paths, addresses, buckets and e-mails become pseudonyms.")  # fmt: skip
@@ -55,6 +56,7 @@ def command(
     root: str | None,
     field: str | None,
     names_only: bool,
+    digests: bool,
     form: StackFormat,
     output: str | None,
     share: bool,
@@ -76,8 +78,10 @@ def command(
     some = sorted({r for low, high in ranks or () for r in range(low, min(high, low + MOST_RANKS) + 1)})
     if len(some) > MOST_RANKS:
         raise click.UsageError(f"--ranks names more than {MOST_RANKS} ranks: try some of them.")
+    if digests and names_only:
+        raise click.UsageError("--digests reads files, and --names-only does not: give one of them.")
     options = DataOptions(
-        world, tuple(some), seconds, batches, stall_s, memory_mb, python, gpu, root, field, not names_only
+        world, tuple(some), seconds, batches, stall_s, memory_mb, python, gpu, root, field, not names_only, digests
     )
     found = check_data(targets, options)
     deliver(publish_data_check(found, form, level, width=page(output)["width"], language=lang), output)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from firstfault.cli.messages import said
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.incidents import owner_key
 
@@ -71,5 +72,5 @@ def command(
         ) from error
     click.echo(f"{target}: {packed.files} files, {packed.bytes / 1e6:.1f} MB before compression")
     for name, why in zip(packed.left_out, packed.reasons, strict=True):
-        click.echo(f"left out: {name}: {why}", err=True)
+        click.echo(said(f"left out: {name}: {why}"), err=True)
     return 0

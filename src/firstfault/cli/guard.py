@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from firstfault.cli.evidence import format_option, lang_option
 from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
     from firstfault.guard.matrix import Plan
     from firstfault.pipelines.guard import Outcome
+    from firstfault.pipelines.publish import StackFormat
 
 
 @click.command(
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 @click.option("--profile", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="What `firstfault probe` printed here; this environment is looked at unless given.")  # fmt: skip
 @click.option("--require-valid", is_flag=True, help="End with 1 where the command ended well and the trial does not count.")  # fmt: skip
 @click.option("--show", type=click.Path(exists=True), metavar="PATH", help="Run nothing: show the results of a folder or file as a table, absent ones as `-`.")  # fmt: skip
+@format_option("text", "json", more=", with --show")
+@lang_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def command(
     trial: str | None,
@@ -49,6 +53,8 @@ def command(
     profile: str | None,
     require_valid: bool,
     show: str | None,
+    form: StackFormat,
+    lang: str,
     command: tuple[str, ...],
 ) -> int:
     """Run a trial of a measurement, and publish only a whole matrix of trials that count.
@@ -58,7 +64,9 @@ def command(
     while or after it ran, the command ended well, and revision, image and environment are known. Nobody is killed.
     """
     if show is not None:
-        return _show(show, alone=not command)
+        return _show(show, form, lang, alone=not command)
+    if form != "text":
+        raise click.UsageError("--format is of --show: a trial prints what its COMMAND prints.")
     from firstfault.guard.matrix import NAME, MatrixError, Stage, read_plan
     from firstfault.guard.provenance import DIGEST
     from firstfault.pipelines.guard import GuardOptions, run_matrix, run_trial
@@ -104,7 +112,7 @@ def _tell(done: Outcome) -> None:
 
     trial = done.trial
     if trial.state == "valid":
-        tell(f"the trial {trial.name} counts: {done.done} are staged", where=str(done.place))
+        tell(f"the trial {trial.name} counts; staged so far: {done.done}", where=str(done.place))
     else:
         tell(f"the trial {trial.name} does not count ({trial.state})", where=str(done.place), why="; ".join(trial.reasons), fix="Nothing was published, and earlier results are as they were.")  # fmt: skip
     if done.refused is not None:
@@ -114,7 +122,7 @@ def _tell(done: Outcome) -> None:
         tell("the matrix is whole and published", where=str(done.published), why=former)
 
 
-def _show(path: str, *, alone: bool) -> int:
+def _show(path: str, form: StackFormat, language: str, *, alone: bool) -> int:
     if not alone:
         raise click.UsageError("--show runs no COMMAND: give it alone.")
     from firstfault.cli.evidence import page, write
@@ -128,5 +136,5 @@ def _show(path: str, *, alone: bool) -> int:
             where=path,
             fix="Give a folder of trials, or a file of results: JSON, or JSON lines.",
         )
-    write(publish_results(found, width=page(None)["width"]))
+    write(publish_results(found, form, width=page(None)["width"], language=language))
     return 0

@@ -79,7 +79,7 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
         sys.stdout.write(f"firstfault {__version__}\n")
         sys.exit(FOUND_NOTHING)
     # Observations live until the end and form no cycles: looking for some again and again costs a tenth of the time.
-    gc.set_threshold(100_000, 20, 50)
+    gc.set_threshold(500_000, 20, 50)
     _unwind_when_told_to_stop()
     sys.exit(run(words))
 

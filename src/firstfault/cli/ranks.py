@@ -48,7 +48,11 @@ if TYPE_CHECKING:
     type=click.Choice(["initiator", "notified", "died", "terminated", "silent"]),
     help="Only ranks that had this part; may be given more than once.",
 )
-@click.option("--outliers", is_flag=True, help="Only ranks that failed, said nothing, or stand elsewhere than most.")
+@click.option(
+    "--outliers",
+    is_flag=True,
+    help="Only ranks that failed, said nothing while most spoke, or stand elsewhere than most.",
+)
 @click.option("--all", "every", is_flag=True, help="Give each rank a row of its own, however many there are.")
 @click.option("--evidence", is_flag=True, help="Quote the lines behind each row; text only, json always has them.")
 @attempt_option

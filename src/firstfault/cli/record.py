@@ -52,9 +52,10 @@ def command(
         told["RUN"] = run
     if hang is not None:
         told["HANG_S"] = str(hang)
-    words = list(command)
+    words, shared = list(command), from_environment(folder).folder
+    _warn(shared)
     try:
-        return launch.run([*launch.find_program(words[0]), *words[1:]], from_environment(folder).folder, told)
+        return launch.run([*launch.find_program(words[0]), *words[1:]], shared, told)
     except OSError as error:
         raise PipelineError(
             f"the command could not be started: {error.strerror}",
@@ -63,13 +64,30 @@ def command(
         ) from error
 
 
-def _check(folder: str | None) -> int:
-    """Shows each need of the recorder and whether this machine meets it."""
-    from firstfault.recorder.checks import run_checks
+def _warn(folder: str) -> None:
+    """Says at once what would otherwise be found out after the failure: that the folder keeps nothing. The command runs all the same."""
+    from firstfault.recorder.checks import shared_folder
     from firstfault.report.neutral import neutral
 
+    found = shared_folder(folder)
+    if not found.met:
+        click.echo(f"firstfault record: {neutral(found.detail)}; the command runs all the same", err=True)
+
+
+def _check(folder: str | None) -> int:
+    """Shows each need of the recorder and whether this machine meets it."""
+    from firstfault.cli.messages import said, words
+    from firstfault.recorder.checks import run_checks
+    from firstfault.report.neutral import neutral
+    from firstfault.report.text import columns
+
     found = run_checks(folder)
-    wide = max(len(c.name) for c in found)
-    for one in found:
-        click.echo(f"{'ok     ' if one.met else 'missing'} {one.name:<{wide}}  {neutral(one.detail)}")
+    say, names = words(), [said(c.name) for c in found]
+    state = {True: say["record.met"], False: say["record.missing"]}
+    wide, first = max(map(columns, names)), max(map(columns, state.values()))
+    for name, one in zip(names, found, strict=True):
+        met = state[one.met]
+        click.echo(
+            f"{met}{' ' * (first - columns(met))} {name}{' ' * (wide - columns(name))}  {neutral(said(one.detail))}"
+        )
     return int(not all(c.met for c in found))

@@ -27,6 +27,7 @@ import click
             "checkpoint-compare",
             "check-config",
             "check-data",
+            "guard",
             "preflight",
             "probe",
             "probe-compare",
@@ -40,7 +41,7 @@ def command(name: str) -> int:
 
     COMMAND is diagnosis (the default), ranks, timeline, batch (each of its lines), stacks, flight-recorder, memory,
     metrics, compare, diff, checkpoint (that of `checkpoint verify`), checkpoint-compare,
-    check-config, check-data, preflight, probe or probe-compare.
+    check-config, check-data, guard (that of `guard --show`), preflight, probe or probe-compare.
     """
     from firstfault.cli.evidence import write
     from firstfault.report.schema import published

@@ -78,7 +78,7 @@ def _wanted(signature: Signature, text: str | None, asked: dict[str, str | None]
     return text is None or text.lower() in f"{signature.id}\n{spec.title}\n{spec.meaning}".lower()
 
 
-@command.command(name="check")
+@command.command(name="check", short_help="Check a folder of your own.")
 @click.argument("folder", type=FOLDER)
 def check(folder: Path) -> int:
     """Check a FOLDER of your own: form, examples, dialect, cost, overlap with the rest.
@@ -105,7 +105,7 @@ def _many(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-@command.command(name="new")
+@command.command(name="new", short_help="Start a new signature.")
 @click.argument("name", metavar="ID")
 @click.option(
     "--dir",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from firstfault.cli.evidence import told_lang_option
-from firstfault.cli.messages import words
+from firstfault.cli.messages import said, words
 from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -19,8 +20,14 @@ if TYPE_CHECKING:
     from firstfault.watch.board import Board
 
 MOST_ROWS = 40
+_WIDE = 1000
+"""Characters of a line where no terminal bounds it."""
 _NUMBERS = {"rank", "step", "still", "pace"}
 """Columns of numbers."""
+_WHOLE = _NUMBERS | {"state", "others", "data"}
+"""Columns whose cells are short: on a narrow terminal the others are broken into several lines."""
+_COLUMNS = ("rank", "host", "state", "step", "phase", "still", "pace", "others", "data", "")
+"""Names of the columns; that of what is noted of a rank is empty."""
 _STYLE = {"dead": "bold red", "stalled": "red", "silent": "magenta", "slow": "yellow", "ended": "dim", "moving": ""}
 
 
@@ -144,11 +151,16 @@ def _export(board: Board, textfile: Path | None) -> None:
 def _print(board: Board, *, every_rank: bool) -> None:
     from rich.console import Console
 
-    Console().print(table(board, every_rank=every_rank))
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _WIDE  # what goes into a file or another program keeps each rank in one line
+    console.print(table(board, every_rank=every_rank))
 
 
 def table(board: Board, *, every_rank: bool) -> Table:
     """The board as a table, outliers first; of those that move only the first few where there are many."""
+    from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.markup import escape
     from rich.table import Table
 
@@ -159,15 +171,12 @@ def table(board: Board, *, every_rank: bool) -> Table:
     number = len(board.rows)
     count = "watch.ranks" if board.world is None else "watch.ranks_of"
     title = say[count].format(run=board.run, n=number, all=board.world, told=told)
-    drawn = Table(title=escape(neutral(title)), title_justify="left")
-    for name in ("rank", "host", "state", "step", "phase", "still", "pace", "others", "data"):
-        drawn.add_column(say[f"watch.{name}"], justify="right" if name in _NUMBERS else "left")
-    drawn.add_column("")
+    drawn = Table(title=escape(neutral(title)), title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     order = list(_STYLE)
     rows = sorted(board.rows, key=lambda r: (order.index(r.state), r.rank))
     shown = rows if every_rank else rows[:MOST_ROWS]
-    for row in shown:
-        cells = (
+    lines = [
+        (
             str(row.rank),
             row.host,
             say[f"watch.{row.state}"],
@@ -177,9 +186,24 @@ def table(board: Board, *, every_rank: bool) -> Table:
             "" if row.pace_s is None else f"{row.pace_s:.3f} s",
             _percent(row.waited_share),
             _percent(row.loader_share),
-            say.get(f"watch.note.{row.note}", row.note),
+            say.get(f"watch.note.{row.note}") or said(row.note),
         )
-        drawn.add_row(*(escape(neutral(c)) for c in cells), style=_STYLE[row.state])
+        for row in shown
+    ]
+    # A column in which no rank has anything takes room from those in which some have.
+    used = [n for n in range(len(_COLUMNS)) if not lines or any(cells[n] for cells in lines)]
+    for n in used:
+        name = _COLUMNS[n]
+        title = say[f"watch.{name}"] if name else ""
+        parts = [*title.split(), *(cells[n] if name in _WHOLE else "" for cells in lines)]
+        drawn.add_column(
+            title,
+            justify="right" if name in _NUMBERS else "left",
+            overflow="fold",
+            min_width=max(map(cell_len, parts), default=0),
+        )
+    for row, cells in zip(shown, lines, strict=True):
+        drawn.add_row(*(escape(neutral(cells[n])) for n in used), style=_STYLE[row.state])
     if len(shown) < len(rows):
         drawn.caption = say["watch.more"].format(n=len(rows) - len(shown))
     return drawn

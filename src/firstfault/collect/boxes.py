@@ -120,7 +120,7 @@ def _members(
 ) -> Iterator[tuple[str, bytes]]:
     """Name and content of each file that goes in; what does not is put into `left_out`."""
     if node is not None:
-        place = f"node-{short_host()}"
+        place = f"node/{short_host()}"
         for part, raw in node.files.items():
             yield f"{place}/{part}", _clean(raw, people)
         left_out.update({f"{place}/{part}": why for part, why in node.left_out.items()})

@@ -181,11 +181,19 @@ def _deepspeed(document: Document, tree: Node, facts: Facts) -> Iterator[Problem
     precision = tree.text("mixed_precision")
     for other in files:
         assert other.tree is not None
+        yield from micro_batch(other)
         if other.tree.at("zero_optimization") is None:
             yield _problem(other, "trainer.zero", "fail", "", "has no zero_optimization", why="accelerate takes a configuration of DeepSpeed with ZeRO only, be it stage 0", message="ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.", fix='Add "zero_optimization": {"stage": 0}, or the stage that is meant.')  # fmt: skip
         opposite = {"fp16": "bf16", "bf16": "fp16"}.get(precision or "")
         if opposite is not None and other.tree.truth(f"{opposite}.enabled"):
             yield _problem(document, "accelerate.precision", "fail", "mixed_precision", f"mixed_precision is {precision}, and {other.name} turns {opposite} on", why="accelerate refuses both", message=f"ValueError: `--mixed_precision` arg cannot be set to `{precision}` when `{opposite}` is set in the DeepSpeed config file.", fix="Make both the same.")  # fmt: skip
+
+
+def micro_batch(other: Document) -> Iterator[Problem]:
+    """A batch size in the file of DeepSpeed without the micro batch that accelerate multiplies."""
+    assert other.tree is not None
+    if other.tree.at("train_batch_size") is not None and other.tree.at("train_micro_batch_size_per_gpu") is None:
+        yield _problem(other, "accelerate.micro_batch", "warn", "train_batch_size", "train_batch_size without train_micro_batch_size_per_gpu", why="DeepSpeed works it out, but accelerate (since 0.20, also inside the Trainer) multiplies it before, and it is not there where no data loader was handed over", message="TypeError: unsupported operand type(s) for *: 'NoneType' and 'int'", fix='Add "train_micro_batch_size_per_gpu": "auto".')  # fmt: skip
 
 
 def _parallelism(document: Document, tree: Node, facts: Facts) -> Iterator[Problem]:
@@ -204,6 +212,10 @@ def _parallelism(document: Document, tree: Node, facts: Facts) -> Iterator[Probl
     for size in sizes.values():
         product *= size
     world = facts.world if facts.world is not None else tree.whole("num_processes")
+    whole_model = sizes.get("dp_shard", 1) == 1 and sizes.get("cp", 1) == 1 and sizes.get("sp", 1) == 1
+    if tree.text("distributed_type") == "FSDP" and product > 1 and whole_model:
+        said = " x ".join(f"{name} {size}" for name, size in sizes.items() if size > 1)
+        yield _problem(document, "accelerate.parallelism", "fail", "parallelism_config", f"FSDP is on, and the sizes ({said}) leave it no ranks to shard over", why="FSDP shards over dp_shard and cp, and both are 1: the start fails when the model is prepared", message="KeyError: \"Invalid mesh_dim_names ('dp_shard_cp',) specified.", fix="Raise parallelism_config_dp_shard_size, or turn FSDP off.")  # fmt: skip
     if sizes and world is not None and product not in {1, world} and sizes.get("sp", 1) == 1:
         said = " x ".join(f"{name} {size}" for name, size in sizes.items())
         yield _problem(document, "accelerate.parallelism", "fail", "parallelism_config", f"{said} is {product}, and there are {world} ranks", why="the sizes must cover all ranks: accelerate refuses others", message=f"ValueError: ParallelismConfig total_size ({product}) does not match num_processes ({world}).", fix="Change one of the sizes, or the number of ranks.")  # fmt: skip

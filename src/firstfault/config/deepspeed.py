@@ -201,6 +201,12 @@ class _Look:
         half, brain = self.tree.truth("fp16.enabled"), self.tree.truth("bf16.enabled") or self.tree.truth("bfloat16.enabled")  # fmt: skip
         if half and brain:
             yield self.problem("precision", "fail", "bf16.enabled", "fp16 and bf16 are both on", why="one of them at most", message="AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled", fix="Turn one of them off.")  # fmt: skip
+        if (
+            brain
+            and self.stage_of == 0
+            and self.tree.text("data_types.grad_accum_dtype") in {"fp32", "float32", "float"}
+        ):
+            yield self.problem("precision", "warn", "data_types.grad_accum_dtype", "gradients are added up in fp32 beside bf16, under ZeRO stage 0", why="since January 2026 no optimizer of DeepSpeed does that without ZeRO; earlier versions ran it as stage 1", message="NotImplementedError", fix="Set stage to 1, or leave grad_accum_dtype out.")  # fmt: skip
         if self.tree.truth("amp.enabled") and self.stage_of > 0:
             yield self.problem("precision", "fail", "amp.enabled", f"amp under ZeRO stage {self.stage_of}", why="they exclude one another", message="AssertionError: Amp and ZeRO are not currently compatible, please use (legacy) fp16 mode which performs similar to amp opt_mode=O2", fix="Use fp16 or bf16 instead of amp.")  # fmt: skip
         for key in ("communication_data_type", "seq_parallel_communication_data_type"):

@@ -9,6 +9,7 @@ from firstfault.config.json_text import UnreadableError, read_json
 from firstfault.config.known_keys import every, words
 from firstfault.config.launch import Job, read_job
 from firstfault.config.nouns import Document, Node, Problem
+from firstfault.config.script_form import script_problems
 from firstfault.config.toml_text import read_toml
 from firstfault.config.yaml_text import read_yaml
 
@@ -27,6 +28,10 @@ _DEEPSPEED = frozenset(
 _TRAINER = frozenset(
     {"output_dir", "per_device_train_batch_size", "num_train_epochs", "learning_rate", "gradient_accumulation_steps"}
 )
+_OF_OTHERS = frozenset({"base_model", "micro_batch_size", "sequence_len", "base_model_config"})
+"""Keys of trainers that share names with the Hugging Face Trainer and read them in their own way (axolotl)."""
+_OF_OTHER_TRAINERS = frozenset({"n_gpus_per_node", "total_epochs", "nnodes", "save_freq", "test_freq"})
+"""Keys below `trainer` of programs that are not Lightning (verl)."""
 _FSDP = frozenset({"transformer_layer_cls_to_wrap", "backward_prefetch", "limit_all_gathers", "sync_module_states", "use_orig_params", "min_num_params", "cpu_ram_efficient_loading", "forward_prefetch"})  # fmt: skip
 _SCRIPTS = (".sh", ".slurm", ".sbatch", ".bash", ".job", ".cmd")
 
@@ -109,13 +114,15 @@ def kind_of(node: Node) -> ConfigKind:
         return "deepspeed"
     trainer = node.fields.get("trainer")
     if trainer is not None and trainer.kind == "map" and set(trainer.fields) & (words("lightning", "trainer") | words("lightning", "removed_in_2")):  # fmt: skip
-        return "nemo"
+        return "unknown" if set(trainer.fields) & _OF_OTHER_TRAINERS else "nemo"
     if "parallelism" in keys and keys & every_section() and "training" in keys:
         return "torchtitan"
     if keys & every_section() >= {"job", "model"} or keys & every_section() >= {"training", "model", "optimizer"}:
         return "torchtitan"
     if {"num_machines", "num_processes"} <= keys or {"num_processes", "mixed_precision"} <= keys:
         return "accelerate"
+    if len(keys & _OF_OTHERS) > 1:
+        return "unknown"
     if keys & _TRAINER and len(keys & every("training_arguments")) > 1:
         return "training_arguments"
     if keys & _FSDP or any(k.startswith("fsdp_") for k in keys):
@@ -130,7 +137,7 @@ def every_section() -> frozenset[str]:
     return frozenset(name for name in table("torchtitan")["sections"] if "." not in name)
 
 
-def _script(name: str, text: str) -> list[Document]:
+def _script(name: str, text: str, *, embedded: bool = False) -> list[Document]:
     lines = text.split("\n")
     bare = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
     arguments = bool(bare) and all(line.lstrip().startswith("-") for line in bare[:1]) and not _SCRIPT.search(text)
@@ -138,21 +145,24 @@ def _script(name: str, text: str) -> list[Document]:
     if arguments:
         _lift(job)
     kind: ConfigKind = "slurm" if job.directives or job.late else "arguments" if arguments else "script"
-    found = [Document(name, kind if job.launches or kind == "slurm" else "unknown", script=job, problems=[_named(p, name) for p in job.script.problems])]  # fmt: skip
-    for embedded in job.script.embedded:
-        if "#SBATCH" in embedded.text:
+    problems = [_named(p, name) for p in job.script.problems]
+    if not embedded and (kind == "slurm" or text.startswith("#!") or name.lower().endswith(_SCRIPTS)):
+        problems += script_problems(name, text, batch=kind == "slurm")
+    found = [Document(name, kind if job.launches or kind == "slurm" else "unknown", script=job, problems=problems)]
+    for part in job.script.embedded:
+        if "#SBATCH" in part.text:
             # Its lines are counted where they stand in this script.
-            inner = _script(embedded.name or "(here-document)", "\n" * (embedded.line - 1) + embedded.text)[0]
+            inner = _script(part.name or "(here-document)", "\n" * (part.line - 1) + part.text, embedded=True)[0]
             inner.embedded = name
             found.append(inner)
             continue
-        if not embedded.text.lstrip().startswith("{"):
+        if not part.text.lstrip().startswith("{"):
             continue
-        inner = _tree(embedded.name or "(here-document)", embedded.text, "json")
+        inner = _tree(part.name or "(here-document)", part.text, "json")
         if inner.tree is None:
-            inner = _tree(embedded.name, _quoted_variables(embedded.text), "json")
+            inner = _tree(part.name, _quoted_variables(part.text), "json")
         inner.embedded = name
-        _shift(inner, name, embedded.line - 1)
+        _shift(inner, name, part.line - 1)
         found.append(inner)
     return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.config.facts import Said, Started, meant, ranks_of
-from firstfault.config.known_keys import every, nearest, version_of, words
+from firstfault.config.known_keys import every, misspelt, version_of, words
 from firstfault.config.nouns import Options, Problem, as_number, plain, problem
 from firstfault.config.shapes import Shape, check_shape
 
@@ -30,6 +30,9 @@ _GONE = {
 _NEEDED = ("num-layers", "hidden-size", "num-attention-heads", "max-position-embeddings")
 _FROM_ELSEWHERE = ("use-checkpoint-args", "yaml-cfg", "hybrid-layer-pattern", "hybrid-override-pattern", "encoder-num-layers", "load-ds-config", "hf-checkpoint", "heterogeneous-layers-config-path")  # fmt: skip
 _UNEVEN = ("decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers", "num-layers-in-first-pipeline-stage", "num-layers-in-last-pipeline-stage", "pipeline-model-parallel-layout", "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split", "standalone-embedding-stage", "partition-method", "hybrid-layer-pattern", "deepspeed")  # fmt: skip
+_ENDS = ("decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers")
+_PROGRAMS = ("pretrain_", "finetune_")
+"""How programs of Megatron itself begin; others have arguments and a parser of their own."""
 _SAMPLES = ("lr-decay-samples", "lr-warmup-samples")
 _ITERATIONS = ("lr-decay-iters", "lr-warmup-iters")
 
@@ -50,7 +53,9 @@ def check_megatron(started: Started, facts: Facts) -> Iterator[Problem]:
     yield from look.lengths()
     yield from look.saving()
     yield from look.overlap()
+    yield from look.stages()
     yield from look.deepspeed()
+    yield from look.offload()
     yield from look.names()
     yield from look.types()
 
@@ -60,6 +65,7 @@ class _Look:
         self.started = started
         self.facts = facts
         self.options = options
+        self.program = started.launch.program.rpartition("/")[2]
         own = ranks_of(started, facts)
         self.world = facts.world if facts.world_from == "--world-size" or own is None else own
 
@@ -108,7 +114,7 @@ class _Look:
         if not self.options.whole or any(self.options.has(name) for name in _FROM_ELSEWHERE):
             return
         # Wrappers such as ms-swift fill the model's sizes in from its own files.
-        if not self.started.launch.program.rpartition("/")[2].startswith(("pretrain_", "finetune_")):
+        if not self.program.startswith(_PROGRAMS):
             return
         for name in _NEEDED:
             if not self.options.has(name):
@@ -165,6 +171,31 @@ class _Look:
                 if (self.options.number(name) or 1) > size:
                     yield self.problem("overlap", "fail", name, f"--{name} above 1 with --use-torch-fsdp2", why="they exclude one another", message=f"AssertionError: --use-torch-fsdp2 is not supported with {name.split('-')[0]} parallelism", fix="Leave it at 1.")  # fmt: skip
 
+    def stages(self) -> Iterator[Problem]:
+        """Layers of the first and last stage, which count only where there are several."""
+        size, layers = (
+            self.options.whole_number("pipeline-model-parallel-size"),
+            self.options.whole_number("num-layers"),
+        )
+        if size not in {None, 1} or (size is None and (self.options.has("pipeline-model-parallel-size") or not self.options.whole)):  # fmt: skip
+            return
+        for name in _ENDS:
+            number = self.options.whole_number(name)
+            if number is not None and layers is not None and number != layers:
+                yield self.problem("layers", "warn", name, f"--{name} is {number} with one stage, and the model has {layers} layers", why="with one stage the model is built of that many layers, and its size, its FLOPs and its throughput are reported for the other number", fix="Leave it out, or set the pipeline parallel size.")  # fmt: skip
+
+    def offload(self) -> Iterator[Problem]:
+        """The optimizer on the CPU wants the one that Megatron-DeepSpeed makes only where it is told to."""
+        if not self.options.has("deepspeed") or self.options.has("cpu-optimizer") or not self.options.whole:
+            return
+        for document in meant(self.facts.of_kind("deepspeed"), self.options.text("deepspeed-config", "deepspeed_config")):  # fmt: skip
+            assert document.tree is not None
+            path = "zero_optimization.offload_optimizer.device"
+            if document.tree.text(path) not in {"cpu", "nvme"} or document.tree.truth("zero_force_ds_cpu_optimizer") is False:  # fmt: skip
+                continue
+            place = document.embedded or document.name
+            yield Problem(check="megatron.offload", state="fail", file=place, line=document.tree.line_of(path), what="the optimizer is offloaded, and --cpu-optimizer is not given", why="Megatron then makes an optimizer for the GPU, and DeepSpeed refuses it beside offloading", message="deepspeed.runtime.zero.utils.ZeRORuntimeException: You are using ZeRO-Offload with a client provided optimizer", fix="Add --cpu-optimizer, or remove offload_optimizer.")  # fmt: skip
+
     def deepspeed(self) -> Iterator[Problem]:
         """What Megatron-DeepSpeed adds: its pipeline is on unless it is turned off, and stages 2 and 3 exclude it."""
         if not self.options.has("deepspeed") or self.options.has("no-pipeline-parallel") or not self.options.whole:
@@ -185,13 +216,16 @@ class _Look:
 
     def names(self) -> Iterator[Problem]:
         known = every("megatron")
+        now = known - frozenset(_GONE)
         given = {plain(o.name) for o in self.options.options}
+        own = self.program.startswith(_PROGRAMS)
         for option in self.options.options:
             name = option.name.replace("_", "-")
             if option.dashes != 2 or name in known or not name:
                 continue
-            near = nearest(name, known, cutoff=0.9)
-            if near is not None and plain(near) not in given:
+            near = misspelt(name, now)
+            # A parser that is not Megatron's own takes the begin of a name for the name.
+            if near is not None and plain(near) not in given and (own or not near.startswith(name)):
                 yield self.problem("key", "warn", option.line, f"--{option.name} is no argument of {version_of('megatron')}", why="the parser refuses names that nobody knows, unless a fork of Megatron has it", message=f"error: unrecognized arguments: --{option.name}", fix=f"Did you mean --{near}?")  # fmt: skip
 
     def types(self) -> Iterator[Problem]:

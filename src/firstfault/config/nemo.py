@@ -194,6 +194,11 @@ def check_lightning(started: Started, facts: Facts) -> Iterator[Problem]:
     total = started.job.asked("ntasks")
     if trainer and total is not None and total.value not in {None, "1"} and not stated and not own:
         yield Problem(check="lightning.tasks", state="fail", file=started.file, line=total.line, what=f"--ntasks={total.value} without --ntasks-per-node", why="Lightning wants the tasks of each node", message=f"RuntimeError: You set `--ntasks={total.value}` in your SLURM bash script, but this variable is not supported. HINT: Use `--ntasks-per-node={total.value}` instead.", fix="Use --ntasks-per-node.")  # fmt: skip
+    each_task = started.job.number("gpus-per-task")
+    several = devices is not None and devices.whole is not None and each_task is not None and devices.whole > each_task
+    asked = started.job.asked("gpus-per-task")
+    if trainer and several and asked is not None and devices is not None:
+        yield Problem(check="lightning.devices", state="warn", file=started.file, line=asked.line, what=f"each task is given {each_task} GPU alone, and the Trainer has {devices.whole} devices", why="newer versions of SLURM show a task only its own GPUs, and Lightning looks for all of the node", message=f"MisconfigurationException: You requested gpu: {list(range(devices.whole or 0))}\n But your machine only has: [0]", fix="Ask for GPUs by node: --gpus-per-node or --gres in place of --gpus-per-task.")  # fmt: skip
     gpus = gpus_per_node(started)
     if trainer and gpus is not None and devices is not None and devices.whole is not None and devices.whole > gpus:
         yield Problem(check="lightning.devices", state="fail", file=devices.file, line=devices.line, what=f"the Trainer has {devices.whole} devices a node, and the job asks for {gpus} GPUs on each", why="there is no device for some of the ranks", fix="Ask for as many GPUs.")  # fmt: skip

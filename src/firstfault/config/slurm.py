@@ -60,6 +60,9 @@ def _option(document: Document, directive: Directive, known: frozenset[str]) -> 
     if name not in known and len(written) > 1 and len(begins) > 1:
         yield _problem(document, "option", "fail", line, f"--{written} is the begin of several options", why="sbatch takes the begin of a name only where one option alone begins so", message=f"sbatch: option '--{written}' is ambiguous", fix=f"Write it out: --{' or --'.join(sorted(begins)[:3])}.")  # fmt: skip
         return
+    if "_" in written and name in known and written not in known:
+        yield _problem(document, "option", "fail", line, f"--{written} is no option of {version_of('sbatch')}", why="sbatch refuses options that it does not know", message=f"sbatch: unrecognized option '--{written}{f'={value}' if value else ''}'", fix=f"Did you mean --{name}?")  # fmt: skip
+        return
     if name not in known and len(written) > 1 and not begins:
         now = table("sbatch")["renamed"].get(name)
         if name in words("sbatch", "srun_only"):

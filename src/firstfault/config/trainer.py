@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.config.accelerate import micro_batch
 from firstfault.config.facts import Arguments, meant
 from firstfault.config.known_keys import every, nearest, version_of, words
 from firstfault.config.nouns import AUTO, Document, Problem, as_number, as_truth, problem
@@ -124,6 +125,8 @@ def _types(a: Arguments) -> Iterator[Problem]:
         value = said.value
         if value is None or (isinstance(value, str) and "$" in value) or value in {"map", "list"}:
             continue
+        if a.tree and isinstance(value, str) and as_number(value) is not None and name in words("training_arguments", "int") | words("training_arguments", "float"):  # fmt: skip
+            yield _problem(a, "text", "warn", said.line, f"{said.name} is {value}, which is text here and no number", why="YAML 1.1, as PyYAML reads it, takes a number with an exponent for text unless it has a point and a sign (1.0e-4), and quotes make text of any: arguments that are read from a file are not converted, unless the program reads it by other means", message="TypeError: '<=' not supported between instances of 'float' and 'str'", fix="Write 1.0e-4 in place of 1e-4, and take quotes away.")  # fmt: skip
         if name in words("training_arguments", "int"):
             number = as_number(value)
             if number is None or (number != int(number)):
@@ -172,6 +175,7 @@ def _compare(a: Arguments, document: Document, facts: Facts) -> Iterator[Problem
     assert tree is not None
     if tree.at("zero_optimization") is None:
         yield Problem(check="trainer.zero", state="fail", file=document.name, line=tree.line, what="has no zero_optimization", why="the Trainer takes a configuration of DeepSpeed with ZeRO only, be it stage 0", message="ValueError: Please specify the ZeRO optimization config in the DeepSpeed config.", fix='Add "zero_optimization": {"stage": 0}, or the stage that is meant.')  # fmt: skip
+    yield from micro_batch(document)
     for path, name in _PAIRS.items():
         node = tree.at(path)
         if node is None or node.kind != "scalar" or node.value is None or node.quoted:

@@ -5,6 +5,7 @@ A file system that does not answer costs the time that is left and no more: thre
 
 from __future__ import annotations
 
+import hashlib
 import os
 import queue
 import threading
@@ -16,6 +17,9 @@ from firstfault.dataset.content import Sound, fault_of, sound_of
 THREADS = 16
 MOST_WAITING = 4096
 _END = 1 << 16
+_BLOCK = 1 << 20
+FUNCTIONS = {32: "md5", 40: "sha1", 64: "sha256", 128: "sha512"}
+"""Length of a digest in hexadecimal -> the function that gives such ones."""
 
 
 class File(NamedTuple):
@@ -29,6 +33,8 @@ class File(NamedTuple):
     rate: int | None = None
     """What the manifest says of its sound."""
     samples: int | None = None
+    digest: str = ""
+    """Of its content, in hexadecimal, as the manifest states it."""
     others: tuple[str, ...] = ()
     """Where it may lie else: what a relative path is relative to is not written down."""
 
@@ -42,13 +48,15 @@ class Looked(NamedTuple):
     refused: str = ""
     fault: str = ""
     sound: Sound | None = None
+    digest: str = ""
+    """Of all its bytes, by the same function as the manifest's; empty where they were not read."""
 
 
 class Looker:
     """Looks at files in the background; what was found comes by `take`."""
 
-    def __init__(self, end: float, *, contents: bool) -> None:
-        self.end, self.contents = end, contents
+    def __init__(self, end: float, *, contents: bool, digests: bool = False) -> None:
+        self.end, self.contents, self.digests = end, contents, digests
         self.asked = self.answered = self.left = 0
         self._todo: queue.Queue[File | None] = queue.Queue(MOST_WAITING)
         self._done: queue.SimpleQueue[Looked] = queue.SimpleQueue()
@@ -107,7 +115,22 @@ class Looker:
 
     def _work(self) -> None:
         while (file := self._todo.get()) is not None:
-            self._done.put(look(file, contents=self.contents))
+            found = look(file, contents=self.contents)
+            if self.digests and found.size and not found.refused:
+                found = _whole(found)
+            self._done.put(found)
+
+
+def _whole(found: Looked) -> Looked:
+    """With the digest of all bytes of the file."""
+    held = hashlib.new(FUNCTIONS.get(len(found.file.digest), "sha256"), usedforsecurity=False)
+    try:
+        with open(found.file.path, "rb", buffering=0) as stream:
+            while block := stream.read(_BLOCK):
+                held.update(block)
+    except OSError as error:
+        return found._replace(refused=error.strerror or str(error))
+    return found._replace(digest=held.hexdigest())
 
 
 def look(file: File, *, contents: bool) -> Looked:

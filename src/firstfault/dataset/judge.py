@@ -90,6 +90,12 @@ def _ends(trial: Trial, limits: Limits) -> Iterator[DataFinding]:
         )  # fmt: skip
     elif trial.end == "gave_up":
         yield DataFinding(check="loader.gives_up", state="fail", ranks=ranks, what="batch after batch failed, and it was given up", fix="See what the items raised.")  # fmt: skip
+    elif trial.end == "ended" and not trial.times and not trial.failures:
+        yield DataFinding(
+            check="loader.no_batch", state="fail", ranks=ranks, what="it ended without a single batch",
+            why="The epoch is over before its first step: the job ends at once, or waits for ranks that have some.",
+            fix="Look whether the path, a filter, drop_last or the split over ranks leaves nothing.", lines=said,
+        )  # fmt: skip
     elif trial.end in {"time", "stalled"} and not trial.times:
         yield DataFinding(
             check="loader.no_batch", state="fail" if trial.stood else "warn", ranks=ranks,

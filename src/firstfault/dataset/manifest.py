@@ -29,6 +29,10 @@ MOST_PATHS = 100_000
 _RANGE = re.compile(r"\{(\d{1,9})\.\.(\d{1,9})\}")
 _TAR = re.compile(r"\.(?:tar|tar\.gz|tgz)$", re.IGNORECASE)
 _PATHS = ("path", "audio_filepath", "audio_path", "file", "filepath", "file_path", "filename", "file_name", "image", "image_path", "img", "img_path", "wav", "audio", "video", "video_path", "src", "uri", "location")  # fmt: skip
+_DIGESTS = ("sha256", "sha256sum", "sha512", "sha1", "md5", "md5sum", "checksum", "digest", "content_hash", "file_hash")  # fmt: skip
+_HEX = re.compile(r"(?:md5:|sha1:|sha256:|sha512:)?([0-9a-fA-F]{32}|[0-9a-fA-F]{40}|[0-9a-fA-F]{64}|[0-9a-fA-F]{128})")
+_SUM = re.compile(rf"{_HEX.pattern} [ *](\S.*)")
+"""A line as md5sum, sha256sum and their like write it."""
 _IDS = ("id", "key", "uid", "utt_id", "utt", "__key__")
 
 BROKEN = Kind(
@@ -63,6 +67,8 @@ NO_BYTE = Kind("file.empty", "fail", "files hold no byte", "The decoder raises o
 BAD = Kind("file.damaged", "fail", "files are not what their name says, or cut off", "The decoder raises on them.", "Repair or leave them out.")  # fmt: skip
 OTHER_RATE = Kind("file.rate", "fail", "files have another sampling rate than the manifest states", "Cuts begin and end at wrong places.", "Write the manifest anew from the files.")  # fmt: skip
 SHORTER = Kind("file.shorter", "fail", "files hold less sound than the manifest states", "Loading the end of them raises, or gives fewer samples than labels.", "Copy them again, or write the manifest anew.")  # fmt: skip
+OTHER_BYTES = Kind("file.digest", "fail", "files do not have the digest that the manifest states", "They were changed or cut since it was written, or are others.", "Copy them again, or write the manifest anew.")  # fmt: skip
+SAME_BYTES = Kind("file.same_content", "warn", "files hold the same bytes as an earlier one", "The job learns them more often than others.", "Leave them out, or see that it is meant.")  # fmt: skip
 NOT_MANIFEST = Kind("manifest.unknown", "warn", "files are no manifest of a kind that is read")
 
 
@@ -74,6 +80,8 @@ class Given(NamedTuple):
     field: str | None = None
     seconds: float = 120.0
     contents: bool = True
+    digests: bool = False
+    """Whether files are read whole."""
 
 
 class Read(NamedTuple):
@@ -113,12 +121,13 @@ def read_manifests(paths: Sequence[str], given: Given) -> Read:
     several = expanded(paths)
     if several and all(_TAR.search(p) for p in several):
         return _shards(several, given, notes, end)
-    looker = Looker(end, contents=given.contents)
+    looker = Looker(end, contents=given.contents, digests=given.digests)
     files: list[DataFile] = []
+    bytes_seen = Seen()
     for path in several:
         files.append(_Reader(path, given, notes, looker, end).read())
-        _note_all(looker.take(), notes)
-    _note_all(looker.take(last=True), notes)
+        _note_all(looker.take(), notes, bytes_seen)
+    _note_all(looker.take(last=True), notes, bytes_seen)
     if looker.left:
         notes.skip(f"{looker.left} files were not looked at: the time was over, or the file system does not answer.")
     kinds = {f.kind for f in files} - {"unknown"}
@@ -150,7 +159,7 @@ def _shards(paths: list[str], given: Given, notes: Notes, end: float) -> Read:
     return Read("webdataset", files, found, counts, notes.not_checked)
 
 
-def _note_all(found: list[Looked], notes: Notes) -> None:
+def _note_all(found: list[Looked], notes: Notes, bytes_seen: Seen) -> None:
     for one in found:
         file = one.file
         at = (file.manifest, f"{file.name}: {file.path}" if file.name else file.path)
@@ -160,6 +169,10 @@ def _note_all(found: list[Looked], notes: Notes) -> None:
             notes.note(ABSENT, *at, line=file.line)
         elif one.size == 0:
             notes.note(NO_BYTE, *at, line=file.line)
+        elif one.digest and file.digest and one.digest != file.digest:
+            notes.note(OTHER_BYTES, *at, line=file.line, detail=f"{one.digest[:16]}…, where {file.digest[:16]}… stands")
+        elif one.digest and not one.fault and bytes_seen.again(f"{len(one.digest)} {one.digest}"):
+            notes.note(SAME_BYTES, *at, line=file.line)
         elif one.fault:
             notes.note(BAD, *at, line=file.line, detail=one.fault)
         elif one.sound is not None and file.rate is not None and one.sound.rate != file.rate:
@@ -234,7 +247,10 @@ class _Reader:
         names = _columns(first, self.path, self.given.field)
         if names is None:
             for number, text in texts:
-                self._item(number, {"path": text.strip()})
+                summed = _SUM.fullmatch(text.strip())
+                self._item(
+                    number, {"path": text.strip()} if summed is None else {"path": summed[2], "digest": summed[1]}
+                )
             return
         at = [0]
 
@@ -274,7 +290,12 @@ class _Reader:
         if "://" in place or place.endswith("|"):
             self.notes.skip("Addresses and commands that give an item were not tried.")
             return
-        self.looker.ask(self._placed(File(place, name, self.path, number), *_parts(place)))
+        digest = _digest(record)
+        if digest and not self.given.digests:
+            self.notes.skip(
+                "Digests that a manifest states were not held against its files: --digests reads these whole."
+            )
+        self.looker.ask(self._placed(File(place, name, self.path, number, digest=digest), *_parts(place)))
 
     def _placed(self, file: File, *places: str) -> File:
         """With the places where it may lie."""
@@ -282,6 +303,15 @@ class _Reader:
             p if os.path.isabs(p) else os.path.join(root, p) for p in (places or (file.path,)) for root in self.roots
         )
         return file._replace(path=os.path.normpath(first), others=tuple(others))
+
+
+def _digest(record: dict[str, Any]) -> str:
+    """The digest of a file that stands beside its path; empty for none."""
+    for name in _DIGESTS:
+        told = _HEX.fullmatch(str(record.get(name, "")).strip())
+        if told is not None:
+            return told[1].lower()
+    return ""
 
 
 def _parts(text: str) -> list[str]:

@@ -254,7 +254,7 @@ def exchange(first: Path, second: Path) -> None:
     raise MatrixError(
         f"the former results were not replaced, for this file system cannot exchange two folders in one step ({why})",
         str(second),
-        f"They are untouched, and the new ones lie whole in {first}: move the former away, and run the last command again or rename it.",
+        f"They are untouched, and the new ones lie whole in {first}: move the former away, and give the last command again. It then publishes what is staged, and runs nothing.",
     )
 
 

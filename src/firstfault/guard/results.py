@@ -7,6 +7,7 @@ Known are files of the guard (`trial.json`), and results as one object of JSON o
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,9 @@ def _take(values: dict[str, float | int | str | None], key: str, value: object, 
         values.setdefault(key[:80], None)
     elif isinstance(value, bool):
         values[key] = "yes" if value else "no"
+    elif isinstance(value, float) and not math.isfinite(value):
+        # JSON has no such numbers: as text they stay apart from what has no value.
+        values[key[:80]] = str(value)
     elif isinstance(value, (int, float)) or (isinstance(value, str) and 0 < len(value) <= 40):
         values[key[:80]] = value
     elif isinstance(value, dict) and deep:

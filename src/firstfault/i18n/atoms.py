@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 FIRST, LAST = 0xE000, 0xF8FF
 """The characters that stand for what is carried over: for private use, so that no text of ours holds them."""
 ATOM = re.compile(f"[{chr(FIRST)}-{chr(LAST)}]")
-_QUOTED = re.compile(r"“[^”]*”|(?<![\w.])(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)\([\w.]+\)(?!:)")
-"""Quotations, and an exception that names the one that it hands on: `ray.exceptions.RayTaskError(ValueError)`."""
+_QUOTED = re.compile(
+    r"“[^”]*”|(?<!\w)'[^'\s]*[()][^'\s]*'(?!\w)|(?<![\w.])(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)\([\w.]+\)(?!:)"
+)
+"""Quotations, a word in quotes whose brackets may be half ones, and an exception that names the one that it hands on: `ray.exceptions.RayTaskError(ValueError)`."""
 _RAISED = re.compile(
     r"(?<![\w.(])(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning)(?:\([\w.]*\))?: \S.*?"
     r"(?=,? on ranks? \d|,? on [\w.-]+(?: \([^()]*\))?(?: may have come before it|[.]?$|\. (?:Ranks? \d|[A-Z]\w+ ))"

@@ -201,7 +201,7 @@ WORDS: dict[str, dict[str, str]] = {
         "watchdog": "A thread in every process that ends it when a collective runs longer than its time-out; the order in which watchdogs fire is a race and tells nothing.",
         "flight recorder": "A ring buffer in PyTorch that holds the last collectives of a rank and can be dumped when one times out.",
         "step": "One pass of forward, backward and optimizer.",
-        "outlier": "A rank that failed, said nothing, or stands elsewhere than most.",
+        "outlier": "A rank that failed, said nothing while most spoke, or stands elsewhere than most.",
         "clock": "Time stamps that can be compared with one another; those of different clocks are not ordered against each other.",
         "recurrence": "The same kind of first fault in more than one attempt of a job.",
         "attempt": "One start of a job; a requeue or an elastic restart begins another.",

@@ -27,6 +27,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./一-鿿][^\n\r\t#:\"'\\\[\]{}&*!|>%@`,]*(?<! 
 _TYPED = re.compile(r"(?i)true|false|yes|no|on|off|null|[+-]?[.\d][\d_.eE:+-]*|0[xo]\w*|\d{4}-\d\d-\d\d.*")
 _COMMENT = re.compile(r"(?:^|[ ])#.*$")
 _QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'")
+_BRACKETS = re.compile(r"\[(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\]\"'])*\](?=[ ]*(?:$|[ ]#))")
 _ODD = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
@@ -122,7 +123,8 @@ def _items(lines: list[str], at: int, where: str) -> tuple[tuple[str, ...] | Non
 def _value(rest: str, here: str) -> Value:
     if not rest.startswith("["):
         return _scalar(rest, here)
-    inner = _COMMENT.sub("", rest).rstrip(" ")
+    whole = _BRACKETS.match(rest)
+    inner = _COMMENT.sub("", rest).rstrip(" ") if whole is None else whole.group()
     if not inner.endswith("]"):
         raise IncidentError("a list in brackets has to end on its line", where=here, fix="Write one `  - item` a line.")
     parts = re.findall(r"\s*(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^,]*?)\s*(?:,|$)", inner[1:-1])
@@ -181,9 +183,9 @@ def set_value(text: str, key: str, value: Value, where: str = "") -> str:
     if entry.value == value:
         return text
     new = write_entry(key, value, end)
-    if isinstance(value, str) and entry.last == entry.first + 1:
-        comment = _comment_of(lines[entry.first].rstrip("\r\n"))
-        new = new.rstrip("\r\n") + comment + end
+    if entry.last == entry.first + 1:
+        first, rest = new.split(end, 1)
+        new = first + _comment_of(lines[entry.first].rstrip("\r\n")) + end + rest
     lines[entry.first : entry.last] = [new]
     return "".join(lines)
 
@@ -196,21 +198,34 @@ def append_item(text: str, key: str, item: str, where: str = "") -> str:
     """
     head, lines = read_head(text, where), lines_of(text)
     entry = head.entries.get(key)
-    # A list in brackets is written anew; so is a key without a value and one that is not there.
-    if entry is None or isinstance(entry.value, str) or entry.last == entry.first + 1:
-        held: tuple[str, ...] = () if entry is None else entry.value if isinstance(entry.value, tuple) else ()
-        if entry is not None and isinstance(entry.value, str) and entry.value:
-            held = (entry.value,)
-        return set_value(text, key, (*held, item), where)
+    if entry is None:
+        return set_value(text, key, (item,), where)
+    if entry.last == entry.first + 1 and entry.value != "":
+        if isinstance(entry.value, str):
+            return set_value(text, key, (entry.value, item), where)
+        lines[entry.first] = _in_brackets(lines[entry.first], item, more=bool(entry.value))
+        return "".join(lines)
     end = "\r\n" if lines[0].endswith("\r\n") else "\n"
-    indent = re.match(r"[ ]*", lines[entry.last - 1])
-    lines[entry.last : entry.last] = [f"{indent.group() if indent else '  '}- {scalar_text(item)}{end}"]
+    indent = re.match(r"[ ]*(?=-)", lines[entry.last - 1])
+    lines[entry.last : entry.last] = [f"{'  ' if indent is None else indent.group()}- {scalar_text(item)}{end}"]
     return "".join(lines)
+
+
+def _in_brackets(line: str, item: str, *, more: bool) -> str:
+    """The line of a list in brackets with one more item before its end."""
+    at = line.index("[")
+    whole = _BRACKETS.match(line.rstrip("\r\n"), at)
+    close = line.rindex("]", 0, len(line) if whole is None else whole.end())
+    before = line[:close].rstrip(" ")
+    joint = ", " if more and not before.endswith(",") else " " if before.endswith(",") else ""
+    return f"{before}{joint}{json.dumps(item, ensure_ascii=False)}{line[close:]}"
 
 
 def _comment_of(line: str) -> str:
     value = line.partition(":")[2]
     quoted = _QUOTED.match(value.lstrip(" "))
-    rest = value.lstrip(" ")[quoted.end() :] if quoted is not None else value
+    listed = _BRACKETS.match(value.lstrip(" "))
+    known = quoted or listed
+    rest = value.lstrip(" ")[known.end() :] if known is not None else value
     found = re.search(r"[ ]+#.*$", rest)
     return "" if found is None else found.group()

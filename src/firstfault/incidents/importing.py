@@ -26,6 +26,16 @@ _LABEL = re.compile(
 )
 _BOLD = re.compile(r"[ \t]*(?:[-*+][ \t]+)?(?:\*\*|__)[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)[\s\u3000]+(\S.*)$")
 """A label in bold with no colon behind it."""
+_BRACKETED = re.compile(
+    r"[ \t]*(?:[-*+][ \t]+)?(?:\*\*)?(?:【|\[(?=[^\]\n]{0,24}[㐀-鿿]))[ \t]*([^】\]\n]{1,24}?)[ \t]*[】\]](?:\*\*)?[ \t]*[:：]?[ \t]*(.*)$"
+)
+"""A label in brackets, as Chinese notes have it; `[error]` is a level of a log."""
+_ALONE = re.compile(
+    r"[ \t]*(?:(\d+[.)、])[ \t]*|[-*+][ \t]+)?(\*\*|__)?[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)?[ \t]*$"
+)
+"""A label that has a line to itself: in bold, with a number, or followed by a line that begins with a colon."""
+_TOLD = re.compile(r"[ \t]{0,3}[:：][ \t]+(.*)$")
+_QUOTE = re.compile(r"[ \t]{0,3}(?:>[ \t]?)+")
 _UNDERLINE = re.compile(r"(?:-{3,}|={3,})[ \t]*")
 _ROW = re.compile(r"[ \t]*\|(.*)\|[ \t]*$")
 _RULE = re.compile(r"[ \t:|-]+$")
@@ -45,6 +55,11 @@ _NOTED_HOST = re.compile(
     re.ASCII,
 )
 """A name with letters and digits behind the word for a machine: where people write notes no log's own form tells it."""
+_MACHINE_NAME = re.compile(
+    r"(?<![\w./-])(?P<name>(?:gpu-?[a-z]{1,8}-?\d{1,5}|gpu-?\d{3,5}|(?:node|dgx|hgx|host|compute|cn|srv|server|login)[a-z]{0,4}-?\d{2,5})(?:-[a-z]{0,3}\d{1,4})*(?:\.[a-z][\w-]+)*)(?![\w-])",
+    re.ASCII,
+)
+"""What looks like the name of a machine of a cluster, wherever it stands; `gpu0` and `node 3` are none."""
 _ID_COLUMNS = frozenset(["id", "no", "no.", "编号", "序号", "#"])
 _TITLES = frozenset(["title", "标题", "错误", "名称", "incident", "事件"])
 _DATES = frozenset(["date", "日期", "时间", "发生时间"])
@@ -126,7 +141,7 @@ def _page(text: str) -> tuple[list[Note], list[int]]:
             _close(open_one, found, left)
             open_one = _Open(heading[1], heading[0], number)
         elif open_one is not None:
-            _line(open_one, line, inside=inside)
+            _line(open_one, line, "" if number == len(lines) else lines[number], inside=inside)
             open_one.lines += [number] if line.strip() else []
         elif line.strip():
             left.append(number)
@@ -164,19 +179,33 @@ def _close(one: _Open | None, found: list[Note], left: list[int]) -> None:
         left += [one.line, *one.lines]
 
 
-def _line(one: _Open, line: str, *, inside: bool) -> None:
-    label = None if inside else _LABEL.match(line) or _BOLD.match(line)
+def _line(one: _Open, line: str, under: str, *, inside: bool) -> None:
+    label = None if inside else _label(line, under)
     if label is not None:
-        word = label[1].strip().lower()
-        section = ALIASES.get(word)
+        section = ALIASES.get(label[0])
         if section is not None:
             one.section = section
-            one.add(label[2])
+            one.add(label[1])
             return
-        if word in _DATES and _day(label[2]):
-            one.date = _day(label[2])
+        if label[0] in _DATES and _day(label[1]):
+            one.date = _day(label[1])
             return
-    one.add(line)
+    told = None if inside or one.section is None or any(one.parts.get(one.section, ())) else _TOLD.match(line)
+    one.add(line if told is None else told[1])
+
+
+def _label(line: str, under: str) -> tuple[str, str] | None:
+    """A label of a line in small letters, and what stands behind it; None where it has none."""
+    text = _QUOTE.sub("", line, count=1) if line.lstrip().startswith(">") else line
+    for form in (_LABEL, _BOLD, _BRACKETED):
+        found = form.match(text)
+        if found is not None and (word := found[1].strip().lower()) in ALIASES.keys() | _DATES:
+            return word, found[2]
+    alone = _ALONE.match(text)
+    if alone is None or not (alone[1] or alone[2] or _TOLD.match(under)):
+        return None
+    word = alone[3].strip().lower()
+    return (word, "") if word in ALIASES else None
 
 
 def _day(text: str) -> str:
@@ -234,8 +263,9 @@ def _column(cell: str) -> Section | str | None:
 
 
 def noted_hosts(page: str) -> list[str]:
-    """The names of machines that notes name as such, in their order."""
-    return [found["name"].rstrip(".-_") for found in _NOTED_HOST.finditer(page)]
+    """The names of machines that notes name as such, and those that look like one, each once and in their order."""
+    found = [match for pattern in (_NOTED_HOST, _MACHINE_NAME) for match in pattern.finditer(page)]
+    return list(dict.fromkeys(match["name"].rstrip(".-_") for match in sorted(found, key=lambda m: m.start("name"))))
 
 
 def digest_of_note(note: Note) -> str:

@@ -2,7 +2,8 @@
 
 A program that catches the fault (skips the batch, tries again, begins the group anew) leaves no exception of the usual
 form. What is asked is the kind: the class of the exception, its message, or the words of its family, together with words of
-catching. A doubt counts: a run with such a line does not show that the fault is gone. Must not read files or give a result.
+catching, or a counter of it that is no longer zero. A doubt counts: a run with such a line does not show that the fault is
+gone. Must not read files or give a result.
 """
 
 from __future__ import annotations
@@ -14,24 +15,29 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Form
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from firstfault.incidents.record import Record
 
 _MEMORY = (
-    r"out[ -]of[ -]memory|(?<![A-Za-z_])oom(?![A-Za-z_=])|OutOfMemory|memory (?:exhausted|allocation (?:failed|failure))|"
-    r"(?:failed|unable|could not|cannot) (?:to )?allocate|显存(?:不足|溢出|耗尽)|内存(?:不足|溢出|耗尽)|爆显存"
+    r"out[ -]of[ -](?:\w+ )?memory|memory (?:\w+ )?(?:error|pressure|fault|shortage|full|exceeded)|ErrorMemoryAllocation|(?<![A-Za-z_])oom(?![A-Za-z_=])|OutOfMemory|memory (?:exhausted|allocation (?:failed|failure))|"
+    r"(?:failed|unable|could not|cannot) (?:to )?allocate|oom ?observer|"
+    r"(?:not enough|insufficient|due to|because of|for lack of|short of) (?:\w+ )?memory|batch size \d+ failed|"
+    r"(?:decreas|reduc|lower|halv|shrink|cut)\w* (?:the )?(?:micro[ -]?|train )?batch[ -]size|"
+    r"(?:batch[ -]size|micro-?batch) (?:was |is )?(?:decreased|reduced|lowered|halved|shrunk|cut)|"
+    r"(?:显存|内存)[^，。；]{0,6}(?:不足|不够|溢出|耗尽|过高|已满|紧张|告警)|爆显存|(?:显存|内存)爆|allocation .{0,40}?(?:did|does) not fit"
 )
 _NOT_FINITE = (
-    r"non-?finite|not finite|isnan|isinf|(?<![\w/-])(?:nans?|infs?)(?![\w-])|diverge|非有限|loss 异常|梯度异常"
+    r"non[- ]?finite|not finite|isnan|isinf|(?<![\w/-])(?:nans?|infs?)(?![\w-])|diverge|loss spike|overflow|"
+    r"非有限|溢出|loss 异常|梯度异常"
 )
+_ERRNO = "(?:5|28|107|110|116)"
 _STORAGE = (
-    r"stale (?:nfs )?file|ESTALE|EIO\b|ENOSPC|errno (?:5|28|107|110|116)\b|input/output error|i/o error|no space left|"
+    r"stale (?:nfs )?(?:file|handle|mount)|ESTALE|EIO\b|ENOSPC|errno "
+    rf"{_ERRNO}\b|input/output error|i/o error|no space left|"
     r"transport endpoint|(?:read|write|open|fetch|load|download|upload|stat)(?:ing)? (?:of )?\S{0,80} ?(?:failed|timed out)|"
-    r"failed to (?:read|write|open|fetch|load|download|upload|stat|save)|读取失败|写入失败|磁盘(?:已)?满|句柄失效"
+    r"failed to (?:read|write|open|fetch|load|download|upload|stat|save)|(?:读取|写入|打开|下载)[^，。；]{0,80}?(?:失败|出错|超时)|磁盘(?:已)?满|句柄失效"
 )
 _WAITING = (
-    r"tim(?:ed|es|ing)[ -]out|(?:hit|reached|exceeded|watchdog|collective|nccl|barrier|store|rendezvous) (?:a |the )?time-?out|"
+    r"tim(?:ed|es|ing)[ -]out|after (?:a |the )?time-?out|took too long|(?:hit|reached|exceeded|watchdog|collective|nccl|barrier|store|rendezvous) (?:a |the )?time-?out|"
     r"TimeoutError|(?<![A-Za-z])hang(?![A-Za-z])|\bhung\b|\bstall(?:ed|ing)?\b|\bstuck\b|unresponsive|no response from|"
     r"超时|卡住|卡死|挂起|无响应"
 )
@@ -41,7 +47,8 @@ _LINK = (
 )
 _SAMPLES = (
     r"(?:bad|corrupt(?:ed)?|broken|damaged|invalid|malformed|unreadable|truncated) (?:\w+ )?"
-    r"(?:samples?|records?|shards?|archives?|files?|images?|batch(?:es)?|rows?|documents?|data)|坏样本|损坏|样本(?:异常|错误)"
+    r"(?:samples?|records?|shards?|archives?|files?|images?|batch(?:es)?|rows?|documents?|data)|坏样本|损坏|样本(?:异常|错误)|"
+    r"(?:cannot|can ?not|could not|failed to|unable to) (?:decode|parse|identify)|(?:无法|不能)(?:解码|解析|识别|读取)|(?:解码|解析)失败"
 )
 _DEVICE = (
     r"cuda error|device-side assert|illegal memory access|\bxid\b|\becc\b|fallen off the bus|gpu (?:error|fault|lost)"
@@ -73,11 +80,13 @@ _CAUGHT = lazy(
     r"(?<![\w-])(?:skip(?:s|ped|ping)?|ignor(?:e|es|ed|ing)|retr(?:y|ies|ied|ying)|try(?:ing)? again|another try|"
     r"halv(?:e|es|ed|ing)|caught|catch(?:es|ing)?|swallow(?:ed|ing)?|suppress(?:ed|ing)?|handled|continu(?:e|es|ed|ing)|"
     r"carr(?:y|ying) on|go(?:ing)? on|mov(?:e|ing) on|recover(?:s|ed|ing|y)?|re-?init(?:iali[sz]\w*)?|re-?creat\w+|"
-    r"re-?build\w*|re-?start(?:s|ed|ing)?|re-?connect\w*|re-?open(?:s|ed|ing)?|re-?load(?:s|ed|ing)?|roll(?:ed|ing)? back|"
+    r"re-?buil[dt]\w*|re-?join\w*|redo(?:ne|ing)?|spill(?:s|ed|ing)?|offload(?:ed|ing)|switch(?:ed|ing)|split(?:ting)?|re-?start(?:s|ed|ing)?|re-?connect\w*|re-?mount\w*|re-?open(?:s|ed|ing)?|re-?load(?:s|ed|ing)?|roll(?:ed|ing)? back|"
     r"fall(?:s|ing)? back|fell back|fallback|drop(?:s|ped|ping)?|discard(?:s|ed|ing)?|reduc(?:e|es|ed|ing)|shrink\w*|"
     r"replac(?:ed|ing)|evict(?:ed|ing)?|mask(?:ed|ing) out|zero(?:ed|ing) out|nan_to_num|work(?:ed|ing) around|"
-    r"empt(?:y|ied|ying) (?:the )?cache|attempt \d+)(?![\w=])(?!\s*[=:]\s*(?:0|false|none|no)\b)"
-    r"|跳过|忽略|重试|再试|捕获|继续|恢复|减半|重新|重启|重建|重连|丢弃|回滚|降级|绕过",
+    r"empt(?:y|ied|ying) (?:the )?cache|decreas(?:e|es|ed|ing)|lower(?:ed|ing)|repeat(?:ed|ing)|truncating|"
+    r"trying (?:batch|with|the next|another|instead)|us(?:e|es|ed|ing) (?:the )?(?:next|another|a? ?replica|fallback)|"
+    r"(?:snapshot|dump)\w* (?:written|saved)|\w*Warning(?=: )|attempt \d+)(?![\w=])(?!\s*[=:]\s*(?:0|false|none|no)\b)"
+    r"|跳过|忽略|重试|再试|捕获|继续|恢复|减半|重新|重启|重建|重连|丢弃|丢掉|略过|回滚|降级|绕过|换(?:下)?一|换用|改用|截断|清空|减小|调小|降低|切换",
     re.IGNORECASE,
 )
 _NOTHING = lazy(
@@ -92,34 +101,46 @@ _SERIOUS = lazy(r"(?<![\w-])(?:ERROR|CRITICAL|FATAL)(?![\w-])")
 _WORDS = lazy(r"[^\W\d_]+")
 LONGEST = 2000
 """Characters of a line that are looked at."""
-
-
-_SMALLER = lazy(
-    r"(?:scal(?:e|ed|es|ing)[ -](?:down|in)|shr(?:ink|ank|unk)\w*|downsiz\w+) .{0,60}?(?:world|ranks?|nodes?|workers?|group)|"
-    r"(?:world|ranks|nodes|workers|group)\b.{0,40}?(?:shr(?:ink|ank|unk)\w*|scaled (?:down|in))|"
-    r"(?<![\w-])(?:rank|node|worker|host) ?\S{1,40} (?:has |was |is |have |were |been ){0,3}(?:left(?=\W*$|[,;.]| (?:the|at|after|job|group|world)\b)|evicted|excluded|removed|ejected|"
-    r"kicked|dropped (?:out|from)|departed|blacklisted|cordoned)\b|"
-    r"(?:continu|resum|proceed|restart|carr|go)\w* (?:on )?with (?:only )?(?:the )?(?:remaining )?\d+ (?:of \d+ )?(?:ranks|nodes|workers|gpus)|"
-    r"缩容|剔除|踢出|移除(?:节点|故障)|节点[^ ]{0,20}退出",
+_COUNTED = lazy(
+    r"(?<![\w-])(?P<label>(?:[A-Za-z_/.-]{1,40} ){0,4}[A-Za-z_/.-]{1,60})['\"]?(?:\s*[:=]\s*|\s)(?P<number>\d{1,9})(?![\w.%/])"
+)
+_COUNT_WORDS = re.compile(
+    r"num|count|total|events?\b|times\b|steps\b|iterations\b|batch(?:es)?\b|retries|skips\b|drops\b|hits\b|occurrences|skipped|dropped|ooms\b|nans\b|infs\b|time-?outs\b|errors\b|failures\b|stalls\b",
     re.IGNORECASE,
 )
-_FROM_TO = lazy(
-    r"(?:world|ranks|nodes|workers)\b[^.;\n]{0,30}?(?:from )?\b(\d{1,6}) ?(?:to|->|=>|→|变为|降为|到) ?(\d{1,6})\b",
+_COUNT_NAME = re.compile(
+    r"(?:^num_?\w+|_count|(?<=[a-z]_)(?:events|ooms|nans|infs|retries|timeouts|errors|failures)|^n_\w+|\bnum_\w+)$",
     re.IGNORECASE,
 )
+"""The end of a counter's name where nothing but a space stands before its number."""
+_LIMIT_WORDS = re.compile(
+    r"max|min|limit|threshold|allowed|budget|every|interval|patience|(?<![a-z])per(?![a-z])|before|window|size|id\b|seconds|\bms\b|without|no ",
+    re.IGNORECASE,
+)
+_HEDGED = lazy(
+    r"(?<![A-Za-z])(?:no|not|never|without|free of|avoid\w*|prevent\w*|guard\w*|protect\w*|check\w*|monitor\w*|detect(?:or|ion)|handler|watch\w*|if|when|"
+    r"unless|would|may|might|could|until|before|threshold|limit|budget|safe|enabled?|disabled?|passed|ok|clean|supported|"
+    r"initiali\w+|start\w*|ready|registered|options?|args?|config\w*)(?![A-Za-z])|(?<![A-Za-z])(?:on|off)\W*$|[-_]safe|没有|未|无|避免|防止|检查|如果|设置|启用",
+    re.IGNORECASE,
+)
+"""Words with which a line names a fault that may come, or that did not."""
+_SHORT_NAMES = (
+    ("oom", _MEMORY),
+    ("nan", _NOT_FINITE),
+    ("infs", _NOT_FINITE),
+    ("timeout", _WAITING),
+    ("stale", _STORAGE),
+)
+"""Parts of the names of counters, and the family that each counts."""
 
 
-def became_smaller(line: str) -> bool:
-    """Whether a line tells that the job went on with fewer ranks than it had."""
-    text = line[:LONGEST]
-    sizes = _FROM_TO.search(text)
-    if sizes is not None:
-        return int(sizes[2]) < int(sizes[1])
-    return _SMALLER.search(text) is not None
+def kind_of(record: Record, *, any_number: bool = False) -> re.Pattern[str] | None:
+    """What a line has to say to be of an incident's kind; None where its record tells no kind.
 
-
-def kind_of(record: Record) -> re.Pattern[str] | None:
-    """What a line has to say to be of an incident's kind; None where its record tells no kind."""
+    Args:
+        record: the incident.
+        any_number: whether another number in the place of one that counts will do.
+    """
     category, signature, message = record.one("category"), record.one("signature"), record.one("message")
     told = f"{signature} {message}"
     parts = [family for family, named in _OF_SIGNATURE if re.search(named, signature, re.IGNORECASE)]
@@ -131,6 +152,8 @@ def kind_of(record: Record) -> re.Pattern[str] | None:
     if raised is not None:
         parts.append(rf"(?<!\w){re.escape(raised.group())}(?!\w)")
         parts += _message(message[raised.end() :])
+    if any_number:
+        parts = [part.replace(_ERRNO, r"\d+") for part in parts]
     return re.compile("|".join(dict.fromkeys(parts)), re.IGNORECASE) if parts else None
 
 
@@ -140,34 +163,50 @@ def _message(text: str) -> list[str]:
     return [r"[\W\d_]+(?:\S+[\W\d_]+)?".join(map(re.escape, words[:8]))] if len(words) > 2 else []
 
 
-def passed_over(record: Record, lines: Iterable[str]) -> str:
-    """The first line that tells of a fault of an incident's kind and of its being passed over; empty where there is none.
+def is_of_kind(text: str, kind: re.Pattern[str]) -> bool:
+    """Whether a line names a fault of a kind, counts of none left out."""
+    return kind.search(text) is not None and kind.search(_NOTHING.sub(" ", text)) is not None
 
-    Args:
-        record: the incident.
-        lines: of the run, in their order.
-    """
-    kind = kind_of(record)
-    if kind is None:
-        return ""
-    before = ""
-    for line in lines:
-        text = line[:LONGEST]
-        if before and _caught(text):
-            return before.strip()
-        before = ""
-        if kind.search(text) is None:
+
+def is_caught(text: str) -> bool:
+    """Whether a line tells of passing over something."""
+    return _CAUGHT.search(_SETTING.sub(" ", _NOTHING.sub(" ", text))) is not None
+
+
+def is_serious(text: str) -> bool:
+    """Whether a line calls itself an error."""
+    return _SERIOUS.search(_NOTHING.sub(" ", text)) is not None
+
+
+def is_hedged(text: str) -> bool:
+    """Whether a line may name a fault that did not come."""
+    return _HEDGED.search(text) is not None or is_setting(text)
+
+
+def is_setting(text: str) -> bool:
+    """Whether a line tells a setting with its value: no fault, and nothing of one."""
+    return _SETTING.search(_NOTHING.sub(" ", text)) is not None
+
+
+def counters_of(kind: re.Pattern[str]) -> re.Pattern[str]:
+    """What a line has to hold that may count faults of a kind."""
+    return re.compile(
+        "|".join(name for name, family in _SHORT_NAMES if family in kind.pattern) or "(?!)", re.IGNORECASE
+    )
+
+
+def counts_of(text: str, kind: re.Pattern[str]) -> list[tuple[str, int]]:
+    """Counters of faults of a kind in a line, each as its text up to the number, and the number: `nan iterations: `, 3."""
+    found = []
+    for match in _COUNTED.finditer(text):
+        label = match["label"]
+        if _COUNT_WORDS.search(label) is None or _LIMIT_WORDS.search(label) is not None:
             continue
-        said = _NOTHING.sub(" ", text)
-        if kind.search(said) is None:
+        low = label.lower()
+        if ":" not in match.group() and "=" not in match.group() and _COUNT_NAME.search(label) is None:
             continue
-        if _SERIOUS.search(said) is not None or _caught(said):
-            return text.strip()
-        # What became of it is often told on the next line; a setting is no fault.
-        before = "" if _SETTING.search(said) is not None else text
-    return ""
-
-
-def _caught(text: str) -> bool:
-    said = _NOTHING.sub(" ", _SETTING.sub(" ", text))
-    return _CAUGHT.search(said) is not None
+        if kind.search(label) is not None or any(
+            name in low and family in kind.pattern for name, family in _SHORT_NAMES
+        ):
+            found.append((text[match.start("label") : match.start("number")], int(match["number"])))
+    return found

@@ -19,6 +19,10 @@ _LATIN = re.compile(
     r"\b(?:[Cc]ontact|[Rr]eported by|[Ff]ound by|[Ff]ixed by|[Oo]wner|[Oo]wned by|[Aa]ssignee|[Aa]ssigned to|[Aa]uthor|[Oo]n-?call|[Aa]sk(?:ed)?|"
     r"[Tt]hanks to|[Pp]inged|[Cc]alled|[Ww]ritten by)[: \t]{1,3}(?P<name>[A-Z][a-z]{1,20} [A-Z][a-z]{1,20})\b"
 )
+_WITH_ADDRESS = re.compile(
+    r"\b(?P<name>[A-Z][a-z]{1,20} [A-Z][a-z]{1,20}) ?[(<（](?:mail-[0-9a-f]|[\w.+-]{1,40}@|\+\d)"
+)
+"""A name with a mail address or a number behind it."""
 _PHONE = re.compile(
     r"(?:电话|手机号?|座机|致电|[Tt]el(?:ephone)?|[Pp]hone|[Mm]obile|[Cc]all(?:ed)?)[.:： \t]{0,4}(?P<number>\+?\(?\d[\d ()-]{5,18}\d)(?!\d)|"
     r"(?<![\d+])(?P<abroad>\+\d{1,3}[ -]?\d[\d -]{6,14}\d)(?!\d)"
@@ -28,7 +32,7 @@ NAME, PHONE = "[removed:name]", "[removed:phone]"
 
 def without_people(page: str) -> str:
     """The page without the names and numbers that it tells as such; a name is taken out wherever it stands."""
-    names = {found["name"] for pattern in (_CHINESE, _LATIN) for found in pattern.finditer(page)}
+    names = {found["name"] for pattern in (_CHINESE, _LATIN, _WITH_ADDRESS) for found in pattern.finditer(page)}
     for name in sorted(names, key=len, reverse=True):
         page = page.replace(name, NAME)
     return _PHONE.sub(_numbers, page)

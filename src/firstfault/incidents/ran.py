@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.incidents.days import Reading, reading
-from firstfault.readers.steplines import read_progress
+from firstfault.readers.steplines import TRAINING, read_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,6 +24,14 @@ AHEAD, BEHIND = timedelta(hours=14), timedelta(hours=12)
 """How far a clock may be ahead of UTC and behind it."""
 DAY = timedelta(days=1)
 _NEVER = datetime(9999, 1, 1)  # noqa: DTZ001 - compared with the times of logs, as they print them
+_OF_FORM = {
+    "iteration": "megatron",
+    "DeepSpeed step": "deepspeed",
+    "NeMo": "nemo",
+    "batch": "composer",
+    "loss table": "transformers",
+}
+"""Form of a step line -> the framework that alone prints it so."""
 KEPT = 4
 """Readings that are kept of each kind: the earliest of them decide."""
 
@@ -45,6 +53,12 @@ class Ran(Struct, frozen=True, kw_only=True):
     """A line by which it met a fault of the incident's kind and went on; empty where none does."""
     smaller: str = ""
     """A line by which it went on with fewer ranks than it had; empty where none does."""
+    framework: str = ""
+    """The framework whose form its step lines have; empty where any program may print such lines."""
+    anew: str = ""
+    """A line by which it, or a part of it, failed and was begun anew; empty where none does."""
+    back: tuple[int, int] | None = None
+    """Two steps, of which the second follows the first and lies well before it; None where there are none."""
 
 
 def ran_of_lines(sources: Iterable[Iterable[str]], *, began_after: int | None = None, total: int | None = None) -> Ran:
@@ -84,11 +98,21 @@ def ran_of_diagnosis(diagnosis: Diagnosis) -> Ran:
     lines += [(line.time, line) for link in diagnosis.chain for line in link.evidence]
     told = ran_of_lines([[line.text for _, line in lines]])
     total = total_of(diagnosis)
+    step = diagnosis.job.get("last_step")
+    framework = framework_of([] if step is None else [line.text.encode("utf-8", "replace") for line in step.evidence])
     if told.yearless and not told.readings:
         # The year of their times may be that of the file's last change.
-        return Ran(yearless=told.yearless, total=total)
+        return Ran(yearless=told.yearless, total=total, framework=framework)
     readings = [r for when, line in lines if (r := _by_time(when, line)) is not None]
-    return Ran(readings=tuple(_earliest([*told.readings, *readings])), yearless=told.yearless, total=total)
+    readings = _earliest([*told.readings, *readings])
+    return Ran(readings=tuple(readings), yearless=told.yearless, total=total, framework=framework)
+
+
+def framework_of(lines: Iterable[bytes]) -> str:
+    """The framework whose form the step lines have; empty where they have none, or those of several."""
+    shapes = (read_progress(line) for line in lines)
+    found = {_OF_FORM[s.what] for s in shapes if s is not None and s.kind == TRAINING and s.what in _OF_FORM}
+    return found.pop() if len(found) == 1 else ""
 
 
 def total_of(diagnosis: Diagnosis) -> int | None:

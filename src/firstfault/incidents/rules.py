@@ -2,18 +2,22 @@
 
     signature:kubernetes.image_pull & text:EOF
 
-Every condition of a rule has to hold, one rule is enough. `a|b` stands for either. It looks at where the failure began,
+Every condition of a rule has to hold, one rule is enough. `a|b` stands for either, `*` for anything: in a text for at most
+`GAP` characters. It looks at where the failure began,
 by `near` at the lines around it too, never at the rest of the log. Must not read a record or an index.
 """
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+GAP = 40
+"""Characters for which a `*` of a text stands at most."""
 KINDS = ("signature", "text", "near", "frame", "category")
 
 
@@ -57,9 +61,21 @@ def _holds(kind: str, value: str, scene: Scene) -> bool:
             return scene.category == value
         case "text" | "near":
             texts = scene.texts if kind == "text" else (*scene.texts, *scene.near)
-            return any(low.strip() in text for low in value.lower().split("|") for text in texts)
+            return any(_stands_in(low.strip(), text) for low in value.lower().split("|") for text in texts)
         case "frame":
             # A name of a function or a file, or both, `*` for anything: `filesystem.py:write_*`.
-            return any(fnmatchcase(name, value) for frame in scene.frames for name in (frame, *frame.split(":", 1)))
+            names = [name for frame in scene.frames for name in (frame, *frame.split(":", 1))]
+            return any(fnmatchcase(name, one.strip()) for one in value.split("|") for name in names)
         case _:
             return False
+
+
+def _stands_in(words: str, text: str) -> bool:
+    """Whether a part of a text stands in another, its `*` for a few characters of it."""
+    first, *others = words.split("*")
+    if not others:
+        return words in text
+    if first not in text:
+        return False
+    between = f".{{0,{GAP}}}?"
+    return re.search(between.join(map(re.escape, (first, *others))), text) is not None

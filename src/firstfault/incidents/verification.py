@@ -18,10 +18,10 @@ from msgspec import Struct, structs
 
 from firstfault.incidents.fingerprint import fingerprint, same
 from firstfault.incidents.frontmatter import append_item, set_value
-from firstfault.incidents.passed_over import became_smaller, passed_over
 from firstfault.incidents.proofs import lack_of
 from firstfault.incidents.ran import Ran, day_of_run, not_after, ran_of_diagnosis
 from firstfault.incidents.record import is_open
+from firstfault.incidents.screen import Screen
 from firstfault.incidents.words import WHOLE, State
 from firstfault.model.words import Category, Form
 from firstfault.privacy.secrets import find_secrets
@@ -139,7 +139,8 @@ def compare(
         ran: what its lines tell of when it ran and how far; by the lines that its diagnosis quotes where None.
         stated: the day on which it ran, where a person says so.
     """
-    equal, differs = _fields(record, diagnosis)
+    told_by = ran_of_diagnosis(diagnosis) if ran is None else ran
+    equal, differs = _fields(record, diagnosis, told_by.framework)
     result: Result
     told = record.one("fingerprint") or fingerprint(record.traits)
     again = _again(record, told, earlier)
@@ -159,7 +160,6 @@ def compare(
         )
         if not reason:
             result, reason = "held", _held(diagnosis, equal)
-    told_by = ran_of_diagnosis(diagnosis) if ran is None else ran
     day = day_of_run(told_by, stated, latest=diagnosis.verdict.failed is True or result == "recurred")
     return Comparison(result, reason, tuple(equal), tuple(differs), "" if day is None else day.isoformat())
 
@@ -172,7 +172,7 @@ def _another_run(record: Record, diagnosis: Diagnosis, equal: list[str], differs
         _no_failure(record)
         or _another_job(differs)
         or _fewer(record, diagnosis)
-        or _unknown_job(record, diagnosis, equal)
+        or _unknown_job(record, diagnosis, equal, differs)
         or _without_lines(diagnosis)
     )
 
@@ -185,8 +185,12 @@ def _met_before(record: Record, diagnosis: Diagnosis, earlier: Sequence[Start]) 
 def _by_quoted(record: Record, diagnosis: Diagnosis) -> Ran:
     """What the quoted lines tell: all that there is of a stored diagnosis."""
     lines = [entry.evidence.text for entry in diagnosis.timeline] + [line.text for line in diagnosis.key_lines]
-    smaller = next((line for line in lines if became_smaller(line)), "")
-    return structs.replace(ran_of_diagnosis(diagnosis), passed_over=passed_over(record, lines), smaller=smaller)
+    screen = Screen(record)
+    # Quoted lines stand beside each other here alone: their steps show no order.
+    screen.source(line.encode("utf-8", "backslashreplace") for line in lines)
+    return structs.replace(
+        ran_of_diagnosis(diagnosis), passed_over=screen.passed_over, smaller=screen.smaller, anew=screen.anew
+    )
 
 
 def _went_on(ran: Ran) -> str:
@@ -195,6 +199,13 @@ def _went_on(ran: Ran) -> str:
         return f"the re-run completed, but a fault of this kind was met and passed over: `{_short(ran.passed_over)}`"
     if ran.smaller:
         return f"the re-run completed, but not with all its ranks: `{_short(ran.smaller)}`"
+    if ran.anew:
+        return f"the re-run completed, but not in one piece, and by what it failed before is not known: `{_short(ran.anew)}`"
+    if ran.back is not None:
+        return (
+            f"the re-run completed, but its steps go back from {ran.back[0]} to {ran.back[1]}: it began anew, and why is not"
+            " known"
+        )
     return ""
 
 
@@ -227,13 +238,19 @@ def _another_job(differs: list[str]) -> str:
     return f"the re-run completed, but it was another job ({'; '.join(other)})" if other else ""
 
 
-def _unknown_job(record: Record, diagnosis: Diagnosis, equal: list[str]) -> str:
+def _unknown_job(record: Record, diagnosis: Diagnosis, equal: list[str], differs: list[str]) -> str:
     """One process is what any job may be; many are at least a sign, but where one of both tells a framework and the other none."""
     now = _fact(diagnosis, "framework")
     if now and not record.one("framework"):
         return (
             f"the re-run completed, and its framework is {now}; the incident's record tells none, and a number of ranks"
             " alone shows no same job: where it is the same, write `framework` into the record's head"
+        )
+    then = record.one("framework")
+    if then and not any(field.startswith("framework:") for field in (*equal, *differs)):
+        return (
+            f"the re-run completed, but no line of it tells its framework, and the incident ran on {then}: it may be"
+            " another job"
         )
     by_size = _least(record) >= MANY and (
         _number(record.one("world_size")) is not None or any(e.startswith("world_size:") for e in equal)
@@ -334,8 +351,9 @@ def _failed_before(record: Record, starts: Sequence[Start]) -> str:
     return ""
 
 
-def _fields(record: Record, diagnosis: Diagnosis) -> tuple[list[str], list[str]]:
+def _fields(record: Record, diagnosis: Diagnosis, framework: str) -> tuple[list[str], list[str]]:
     now = {name: _fact(diagnosis, name) for name in ("world_size", "framework")}
+    now["framework"] = now["framework"] or framework
     told = {v.rpartition(" ")[0]: v.rpartition(" ")[2] for v in record.all("versions") if " " in v}
     then = {"world_size": record.one("world_size"), "framework": record.one("framework")}
     for name, key in (("torch", "torch_version"), ("nccl", "nccl_version"), ("driver", "driver_version")):

@@ -40,24 +40,24 @@ NUMBERS = tuple(name for name in UNITS if name not in {"source", "line", "attemp
 
 _S, _MS = 1.0, 0.001
 ALIASES: dict[str, tuple[str, float]] = {
-    **dict.fromkeys(("iteration", "iter", "step", "steps", "global_step", "global step", "globalstep", "_step", "num_updates", "train_step", "total step", "total_step", "total steps", "completed steps", "trainer/global_step", "train/global_step", "training_iteration", "training step", "train step", "update"), ("step", 1.0)),
+    **dict.fromkeys(("iteration", "iter", "step", "steps", "global_step", "global step", "globalstep", "_step", "num_updates", "train_step", "total step", "total_step", "current_steps", "global_step/max_steps", "completed steps", "trainer/global_step", "train/global_step", "training_iteration", "training step", "train step", "update"), ("step", 1.0)),
     **dict.fromkeys(("epoch", "train/epoch", "current_epoch"), ("epoch", 1.0)),
-    **dict.fromkeys(("loss", "lm loss", "lm_loss", "train_loss", "train loss", "training loss", "training_loss", "train/loss", "reduced_train_loss", "total_loss", "train/total_loss", "loss/train", "loss_step", "train_loss_step", "loss_avg_rank", "loss_metrics/global_avg_loss", "loss_total", "train-loss", "nll_loss", "batch_loss", "lm-loss-training/lm loss", "train/ce_loss", "mean_loss"), ("loss", 1.0)),
+    **dict.fromkeys(("loss", "lm loss", "lm_loss", "train_loss", "train loss", "training loss", "training_loss", "train/loss", "reduced_train_loss", "total_loss", "train/total_loss", "loss/train", "loss_step", "train_loss_step", "loss_avg_rank", "loss_metrics/global_avg_loss", "loss_total", "train-loss", "nll_loss", "batch_loss", "lm-loss-training/lm loss", "train/ce loss", "train/crossentropyloss", "loss/train/total", "loss train", "step_loss", "actor/loss", "actor/pg_loss", "train/ce_loss", "mean_loss"), ("loss", 1.0)),
     **dict.fromkeys(("val_loss", "val loss", "valid_loss", "valid loss", "validation loss", "validation_loss", "eval_loss", "eval loss", "eval/loss", "val/loss", "lm loss value", "test_loss", "validation/loss", "loss/val"), ("val_loss", 1.0)),
-    **dict.fromkeys(("grad_norm", "grad norm", "gnorm", "gradient norm", "gradient_norm", "global_norm", "global_grad_norm", "train/grad_norm", "grad-norm", "total_norm", "gradnorm", "norm"), ("grad_norm", 1.0)),
-    **dict.fromkeys(("learning_rate", "learning rate", "lr", "train/learning_rate", "train/lr", "lr-adam", "lr-adamw", "optim/lr", "learning-rate", "base_lr"), ("lr", 1.0)),
+    **dict.fromkeys(("grad_norm", "grad norm", "gnorm", "gradient norm", "gradient_norm", "global_norm", "global_grad_norm", "train/grad_norm", "grad-norm", "total_norm", "optim/total_grad_norm", "optim/total grad norm", "actor/grad_norm", "actor/gradnorm", "gradnorm", "norm"), ("grad_norm", 1.0)),
+    **dict.fromkeys(("learning_rate", "learning rate", "lr", "train/learning_rate", "train/lr", "lr-adam", "lr-adamw", "optim/lr", "optim0_lr0", "optim/lr (group 0)", "actor/lr", "learning-rate", "base_lr"), ("lr", 1.0)),
     **dict.fromkeys(("loss scale", "loss_scale", "loss-scale", "grad_scale", "train/loss_scale", "scale", "scaler_scale"), ("loss_scale", 1.0)),
-    **dict.fromkeys(("elapsed time per iteration", "step_time", "step time", "iteration_time", "iter_time", "train_step_timing", "train_step_timing in s", "time_per_step", "time/step", "sec/step", "time per step", "s/step", "total_time", "iteration-time", "step_time_s", "time_metrics/end_to_end", "dt"), ("step_time", _S)),
-    **dict.fromkeys(("step_time_ms", "iter_ms", "step_ms", "iter_time_ms"), ("step_time", _MS)),
-    **dict.fromkeys(("tokens_per_sec_per_gpu", "tokens_per_sec", "tokens_per_second", "tokens/s", "tok/s", "tok/sec", "tps", "wps", "throughput", "samples/s", "samples_per_second", "samples/sec", "samples_per_sec", "currsamplespersec", "throughput(tps)", "train_samples_per_second", "tokens/sec", "throughput/device/tokens_per_sec", "samples per second", "speed", "ups"), ("throughput", 1.0)),
-    **dict.fromkeys(("throughput per gpu", "tflops", "tflops_per_gpu", "tflops per gpu", "tflop/s/gpu", "model_tflops", "train/tflops"), ("tflops", 1.0)),
-    **dict.fromkeys(("memory", "peak_memory_usage", "max_memory", "max_memory_allocated", "maxmemallocated", "max mem", "mem", "peak_memory", "memory_gb", "max_mem", "memory/max_active(gib)", "mem-max-allocated-bytes", "gpu_mem", "gb", "memory_gib", "mem_gib", "mem_gb", "max_memory_gib", "peak_memory_gib"), ("memory", 1.0)),
-    **dict.fromkeys(("memallocated", "memory_allocated", "mem_allocated", "memory_allocated_gib", "mem_allocated_gib"), ("memory", 1.0)),
-    **dict.fromkeys(("memory_reserved", "memory_reserved_gib", "max_memory_reserved", "max_memory_reserved_gib", "reserved_gib", "mem_reserved_gib", "memory_reserved_gb", "reserved", "memory/max_reserved(gib)"), ("memory_reserved", 1.0)),
+    **dict.fromkeys(("elapsed time per iteration", "step_time", "step time", "iteration_time", "iter_time", "train_step_timing", "train_step_timing in s", "time_per_step", "time/step", "sec/step", "time per step", "s/step", "total_time", "iteration-time", "step_time_s", "iter time", "per_step_time", "train_time", "timing_s/step", "time", "seconds", "time_metrics/end_to_end", "dt"), ("step_time", _S)),
+    **dict.fromkeys(("step_time_ms", "iter_ms", "step_ms", "elapsed_time_per_iteration_ms", "iter_time_ms"), ("step_time", _MS)),
+    **dict.fromkeys(("tokens_per_sec_per_gpu", "tokens_per_sec", "tokens_per_second", "tokens/s", "tok/s", "tok/sec", "tps", "wps", "throughput", "samples/s", "samples_per_second", "samples/sec", "samples_per_sec", "currsamplespersec", "throughput(tps)", "train_samples_per_second", "tokens/sec", "throughput/device/tokens_per_sec", "tokens_per_second_per_gpu", "interval_samples_per_second", "interval_tokens_per_second_per_device", "throughput/device/tokens_per_second", "throughput/device/tps", "perf/throughput", "throughput/batches_per_sec", "tgs", "tokens/s/device", "train_speed", "samples per second", "speed", "ups"), ("throughput", 1.0)),
+    **dict.fromkeys(("throughput per gpu", "tflops", "tflops_per_gpu", "tflops per gpu", "tflop/s/gpu", "model_tflops_per_gpu", "approx flops per gpu", "tflop/s/device", "train_throughput_per_npu", "model_tflops", "train/tflops"), ("tflops", 1.0)),
+    **dict.fromkeys(("memory", "peak_memory_usage", "max_memory", "max_memory_allocated", "maxmemallocated", "max mem", "mem", "peak_memory", "memory_gb", "max_mem", "memory/max_active(gib)", "mem-max-allocated-bytes", "gpu_mem", "gb", "memory_gib", "mem_gib", "mem_gb", "peak_memory_active", "peak_memory_alloc", "memory/max_mem_active", "memory/max_active", "memory/max_mem_allocated", "max_memory_gib", "peak_memory_gib"), ("memory", 1.0)),
+    **dict.fromkeys(("memallocated", "memory_allocated", "mem_allocated", "cuda_memory_allocated", "memory_allocated_gib", "mem_allocated_gib"), ("memory", 1.0)),
+    **dict.fromkeys(("memory_reserved", "memory_reserved_gib", "max_memory_reserved", "max_memory_reserved_gib", "reserved_gib", "mem_reserved_gib", "memory_reserved_gb", "peak_memory_reserved", "memory/device_mem_reserved", "memory/device_reserved", "cuda_max_memory_reserved", "reserved", "memory/max_reserved(gib)"), ("memory_reserved", 1.0)),
     **dict.fromkeys(("data_time", "data time", "data", "data_load_time", "data_load", "dataloader_time", "load_time", "data_loading", "time_metrics/data_loading(s)", "batch-generator", "data_wait", "data_s", "load_data"), ("data_time", _S)),
     **dict.fromkeys(("fwd", "forward", "forward_time", "forward-compute", "forward_time_s", "fwd_time"), ("forward_time", _S)),
     **dict.fromkeys(("bwd", "backward", "backward_time", "backward_and_allreaduce_time", "backward_and_allreduce_time", "backward-compute", "backward_time_s", "bwd_time"), ("backward_time", _S)),
-    **dict.fromkeys(("optimizer_time", "optimizer", "optim_time", "optim", "step_microstep", "optimizer_step", "opt_time", "optimizer_time_s"), ("optimizer_time", _S)),
+    **dict.fromkeys(("optimizer_time", "optimizer", "optim_time", "optim", "step_microstep", "optimizer_step", "optim_step_time", "opt_time", "optimizer_time_s"), ("optimizer_time", _S)),
     **dict.fromkeys(("queue", "queue_depth", "queue depth", "prefetch_queue", "qsize"), ("queue", 1.0)),
     **dict.fromkeys(("global batch size", "global_batch_size", "batch_size", "global_bs", "bsz", "total_batch_size"), ("batch_size", 1.0)),
     **dict.fromkeys(("consumed samples", "consumed_samples", "samples", "samples_seen", "num_samples"), ("samples", 1.0)),
@@ -67,12 +67,14 @@ ALIASES: dict[str, tuple[str, float]] = {
 }  # fmt: skip
 """Name as printed, in lower case -> column and factor to its unit."""
 PREFERRED: dict[str, tuple[str, ...]] = {
-    "step": ("total step", "total_step", "trainer/global_step", "train/global_step", "global_step", "global step", "globalstep", "_step", "num_updates"),
+    "step": ("current_steps", "total step", "total_step", "trainer/global_step", "train/global_step", "global_step", "global step", "globalstep", "_step", "num_updates"),
     "memory": ("maxmemallocated", "max_memory_allocated", "max_memory", "max_mem"),
     "throughput": ("currsamplespersec", "tokens_per_sec_per_gpu", "tokens_per_second"),
     "loss": ("loss", "reduced_train_loss"),
 }  # fmt: skip
 """Names that win where a line holds several for one column."""
+LAST = frozenset({"update"})
+"""Names that count only where a line holds no other for their column."""
 MEMORY_UNITS = {
     "gib": 1.0, "gb": 1.0, "g": 1.0, "mib": 1 / 1024, "mb": 1 / 1024, "m": 1 / 1024, "kb": 1 / 1024**2, "b": 1 / 1024**3,
 }  # fmt: skip

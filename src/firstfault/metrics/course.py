@@ -21,16 +21,8 @@ def row_of(steps: Steps, point: Point) -> int:
     """The row at which a point begins; its line alone does not tell where a bar draws many steps on one line."""
     low = int(np.searchsorted(steps.line, point.line))
     high = int(np.searchsorted(steps.line, point.line, "right"))
-    if high - low > 1 and point.step is not None and "step" in steps.columns:
-        rows = np.arange(low, high)
-        fit = steps.columns["step"].values[rows] == point.step
-        best = rows[fit & (steps.attempt[rows] == point.attempt)]
-        rank = steps.columns.get("rank")
-        if rank is not None and point.rank is not None and len(best):
-            own = best[rank.values[best] == point.rank]
-            best = own if len(own) else best
-        if len(best):
-            return int(best[0])
+    if high - low > 1 and point.place is not None and steps.place is not None:
+        low += int(np.searchsorted(steps.place[low:high], point.place))
     return min(low, steps.height - 1)
 
 
@@ -78,6 +70,7 @@ class Course:
         return Point(
             kind, column, self.steps.source, int(self.steps.line[row]), step, time, self.rank,
             int(self.steps.attempt[row]), value, usual, count, lasts, before, self._epoch(row),
+            None if self.steps.place is None else int(self.steps.place[row]),
         )  # fmt: skip
 
     def _epoch(self, row: int) -> float | None:

@@ -6,11 +6,11 @@ Must not judge a value; what a cell means is known by `firstfault.readers.gpu_co
 from __future__ import annotations
 
 from functools import lru_cache
-from operator import methodcaller
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from firstfault.metrics.cells import Cells, is_plain
 from firstfault.readers.gpu_course import HEAD, IDLE_MEMORY, names_gpu, number_of, seconds_of, table_of
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import SourceId
     from firstfault.readers.gpu_course import Table
     from firstfault.readers.store import Store
+
+    Series = dict[tuple[str | None, str], NDArray[np.float64]]
+    """The rows of each GPU, by host and name."""
 
 MOST = 256 << 20
 """Bytes of a table that are read."""
@@ -60,10 +63,11 @@ def read_devices(store: Store, source: SourceId, path: str) -> list[DeviceSeries
     at, line = 0, 1
     while at < len(data):
         end = data.rfind(b"\n", at, at + BLOCK) + 1 or data.find(b"\n", at) + 1 or len(data)
-        lines = data[at:end].decode("utf-8", "backslashreplace").split("\n")
-        for gpu, rows in _rows(lines, line, table).items():
+        block = data[at:end]
+        told = _at_once(block, line, table)
+        for gpu, rows in (_rows(block, line, table) if told is None else told).items():
             found.setdefault(gpu, []).append(rows)
-        line += len(lines) - 1
+        line += block.count(b"\n")
         at = end
     return [_series(path, host, gpu, np.concatenate(rows, axis=1)) for (host, gpu), rows in found.items()]
 
@@ -73,9 +77,59 @@ def _series(path: str, host: str | None, gpu: str, rows: NDArray[np.float64]) ->
     return DeviceSeries(path, host, gpu, rows[1], columns, rows[0].astype(np.int64), _idle(rows[1], columns))
 
 
-def _rows(lines: Sequence[str], first: int, table: Table) -> dict[tuple[str | None, str], NDArray[np.float64]]:
+def _at_once(block: bytes, first: int, table: Table) -> Series | None:
+    """The rows of a block, all its cells of a column at a time; None where it is not surely read as line by line."""
+    if not block.endswith(b"\n"):
+        block += b"\n"
+    if b"\r" in block:
+        block = block.replace(b"\r\n", b"\n")
+    if not is_plain(block):
+        return None
+    width, named = len(table.columns), table.kind == "dcgm"
+    cells = Cells(block, width + named, b"," if table.kind == "csv" else b"")
+    if table.kind != "csv":
+        cells.only(~cells.begins(0, b"#"))
+    if named:
+        cells.only(cells.begins(0, b"GPU "))
+        if len(cells.rows) < block.count(b"\n"):
+            bare = Cells(block, width, b"")
+            bare.only(~bare.begins(0, b"#"))
+            if any(map(names_gpu, bare.texts(0))):
+                return None
+    at = {name: n + named for n, name in enumerate(table.columns) if name}
+    alike = cells.alike([at[name] for name in ("host", "gpu", "bus") if name in at])
+    if alike is None:
+        return None
+    which, firsts = alike
+    parts = {
+        name: cells.texts(at[name], firsts) if name in at else [""] * len(firsts) for name in ("gpu", "bus", "host")
+    }
+    hosts: Sequence[str | None] = parts["host"] if "host" in at else [None] * len(firsts)
+    names = [(host, gpu or bus) for host, gpu, bus in zip(hosts, parts["gpu"], parts["bus"], strict=True)]
+    known: dict[tuple[str | None, str], int] = {}
+    number = np.array([known.setdefault(name, len(known)) if names_gpu(name[1]) else -1 for name in names], np.int64)
+    which = number[which]
+    cells.only(which >= 0)
+    which = which[which >= 0]
+    values = [cells.numbers(at[name], _number) if name in at else np.full(len(which), np.nan) for name in _CELLS]
+    matrix = np.array([cells.rows + float(first), _times_at_once(cells, at), *values])
+    order = np.unique(which, return_index=True)[1]
+    told = list(known)
+    return {told[n]: matrix[:, which == n] for n in which[np.sort(order)].tolist()}
+
+
+def _times_at_once(cells: Cells, at: dict[str, int]) -> NDArray[np.float64]:
+    if "time" in at and not {"date", "clock"}.intersection(at):
+        times = cells.times(at["time"])
+        if times is not None:
+            return times
+    texts: dict[str, list[str]] = {name: cells.texts(at[name]) for name in ("time", "date", "clock") if name in at}
+    return _times(texts, [""] * len(cells.rows))
+
+
+def _rows(block: bytes, first: int, table: Table) -> Series:
     """Line, time and the values of `DEVICE_COLUMNS`, a row of the result for each, by host and GPU; NaN where a cell tells none."""
-    kept, columns = _even(lines, table) or _uneven(lines, table)
+    kept, columns = _split(block.decode("utf-8", "backslashreplace").split("\n"), table)
     if not kept:
         return {}
     cells = {name: column for name, column in zip(table.columns, columns, strict=True) if name}
@@ -89,33 +143,13 @@ def _rows(lines: Sequence[str], first: int, table: Table) -> dict[tuple[str | No
     if not told:
         return {}
     which = np.array([told.get(name, -1) for name in names])
-    values = [_numbers(cells.get(name, nothing)) for name in _CELLS]
+    values = [np.array(list(map(_number, cells.get(name, nothing))), np.float64) for name in _CELLS]
     matrix = np.array([np.array(kept) + float(first), _times(cells, nothing), *values])
     return {name: matrix[:, which == n] for name, n in told.items()}
 
 
-def _even(lines: Sequence[str], table: Table) -> tuple[Sequence[int], list[list[str]]] | None:
-    """The columns of lines that are all rows of the table, split in one go; None where one is not."""
-    if table.kind == "smi" or not lines or lines[0].startswith("#"):
-        return None
-    whole = lines[:-1] if not lines[-1] else lines
-    width = len(table.columns) + (table.kind == "dcgm")
-    if table.kind == "csv":
-        if set(map(_COMMAS, whole)) != {width - 1}:
-            return None
-        cells = ",".join(whole).split(",")
-    else:
-        cells = " ".join(whole).split()
-        if len(cells) != width * len(whole) or set(cells[::width]) != {"GPU"} or any("#" in cell for cell in cells):
-            return None
-    return range(len(whole)), [cells[n::width] for n in range(width - len(table.columns), width)]
-
-
-_COMMAS = methodcaller("count", ",")
-
-
-def _uneven(lines: Sequence[str], table: Table) -> tuple[Sequence[int], list[list[str]]]:
-    """The same of the lines that have as many cells as the header, line by line."""
+def _split(lines: Sequence[str], table: Table) -> tuple[Sequence[int], list[list[str]]]:
+    """Which lines have as many cells as the header, and their columns."""
     if table.kind == "csv":
         split = [line.split(",") for line in lines]
     else:
@@ -124,10 +158,6 @@ def _uneven(lines: Sequence[str], table: Table) -> tuple[Sequence[int], list[lis
             split = [row[1:] if len(row) > 1 and row[0] == "GPU" else row for row in split]
     kept = [n for n, row in enumerate(split) if len(row) == len(table.columns)]
     return kept, [list(column) for column in zip(*[split[n] for n in kept], strict=True)]
-
-
-def _numbers(cells: Sequence[str]) -> NDArray[np.float64]:
-    return np.array(list(map(_number, cells)), np.float64)
 
 
 @lru_cache(maxsize=65536)

@@ -17,6 +17,8 @@ from firstfault.metrics.runs import POWERS, WHOLE_POWERS, quotient, scaled, seco
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from firstfault.metrics.layout import Layout
@@ -57,8 +59,14 @@ class _Place(NamedTuple):
 class Grid:
     """A model line, and how to hold rows of its length against it."""
 
-    def __init__(self, line: bytes, layout: Layout) -> None:
-        """Of a line, and what its numbers mean."""
+    def __init__(self, line: bytes, layout: Layout, held: Mapping[int, bytes] | None = None) -> None:
+        """A model.
+
+        Args:
+            line: a row of it.
+            layout: what its numbers mean.
+            held: places of digits that may not be any: from the first of two bytes to the second.
+        """
         self.layout = layout
         self.width = len(line)
         self._low = np.frombuffer(line, np.uint8).copy()
@@ -74,6 +82,8 @@ class Grid:
                 self._low[pads[start] : start], self._span[pads[start] : start] = ord(" "), ord("9") - ord(" ")
                 padded += range(pads[start], end)
                 self._low[start : end - 1], self._span[start : end - 1] = ord(" "), ord("9") - ord(" ")
+        for at, (least, most) in (held or {}).items():
+            self._low[at], self._span[at] = least, most - least
         self._words: dict[tuple[int, int], int] = {}
         """Places of up to eight bytes -> which of the words that are loaded of each row holds them."""
         self._padded = [self._chunk(piece) for start, end in _stretches(padded) for piece in _chunks(start, end)]

@@ -65,6 +65,8 @@ class Point(NamedTuple):
     """What came in the steps before, in words."""
     epoch: float | None = None
     """As printed: a whole one, since the step may be counted within it; a fraction where no step is told."""
+    place: int | None = None
+    r"""Which piece of its line, parted by `\r`, it is, from 0; None where no line of the source is parted."""
 
 
 WINDOW = 48
@@ -95,8 +97,13 @@ GRAD_SIGMA, GRAD_RATIO = 8.0, 4.0
 SHIFT_SHARE, SHIFT_SIGMA = 0.12, 2.0
 """A step time that lasts so much longer; less is seen between healthy halves of one run on shared networks."""
 SHIFT_ROWS = 8
+GROWTH_SHARE, GROWTH_STAIRS, GROWTH_REACH = 0.2, 3, 16
+"""A step time that grows bit by bit: so many changes in a row that go up, by this share in all; it begins within so many rows
+of a first guess."""
 TAIL_RATIO, TAIL_SHARE, TAIL_COUNT = 1.5, 0.05, 8
 """A tail: so many rows that take so much longer than usual, at least this share of those behind its begin."""
+TAIL_BEFORE = 8.0
+"""Slow rows that would have come before its begin at the share that they have behind it, or it is how all steps are."""
 STALL_RATIO, STALL_SECONDS = 8.0, 30.0
 """A stall: one row that takes so many times the usual, and so long, and is none of the pauses that come at regular steps."""
 SLOW_SHARE, SLOW_ROWS = 0.15, 6
@@ -116,5 +123,7 @@ PAUSE_RATIO = 4.0
 """A planned pause that takes so many times what the others take is a stall at the step of a pause."""
 ROUND_STEPS, ROUND_ALONE = (50, 100, 200, 250, 500, 1000), 100
 """Logging intervals between pauses that are planned if the row at every multiple is slow; from the second on a single one is."""
+ROUND_PAUSE = 300.0
+"""Seconds up to which the only pauses, all of them at such steps, are taken for checkpoints where no line tells of them."""
 WARM_UP = 3
 """Rows at each start that are slow by themselves: compilation, caches, the first allocation."""

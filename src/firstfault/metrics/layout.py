@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from firstfault.metrics.columns import ALIASES, MEMORY_UNITS, NUMBERS, PREFERRED
+from firstfault.metrics.columns import ALIASES, LAST, MEMORY_UNITS, NUMBERS, PREFERRED
 from firstfault.model.lazy import lazy
 
 _DROPPED = bytes(b for b in range(256) if b >= 128) + b"0123456789.+- #"
-_TRIGGER = lazy(rb"(?i)step|=>|\xe2\x94\x81|iter|loss|epoch|it/s|s/it|\d%\||it \[|\| time \(ms\)|overflow|update")
+_TRIGGER = lazy(
+    rb"(?i)step|=>|\xe2\x94\x81|iter|loss|epoch|it/s|s/it|\d%\||it \[|\| time \(ms\)|overflow|update|SamplesPerSec|\[batch="
+)
 NUMBER = rb"[-+]?\d+(?:,\d{3}(?!\d))*(?:\.\d*)?(?:[eE][-+]?\d+)?"
 _NUMBER = lazy(NUMBER)
 _VALUE = rb"(?P<value>[-+]?(?:\d+(?:,\d{3}(?!\d))*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan\b|inf(?:inity)?\b))"
@@ -22,8 +24,8 @@ _NAMES = b"|".join(
 _PAIR = lazy(
     rb"(?i)(?<![\w.])(?<![a-z]/)(?P<key>"
     + _NAMES
-    + rb")(?![a-z_])['\"]?(?: {0,2}\((?P<unit>[^()\n]{1,24})\)| \[(?P<unit2>[a-z/]{1,12})\])?"
-    rb"(?:(?P<equal>\s{0,12}[:=]\s{0,14}|\]\[?\s?)|\s{1,12})['\"\[(]{0,2}"
+    + rb")(?![a-z_])['\"]?(?: {0,2}\((?P<unit>[^()\n]{1,24})\)['\"]?| \[(?P<unit2>[a-z/]{1,12})\])?"
+    rb"(?:(?P<equal>\s{0,12}[:=]\s{0,14}|\]\[?\s?)|\s{1,12})['\"\[(]{0,2} {0,9}"
     + _VALUE
     + rb"(?=(?P<after>[ ]?[a-z%/]{0,8}))"
 )
@@ -31,29 +33,56 @@ _BAR = lazy(
     rb"(\d{1,3})%\|[^|\n]{0,400}\| {0,12}(\d[\d,]*) ?/ ?(\d[\d,]*|\?) ?\[[\d:]{4,12}<[^,\]\n]{1,20}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?"
 )
 _OPEN_BAR = lazy(rb"(?<![\d.])(\d[\d,]*)it \[[\d:]{4,12}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?")
+_HEADED = lazy(rb"\[batch=(\d{1,9})/\d{1,9}\]:?\s*$")
+_BELOW = lazy(rb"\s*Train [\w/.-]{1,60}: \S+\s*$")
+"""Composer names the batch in a line of its own, and each metric in one below it: `[batch=10/100]:`, `   Train loss/train/total: 10.1`."""
 _RATE = lazy(rb"(?P<rate>\d+(?:\.\d+)?) ?(?P<unit>it/s|s/it)\b")
 _SLASHED = lazy(
-    rb"(?i)\b(?:Epoch|Train)(?:\(train\))?(?:\s|:)[^/\n]{0,40}?[\[(|] {0,9}(\d{1,9}) ?/ {0,9}(\d{1,9})\b|"
-    rb"(?:^|[^\d./])(\d{1,9})/\d{1,9} (?:\[[=>.]{5,60}\]|(?:\xe2\x94[\x80-\xbf]){5,})"
+    rb"(?i)\b(?:Epoch|Train|Iter)(?:\(train\))?(?:\s|:)[^/\n]{0,40}?[\[(|] {0,9}(\d{1,9}) ?/ {0,9}\d{1,9}\b|"
+    rb"(?:^|[^\d./])(\d{1,9})/\d{1,9} (?:\[[=>.]{5,60}\]|(?:\xe2\x94[\x80-\xbf]){5,})|"
+    rb"(?:\xe2[\x94\x95][\x80-\xbf] ?){5,}(\d{1,9})/\d{1,9} "
 )
+_NAMED = lazy(
+    rb"(\d{1,6})epoch:train:\d{1,9}-(\d{1,9})batch:|\bTRAIN (?:\|[^|\n]{0,60}\| ?)?Batch (\d{1,6})/(\d{1,9}) "
+)
+"""Epoch and batch within it, as ESPnet (`1epoch:train:1-100batch:`) and WeNet (`TRAIN Batch 1/100 loss 12.3`) print them."""
 _BATCH = lazy(
     rb"(?i)\bepoch[\s:=]{0,3}\d{1,6}\b[^\n\d/]{0,16}?\bbatch(?:[_ ]?(?:idx|id|index))?[\s:=]{1,3}(\d{1,9})\b(?![./%])"
 )
 """A batch within an epoch, as k2's recipes count: `Epoch 1, batch 3000, loss[loss=7.4, …`."""
 _DATE = lazy(rb"(\d{4})[-/](\d\d)[-/](\d\d)[ T_](\d\d):(\d\d):(\d\d(?:[.,]\d{1,9})?)")
 _US_DATE = lazy(rb"(\d\d)/(\d\d)/(\d{4}) (\d\d):(\d\d):(\d\d)")
-_RANK = lazy(rb"(?i)\[?\brank[\s:=]{0,2}(\d{1,6})\b")
+_RANK = lazy(rb"(?i)\[?\brank[\s:=]{0,2}(\d{1,6})\b|\.py:\d{1,6}\] \((\d{1,6})/\d{1,6}\) ")
+"""The second as k2's recipes print it: `INFO [train.py:1072] (0/4) Epoch 2, batch 50`."""
+_GPU_MEMORY = lazy(
+    rb"\bGPU, memory: usage: [\d.]{1,12} GB, peak: (?P<peak>[\d.]{1,12}) GB(?:, cache: (?P<cache>[\d.]{1,12}) GB)?"
+)
+"""FunASR's words for it."""
 _OVERFLOW = lazy(
     rb"(?i)overflow[^\n]{0,80}?Attempted loss scale:? ?(?P<from>\d[\d.eE+]*)(?:, but|, reducing to (?P<to>\d[\d.eE+]*))?"
 )
-_EVALUATION = lazy(rb"(?i)\b(?:validation|validate|evaluat\w*|eval|sanity|test(?:ing)?)\b")
+_EVALUATION = lazy(
+    rb"(?i)\b(?:validation|validate|evaluat\w*|eval|sanity|test(?:ing)?)\b|epoch:valid:|(?-i:\bCV Batch )"
+)
+_METER = lazy(rb" {1,3}\( {0,6}\d")
+"""The mean behind a value: `Time  0.512 (  0.987)`."""
+_PER_STEP = lazy(rb"(?i)\bdata(?:_time)?(?::| {1,3}\d)|ms, mfu\b")
+"""What stands in lines whose `time` is that of a step, and not since the start."""
+_CLOCK = lazy(rb":\d\d")
+"""What stands behind the hour of a time of day, or of one spent."""
+_ASIDE = frozenset({"val", "valid", "test"})
+"""What OpenMMLab writes behind `Iter` where it counts other steps than those of training."""
+_THOUSANDS = {b"K": 1e3, b"M": 1e6, b"B": 1e9, b"G": 1e9}
+"""What large rates and counts are shortened by."""
 _SETTING = lazy(rb"(?i)(?:warm-?up|accum\w*|save|log\w*|eval\w*|max|num|total|per|every|decay)[ _-]$")
 _COLOUR = lazy(rb"\x1b\[[0-9;]{0,32}m")
 _NOT_DONE = lazy(rb"(?i)\b(?:load|resum|restor|error|exception|timeout|abort|saving|saved|checkpoint)")
 _TIMERS = lazy(rb"\btime \(ms\) \|")
+_ALONE = lazy(rb"\bRunningAvgSamplesPerSec=")
+"""What DeepSpeed prints in a line of its own, in older versions without a step."""
 
-RECIPROCAL = -1.0
-"""Factor of a rate whose reciprocal is wanted."""
+RECIPROCAL = 0.0
+"""Factor of a rate whose reciprocal is wanted; no other is 0."""
 
 
 class Slot(NamedTuple):
@@ -76,6 +105,10 @@ class Layout(NamedTuple):
     """Indices of year, month, day, hour, minute, second; empty where there is no date."""
     stamp_at: int
     """Byte offset of the date in this line; -1 where there is none."""
+
+    def is_of_words(self) -> bool:
+        """Whether all that it tells is a word: `loss: nan`."""
+        return not self.stamp and all(slot.number < 0 for slot in self.slots.values())
 
 
 def shape_key(line: bytes) -> bytes:
@@ -102,6 +135,10 @@ def read_layout(line: bytes) -> Layout | None:
     for pair in _PAIR.finditer(line):
         _take(pair, line, at, found, evaluation=evaluation)
     _bars(line, at, found, evaluation=evaluation)
+    memory = _GPU_MEMORY.search(line)
+    for name, group in (("memory", "peak"), ("memory_reserved", "cache")):
+        if memory is not None and memory[group] is not None:
+            found[name] = (9, _slot(memory.start(group), memory[group], at, 1.0))
     overflow = _OVERFLOW.search(line)
     if overflow is not None:
         scale = "to" if overflow["to"] is not None else "from"
@@ -115,8 +152,8 @@ def read_layout(line: bytes) -> Layout | None:
     if not _told(slots, line, overflow is not None):
         return None
     rank = _RANK.search(line)
-    if rank is not None and rank.start(1) in at:
-        slots["rank"] = Slot(at[rank.start(1)])
+    if rank is not None and (place := rank.start(rank.lastindex or 0)) in at:
+        slots["rank"] = Slot(at[place])
     stamp, where = _stamp(line, at)
     return Layout({name: slots[name] for name in NUMBERS if name in slots}, len(starts), stamp, where)
 
@@ -127,11 +164,13 @@ _METRICS = frozenset(NUMBERS) - {"rank", "time", "step", "epoch", "batch_size", 
 
 def _told(slots: dict[str, Slot], line: bytes, overflow: bool) -> bool:
     """Whether what was found is a line of training: a measurement with a step or epoch, or one of the forms that stand alone."""
-    if overflow or _TIMERS.search(line) is not None:
+    if overflow or _TIMERS.search(line) is not None or ("step" in slots and _HEADED.search(line) is not None):
         return True
     measured = _METRICS.intersection(slots)
     if not measured:
         return False
+    if _ALONE.search(line) is not None or _BELOW.match(line) is not None:
+        return True
     if ("step" in slots or "epoch" in slots) and not ("loss" not in slots and _NOT_DONE.search(line) is not None):
         return True
     return "loss" in slots and len(measured) > 1
@@ -142,33 +181,71 @@ def _take(
 ) -> None:
     key = pair["key"].lower().decode()
     column, factor = ALIASES.get(key) or ALIASES[key.replace("_", " ")]
-    equal = pair["equal"] is not None
-    if not equal and column not in {"step", "epoch", "loss", "lr", "grad_norm", "rank", "loss_scale"}:
+    column = _meant(key, column, line)
+    if not column or _CLOCK.match(line, pair.end()) is not None:
+        return
+    timed = column.endswith("_time")
+    equal = pair["equal"] is not None or (timed and _METER.match(line, pair.end()) is not None)
+    if not equal and column not in {"step", "epoch", "loss", "lr", "grad_norm", "rank", "loss_scale"} and key != "time":
         return
     if column == "step" and _SETTING.search(line, max(0, pair.start() - 16), pair.start()):
         return
     if column == "step" and key == "step" and _TIMERS.search(line) is not None:
-        column = "optimizer_time"
-    if column == "loss" and evaluation and b"train" not in line.lower():
+        column, timed = "optimizer_time", True
+    if column == "loss" and evaluation and (b"train" not in line.lower() or b"epoch:valid:" in line):
         column = "val_loss"
     unit = (pair["unit"] or pair["unit2"] or b"").strip().lower().decode("ascii", "replace")
     after = pair["after"].strip().lower().decode()
-    if column.endswith("_time"):
+    letter = line[pair.end() : pair.end() + 1]
+    shortened = _THOUSANDS.get(letter, 1.0) if not line[pair.end() + 1 : pair.end() + 3].isalpha() else 1.0
+    if timed:
         timers = _TIMERS.search(line) is not None
         if unit in {"ms", "msec"} or after in {"ms", "msec"} or (timers and not unit):
             factor = 0.001
-        if not equal:
+        if not equal and after != "ms":
             return
+        factor *= shortened if letter == b"K" else 1.0
     elif column in {"memory", "memory_reserved"}:
         if after.endswith("%") or after == "%":
             return
         factor = MEMORY_UNITS.get(after) or MEMORY_UNITS.get(unit) or _size(pair["value"])
-    elif column == "step" and after.startswith("/s"):
+    elif column in {"throughput", "samples"}:
+        factor *= shortened
+    elif column == "step" and (after.startswith(("/s", "%")) or _is_part(pair["value"]) or unit in _ASIDE):
         return
-    rank = 0 if key not in PREFERRED.get(column, ()) else 8 - PREFERRED[column].index(key)
+    rank = _weight(key, column, line, pair.start())
     if column in found and found[column][0] >= rank:
         return
     found[column] = (rank, _slot(pair.start("value"), pair["value"], at, factor))
+
+
+def _meant(key: str, column: str, line: bytes) -> str:
+    """The column that a name stands for in this line; none of them where it is of no use there."""
+    if key in {"iter_time", "iter time"} and b"train_time=" in line:
+        return "data_time"  # of ESPnet: until the batch was there
+    if key == "train_time":
+        return "step_time" if b"iter_time=" in line else ""
+    if key == "time":
+        return "step_time" if _PER_STEP.search(line) is not None else ""
+    if key == "seconds":
+        return "step_time" if b"completed step" in line else ""
+    return column
+
+
+def _weight(key: str, column: str, line: bytes, start: int) -> int:
+    """Which of several values for one column counts: that of the largest weight, the first of them."""
+    if key in LAST or (key == "loss" and _QUALIFIED.search(line, max(0, start - 42), start) is not None):
+        return -1
+    return 0 if key not in PREFERRED.get(column, ()) else 9 - PREFERRED[column].index(key)
+
+
+_QUALIFIED = lazy(rb"(?<!\w)[A-Za-z_]\w{0,40} $")
+"""What stands before `loss` where it is the second word of a name: `mtp_1 loss`, `aux loss`."""
+
+
+def _is_part(value: bytes) -> bool:
+    """Whether a number is a fraction: no count of steps."""
+    return value.partition(b".")[2].strip(b"0") != b"" and b"e" not in value.lower()
 
 
 def _size(value: bytes) -> float:
@@ -207,11 +284,21 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
             factor = RECIPROCAL if rate["unit"] == b"it/s" else 1.0
             found.setdefault("step_time", (0, Slot(at[rate.start("rate")], factor)))
     if "step" not in found:
-        slashed, batch = _SLASHED.search(line), _BATCH.search(line)
-        start = -1 if slashed is None else max(slashed.start(1), slashed.start(3))
+        slashed, batch, within = _SLASHED.search(line), _BATCH.search(line), _NAMED.search(line)
+        start = -1 if slashed is None else slashed.start(slashed.lastindex or 0)
         start = start if batch is None else batch.start(1)
+        headed = _HEADED.search(line)
+        start = start if headed is None else headed.start(1)
+        if within is not None and (epoch := within.start((within.lastindex or 0) - 1)) in at:
+            start = within.start(within.lastindex or 0)
+            found["epoch"] = (0, Slot(at[epoch]))
+        if start not in at and start - 1 in at:
+            found["step"] = (0, Slot(at[start - 1], -1.0))  # the stroke of `1-100` is no sign
         if start in at and not evaluation:
             found["step"] = (0, Slot(at[start]))
+            rate = _RATE.search(line, start) if b"\xe2\x94" in line else None
+            if rate is not None and rate.start("rate") in at and "step_time" not in found:
+                found["step_time"] = (0, Slot(at[rate.start("rate")], RECIPROCAL if rate["unit"] == b"it/s" else 1.0))
 
 
 def read_stamp(line: bytes) -> tuple[int, ...]:

@@ -10,15 +10,20 @@ import numpy as np
 from firstfault.metrics.course import Course, row_of
 from firstfault.metrics.kinds import (
     FEWEST,
+    GROWTH_REACH,
+    GROWTH_SHARE,
+    GROWTH_STAIRS,
     PAUSE_RATIO,
     REGULAR,
     ROUND_ALONE,
+    ROUND_PAUSE,
     ROUND_STEPS,
     SHIFT_ROWS,
     SHIFT_SHARE,
     SHIFT_SIGMA,
     STALL_RATIO,
     STALL_SECONDS,
+    TAIL_BEFORE,
     TAIL_COUNT,
     TAIL_RATIO,
     TAIL_SHARE,
@@ -26,7 +31,7 @@ from firstfault.metrics.kinds import (
     Kind,
     Point,
 )
-from firstfault.metrics.robust import shifts
+from firstfault.metrics.robust import climb, shifts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,10 +56,15 @@ class Pace(Course):
         rows, seconds = self.rows("step_time", warm=True)
         if len(rows) < FEWEST:
             yield from drops
+            rows, seconds = self._by_clock()
+            if len(rows) >= FEWEST:
+                yield from self._pauses(
+                    rows, seconds, self._levels(rows, seconds, shifts(seconds, fewest=SHIFT_ROWS)), np.ones(len(rows))
+                )
             return
         fair = self._for_size(rows, seconds)
         changes = shifts(fair, fewest=SHIFT_ROWS)
-        usual = _levels(fair, changes)
+        usual = self._levels(rows, fair, changes)
         shift = next((p for p in self._shifted(rows, fair, changes) if not self._work_grew(p)), None)
         if shift is not None:
             yield shift
@@ -62,6 +72,15 @@ class Pace(Course):
         yield from drops
         yield from self._tail(rows, fair, usual, shift)
         yield from self._pauses(rows, fair, usual, fair / np.maximum(seconds, 1e-12))
+
+    def _by_clock(self) -> tuple[NDArray[np.int64], Series]:
+        """Rows and seconds a step by the clock of the lines: whole seconds as a rule, good for what stands still and for nothing finer."""
+        if self.time is None or self.step is None:
+            return np.empty(0, np.int64), np.empty(0)
+        rows = np.flatnonzero(np.isfinite(self.time) & np.isfinite(self.step))
+        took = np.diff(self.time[rows], prepend=np.nan) / np.maximum(np.diff(self.step[rows], prepend=np.nan), 1.0)
+        good = (took > 0) & (self.age[rows] >= WARM_UP)
+        return rows[good], took[good]
 
     def _for_size(self, rows: NDArray[np.int64], seconds: Series) -> Series:
         """Step times as if all batches had the size of the first: a batch that grows by plan takes longer."""
@@ -76,16 +95,36 @@ class Pace(Course):
         size = size[last][rows]
         return np.asarray(seconds * size[0] / size, dtype=np.float64)
 
+    def _levels(self, rows: NDArray[np.int64], values: Series, changes: Sequence[Shift]) -> Series:
+        """The usual level of each value: the median of the stretch between two changes in which it lies.
+
+        What a start of the run changed within its own rows counts too: another that goes back over its steps hides it.
+        """
+        edges = {0, *(c.at for c in changes), len(values)}
+        attempt = self.steps.attempt[rows]
+        starts = [0, *(np.flatnonzero(np.diff(attempt) != 0) + 1).tolist(), len(values)]
+        for begin, end in pairwise(starts):
+            own = shifts(values[begin:end], fewest=SHIFT_ROWS) if len(starts) > 2 else []
+            edges.update({begin, end, *(begin + c.at for c in own)} if own else ())
+        return np.concatenate([np.full(b - a, np.median(values[a:b])) for a, b in pairwise(sorted(edges))])
+
     def _shifted(self, rows: NDArray[np.int64], seconds: Series, changes: Sequence[Shift]) -> Iterator[Point]:
         for shift in changes:
             grown = shift.after - shift.before
             if grown > max(SHIFT_SHARE * shift.before, SHIFT_SIGMA * shift.spread):
-                after = seconds[shift.at :]
-                slow = after > (shift.before + shift.after) / 2
-                yield self.point(
-                    Kind.STEP_TIME, "step_time", int(rows[shift.at]), shift.after, shift.before, int(slow.sum()),
-                    lasts=float(slow[-SHIFT_ROWS:].mean()) > 0.5,
-                )  # fmt: skip
+                yield self._longer(rows, seconds, shift.at, shift.before, shift.after)
+        for low, high in _rises(changes):
+            first, last = changes[low], changes[high]
+            grown = last.after - first.before
+            if grown > max(GROWTH_SHARE * first.before, SHIFT_SIGMA * max(c.spread for c in changes[low : high + 1])):
+                end = changes[high + 1].at if high + 1 < len(changes) else len(seconds)
+                at = min(first.at, climb(seconds[:end], GROWTH_REACH))
+                yield self._longer(rows, seconds, at, first.before, last.after)
+
+    def _longer(self, rows: NDArray[np.int64], seconds: Series, at: int, before: float, after: float) -> Point:
+        slow = seconds[at:] > (before + after) / 2
+        lasts = float(slow[-SHIFT_ROWS:].mean()) > 0.5
+        return self.point(Kind.STEP_TIME, "step_time", int(rows[at]), after, before, int(slow.sum()), lasts=lasts)
 
     def _work_grew(self, shift: Point) -> bool:
         """Whether each step does more since then, since the work a second has not fallen: longer sequences, by plan."""
@@ -130,6 +169,8 @@ class Pace(Course):
         for n, at in enumerate(places[: 1 - TAIL_COUNT]):
             gap = places[n + TAIL_COUNT - 1] - at
             before = n / max(int(at), 1)
+            if at * share[n] < TAIL_BEFORE:
+                continue  # slow steps are how this run is: there was no time without them
             if share[n] >= TAIL_SHARE and before * 5 <= share[n] and gap <= 2 * TAIL_COUNT / share[n]:
                 peak = float(np.percentile(seconds[at:], 99))
                 yield self.point(
@@ -198,9 +239,12 @@ class Pace(Course):
             good = np.isfinite(took) & (took > 0) & (self.age[rows] > WARM_UP)
             wall = np.where(good, np.maximum(wall, took), wall)
         slow = wall > 2 * usual
-        planned = self._planned(rows, slow)
+        planned = self._planned(rows, slow) | (self._new_epoch(rows) & slow)
         # In seconds of the clock: a batch that grew is taken out of the pace, not out of how long it stood still.
         excess = (wall - usual) * interval / factor
+        at_round = self._round(rows, slow) & slow
+        if at_round.any() and float(np.median(excess[at_round])) <= ROUND_PAUSE:
+            planned |= at_round
         if (planned & slow).any():
             # What took far longer than the pauses that came at such steps was more than one of them.
             planned &= excess <= PAUSE_RATIO * np.median(excess[planned & slow])
@@ -238,6 +282,13 @@ class Pace(Course):
                 lasts=False,
             )
 
+    def _new_epoch(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which rows are the first of a new pass over the data, before which trainers evaluate, save and start their loaders again."""
+        epoch = self.steps.values("epoch")
+        if epoch is None:
+            return np.zeros(len(rows), dtype=bool)
+        return np.asarray(np.diff(np.floor(epoch[rows]), prepend=np.nan) > 0)
+
     def _recurs(
         self, at: int, rows: NDArray[np.int64], slow: NDArray[np.bool_], excess: Series, interval: float
     ) -> bool:
@@ -267,10 +318,13 @@ def _interval(steps: Series) -> float:
     return float(np.median(spans)) if len(spans) else 1.0
 
 
-def _levels(values: Series, changes: Sequence[Shift]) -> Series:
-    """The usual level of each value: the median of the stretch between two changes in which it lies."""
-    edges = [0, *(c.at for c in changes), len(values)]
-    return np.concatenate([np.full(b - a, np.median(values[a:b])) for a, b in pairwise(edges)])
+def _rises(changes: Sequence[Shift]) -> Iterator[tuple[int, int]]:
+    """First and last of so many changes in a row that each go up: what grows bit by bit looks like stairs."""
+    up = np.array([c.after > c.before for c in changes], dtype=bool)
+    edges = np.flatnonzero(np.diff(up, prepend=False, append=False))
+    yield from (
+        (a, b - 1) for a, b in zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True) if b - a >= GROWTH_STAIRS
+    )
 
 
 def _by_chance(hits: int, tries: float, chance: float) -> float:

@@ -79,7 +79,12 @@ def plots_of(
         plot = _plot(f"gpu_{name}", unit, "time" if timed else "row", courses, ranks)
         if name == "utilization" or _moves(plot):
             found.append(plot)
-    return [p for p in found if p.courses][:MOST_PLOTS]
+    return [p for p in found if p.courses and (p.column in abnormal or _extends(p))][:MOST_PLOTS]
+
+
+def _extends(plot: Plot) -> bool:
+    """Whether it has a course: a lone value is told by its line, and a picture of it says no more."""
+    return plot.first != plot.last
 
 
 def _unit(name: str) -> str:

@@ -85,12 +85,12 @@ def read_range(store: Store, source: SourceId, start: int, end: int) -> tuple[li
     """
     shapes = Shapes()
     parts: list[Part] = []
-    count = 0
+    count = place = 0
     for block in _blocks(store, source, start, end):
-        found, lines = read_lines(block, count + 1, shapes)
+        found, lines, place = read_lines(block, count + 1, shapes, place)
         parts += found
         count += lines
-    return parts, count
+    return parts, count + (place > 0)
 
 
 def read_share(store: Store, source: SourceId, start: int, end: int, path: str) -> tuple[list[Share], int]:
@@ -157,13 +157,35 @@ def _blocks(store: Store, source: SourceId, start: int, end: int) -> Iterator[by
             return
         stop = at + len(block)
         if stop < size and not block.endswith(b"\n"):
-            cut = block.rfind(b"\n") + 1
-            if cut and stop < end:
-                block = block[:cut]
-            else:
-                block += store.read(source, stop, _after_newline(store, source, stop, size) - stop)
+            cut = block.rfind(b"\n") + 1 or (block.rfind(b"\r") + 1 if stop < end else 0)
+            if not cut and stop == end:
+                yield from _last_line(store, source, at, size)
+                return
+            block = block[:cut] if cut else block + _to_newline(store, source, stop, size)
         yield block
         at += len(block)
+
+
+def _last_line(store: Store, source: SourceId, at: int, size: int) -> Iterator[bytes]:
+    """The line that begins somewhere, in blocks."""
+    while at < size:
+        block = store.read(source, at, BLOCK)
+        end = block.find(b"\n") + 1
+        if end or not block:
+            yield block[:end]
+            return
+        stop = at + len(block)
+        if stop < size:
+            cut = block.rfind(b"\r") + 1
+            block = block[:cut] if cut else block + _to_newline(store, source, stop, size)
+        yield block
+        at += len(block)
+        if block.endswith(b"\n"):
+            return
+
+
+def _to_newline(store: Store, source: SourceId, at: int, size: int) -> bytes:
+    return store.read(source, at, _after_newline(store, source, at, size) - at)
 
 
 def _after_newline(store: Store, source: SourceId, at: int, size: int) -> int:

@@ -154,3 +154,38 @@ def first_run(flags: NDArray[np.bool_], length: int, share: float = 1.0) -> int 
     sums = np.convolve(flags.astype(np.int64), np.ones(length, np.int64), mode="valid")
     good = np.flatnonzero((sums >= share * length - 1e-9) & flags[: len(sums)])
     return int(good[0]) if len(good) else None
+
+
+def climb(values: Series, reach: int) -> int:
+    """Where a climb begins that goes on to the end: the corner of a level and a line that fit best.
+
+    First over all values, coarsely; then among those near it alone, since what the first ones did is of no concern.
+
+    Args:
+        values: finite.
+        reach: values on both sides of the first guess that count as near, at least.
+    """
+    count = len(values)
+    thin = slice(None, None, max(1, count // 2000))
+    rough = _corner(values, range(0, count - count // 4, max(1, count // 400)), thin)
+    reach = max(reach, count // 8)
+    low, high = max(0, rough - reach), min(count, rough + reach)
+    near = values[low:high]
+    return low + _corner(near, range(0, max(1, len(near) - len(near) // 8), max(1, len(near) // 400)), slice(None))
+
+
+def _corner(values: Series, corners: range, thin: slice) -> int:
+    """The one of some corners that leaves the least to a level before it and a line from it on."""
+    x = np.arange(len(values), dtype=np.float64)[thin]
+    top = values[thin]
+    above = top - top.mean()
+    best, cost = 0, np.inf
+    for corner in corners:
+        ramp = np.maximum(x - corner, 0.0)
+        centred = ramp - ramp.mean()
+        below = float(centred @ centred)
+        slope = float(centred @ above) / below if below else 0.0
+        left = float(np.abs(above - slope * centred).sum())
+        if left < cost:
+            best, cost = corner, left
+    return best

@@ -38,6 +38,8 @@ class Steps(NamedTuple):
     line: NDArray[np.int64]
     attempt: NDArray[np.int64]
     columns: dict[str, Column]
+    place: NDArray[np.int64] | None = None
+    r"""Which piece of its line, parted by `\r`, each row is; None where no line is parted."""
 
     @property
     def height(self) -> int:
@@ -52,9 +54,9 @@ class Steps(NamedTuple):
     def take(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Steps:
         """The same with these rows alone."""
         columns = {n: Column(c.values[rows], c.there[rows]) for n, c in self.columns.items()}
-        return Steps(
-            self.source, self.line[rows], self.attempt[rows], {n: c for n, c in columns.items() if c.there.any()}
-        )
+        told = {n: c for n, c in columns.items() if c.there.any()}
+        place = None if self.place is None else self.place[rows]
+        return Steps(self.source, self.line[rows], self.attempt[rows], told, place)
 
 
 def gather_steps(source: str, parts: Sequence[Part], *, rank: int | None = None) -> Steps:
@@ -83,7 +85,8 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
     if not parts:
         return Steps(source, np.empty(0, np.int64), np.empty(0, np.int64), {})
     line = np.concatenate([p.line for p in parts])
-    order = _order(parts, line)
+    place = _places(parts)
+    order = _order(line, place)
     names = sorted({name for p in parts for name in p.columns} - {PLACE})
     held = {name: [name in p.columns for p in parts] for name in names}
     columns = {}
@@ -97,18 +100,26 @@ def _joined(source: str, parts: Sequence[Part]) -> Steps:
             else np.concatenate([np.full(len(p.line), had) for p, had in zip(parts, held[name], strict=True)])
         )
         columns[name] = Column(values, there) if order is None else Column(values[order], there[order])
-    line = line if order is None else line[order]
-    return Steps(source, line, np.ones(len(line), np.int64), columns)
+    if order is not None:
+        line, place = line[order], None if place is None else place[order]
+    return Steps(source, line, np.ones(len(line), np.int64), columns, place)
 
 
-def _order(parts: Sequence[Part], line: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    r"""How rows are to be put so that they stand as in the source, also within a line of many `\r`; None where they do."""
-    if bool((np.diff(line) > 0).all()):
+def _places(parts: Sequence[Part]) -> NDArray[np.int64] | None:
+    if not any(PLACE in p.columns for p in parts):
         return None
-    if any(PLACE in p.columns for p in parts):
-        place = np.concatenate([p.columns.get(PLACE, np.zeros(len(p.line))) for p in parts])
+    told = [p.columns[PLACE] if PLACE in p.columns else np.zeros(len(p.line)) for p in parts]
+    return np.concatenate(told).astype(np.int64)
+
+
+def _order(line: NDArray[np.int64], place: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    r"""How rows are to be put so that they stand as in the source, also within a line of many `\r`; None where they do."""
+    gaps = np.diff(line)
+    if bool((gaps > 0).all()):
+        return None
+    if place is not None:
         return np.lexsort((place, line))
-    return None if bool((np.diff(line) >= 0).all()) else np.argsort(line, kind="stable")
+    return None if bool((gaps >= 0).all()) else np.argsort(line, kind="stable")
 
 
 def joined(pieces: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -155,7 +166,8 @@ def _merged(steps: Steps) -> Steps:
         first = np.minimum.reduceat(at, begin)
         there = first < steps.height
         columns[name] = Column(np.where(there, column.values[np.minimum(first, steps.height - 1)], np.nan), there)
-    return Steps(steps.source, steps.line[begin], steps.attempt[begin], columns)
+    place = None if steps.place is None else steps.place[begin]
+    return Steps(steps.source, steps.line[begin], steps.attempt[begin], columns, place)
 
 
 def _of_others(steps: Steps, new: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -220,6 +232,19 @@ def _goes_back(step: NDArray[np.float64]) -> NDArray[np.bool_]:
 def in_turns(step: NDArray[np.float64]) -> bool:
     """Whether most steps are told several times, as by processes that write into one log."""
     return len(np.unique(step)) * 3 <= len(step) * 2
+
+
+def unnamed(steps: Steps) -> int:
+    """How many processes tell each step of a source without their ranks, about; 0 where they are named or one alone writes."""
+    step, epoch = steps.columns.get("step"), steps.values("epoch")
+    if step is None or "rank" in steps.columns:
+        return 0
+    known = step.there & np.isfinite(step.values)
+    keys = [steps.attempt.astype(np.float64), step.values, *([] if epoch is None else [np.nan_to_num(epoch, nan=-1.0)])]
+    count = np.unique(np.stack(keys)[:, known], axis=1, return_counts=True)[1]
+    if len(count) * 3 > int(known.sum()) * 2:
+        return 0
+    return max(2, round(float(np.median(count))))
 
 
 def _settles(step: NDArray[np.float64], back: NDArray[np.bool_]) -> bool:

@@ -18,7 +18,7 @@ from firstfault.metrics.kinds import (
     Kind,
     Point,
 )
-from firstfault.metrics.robust import shifts
+from firstfault.metrics.robust import climb, shifts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ class Usage(Course):
     def _leak(self, rows: NDArray[np.int64], used: Series, name: str) -> Point | None:
         if len(rows) < 3 * LEAK_BLOCKS:
             return None
-        begin = _climb(used)
+        begin = climb(used, LEAK_BLOCKS)
         rest = used[begin:]
         if len(rest) < 2 * LEAK_BLOCKS:
             return None
@@ -104,34 +104,3 @@ class Usage(Course):
                     lasts=bool(np.median(share[-SHIFT_ROWS:]) > DATA_SHARE),
                 )  # fmt: skip
                 return
-
-
-def _climb(used: Series) -> int:
-    """Where a climb begins that goes on to the end: the corner of a level and a line that fit best.
-
-    First over all rows, coarsely; then among the rows near it alone, since what memory did in the first steps is of no concern.
-    """
-    count = len(used)
-    thin = slice(None, None, max(1, count // 2000))
-    rough = _corner(used, range(0, count - count // 4, max(1, count // 400)), thin)
-    reach = max(LEAK_BLOCKS, count // 8)
-    low, high = max(0, rough - reach), min(count, rough + reach)
-    near = used[low:high]
-    return low + _corner(near, range(0, max(1, len(near) - len(near) // 8), max(1, len(near) // 400)), slice(None))
-
-
-def _corner(used: Series, corners: range, thin: slice) -> int:
-    """The one of some corners that leaves the least to a level before it and a line from it on."""
-    x = np.arange(len(used), dtype=np.float64)[thin]
-    top = used[thin]
-    above = top - top.mean()
-    best, cost = 0, np.inf
-    for corner in corners:
-        ramp = np.maximum(x - corner, 0.0)
-        centred = ramp - ramp.mean()
-        below = float(centred @ centred)
-        slope = float(centred @ above) / below if below else 0.0
-        left = float(np.abs(above - slope * centred).sum())
-        if left < cost:
-            best, cost = corner, left
-    return best

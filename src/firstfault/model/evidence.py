@@ -170,6 +170,9 @@ class PythonException(Struct, frozen=True, kw_only=True, gc=False):
     """Printed by the hook that torch sets for exceptions that nobody caught (`[rankN]: Traceback …`): it ended its process."""
     last_word: bool = False
     """Nothing of its speaker stands behind it, to the end of its source."""
+    lived_on: bool = False
+    """It did not come to the top of its program, and the next stamped line of its speaker is a logger's, at a level at which
+    nothing is wrong: its program lived at that time."""
 
 
 class RanksNamed(Struct, frozen=True, kw_only=True, gc=False):
@@ -180,6 +183,8 @@ class RanksNamed(Struct, frozen=True, kw_only=True, gc=False):
     """What their prefixes tell, the same for all."""
     ranks: dict[int, tuple[int, int, str]]
     """By rank the byte offsets of the first and the last line that names it, and the host that the last one names."""
+    tasks: bool = False
+    """The numbers are a scheduler's tasks, whose ends the lines tell."""
 
 
 class ProgressSample(Struct, frozen=True, gc=False):

@@ -41,6 +41,8 @@ class MetricTable(Struct, frozen=True, kw_only=True):
     rows: int
     ranks: list[int] = []
     """Global ranks that the lines or the file's name tell."""
+    unnamed: int = 0
+    """Processes, about, that tell each step in this source without their ranks; 0 where one alone writes or the ranks are told."""
     attempts: int = 1
     """Starts of the run in this source: the step went back."""
     first_step: float | None = None

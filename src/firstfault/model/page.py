@@ -55,7 +55,7 @@ class RankColumns(Struct, frozen=True, kw_only=True):
     part: list[int | None] = []
     """Index into `parts`."""
     outlier: list[bool] = []
-    """Whether it failed, said nothing, or stands elsewhere than most."""
+    """Whether it failed, said nothing while most spoke, or stands elsewhere than most."""
     last_step: list[int | None] = []
     phase: list[int | None] = []
     """Index into `phases`."""

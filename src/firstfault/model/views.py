@@ -62,7 +62,7 @@ class RankLine(Struct, frozen=True, kw_only=True):
     part: PartWord | None = None
     """None where there was no hang and nothing says how the rank ended."""
     outlier: bool = False
-    """Whether it failed, said nothing, or stands elsewhere than most."""
+    """Whether it failed, said nothing while most spoke, or stands elsewhere than most."""
     groups: list[GroupCell] = []
     last_step: int | None = None
     phase: Phase | None = None

@@ -9,12 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from firstfault.pipelines.read import Read, largest_whole, read_source
 from firstfault.pipelines.share import can_share, shared
 from firstfault.readers.clock import Date, SourceClock, settle_clocks
 from firstfault.readers.identity import SourceProfile, profile_source
+from firstfault.readers.recall import forget
 from firstfault.scan.executors import processors
 from firstfault.scan.results import SourceScan
 from firstfault.scan.run import MUCH, one_by_one, scan, scanned
@@ -24,7 +25,7 @@ from firstfault.scan.tasks import UNDIVIDED
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from firstfault.model.evidence import Source, SourceId
+    from firstfault.model.evidence import Source, SourceId, Who
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.open import Opened
     from firstfault.readers.store import Store
@@ -36,6 +37,9 @@ ENOUGH = 2 << 20
 """Bytes from which on several processes are worth their start, where there are so many sources."""
 MOST_SHARED = 100_000
 """Hits beyond which one process reads on alone: a copy holds what is being read twice for a moment."""
+
+MOST_ALIKE = 100_000
+"""Speakers, fields and values of fields that are remembered at a time."""
 
 
 class Gathered(NamedTuple):
@@ -63,7 +67,9 @@ def gather(
     if options.engine != "inline" and len(sources) >= FEWEST and can_share(len(sources), processors()):
         small = sum(n for s in sources if (n := opened.store.size(s.id)) <= UNDIVIDED)
         if small >= ENOUGH:
-            return _abreast(opened, sources, library, options, tell)
+            gathered = _abreast(opened, sources, library, options, tell)
+            forget()
+            return gathered
     return _in_turn(opened, sources, library, options, tell)
 
 
@@ -151,7 +157,7 @@ def _abreast(
         if tell is not None:
             tell(finished.bytes)
 
-    pieces = shared(piece, len(sources), processors(), _Piece, instead=stopped, done=done)
+    pieces = shared(piece, len(sources), processors(), _Piece, instead=stopped, done=done, keep=_Alike().joined)
     scans = tuple(
         SourceScan(
             source=s.id,
@@ -164,6 +170,32 @@ def _abreast(
         for s, p in zip(sources, pieces, strict=True)
     )
     return Gathered(scans, [p.read for p in pieces], profiles, clocks)
+
+
+class _Alike:
+    """What lines told before: of a thousand ranks' lines most say the same by the same speaker, and each copy takes memory."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, str] = {}
+        self._fields: dict[tuple[str, ...], dict[str, str]] = {}
+        self._speakers: dict[Who, Who] = {}
+
+    def joined(self, piece: _Piece) -> _Piece:
+        """The same, with equal speakers, fields and values of fields as one object each; nobody may change them from here on."""
+        if len(self._values) + len(self._fields) + len(self._speakers) > MOST_ALIKE:
+            self._values, self._fields, self._speakers = {}, {}, {}
+        value, whole, speaker = self._values.setdefault, self._fields.get, self._speakers.setdefault
+        for event in piece.read.events:
+            fields = event.fields
+            told = (*fields, *fields.values())
+            known = whole(told)
+            if known is None:
+                known = {name: value(text, text) for name, text in fields.items()}
+                lasting = (*known, *known.values())
+                self._fields[lasting] = known
+            force_setattr(event, "fields", known)
+            force_setattr(event, "who", speaker(event.who, event.who))
+        return piece
 
 
 def _large(

@@ -209,11 +209,16 @@ def _raised(record: BoxRecord, library: Library) -> Event:
 def _meaning(
     exception: PythonException, members: Sequence[dict[str, object]], library: Library
 ) -> tuple[str, dict[str, str]]:
-    """What an exception means; a group of several what they all mean, of which one may be known and the rest be nobody's words."""
+    """What an exception means; a group of several what they all mean, of which one may be known and the rest be nobody's words.
+
+    That of a worker of a loader is what the worker raised, where that has a meaning of its own.
+    """
     if not members:
-        return meaning(exception, library)
-    inner = [PythonException(kind=str(m.get("type")), message=str(m.get("message") or "")) for m in members]
-    known = [found for found in (meaning(one, library) for one in inner) if found[0] != GENERIC_EXCEPTION]
+        kind, _, said = layout.original(exception.message).partition(": ")
+        inner = meaning(PythonException(kind=kind, message=said), library) if kind else None
+        return meaning(exception, library) if inner is None or inner[0] == GENERIC_EXCEPTION else inner
+    each = [PythonException(kind=str(m.get("type")), message=str(m.get("message") or "")) for m in members]
+    known = [found for found in (meaning(one, library) for one in each) if found[0] != GENERIC_EXCEPTION]
     return known[0] if len({name for name, _ in known}) == 1 else meaning(exception, library)
 
 

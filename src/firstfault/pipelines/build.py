@@ -12,15 +12,13 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.rank_table import lines_of, notes_of, rank_entries
 from firstfault.analysis.recurrence import recurrences
-from firstfault.analysis.suspects import of_roles
+from firstfault.analysis.state.boxes import event_of, rank_boxes, stood_first
 from firstfault.analysis.telling import counted, key_events, moments
-from firstfault.analysis.timeline import began, without_parts_of_lists
-from firstfault.analysis.timeline import moments as happened
+from firstfault.analysis.timeline import began
 from firstfault.analysis.wording import ranges
 from firstfault.model.diagnosis import (
     AttemptSummary,
     ChainLink,
-    Count,
     CoverageRow,
     Diagnosis,
     Evidence,
@@ -34,15 +32,16 @@ from firstfault.model.diagnosis import (
     TimelineEntry,
     Verdict,
 )
-from firstfault.model.evidence import Event, GlobalRank, SourceId
-from firstfault.model.words import Mark, Role, Strength
+from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.words import Mark, Strength
+from firstfault.pipelines.beforehand import Beforehand
 from firstfault.pipelines.cite import Citer
-from firstfault.pipelines.entries import rows_of
+from firstfault.pipelines.entries import cited
 from firstfault.pipelines.times import time_of
 from firstfault.pipelines.verdict import verdict_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.conclude import Conclusion
@@ -50,9 +49,8 @@ if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.facts import JobFact
     from firstfault.analysis.verify import Verifier
+    from firstfault.pipelines.beforehand import Shown
 
-TIMELINE = 60
-"""Entries of one clock of the timeline at most; the middle is left out first."""
 TABLE = 64
 """Rows of the rank table at most; outliers first."""
 ROW_LINES = 3
@@ -62,9 +60,19 @@ ROW_LINES = 3
 class Builder:
     """Builds one diagnosis."""
 
-    def __init__(self, conclusion: Conclusion, verifier: Verifier, *, every: bool = False) -> None:
-        """`every`: whether each attempt gets its own verdict and chain, not only the diagnosed one."""
+    def __init__(
+        self, conclusion: Conclusion, verifier: Verifier, *, every: bool = False, ahead: Beforehand | None = None
+    ) -> None:
+        """See the class.
+
+        Args:
+            conclusion: of which a diagnosis is made.
+            verifier: reads its lines again.
+            every: whether each attempt gets its own verdict and chain, not only the diagnosed one.
+            ahead: what was worked out before the questions were answered.
+        """
         self.conclusion = conclusion
+        self._ahead = Beforehand(alone=True) if ahead is None else ahead
         self.every = every
         self.scene: Scene = conclusion.scene
         self.paths = conclusion.scene.case.paths
@@ -74,6 +82,11 @@ class Builder:
     def entries(self) -> tuple[Entry, ...]:
         """Every rank, outliers first."""
         return rank_entries(self.scene, self.conclusion.answer)
+
+    @cached_property
+    def _shown(self) -> Shown:
+        """What is shown whatever the answer is."""
+        return self._ahead.of(self.scene)
 
     def build(self) -> Diagnosis:
         """The whole diagnosis."""
@@ -100,7 +113,7 @@ class Builder:
             ],
             naive=self._naive(),
             timeline=self._timeline(),
-            counts=self._counts(),
+            counts=self._shown.counts,
             key_lines=self.cite.events(_distinct(key_events(self.scene, answer))),
             ranks=self._ranks(),
             coverage=[
@@ -134,6 +147,8 @@ class Builder:
         since = None if wait is None else time_of(wait.when)
         if proof is not None and since is not None:
             told["wait_since"] = Fact(value=since.earliest, evidence=[proof])
+        else:
+            told |= self._still()
         step = None if found.step is None else self.cite.sample(found.step)
         if found.step is not None and step is not None:
             told["last_step"] = Fact(value=found.step.step, evidence=[step])
@@ -144,6 +159,15 @@ class Builder:
                 value = int(number) if number.isdecimal() else None if line.time is None else line.time.earliest
                 told[name] = Fact(value=value or line.text.strip()[:80], evidence=[line])
         return told
+
+    def _still(self) -> dict[str, Fact]:
+        """Since when the first rank stands still that never moved again, by its black box."""
+        first = stood_first(rank_boxes(self.scene.case.seen.box))
+        if first is None:
+            return {}
+        since = time_of(replace(first.when, earliest=first.last, latest=first.last))
+        proof = self.cite.event(event_of(first))
+        return {} if since is None or proof is None else {"wait_since": Fact(value=since.earliest, evidence=[proof])}
 
     def _fact(self, fact: JobFact) -> Fact:
         """A fact with its line; without a value where the line does not read back."""
@@ -199,25 +223,13 @@ class Builder:
 
     def _timeline(self) -> list[TimelineEntry]:
         """The rows that `firstfault timeline` shows too."""
-        there = happened(self.scene)
-        shown = without_parts_of_lists([m for m in there if m.role is not Role.NOISE])
-        rows = rows_of(shown, there, self.cite, most=TIMELINE)
+        rows = cited(self._shown.timeline, self.cite)
         return [
             TimelineEntry(
                 time=e.time, what=e.what, evidence=e.evidence, count=e.count, clock=e.clock, ranks=e.ranks, hosts=e.hosts, left_out=gone
             )
             for e, gone in zip(rows.entries, rows.left_out, strict=True)
         ]  # fmt: skip
-
-    def _counts(self) -> list[Count]:
-        totals: dict[str, dict[tuple[int, str], int]] = {}
-        for event in of_roles(self.scene.case, set(Role) - {Role.CONTEXT}):
-            rank = self.scene.roster.rank(event)
-            key = (int(event.span.source), "?" if rank is None else str(rank))
-            speaker = totals.setdefault(event.signature, {})
-            if event.count > speaker.get(key, -1):
-                speaker[key] = event.count
-        return [_count(self.scene, signature, by, self.paths) for signature, by in sorted(totals.items())]
 
     def _ranks(self) -> Ranks:
         complete = self.scene.complete
@@ -303,19 +315,6 @@ def _distinct(events: Sequence[Event]) -> list[Event]:
 
 def _unique(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
-
-
-def _count(scene: Scene, signature: str, by: dict[tuple[int, str], int], paths: Mapping[SourceId, str]) -> Count:
-    spec = scene.case.library.by_id.get(signature)
-    files: dict[str, int] = {}
-    ranks: dict[str, int] = {}
-    for (source, rank), n in sorted(by.items()):
-        path = paths.get(SourceId(source), "?")
-        files[path] = files.get(path, 0) + n
-        if rank != "?":
-            ranks[rank] = ranks.get(rank, 0) + n
-    title = spec.title if spec is not None else "Python exception"
-    return Count(signature=signature, title=title, total=sum(by.values()), files=files, ranks=ranks)
 
 
 def _recommendations(answer: Answer) -> dict[str, list[str]]:

@@ -45,6 +45,8 @@ class DataOptions(NamedTuple):
     root: str | None = None
     field: str | None = None
     contents: bool = True
+    digests: bool = False
+    """Whether files of a manifest are read whole, and held against the digests that it states."""
 
 
 def check_data(targets: Sequence[str], options: DataOptions) -> DataCheck:
@@ -66,7 +68,7 @@ def check_data(targets: Sequence[str], options: DataOptions) -> DataCheck:
             where=targets[0],
             fix="Give manifests or shards that exist, or a loader as `package.module:name`.",
         )
-    given = Given(options.world, options.root, options.field, options.seconds, options.contents)
+    given = Given(options.world, options.root, options.field, options.seconds, options.contents, options.digests)
     found = read_manifests([_file(t) for t in targets], given)
     nothing = not any(f.items for f in found.files) and not found.findings
     return _told(
@@ -154,17 +156,15 @@ def _told(found: DataCheck) -> DataCheck:
 def _summary(found: DataCheck, state: str, findings: list[DataFinding]) -> str:
     if found.kind == "loader":
         batches, items = sum(r.batches for r in found.ranks), sum(r.items for r in found.ranks)
-        looked = f"{len(found.ranks)} ranks were tried: {batches} batches, {items} items"
+        looked = f"Ranks tried: {len(found.ranks)}, batches: {batches}, items: {items}"
     else:
-        looked = f"{len(found.files)} files were read: {sum(f.items or 0 for f in found.files)} items"
+        looked = f"Files read: {len(found.files)}, items: {sum(f.items or 0 for f in found.files)}"
     if state == "unknown":
         return f"{looked}. Nothing could be tried."
     count = {w: sum(f.state == w for f in findings) for w in ("fail", "warn")}
     if not findings:
         return f"{looked}. Nothing wrong was found."
-    return (
-        f"{looked}. {count['fail']} things would stop the job or change what it learns, {count['warn']} are to look at."
-    )
+    return f"{looked}. What would stop the job or change what it learns: {count['fail']}; to look at: {count['warn']}."
 
 
 def _free_mb() -> int:

@@ -13,8 +13,10 @@ from msgspec.structs import replace
 
 from firstfault.analysis.conclude import NoAttemptError, conclude, with_storage
 from firstfault.analysis.last_words import heed, wanted
+from firstfault.analysis.quiet import limited
 from firstfault.analysis.verify import Verifier
 from firstfault.model.words import Category, SourceKind
+from firstfault.pipelines.beforehand import Beforehand
 from firstfault.pipelines.build import Builder
 from firstfault.pipelines.disks import with_disks
 from firstfault.pipelines.errors import PipelineError
@@ -75,9 +77,14 @@ def diagnose(
         PipelineError: the attempt or the folder of records asked for is not there.
     """
     options = options or DiagnoseOptions()
-    with concluded(paths, options, stdin=stdin, progress=progress) as ready:
-        found = Builder(ready.conclusion, ready.verifier, every=options.attempt == "all").build()
-        return with_seen_before(found, ready, paths, options.incidents)
+    ahead = Beforehand(alone=options.engine == "inline")
+    try:
+        with concluded(paths, options, stdin=stdin, progress=progress, begun=ahead.begin) as ready:
+            every = options.attempt == "all"
+            found = Builder(ready.conclusion, ready.verifier, every=every, ahead=ahead).build()
+            return with_seen_before(found, ready, paths, options.incidents)
+    finally:
+        ahead.close()
 
 
 class Concluded(NamedTuple):
@@ -96,6 +103,7 @@ def concluded(
     *,
     stdin: IO[bytes] | None = None,
     progress: Callable[[int], None] | None = None,
+    begun: Callable[[Scene], None] | None = None,
 ) -> Iterator[Concluded]:
     """The conclusion about an input, which stays open meanwhile; every view of the evidence begins with it.
 
@@ -104,6 +112,7 @@ def concluded(
         options: see `DiagnoseOptions`.
         stdin: where `-` reads from; the process's own standard input where None.
         progress: called with numbers of bytes that were scanned.
+        begun: told of the attempt before anything is asked of it, where there is only one.
 
     Raises:
         SignatureError: a site signature is wrong.
@@ -129,17 +138,17 @@ def concluded(
                 # Loaded only for a hang that names nobody.
                 from firstfault.pipelines.roll_call import heed_roll
 
-                answer, named = heed_roll(scene, answer, opened.store, observed.profiles)
+                answer, named = heed_roll(scene, answer, opened.store, observed.profiles, observed.clocks)
             ranks = wanted(answer)
             unheard = answer
             if ranks:
                 words = recent_words(scene, ranks, opened.store, observed.profiles, observed.clocks, named)
                 answer = heed(scene, answer, words)
-            if answer.question == "stopped":
+            if answer.question == "stopped" or limited(scene, answer) is not None:
                 # What few jobs come to is loaded only for these.
-                from firstfault.pipelines.standstill import heed_standstill
+                from firstfault.pipelines.standstill import heed_stop
 
-                answer = heed_standstill(scene, answer, opened.store, observed.profiles, observed.clocks)
+                answer = unheard = heed_stop(scene, answer, opened.store, observed.profiles, observed.clocks)
             heard = heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
             if heard is answer and answer is not unheard:
                 # Work that is seen not to have ended says more than the last words of its rank do.
@@ -158,7 +167,7 @@ def concluded(
             return heard if ranks else with_disks(scene, heard, opened.store)
 
         try:
-            conclusion = conclude(seen, library, _attempt(options), heeded)
+            conclusion = conclude(seen, library, _attempt(options), heeded, begun)
         except NoAttemptError as error:
             raise PipelineError(
                 str(error), where="--attempt", fix="Give a number that is there, or leave it out."

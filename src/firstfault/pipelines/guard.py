@@ -64,6 +64,13 @@ class Outcome(NamedTuple):
     """Why a whole matrix was not published."""
 
 
+def _open(stage: Stage) -> None:
+    try:
+        stage.open()
+    except MatrixError as error:
+        raise PipelineError(error.what, where=error.where, fix=error.fix) from error
+
+
 def run_trial(stage: Stage, name: str, words: Sequence[str], options: GuardOptions) -> Outcome:
     """Runs a trial, and publishes the matrix where it was the last.
 
@@ -76,11 +83,11 @@ def run_trial(stage: Stage, name: str, words: Sequence[str], options: GuardOptio
     Raises:
         PipelineError: nothing was run, and why.
     """
-    try:
-        stage.open()
-    except MatrixError as error:
-        raise PipelineError(error.what, where=error.where, fix=error.fix) from error
+    _open(stage)
     if name in stage.done():
+        done = stage.done()
+        if not options.again and len(done) >= stage.of:
+            return publish_staged(stage, name)
         if not options.again:
             raise PipelineError(f"the trial {name} is staged already, and counts", where=str(stage.staging / name), fix="--again runs it anew; the former one is kept among the attempts.")  # fmt: skip
         (stage.staging / name).rename(stage.begin(name) / "former")
@@ -139,6 +146,26 @@ def _staged(stage: Stage, place: Path, trial: Trial, code: int) -> Outcome:
     done = stage.done()
     if trial.state != "valid" or len(done) < stage.of:
         return Outcome(trial, place, code, len(done))
+    return _published(stage, place, trial, code, done)
+
+
+def publish_staged(stage: Stage, name: str) -> Outcome:
+    """Publishes a matrix that is whole and was not published before, as when the file system refused it. Runs nothing.
+
+    Args:
+        stage: the folders of the matrix.
+        name: of a trial that is staged.
+
+    Returns:
+        What came of it; the code is 1 where it is refused again.
+    """
+    _open(stage)
+    done = stage.done()
+    told = _published(stage, stage.staging / name, done[name], 0, done)
+    return told if told.refused is None else told._replace(code=1)
+
+
+def _published(stage: Stage, place: Path, trial: Trial, code: int, done: dict[str, Trial]) -> Outcome:
     try:
         _same(stage, done)
         before = stage.publish(trial.provenance)
@@ -230,5 +257,6 @@ def run_matrix(
         if last.trial.state != "valid":
             return last.code or 1
     if last is None:
-        raise PipelineError("all trials are staged", where=str(stage.staging), fix="--again runs them anew.")
+        last = publish_staged(stage, next(iter(commands)))
+        tell(last)
     return 0 if last.published is not None else 1

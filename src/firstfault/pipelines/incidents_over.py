@@ -6,6 +6,7 @@ Prints nothing.
 from __future__ import annotations
 
 import os
+import re
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from firstfault.pipelines.options import DiagnoseOptions
 
 _ENDS = ("", ".tar.gz", ".tgz", ".tar", ".tar.zst", ".zip", ".log", ".log.gz", ".log.zst", ".txt", ".json")
+_DATED_ID = re.compile(r"20\d{6}-")
 _HASHED = {"host": "host", "gpu": "device"}
 """Field of a search -> the kind of pseudonym under which its values stand in records."""
 
@@ -209,10 +211,15 @@ def copy_records(source: Records, store: Records) -> tuple[list[Path | str], lis
             left.append(f"{record.where}: there is a record of that name with another text")
             continue
         try:
-            made.append(store.create(record.id, record.text, record.one("date")[:4]))
+            made.append(store.create(record.id, record.text, year_of(record)))
         except IncidentError as error:
             left.append(f"{record.where}: {error.what}")
     return made, left
+
+
+def year_of(record: Record) -> str:
+    """The folder below the top one in which a record lies: the year of its date, or else that of its id."""
+    return record.one("date")[:4] or (record.id[:4] if _DATED_ID.match(record.id) else "")
 
 
 def plain(record: Record) -> dict[str, Any]:

@@ -65,6 +65,8 @@ def recent_words(  # noqa: PLR0917
     first_wait: dict[SourceId, int] = {}
     # What a rank says of peers that are gone comes after its own work too.
     for wait in scene.marked(Mark.HANG, Mark.STATE, Mark.ABORT, Mark.PEER_LOST):
+        if id(wait) in scene.got_over:
+            continue
         span = wait.span
         first_wait[span.source] = min(span.offset, first_wait.get(span.source, span.offset))
     alone = lone_speakers(scene.events, scene.roster.world)

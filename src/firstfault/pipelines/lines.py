@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
 MOST_TEXT = 400
 """Characters of a line that are kept."""
 MOST_DRAWN = 64 << 20
-"""Bytes of a line of carriage returns in which a step is looked for."""
+"""Bytes of a line of carriage returns of which one piece is shown."""
+_DRAWN_AGAIN = ord("\r")
 
 
 class Line(NamedTuple):
@@ -28,26 +28,17 @@ class Line(NamedTuple):
     drawn: bytes = b""
     """The whole line where it is such a bar, up to `MOST_DRAWN` bytes; else empty."""
 
-    def at_step(self, step: float | None) -> Line:
-        """The part of a redrawn bar that tells a step; itself where none does."""
-        if not self.drawn or step is None or step != int(step):
+    def at_place(self, place: int | None) -> Line:
+        """One of the pieces of a redrawn bar, counted from 0; itself where there is no such one, or none is asked for."""
+        if not self.drawn or place is None:
             return self
-        number = b"%d" % int(step)
-        told = re.search(
-            rb"(?<![\d.:])"
-            + number
-            + rb"/\d|(?i:step|batch|iter(?:ation)?)\W{1,3}"
-            + number
-            + rb"(?:\.0+)?(?![\d.%:e])",
-            self.drawn,
-        )
-        if told is None:
+        marks = np.flatnonzero(np.frombuffer(self.drawn, np.uint8) == _DRAWN_AGAIN)
+        if not 0 <= place <= len(marks):
             return self
-        begin = self.drawn.rfind(b"\r", 0, told.start()) + 1
-        end = self.drawn.find(b"\r", told.end())
-        part = self.drawn[begin : len(self.drawn) if end < 0 else end]
-        last = self.drawn.rfind(b"\r") + 1
-        return Line(self.offset - last + begin, part.decode("utf-8", "backslashreplace")[:MOST_TEXT])
+        begin = 0 if place == 0 else int(marks[place - 1]) + 1
+        end = len(self.drawn) if place == len(marks) else int(marks[place])
+        last = int(marks[-1]) + 1
+        return Line(self.offset - last + begin, self.drawn[begin:end].decode("utf-8", "backslashreplace")[:MOST_TEXT])
 
 
 def lines_of(store: Store, source: SourceId, wanted: Iterable[int]) -> dict[int, Line]:

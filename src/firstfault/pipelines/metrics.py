@@ -13,7 +13,7 @@ from firstfault.metrics.devices import DeviceSeries, read_devices
 from firstfault.metrics.joint import read_together
 from firstfault.metrics.points import Kind, Point, find_points
 from firstfault.metrics.read import read_source_steps
-from firstfault.metrics.steps import by_rank
+from firstfault.metrics.steps import by_rank, unnamed
 from firstfault.metrics.timers import read_timers
 from firstfault.metrics.words import done_at, pause_of, summary_of
 from firstfault.model.diagnosis import CoverageRow, Evidence
@@ -204,6 +204,7 @@ def _table(table: Steps) -> MetricTable:
         file=table.source,
         rows=table.height,
         ranks=ranks,
+        unnamed=unnamed(table),
         attempts=int(table.attempt.max()) if table.height else 1,
         first_step=float(np.nanmin(step)) if told and step is not None else None,
         last_step=float(np.nanmax(step)) if told and step is not None else None,
@@ -213,7 +214,7 @@ def _table(table: Steps) -> MetricTable:
 
 def _point(point: Point, lines: Mapping[int, Line]) -> MetricPoint:
     line = lines.get(point.line)
-    line = None if line is None else line.at_step(point.step)
+    line = None if line is None else line.at_place(point.place)
     return MetricPoint(
         kind=point.kind.value,
         column=point.column,

@@ -97,7 +97,7 @@ def _first_bad_step(scene: Scene, answer: Answer, store: Store) -> Answer:
     if stepped:
         said = f"First bad step {stepped[0].step:g}: {_words(stepped[0])}"
     elif points:
-        said = f"First bad row: {_words(points[0])}"
+        said = f"The first bad row: {_words(points[0])}"
     else:
         said = _step_by_words(scene, answer, store)
     told = (stepped or points)[:1]
@@ -114,7 +114,9 @@ def _of_other_logs(scene: Scene, store: Store, cited: Collection[SourceId]) -> l
 
     logs = [s.id for s in scene.case.seen.sources if s.kind is SourceKind.LOG and s.id not in cited][:MOST_LOGS]
     tables = _tables(scene, store, logs)
-    points = [p for p in find_points(tables) if p.kind in {Kind.NAN, Kind.SCALE_FLOOR} and p.lasts]
+    # Each by itself: what all ranks tell of one step would else be told of one log alone.
+    found = [p for table in tables for p in find_points([table])]
+    points = [p for p in found if p.kind in {Kind.NAN, Kind.SCALE_FLOOR} and p.lasts]
     for column in {p.column for p in points}:
         bad = {p.source for p in points if p.column == column}
         if any(column in t.columns and t.source not in bad for t in tables):
@@ -231,7 +233,7 @@ def _links(scene: Scene, store: Store, points: Sequence[Point], why: str) -> tup
     for point in points:
         line = lines_of(store, ids[point.source], [point.line]).get(point.line)
         if line is not None:
-            sample = ProgressSample(ids[point.source], point.line, line.at_step(point.step).offset)
+            sample = ProgressSample(ids[point.source], point.line, line.at_place(point.place).offset)
             links.append(Link(what=summary_of(point), why=why, samples=(sample,)))
     return tuple(links)
 

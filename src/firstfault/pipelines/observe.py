@@ -11,7 +11,7 @@ from firstfault.pipelines.abreast import gather
 from firstfault.readers.gpu_columns import UNTOLD, is_untold
 from firstfault.readers.gpu_course import HEAD, read_courses, table_of
 from firstfault.readers.numbering import missing_names
-from firstfault.readers.sniff import EMPTY
+from firstfault.readers.sniff import EMPTY, WITH_ADVICE
 from firstfault.readers.sourcename import read_name
 from firstfault.readers.zones import in_zone
 
@@ -189,7 +189,8 @@ def _coverage(
         if source.id in tables:
             continue
         if row is not None and row.state is CoverageState.READ and source.kind in UNREAD:
-            rows[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=UNREAD[source.kind])
+            reason = row.reason if row.reason in WITH_ADVICE else UNREAD[source.kind]
+            rows[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=reason)
     for path, told in dumps.items():
         if rows[path].state is CoverageState.READ:
             rows[path] = told

@@ -17,6 +17,8 @@ from firstfault.analysis.plain_words import (
     against_count,
     counted_end,
     heed_plain,
+    last_said,
+    named_by_exit,
     read_line,
     told_by,
     wanted,
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.case import Observations
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import SourceId
+    from firstfault.model.evidence import GlobalRank, SourceId
     from firstfault.readers.clock import SourceClock
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.store import Store
@@ -80,7 +82,12 @@ def heed_plain_words(  # noqa: PLR0917
             continue
         lines = _tail(scene, store, clocks[source], max(done, _end(scene, source)))
         told.append(told_by(lines, failed=answer.failed is True))
-    return against_count(scene, answer, told) if counted else heed_plain(scene, answer, told)
+        if named_by_exit(answer):
+            own = _tail(scene, store, clocks[source], max(done, _end(scene, source)), answer.first_failed.ranks[0])
+            answer = last_said(answer, told_by(own, failed=True))
+    if counted:
+        return against_count(scene, answer, told)
+    return answer if answer.culprits.anybody else heed_plain(scene, answer, told)
 
 
 def _end(scene: Scene, source: SourceId) -> int:
@@ -89,8 +96,11 @@ def _end(scene: Scene, source: SourceId) -> int:
     return max((e.span.offset for e in marks if e.span.source == source), default=-1)
 
 
-def _tail(scene: Scene, store: Store, clock: SourceClock, after: int) -> list[Line]:
-    """The last lines of a source that stand behind an offset and that no signature holds harmless."""
+def _tail(scene: Scene, store: Store, clock: SourceClock, after: int, rank: GlobalRank | None = None) -> list[Line]:
+    """The last lines of a source that stand behind an offset and that no signature holds harmless.
+
+    Where a rank is given, only those with its label.
+    """
     source, profile = clock.source.id, clock.profile
     size = store.size(source)
     start = max(0, after, size - REACH)
@@ -103,6 +113,8 @@ def _tail(scene: Scene, store: Store, clock: SourceClock, after: int) -> list[Li
         if (start and i == 0) or not text.strip() or line.number in settled:
             continue
         place = locate(text, len(text), profile)
+        if rank is not None and place.who.rank != rank:
+            continue
         begin = line.offset + len(line.text) - len(text)
         event = Event(
             signature=PLAIN,

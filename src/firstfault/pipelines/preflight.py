@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from firstfault.model.checks import CheckResult
 from firstfault.pipelines.errors import PipelineError
 from firstfault.preflight.families import look
-from firstfault.preflight.job import JOB_CHECKS
+from firstfault.preflight.job_checks import JOB_CHECKS
 from firstfault.preflight.joint import join
 from firstfault.preflight.machine import Machine
 from firstfault.preflight.meeting import Server, SharedFolder, talk
@@ -55,7 +55,7 @@ def check_machine(asked: Asked, say: Callable[[str], None] | None = None) -> Pre
         asked: what to look at beyond what variables say.
         say: is told the name of each family before it is looked at.
     """
-    report = look(Machine(asked=asked), say)
+    report = look(Machine(asked=asked), say, alone=True)
     return join([replace(report, leads_node=True)], report, expected=1)
 
 
@@ -87,7 +87,7 @@ def check_job(asked: Asked, options: JobOptions, say: Callable[[str], None] | No
     who = machine.who
     expected = options.expected or who.tasks or who.world
     if (expected or 1) == 1:
-        report = look(machine, say)
+        report = look(machine, say, alone=True)
         return join([replace(report, leads_node=True)], report, expected=expected)
     if who.task is None and who.rank is None:
         raise PipelineError(

@@ -391,19 +391,24 @@ def publish_data_check(
     return render_data_check(redact(found, level), width=width, language=language)
 
 
-def publish_results(found: Results, *, width: int = 100) -> str:
-    """Redacts and renders results of trials as a table.
+def publish_results(found: Results, form: StackFormat = "text", *, width: int = 100, language: str = "en") -> str:
+    """Redacts and renders results of trials.
 
     Args:
         found: the results.
-        width: columns of the terminal.
+        form: the format to give.
+        width: columns of the terminal; only the text format heeds it.
+        language: of the sentences and fixed words.
 
     Returns:
-        The whole table, ending in a newline.
+        The whole table or document, ending in a newline.
     """
+    safe = redact(found, "secrets")
+    if form == "json":
+        return _as_json(safe, language)
     from firstfault.report.results import render_results
 
-    return render_results(redact(found, "secrets"), width=width)
+    return render_results(safe, width=width, language=language)
 
 
 def publish_preflight(

@@ -110,14 +110,17 @@ def read_source(  # noqa: PLR0917
 
 
 def _named(found: SourceScan, profile: SourceProfile, library: Library) -> list[RanksNamed]:
-    """The ranks that say alike who they are, more of them than lines are kept of."""
+    """The ranks that say alike who they are, or whose ends are told alike, more of them than lines are kept of."""
     listed = []
     for (signature, key), ranks in found.named.items():
         spec = library.by_id.get(signature)
         hit = next((h for h in found.hits if h.signature == signature and h.key == key), None)
-        if hit is not None and spec is not None and Mark.IDENTITY in spec.marks:
+        if hit is None or spec is None:
+            continue
+        tasks = "task" in hit.fields and Mark.DEATH in spec.marks
+        if Mark.IDENTITY in spec.marks or tasks:
             place = hit.place or locate(hit.raw, hit.match_start, profile)
-            listed.append(RanksNamed(source=found.source, who=place.who, ranks=ranks))
+            listed.append(RanksNamed(source=found.source, who=place.who, ranks=ranks, tasks=tasks))
     return listed
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from firstfault.incidents.passed_over import became_smaller, passed_over
-from firstfault.incidents.ran import Ran, last_day, ran_of_lines
+from firstfault.incidents.ran import Ran, framework_of, last_day, ran_of_lines
+from firstfault.incidents.screen import Screen
 from firstfault.model.words import SourceKind
 from firstfault.readers.steplines import TRAINING, read_progress
 
@@ -62,8 +62,6 @@ def ran_in(conclusion: Conclusion, store: Store, record: Record | None = None) -
     read = sorted(sources or {s.id for s in seen.sources})
     heads = [_head(store, source, each) for source in read]
     heads_told = [[line.decode("utf-8", "replace") for line in head] for head in heads]
-    met = "" if record is None else passed_over(record, _all_lines(conclusion, store))
-    smaller = "" if record is None or met else next(filter(became_smaller, _all_lines(conclusion, store)), "")
     totals = {p.total for p in seen.progress if p.total is not None}
     ran = ran_of_lines(
         heads_told,
@@ -72,25 +70,35 @@ def ran_in(conclusion: Conclusion, store: Store, record: Record | None = None) -
     )
     later = [_later(store, source, ends.get(source)) for source in read]
     told = ran_of_lines([*heads_told, *later])
-    ran = structs.replace(ran, readings=told.readings, last=last_day(later))
-    return structs.replace(ran, passed_over=met, smaller=smaller.strip())
+    form = framework_of(line for head in heads for line in head)
+    ran = structs.replace(ran, readings=told.readings, last=last_day(later), framework=form)
+    return ran if record is None else _screened(ran, record, conclusion, store)
 
 
-def _all_lines(conclusion: Conclusion, store: Store) -> Iterator[str]:
-    """Every line of every log; one that is longer than a part is cut in two."""
+def _screened(ran: Ran, record: Record, conclusion: Conclusion, store: Store) -> Ran:
+    """The same, and what all its lines tell against its good end."""
+    screen = Screen(record)
     for source in conclusion.scene.case.seen.sources:
-        if source.kind in _NO_LOGS:
-            continue
-        offset, rest = 0, b""
-        while part := store.read(source.id, offset, PART):
-            offset += len(part)
-            *whole, rest = (rest + part).split(b"\n")
-            yield from (line.decode("utf-8", "replace") for line in whole)
-            if len(rest) > PART:
-                yield rest.decode("utf-8", "replace")
-                rest = b""
-        if rest:
-            yield rest.decode("utf-8", "replace")
+        if source.kind not in _NO_LOGS and screen.source(_all_lines(store, source.id)):
+            break
+    return structs.replace(
+        ran, passed_over=screen.passed_over, smaller=screen.smaller, anew=screen.anew, back=screen.back
+    )
+
+
+def _all_lines(store: Store, source: SourceId) -> Iterator[bytes]:
+    """Every line of a log, and every part of one that was drawn anew; one that is longer than `PART` is cut in two."""
+    offset, rest = 0, b""
+    while part := store.read(source, offset, PART):
+        offset += len(part)
+        # A bar that is redrawn is one line of many parts, and what was said between them stands in it.
+        *whole, rest = (rest + part).replace(b"\r", b"\n").split(b"\n")
+        yield from whole
+        if len(rest) > PART:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
 
 
 def _head(store: Store, source: SourceId, size: int) -> list[bytes]:

@@ -5,13 +5,16 @@ What follows from it is said in `firstfault.analysis.roll`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 
-from firstfault.analysis.roll import absent, absent_files, arrived, missed, unaccounted
+from firstfault.analysis.last_words import lived
+from firstfault.analysis.roll import absent, absent_files, arrived, circled, circling, missed, other_of_two, unaccounted
 from firstfault.model.evidence import Event, GlobalRank, Span, When
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
+from firstfault.pipelines.last_words import recent_words
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import lines_from
 
@@ -20,14 +23,29 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import SourceId
+    from firstfault.model.evidence import SourceId, Who
+    from firstfault.readers.clock import SourceClock
     from firstfault.readers.identity import SourceProfile
-    from firstfault.readers.lines import TextStore
+    from firstfault.readers.lines import Line, TextStore
 
+_NUMBER = lazy(r"\d+")
 REACH = 1 << 20
 """Bytes before the first line about the wait, and as many behind the last, in which ranks are listened to."""
+LATE_BYTES = 64 << 10
+"""Bytes before the first line about the wait in which a line that comes over and over is looked for."""
+AGAIN = 3
+"""How often a line must come on each side of the wait to be one that its rank prints over and over."""
 MOST_BYTES = 4 << 20
 """Of all sources together."""
+
+
+class _Line(NamedTuple):
+    """A line of a rank, and where it stands."""
+
+    source: SourceId
+    line: Line
+    segment: bytes
+    who: Who
 
 
 class Spoke(Struct):
@@ -37,10 +55,36 @@ class Spoke(Struct):
     """Ranks with a line above the first one about a wait in its file."""
     behind: dict[GlobalRank, Event] = field(default_factory=dict)
     """The first line of each rank behind the last one about a wait in its file."""
+    above: dict[GlobalRank, dict[str, list[_Line]]] = field(default_factory=dict)
+    """Of each rank the lines shortly above the first wait, by their words without numbers; the first few of each."""
+    again: dict[GlobalRank, dict[str, int]] = field(default_factory=dict)
+    """How often such words came behind the last wait."""
+    local: bool = False
+    """Whether a number of these two is of a rank of its machine, of which it is not told whether it is the global one."""
+
+    def rounds(self) -> dict[GlobalRank, _Line]:
+        """The first line of each rank that printed lines of one kind again and again above the wait, and nothing else behind it.
+
+        A line that ranks print too which did not go on is no loop of these: a monitor prints it beside the program.
+        """
+        found: dict[GlobalRank, _Line] = {}
+        kinds: set[str] = set()
+        for rank, after in self.again.items():
+            words = next(iter(after), "")
+            before = self.above.get(rank, {}).get(words, [])
+            if len(after) == 1 and after[words] >= AGAIN and len(before) >= AGAIN:
+                found[rank] = before[0]
+                kinds.add(words)
+        common = any(kinds & said.keys() for rank, said in self.above.items() if rank not in found)
+        return {} if common else found
 
 
 def heed_roll(
-    scene: Scene, answer: Answer, store: TextStore, profiles: Mapping[SourceId, SourceProfile]
+    scene: Scene,
+    answer: Answer,
+    store: TextStore,
+    profiles: Mapping[SourceId, SourceProfile],
+    clocks: Mapping[SourceId, SourceClock],
 ) -> tuple[Answer, dict[SourceId, GlobalRank]]:
     """The answer about a hang that names nobody, with the few ranks that speak and do not wait.
 
@@ -54,9 +98,16 @@ def heed_roll(
     if files:
         return missed(seen, tuple(sorted(files.values()))), files
     spoke = _listen(scene, store, profiles)
-    ranks = absent(seen, {*spoke.before, *spoke.behind})
+    speakers = {*spoke.before, *spoke.behind}
+    ranks = absent(seen, speakers)
+    if not ranks and (pair := other_of_two(seen, spoke.before)):
+        words = recent_words(scene, pair, store, profiles, clocks)
+        if any(lived(scene, lines) for lines in words.values()):
+            return missed(seen, pair), {}
     if not ranks:
-        return answer, {}
+        rounds = {r: _said("rank.rounds", store, said) for r, said in spoke.rounds().items()}
+        named = not spoke.local
+        return (circled(seen, rounds, named=named) if circling(seen, rounds, named=named) else answer), {}
     answer = missed(seen, ranks)
     late = {r: spoke.behind[r] for r in ranks if r in spoke.behind and r not in spoke.before}
     return arrived(answer, late), {}
@@ -77,19 +128,38 @@ def _listen(scene: Scene, store: TextStore, profiles: Mapping[SourceId, SourcePr
             segment = line.text.rsplit(b"\r", 1)[-1]
             who = locate(segment, len(segment), profiles[source]).who if segment.strip() else None
             rank = None if who is None else scene.roster.rank_of(who, source, {})
-            if rank is None or who is None:
+            place = rank if rank is not None or who is None or who.local_rank is None else GlobalRank(who.local_rank)
+            if place is None or who is None:
                 continue
+            spoke.local = spoke.local or rank is None
+            said = _Line(source, line, segment, who)
             if line.offset < first:
-                spoke.before.add(rank)
-            elif line.offset > last and rank not in spoke.behind:
-                number = _number(store, source, line.offset)
-                text = segment.decode("utf-8", "backslashreplace")[:4096]
-                begin = len(line.text) - len(segment)
-                span = Span(source, line.offset + begin, len(segment), number, begin + 1)
-                spoke.behind[rank] = Event(signature="rank.arrived", span=span, text=text, who=who, when=When())
+                if rank is not None:
+                    spoke.before.add(rank)
+                if first - line.offset <= LATE_BYTES:
+                    kept = spoke.above.setdefault(place, {}).setdefault(_words(segment), [])
+                    if len(kept) < AGAIN:
+                        kept.append(said)
+            elif line.offset > last:
+                counts, words = spoke.again.setdefault(place, {}), _words(segment)
+                counts[words] = counts.get(words, 0) + 1
+                if rank is not None and rank not in spoke.behind:
+                    spoke.behind[rank] = _said("rank.arrived", store, said)
         if left <= 0:
             break
     return spoke
+
+
+def _words(segment: bytes) -> str:
+    return _NUMBER.sub("#", segment.decode("utf-8", "backslashreplace")[:400])
+
+
+def _said(name: str, store: TextStore, said: _Line) -> Event:
+    begin = len(said.line.text) - len(said.segment)
+    offset = said.line.offset
+    span = Span(said.source, offset + begin, len(said.segment), _number(store, said.source, offset), begin + 1)
+    text = said.segment.decode("utf-8", "backslashreplace")[:4096]
+    return Event(signature=name, span=span, text=text, who=said.who, when=When())
 
 
 def _number(store: TextStore, source: SourceId, offset: int) -> int:

@@ -79,7 +79,8 @@ def with_seen_before(
     origin = origin_of(concluded.conclusion)
     scene = _scene(diagnosis, origin, concluded.verifier.around(trigger.span, NEAR)[1])
     found = [] if own is None else _looked_up(own, diagnosis, origin, scene, asked=folder != HERE)
-    found += _shipped(scene) if diagnosis.verdict.strength is not Strength.UNKNOWN else []
+    # Without a cause a line of a launcher or a watchdog is all that is there; a traceback tells a place even then.
+    found += _shipped(scene) if diagnosis.verdict.strength is not Strength.UNKNOWN or origin.frames else []
     distinct = {row.id: row for row in reversed(found)}
     rows = [row for row in found if distinct[row.id] is row][:MOST]
     return replace(diagnosis, seen_before=rows) if rows else diagnosis
@@ -207,7 +208,7 @@ def _own(folder: Path | str, diagnosis: Diagnosis, origin: Origin, scene: Scene)
     with closing(index_at(folder)) as index:
         index.refresh()
         found = []
-        # Without a cause a line of a launcher or a watchdog is all that is alike, and it is so in faults of every kind.
+        # As above: such a line is alike in faults of every kind.
         if diagnosis.verdict.strength is not Strength.UNKNOWN or traits.place:
             found = [_row(one, "fingerprint") for one in known_again(index, traits, limit=MOST)]
         numbers = dict.fromkeys(number for rule, number in index.own_rules() if shown((rule,), scene))

@@ -38,6 +38,7 @@ def shared(
     *,
     instead: Callable[[int], T] | None = None,
     done: Callable[[T], None] | None = None,
+    keep: Callable[[T], T] = lambda result: result,
 ) -> list[T]:
     """The results of all pieces, in order.
 
@@ -49,13 +50,14 @@ def shared(
         instead: what stands for a piece that was not done when an interrupt from the keyboard came; without it the
             interrupt goes on to who called.
         done: called here with each result, some time after it came.
+        keep: makes of a result what is kept of it, as soon as it has come; two may come at once.
     """
     found: dict[int, T] = {}
     try:
-        _share(work, pieces, min(workers, pieces) if can_share(pieces, workers) else 1, kind, found, done)
+        _share(work, pieces, min(workers, pieces) if can_share(pieces, workers) else 1, kind, found, done, keep)
         for piece in range(pieces):
             if piece not in found:
-                found[piece] = work(piece)
+                found[piece] = keep(work(piece))
     except KeyboardInterrupt:
         if instead is None:
             raise
@@ -72,10 +74,11 @@ def _share(  # noqa: PLR0917 - as `shared`
     kind: Any,
     found: dict[int, T],
     done: Callable[[T], None] | None,
+    keep: Callable[[T], T],
 ) -> None:
     """Does the pieces in a number of processes; those of a copy that dies are left out."""
     if number < 2:
-        _own(work, range(pieces), found, [], done)
+        _own(work, range(pieces), found, [], done, keep)
         return
     import multiprocessing
 
@@ -96,10 +99,10 @@ def _share(  # noqa: PLR0917 - as `shared`
             theirs.close()
             others.append((worker, mine))
         for _, pipe in others:
-            reader = threading.Thread(target=_receive, args=(pipe, found, arrived, transport), daemon=True)
+            reader = threading.Thread(target=_receive, args=(pipe, found, arrived, transport, keep), daemon=True)
             reader.start()
             readers.append(reader)
-        _own(work, range(0, pieces, number), found, arrived, done)
+        _own(work, range(0, pieces, number), found, arrived, done, keep)
         for reader in readers:
             reader.join()
     finally:
@@ -112,17 +115,18 @@ def _share(  # noqa: PLR0917 - as `shared`
             pipe.close()
 
 
-def _own(
+def _own(  # noqa: PLR0917 - as `shared`
     work: Callable[[int], T],
     pieces: Iterable[int],
     found: dict[int, T],
     arrived: list[int],
     done: Callable[[T], None] | None,
+    keep: Callable[[T], T],
 ) -> None:
     """Does the pieces of this process, and tells of all that are done meanwhile."""
     told = 0
     for piece in pieces:
-        found[piece] = work(piece)
+        found[piece] = keep(work(piece))
         arrived.append(piece)
         while done is not None and told < len(arrived):
             done(found[arrived[told]])
@@ -139,12 +143,18 @@ def _widen(pipe: Connection) -> None:
         return  # more than this user may have: then a copy waits now and then
 
 
-def _receive(pipe: Connection, found: dict[int, Any], arrived: list[int], transport: Transport[Any]) -> None:
+def _receive(
+    pipe: Connection,
+    found: dict[int, T],
+    arrived: list[int],
+    transport: Transport[T],
+    keep: Callable[[T], T],
+) -> None:
     """Takes each result as it comes, so that a copy need not keep what it has done; until the pipe is closed."""
     try:
         while True:
             piece, result = transport.unpack(pipe.recv_bytes())
-            found[piece] = result
+            found[piece] = keep(result)
             arrived.append(piece)
     except (EOFError, OSError, BrokenMessageError):
         return

@@ -89,7 +89,7 @@ def timeline(
         noise = 0 if wanted.roles else sum(1 for m in there if m.role is Role.NOISE)
         kept = [m for m in there if _wanted(m, wanted)]
         verdict = verdict_in(conclusion.scene, conclusion.answer, cite)
-        rows = rows_of(kept, there, cite, folded=folded)
+        rows = rows_of(kept, cite, folded=folded)
         return Timeline(
             verdict=verdict,
             attempt=None if every else scene.number,

@@ -15,7 +15,7 @@ from firstfault.model.checks import ORDER, CheckResult
 from firstfault.preflight import container, gpu, host, launcher, network, recorder, settings, storage
 from firstfault.preflight.check import run_check
 from firstfault.preflight.facts import facts, zone
-from firstfault.preflight.job import JOB_CHECKS
+from firstfault.preflight.job_checks import JOB_CHECKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -63,15 +63,16 @@ class Report(Struct, frozen=True, kw_only=True):
     """Of a process that does not lead its machine only what is not well."""
 
 
-def look(machine: Machine, say: Callable[[str], None] | None = None) -> Report:
+def look(machine: Machine, say: Callable[[str], None] | None = None, *, alone: bool = False) -> Report:
     """What this process finds: all checks where it leads its machine, else those that differ by rank.
 
     Args:
         machine: this one.
         say: is told the name of each family before it is looked at.
+        alone: whether no other process looks at the machine, whatever rank the variables give to this one.
     """
     who = machine.who
-    leads = who.leads_node
+    leads = who.leads_node or alone
     found: list[CheckResult] = []
     for name, checks in FAMILIES.items():
         if say is not None:

@@ -74,7 +74,10 @@ def _shm(machine: Machine) -> Iterator[Seen]:
 def _files(machine: Machine) -> Seen:
     soft, hard = machine.limit("open files"), machine.hard_limit("open files")
     told = f"open files: {'unlimited' if soft is None else soft}"
-    fix = f"`ulimit -n {'65536' if hard is None else min(hard, 65536)}` before the job, or in its script."
+    if hard is not None and hard < LITTLE_FILES:
+        fix = f"More than {hard} are not allowed here: raise the limit itself (nofile in /etc/security/limits.conf, LimitNOFILE= of the service, --ulimit nofile= of the container)."
+    else:
+        fix = f"`ulimit -n {'65536' if hard is None else min(hard, 65536)}` before the job, or in its script."
     if soft is None or soft >= LITTLE_FILES:
         return ok(told)
     if soft < FEW_FILES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from typing import TYPE_CHECKING
@@ -85,7 +86,10 @@ def _writes(machine: Machine) -> Iterator[Seen]:
                 "Make the folder before the job starts, on a file system that all machines see.",
             )
         elif not found.writable:
-            yield fail(f"{path}: no file can be written: {found.refused or 'not allowed'}", _NOT_WORTH)
+            refused = found.refused or "not allowed"
+            full = refused in {os.strerror(errno.ENOSPC), os.strerror(errno.EDQUOT)}
+            fix = _NOT_WORTH if full else "Name a folder that the user of the job may write into; `ls -ld` and `mount` show why this one is refused."  # fmt: skip
+            yield fail(f"{path}: no file can be written: {refused}", fix)
         else:
             problems = list(_space(found, LITTLE_MB))
             yield from problems or [ok(_told(found))]

@@ -94,6 +94,29 @@ def spoke_on(store: TextStore, source: SourceId, block: Block, profile: SourcePr
     return False
 
 
+def lived_on(store: TextStore, source: SourceId, block: Block, profile: SourceProfile) -> bool:
+    """Whether the next stamped line behind a traceback is a logger's of the same speaker, where nothing is wrong and nobody leaves.
+
+    A logger hands on each of its lines at once. What is merely printed may have waited in a buffer until its process ended, and
+    then stands behind the traceback with an older stamp: a stamp without a level proves nothing, and nothing behind it does.
+    """
+    raised = block.raised
+    if uncaught(raised.exception.frames) or not raised.exception.kind or not raised.exception.frames:
+        return False
+    start = raised.span.offset - (raised.span.column - 1)
+    for line in lines_from(store, source, start, raised.span.line, MOST_BYTES):
+        if line.number <= raised.span.line or not line.text.strip():
+            continue
+        found = locate(line.text, 0, profile)
+        if found.stamp is None:
+            continue
+        if found.level is None:
+            return False
+        if found.key == block.key:
+            return found.level in QUIET_LEVELS and _PARTING.search(clean(line.text[:600])) is None
+    return False
+
+
 _HOOK = lazy(rb"\[rank\d{1,6}\]: Traceback \(most recent call last\)")
 """How torch's exception hook begins; what a launcher labels, or a logger heads, has no blank there, or its head between."""
 _OWN_TALK = lazy(rb"\[rank\d{1,6}\]: \S")

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from bisect import bisect_right
-from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
@@ -42,9 +40,9 @@ _OTHERS = lazy(r"^(?:Other )?Failures:$")
 _RULE = lazy(r"^[=*-]{20,}$")
 _TELLING = lazy(rb"Root Cause|Failures:|[=*-]{20}|\[\d{1,6}\]:|[\x00\x1b]")
 """What a line holds in which one of the four above can match; colours may stand between their letters."""
-_NUMBERED = lazy(rb"\[\d{1,6}\]:")
-_SIGNS = (b"Root", b"Failures:", b"=====", b"-----", b"*****", b"*-", b"-=", b"=-", b"*=", b"\x00", b"\x1b")
-"""Of which one is in every such line without a number: looked for first, because it is cheap."""
+_ROOT_WORD, _ESCAPE, _NUL = b"Root", b"\x1b", b"\x00"
+_ENDS = frozenset(bytes((b,)) for b in (*b"=*-:", *range(0x20), *range(0x7F, 0x100)))
+"""Last bytes that such a line can have, blanks left out; controls and what is no ASCII may be blank as well."""
 _RANK = lazy(r"(\d{1,6})(?: \(local_rank: (\d{1,4})\))?")
 _EXIT = lazy(r"(-?\d{1,5})(?: \(pid: (\d{1,9})\))?")
 _NO_TRACE = lazy(r"^(?:To enable traceback see|<NONE>|<N/A>|Process failed with exitcode)")
@@ -61,7 +59,7 @@ _SPAWN = lazy(
 )
 _LIGHTNING = lazy(r"Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})")
 _CALLED = lazy(r"returned non-zero exit status (\d{1,5})|died with <Signals\.(SIG[A-Z0-9]+): (\d{1,3})>")
-_ENDINGS = ("exits with return code", "failed (exitcode", "erminated with", "returned non-zero", "died with <Signals")
+_ENDINGS = (" with ", "failed (exitcode", "returned non-zero")
 """Of which one is in every line of these five: looked for first, because it is cheap."""
 
 
@@ -171,16 +169,13 @@ def _entries(
 
 
 def _telling(lines: Sequence[Line]) -> set[int]:
-    """Indexes of the lines in which a list or an entry can begin; looked for in all of them at once, since few do."""
-    ends = list(accumulate(len(line.text) + 1 for line in lines))
-    text = b"\n".join(line.text for line in lines)
-    places = [m.start() for m in _NUMBERED.finditer(text)]
-    for sign in _SIGNS:
-        at = text.find(sign)
-        while at >= 0:
-            places.append(at)
-            at = text.find(sign, ends[bisect_right(ends, at)])
-    asked = {bisect_right(ends, at) for at in places}
+    """Indexes of the lines in which a list or an entry can begin."""
+    asked = [
+        number
+        for number, line in enumerate(lines)
+        if (text := line.text)
+        and (text.rstrip(b" ")[-1:] in _ENDS or _ROOT_WORD in text or _ESCAPE in text or _NUL in text)
+    ]
     return {number for number in asked if _TELLING.search(lines[number].text)}
 
 

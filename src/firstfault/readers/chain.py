@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from firstfault.readers.stamps import match_stamp
+from firstfault.readers.stamps import digits_decide, match_stamp, match_style
 
 if TYPE_CHECKING:
     import re
@@ -41,8 +41,10 @@ class Chain:
     def stamp_at(self, segment: bytes, position: int) -> tuple[str, re.Match[bytes]] | None:
         """The time stamp that begins exactly at a position; None where none does."""
         found = match_stamp(segment, position)
-        style, end = (None, 0) if found is None else (found[0], found[1].end())
-        self.trace.append(_Stamped(position, style, end))
+        if found is not None:
+            self.trace.append(_Stamped(position, found[0], found[1].end()))
+        elif digits_decide(segment, position):
+            self.trace.append(_Stamped(position, None, 0))
         return found
 
     def is_among(self, names: frozenset[str], found: re.Match[bytes], group: str) -> bool:
@@ -87,7 +89,7 @@ class Chain:
 
 
 class _Stamped(NamedTuple):
-    """A place at which a time stamp was looked for."""
+    """A place at which a time stamp was looked for, and either found or missed for the value of a digit."""
 
     position: int
     style: str | None
@@ -134,11 +136,11 @@ class Layout(NamedTuple):
     takes: tuple[_Take, ...]
     constant: dict[str, Any]
 
-    def read(self, segment: bytes) -> Chain | None:
-        """The prefixes of another line of the shape; None where it is not laid out so."""
+    def stamps_in(self, segment: bytes) -> list[tuple[str, re.Match[bytes]]] | None:
+        """The time stamps in the prefixes of another line of the shape; None where it is not laid out so."""
         stamps = []
         for (position, style, end), held in self.stamps:
-            found = match_stamp(segment, position)
+            found = match_stamp(segment, position) if style is None else match_style(style, segment, position)
             if found is None:
                 if style is not None:
                     return None
@@ -149,6 +151,15 @@ class Layout(NamedTuple):
         for names, start, end, listed in self.names:
             if (segment[start:end].decode("ascii", "replace") in names) is not listed:
                 return None
+        return stamps
+
+    def read(self, segment: bytes) -> Chain | None:
+        """The prefixes of another line of the shape; None where it is not laid out so."""
+        stamps = self.stamps_in(segment)
+        return None if stamps is None else self.filled(segment, stamps)
+
+    def filled(self, segment: bytes, stamps: list[tuple[str, re.Match[bytes]]]) -> Chain:
+        """The prefixes of a line that is laid out so, with the stamps that `stamps_in` found in it."""
         chain = Chain.__new__(Chain)
         facts = vars(chain)
         facts.update(self.constant)

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import When
 from firstfault.model.lazy import lazy
-from firstfault.readers.identity import stamp_at_end
 from firstfault.readers.lines import Line, lines_back, lines_from
+from firstfault.readers.sketch import stamp_at_end
 from firstfault.readers.stamps import ISO, MONTHS
 
 if TYPE_CHECKING:

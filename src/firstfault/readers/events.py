@@ -8,7 +8,7 @@ from msgspec import structs
 
 from firstfault.model.evidence import EARLIER, Event, PythonException, Span, When, Who
 from firstfault.model.words import Mark, Role
-from firstfault.readers.aftermath import ended, spoke_on, survived
+from firstfault.readers.aftermath import ended, lived_on, spoke_on, survived
 from firstfault.readers.clock import past_midnight
 from firstfault.readers.cpp_trace import WHAT, exception_at
 from firstfault.readers.frames import HEAD, read_last
@@ -159,9 +159,10 @@ class _Builder:
             return block
         if not survived(self.store, self.source, block, self.profile):
             hooked, last = ended(self.store, self.source, block, self.profile)
-            if not hooked and not last:
+            lived = not hooked and not last and lived_on(self.store, self.source, block, self.profile)
+            if not hooked and not last and not lived:
                 return block
-            said = structs.replace(exception, hooked=hooked, last_word=last)
+            said = structs.replace(exception, hooked=hooked, last_word=last, lived_on=lived)
             return structs.replace(block, raised=structs.replace(block.raised, exception=said))
         raised = structs.replace(block.raised, exception=structs.replace(exception, ignored=True))
         earlier = tuple(structs.replace(r, exception=structs.replace(r.exception, ignored=True)) for r in block.earlier)
@@ -266,6 +267,10 @@ class _Builder:
                     fields = {**fields, EARLIER: "last state"}
         elif hit.signature.startswith("slurm.job_state") and stamp is None:
             stamp = job_end(self.store, self.source, self._line_start(hit), hit.raw)
+        spoken = None if hit.signature == WHAT else self._spoken(hit, blocks)
+        if spoken is not None and spoken.who.rank is not None and who.rank not in {None, spoken.who.rank}:
+            who = spoken.who  # the traceback is that of another rank, by its head
+        exception = self._thrown(hit) if spoken is None and hit.signature == WHAT else None
         return Event(
             signature=hit.signature,
             span=span,
@@ -276,18 +281,18 @@ class _Builder:
             count=hit.count,
             ordinal=hit.ordinal,
             fields=fields,
-            exception=self._thrown(hit) if hit.signature == WHAT else self._spoken(hit, blocks),
+            exception=exception if spoken is None else spoken.exception,
         )
 
     def _thrown(self, hit: Hit) -> PythonException:
         return exception_at(self.store, self.source, self._line_start(hit), hit.line, self.profile)
 
-    def _spoken(self, hit: Hit, blocks: Iterable[Block]) -> PythonException | None:
+    def _spoken(self, hit: Hit, blocks: Iterable[Block]) -> Raised | None:
         """The exception whose last line or message a further signature matched too: it shares what is known of it."""
         for block in blocks:
             for raised in (block.raised, *block.earlier):
                 if hit.line in raised.lines and raised.exception.kind and self._place(hit).key == block.key:
-                    return raised.exception
+                    return raised
         return None
 
     def _complete(self, who: Who, hit: Hit) -> Who:

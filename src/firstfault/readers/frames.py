@@ -42,6 +42,13 @@ _RAISED_ON = lazy(r"(?i)\bre-?(?:rais|throw)(?:e|es|ing)\b")
 """What a program says that hands on the error which it caught: nobody went on."""
 _QUOTATION = lazy(r"(?<!\w)'[^'\n]{1,200}'(?!\w)|\"[^\"\n]{1,200}\"")
 """Words in quotation marks: a notice that quotes an error tells of no exception that somebody caught."""
+_SETTING = lazy(r"\b[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+\b")
+"""The name of a variable of the environment (`NCCL_TIMEOUT`)."""
+_ADVICE = lazy(
+    r"(?i)\b(?:(?:may|might|can|could|will|should|would|to|and) (?:help )?(?:to )?(?:avoid|prevent|reduce|lead to|result in|cause|hide|mask|run into)"
+    r"|(?:avoid|prevent)s|consider|recommended|in case of|instead of|if|unless|when)\b[^\n]*"
+)
+"""What a notice says that may happen, or that should be done: no exception was caught."""
 _COUNTER = lazy(
     r"(?i)\b(?:\w*_)?(?:skip(?:s|ped)?|errors|failed|failures|retries|timeouts|exceptions)['\"]?(?:=|: ?)\d+\b(?!/)"
 )
@@ -167,7 +174,9 @@ def was_caught(before: str, level: str | None, frames: Sequence[Frame]) -> bool:
         return False
     if level not in QUIET_LEVELS:
         return False
-    return _CAUGHT_TEXT.search(_COUNTER.sub("", _QUOTATION.sub("", before))) is not None
+    for aside in (_QUOTATION, _COUNTER, _SETTING, _ADVICE):
+        before = aside.sub("", before)
+    return _CAUGHT_TEXT.search(before) is not None
 
 
 def ended_nothing(kind: str, frames: Sequence[Frame]) -> bool:

@@ -22,6 +22,7 @@ from firstfault.readers.wrapping import Wrapping, find_wrapping
 
 if TYPE_CHECKING:
     import re
+    from collections.abc import Iterable
 
     from firstfault.readers.chain import Chain
 
@@ -53,7 +54,7 @@ _AGENT = lazy(
     rb"torch[./]distributed[./](?:run|elastic|launcher)|torchrun|\[default\d+\]:|deepspeed\.launcher|launch\.py:\d+:main"
 )
 _WORLD = lazy(rb"(?i)(?:world[ _]size\s?[=:]\s?|Starting with |MEMBER: \d+/)(\d{1,6})\b")
-_KEY_VALUE = lazy(rb"(?:^|[\s,(\[|])(?:global_)?rank ?[=:] ?(\d{1,6})[,|\s)\]].{0,200}?\b(?:epoch|step|iter|loss)")
+RANK_VALUE = lazy(rb"(?:^|[\s,(\[|])(?:global_)?rank ?[=:] ?(\d{1,6})[,|\s)\]].{0,200}?\b(?:epoch|step|iter|loss)")
 
 
 class SourceProfile(Struct, frozen=True):
@@ -269,8 +270,8 @@ def body_starts(segment: bytes, profile: SourceProfile | None = None) -> tuple[i
     return ordered
 
 
-def _chain_at(segment: bytes, position: int, profile: SourceProfile) -> tuple[Chain, Chain]:
-    """Prefixes of the line and of the part of it that holds a position (the same object where there is one part)."""
+def chains_at(segment: bytes, position: int, profile: SourceProfile) -> tuple[Chain, Chain]:
+    """The prefixes of the line and of the part of it that holds a position (the same object where there is one part)."""
     line = read_chain(segment, 0, profile)
     if position <= line.position:
         return line, line
@@ -284,8 +285,8 @@ def _chain_at(segment: bytes, position: int, profile: SourceProfile) -> tuple[Ch
 
 def stream_key(segment: bytes, position: int, profile: SourceProfile) -> bytes:
     """Short key of who speaks at a position of a segment; equal keys are the same speaker of one source."""
-    line, part = _chain_at(segment, position, profile)
-    return _speaker(segment, line, part)[1]
+    line, part = chains_at(segment, position, profile)
+    return speaker_in(segment, line, part)[1]
 
 
 class _Last:
@@ -296,8 +297,8 @@ class _Last:
     told: tuple[Who, bytes] = (Who(), b"")
 
 
-def _speaker(segment: bytes, line: Chain, part: Chain) -> tuple[Who, bytes]:
-    """Who speaks in a part of a line, and the key of that."""
+def speaker_in(segment: bytes, line: Chain, part: Chain) -> tuple[Who, bytes]:
+    """Who speaks in a part of a line, as `chains_at` gives it, and the key of that."""
     if segment is not _Last.segment or part is not _Last.part:
         who = _who(segment, line, part)
         _Last.segment, _Last.part, _Last.told = segment, part, (who, who_key(who))
@@ -330,7 +331,7 @@ def locate(segment: bytes, position: int, profile: SourceProfile) -> Located:
         position: where the matter of interest begins.
         profile: of the source.
     """
-    line, part = _chain_at(segment, position, profile)
+    line, part = chains_at(segment, position, profile)
     stamp = _stamp(line, part)
     body = part.position
     for bar in BAR_END.finditer(segment, body, min(len(segment), MOST_SEARCHED)):
@@ -338,24 +339,23 @@ def locate(segment: bytes, position: int, profile: SourceProfile) -> Located:
             break
         body = bar.end()
     level = part.level if part.level is not None else line.level
-    who, key = _speaker(segment, line, part)
-    return Located(_with_name(who, profile), body, stamp, level, key)
-
-
-def stamp_at_end(segment: bytes, profile: SourceProfile) -> Stamp | None:
-    """The time stamp of the last message of a segment, as `locate` gives it for the segment's end."""
-    line, part = _chain_at(segment, len(segment), profile)
-    return _stamp(line, part)
+    who, key = speaker_in(segment, line, part)
+    return Located(with_name(who, profile), body, stamp, level, key)
 
 
 def _stamp(line: Chain, part: Chain) -> Stamp | None:
-    stamp = None
-    for chain in (line,) if part is line else (line, part):
-        for style, found in chain.stamps:
+    return best_stamp([line.stamps] if part is line else [line.stamps, part.stamps])
+
+
+def best_stamp(stamps: Iterable[Iterable[tuple[str, re.Match[bytes]]]]) -> Stamp | None:
+    """The stamp of some that tells most, the last of equals; None where none tells a time."""
+    best = None
+    for held in stamps:
+        for style, found in held:
             built = build_stamp(style, found)
-            if built is not None and better(built, stamp):
-                stamp = built
-    return stamp
+            if built is not None and better(built, best):
+                best = built
+    return best
 
 
 def _who(segment: bytes, line: Chain, part: Chain) -> Who:
@@ -370,7 +370,7 @@ def _who(segment: bytes, line: Chain, part: Chain) -> Who:
     ):
         rank = part.group_rank
     if rank is None and part.stamps and not part.c10:
-        found = _KEY_VALUE.search(segment, part.position, part.position + 600)
+        found = RANK_VALUE.search(segment, part.position, part.position + 600)
         if found is not None and found.start() < part.position + 80:
             rank = int(found[1])
     same = part.rank is None or part.rank == line.rank
@@ -386,8 +386,8 @@ def _who(segment: bytes, line: Chain, part: Chain) -> Who:
     )
 
 
-def _with_name(who: Who, profile: SourceProfile) -> Who:
-    """Adds what the name of the file tells where the line itself does not speak; the line wins."""
+def with_name(who: Who, profile: SourceProfile) -> Who:
+    """A speaker with what the name of the file tells where the line itself does not speak; the line wins."""
     name = profile.who
     if name == _NOBODY:
         return who

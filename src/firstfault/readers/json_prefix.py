@@ -52,6 +52,16 @@ def json_record(segment: bytes, at: int, chain: Chain, _profile: SourceProfile) 
     return text.end()
 
 
+_REST_OF_TEXT = lazy(rb'(?:[^"\\]|\\.)*')
+
+
+def spoken(segment: bytes) -> bytes | None:
+    """The text of a record, as it is escaped; None where it has none."""
+    found = _JSON_TEXT.search(segment) or _JSON_OTHER_TEXT.search(segment)
+    rest = None if found is None else _REST_OF_TEXT.match(segment, found.end())
+    return None if rest is None else rest.group()
+
+
 def _epoch(segment: bytes, at: int) -> tuple[str, re.Match[bytes]] | None:
     """A number of seconds since 1970 as the stamp that says the same in words."""
     found = _EPOCH.match(segment, at)

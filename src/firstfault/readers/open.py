@@ -24,9 +24,10 @@ from firstfault.readers.sniff import EMPTY, HEAD, TAIL, Sniffed, container_of, s
 from firstfault.readers.spool import Spool, SpoolFullError
 from firstfault.readers.store import Extent, Store, read_extent
 from firstfault.readers.transcode import to_utf8
+from firstfault.readers.unwrap import READ_AS, unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
@@ -89,6 +90,8 @@ class _Opener:
         self.sources: list[tuple[Source, Extent]] = []
         self.coverage: list[Coverage] = []
         self._taken = 0
+        self.quoting: dict[int, str] = {}
+        """Places among the sources of documents in which a log is quoted, with their forms."""
 
     def refuse(self, shown: str, state: CoverageState, reason: str) -> None:
         self.coverage.append(Coverage(file=shown, state=state, reason=reason))
@@ -187,6 +190,11 @@ class _Opener:
             damage = damage or failed
             note = f"{sniffed.encoding.upper()} text, read as UTF-8"
             sniffed = _sniff_extent(extent, item.shown)
+        elif sniffed.wrapped and sniffed.kind is SourceKind.LOG:
+            extent, failed = self._unwrapped(item.descriptor, item.extent, sniffed.wrapped)
+            damage, note = damage or failed, READ_AS[sniffed.wrapped]
+        elif sniffed.wrapped:
+            self.quoting[len(self.sources)] = sniffed.wrapped
         if sniffed.kind in _UNREAD:
             state = CoverageState.DAMAGED if damage else CoverageState.SKIPPED
             self.refuse(item.shown, state, damage or note)
@@ -206,15 +214,53 @@ class _Opener:
         self.sources.append((source, extent))
 
     def _transcoded(self, item: _Item, encoding: str) -> tuple[Extent, str]:
+        return self._spooled(to_utf8(_blocks(item.descriptor, item.extent), encoding))
+
+    def _unwrapped(self, descriptor: int, extent: Extent, form: str) -> tuple[Extent, str]:
+        return self._spooled(unwrapped(_blocks(descriptor, extent), form))
+
+    def _spooled(self, parts: Iterable[bytes]) -> tuple[Extent, str]:
         start = self.spool.end
         damage = ""
-        blocks = (item.read(at, 1 << 20) for at in range(0, item.extent.size, 1 << 20))
         try:
-            for part in to_utf8(blocks, encoding):
+            for part in parts:
                 self.spool.write(part)
         except SpoolFullError as error:
             damage = f"too large: {error}"
         return self.spool.since(start), damage
+
+    def read_quotations(self) -> None:
+        """Reads the logs that documents quote, where nothing else is a log.
+
+        Beside one they are pages about the program: what they quote happened to somebody else.
+
+        Raises:
+            OSError: one can no longer be read.
+        """
+        if any(source.kind is SourceKind.LOG for source, _ in self.sources):
+            return
+        for at, form in self.quoting.items():
+            source, extent = self.sources[at]
+            descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                said, damage = self._unwrapped(descriptor, extent, form)
+            finally:
+                os.close(descriptor)
+            self.sources[at] = (
+                replace(source, kind=SourceKind.LOG, size=said.size, real_path=said.path),
+                said,
+            )
+            where = next(n for n, c in enumerate(self.coverage) if c.file == source.path)
+            self.coverage[where] = replace(
+                self.coverage[where],
+                state=CoverageState.DAMAGED if damage else self.coverage[where].state,
+                reason=damage or READ_AS[form],
+                bytes=said.size,
+            )
+
+
+def _blocks(descriptor: int, extent: Extent) -> Iterator[bytes]:
+    return (read_extent(descriptor, extent, at, 1 << 20) for at in range(0, extent.size, 1 << 20))
 
 
 def _sniff_extent(extent: Extent, shown: str) -> Sniffed:
@@ -255,6 +301,7 @@ def open_inputs(
                     opener.refuse(one.shown, one.state, one.reason)
                 else:
                     opener.file(one)
+        opener.read_quotations()
     except BaseException:
         spool.close()
         raise

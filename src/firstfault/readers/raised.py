@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct, structs
 
-from firstfault.model.evidence import PythonException, Span, Who
+from firstfault.model.evidence import GlobalRank, PythonException, Span, Who
 from firstfault.model.lazy import lazy
 from firstfault.model.place import Stamp
 
@@ -54,6 +54,18 @@ def json_text(body: bytes) -> bytes:
 def with_worker(who: Who, worker: int) -> Who:
     """The same speaker, for a worker of its data loader."""
     return structs.replace(who, worker=worker)
+
+
+_OF_RANK = lazy(r"\(most recent call last\): \(RANK (\d{1,6})\)\s*$")
+"""How a distributed checkpoint heads the traceback of the rank that met the error, which every rank prints."""
+
+
+def of_rank(head: str, who: Who) -> Who:
+    """The speaker of a traceback, or the rank whose it is where its head names another."""
+    found = _OF_RANK.search(head)
+    if found is None or who.rank == int(found[1]):
+        return who
+    return Who(rank=GlobalRank(int(found[1])))
 
 
 _REMOTE = lazy(r"ray::\S{1,120} \(pid=(\d{1,9})(?:, ip=([\w.:]{3,45}))?")

@@ -98,6 +98,11 @@ class _Seen:
 _seen = _Seen()
 
 
+def forget() -> None:
+    """Drops all that is remembered: what comes after the readers needs the memory."""
+    _seen.__dict__.update(_Seen().__dict__)
+
+
 def style_of(profile: SourceProfile) -> tuple[object, ...]:
     """All of a profile that the reading of prefixes heeds."""
     return (
@@ -151,6 +156,19 @@ def read_parts(segment: bytes, line: Chain, profile: SourceProfile) -> Sequence[
 def usual_starts() -> tuple[int, ...] | None:
     """Where messages may begin in the line whose prefixes were read last; None where its shape does not tell."""
     return _seen.shape.starts if _seen.shape is not None and _seen.usual else None
+
+
+def usual_layouts() -> tuple[Layout, ...] | None:
+    """How the prefixes of the line that was read last are laid out, and those of its parts; None where its shape does not tell.
+
+    To be asked once its parts were read.
+    """
+    shape = _seen.shape
+    if shape is None or not _seen.usual or _seen.inner is None:
+        return None
+    known = [shape.layouts.get(at) for at in (0, *(part.starts[0] for part in _seen.inner))]
+    found = [layout for layout in known if layout is not None and not isinstance(layout, Chain)]
+    return tuple(found) if len(found) == len(known) else None
 
 
 def keep_starts(starts: tuple[int, ...]) -> None:

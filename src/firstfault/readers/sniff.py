@@ -18,11 +18,16 @@ from firstfault.readers.job_object import is_job_object
 from firstfault.readers.magic import compression_of
 from firstfault.readers.pod_object import is_packed_object, is_pod_object
 from firstfault.readers.recorder_tables import holds_tables
+from firstfault.readers.unwrap import JSON, ONE_LINE, PAGE, PRINTED, RECORD, TIME_KEY, form_of
 
 HEAD = 64 * 1024
 TAIL = 16 * 1024
 EMPTY = "empty"
 """Reason by which a file without a byte is not read."""
+PODS_ON_ONE_LINE = "pods in one line of JSON; print them with `kubectl get pod -o yaml`"
+RECORDS_ON_ONE_LINE = "records of a log on one line of JSON; print one a line with `jq -c '.[]'`"
+WITH_ADVICE = frozenset({PODS_ON_ONE_LINE, RECORDS_ON_ONE_LINE})
+"""Reasons by which a file is not read as it is, though it could be in another form."""
 
 _MAGIC = (
     (b"FFRING", "the heartbeat of a process that records, which its monitor writes out as text"),
@@ -138,6 +143,8 @@ class Sniffed(Struct, frozen=True):
     note: str = ""
     encoding: str = ""
     """`utf-16-le`, `utf-16-be` (or with 32), `gb18030` where the text has to be turned into UTF-8 first; empty for all else."""
+    wrapped: str = ""
+    """The form of a document (see `unwrap`) in which a log stands; empty for all else."""
 
 
 def sniff(head: bytes, tail: bytes, name: str) -> Sniffed:
@@ -266,7 +273,7 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     if is_pod_object(head, tail) or is_job_object(head):
         return Sniffed(SourceKind.SCHEDULER)
     if is_packed_object(start):
-        return Sniffed(SourceKind.CONFIG, "pods in one line of JSON; print them with `kubectl get pod -o yaml`")
+        return Sniffed(SourceKind.CONFIG, PODS_ON_ONE_LINE)
     if start[:1] in {b"{", b"["} and _daemon(head, max(1, head.count(b"\n"))):
         return Sniffed(SourceKind.AISTORE)
     if start[:1] in {b"{", b"["}:
@@ -290,7 +297,9 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
             return Sniffed(SourceKind.STACKS)
         return Sniffed(SourceKind.CONFIG, "a page of the debug server without stacks")
     if suffix in _SOURCE_CODE or _PACKAGE.match(start) or (start.startswith(b"#!") and _is_script(suffix, head, tail)):
-        return Sniffed(SourceKind.CONFIG, "source code or a document")
+        return Sniffed(SourceKind.CONFIG, "source code or a document", wrapped=form_of(head, tail, suffix))
+    if PAGE.match(start) and (form := form_of(head, tail, suffix)):
+        return Sniffed(SourceKind.CONFIG, "a web page", wrapped=form)
     filled = lines - head.count(b"\n\n")
     if _STACK_HEAD.search(begun) and len(_STACK.findall(begun)) > filled * 0.6:
         return Sniffed(SourceKind.STACKS)
@@ -303,17 +312,12 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
     return Sniffed(SourceKind.LOG)
 
 
-_PRINTED = lazy(
-    rb"(?:\A|[\n\r])(?:<?\d+>? ?)?\[?(?:\d{4}-\d\d-\d\d[ T]\d\d:\d\d|[IWEF]\d{4} \d\d:\d\d:|\d\d:\d\d:\d\d[.,\] ]|rank ?\d+\]|default\d+\]:)"
-    rb"|Traceback \(most recent call last\):\r?\n {2}File \"|\] NCCL (?:INFO|WARN) |\d+%\||\btorch\.\w+Error: |[\n\r]slurmstepd: |[\n\r]srun: "
-)
-"""What programs print and scripts do not hold: a stamp or a rank at the begin of a line, a traceback, a bar."""
 _SAID = frozenset({".log", ".out", ".err", ".stdout", ".stderr", ".o", ".e"})
 
 
 def _is_script(suffix: str, head: bytes, tail: bytes) -> bool:
     """Whether text that begins with `#!` is a script: a job's log may begin with the script that ran, as its prolog shows it."""
-    return suffix not in _SAID and not suffix[1:].isdigit() and not (_PRINTED.search(head) or _PRINTED.search(tail))
+    return suffix not in _SAID and not suffix[1:].isdigit() and not (PRINTED.search(head) or PRINTED.search(tail))
 
 
 def _daemon(head: bytes, lines: int) -> bool:
@@ -348,6 +352,8 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
         return Sniffed(SourceKind.STACKS)
     if _error_file(start, name):
         return Sniffed(SourceKind.ERROR_JSON)
+    if ONE_LINE.match(start) is not None and TIME_KEY.search(start) is not None:
+        return Sniffed(SourceKind.CONFIG, RECORDS_ON_ONE_LINE)
     first = start.split(b"\n", 1)[0]
     if _JSON_LINE.match(first):
         return Sniffed(SourceKind.LOG)
@@ -355,6 +361,8 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
         return Sniffed(SourceKind.METRICS)
     if _RUN_STATE.search(start) is not None and _RUN_REASON.search(start) is not None:
         return Sniffed(SourceKind.LOG)  # a service's record of the run: its reason is a line as any other
+    if RECORD.search(start) is not None and TIME_KEY.search(start) is not None:
+        return Sniffed(SourceKind.LOG, wrapped=JSON)
     if PurePosixPath(name).suffix.lower() in {".json", ".jsonl", ".ipynb"}:
         return Sniffed(SourceKind.CONFIG, "JSON of an unknown kind")
     return None

@@ -100,6 +100,9 @@ def _match_digits(segment: bytes, position: int) -> tuple[str, re.Match[bytes]] 
 
 
 _SEVERITIES = frozenset((b"I", b"W", b"E", b"F", b"V"))
+_FIRST_ASKED = {"iso": ISO, "c10": _C10}
+"""Styles that are asked before any other where a line has their letters and signs."""
+_AFTER_SEVERITY = frozenset((b" ", *(b"%d" % digit for digit in range(10))))
 _NAMES = frozenset((b"Mon Tue Wed Thu Fri Sat Sun Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec").split())
 
 
@@ -130,6 +133,25 @@ def match_stamp(segment: bytes, position: int) -> tuple[str, re.Match[bytes]] | 
         found = _DAY_FIRST.match(segment, position)
         return None if found is None else ("day_first", found)
     return None
+
+
+def match_style(style: str, segment: bytes, position: int) -> tuple[str, re.Match[bytes]] | None:
+    """As `match_stamp`, where a line that differs in digits alone has a stamp of a style there."""
+    pattern = _FIRST_ASKED.get(style)
+    if pattern is None:
+        return match_stamp(segment, position)
+    found = pattern.match(segment, position)
+    return match_stamp(segment, position) if found is None else (style, found)
+
+
+def digits_decide(segment: bytes, position: int) -> bool:
+    """Whether it may hang on the value of digits that no stamp begins at a position, where none does."""
+    byte = segment[position : position + 1]
+    if byte.isdigit():
+        return True
+    if byte in _SEVERITIES and segment[position + 1 : position + 2] in _AFTER_SEVERITY:
+        return True
+    return segment[position : position + 3] in _NAMES
 
 
 def build_stamp(style: str, found: re.Match[bytes]) -> Stamp | None:

@@ -9,11 +9,12 @@ import re
 from typing import NamedTuple
 
 from firstfault.model.lazy import lazy
+from firstfault.readers.json_prefix import spoken
 from firstfault.readers.shape import shape_of
 
 TRAINING, PREPARATION, EVALUATION = "training", "preparation", "evaluation"
 TRIGGERS = (
-    b"%|", b"it [", b"iter", b"Iter", b"tep", b"poch", b"'loss'", b"[batch=", b" [=", b" [>", b"\xe2\x94\x81", b"num_updates", b"Train: ", b"Test: ", b"Eval", b"Val",
+    b"%|", b"it [", b"iter", b"Iter", b"tep", b"poch", b"'loss'", b"[batch=", b" [=", b" [>", b"\xe2\x94\x81", b"num_updates", b"Train: ", b"Test: ", b"Eval", b"Val", b" Batch ",
 )  # fmt: skip
 """Text without which no line is looked at; searched as bytes, since expressions are slow on lines that hold none."""
 _NUMBER = rb"\d[\d,]*(?:\.\d+)?[kMG]?"
@@ -33,16 +34,20 @@ _BRACKETS = lazy(
 )
 _EPOCH_OF = lazy(rb"(?i)\bepoch:? ?\[? ?(\d{1,6}) ?/ ?(\d{1,6})\b")
 _KERAS_EPOCH = lazy(rb"Epoch (\d{1,6})/(\d{1,6})\s")
-_COMPOSER = lazy(rb"\[epoch=(\d{1,6})(?:/\d{1,6})?\]\[batch=(\d{1,9})(?:/(\d{1,9}))?\]")
+_K2 = lazy(rb"\bEpoch (\d{1,6}), batch (\d{1,9}), (?:\w+_)?loss\[")
+_ESPNET = lazy(rb"(\d{1,6})epoch:(train|valid):\d{1,9}-(\d{1,9})batch:")
+_WENET = lazy(rb"\b(TRAIN|CV) (?:\|[^|\n]{0,60}\| ?)?Batch (\d{1,6})/(\d{1,9}) loss ")
+_ITER = lazy(rb"\bIter\((train|val|test)\) {0,3}\[ {0,9}(\d{1,9})/(\d{1,9})\]")
+_COMPOSER = lazy(rb"(?:\[epoch=(\d{1,6})(?:/\d{1,6})?\])?\[batch=(\d{1,9})(?:/(\d{1,9}))?\]")
 _PLAIN = lazy(
-    rb"(?i)(?<![\w.-])(?P<name>global[_ ]?steps?|total[_ ]steps?|completed steps?|train(?:ing)?[_ ]?steps?|optimizer[_ ]steps?|"
-    rb"steps?|iter(?:ation)?s?|updates?|num_updates)['\"]?(?: (?:is|no\.?))?[ :=#\[]{1,6}(?P<step>\d{1,9})(?![\d.])(?: ?(?:/|of) ?(?P<total>\d{1,9}))?",
+    rb"(?i)(?<![\w.-])(?P<name>global[_ ]?steps?|total[_ ]step|current_steps|completed steps?|train(?:ing)?[_ ]?steps?|optimizer[_ ]steps?|"
+    rb"steps?|iter(?:ation)?s?|updates?|num_updates)['\"]?(?: (?:is|no\.?))?[ :=#\[]{1,6}['\"]?(?P<step>\d{1,9})(?![\d.])(?: ?(?:/|of) ?(?P<total>\d{1,9}))?",
 )
 _METRIC = lazy(
     rb"(?i)loss|\blr\b|learning.?rate|\bgrad(?:ients?)?[ _.-]?(?:norm|scale|clip)|\bgrad ?[:=]|\bgnorm|\btok|sample|throughput|it/s|s/it|steps?/s|\bppl|\bacc|mfu|t?flops|\beta\b|elapsed|"
     rb"consumed|speed|\bwps\b|seconds|\btime\b|ms\b",
 )
-_SETTING = lazy(rb"(?i)(?:accum\w*|warm-?up|save|saving|logging|max\w*|every|per|num|number of|decay)[ -]\Z")
+_SETTING = lazy(rb"(?i)(?:accum\w*|warm-?up|save|saving|logging|max\w*|total|every|per|num|number of|decay)[ -]\Z")
 """Words that make the number of steps behind them a setting: none of these steps was done."""
 _NOT_DONE = lazy(
     rb"(?i)\bload|resum|restor|skipp|start(?:s|ing)? (?:at|from)|warm.?up|total steps|max_steps|error|fail|timeout|abort|exception"
@@ -90,7 +95,9 @@ def read_progress(segment: bytes) -> Shape | None:
     if b"\x1b" in segment:
         # Bars are drawn in colours that stand between their numbers and the bar itself.
         segment = _COLOUR.sub(b"", segment)
-    shape = _shape_of(segment)
+    text = spoken(segment) if segment[:1] == b"{" else None
+    # What a collector writes beside the text (a stream's level, a pod's name) says nothing of the step.
+    shape = (None if text is None else _shape_of(text)) or _shape_of(segment)
     if shape is None or (shape.step == 0 and shape.what not in {"NeMo", "loss table"}):
         return None
     if shape.total is not None and shape.step == shape.total and _more_epochs(segment):
@@ -208,7 +215,11 @@ def _table(segment: bytes) -> Shape | None:
         return Shape(TRAINING, int(found[1] or found[2]), None, None, "DeepSpeed step")
     found = _COMPOSER.search(segment)
     if found is not None:
-        return Shape(TRAINING, int(found[2]), None if found[3] is None else int(found[3]), int(found[1]), "batch")
+        epoch, total = (None if number is None else int(number) for number in found.group(1, 3))
+        return Shape(TRAINING, int(found[2]), total, epoch, "batch")
+    recipe = _of_recipe(segment)
+    if recipe is not None:
+        return recipe
     if _HF_EVAL.search(segment) is not None:
         return Shape(EVALUATION, None, None, None, "loss table")
     found = _HF.search(segment)
@@ -228,6 +239,23 @@ def _table(segment: bytes) -> Shape | None:
                 TRAINING, int(found[4] or found[2]), None if updates else int(found[3]), int(found[1]), "epoch"
             )
     return _bracketed(segment)
+
+
+def _of_recipe(segment: bytes) -> Shape | None:
+    """Lines of the speech toolkits and of OpenMMLab that count batches within an epoch, or iterations without one."""
+    found = _K2.search(segment)
+    if found is not None:
+        return Shape(TRAINING, int(found[2]), None, int(found[1]), "epoch")
+    found = _ESPNET.search(segment)
+    if found is not None:
+        return Shape(TRAINING if found[2] == b"train" else EVALUATION, int(found[3]), None, int(found[1]), "epoch")
+    found = _WENET.search(segment)
+    if found is not None:
+        return Shape(TRAINING if found[1] == b"TRAIN" else EVALUATION, int(found[3]), None, int(found[2]), "epoch")
+    found = _ITER.search(segment)
+    if found is not None:
+        return Shape(TRAINING if found[1] == b"train" else EVALUATION, int(found[2]), int(found[3]), None, "iteration")
+    return None
 
 
 def _bracketed(segment: bytes) -> Shape | None:
@@ -251,7 +279,11 @@ def _plain(segment: bytes) -> _Plain | None:
             best = found
     if best is None or not _METRIC.search(segment) or _NOT_DONE.search(segment, 0, best.start() + 200):
         return None
-    kind = EVALUATION if re.search(rb"(?i)\b(?:val(?:id\w*)?|eval\w*|test)\b", segment[: best.end() + 60]) else TRAINING
+    kind = (
+        EVALUATION
+        if re.search(rb"(?i)\b(?:val(?:id\w*)?|eval\w*|test)\b(?!: n/a)", segment[: best.end() + 60])
+        else TRAINING
+    )
     return _Plain(kind, best.span("step"), best.span("total"))
 
 

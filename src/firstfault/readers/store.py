@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _OPEN_FILES = 64
 """Descriptors kept open at a time; a job may leave more files than the limit of open files."""
 BLOCK = 1024 * 1024
+SMALL = 128 * 1024
+"""Bytes up to which a source is read as a whole and the last such one kept: readers look at one source many times."""
 
 
 class Extent(Struct, frozen=True):
@@ -37,6 +39,7 @@ class Store:
     def __init__(self, extents: Sequence[Extent]) -> None:
         self._extents = tuple(extents)
         self._files: OrderedDict[str, int] = OrderedDict()
+        self._last: tuple[SourceId, bytes] | None = None
 
     def __getstate__(self) -> tuple[Extent, ...]:
         return self._extents
@@ -44,9 +47,11 @@ class Store:
     def __setstate__(self, state: tuple[Extent, ...]) -> None:
         self._extents = state
         self._files = OrderedDict()
+        self._last = None
 
     def close(self) -> None:
         """Closes the files; the store opens them again when it is read again."""
+        self._last = None
         while self._files:
             os.close(self._files.popitem()[1])
 
@@ -60,8 +65,15 @@ class Store:
         Raises:
             OSError: the file can no longer be read.
         """
+        last = self._last  # looked at once: threads may share a store
+        if last is not None and last[0] == source:
+            return last[1][offset : offset + length] if offset >= 0 and length > 0 else b""
         extent = self._extents[source]
-        return read_extent(self._descriptor(extent.path), extent, offset, length)
+        if extent.size > SMALL:
+            return read_extent(self._descriptor(extent.path), extent, offset, length)
+        data = read_extent(self._descriptor(extent.path), extent, 0, extent.size)
+        self._last = (source, data)
+        return data[offset : offset + length] if offset >= 0 and length > 0 else b""
 
     def read_into(self, source: SourceId, offset: int, buffer: memoryview) -> int:
         """Fills a buffer from an offset; gives the number of bytes, 0 at the end.

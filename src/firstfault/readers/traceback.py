@@ -27,7 +27,7 @@ from firstfault.readers.frames import (
 )
 from firstfault.readers.identity import SourceProfile
 from firstfault.readers.lines import CHUNK, Line, TextStore, lines_back, lines_from
-from firstfault.readers.raised import Block, Raised, as_cut, one_line, with_worker
+from firstfault.readers.raised import Block, Raised, as_cut, of_rank, one_line, with_worker
 from firstfault.readers.said import Said, said_in
 
 if TYPE_CHECKING:
@@ -346,7 +346,8 @@ class _Reader:
         block.caught = caught
         firm = ended_nothing(block.kind, block.frames) or (block.before is not None and swallowed(block.before.text))
         block.by_words = caught and not firm
-        who = last.who if block.worker is None else with_worker(last.who, block.worker)
+        who = of_rank(block.first.text, last.who)
+        who = who if block.worker is None else with_worker(who, block.worker)
         exception = PythonException(
             kind=block.kind,
             message="\n".join(block.message)[:MOST_MESSAGE],

@@ -75,9 +75,11 @@ def take(settings: Settings, number: int, part: int, processes: list[Watched], c
         state["signalled"] = process.name in signalled
         if process.name in silent:
             state["silent"] = True  # it has a thread that should have answered, and could not
-        state["threads"] = [_clean_thread(t, cleaner) for t in threads(process.ring.head.pid)]
-        answer = _answer(settings, process, token)
-        if answer is not None:
+        answer = _answer(settings, process, token) or {}
+        # The thread that has answered is ours, and at work for us: it says nothing of the program.
+        found = [t for t in threads(process.ring.head.pid) if t["thread"] != answer.get("recorder")]
+        state["threads"] = [_clean_thread(t, cleaner) for t in found]
+        if answer:
             state["answer"] = cleaner.value(answer)
         lines.append(layout.line(layout.STATE, state))
     replace_file(os.path.join(folder, f"state.{part}.jsonl"), b"".join(lines))

@@ -50,13 +50,18 @@ def run_checks(folder: str | None = None) -> list[Check]:
     """
     settings = from_environment(folder)
     return [
-        _folder("shared folder", settings.folder, "nothing would survive the node"),
+        shared_folder(settings.folder),
         _folder("local folder", settings.local, "heartbeats would go to the shared folder"),
         _ring(settings.local),
         *_child(),
         _ptrace(),
         *_store(),
     ]
+
+
+def shared_folder(path: str) -> Check:
+    """Tries the folder of the job."""
+    return _folder("shared folder", path, "nothing would survive the node")
 
 
 def _folder(name: str, path: str, price: str) -> Check:

@@ -139,7 +139,7 @@ class Recorder:
     def told_steps(self) -> None:
         """The program counts its steps itself from now on: nobody else does."""
         self.counted_by_program = self.counted_elsewhere = True
-        LIVE.owner = 0
+        LIVE.owner = None
         self.looker.follow(threading.get_ident())
 
     def tell(self, **values: Any) -> None:

@@ -11,6 +11,8 @@ import threading
 import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from firstfault.recorder import format as layout
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
@@ -128,7 +130,10 @@ def _one(error: BaseException, cleaner: Cleaner) -> dict[str, Any]:
     for frame, line in list(traceback.walk_tb(error.__traceback__))[-MOST_FRAMES:]:
         code = frame.f_code
         frames.append({"file": cleaner.text(code.co_filename), "line": line, "function": code.co_name})
-    return {"type": name, "message": cleaner.text(message), "traceback": frames}
+    told = cleaner.text(message)
+    inner = layout.original(told)
+    # Before the message, whose many lines a report cuts.
+    return {"type": name, **({"original": inner} if inner else {}), "message": told, "traceback": frames}
 
 
 def by_handler(error: BaseException) -> bool:

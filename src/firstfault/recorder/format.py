@@ -29,8 +29,8 @@ STACKS, FATAL, SIGTERM, RECORDER, MEMORY = ".stacks.txt", ".fatal.txt", ".sigter
 """Ends of the names of a process's files."""
 DUMPS = (STACKS, FATAL, SIGTERM)
 
-MAGIC = b"FFRING02"
-VERSION = 2
+MAGIC = b"FFRING03"
+VERSION = 3
 SIZE = 4096
 """Bytes of a ring; never more."""
 MAIN, WORKER = 0, 1
@@ -40,11 +40,10 @@ RUNNING, ENDED, RAISED = 0, 1, 2
 _HEAD = struct.Struct("<8sHHIqqiiiiiIiIq64s")
 HEAD_AT, LIVE_AT, SAID_AT, SEEN_AT, CALL_AT, LOADER_AT, ITEM_AT, HISTORY_AT = 0, 256, 320, 384, 448, 576, 608, 1024
 SIGNAL_AT, ENDED_AT = 52, 56
-BEATS, STEPPED, OFFSET, ASKED, GIVEN, WAITED, BATCHES = range(LIVE_AT // 8, LIVE_AT // 8 + 7)
-"""Places, in words of 8 bytes, of what is written within a step, each by one store: number of steps and when the last was done;
-what is to be added to their number for the program's own; when a batch was asked for and when one was given; ns waited for
-batches in all; their number. Times are monotonic, in ns."""
-LIVE = struct.Struct("=7q")
+OFFSET, ASKED, GIVEN, WAITED, BATCHES = range(LIVE_AT // 8, LIVE_AT // 8 + 5)
+"""Places, in words of 8 bytes, of what is written by one store each: what is to be added to the number of steps for the program's
+own; when a batch was asked for and when one was given; ns waited for batches in all; their number. Times are monotonic, in ns."""
+LIVE = struct.Struct("=5q")
 SAID = struct.Struct("=qq32s")
 """The phase that the program says: since when (monotonic ns), how often it said one, and its name."""
 SEEN = struct.Struct("=qqq32s")
@@ -56,10 +55,12 @@ LOADER = struct.Struct("=ii")
 ITEM = struct.Struct("=qq368s")
 """Since when (monotonic ns; 0: no item), number of the batch, the item."""
 ENTRY = struct.Struct("=qq")
-"""Number of steps done, and when the last of them was."""
+"""Number of steps done, and when the last of them was: all that a step writes, into the entry after that of the step before."""
 ENTRIES = 128
-"""Steps with their times that are kept; a power of two."""
+"""Steps with their times that are kept."""
 HISTORY = HISTORY_AT // 8
+LAST_ENTRY = HISTORY + 2 * (ENTRIES - 1)
+"""Places of the first and the last entry, in words of 8 bytes."""
 START_UP = "start_up"
 """The phase in which a program is from the moment on that it looks for its group, until its first batch or step."""
 OLD_LOOK_NS = 5_000_000_000
@@ -196,13 +197,15 @@ def read_ring(raw: bytes) -> Ring | None:
     if version != VERSION:
         return None
     head = Head(kind, pid, started, rank, local, world, attempt, worker, signal, ended, parent, wall, _text(host))
-    beats, mono, offset, asked, given, waited, batches = LIVE.unpack_from(raw, LIVE_AT)
+    offset, asked, given, waited, batches = LIVE.unpack_from(raw, LIVE_AT)
     said_since, _, said = SAID.unpack_from(raw, SAID_AT)
     seen, changed, seen_since, seen_phase = SEEN.unpack_from(raw, SEEN_AT)
     call_since, number, called, inside, call = CALL.unpack_from(raw, CALL_AT)
     depth, workers = LOADER.unpack_from(raw, LOADER_AT)
     item_since, batch, item = ITEM.unpack_from(raw, ITEM_AT)
     entries = [ENTRY.unpack_from(raw, HISTORY_AT + n * ENTRY.size) for n in range(ENTRIES)]
+    # Of an entry that is just being written the time may still be that of a step long ago.
+    beats, mono = max(n for n, _ in entries), max(t for _, t in entries)
     sure, sure_since = sure_phase(_text(said), said_since, mono, asked, given)
     looked = seen >= max(mono, asked, given, said_since) and seen > 0
     return Ring(
@@ -274,6 +277,19 @@ def line(kind: str, fields: dict[str, Any]) -> bytes:
 def stamp(seconds: float) -> str:
     """A time with its offset, as every record carries it."""
     return datetime.fromtimestamp(seconds, timezone.utc).astimezone().isoformat(timespec="microseconds")
+
+
+def original(message: str) -> str:
+    """What a worker of a loader raised, by the message with which torch raises it again in its rank; empty where it is none.
+
+    Args:
+        message: that it was caught, then the traceback of the worker, whose last line begins anew at the margin.
+    """
+    lines = message.split("\n")
+    if not lines[0].startswith("Caught ") or " in DataLoader worker process " not in lines[0]:
+        return ""
+    inside = [n for n, line in enumerate(lines) if line.startswith(" ")]
+    return next((line for line in lines[inside[-1] + 1 :] if line.strip()), "") if inside else ""
 
 
 _NAME = re.compile(

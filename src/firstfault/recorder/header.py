@@ -111,6 +111,7 @@ def node_header(settings: Settings, cleaner: Cleaner, process: dict[str, Any] | 
         "run": settings.run,
         "hang_s": settings.hang_s,
         "start_s": settings.start_s,
+        "gather_s": settings.gather_s,
         "kernel": platform.release(),
         "machine": platform.machine(),
         "processors": os.cpu_count(),

@@ -112,6 +112,7 @@ def _answer(recorder: Recorder) -> dict[str, Any]:
 
     return {
         "threads": {t.native_id: t.name for t in threading.enumerate()},
+        "recorder": threading.get_native_id(),
         "loaders": describe_loaders(),
         "broken": recorder.broken,
     }

@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from firstfault.recorder import format as layout
+from firstfault.recorder.ring import LIVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -165,7 +166,7 @@ class Looker:
 
     def _write(self, now: int, place: Place) -> None:
         ring, words = self.ring, self.ring.words
-        stepped = words[layout.STEPPED]
+        stepped = LIVE.stepped
         said_since = words[layout.SAID_AT // 8]
         wanted, given = words[layout.ASKED], words[layout.GIVEN]
         sure, sure_since = layout.sure_phase(ring.said, said_since, stepped, wanted, given)

@@ -28,13 +28,15 @@ class Live:
     processor's caches with its own, and each thing that lies elsewhere is fetched from memory again.
     """
 
-    __slots__ = ("beats", "owner", "waited", "words")
+    __slots__ = ("beats", "entry", "owner", "waited", "words")
 
     words: memoryview
     """The ring as numbers of 8 bytes; a store into it is the cheapest that another process sees."""
     beats: int
-    owner: int
-    """The id of the optimizer whose steps are counted; 0: of none."""
+    entry: int
+    """Place of the entry of the next step."""
+    owner: object
+    """What the optimizer whose steps are counted has for itself alone; None where there is none."""
     waited: int
 
     def __init__(self) -> None:
@@ -43,7 +45,15 @@ class Live:
     def leave(self) -> None:
         """Leads nowhere from now on."""
         self.words = memoryview(bytearray(layout.SIZE)).cast("q")
-        self.beats = self.owner = self.waited = 0
+        self.beats = self.waited = 0
+        self.owner = None
+        self.entry = layout.HISTORY
+
+    @property
+    def stepped(self) -> int:
+        """When the last step was done, in monotonic ns; 0: none was."""
+        entry = self.entry
+        return self.words[(entry - 2 if entry > layout.HISTORY else layout.LAST_ENTRY) + 1]
 
 
 LIVE = Live()
@@ -90,29 +100,27 @@ class Ring:
     @property
     def beats(self) -> int:
         """Steps that were done."""
-        return self.words[layout.BEATS]
+        return LIVE.beats
 
     @property
     def step_number(self) -> int:
         """Number of the last step, as the program counts."""
-        return self.words[layout.BEATS] + self.words[layout.OFFSET]
+        return LIVE.beats + self.words[layout.OFFSET]
 
     def step(
         self,
         number: int | None,
         _live: Live = LIVE,
         _now: Callable[[], int] = _mono,
-        _beats: int = layout.BEATS,
-        _at: int = layout.STEPPED,
-        _history: int = layout.HISTORY,
-        _last: int = layout.ENTRIES - 1,
+        _first: int = layout.HISTORY,
+        _last: int = layout.LAST_ENTRY,
     ) -> None:
         """A step was done."""
         _live.beats = beats = _live.beats + 1
-        entry = _history + ((beats & _last) << 1)
-        words = _live.words
-        words[_beats] = words[entry] = beats
-        words[_at] = words[entry + 1] = _now()
+        words, entry = _live.words, _live.entry
+        words[entry] = beats
+        words[entry + 1] = _now()
+        _live.entry = entry + 2 if entry < _last else _first
         if number is not None:
             words[layout.OFFSET] = number - beats
 
@@ -149,7 +157,7 @@ class Ring:
     def gone_on(self) -> None:
         """Drops a phase that an exception had left, with its item, once a step was done or a batch given since it was said."""
         before, words = self._left, self.words
-        if before is None or max(words[layout.STEPPED], words[layout.GIVEN]) <= words[layout.SAID_AT // 8]:
+        if before is None or max(LIVE.stepped, words[layout.GIVEN]) <= words[layout.SAID_AT // 8]:
             return
         item = self._left_item
         self.phase(*before)

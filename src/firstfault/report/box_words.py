@@ -13,7 +13,7 @@ from firstfault.recorder.format import DEATH, EXCEPTION, HANG, OOM, START
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_FIELD = re.compile(r'"(kind|rank|type|message|phase|step|how|device)":("(?:[^"\\]|\\.)*"?|-?\d+)')
+_FIELD = re.compile(r'"(kind|rank|type|original|message|phase|step|how|device)":("(?:[^"\\]|\\.)*"?|-?\d+)')
 _CLOSED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _ESCAPE = re.compile(r'\\(["\\/])')
 _WHOLE = {EXCEPTION: ("type",), DEATH: ("how",), HANG: (), OOM: ()}
@@ -44,6 +44,8 @@ def in_words(text: str, say: Mapping[str, str]) -> str:
     needed = _WHOLE.get(kind)
     if needed is None or any(name not in found for name in needed):
         return ""
+    if "original" in found and "message" in found:
+        found["message"] = f"{found['message'].rstrip('.')}: {found['original']}"
     who = say["box.rank"].format(rank=found["rank"]) if "rank" in found else say["box.process"]
     said = say[f"box.{kind}"].format(who=who, **{n: found.get(n, "") for n in ("type", "message", "how")})
     where = [say[f"box.{name}"].format(**{name: found[name]}) for name in ("phase", "step") if name in found]

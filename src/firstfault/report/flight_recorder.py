@@ -96,7 +96,11 @@ def _row(group: GroupRow, say: Mapping[str, str]) -> tuple[str, ...]:
     stuck = group.stuck
     if stuck is None:
         return neutral(name), str(len(group.members)), issued, "", "", ""
-    awaited = f"{runs(stuck.awaited, say, most=4)} ({stuck.why})" if stuck.awaited else say["recorder.nobody"]
+    awaited = (
+        f"{runs(stuck.awaited, say, most=4)} ({say.get(f'awaited.{stuck.why}', stuck.why)})"
+        if stuck.awaited
+        else say["recorder.nobody"]
+    )
     inside = runs(stuck.waiting, say, most=3)
     return neutral(name), str(len(group.members)), issued, neutral(f"{stuck.op} {stuck.number}"), inside, awaited
 

@@ -147,6 +147,7 @@ def _environment() -> Environment:
     made.filters["short"] = lambda text, limit: shorten(neutral(text), limit)
     made.filters["spaced"] = lambda text: _STAMP.sub(" ", text)
     made.filters["told"] = _told
+    made.filters["opening"] = phrases.opening
     return made
 
 
@@ -182,6 +183,7 @@ class _Words:
         self.drain = phrases.drain(diagnosis.verdict.action)
         self.kind = _kind(diagnosis)
         self.no_chain = phrases.no_chain(diagnosis)
+        self.apart = phrases.clocks_apart(diagnosis.timeline)
 
     def when(self, time: Any) -> str:
         """A time as text, its day and its time of day apart; of an interval the day once, and both ends in whole seconds."""
@@ -197,6 +199,10 @@ class _Words:
     def who(self, ranks: list[int], hosts: list[str]) -> str:
         """Ranks and hosts in words."""
         return phrases.who(ranks, hosts, self._say)
+
+    def clock(self, number: int | None, entries: Sequence[TimelineEntry]) -> str:
+        """What the rows of one clock are called."""
+        return phrases.clock_title(number, entries, self._say, alone=not self.apart)
 
     def happened(self, entry: TimelineEntry) -> str:
         """A row of the timeline without its time and place."""

@@ -51,6 +51,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "Preflight": ("summary",),
     "RankColumns": ("notes",),
     "RankLine": ("note",),
+    "ResultRow": ("note",),
     "RankRow": ("note",),
     "Recurrence": ("what",),
     "RivalSummary": ("supports", "against", "settled_by"),

@@ -205,12 +205,10 @@ class _Report:
         return [*told, f"{say['label.chain']}{self.colon}" + "; ".join(links)] if links else told
 
     def _timeline(self) -> None:
-        clocks = phrases.by_clock(self.d.timeline)
+        clocks, apart = phrases.by_clock(self.d.timeline), phrases.clocks_apart(self.d.timeline)
         for clock, entries in clocks:
             if len(clocks) > 1:
-                self.parts.append(
-                    self.say["timeline.untimed" if clock is None else "timeline.of_clock"].format(n=clock)
-                )
+                self.parts.append(phrases.clock_title(clock, entries, self.say, alone=not apart))
             items = []
             for entry in entries:
                 if entry.left_out:
@@ -219,7 +217,7 @@ class _Report:
                 told = escape(phrases.happened(entry, self.say))
                 items.append(f"{escape(phrases.when(entry.time, self.say))} {where} {told}")
             self.bullets(items)
-        if len(clocks) > 1:
+        if apart:
             self.parts.append(self.say["timeline.apart"])
         if not clocks:
             self.parts.append(self.say["none.timeline"])

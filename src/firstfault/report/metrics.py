@@ -146,11 +146,22 @@ def _tables(view: MetricsView, say: Mapping[str, str], width: int) -> list[str]:
     head = [say[f"metrics.{n}"] for n in ("file", "rows", "ranks", "starts", "steps", "columns")]
     rows = []
     for t in view.tables[:20]:
-        ranks = "" if not t.ranks else f"{t.ranks[0]}" if len(t.ranks) == 1 else f"{t.ranks[0]} … {t.ranks[-1]}"
+        ranks = (
+            say["metrics.unnamed"].format(n=t.unnamed)
+            if t.unnamed
+            else ""
+            if not t.ranks
+            else f"{t.ranks[0]}"
+            if len(t.ranks) == 1
+            else f"{t.ranks[0]} … {t.ranks[-1]}"
+        )
         steps = "" if t.first_step is None else f"{t.first_step:g}-{t.last_step:g}"
         rows.append([t.file, f"{t.rows:,}", ranks, str(t.attempts), steps, ", ".join(t.columns)])
     lines = aligned(head, rows, width)
     rest = len(view.tables) - len(rows)
+    mixed = [t for t in view.tables if t.unnamed]
+    if mixed:
+        lines += ["", *wrap(neutral(say["metrics.mixed"].format(file=mixed[0].file, n=mixed[0].unnamed)), width)]
     return [*lines, say["value.more"].format(n=rest)] if rest else lines
 
 

@@ -209,19 +209,26 @@ def _between(time: Time | None, say: Mapping[str, str]) -> str:
     return say["when.between"].format(start=start, end=end)
 
 
+def _without(day: str, time: str) -> str:
+    """A time without its day where that has been told already."""
+    return time.rpartition(" ")[2] if day and time.rpartition(" ")[0] == day else time
+
+
 def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
-    """When it began and ended: the first sign, the last step, the last checkpoint, the last word; only what lines tell."""
-    parts = []
+    """When it began and ended: since when ranks wait, the first sign, the last step, the last checkpoint, the last word; only what lines tell."""
     trigger = job_time(diagnosis, diagnosis.verdict.trigger)
-    first = day_and_time(trigger) or _between(trigger, say)
-    day = day_and_time(trigger).rpartition(" ")[0]
-    if first:
-        parts.append(say["when.first"].format(time=first))
+    parts = []
+    day = ""
     since = diagnosis.job.get("wait_since")
     if since is not None and isinstance(since.value, str):
+        # Since when they wait is what is asked first: the sign of it comes when the time-out is over.
         at = since.value.partition(".")[0].lstrip("-").replace("T", " ")[:19]
-        day = day or at.rpartition(" ")[0]
-        parts.append(say["when.wait_since"].format(time=at.rpartition(" ")[2] if day and at.startswith(day) else at))
+        day = at.rpartition(" ")[0]
+        parts.append(say["when.wait_since"].format(time=at))
+    first = day_and_time(trigger) or _between(trigger, say)
+    if first:
+        parts.append(say["when.first"].format(time=_without(day, first)))
+        day = day or day_and_time(trigger).rpartition(" ")[0]
     for name in ("last_step", "last_checkpoint", "last_word"):
         fact = diagnosis.job.get(name)
         if fact is None or not fact.evidence:
@@ -229,7 +236,7 @@ def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
         at = day_and_time(fact.evidence[0].time)
         if name == "last_word" and at and at < day_and_time(trigger):
             continue  # an order of another clock, or to another step: no failure begins after its end
-        shown = at.rpartition(" ")[2] if day and at.rpartition(" ")[0] == day else at
+        shown = _without(day, at)
         day = day or at.rpartition(" ")[0]
         number = fact.value if isinstance(fact.value, int) else None
         if number is not None and shown:
@@ -315,6 +322,29 @@ def happened(entry: Entry | TimelineEntry, say: Mapping[str, str]) -> str:
 def by_clock(entries: Iterable[TimelineEntry]) -> list[tuple[int | None, list[TimelineEntry]]]:
     """Rows of the timeline with the number of their clock; None for those without a time."""
     return [(clock, list(rows)) for clock, rows in groupby(entries, key=lambda e: e.clock)]
+
+
+def clocks_apart(entries: Iterable[TimelineEntry]) -> bool:
+    """Whether there are times of more clocks than one, which no line ties together."""
+    return len({entry.clock for entry in entries} - {None}) > 1
+
+
+def clock_title(number: int | None, entries: Sequence[TimelineEntry], say: Mapping[str, str], *, alone: bool) -> str:
+    """What the rows of one clock are called: by what is known of it; of the only one it is enough that they have a time."""
+    if number is None:
+        return say["timeline.untimed"]
+    if alone:
+        return say["timeline.timed"]
+    stamps = [entry.time for entry in entries if entry.time is not None and (entry.time.earliest or entry.time.latest)]
+    dated = all(time.dated for time in stamps)
+    zoned = any(time.zone is not None for time in stamps)
+    which = say["timeline.utc" if zoned else "timeline.local"] if dated else say["timeline.undated"]
+    return say["timeline.of_clock"].format(n=number, which=which)
+
+
+def opening(text: str) -> str:
+    """Text as a sentence or a heading begins; words in capitals stay so."""
+    return text[:1].upper() + text[1:]
 
 
 def attempt(one: AttemptSummary, say: Mapping[str, str]) -> str:

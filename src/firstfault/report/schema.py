@@ -21,6 +21,7 @@ from firstfault.model import (
     diagnosis,
     environment,
     metrics,
+    results,
     views,
     words,
 )
@@ -45,6 +46,7 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
     "checkpoint-compare": (checkpoint.CheckpointComparison, checkpoint.CHECKPOINT_COMPARISON),
     "check-config": (config.ConfigCheck, config.CONFIG_CHECK),
     "check-data": (dataset.DataCheck, dataset.DATA_CHECK),
+    "guard": (results.Results, results.RESULTS),
     "preflight": (checks.Preflight, checks.PREFLIGHT),
     "probe": (environment.Environment, environment.ENVIRONMENT),
     "probe-compare": (environment.EnvironmentComparison, environment.ENVIRONMENT_COMPARISON),
@@ -53,6 +55,7 @@ DOCUMENTS: dict[str, tuple[type[diagnosis.Published], str]] = {
 _COMMANDS = {
     "checkpoint": "checkpoint verify",
     "checkpoint-compare": "checkpoint compare",
+    "guard": "guard --show",
     "probe-compare": "probe --compare",
 }
 """Commands of two words, whose schemas have shorter names."""
@@ -85,6 +88,7 @@ def generate(name: str = "diagnosis") -> str:
         dataset,
         checks,
         environment,
+        results,
     ):
         _describe(module, described)
     for part_name, part in parts.items():

@@ -86,7 +86,7 @@ def _cells(place: StackPlace, say: Mapping[str, str]) -> list[str]:
     who = _who(place.ranks, place.others, say)
     return [
         f"{who} {say['stacks.odd']}" if place.odd else who,
-        place.doing,
+        say.get(f"doing.{place.doing}", place.doing),
         call,
         place.called_from or "",
         "" if proof is None else f"{proof.file}:{proof.line}",

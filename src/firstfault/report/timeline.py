@@ -62,7 +62,7 @@ def render_timeline(safe: Redacted[Timeline], *, width: int = 100, every: bool =
         lines += ["", *wrap(neutral(title), width)]
         lines += _table(entries, view, say, width, every=every)
     lines.append("")
-    if len(parts) > 1:
+    if len(view.clocks) > 1:
         lines += wrap(say["timeline.apart"], width)
     remarks = [say["timeline.noise"].format(n=view.noise)] if view.noise else []
     lines += foot_of(view, say, width, remarks)

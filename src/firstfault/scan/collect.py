@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.patterns import Hit
 from firstfault.readers.identity import body_starts, locate, stream_key
+from firstfault.readers.recall import style_of, usual_starts
 from firstfault.readers.shape import shape_of
+from firstfault.readers.sketch import sketch_of
 from firstfault.scan.engines import SHIFT
 from firstfault.scan.newlines import count_newlines, lines_of
 from firstfault.scan.regions import STEP, WINDOW
@@ -17,9 +19,11 @@ from firstfault.scan.results import FIRST, LAST, Fold, Named, Part, name
 from firstfault.scan.shapes import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from firstfault.model.place import Located
     from firstfault.readers.identity import SourceProfile
+    from firstfault.readers.sketch import Sight
     from firstfault.scan.plan import Confirmed, Plan
     from firstfault.scan.regions import Region
     from firstfault.scan.shapes import Shapes
@@ -42,11 +46,12 @@ class Collector:
         """`shapes`: what was found in the lines of other stretches, and for the same plan."""
         self._plan = plan
         self._profile = profile
+        self._style = style_of(profile)
         self._shapes = shapes
         self._places: dict[frozenset[int], bool] = {}
         self.part = Part(profile=profile)
         self._folds: dict[tuple[int, bytes], _Growing] = {}
-        self._known: dict[bytes, tuple[frozenset[int], Sequence[_Found]]] = {}
+        self._known: dict[bytes, tuple[list[int], Sequence[_Found]]] = {}
         self._line = 0
         self._line_start = 0
 
@@ -71,9 +76,10 @@ class Collector:
         length = region.offset + end - first
         is_open = region.open_end and end == region.size
         if length <= WINDOW and not is_open:
-            signatures = frozenset(p & _MASK for p in asked)
             part = bytes(region.data[start:end])
-            self._keep(self._recall(part, signatures), part, first, first)
+            found = self._recall(part, [p & _MASK for p in asked])
+            if found:
+                self._keep(found, part, first, first)
             return
         windows: dict[int, set[int]] = {}
         for proposal in asked:
@@ -90,32 +96,51 @@ class Collector:
             found = self._in_window(part, windows[window], head=begin == first - region.offset, cut=cut)
             self._keep(found, part, first, region.offset + begin)
 
-    def _recall(self, part: bytes, signatures: frozenset[int]) -> Sequence[_Found]:
-        """The matches in a whole segment; equal lines, of which floods are made, are confirmed once, and so are those of a shape."""
+    def _recall(self, part: bytes, asked: list[int]) -> Sequence[_Found]:
+        """The matches in a whole segment; equal lines, of which floods are made, are confirmed once, and so are those of a shape.
+
+        Args:
+            part: the segment.
+            asked: signatures that were proposed, in order of place.
+        """
         known = self._known.get(part)
-        if known is not None and known[0] == signatures:
+        if known is not None and known[0] == asked:
             return known[1]
-        starts = body_starts(part, self._profile) if self._placed(signatures) else None
+        found: Sequence[_Found] | None
         if len(part) < LONGEST:
-            matches = self._of_shape(part, signatures, starts)
+            shape = shape_of(part)
+            found = self._shapes.retell(shape, part, asked, self._style, self._profile)
+            if found is None:
+                found = self._of_shape(shape, part, asked)
         else:
-            matches, _ = self._ask(part, signatures, starts)
-        found = [(s, match, stream_key(part, match.start, self._profile)) for s, match in matches]
+            signatures = frozenset(asked)
+            found = self._keyed(part, self._ask(part, signatures, self._starts(part, signatures))[0])
         if len(part) <= _SHORT:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
-            self._known[part] = (signatures, found)
+            self._known[part] = (asked, found)
         return found
 
-    def _of_shape(
-        self, part: bytes, signatures: frozenset[int], starts: tuple[int, ...] | None
-    ) -> list[tuple[int, Confirmed]]:
-        shape = shape_of(part)
+    def _starts(self, part: bytes, signatures: frozenset[int]) -> tuple[int, ...] | None:
+        """Where messages may begin in a segment; None where that does not matter."""
+        return body_starts(part, self._profile) if self._placed(signatures) else None
+
+    def _keyed(self, part: bytes, matches: Iterable[tuple[int, Confirmed]]) -> list[_Found]:
+        return [(s, match, stream_key(part, match.start, self._profile)) for s, match in matches]
+
+    def _of_shape(self, shape: bytes, part: bytes, asked: list[int]) -> Sequence[_Found]:
+        signatures = frozenset(asked)
+        starts = self._starts(part, signatures)
+        told = starts is None or usual_starts() is not None
         matches = self._shapes.recall(shape, part, signatures, starts)
         if matches is None:
             matches, lasting = self._ask(part, signatures, starts)
             self._shapes.keep(shape, signatures, starts, matches, lasting=lasting)
-        return matches
+        elif told:
+            sketch = sketch_of(part, [match.start for _, match in matches], self._profile)
+            if sketch is not None:
+                self._shapes.draw(shape, asked, self._style, sketch)
+        return self._keyed(part, matches)
 
     def _in_window(self, part: bytes, signatures: set[int], *, head: bool, cut: bool) -> Sequence[_Found]:
         """The matches in a window of a long segment, without those that belong to the next window.
@@ -131,7 +156,7 @@ class Collector:
             starts = body_starts(part, self._profile)
             starts = starts if head else tuple(s for s in starts if s != 0)
         matches, _ = self._ask(part, signatures, starts, until=STEP, within=len(part) - cut)
-        return [(s, match, stream_key(part, match.start, self._profile)) for s, match in matches]
+        return self._keyed(part, matches)
 
     def _placed(self, signatures: frozenset[int]) -> bool:
         """Whether it matters to one of some signatures where messages start."""
@@ -175,24 +200,26 @@ class Collector:
         return [(s, match) for s, m in found.items() for match in m], lasts
 
     def _keep(self, found: Sequence[_Found], part: bytes, segment: int, offset: int) -> None:
-        for signature, match, key in found:
+        for signature, match, speaker in found:
+            key = speaker if isinstance(speaker, bytes) else speaker.key
             fold = self._folds.get((signature, key))
             if fold is None:
                 fold = self._folds[signature, key] = _Growing()
             fold.count += 1
-            rank = match.fields.get("rank", "")
+            fields = match.fields
+            rank = fields.get("rank") or fields.get("task", "")
             if rank.isascii() and rank.isdigit() and len(rank) < _DIGITS:
-                name(fold.named, int(rank), segment, segment, match.fields.get("host", ""))
-            place = _Place(match, part, segment, offset, self._line, self._line_start)
+                name(fold.named, int(rank), segment, segment, fields.get("host", ""))
+            place = _Place(match, part, segment, offset, self._line, self._line_start, speaker)
             if len(fold.first) < FIRST:
-                fold.first.append(self._hit(signature, key, place))
+                fold.first.append(self._hit(signature, key, place, fields))
                 continue
             # Of a flood all but the last few are only counted: a hit is made of them at the end, unless it is long.
-            fold.last.append(place if len(part) <= RAW else self._hit(signature, key, place))
+            fold.last.append(place if len(part) <= RAW else self._hit(signature, key, place, fields))
             if len(fold.last) > LAST:
                 del fold.last[0]
 
-    def _hit(self, signature: int, key: bytes, place: _Place) -> Hit:
+    def _hit(self, signature: int, key: bytes, place: _Place, fields: Mapping[str, str]) -> Hit:
         part, match = place.part, place.match
         cut = 0 if len(part) <= RAW else max(0, min(match.start - RAW // 2, len(part) - RAW))
         whole = len(part) <= RAW and place.offset == place.segment
@@ -207,15 +234,20 @@ class Collector:
             match_start=match.start - cut,
             match_end=min(match.end - cut, len(raw)),
             key=key,
-            fields=dict(match.fields),
-            place=locate(part, match.start, self._profile) if whole else None,
+            fields=dict(fields),
+            place=self._located(place) if whole else None,
         )
+
+    def _located(self, place: _Place) -> Located:
+        if isinstance(place.speaker, bytes):
+            return locate(place.part, place.match.start, self._profile)
+        return place.speaker.located()
 
     def finish(self) -> Part:
         """What was collected."""
         ids = self._plan.ids
         for (signature, key), fold in self._folds.items():
-            last = [p if isinstance(p, Hit) else self._hit(signature, key, p) for p in fold.last]
+            last = [p if isinstance(p, Hit) else self._hit(signature, key, p, p.match.fields) for p in fold.last]
             # The last ones of a short fold are among the first, where they are hits already.
             self.part.folds[ids[signature], key] = Fold(
                 fold.count, fold.first, [*fold.first, *last][-LAST:], fold.named
@@ -243,8 +275,8 @@ def _segments(data: bytearray, start: int, end: int, asked: list[int]) -> Iterat
         yield left, right, inner
 
 
-_Found = tuple[int, "Confirmed", bytes]
-"""Signature, match and stream key."""
+_Found = tuple[int, "Confirmed", "bytes | Sight"]
+"""Signature, match, and who speaks: the stream key, or more where the shape of the line tells it."""
 
 
 class _Place(NamedTuple):
@@ -259,6 +291,7 @@ class _Place(NamedTuple):
     """Absolute offset of `part`."""
     line: int
     line_start: int
+    speaker: bytes | Sight
 
 
 class _Growing:

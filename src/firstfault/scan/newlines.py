@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _FEW = 4096
 MANY = 12
 """Places in one region from which on all its newlines are found at once."""
+DENSE = 256
+"""Bytes to a place, on average, below which every line is looked at."""
 _numpy_wanted = False
 
 Line = tuple[int, int, int, list[int]]
@@ -47,6 +49,8 @@ def lines_of(data: bytearray, size: int, places: Sequence[int], shift: int) -> I
     """
     if len(places) >= MANY and (_numpy_wanted or "numpy" in sys.modules):
         yield from _all_at_once(data, size, places, shift)
+    elif size < DENSE * len(places):
+        yield from _line_by_line(data, size, places, shift)
     else:
         yield from _one_by_one(data, size, places, shift)
 
@@ -70,6 +74,26 @@ def _one_by_one(data: bytearray, size: int, places: Sequence[int], shift: int) -
         asked = [place]
     if asked:
         yield before, start, end, asked
+
+
+def _line_by_line(data: bytearray, size: int, places: Sequence[int], shift: int) -> Iterator[Line]:
+    before = start = 0
+    end = data.find(b"\n", 0, size)
+    asked: list[int] = []
+    for place in places:
+        at = place >> shift
+        if at <= end or end < 0:
+            asked.append(place)
+            continue
+        if asked:
+            yield before, start, end, asked
+        while 0 <= end < at:
+            before += 1
+            start = end + 1
+            end = data.find(b"\n", start, size)
+        asked = [place]
+    if asked:
+        yield before, start, size if end < 0 else end, asked
 
 
 def _all_at_once(data: bytearray, size: int, places: Sequence[int], shift: int) -> Iterator[Line]:

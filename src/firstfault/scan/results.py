@@ -43,7 +43,7 @@ class SourceScan(Struct, frozen=True, kw_only=True):
     tallies: dict[Tally, int] = {}
     """Number of all hits, kept or folded."""
     named: dict[Tally, Named] = {}
-    """Ranks that the hits name, kept or folded, of folds of more than are kept."""
+    """Ranks (else a scheduler's tasks) that the hits name, kept or folded, of folds of more than are kept."""
     damage: str = ""
     """Why the end was not reached; empty where it was."""
     profile: SourceProfile | None = None

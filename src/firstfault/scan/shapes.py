@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from firstfault.readers.identity import SourceProfile
+    from firstfault.readers.sketch import Sight, Sketch
     from firstfault.scan.plan import Confirmed
 
 LONGEST = 4096
@@ -37,6 +39,18 @@ class Spot:
         return {name: segment[a:b].decode("utf-8", "backslashreplace") for name, (a, b) in self.places.items()}
 
 
+class _Drawn(NamedTuple):
+    """A shape of which it is known, too, who speaks at its matches."""
+
+    style: object
+    """How sources look in which this holds."""
+    asked: list[int]
+    """Signatures that were proposed, in order of place."""
+    sketch: Sketch
+    found: tuple[tuple[int, int, int, Mapping[str, tuple[int, int]]], ...]
+    """As of `_Known`."""
+
+
 class _Known(NamedTuple):
     signatures: frozenset[int]
     """Those that were asked."""
@@ -53,6 +67,7 @@ class Shapes:
 
     def __init__(self) -> None:
         self._known: dict[bytes, _Known] = {}
+        self._drawn: dict[bytes, _Drawn] = {}
 
     def recall(
         self, shape: bytes, segment: bytes, signatures: frozenset[int], starts: tuple[int, ...] | None
@@ -82,5 +97,43 @@ class Shapes:
         """Remembers what was found in a segment of a shape; a later answer takes the place of an earlier one."""
         if len(self._known) >= _MOST:
             self._known.clear()
+            self._drawn.clear()
+        self._drawn.pop(shape, None)
         spots = tuple((s, m.start, m.end, m.places) for s, m in found) if lasting else ()
         self._known[shape] = _Known(signatures, starts, lasting, spots)
+
+    def draw(self, shape: bytes, asked: list[int], style: object, sketch: Sketch) -> None:
+        """Remembers who speaks at the matches that are remembered of a shape.
+
+        Args:
+            shape: of the segment.
+            asked: signatures that were proposed for it, in order of place.
+            style: how its source looks; equal values read alike.
+            sketch: of the starts of the matches.
+        """
+        known = self._known.get(shape)
+        if known is not None and known.lasting:
+            self._drawn[shape] = _Drawn(style, asked, sketch, known.found)
+
+    def retell(
+        self, shape: bytes, segment: bytes, asked: list[int], style: object, profile: SourceProfile
+    ) -> list[tuple[int, Confirmed, Sight]] | None:
+        """The matches in a segment, each with its signature and who speaks there; None where that is not known of its shape.
+
+        Args:
+            shape: of the segment.
+            segment: see `recall`.
+            asked: see `draw`.
+            style: see `draw`.
+            profile: of the source.
+        """
+        drawn = self._drawn.get(shape)
+        if drawn is None or drawn.asked != asked or drawn.style != style:
+            return None
+        sights = drawn.sketch.read(segment, profile)
+        if sights is None:
+            return None
+        return [
+            (s, Spot(segment, start, end, places), sight)
+            for (s, start, end, places), sight in zip(drawn.found, sights, strict=True)
+        ]

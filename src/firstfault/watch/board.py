@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import Struct
 
@@ -30,7 +30,9 @@ SLOW_SHARE = 0.5
 MOST_HEADERS = 256
 """Processes of no rank whose headers are read."""
 OLD_S = 60.0
-"""Seconds after which a node that writes no heartbeats is called silent."""
+"""Seconds after which a node that writes no heartbeats is called silent, where it does not say that it writes more seldom."""
+_MISSED = 4.0
+"""Heartbeats of a node that must be missing before it is called silent."""
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -43,6 +45,7 @@ class Row(Struct, frozen=True, kw_only=True):
     step: int | None = None
     phase: str | None = None
     still_s: float | None = None
+    """Seconds without a sign of life, when its node wrote last: what it has done since is not known yet."""
     pace_s: float | None = None
     waited_share: float | None = None
     """Share of its time that it spent in calls of torch.distributed."""
@@ -85,7 +88,7 @@ def read_board(run: Path, now: float | None = None) -> Board:
         now: the time in seconds; the clock's where None.
     """
     now = time.time() if now is None else now
-    limits: dict[str, tuple[float, float]] = {}
+    limits: dict[str, _Limits] = {}
     beats: dict[int, BoxRecord] = {}
     ends: dict[int, BoxRecord] = {}
     for record in numbered(_records(run)):
@@ -157,32 +160,38 @@ def _share(record: BoxRecord, what: str) -> float | None:
     return min(1.0, spent / (steps * pace)) if steps >= 10 and pace > 0 else None
 
 
-def _limits(fields: dict[str, Any]) -> tuple[float, float]:
-    """Seconds to a standstill, and the same before the first step, as the recorder was told; its defaults where it does not say."""
+class _Limits(NamedTuple):
+    """As the recorder of a node was told."""
+
+    hang_s: float
+    start_s: float
+    gather_s: float
+
+
+def _limits(fields: dict[str, Any]) -> _Limits:
+    """Seconds to a standstill, the same before the first step, and between two heartbeats; the defaults where it does not say."""
     plain = Settings("", "", "", "")
-    told = [(fields.get(name), default) for name, default in (("hang_s", plain.hang_s), ("start_s", plain.start_s))]
-    hang, start = (float(v) if isinstance(v, (int, float)) else default for v, default in told)
-    return hang, start
+    told = {n: fields.get(n) for n in _Limits._fields}
+    return _Limits(*(float(v) if isinstance(v, (int, float)) else getattr(plain, n) for n, v in told.items()))
 
 
-def _still_after(fields: dict[str, Any], limits: tuple[float, float]) -> float:
+def _still_after(fields: dict[str, Any], limits: _Limits) -> float:
     steps, pace = fields.get("steps"), fields.get("pace_s")
     done = steps if isinstance(steps, int) else 0
-    return layout.still_after(*limits, done, float(pace) if isinstance(pace, (int, float)) else None)
+    known = float(pace) if isinstance(pace, (int, float)) else None
+    return layout.still_after(limits.hang_s, limits.start_s, done, known)
 
 
-def _row(
-    rank: int, record: BoxRecord, now: float, limits: tuple[float, float], shares: tuple[float | None, float | None]
-) -> Row:
+def _row(rank: int, record: BoxRecord, now: float, limits: _Limits, shares: tuple[float | None, float | None]) -> Row:
     share, typical = shares
     age = now - (record.when.latest or now)
-    still = (record.still or 0.0) + max(age, 0.0)
+    still = record.still or 0.0
     state, note = "moving", ""
     if record.kind == layout.DEATH:
         state, note = "dead", str(record.fields.get("how") or "")
     elif record.kind == layout.END:
         state = "ended"
-    elif age > OLD_S:
+    elif age > max(OLD_S, _MISSED * limits.gather_s):
         state, note = "silent", "its node has written nothing since"
     elif still > _still_after(record.fields, limits):
         # As the monitor does: of a process that tells neither steps nor a phase nobody can say that it stands still.

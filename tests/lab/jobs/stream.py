@@ -76,6 +76,9 @@ def main() -> None:
             if rank > 0:
                 store.wait([f"written/{step}/{rank - 1}"])
             store.set(f"written/{step}/{rank}", "1")
+            if rank == 0:
+                # The first one begins anew when the last one is done: nobody is a step ahead of one that is still starting.
+                store.wait([f"written/{step}/{world - 1}"])
         else:
             for group in groups:
                 dist.all_reduce(mean, group=group)

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.state.groups import Cell, Group
 from firstfault.analysis.suspects import ELSEWHERE, nature_of, of_roles, went_on
-from firstfault.analysis.timeline import Moment, cut_floods, fold
 from firstfault.model.evidence import Event, GlobalRank, ProgressSample, PythonException, SourceId, Span, When, Who
 from firstfault.model.words import Role
 from firstfault.signatures.library import load_library
@@ -108,18 +107,3 @@ def test_what_a_group_remembers_is_not_that_of_another_made_from_it():
     more = replace(group, cells={GlobalRank(0): waiting(0), **group.cells})
     assert [c.rank for c in more.pending] == [0, 1]
     assert {at: [c.rank for c in cells] for at, cells in more.positions.items()} == {7: [0, 1]}
-
-
-def moment(rank: int, count: int) -> Moment:
-    source = SourceId(0)
-    return Moment(
-        shown=event(0, float(rank)), what="out of memory", signature="gpu.out_of_memory", role=Role.CAUSE, when=When(),
-        source=source, offset=rank, attempt=1, count=count, flood=(source, "gpu.out_of_memory", Who(rank=GlobalRank(rank))),
-    )  # fmt: skip
-
-
-def test_only_floods_of_which_lines_were_left_out_stand_for_more_than_what_was_kept():
-    kept = [moment(0, 1), *(moment(1, 2) for _ in range(2)), *(moment(2, 90) for _ in range(6))]
-    cut = cut_floods(kept)
-    assert {flood[2].rank: number for flood, number in cut.items()} == {2: 90}
-    assert [f.count for f in fold(kept, cut)] == [1 + 2 + 90]

@@ -373,3 +373,32 @@ def test_cut_anywhere_no_file_raises_and_none_stays_complete(real, name):
             if "global_step2" not in str(file) and "iter_0000100" not in str(file):
                 assert found.state == "damaged", (file.name, keep)
         file.write_bytes(raw)
+
+
+LFS = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "word"),
+    [
+        ("model.safetensors", LFS, "Git LFS"),
+        ("model.pt", LFS, "Git LFS"),
+        ("pytorch_model.bin", "<!DOCTYPE html>\n<html><body>401 Unauthorized</body></html>\n" * 20, "HTML"),
+        ("model.safetensors", "<html><head><title>Sign in</title></head></html>", "HTML"),
+    ],
+)
+def test_a_file_that_was_never_fetched_is_told_as_that(tmp_path, name, text, word):
+    (tmp_path / name).write_text(text)
+    found = verify_checkpoint(tmp_path)
+    assert found.state == "damaged"
+    assert [(p.kind, p.file, word in p.what, p.fix != "") for p in found.problems] == [("unreadable", name, True, True)]
+
+
+def test_fewer_ranks_than_were_asked_for_leave_it_open(real):
+    # A rank that holds nothing of its own writes no file: whether all took part does not show.
+    place = real("dcp4-recut")
+    assert verify_checkpoint(place, world_size=4).state == "complete"
+    found = verify_checkpoint(place, world_size=8)
+    assert (found.state, [(p.kind, p.weight) for p in found.problems]) == ("unknown", [("world_size", "warning")])
+    file = real("formats/whole.pt")
+    assert any("number of ranks" in text for text in verify_checkpoint(file, world_size=4).not_checked)

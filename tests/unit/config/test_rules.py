@@ -168,7 +168,9 @@ TRAIN = {"output_dir": "o", "per_device_train_batch_size": 2}
         ({"max_steps": 400}, "trainer.saving"),
         ({"max_steps": 400, "save_steps": 100}, None),
         ({"gradient_accumulation_steps": 0}, "trainer.batch"),
-        ({"learning_rate": "5e-5"}, None),
+        # Arguments of a file are not converted: text stays text, and the optimizer compares it with a number.
+        ({"learning_rate": "5e-5"}, "trainer.text"),
+        ({"learning_rate": 5e-5}, None),
         ({"learning_rate": "fast"}, "trainer.type"),
         ({"save_total_limit": 1.5}, "trainer.type"),
         ({"do_train": "perhaps"}, "trainer.type"),
@@ -322,6 +324,8 @@ def slurm(directives, command="srun python x.py"):
         (["--nodes=2", "-t 1-00:00:00", "--mem=64G", "--signal=B:USR1@60", "--exclusive", "--array=1-4%2"], None),
         (["--ntask-per-node=2"], "slurm.option"),
         (["--kill-on-bad-exit=1"], "slurm.option"),
+        (["--ntasks_per_node=2"], "slurm.option"),
+        (["--tasks-per-node=2"], None),
         (["--time"], "slurm.option"),
         (["--time=soon"], "slurm.value"),
         (["--mem=lots"], "slurm.value"),
@@ -423,3 +427,59 @@ def test_findings_are_in_one_order_whatever_the_order_of_rules():
     ranks = ["fail", "warn", "not_checkable", "ok"]
     assert [ranks.index(f.state) for f in report.findings] == sorted(ranks.index(f.state) for f in report.findings)
     assert check(files) == report
+
+
+LEAST = "--num-layers 24 --hidden-size 2048 --num-attention-heads 16 --seq-length 2048 --max-position-embeddings 2048 --micro-batch-size 1"
+
+
+@pytest.mark.parametrize(
+    ("program", "option", "named"),
+    [
+        ("pretrain_gpt.py", "--num-atention-heads 4", True),
+        ("pretrain_gpt.py", "--rotery-base 10000", True),
+        ("pretrain_gpt.py", "--train-itres 10", True),
+        ("pretrain_gpt.py", "--recompute-granlarity full", True),
+        ("pretrain_gpt.py", "--train-iter 10", True),
+        # Arguments of forks and of programs of their own, as their public scripts give them.
+        ("pretrain_gpt.py", "--pad-vocab-size-to 250880", False),
+        ("../qwen/pretrain_qwen.py", "--rotary-scale-factor 40", False),
+        ("pretrain_vl.py", "--patch-size 14", False),
+        ("../qwen/finetune_qwen.py", "--disable-bias-linear-fc", False),
+        ("finetune_llava.py", "--freeze-llm", False),
+        ("train_esm2.py", "--train-iter 20", False),
+    ],
+)
+def test_only_slips_of_the_pen_are_taken_for_arguments_of_megatron(program, option, named):
+    args = LEAST if "heads" not in option else LEAST.replace("--num-attention-heads 16", "")
+    assert ("megatron.key" in names(f"python {program} {args} {option}")) is named
+
+
+def test_settings_of_other_trainers_are_not_judged():
+    axolotl = "base_model: a/b\nmicro_batch_size: 2\nsequence_len: 2048\nlearning_rate: 2e-4\nbf16: auto\ngradient_checkpointing: offload\ngradient_accumulation_steps: 4\noutput_dir: out\n"
+    verl = "trainer:\n  nnodes: 1\n  n_gpus_per_node: 8\n  device: cuda\n  logger: [console]\n  total_epochs: 3\nactor_rollout_ref:\n  model:\n    path: a\n"
+    for text in (axolotl, verl):
+        assert check([("a.yaml", text)]).files[0].kind == "unknown"
+        assert names(text) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#!/bin/bash\n#SBATCH --nodes=1\nsrun python x.py\n", set()),
+        ("#!/bin/bash\r\n#SBATCH --nodes=1\r\nsrun python x.py\r\n", {("script.line_ends", 1)}),
+        ("\ufeff#!/bin/bash\n#SBATCH --nodes=1\nsrun python x.py\n", {("slurm.interpreter", 1)}),
+        ("# mine\n#!/bin/bash\n#SBATCH --nodes=1\nsrun python x.py\n", {("slurm.interpreter", 1)}),
+        ("#!/bin/bash\n#SBATCH --nodes=1\u00a0\nsrun python x.py\n", {("script.hard_blank", 2)}),
+        ("#!/bin/bash\n#SBATCH --nodes=1\nsrun python x.py\u00a0--lr 1\n", {("script.hard_blank", 3)}),
+        # In remarks and in quotes such characters do nothing.
+        ("#!/bin/bash\n# a\u3000b\n#SBATCH --nodes=1 # a\u00a0b\necho 'a\u00a0b -c'\nsrun python x.py\n", set()),
+    ],
+)
+def test_the_form_of_a_batch_script(text, expected):
+    assert {(n, line) for n, line in found(text) if n.startswith(("script.", "slurm.interp"))} == expected
+
+
+def test_a_number_that_its_file_holds_as_text_is_named():
+    base = "output_dir: out\nper_device_train_batch_size: 1\nlearning_rate: "
+    for number, named in (("1e-4", True), ("'1.0e-4'", True), ("1.0e-4", False), ("0.0001", False), ("1.e-4", False)):
+        assert ("trainer.text" in names(base + number + "\n")) is named, number

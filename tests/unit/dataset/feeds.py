@@ -88,7 +88,7 @@ def talks():
 
 
 if "torch" in sys.modules:
-    from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
+    from torch.utils.data import DataLoader, DistributedSampler, IterableDataset, Sampler
 
     class Stream(IterableDataset):
         """Each worker gives all."""
@@ -110,3 +110,30 @@ if "torch" in sys.modules:
 
     def stream():
         return DataLoader(Stream(), batch_size=4, num_workers=2)
+
+    class Remembers(Sampler):
+        """Shares what it holds with its shallow copies, as samplers do that keep their state in objects of their own."""
+
+        def __init__(self, rank, world_size):
+            self.held = {"rank": rank}
+            self.world_size = world_size
+
+        @property
+        def rank(self):
+            return self.held["rank"]
+
+        @rank.setter
+        def rank(self, rank):
+            self.held["rank"] = rank
+
+        def __iter__(self):
+            return iter(range(self.rank, 40, self.world_size))
+
+        def __len__(self):
+            return 40 // self.world_size
+
+    def remembers(rank, world_size):
+        return DataLoader(Bad(), batch_size=1, sampler=Remembers(rank, world_size))
+
+    def no_items():
+        return DataLoader([], batch_size=4)

@@ -243,3 +243,21 @@ class TestTorch:
 
     def test_a_stream_that_each_worker_gives_whole(self):
         assert named(tried("stream", batches=0), "stream.every_worker").count == 20
+
+    def test_counting_for_other_ranks_leaves_the_sampler_as_it_was(self):
+        # Bad items have odd numbers: they are of rank 1, and rank 1 alone meets them.
+        counts = {
+            rank: sum(
+                f.count
+                for f in tried("remembers", batches=0, world=2, ranks=(rank,)).findings
+                if f.check == "item.fails"
+            )
+            for rank in (0, 1)
+        }
+        assert counts == {0: 0, 1: 5}
+        assert tried("remembers", batches=0, world=4, ranks=(2,)).per_rank == [10] * 4
+
+    def test_a_loader_without_a_batch_is_named(self):
+        found = tried("no_items", world=2, ranks=(0, 1))
+        assert found.state == "fail"
+        assert named(found, "loader.no_batch").ranks == [0, 1]

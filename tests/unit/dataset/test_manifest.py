@@ -307,3 +307,42 @@ def test_the_whole_has_a_state_and_a_missing_one_is_wrong_use(tmp_path):
     assert check_data([str(tmp_path / "l.txt")], DataOptions()).state == "fail"
     with pytest.raises(PipelineError):
         check_data([str(tmp_path / "nothing.jsonl")], DataOptions())
+
+
+def test_files_are_held_against_the_digests_that_a_manifest_states(tmp_path):
+    import hashlib
+
+    for n in range(5):
+        (tmp_path / f"{n}.bin").write_bytes(bytes([n]) * 100)
+    (tmp_path / "4.bin").write_bytes(bytes([3]) * 100)
+    rows = [{"path": f"{n}.bin", "sha256": hashlib.sha256(bytes([n]) * 100).hexdigest()} for n in range(4)]
+    rows.append({"path": "4.bin", "sha256": rows[3]["sha256"].upper()})
+    rows[1]["sha256"] = "sha256:" + rows[1]["sha256"]
+    path = tmp_path / "m.jsonl"
+    path.write_text("\n".join(json.dumps(r) for r in rows) + "\n")
+    found = read_manifests([str(path)], Given(digests=True))
+    assert [(f.check, f.state) for f in found.findings] == [("file.same_content", "warn")]
+    # One byte of another file changes, where its first and last bytes do not.
+    (tmp_path / "2.bin").write_bytes(b"\2" * 50 + b"\7" + b"\2" * 49)
+    found = read_manifests([str(path)], Given(digests=True))
+    assert sorted(f.check for f in found.findings) == ["file.digest", "file.same_content"]
+    assert any("2.bin" in name for f in found.findings if f.check == "file.digest" for name in f.names)
+    # Unasked nothing is read whole, and that is said.
+    found = read_manifests([str(path)], Given())
+    assert found.findings == []
+    assert any("--digests" in text for text in found.not_checked)
+
+
+@pytest.mark.parametrize(("name", "function"), [("MD5SUMS", "md5"), ("s.sha256", "sha256"), ("x.sha1", "sha1")])
+def test_lists_of_checksum_tools_are_manifests(tmp_path, name, function):
+    import hashlib
+
+    for n in range(3):
+        (tmp_path / f"set {n}.tar").write_bytes(b"shard %d" % n)
+    lines = [f"{hashlib.new(function, b'shard %d' % n).hexdigest()} {' *'[n % 2]}set {n}.tar" for n in range(3)]
+    path = tmp_path / name
+    path.write_text("\n".join(lines) + "\n")
+    assert read_manifests([str(path)], Given(digests=True, contents=False)).findings == []
+    (tmp_path / "set 1.tar").write_bytes(b"shard X")
+    (found,) = read_manifests([str(path)], Given(digests=True, contents=False)).findings
+    assert (found.check, found.state) == ("file.digest", "fail")

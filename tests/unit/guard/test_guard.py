@@ -1,5 +1,7 @@
 """Trials under watch: real commands, programs on cards as a false nvidia-smi tells them, real kills. The truth is what was done."""
 
+import ctypes
+import errno
 import json
 import os
 import signal
@@ -242,6 +244,34 @@ def test_a_file_system_that_cannot_exchange_keeps_both(machine, monkeypatch):
     assert files_of(machine / "out") == old
     assert read_trial(machine / "out.staging" / "a").state == "valid"
     monkeypatch.undo()
+
+
+class NoExchange:
+    """The C library on a file system, such as NFS, that renames but does not exchange."""
+
+    def renameat2(self, *words):
+        del words
+        ctypes.set_errno(errno.EINVAL)
+        return -1
+
+
+def test_what_was_staged_is_published_without_a_new_run_when_the_former_is_out_of_the_way(machine, monkeypatch):
+    trial(machine, "a", WRITE, of=1)
+    monkeypatch.setattr(matrix.ctypes, "CDLL", lambda *_, **__: NoExchange())
+    refused = trial(machine, "a", of=1)
+    assert refused.code == 0
+    assert "cannot exchange" in refused.refused.what
+    # The same command again: nothing is run, and what hinders is told once more.
+    ran = machine / "ran"
+    again = trial(machine, "a", ("touch", str(ran)), of=1)
+    assert (again.code, again.refused is None, ran.exists()) == (1, False, False)
+    new = files_of(machine / "out.staging")
+    (machine / "out").rename(machine / "elsewhere")
+    done = trial(machine, "a", ("touch", str(ran)), of=1)
+    assert (done.code, done.published, ran.exists()) == (0, machine / "out", False)
+    assert {k: v for k, v in files_of(machine / "out").items() if "matrix" not in str(k)} == {
+        k: v for k, v in new.items() if "matrix" not in str(k)
+    }
 
 
 def test_an_exchange_is_one_step(tmp_path):

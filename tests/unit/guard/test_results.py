@@ -57,3 +57,33 @@ def test_lines_are_rows(tmp_path):
         ["a", "-", "1", "-"],
         ["b", "-", "-", "0.5"],
     ]
+
+
+def test_results_are_given_as_json_with_what_is_absent_kept_apart(tmp_path):
+    (tmp_path / "a.json").write_text('{"name": "a", "loss": NaN, "lr": null}')
+    (tmp_path / "b.json").write_text('{"name": "b", "tokens_per_s": 5}')
+    (tmp_path / "c.json").write_text("no json")
+    told = json.loads(publish_results(read_results(str(tmp_path)), "json"))
+    assert told["schema"] == "firstfault.results/1"
+    assert told["columns"] == ["tokens_per_s", "loss", "lr"]
+    assert [(r["name"], r["values"]) for r in told["rows"]] == [
+        ("a", {"loss": "nan", "lr": None}),
+        ("b", {"tokens_per_s": 5}),
+        ("c.json", {}),
+    ]
+    assert told["rows"][2]["note"] == "it is no JSON"
+
+
+def test_the_table_speaks_chinese(tmp_path):
+    (tmp_path / "a.json").write_text('{"name": "a", "loss": 1}')
+    (tmp_path / "c.json").write_text("no json")
+    text = publish_results(read_results(str(tmp_path)), width=200, language="zh")
+    assert text.split("\n")[0].split() == ["试验", "状态", "loss", "说明"]
+    assert "it is no JSON" not in text
+
+
+def test_a_format_without_results_to_show_is_refused(capfd):
+    from firstfault.cli.main import run
+
+    assert run(["guard", "--format", "json", "--", "true"]) == 2
+    assert "--show" in capfd.readouterr().err

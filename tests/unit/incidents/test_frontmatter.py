@@ -107,3 +107,27 @@ def test_what_is_outside_the_dialect_is_refused_with_its_line(text, said):
         read_head(text, "a.md")
     assert "a.md" in caught.value.where
     assert caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("line", "after"),
+    [
+        ("list:   # none yet", 'list:   # none yet\n  - "rerun: x"'),
+        ("list: []   # none", 'list: ["rerun: x"]   # none'),
+        ("list: [\"command: a => b\", 'it''s # so']  # two", "list: [\"command: a => b\", 'it''s # so', \"rerun: x\"]  # two"),
+        ("list: [a, b, ]", 'list: [a, b, "rerun: x"]'),
+        ('list: "one: 1"   # one', 'list:   # one\n  - "one: 1"\n  - "rerun: x"'),
+        ("list:\n      - deep\n      # end", 'list:\n      - deep\n      - "rerun: x"\n      # end'),
+        ("other: 1", 'other: 1\nlist:\n  - "rerun: x"'),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_an_item_is_added_and_no_comment_or_other_item_is_touched(line, after, end):
+    text = f"---\nstate: open\n{line}\n---\n\n# T\n".replace("\n", end)
+    changed = append_item(text, "list", "rerun: x")
+    assert changed == f"---\nstate: open\n{after}\n---\n\n# T\n".replace("\n", end)
+    assert read_head(changed).entries["list"].value[-1] == "rerun: x"
+
+
+def test_a_list_that_is_set_keeps_the_comment_of_its_line():
+    assert "list:   # two\n  - c\n" in set_value("---\nlist: [a, 'b]']   # two\n---\n", "list", ("c",))

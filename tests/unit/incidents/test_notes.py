@@ -11,7 +11,7 @@ from incident_text import PROVED, text_of
 
 from firstfault.cli.main import run
 from firstfault.incidents.errors import IncidentError
-from firstfault.incidents.importing import lines_left, read_notes, record_text
+from firstfault.incidents.importing import lines_left, noted_hosts, read_notes, record_text
 from firstfault.incidents.lint import lint
 from firstfault.incidents.record import parse
 from firstfault.incidents.store import Store
@@ -316,3 +316,58 @@ def test_what_stands_in_no_part_is_kept_or_told():
         "### Later",
         "nothing",
     ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "**Symptom**\n\nhang\n\n**Root cause**\n\nloader\n\n**Fix**\n\npin it",
+        "1. Symptom\n   hang\n2. Root cause\n   loader\n3. Fix\n   pin it",
+        "Symptom\n: hang\n\nRoot cause\n: loader\n\nFix\n: pin it",
+        "> **Symptom:** hang\n> **Root cause:** loader\n> **Fix:** pin it",
+        "【现象】 hang\n【原因】loader\n【修复】：pin it",
+        "[现象] hang\n[根因] loader\n[处理方案] pin it",
+        "What happened: hang\nRoot cause analysis: loader\nRemedy: pin it",
+        "错误信息：hang\n故障原因：loader\n解决措施：pin it",
+    ],
+)
+def test_labels_as_people_write_them(body):
+    (note,) = read_notes(f"# E7: a hang\n\n{body}\n")
+    assert {str(s): text.strip() for s, text in note.parts.items()} == {
+        "symptom": "hang",
+        "root_cause": "loader",
+        "fix": "pin it",
+    }
+
+
+def test_lines_of_a_log_in_a_note_are_no_labels():
+    body = "**Symptom:** it ends\n[error] worker died\n> quoted line\n- Log\n\n**Fix:** pin it\nError\n"
+    (note,) = read_notes(f"# a crash\n\n{body}")
+    assert {str(s): text for s, text in note.parts.items()} == {
+        "symptom": "it ends\n[error] worker died\n> quoted line\n- Log",
+        "fix": "pin it\nError",
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("step time 2x on gpu-n022, gpu-n022 again", ["gpu-n022"]),
+        ("gpu-n017 上 NCCL_SOCKET_IFNAME 指向 docker0", ["gpu-n017"]),
+        ("dgx03 and node-0012 and compute17.cluster.example", ["dgx03", "node-0012", "compute17.cluster.example"]),
+        ("gpu0, gpu-1, node 3, worker-0, rank12, sm-90, h100-80, gpt-125, cuda-12", []),
+        ("path /data/node0012/x and v1.node12", []),
+    ],
+)
+def test_what_looks_like_a_machine_is_taken_for_one(page, names):
+    assert noted_hosts(page) == names
+
+
+def test_a_copied_record_without_a_date_lies_in_the_year_of_its_id(tmp_path):
+    first, second = Store(tmp_path / "a"), Store(tmp_path / "b")
+    name = "20260302-120xb9cqbg"
+    text = re.sub(r"(?m)^date:.*$", "date:", text_of(id=name))
+    first.create(name, text, "2026")
+    second.folder.mkdir()
+    copy_records(first, second)
+    assert [path for path, _ in second.files()] == [path for path, _ in first.files()] == [f"2026/{name}.md"]

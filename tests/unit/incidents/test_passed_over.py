@@ -1,10 +1,15 @@
 """A run that met the fault of an incident and went on says so in its own words; what is no such line leaves it comparable."""
 
+import re
+
 import pytest
 from incident_text import text_of
 
-from firstfault.incidents.passed_over import became_smaller, passed_over
+from firstfault.incidents.hints import hints_of
+from firstfault.incidents.one_piece import became_smaller, began_anew
+from firstfault.incidents.passed_over import kind_of
 from firstfault.incidents.record import parse
+from firstfault.incidents.screen import Screen, passed_over
 
 
 def incident(category, signature, message, form="interrupted"):
@@ -40,6 +45,34 @@ OWN = incident("software", "python.exception", "TokenBudgetExceeded: budget of t
         (HANG, "all-reduce timed out on rank 5, process group re-created"),
         (HANG, "rank 5 无响应，重启通信组"),
         (OWN, "skipped row: budget of the packed row exceeded"),
+        (MEMORY, "Decreasing batch size to: 4."),
+        (MEMORY, "Batch size 16 failed, trying batch size 8"),
+        (MEMORY, "skipped 3 batches due to memory"),
+        (MEMORY, "gpu_oom_retries: 2"),
+        (MEMORY, "num_ooms 2 | tokens/s 1200"),
+        (MEMORY, "oom_events=3"),
+        (MEMORY, "oom_skips: 3"),
+        (MEMORY, "[rank3] 显存爆了，丢掉这个 batch"),
+        (MEMORY, "rank 2: allocation of 3.1 GiB did not fit, sequence was split in two"),
+        (MEMORY, "[rank3] OOMObserver: memory snapshot written to oom_rank3.pickle"),
+        (MEMORY, "[rank3] not enough GPU memory for this sequence; truncating it to 4096 tokens"),
+        (MEMORY, "[rank3] OOM!"),
+        (MEMORY, "WARNING: micro-batch lowered from 8 to 4 after memory error"),
+        (MEMORY, "cudaErrorMemoryAllocation on device 3, spilled to host"),
+        (MEMORY, "memory pressure: dropped the longest sample of the batch"),
+        (MEMORY, "Out of GPU memory on rank 3 -> activation checkpointing switched on"),
+        (MEMORY, "显存占用过高，自动减小 batch size 到 4"),
+        (HANG, "NCCL communicator aborted and re-created after timeout"),
+        (HANG, "barrier took too long; watchdog killed rank 5 and it rejoined"),
+        (HANG, "collective timeout on group tp, group rebuilt"),
+        (NAN, "skip update: non finite grads"),
+        (STALE, "stale handle: remount and go on"),
+        (NAN, "number of skipped iterations: 0 | number of nan iterations: 3 |"),
+        (NAN, "loss spike detected, rolling back to step 200"),
+        (NAN, "[loss_scaler] OVERFLOW! Skipping step. Attempted loss scale: 65536, reducing to 32768"),
+        (STALE, "读取 /mnt/data/part-0007.tar 失败，5 秒后重试"),
+        (STALE, "/venv/webdataset/handlers.py:34: UserWarning: OSError(116, 'Stale file handle')"),
+        (STALE, "remounted /mnt/data after ESTALE"),
     ],
 )
 def test_a_fault_of_the_kind_that_was_passed_over(record, line):
@@ -61,6 +94,16 @@ def test_a_fault_of_the_kind_that_was_passed_over(record, line):
         (SAMPLE, "skipping bad sample 17: ValueError('shape')"),
         (HANG, "NCCL_IB_TIMEOUT=22 NCCL_IB_RETRY_CNT=7"),
         (HANG, "process group ready, timeout 1800 s, continuing"),
+        (MEMORY, "oom_events=0"),
+        (MEMORY, "oom_retry_limit=3 max_ooms=5"),
+        (MEMORY, "OOM guard enabled"),
+        (MEMORY, "max memory reserved 76.2 GiB (96%)"),
+        (MEMORY, "memory timeline written to mem.html"),
+        (HANG, "heartbeat ok: 8 of 8 ranks"),
+        (NAN, "grad norm 0.8 finite"),
+        (MEMORY, "memory (MB) | allocated: 1223.0 | max allocated: 71230.1 | reserved: 77000.0"),
+        (NAN, "nan check passed: 0 NaNs in 412 tensors"),
+        (NAN, "iteration 10/ 90 | elapsed: 2 | number of skipped iterations: 0 | number of nan iterations: 0 |"),
     ],
 )
 def test_a_line_that_tells_no_such_fault(record, line):
@@ -71,6 +114,101 @@ def test_what_became_of_it_may_stand_on_the_next_line():
     lines = ["WARNING CUDA out of memory in forward", "WARNING this batch is skipped"]
     assert passed_over(MEMORY, lines) == lines[0]
     assert passed_over(MEMORY, [lines[0], "step 2", lines[1]]) == ""
+
+
+def test_a_counter_before_the_first_step_is_a_setting():
+    assert passed_over(MEMORY, ["oom_retries: 2", "2026-03-05 step 1 loss 2.1"]) == ""
+    assert passed_over(MEMORY, ["2026-03-05 step 1 loss 2.1", "oom_retries: 2"]) == "oom_retries: 2"
+
+
+def test_a_counter_is_seen_in_whichever_line_of_a_form_it_is_no_longer_zero():
+    row = "iteration {:4d}/ 900 | lm loss: 2.{} | number of skipped iterations: 0 | number of nan iterations: {} |"
+    lines = [row.format(n, n % 10, 0 if n < 800 else 1) for n in range(1, 901)]
+    assert passed_over(NAN, lines) == lines[799]
+
+
+@pytest.mark.parametrize(
+    ("line", "anew"),
+    [
+        ("Attempt 1 failed with exit code 1, retrying in 30 s", True),
+        ("[default] worker group failed; will restart worker group (1/3 attempts remain)", True),
+        ("supervisor: no progress for 600 s, killing and relaunching from last checkpoint", True),
+        ("Heartbeat lost for rank 3; hot-swapping node gpu-n017", True),
+        ("Restarting hung workers on gpu-n017", True),
+        ("[torchft] replica group 2 left quorum; continuing with 3 groups", True),
+        ("  restart_count=1", True),
+        ("检测到训练卡死，自动拉起新进程", True),
+        ("loss 异常，回滚到第 200 步", True),
+        ("step 231 was repeated by the launcher after a crash of rank 3", True),
+        ("elastic agent: rank 3 died with exit code 137, new rendezvous", True),
+        ("job 4711 requeued due to node failure", True),
+        ("node gpu-n017 drained, continuing on spare gpu-n099", True),
+        ("job restarted (attempt 2)", True),
+        ("resubmitted by the watchdog after a hang", True),
+        ("logger restarted file rotation", False),
+        ("node gpu-n017 joined", False),
+        ("rank 3 exited with code 0", False),
+        ("prefetch queue restarted at the epoch end", False),
+        ("  restart_count=0", False),
+        ("  max_restarts     : 3", False),
+        ("[default] starting workers for entrypoint: train.py", False),
+        ("if a worker failed, the launcher restarts it", False),
+        ("resuming from checkpoint at step 200", False),
+        ("wandb: Network error (ConnectionError), entering retry loop.", False),
+        ("restart_on_failure: True", False),
+        ("restarting data loader workers", False),
+        ("step 200 loss 2.1", False),
+    ],
+)
+def test_a_job_of_which_a_part_failed_and_was_begun_anew(line, anew):
+    assert began_anew(line) is anew
+
+
+def steps(*spans):
+    return [f"2026-03-05 step {step} loss 2.1".encode() for span in spans for step in span]
+
+
+@pytest.mark.parametrize(
+    ("lines", "back"),
+    [
+        (steps(range(10, 250, 10), range(210, 510, 10)), (240, 210)),
+        (steps(range(10, 250, 10), range(10, 510, 10)), (240, 10)),
+        (steps(range(10, 510, 10)), None),
+        # Epochs count from the start again, and never come past their own end.
+        (steps(range(10, 110, 10), range(10, 110, 10), range(10, 110, 10)), None),
+        # Processes without names write in turns, one of them a little late.
+        (steps(*[(n, n - 10) for n in range(20, 300, 10)]), None),
+    ],
+)
+def test_a_run_whose_steps_go_back_and_come_past_the_place_began_anew(lines, back):
+    screen = Screen(MEMORY)
+    screen.source(lines)
+    assert screen.back == back
+
+
+def test_sources_are_apart_in_their_steps():
+    screen = Screen(MEMORY)
+    screen.source(steps(range(10, 250, 10)))
+    screen.source(steps(range(10, 510, 10)))
+    assert screen.back is None
+
+
+@pytest.mark.parametrize("record", [MEMORY, NAN, STALE, SAMPLE, HANG, OWN])
+def test_the_words_that_are_asked_first_stand_in_every_line_that_a_pattern_matches(record):
+    kind = kind_of(record)
+    assert hints_of([kind]).pattern, "some part of the pattern needs no word, so that every line is asked"
+    told = test_a_fault_of_the_kind_that_was_passed_over.pytestmark[0].args[1]
+    lines = [line for _, line in told if kind.search(line)]
+    assert lines
+    assert [line for line in lines if not hints_of([kind]).search(line.encode().lower())] == []
+
+
+def test_alternatives_inside_groups_and_classes_are_not_taken_apart():
+    found = hints_of([re.compile(r"(?:alpha|beta)gamma|[|(]delta\|epsilon|zeta")])
+    hits = [word for word in (b"alphagamma", b"betagamma", b"|delta|epsilon", b"zeta", b"eta") if found.search(word)]
+    assert hits == [b"alphagamma", b"betagamma", b"|delta|epsilon", b"zeta"]
+    assert hints_of([re.compile(r"\d+|zeta")]).search(b"nothing of it")
+    assert not hints_of([]).search(b"nothing of it")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from firstfault.incidents.fingerprint import Traits, fingerprint
 from firstfault.incidents.lint import lint
-from firstfault.incidents.ran import Ran, ran_of_lines
+from firstfault.incidents.ran import Ran, framework_of, ran_of_lines
 from firstfault.incidents.record import parse
 from firstfault.incidents.verification import Start, compare, latest_result, written
 from firstfault.incidents.words import State
@@ -343,6 +343,21 @@ AT_30 = run(failed=False, world_size=16, last_step=30)
             LATER,
             "held",
         ),
+        (incident(world_size=16, framework="deepspeed"), run(failed=False, world_size=16), LATER, "not comparable"),
+        (
+            incident(world_size=16, framework="deepspeed"),
+            run(failed=False, world_size=16),
+            later(framework="deepspeed"),
+            "held",
+        ),
+        (
+            incident(world_size=16, framework="deepspeed"),
+            run(failed=False, world_size=16),
+            later(framework="megatron"),
+            "not comparable",
+        ),
+        (incident(world_size=16), run(failed=False, world_size=16), later(anew="x"), "not comparable"),
+        (incident(world_size=16), run(failed=False, world_size=16), later(back=(240, 210)), "not comparable"),
         (incident(world_size=16), run(failed=False, world_size=16), later(passed_over="x"), "not comparable"),
         (incident(world_size=16), run(failed=False, world_size=16), later(smaller="x"), "not comparable"),
         (incident(**LAST), AT_30, later(total=30), "held"),
@@ -419,3 +434,18 @@ def test_a_record_that_a_re_run_made_verified_has_no_error(part):
 def test_an_incident_of_which_nobody_knows_the_day_has_no_later_run():
     record = parse(incident(world_size=16).text.replace('date: "2026-03-02"', 'date: ""', 1))
     assert compare(record, run(failed=False, world_size=16), Traits()).result == "not comparable"
+
+
+@pytest.mark.parametrize(
+    ("lines", "framework"),
+    [
+        ([b" iteration  10/ 500 | consumed samples: 80 | lm loss: 2.3 |"], "megatron"),
+        ([b"Training epoch 0, iteration 10/500 | lr: 0.0001 | reduced_train_loss: 2.3"], "nemo"),
+        ([b"{'loss': 2.3, 'learning_rate': 1e-05, 'epoch': 0.1}"], "transformers"),
+        ([b"step 10/500 loss 2.3"], ""),
+        ([b" iteration  10/ 500 | lm loss: 2.3 |", b"{'loss': 2.3, 'learning_rate': 1e-05, 'epoch': 0.1}"], ""),
+        ([], ""),
+    ],
+)
+def test_a_form_of_step_lines_that_one_framework_alone_prints_tells_it(lines, framework):
+    assert framework_of(lines) == framework

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from firstfault.metrics import blocks, read
 from firstfault.metrics.joint import read_together
 from firstfault.metrics.points import alarms, find_points
 from firstfault.pipelines.metrics import opened_tables
+from firstfault.readers.open import open_inputs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,3 +61,30 @@ def test_what_lies_far_from_a_new_epoch_is_not_laid_to_it(tmp_path: Path) -> Non
     points = find_points([table])
     assert [(p.kind.value, p.step) for p in points] == [("nan", 91.0)]
     assert not any("new pass" in r.claim for r in read_together([table], points, []))
+
+
+@pytest.mark.parametrize("size", [64, 150, 1000, 1 << 20])
+@pytest.mark.parametrize("share", [200, 5000, 1 << 30])
+@pytest.mark.parametrize("ends", ["\r", "\n", "\r\n", "\r\r\n\r"])
+def test_blocks_may_end_within_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, share: int, ends: str
+) -> None:
+    monkeypatch.setattr(read, "BLOCK", size)
+    monkeypatch.setattr(blocks, "PIECE", size)
+    text = "start\n" + bars(150) + bars(90, end=ends) + "no step\rat all\n" + bars(70, end="\r")[:-1]
+    (tmp_path / "train.log").write_bytes(text.encode())
+    pieces = [(n, m) for n, line in enumerate(text.split("\n"), 1) for m, p in enumerate(line.split("\r")) if "%|" in p]
+    found = []
+    with open_inputs([str(tmp_path)]) as opened:
+        (source,) = opened.sources
+        end, line = opened.store.size(source.id), 0
+        for start in range(0, end, share):
+            parts, count = read.read_range(opened.store, source.id, start, min(start + share, end))
+            for part in parts:
+                place = part.columns.get(blocks.PLACE, [0] * len(part.line))
+                found += zip((part.line + line).tolist(), map(int, place), part.columns["step"].tolist(), strict=True)
+            line += count
+    assert line == text.count("\n") + 1
+    assert [step for _, _, step in sorted(found)] == [*range(1, 151), *range(1, 91), *range(1, 71)]
+    if ends != "\r\n":
+        assert sorted((n, m) for n, m, _ in found) == pieces

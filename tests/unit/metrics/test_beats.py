@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from firstfault.metrics import boxes
+from firstfault.metrics import beats, boxes
 from firstfault.pipelines.metrics import tables_of
 from firstfault.readers.open import open_inputs
 
@@ -46,10 +46,61 @@ PLAIN = [beat(n, rank=n % 2) for n in range(6)]
 )
 def test_the_rows_are_the_same_by_either_way(tmp_path, monkeypatch, lines, fast):
     asked = []
-    at_once = boxes._beats
-    monkeypatch.setattr(boxes, "_beats", lambda data: asked.append(at_once(data)) or asked[-1])
+    at_once = boxes.read_beats
+    monkeypatch.setattr(boxes, "read_beats", lambda data: asked.append(at_once(data)) or asked[-1])
     told = rows(tmp_path, lines)
     assert [found is not None for found in asked] == [fast]
-    monkeypatch.setattr(boxes, "_beats", lambda _: None)
+    monkeypatch.setattr(boxes, "read_beats", lambda _: None)
+    assert told == rows(tmp_path, lines)
+    assert told
+
+
+MANY = [beat(n % 60, rank=n % 4, step=90 + n, phase=["forward", "backward", "data"][n % 3]) for n in range(200)]
+LAST = MANY[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "fast"),
+    [
+        (lambda line: line, True),
+        (lambda line: line.replace('"rank":3,', '"rank":0,'), True),
+        (lambda line: line.replace("21:00:", "00:00:"), True),
+        (lambda line: line.replace("+02:00", "+05:30"), True),
+        (lambda line: line.replace("+02:00", "-11:45"), True),
+        (lambda line: line.replace("+02:00", "+00:00"), True),
+        (lambda line: line.replace("+02:00", "Z"), True),
+        (lambda line: line.replace(".500", ".123456"), True),
+        (lambda line: line.replace(".500", ""), True),
+        (lambda line: line.replace(".500", ".1234567"), False),
+        (lambda line: line.replace("node-01", "node-07"), True),
+        (lambda line: line.replace("node-01", 'no\\"step\\":5'), True),
+        (lambda line: line.replace('"pid":4711', '"pid":null'), True),
+        (lambda line: line.replace('"step":289', '"step":null'), True),
+        (lambda line: line.replace('"pid":4711', '"pid":0711'), False),
+        (lambda line: line.replace('"step":289', '"step":089'), False),
+        (lambda line: line.replace('"step":289', '"step":99999999'), False),
+        (lambda line: line.replace('"step":289', '"step":2.9'), False),
+        (lambda line: line.replace('"step":289', '"step":1,"step":2'), True),
+        (lambda line: line.replace("2026-05-09", "2026-13-09"), False),
+        (lambda line: line.replace("2026-05-09", "2026-02-30"), False),
+        (lambda line: line.replace("2026-05-09", "0000-05-09"), False),
+        (lambda line: line.replace("21:00:", "24:00:"), False),
+        (lambda line: line.replace("+02:00", "+02:70"), False),
+        (lambda line: line.replace("+02:00", ""), False),
+        (lambda line: line.replace('"heartbeat"', '"header"'), False),
+        (lambda line: line[:-1], False),
+        (lambda line: line + " ", True),
+    ],
+)
+@pytest.mark.parametrize("often", [1, 20])
+def test_many_beats_read_as_each_by_itself(tmp_path, monkeypatch, change, fast, often):
+    lines = [*MANY[:-1], *[change(LAST)] * often]
+    monkeypatch.setattr(beats, "PIECE", 9000)
+    told, asked = rows(tmp_path, lines), []
+    at_once = boxes.read_beats
+    monkeypatch.setattr(boxes, "read_beats", lambda data: asked.append(at_once(data)) or asked[-1])
+    assert told == rows(tmp_path, lines)
+    assert [found is not None for found in asked] == [fast]
+    monkeypatch.setattr(boxes, "read_beats", lambda _: None)
     assert told == rows(tmp_path, lines)
     assert told

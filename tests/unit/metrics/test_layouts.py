@@ -93,7 +93,7 @@ FORMATS = {
     ),
     "k2": (
         "2024-01-14 00:59:40,308 INFO [train.py:1072] (0/4) Epoch 2, batch 3050, loss[loss=1.356, simple_loss=1.179, over 11576.00 frames. ], tot_loss[loss=1.336, over 2349439.00 frames. ], batch size: 87, lr: 2.94e-02, grad_scale: 0.25",
-        {"epoch": 2, "step": 3050, "loss": 1.356, "lr": 0.0294, "loss_scale": 0.25, "time": 1705193980.308},
+        {"epoch": 2, "step": 3050, "loss": 1.356, "lr": 0.0294, "loss_scale": 0.25, "time": 1705193980.308, "rank": 0},
     ),
     "tqdm": (" 25%|██▌       | 5/20 [00:00<00:00, 20.00it/s]", {"step": 5, "step_time": 0.05}),
     "tqdm, slow": ("300it [07:24,  1.48s/it, loss=3.99]", {"step": 300, "step_time": 1.48, "loss": 3.99}),
@@ -111,7 +111,7 @@ FORMATS = {
     ),
     "openmmlab": (
         "Epoch(train) [1][  50/2000]  lr: 1.0e-02  time: 0.35  data_time: 0.012  memory: 3301  loss: 1.234",
-        {"epoch": 1, "step": 50, "lr": 0.01, "data_time": 0.012, "memory": 3301 / 1024, "loss": 1.234},
+        {"epoch": 1, "step": 50, "lr": 0.01, "step_time": 0.35, "data_time": 0.012, "memory": 3301 / 1024, "loss": 1.234},
     ),
 }  # fmt: skip
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from firstfault.metrics.points import alarms, find_points
-from firstfault.pipelines.metrics import opened_tables
+from firstfault.pipelines.metrics import metrics_of, opened_tables
+from firstfault.redact import redact
+from firstfault.report.metrics import render_metrics
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,3 +65,24 @@ def test_a_restart_of_all_of_them_is_one(tmp_path: Path) -> None:
 def test_the_same_value_told_twice_is_one_row(tmp_path: Path) -> None:
     text = "\n".join(f"step {i // 2} | loss {2 + i // 2 % 7 / 10} | grad_norm 0.5" for i in range(2, 200))
     assert table_of(tmp_path, text).height == 99
+
+
+@pytest.mark.parametrize(
+    ("form", "count"),
+    [
+        ("step {i} | loss: {own:.4f} | lr: 1e-4\n", 4),
+        ("epoch: {e} step: {w} loss: {own:.4f}\n", 4),
+        ("rank: {r} step {i} | loss: {own:.4f}\n", 0),
+        ("step {i} | loss: 2.5 | lr: 1e-4\n", 0),
+    ],
+)
+def test_how_many_processes_write_without_their_ranks_is_told(tmp_path, form, count):
+    lines = (
+        form.format(i=i, e=i // 50, w=i % 50, r=r, own=2 + r / 100 + i / 1000) for i in range(1, 200) for r in range(4)
+    )
+    (tmp_path / "train.log").write_text("".join(lines), encoding="utf-8")
+    view = metrics_of([str(tmp_path)]).view
+    assert [t.unnamed for t in view.tables] == [count]
+    text = render_metrics(redact(view, "none"))
+    assert ("About 4 processes write into train.log" in text) == bool(count)
+    assert ("about 4, unnamed" in text) == bool(count)

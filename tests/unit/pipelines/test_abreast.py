@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 import pytest
 
-from firstfault.pipelines import abreast
+from firstfault.pipelines import abreast, beforehand
+from firstfault.pipelines.beforehand import shown_of
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.options import DiagnoseOptions
+from firstfault.readers.open import open_inputs
 from firstfault.scan.stretch import STOPPED
+from firstfault.signatures.library import load_library
 
 LINE = (
     "[rank{r}]:[E811 21:37:26.2321{r:02}190 ProcessGroupNCCL.cpp:629] [Rank {r}] Watchdog caught collective operation timeout: "
@@ -73,3 +78,29 @@ def test_an_interrupt_gives_what_is_known_so_far(logs, monkeypatch, engine):
     stopped = [row for row in diagnosis.coverage if row.reason == STOPPED]
     assert 0 < len(stopped) < 70
     assert diagnosis.ranks.seen > 0
+
+
+def test_what_a_copy_works_out_beforehand_is_what_is_worked_out_here(logs, monkeypatch):
+    alone = told(logs, "inline")
+    monkeypatch.setattr(beforehand, "FEWEST", 1)
+    monkeypatch.setattr(beforehand, "processors", lambda: 2)
+    taken = []
+    monkeypatch.setattr(beforehand, "shown_of", lambda scene: taken.append(scene) or shown_of(scene))
+    assert told(logs, "auto") == alone
+    assert not taken  # in this process
+
+
+def test_a_copy_that_dies_costs_no_answer(logs, monkeypatch):
+    alone = told(logs, "inline")
+    monkeypatch.setattr(beforehand, "FEWEST", 1)
+    monkeypatch.setattr(beforehand, "processors", lambda: 2)
+    monkeypatch.setattr(beforehand, "_serve", lambda *_: os._exit(9))
+    assert told(logs, "auto") == alone
+
+
+def test_equal_fields_of_many_ranks_are_one_object(logs):
+    with open_inputs([logs]) as opened:
+        found = abreast.gather(opened, load_library(()), DiagnoseOptions())
+    waits = [e for r in found.read for e in r.events if e.signature == "framework.world_size"]
+    assert len(waits) > 1
+    assert len({id(e.fields["world_size"]) for e in waits}) == 1

@@ -529,3 +529,37 @@ def test_a_process_that_is_stopped_is_told_so(tmp_path, states, told):
     summary = verdict(tmp_path).summary
     assert ("SIGSTOP" in summary) is told
     assert ("interpreter's lock" in summary) is not told
+
+
+def test_since_when_it_stands_still_is_told_with_the_monitors_line(tmp_path):
+    Box(tmp_path, world=4).hung({2}, since=100.0, phase="data")
+    since = diagnose([tmp_path]).job["wait_since"]
+    assert since.value.startswith("2026-11-30T09:01:40")
+    assert '"kind":"hang"' in since.evidence[0].text
+    assert '"rank":2' in since.evidence[0].text
+
+
+CAUGHT = """Caught OSError in DataLoader worker process 0.
+Original Traceback (most recent call last):
+  File "worker.py", line 374, in _worker_loop
+    data = fetcher.fetch(index)
+  File "data.py", line 6, in __getitem__
+    return read(path)
+{last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "category"),
+    [
+        ("OSError: [Errno 5] Input/output error: '/data/shard-0003.tar'", Category.STORAGE_IO),
+        ("data.Unlike: 17 samples where 16 are", Category.DATA),
+        ("", Category.DATA),
+    ],
+)
+def test_what_a_worker_raised_is_what_its_rank_raised_again(tmp_path, last, category):
+    box = Box(tmp_path, world=4)
+    box.raised(2, 100, "OSError", CAUGHT.format(last=last), phase="data")
+    box.node(2, layout.DEATH, 101, how="exited with code 1", exit_code=1, step=7, phase="data")
+    said = verdict(tmp_path)
+    assert (said.category, said.first_failed.ranks) == (category, [2])

@@ -62,6 +62,31 @@ def test_a_flood_is_counted_once_in_the_timeline(tmp_path):
     assert counts == [60]
 
 
+@pytest.mark.parametrize("tasks", [4, 127])
+def test_as_many_lines_are_told_as_are_there(tmp_path, tasks):
+    ended = [f"srun: error: cn-{n // 8:02d}: task {n}: Aborted (core dumped)" for n in range(tasks)]
+    own = [
+        f"cn-01:{100 + n}:{200 + n} [{n}] transport/net_ib.cc:93 NCCL WARN NET/IB : Got async event : port error"
+        for n in range(8)
+    ]
+    (tmp_path / "slurm-1.out").write_text("\n".join([*own, *ended]) + "\n", encoding="utf-8")
+    found = diagnose([tmp_path], INLINE)
+    told = {count.title: count for count in found.counts}
+    rows = {entry.what: entry.count for entry in found.timeline}
+    for title, lines in (("srun reports a task that aborted", tasks), ("InfiniBand: local port error", 8)):
+        assert (told[title].total, sum(told[title].files.values()), rows[title]) == (lines, lines, lines)
+        assert sum(told[title].ranks.values()) <= lines
+
+
+@pytest.mark.parametrize(("tasks", "others"), [(4, False), (40, True)])
+def test_of_many_tasks_that_ended_those_at_hand_are_not_told_as_all(tmp_path, tasks, others):
+    ended = [f"srun: error: cn-{n // 8:02d}: task {n}: Aborted (core dumped)" for n in range(tasks)]
+    error = "[rank3]: RuntimeError: CUDA error: an illegal memory access was encountered"
+    (tmp_path / "slurm-1.out").write_text("\n".join([error, *ended]) + "\n", encoding="utf-8")
+    (told,) = [link.what for link in diagnose([tmp_path], INLINE).chain if "was reported" in link.what]
+    assert ("and of others" in told) is others
+
+
 def test_one_silent_rank_is_not_called_ranks(tmp_path):
     text = (
         "Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/2\n"

@@ -80,7 +80,9 @@ def test_a_standstill_at_its_own_work_is_blamed_on_nobody(tmp_path):
     state = {"step": 7, "phase": "forward", "last": at(30)}
     box.line(4000, layout.HANG, 330, file="node.jsonl", still_s=300.0, **state)
     box.death(4000, 900, how="was ended by SIGTERM", signal="SIGTERM", still_s=870.0, **state)
-    assert diagnose([tmp_path]).verdict.culprits.ranks == []
+    said = diagnose([tmp_path]).verdict
+    assert said.culprits.ranks == []
+    assert "Rank 0 (node-00) stands still since 09:00:30, in phase forward, after step 7." in said.summary
 
 
 def test_a_helper_that_was_killed_is_not_the_job(tmp_path):

@@ -159,3 +159,17 @@ def test_the_order_of_files_and_the_engine_change_nothing(job):
         for engine in ("inline", "processes")
     }
     assert len(pages) == 1
+
+
+@pytest.mark.parametrize(("heard", "odd"), [((0, 8), [0]), (range(15), [0, 15])])
+def test_where_most_say_nothing_that_sets_nobody_apart(tmp_path, heard, odd):
+    lines = ["using world size: 16, data-parallel size: 8, context-parallel size: 1"]
+    lines += [
+        f"2026-03-02 14:{n:02d}:00 [rank{rank}] iteration {n}/ 20 | loss: 2.1" for n in range(20) for rank in heard
+    ]
+    lines.append("[rank0]: RuntimeError: CUDA error: an illegal memory access was encountered")
+    (tmp_path / "train.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    table = rank_table([tmp_path], INLINE)
+    assert table.expected == 16
+    assert len(table.silent) == 16 - len(heard)
+    assert [r.rank for r in table.ranks if r.outlier] == odd

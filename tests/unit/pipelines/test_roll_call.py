@@ -99,3 +99,71 @@ def test_files_of_machines_are_no_ranks(tmp_path: Path) -> None:
 )
 def test_usual_lines_are_no_end_of_work(text: str) -> None:
     assert not out_of_work(text)
+
+
+def _gather(rank: int) -> list[str]:
+    head = f"[rank{rank}]:[E401 08:11:20.10120230{rank} ProcessGroupNCCL.cpp:629] [Rank {rank}] Watchdog caught collective operation timeout: "
+    return [
+        f"{head}WorkNCCL(SeqNum=7, OpType=_ALLGATHER_BASE, NumelIn=4096, NumelOut=16384, Timeout(ms)=600000) ran for 600017 milliseconds before timing out."
+    ]
+
+
+def _rounds(text: str, ranks: tuple[int, ...], first: int = 0) -> list[str]:
+    return [f"[rank{r}] {text.format(n=first + n)}" for n in range(4) for r in ranks]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "shard list is empty, starting over (pass {n})",
+        "retry {n}: GET /v1/batches answered 204",
+        "lock /data/cache/x.lock is held, try {n}",
+    ],
+)
+def test_ranks_that_print_one_line_over_and_over_never_came(tmp_path: Path, text: str) -> None:
+    lines = ["[rank0] step 1", *_rounds(text, (1, 2, 3)), *_gather(0), *_rounds(text, (1, 2, 3), 50)]
+    found = _of(tmp_path, lines).verdict
+    assert found.culprits.ranks == [1, 2, 3]
+    assert (found.category, found.strength) == (Category.DATA_LOADING_STALL, Strength.POSSIBLE)
+
+
+@pytest.mark.parametrize("ranks", [(1, 3), (0, 1, 2, 3), (1, 2, 4)])
+def test_rounds_of_some_ranks_only_or_of_who_waits_say_nothing(tmp_path: Path, ranks: tuple[int, ...]) -> None:
+    text = "shard list is empty, starting over (pass {n})"
+    lines = ["[rank0] step 1", *_rounds(text, ranks), *_gather(0), *_rounds(text, ranks, 50)]
+    found = _of(tmp_path, lines).verdict
+    assert found.culprits.ranks == []
+    assert found.category is Category.UNKNOWN
+
+
+def test_a_line_that_ended_before_the_wait_is_no_loop(tmp_path: Path) -> None:
+    lines = ["[rank0] step 1", *_rounds("warm-up {n}", (1, 2, 3)), *_gather(0)]
+    assert _of(tmp_path, lines).verdict.category is Category.UNKNOWN
+
+
+def _pair(last: str) -> list[str]:
+    wait = _gather(0)[0].replace("E401 08:11:20", "E0401 08:31:20")
+    return ["[rank0] 2026-04-01 08:20:00 validating", "[rank1] 2026-04-01 08:20:00 validating", last, wait]
+
+
+def test_of_two_the_one_that_lives_on_outside_is_named(tmp_path: Path) -> None:
+    found = _of(tmp_path, _pair("[rank1] 2026-04-01 08:27:10 worker 3: no batch yet")).verdict
+    assert found.culprits.ranks == [1]
+    assert (found.category, found.strength) == (Category.DATA_LOADING_STALL, Strength.POSSIBLE)
+
+
+def test_of_two_the_one_that_was_last_heard_before_the_wait_may_be_dead(tmp_path: Path) -> None:
+    found = _of(tmp_path, _pair("[rank1] 2026-04-01 08:20:01 first batch")).verdict
+    assert found.culprits.ranks == []
+    assert found.category is Category.UNKNOWN
+
+
+def test_of_three_one_that_waits_and_one_that_lives_leave_the_third_open(tmp_path: Path) -> None:
+    lines = ["[rank2] 2026-04-01 08:20:00 validating", *_pair("[rank1] 2026-04-01 08:27:10 worker 3: no batch yet")]
+    assert _of(tmp_path, lines).verdict.culprits.ranks == []
+
+
+def test_a_monitor_that_prints_for_all_ranks_is_no_loop(tmp_path: Path) -> None:
+    text = "memory 61.{n} GiB, utilisation 99 %"
+    lines = ["[rank0] step 1", *_rounds(text, (0, 1, 2, 3)), *_gather(0), *_rounds(text, (1, 2, 3), 50)]
+    assert _of(tmp_path, lines).verdict.culprits.ranks == []

@@ -72,3 +72,7 @@ def test_results_of_all_processes_are_told_of():
     shared(lambda piece: (time.sleep(0.02), piece)[1], 8, 2, int, done=told.append)
     assert set(told) >= {0, 2, 4, 6}
     assert len(told) == len(set(told))
+
+
+def test_what_is_kept_is_made_of_every_result():
+    assert shared(lambda piece: piece, 5, 2, int, keep=lambda result: -result) == [0, -1, -2, -3, -4]

@@ -180,3 +180,34 @@ def test_a_bar_at_its_end_is_no_good_end_where_the_log_says_that_the_run_failed(
 def test_a_warning_behind_the_last_step_leaves_the_good_end(tmp_path):
     line = "2026-09-10 20:42:31,004 - sync - WARNING - upload of the plots failed, will retry\n"
     assert told(tmp_path, {"train.log": BAR + line}).category is Category.NONE
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-11-12 08:18:19 DEBUG sync: Waiting for broadcasts/step_271/READY\n",
+        "2026-11-12 08:18:19 INFO waits for the reward server at 10.1.2.3:8000\n",
+        "2026-11-12 08:18:19 INFO waiting until /shared/ckpt/lock is free\n",
+    ],
+)
+def test_a_rank_that_waits_for_something_else_is_on_its_cpu_side(tmp_path, line):
+    files = {f"rank{r}.log": BEGIN + waits(r) for r in range(3)}
+    found = told(tmp_path, files | {"rank3.log": BEGIN + line})
+    assert found.culprits.ranks == [3]
+    assert (found.category, found.strength) == (Category.DATA_LOADING_STALL, Strength.POSSIBLE)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-11-12 08:18:19 DEBUG waiting for all ranks\n",
+        "2026-11-12 08:18:19 DEBUG waiting for the barrier of step 271\n",
+        "2026-11-12 08:18:19 DEBUG waiting on broadcast from rank 0\n",
+        "2026-11-12 08:18:19 INFO waiting for the main process\n",
+        "2026-11-12 08:18:19 INFO Waiting for rank 0\n",
+    ],
+)
+def test_a_rank_that_waits_for_its_peers_is_not_seen_at_work(tmp_path, line):
+    files = {f"rank{r}.log": BEGIN + waits(r) for r in range(3)}
+    found = told(tmp_path, files | {"rank3.log": BEGIN + line})
+    assert found.category is not Category.DATA_LOADING_STALL

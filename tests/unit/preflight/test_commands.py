@@ -16,7 +16,7 @@ from firstfault.incidents.shipped import shipped
 from firstfault.model import checks
 from firstfault.preflight import host
 from firstfault.preflight.families import FAMILIES, look
-from firstfault.preflight.job import JOB_CHECKS
+from firstfault.preflight.job_checks import JOB_CHECKS
 from firstfault.preflight.joint import join
 from firstfault.preflight.machine import Asked
 from firstfault.report.schema import generate
@@ -58,6 +58,19 @@ def test_a_plain_machine_passes(capfdbinary):
     assert code == 0, text
     assert text.startswith("READY")
     assert "Would stop the job" not in text
+
+
+@pytest.mark.parametrize("name", ["SLURM_LOCALID", "LOCAL_RANK"])
+def test_a_process_that_is_asked_alone_looks_at_the_whole_machine(capfdbinary, monkeypatch, name):
+    for key, value in {"RANK": "1", "WORLD_SIZE": "4", "SLURM_PROCID": "1", "SLURM_NTASKS": "4", name: "1"}.items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.setenv("NCCL_IB_DISBLE", "1")
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "29517")
+    code, text = printed(capfdbinary, ["preflight"])
+    del code
+    assert "settings.misspelt  NCCL_IB_DISBLE" in text
+    assert "host.shm" in text
 
 
 def test_chinese_keeps_names_and_numbers(capfdbinary, monkeypatch):

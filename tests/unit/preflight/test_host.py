@@ -22,9 +22,9 @@ def asked_in_another(check: str, before: str, **env: str) -> list[tuple[str, str
     return _under(f"{before}; exec", check, **env)
 
 
-def _under(prefix: str, check: str, **env: str) -> list[tuple[str, str]]:
+def _under(prefix: str, check: str, *, code: str = CODE, **env: str) -> list[tuple[str, str]]:
     path = os.pathsep.join([str(Path(__file__).parent), *filter(None, sys.path)])
-    words = ["bash", "-c", f'{prefix} "$@"', "bash", *PROCESS, CODE, check, *(f"{k}={v}" for k, v in env.items())]
+    words = ["bash", "-c", f'{prefix} "$@"', "bash", *PROCESS, code, check, *(f"{k}={v}" for k, v in env.items())]
     done = subprocess.run(
         words, capture_output=True, text=True, check=False, timeout=120, env={**os.environ, "PYTHONPATH": path}
     )
@@ -70,6 +70,15 @@ def test_a_low_limit_of_open_files():
     assert asked_in_another("host.open_files", "ulimit -n 128")[0][0] == "fail"
     assert asked_in_another("host.open_files", "ulimit -n 1024")[0][0] == "ok"
     assert asked_in_another("host.open_files", "ulimit -n 1024", **EIGHT)[0][0] == "warn"
+
+
+def test_what_to_do_about_open_files_is_what_the_hard_limit_allows():
+    code = "from made import CHECKS, machine, run_check; print([r.fix for r in run_check(CHECKS['host.open_files'], machine())])"
+    (low,) = _under("ulimit -n 200; exec", "", code=code)
+    assert "limits.conf" in low
+    assert "ulimit -n " not in low
+    (free,) = _under("ulimit -Sn 128; exec", "", code=code)
+    assert "`ulimit -n " in free
 
 
 def test_a_limit_of_addresses():

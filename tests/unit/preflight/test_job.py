@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from firstfault.model.checks import CheckResult
 from firstfault.preflight.families import Report
-from firstfault.preflight.job import JOB_CHECKS, spans
+from firstfault.preflight.job import spans
+from firstfault.preflight.job_checks import JOB_CHECKS
 from firstfault.preflight.joint import join
 
 

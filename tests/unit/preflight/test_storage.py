@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from made import found, machine, may_unshare, package, states
+from made import CHECKS, found, machine, may_unshare, package, run_check, states
 
 from firstfault.preflight import machine as machines
 from firstfault.preflight.machine import Asked, Folder
@@ -57,6 +57,13 @@ def test_folders_that_are_written(tmp_path):
     assert states("storage.write", writes(tmp_path / "file")) == {"fail"}
     # Nobody, not even an administrator, makes a file there.
     assert states("storage.write", writes("/proc/self")) == {"fail"}
+
+
+def test_what_to_do_about_a_folder_that_refuses_is_not_what_helps_a_full_one(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path / "file", "/proc/self"):
+        (result,) = run_check(CHECKS["storage.write"], writes(path))
+        assert "not needed" not in result.fix
 
 
 def test_a_full_file_system():

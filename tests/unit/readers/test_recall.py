@@ -7,9 +7,10 @@ import random
 import pytest
 
 from firstfault.readers import recall
-from firstfault.readers.identity import SourceProfile, body_starts
+from firstfault.readers.identity import SourceProfile, body_starts, locate
 from firstfault.readers.prefixes import parse_chain
-from firstfault.readers.recall import read_chain, read_parts
+from firstfault.readers.recall import forget, read_chain, read_parts
+from firstfault.readers.sketch import sketch_of, stamp_at_end
 from firstfault.readers.wrapping import Wrapping
 from firstfault.signatures.library import load_library
 
@@ -102,6 +103,27 @@ def test_messages_begin_where_they_would_in_the_first_line(number):
     for segment, starts in zip(asked, known, strict=True):
         recall._seen.__init__()
         assert body_starts(segment, profile) == starts, segment
+
+
+@pytest.mark.parametrize("number", range(len(PROFILES)))
+def test_a_sketch_tells_of_the_next_line_what_the_line_itself_tells(number):
+    profile, chance, told = PROFILES[number], random.Random(number), 0
+    for line in (*PREFIXED, *EXAMPLES[number :: len(PROFILES)]):
+        segment = line.split(b"\r")[0]
+        places = (0, len(segment) // 2, len(segment))
+        for text in (segment, varied(segment, chance)):
+            read_parts(text, read_chain(text, 0, profile), profile)
+        sketch = sketch_of(segment, places, profile)
+        for text in (segment, *(varied(segment, chance) for _ in range(6))):
+            sights = None if sketch is None else sketch.read(text, profile)
+            stamp = stamp_at_end(text, profile)
+            forget()
+            whole = [locate(text, at, profile) for at in places]
+            assert stamp == whole[-1].stamp, text
+            assert sights is None or [s.located() for s in sights] == whole, text
+            assert sights is None or [s.key for s in sights] == [p.key for p in whole], text
+            told += sights is not None
+    assert told > len(PREFIXED)
 
 
 def test_lines_of_one_shape_share_the_look_at_their_prefixes(monkeypatch):

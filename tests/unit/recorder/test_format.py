@@ -6,7 +6,7 @@ import time
 import pytest
 
 from firstfault.recorder import format as layout
-from firstfault.recorder.ring import Ring
+from firstfault.recorder.ring import LIVE, Ring
 
 
 def head(**changes):
@@ -94,11 +94,25 @@ def test_history_keeps_the_last_steps(tmp_path):
         ring.step(None)
     read = layout.read_ring(path.read_bytes())
     assert [n for n, _ in read.history] == list(range(6, layout.ENTRIES + 6))
+    assert (read.beats, read.mono, LIVE.stepped) == (layout.ENTRIES + 5, read.history[-1][1], read.history[-1][1])
+
+
+@pytest.mark.parametrize("steps", [1, layout.ENTRIES, layout.ENTRIES + 1])
+def test_a_step_that_is_just_being_written_counts_and_the_last_time_stays_that_of_the_one_before(tmp_path, steps):
+    path = tmp_path / "x.ring"
+    ring = Ring(str(path), head())
+    for _ in range(steps):
+        ring.step(None)
+    before = layout.read_ring(path.read_bytes())
+    assert LIVE.stepped == before.mono
+    ring.words[LIVE.entry] = steps + 1
+    read = layout.read_ring(path.read_bytes())
+    assert (read.beats, read.mono) == (steps + 1, before.mono)
 
 
 @pytest.mark.parametrize(
     "raw",
-    [b"", b"FFRING02", b"FFRING01" + bytes(layout.SIZE), b"\xff" * layout.SIZE, b"FFRING02" + b"\xff" * layout.SIZE],
+    [b"", layout.MAGIC, b"FFRING01" + bytes(layout.SIZE), b"\xff" * layout.SIZE, layout.MAGIC + b"\xff" * layout.SIZE],
 )
 def test_damaged_bytes_are_no_ring(raw):
     assert layout.read_ring(raw) is None
@@ -150,3 +164,24 @@ def test_a_line_begins_so_that_it_is_known():
 
 def test_a_stamp_has_an_offset():
     assert layout.stamp(time.time())[-6] in "+-"
+
+
+INSIDE = 'Original Traceback (most recent call last):\n  File "a.py", line 3, in f\n    read(path)\n'
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        (
+            f"Caught OSError in DataLoader worker process 0.\n{INSIDE}OSError: [Errno 5] x\nmore of it\n",
+            "OSError: [Errno 5] x",
+        ),
+        (f"Caught OSError in DataLoader worker process 0.\n{INSIDE}", ""),
+        ("Caught OSError in DataLoader worker process 0.", ""),
+        (f"Caught OSError in replica 0 on device 0.\n{INSIDE}OSError: x", ""),
+        ("no such file", ""),
+        ("", ""),
+    ],
+)
+def test_what_a_worker_raised_stands_behind_its_traceback(message, said):
+    assert layout.original(message) == said

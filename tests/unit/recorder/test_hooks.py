@@ -31,6 +31,7 @@ before, after = [], []
 def register_optimizer_step_pre_hook(hook): before.append(hook)
 def register_optimizer_step_post_hook(hook): after.append(hook)
 class SGD:
+    def __init__(self): self._optimizer_step_post_hooks = {}
     def step(self):
         for hook in before: hook(self, (), {})
         for hook in after: hook(self, (), {})
@@ -385,15 +386,22 @@ library("torch.optim.optimizer", text="""
 after = []
 def register_optimizer_step_post_hook(hook): after.append(hook)
 class SGD:
+    def __init__(self): self._optimizer_step_post_hooks = {}
     def step(self):
         for hook in after: hook(self, (), {})
+class Other:
+    step = SGD.step
 """)
 import firstfault.recorder as r
 r.start()
-from torch.optim.optimizer import SGD
+from torch.optim.optimizer import SGD, Other
 from firstfault.recorder import api
+Other().step()
 one, other = SGD(), SGD()
 one.step(); other.step()
+print(api.current().ring.beats)
+one._optimizer_step_post_hooks = {}
+one.step(); other.step(); Other().step()
 print(api.current().ring.beats)
 del one
 other.step(); other.step()
@@ -402,7 +410,7 @@ r.step(); other.step()
 print(api.current().ring.beats)
 ''',
     )
-    assert left.out == "1\n3\n4\n", left.err
+    assert left.out == "1\n2\n4\n5\n", left.err
 
 
 def test_a_stopped_recorder_is_written_to_no_more(tmp_path):

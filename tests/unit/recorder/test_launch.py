@@ -179,3 +179,12 @@ def test_a_monitor_that_was_killed_is_replaced_and_the_death_is_told(tmp_path):
     assert left.code == 128 + signal.SIGKILL
     assert [r["rank"] for r in left.records(layout.DEATH)] == [0]
     assert not list((tmp_path / "local").glob("*"))
+
+
+def test_a_folder_that_keeps_nothing_is_told_before_the_command_and_not_after_the_failure(tmp_path):
+    (tmp_path / "box").write_text("a file", encoding="utf-8")
+    left = record(tmp_path, program(tmp_path, "print('trained')"))
+    assert (left.code, left.out) == (0, "trained\n")
+    assert left.err.splitlines() == [
+        f"firstfault record: {tmp_path}/box cannot be written: nothing would survive the node; the command runs all the same"
+    ]

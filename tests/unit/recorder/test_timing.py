@@ -35,8 +35,7 @@ class Job:
             self.timed += self.timing.clocks
             next(self.iterator)
             self.now += self.step_ns - self.batch_ns
-            LIVE.words[layout.BEATS] += 1
-            LIVE.words[layout.STEPPED] = self.now
+            LIVE.beats += 1
             if self.now >= look:
                 self.look(in_data=False)
                 look += int(look_s * 1e9)
@@ -109,7 +108,7 @@ def test_a_loader_that_is_slow_but_moves_is_no_wait_without_end(monkeypatch):
     assert not job.timing.clocks
     for _ in range(10):
         job.batches += 1
-        LIVE.words[layout.BEATS] += 30
+        LIVE.beats += 30
         job.now += STRETCH_NS // 2
         job.look(in_data=True)
         assert LIVE.words[layout.ASKED] <= LIVE.words[layout.GIVEN]

@@ -25,6 +25,10 @@ def quoted(kind, room=400, **fields):
             quoted(layout.EXCEPTION, rank=1, type="OSError", message="first line\nsecond", chain=[{"type": "X", "message": "y"}]),
             "rank 1 raised OSError: first line",
         ),
+        (
+            quoted(layout.EXCEPTION, rank=1, type="OSError", original="OSError: [Errno 5] no: '/d/a.tar'", message="Caught OSError in DataLoader worker process 0.\nOriginal Traceback"),
+            "rank 1 raised OSError: Caught OSError in DataLoader worker process 0: OSError: [Errno 5] no: '/d/a.tar'",
+        ),
         (quoted(layout.EXCEPTION, rank=None, type="OSError", message="no"), "a process raised OSError: no"),
         (quoted(layout.DEATH, rank=0, how="was ended by SIGKILL", step=0), "rank 0 was ended by SIGKILL (after step 0)"),
         (quoted(layout.HANG, rank=5, phase="checkpoint"), "rank 5 was seen to stand still (phase checkpoint)"),

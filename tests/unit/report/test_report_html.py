@@ -286,7 +286,12 @@ def test_rows_of_the_timeline_stand_by_clock_as_they_come(build_diagnosis):
     part = page[page.index('<section id="timeline"') : page.index('<section id="chain"')]
     assert re.findall(r"event (\d): rank \1<", part) == ["4", "2", "9", "5", "7"]
     assert part.index("event 2") < part.index("37 rows between") < part.index("event 9")
-    assert part.index("event 9") < part.index("<h3>Clock 2</h3>") < part.index("event 5") < part.index("Without a time")
+    assert (
+        part.index("event 9")
+        < part.index("<h3>Clock 2: zones stated, put on one scale</h3>")
+        < part.index("event 5")
+        < part.index("Without a time")
+    )
     alone = publish(build_diagnosis(timeline=entries[:3]), "html", "secrets")
     assert "<h3>Clock" not in alone
 

@@ -6,13 +6,17 @@ import msgspec
 import pytest
 
 from firstfault.i18n import translator
-from firstfault.model import checkpoint, checks, comparison, config, dataset, diagnosis, metrics, page, views
+from firstfault.model import batch, checkpoint, checks, comparison, config, dataset, diagnosis, metrics, page, views
 from firstfault.redact import redact
 from firstfault.report.localise import SENTENCES, localised
 from firstfault.report.text import render_text
 
 RAW = {
     "Action": ("exclude_hosts", "exclude_hostlist"),
+    "Batch": ("schema",),
+    "JobAnswer": ("schema", "job", "paths", "scheduler_state"),
+    "Quote": ("schema",),
+    "Shared": ("name", "jobs"),
     "Checkpoint": ("schema", "folder", "verified", "layouts", "digest", "others"),
     "CheckpointComparison": ("schema", "first", "second", "digests"),
     "CheckpointDifference": ("name",),
@@ -102,7 +106,7 @@ def _published():
         for inner in typing.get_args(kind):
             look(inner)
 
-    for room in (checkpoint, checks, config, dataset, page, diagnosis, metrics, comparison, views):
+    for room in (batch, checkpoint, checks, config, dataset, page, diagnosis, metrics, comparison, views):
         for one in vars(room).values():
             if isinstance(one, type) and issubclass(one, diagnosis.Published):
                 look(one)

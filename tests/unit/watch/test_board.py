@@ -70,6 +70,38 @@ def test_a_node_that_writes_no_more_is_silent(job):
     assert rows == {0: "silent", 1: "silent", 2: "silent", 3: "dead"}
 
 
+@pytest.mark.parametrize(
+    ("told", "seconds", "state"),
+    [
+        ({}, 150, "moving"),
+        ({}, 161, "silent"),
+        ({"gather_s": 60.0}, 300, "moving"),
+        ({"gather_s": 60.0}, 341, "silent"),
+    ],
+)
+def test_what_passed_since_the_last_heartbeat_is_no_standstill(tmp_path, told, seconds, state):
+    box = Box(tmp_path, world=1)
+    box.node(0, layout.NODE, 0, hang_s=10.0, **told)
+    beat(box, 0, 100)
+    (row,) = read_board(box.folder, now=START + seconds).rows
+    assert (row.state, row.still_s) == (state, 0.2)
+
+
+def test_a_narrow_terminal_shows_what_is_noted_and_a_file_has_a_line_a_rank(tmp_path, monkeypatch):
+    monkeypatch.setattr("firstfault.watch.board.time.time", lambda: START + 101)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    box = Box(tmp_path, world=1)
+    box.node(0, layout.NODE, 0, hang_s=60.0)
+    where = "/data/" + "x" * 150 + ".tar"
+    beat(box, 0, 100, still_s=90.0, phase="data", item={"what": where, "for_s": 90.0, "batch": 1})
+    into_file = CliRunner().invoke(command, [str(tmp_path), "--once"], standalone_mode=False).output
+    assert f"at {where}" in into_file
+    narrow = CliRunner(env={"COLUMNS": "80"}).invoke(command, [str(tmp_path), "--once"], standalone_mode=False).output
+    assert all(len(line) <= 80 for line in narrow.splitlines())
+    assert narrow.count("x") >= 150
+    assert "stalled" in narrow
+
+
 def test_a_rank_that_was_started_again_lives(job, tmp_path):
     box = Box.__new__(Box)
     box.folder, box.world, box.per_host = job, 4, 4
@@ -81,7 +113,7 @@ def test_metrics_are_what_the_table_says(job):
     lines = text(read_board(job, now=START + 101)).splitlines()
     assert 'firstfault_ranks{run="run-1",state="dead"} 1' in lines
     assert 'firstfault_rank_step{run="run-1",rank="0",host="node-00"} 100' in lines
-    assert 'firstfault_rank_still_seconds{run="run-1",rank="2",host="node-00"} 91.0' in lines
+    assert 'firstfault_rank_still_seconds{run="run-1",rank="2",host="node-00"} 90.0' in lines
 
 
 def test_the_page_listens_on_the_loopback_only(job):

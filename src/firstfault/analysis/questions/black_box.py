@@ -85,7 +85,7 @@ def with_box(scene: Scene, said: Answer) -> Answer:
         # Who was slow did not end the job: that is said, and nobody is blamed.
         return replace(said, summary=f"{said.summary} {own.summary}", proof=(*said.proof, *own.proof[:2]))
     if own is None:
-        return _described(said, boxes)
+        return _with_stand(said, boxes) if len(boxes) == 1 else _described(said, boxes)
     blamed, seen = set(said.culprits.ranks), set(own.culprits.ranks)
     if blamed and not seen:
         return _described(said, boxes)
@@ -370,6 +370,14 @@ def _share(box: RankBox, what: str) -> float | None:
     if steps is None or pace is None or spent is None or steps < _FEW_STEPS or pace <= 0:
         return None
     return min(spent / (steps * pace), 1.0)
+
+
+def _with_stand(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
+    """The answer with where the only rank stood still, in what may be its own work: that it stood is told, and blames nobody."""
+    (one,) = boxes.values()
+    if not one.stuck or said.question not in _OPEN or said.culprits.ranks:
+        return _described(said, boxes)
+    return replace(said, summary=f"{said.summary} {standing(one)}", proof=(*said.proof, *proof_of([one])))
 
 
 def _described(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:

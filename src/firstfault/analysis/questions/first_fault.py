@@ -15,21 +15,25 @@ from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.job_map import proves
-from firstfault.analysis.joins import left_out, of_one_node, of_one_process, only_absent, spoke_of_another
+from firstfault.analysis.joins import left_out, of_one_node, only_absent
+from firstfault.analysis.listed import with_listed
 from firstfault.analysis.machine import of_one_machine, of_the_job
 from firstfault.analysis.order import exact, first, sort_key
 from firstfault.analysis.outages import of_reading
+from firstfault.analysis.outcome import uncaught
+from firstfault.analysis.own_files import keeper_of
+from firstfault.analysis.owners import attributed, by_effect
 from firstfault.analysis.peers_gone import PEER_GONE, peers_gone
 from firstfault.analysis.questions.memory import explained
+from firstfault.analysis.quiet import standstill_text
 from firstfault.analysis.reloaded import RELOADED, reloaded
 from firstfault.analysis.state.memory import LIBRARY
 from firstfault.analysis.stopped import OUTLIVED, UPON_STOP, outlived, upon_stop
 from firstfault.analysis.sureness import by_clocks, by_exits, by_itself, doubts, strength_of
 from firstfault.analysis.survived import SURVIVED, survived
-from firstfault.analysis.suspects import INNERMOST, mentioned, stranger
-from firstfault.analysis.ties import beside_text, may_be_of, only_beside, without_untied
-from firstfault.analysis.wording import duration, sentence, what_text, who_text
-from firstfault.model.evidence import GlobalRank
+from firstfault.analysis.suspects import INNERMOST, lived_on, mentioned, stranger
+from firstfault.analysis.ties import beside_text, only_beside, without_untied
+from firstfault.analysis.wording import sentence, what_text, who_text
 from firstfault.model.findings import Rival
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Phase, Strength
@@ -40,12 +44,11 @@ if TYPE_CHECKING:
     from firstfault.analysis.case import Case
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.suspects import Suspect
-    from firstfault.model.evidence import Event
+    from firstfault.model.evidence import Event, GlobalRank
 
 DEEP = 70
 """Depth from which on a line that is not fatal by itself may still be the root: it speaks of hardware, kernel or host."""
 
-SIGABRT, SIGKILL = 6, 9
 OF_PATHS = frozenset(
     {
         "FileNotFoundError",
@@ -172,7 +175,8 @@ def _alone(scene: Scene, weak: Suspect) -> bool:
     A traceback that nobody caught, or a program's last word, in a job that failed: either may be harmless elsewhere, here
     nothing else is left.
     """
-    if scene.outcome.ended == "failed" and (weak.first.exception is not None or _last_word(scene, weak)):
+    failed = scene.outcome.ended == "failed" or (lived_on(weak.first) and any(map(uncaught, scene.effects)))
+    if failed and (weak.first.exception is not None or _last_word(scene, weak)):
         return True
     return weak.nature.depth >= DEEP
 
@@ -200,7 +204,7 @@ def _placed(scene: Scene, suspect: Suspect) -> Suspect:
     ):
         return suspect
     in_data = exception.in_worker or phase_of_exception(exception) is Phase.DATA
-    if not in_data or not scene.case.tracks or all_alike(suspect, scene.complete):
+    if not in_data or not scene.case.tracks or all_alike(suspect, scene.complete) or keeper_of(exception) is not None:
         return suspect
     nature = replace(
         suspect.nature,
@@ -216,95 +220,10 @@ def _placed(scene: Scene, suspect: Suspect) -> Suspect:
     return replace(suspect, nature=nature)
 
 
-def attributed(scene: Scene, root: Suspect) -> Suspect:
-    """A root whose lines carry no rank, given to the ranks that alone are reported to have failed by themselves.
-
-    Only where there are no more such ranks than lines: the launcher's list then leaves no choice.
-    """
-    if root.ranks or root.unplaced == 0 or stranger(root.first):
-        return root
-    killed = root.nature.category is Category.INFRASTRUCTURE and root.nature.domain is Domain.MEMORY
-    last_word = (
-        root.first.exception is not None
-        or root.first.signature.startswith("process.")
-        or scene.case.has(root.first, Mark.RUNTIME_WORD)
-        or scene.case.has(root.first, Mark.ABORT)
-        or of_one_process(scene, root.first)
-    )
-    if not last_word and not killed:
-        # A line that no interpreter printed as its last word may be about anybody.
-        return root
-    owners = _owners(scene, root, killed=killed)
-    if not owners:
-        owners = {r for r in _absent(scene, root) if may_be_of(scene, root.first, r)}
-    if not owners or spoke_of_another(scene, root, owners):
-        return root
-    hosts = {h for r in owners if (h := scene.roster.host_of_rank(r)) is not None}
-    if root.hosts and hosts and not hosts & set(root.hosts):
-        # The line names another machine than the one on which those ranks ran.
-        return root
-    return replace(root, ranks=tuple(sorted(owners)), hosts=tuple(sorted(hosts)) or root.hosts, unplaced=0)
-
-
-def _owners(scene: Scene, root: Suspect, *, killed: bool) -> set[GlobalRank]:
-    """Ranks that alone are reported to have failed by themselves, where there are no more of them than lines.
-
-    A rank that waited in a collective and aborted itself did not fail by itself, whatever its exit says.
-    """
-    own = [e for e in scene.exits if e.own]
-    if killed:
-        own = [
-            e
-            for e in scene.exits
-            if e.signal == SIGKILL or (e.event is not None and scene.case.has(e.event, Mark.OOM_KILL))
-        ]
-    elif scene.hang is not None:
-        own = [e for e in own if e.signal != SIGABRT]
-    owners = {e.rank for e in own if e.rank is not None}
-    nameless = any(e.rank is None for e in own)
-    if len(owners) > root.unplaced or (nameless and len(owners) > 1):
-        return set()
-    return owners
-
-
-def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:
-    """Ranks that did not wait while all others of a known number did: the failed ones, where they are no more than lines."""
-    hang, world = scene.hang, scene.complete.expected
-    counted = world is not None and hang is not None and bool(hang.waiters)
-    if not counted and root.nature.fatal and (alone := only_absent(scene)) is not None:
-        return {alone}
-    if hang is None or world is None or len(hang.waiters) < world / 2 or not root.nature.fatal:
-        return set()
-    away = set(map(GlobalRank, range(world))) - set(hang.waiters)
-    return away if len(away) <= root.unplaced else set()
-
-
-def _by_effect(scene: Scene, choice: Choice) -> Suspect | None:
-    """A root without a rank, given to the ranks that raised the error which it is known to bring about; None elsewhere.
-
-    What a device or a native library prints has no prefix; the exception of the same process, right behind it, has one.
-    """
-    root = choice.root
-    if root.everyone or root.nature.blame is not Blame.RANK or root.first.exception is not None:
-        return None
-    known = [
-        s
-        for s, _ in choice.explained
-        if s.first.exception is not None
-        and scene.case.library.explains(root.first.signature, s.first.signature)
-        and s.first.span.source == root.first.span.source
-    ]
-    ranks = {r for s in known for r in s.ranks}
-    if not ranks or any(s.unplaced for s in known):
-        return None
-    hosts = {h for r in ranks if (h := scene.roster.host_of_rank(r)) is not None}
-    return replace(root, ranks=tuple(sorted(ranks)), hosts=tuple(sorted(hosts)) or root.hosts, unplaced=0)
-
-
 def answer(scene: Scene, choice: Choice) -> Answer:
     """The answer for a chosen root."""
     card = None if choice.root.ranks else rank_of_card(scene, choice.root)
-    root = left_out(scene, _by_effect(scene, choice) or attributed(scene, choice.root))
+    root = left_out(scene, by_effect(scene, choice) or attributed(scene, choice.root))
     if card is not None:
         root = replace(choice.root, ranks=(card[0],), hosts=(card[1],), unplaced=0)
     nature = root.nature
@@ -355,7 +274,8 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         strength = strength.at_most(Strength.POSSIBLE)
         named = Named(ranks=(absent,), strength=Strength.POSSIBLE)
     victims = tuple(s for s, _ in choice.explained)
-    failed_first = Named() if choice.contested else first_failed(scene.roster, root, victims, named.ranks)
+    struck = first_failed(scene.roster, root, victims, named.ranks)
+    failed_first = Named() if choice.contested else with_listed(scene, root, struck)
     kind, exclude, steps = _action(scene, root, named)
     trigger = trigger_of(scene, root)
     before = _or_else(scene.case, choice)
@@ -369,7 +289,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
             (
                 (sentence(root, named, failed_first, scene) if absent is None else beside_text(scene, root, absent))
                 + before
-                + _standstill(still),
+                + standstill_text(still),
                 *memory.sentences,
             )
         ),
@@ -472,13 +392,6 @@ def _action(scene: Scene, root: Suspect, named: Named) -> tuple[ActionKind, tupl
         exclude = of_the_job(scene, named.hosts)
         kind = ActionKind.RESTART_WITHOUT if exclude else ActionKind.COLLECT_MORE
     return kind, exclude, nature.advice
-
-
-def _standstill(seconds: float | None) -> str:
-    """A sentence on the time without a step before an order to stop; empty where steps went on until it."""
-    if seconds is None:
-        return ""
-    return f" No step had been made for {duration(round(seconds * 1000))} before: the job hung first, and no line says why."
 
 
 def _or_else(case: Case, choice: Choice) -> str:

@@ -184,7 +184,11 @@ def quiet_ranks(seen: Picture) -> tuple[GlobalRank, ...]:
     failed = {e.rank for e in scene.exits if e.signal not in TOLD}
     failed |= {r for s in scene.suspects for r in s.everyone}
     # Who says that a peer is gone was inside a collective with it, and is not quiet.
-    failed |= {r for e in scene.marked(Mark.PEER_LOST) if (r := scene.roster.rank(e)) is not None}
+    failed |= {
+        r
+        for e in scene.marked(Mark.PEER_LOST)
+        if id(e) not in scene.got_over and (r := scene.roster.rank(e)) is not None
+    }
     if not waiting <= there or set(rest) & failed or not few(len(rest), len(there)):
         return ()
     # One that waits for one other is no more than half a proof: the other's file must be there, and it says so little.

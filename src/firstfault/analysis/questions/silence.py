@@ -49,7 +49,9 @@ def ask_exits(scene: Scene) -> Answer | None:
     victims = {scene.roster.rank(e) for e in _with(scene, scene.effects, Mark.PEER_LOST) if speaks_for_itself(scene, e)}
     if all(e.signal is None and e.rank is not None and e.rank in victims for e in own):
         return None  # each of them says itself that it lost a peer: that is why it ended
-    own = earliest(own)
+    told_of = [e for e in own if e.signal is None and e.rank is not None and e.rank in victims]
+    # Who says that a peer is gone is none of those that went first, in whatever order the exits were seen.
+    own = earliest([e for e in own if e not in told_of])
     signals = {e.signal for e in own if e.signal is not None}
     ranks = sorted({e.rank for e in own if e.rank is not None and (e.signal is not None or not signals)})
     trigger = min((e.event for e in own if e.event is not None), key=sort_key, default=None)
@@ -60,7 +62,7 @@ def ask_exits(scene: Scene) -> Answer | None:
     few = 0 < len(ranks) <= max(1, world // 4)
     # A signal that nobody of the job sends strikes first whom it strikes; whose fault that is, is another matter.
     struck = few or (bool(signals - {signal.SIGABRT}) and 2 * len(ranks) <= world)
-    if category in {Category.INFRASTRUCTURE, Category.SOFTWARE} and few:
+    if few and (category in {Category.INFRASTRUCTURE, Category.SOFTWARE} or told_of):
         named = Named(ranks=tuple(ranks), hosts=hosts, strength=Strength.POSSIBLE)
     return Answer(
         question="exits",

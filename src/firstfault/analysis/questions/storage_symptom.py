@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.suspects import BROKEN_READ
+from firstfault.analysis.by_frames import BROKEN_READ
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Category
 

@@ -291,6 +291,12 @@ def _lost(record: BoxRecord) -> list[LostWorker]:
     return found
 
 
+def stood_first(boxes: dict[GlobalRank, RankBox]) -> BoxRecord | None:
+    """The monitor's word on the rank that has stood still for longest; None where none does, or where no time is told."""
+    told = [b.hang for b in boxes.values() if b.hang is not None and b.hang.last is not None]
+    return min(told, key=lambda r: (r.last or 0.0, *_order(r)), default=None)
+
+
 def event_of(record: BoxRecord) -> Event:
     """A record as evidence."""
     return Event(signature=BOX, span=record.span, text=record.text, who=record.who, when=record.when)

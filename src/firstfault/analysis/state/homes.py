@@ -41,7 +41,7 @@ class Mapped(Enum):
 
 def many(case: Case) -> Iterator[tuple[Who, SourceId]]:
     """Speakers of floods of lines in which each names its rank, also those of whom no line is kept."""
-    for named in case.seen.named:
+    for named in (n for n in case.seen.named if not n.tasks):
         for rank, (_, _, host) in named.ranks.items():
             if named.who.rank is None or named.who.rank == rank:
                 who = structs.replace(named.who, rank=GlobalRank(rank), host=named.who.host or host or None)

@@ -9,6 +9,11 @@ from firstfault.analysis.hostlist import short_host
 from firstfault.model.evidence import GlobalRank, LocalRank
 
 
+def labelled(label: str) -> str:
+    """What stands for the machine of a pod or a container that is known by the label of its lines alone; no host has such a name."""
+    return f"\0{label}"
+
+
 class LocalRanks:
     """Global ranks by machine and local rank."""
 
@@ -26,6 +31,13 @@ class LocalRanks:
     def of(self, host: str, local: LocalRank) -> set[GlobalRank] | None:
         """The ranks of a local rank on a host; None where none is stated, several where statements contradict each other."""
         return self._ranks.get((short_host(host), local))
+
+    def one(self, host: str, local: LocalRank) -> GlobalRank | None:
+        """The one rank of a local rank, as stated or as its neighbours show it; None where statements contradict each other."""
+        known = self.of(host, local)
+        if known is None:
+            return self.beside({short_host(host)}, int(local))
+        return next(iter(known)) if len(known) == 1 else None
 
     def beside(self, hosts: set[str], local: int) -> GlobalRank | None:
         """The rank of a local rank on a machine of which other local ranks are stated with their ranks.

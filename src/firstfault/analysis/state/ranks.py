@@ -14,7 +14,7 @@ from firstfault.analysis.state.exits import integer, tasks_of, tasks_told
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, many, only_of, tasks_speak
 from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
 from firstfault.analysis.state.labels import process_of_label, task_of_label
-from firstfault.analysis.state.local_ranks import LocalRanks
+from firstfault.analysis.state.local_ranks import LocalRanks, labelled
 from firstfault.analysis.state.one_machine import Heard, on_one_machine
 from firstfault.analysis.state.processes import Processes, only
 from firstfault.model.evidence import GlobalRank, LocalRank, Who
@@ -135,6 +135,8 @@ class Roster:
         for event in kept:
             if event.signature in deaths:
                 self._learn_tasks(event)
+        for named in (n for n in self.case.seen.named if n.tasks):
+            self._host_of_task |= {n: h for n, (_, _, h) in named.ranks.items() if h and "[" not in h}
 
     def _named_files(self) -> dict[SourceId, GlobalRank]:
         """Ranks of files whose names alone tell them; all such ranks, and those of steps, are noted as members."""
@@ -207,10 +209,9 @@ class Roster:
 
     def _learn_fields(self, event: Event) -> None:
         if event.fields.get("pod") is not None and event.fields.get("host") is not None:
-            # The control plane's word on where a pod runs: its file is of no machine of the job.
-            return
-        rank = _integer(event.fields, "rank")
-        rank = self._process_index(event.who) if rank is None else rank
+            return  # the control plane's word on where a pod runs: its file is of no machine of the job
+        stated = _integer(event.fields, "rank")
+        rank = self._process_index(event.who) if stated is None else stated
         host = event.fields.get("host") or self._host_said(event.who, event.span.source)
         node, per_node = _integer(event.fields, "node_rank"), _integer(event.fields, "nproc")
         if rank is None and node is not None and per_node == 1:
@@ -227,10 +228,13 @@ class Roster:
             if rank is not None:
                 self._processes.learn(GlobalRank(rank), host, event.who.pid if pid is None else pid)
         if rank is not None:
-            self._processes.learn_card(GlobalRank(rank), host, event.fields.get("pci", ""))
-            self.seen.add(GlobalRank(rank))
-            self._ranks_in.setdefault(event.span.source, set()).add(GlobalRank(rank))
-            self._place_rank(GlobalRank(rank), host)
+            own = GlobalRank(rank)
+            self._processes.learn_card(own, host, event.fields.get("pci", ""))
+            self.seen.add(own)
+            self._ranks_in.setdefault(event.span.source, set()).add(own)
+            self._place_rank(own, host)
+            if event.who.local_rank is not None and event.who.label is not None:
+                self._by_local.add(labelled(event.who.label), event.who.local_rank, own)
 
     def _learn_started(self, events: Iterable[Event]) -> None:
         """Joins the map of ranks that a launcher prints with the processes that it says to have started on each host."""
@@ -370,18 +374,18 @@ class Roster:
         if number is not None and self.tasks_are_ranks and number in self._host_of_task and self._one_task(source):
             return GlobalRank(number)
         local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
+        host = self._host_said(who, source) or self._homes.of_file(source)
         if local is not None:
-            host = self._host_said(who, source) or self._homes.of_file(source)
             known = None if host is None else self._by_local.of(host, local)
-            joined = only(known)
-            if joined is not None:
+            if (joined := only(known)) is not None:
                 return joined
+            if who.label is not None and (told := self._by_local.one(labelled(who.label), local)) is not None:
+                return told
             if self.single_node:
                 return GlobalRank(int(local))
             block = None if host is None or known else self._by_local.beside({short_host(host)}, int(local))
             if block is not None:
                 return block
-        host = self._host_said(who, source) or self._homes.of_file(source)
         if host is not None and host in self._only_of_host:
             return self._only_of_host[host]
         pid = who.pid if who.pid is not None else _integer(fields, "pid")

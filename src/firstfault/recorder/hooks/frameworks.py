@@ -84,7 +84,7 @@ def _step(original: Any) -> Any:
         if recorder is None:
             return original(*args, **kwargs)
         if not recorder.counted_by_program:
-            recorder.counted_elsewhere, LIVE.owner = True, 0
+            recorder.counted_elsewhere, LIVE.owner = True, None
         result = original(*args, **kwargs)
         if not recorder.counted_by_program:
             recorder.step(None)

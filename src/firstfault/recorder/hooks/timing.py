@@ -94,7 +94,7 @@ class Timing:
         if LIVE.words is not self._words:  # of another recorder, or in a child
             self._forget()
         words = self._words
-        done, self._done = self._done, (words[layout.BEATS], batches)
+        done, self._done = self._done, (LIVE.beats, batches)
         self._stand(words, now, moved=done != self._done, in_data=in_data)
         if not self._began:
             self._begin(now)

@@ -1,0 +1,216 @@
+"""What the lines of a run tell against its good end: a fault that was passed over, ranks that were lost, a new beginning.
+
+All lines are asked, and almost all of them differ from others in their digits alone: what a line may tell is found out once
+for each form, so that a log of gigabytes costs little more than its reading. Must not read files or give a result.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from firstfault.incidents.hints import hints_of
+from firstfault.incidents.one_piece import PATTERNS, became_smaller, began_anew, may_tell
+from firstfault.incidents.passed_over import (
+    LONGEST,
+    counters_of,
+    counts_of,
+    is_caught,
+    is_hedged,
+    is_of_kind,
+    is_serious,
+    is_setting,
+    kind_of,
+)
+from firstfault.readers.steplines import TRAINING, read_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from firstfault.incidents.record import Record
+
+_DIGITS = b"0123456789"
+_MOST_FORMS = 65_536
+_ZERO = b"0. \t"
+_NUMBER = re.compile(rb"(\d{1,18})(?: ?/ {0,9}(\d{1,18}))?")
+FAR_BACK = 2
+"""Distances between two step lines from which on a step that goes back is a new beginning."""
+
+
+class _Form(NamedTuple):
+    """What lines of one form may tell; they differ in their digits alone."""
+
+    kind: bool
+    """A fault of the incident's kind."""
+    whole: bool
+    """That the run did not go through in one piece."""
+    step: bytes | None
+    """The text before the number of a step of training that was done; empty where none stands there in all of them."""
+    counters: tuple[bytes, ...]
+    """Texts before the counters of such a fault."""
+    only_counters: bool
+    """Whether nothing but these counters names the fault: where all are zero there is none."""
+
+
+_NOTHING = _Form(kind=False, whole=False, step=None, counters=(), only_counters=False)
+
+
+class Screen:
+    """Takes the lines of a run, source by source, and keeps the first of each kind that tells something against its end."""
+
+    def __init__(self, record: Record) -> None:
+        self.passed_over = ""
+        """A line by which it met a fault of the incident's kind and went on."""
+        self.smaller = ""
+        """A line by which it went on with fewer ranks."""
+        self.anew = ""
+        """A line by which it, or a part of it, failed and was begun anew."""
+        self.back: tuple[int, int] | None = None
+        """Two steps, of which the second follows the first and lies well before it."""
+        self._kind, self._loose = kind_of(record), kind_of(record, any_number=True)
+        self._of_kind = hints_of(() if self._loose is None else (self._loose, counters_of(self._loose)))
+        self._of_whole = hints_of(PATTERNS)
+        self._forms: dict[bytes, _Form] = {}
+        self._before = ""
+        self._steps = _Steps()
+
+    def source(self, lines: Iterable[bytes]) -> bool:
+        """Takes all lines of a source, in their order; whether nothing more is to be asked."""
+        self._before, self._steps = "", _Steps()
+        forms = self._forms
+        for line in lines:
+            form = forms.get(line.translate(None, _DIGITS))
+            if form is None:
+                form = self._look(line)
+            if (form is not _NOTHING or self._before) and self._take(line, form):
+                return True
+        return False
+
+    def _look(self, line: bytes) -> _Form:
+        """Finds out what lines of the form of this one may tell."""
+        text, low = _text(line), line[: 4 * LONGEST].lower()
+        kind, counters, only = False, [], False
+        if self._loose is not None and self._of_kind.search(low) is not None:
+            counters = counts_of(text, self._loose)
+            kind = bool(counters) or self._loose.search(text) is not None
+            rest = text
+            for label, number in counters:
+                rest = rest.replace(f"{label}{number}", " ").replace(label, " ")
+            only = bool(counters) and self._loose.search(rest) is None
+        shape = read_progress(line)
+        step = (
+            _label(line, shape.step)
+            if shape is not None and shape.kind == TRAINING and shape.step is not None
+            else None
+        )
+        form = _Form(
+            kind,
+            self._of_whole.search(low) is not None and may_tell(text),
+            step,
+            tuple(label.encode() for label, _ in counters),
+            only,
+        )
+        if not (form.kind or form.whole or form.step is not None):
+            form = _NOTHING
+        if len(self._forms) >= _MOST_FORMS:
+            self._forms.clear()
+        self._forms[line.translate(None, _DIGITS)] = form
+        return form
+
+    def _take(self, line: bytes, form: _Form) -> bool:
+        if form.step is not None:
+            self._step(line, form.step)
+        counted = bool(form.counters) and not all(_is_zero(line, label) for label in form.counters)
+        asked = form.kind and (counted or not form.only_counters)
+        if not (asked or form.whole or self._before):
+            return False
+        text = _text(line)
+        if not self.passed_over:
+            self._ask(text, asked=asked, counted=counted)
+        if form.whole:
+            self.smaller = self.smaller or (text if became_smaller(text) else "")
+            self.anew = self.anew or (text if began_anew(text) else "")
+        return bool(self.passed_over)
+
+    def _ask(self, text: str, *, asked: bool, counted: bool) -> None:
+        """Whether a line, or this one with that before it, tells of a fault that was passed over."""
+        before, self._before = self._before, ""
+        if before and is_caught(text):
+            self.passed_over = before
+        if self.passed_over or not asked or self._kind is None:
+            return
+        # Before the first step a number is a setting.
+        if counted and self._steps.begun and any(number for _, number in counts_of(text, self._kind)):
+            self.passed_over = text
+        elif is_of_kind(text, self._kind):
+            # Amid the steps of a run that goes on, a bare name of the fault is the fault.
+            if is_serious(text) or is_caught(text) or (self._steps.begun and not is_hedged(text)):
+                self.passed_over = text
+            # What became of it is often told on the next line.
+            elif not is_setting(text):
+                self._before = text
+
+    def _step(self, line: bytes, label: bytes) -> None:
+        at = line.find(label) if label else -1
+        number = None if at < 0 else _NUMBER.match(line, at + len(label))
+        total: int | None = None
+        if number is not None:
+            step, total = int(number[1]), None if number[2] is None else int(number[2])
+        else:
+            shape = read_progress(line)
+            if shape is None or shape.step is None:
+                return
+            step, total = shape.step, shape.total
+        self.back = self._steps.add(step, total) or self.back
+
+
+def _label(line: bytes, step: int) -> bytes:
+    """The text before the number of a step, by which lines of one form are read quickly; empty where it is not sure."""
+    found = re.search(rb"([A-Za-z][A-Za-z_ :=\[#'\"]{3,30})0*%d(?!\d)" % step, line)
+    return found[1] if found is not None and line.find(found[1]) == found.start() else b""
+
+
+class _Steps:
+    """The steps of one source as they follow each other."""
+
+    def __init__(self) -> None:
+        self.begun = False
+        self._last = 0
+        self._apart = 0
+        self._fell: tuple[int, int] | None = None
+        self._rose = False
+
+    def add(self, step: int, total: int | None) -> tuple[int, int] | None:
+        """Two steps between which the run began anew, once it has come past the first of them; None else.
+
+        A step that falls back and at once is ahead again is another process; steps of epochs never come past their end.
+        """
+        last, self._last, begun, self.begun = self._last, step, self.begun, True
+        if self._fell is not None and (self._rose or step <= self._fell[0]):
+            self._rose = self._rose or step > self._fell[1]
+            return self._fell if step > self._fell[0] + self._apart else None
+        self._fell = None
+        if not begun:
+            return None
+        if step > last:
+            self._apart = min(self._apart or step - last, step - last)
+        elif self._apart and last - step >= FAR_BACK * self._apart and (total is None or last + self._apart <= total):
+            self._fell, self._rose = (last, step), False
+        return None
+
+
+def passed_over(record: Record, lines: Iterable[str]) -> str:
+    """The first line that tells of a fault of an incident's kind and of its being passed over; empty where there is none."""
+    screen = Screen(record)
+    screen.source(line.encode("utf-8", "backslashreplace") for line in lines)
+    return screen.passed_over
+
+
+def _text(line: bytes) -> str:
+    return line[:LONGEST].decode("utf-8", "replace").strip()
+
+
+def _is_zero(line: bytes, label: bytes) -> bool:
+    at = line.find(label)
+    value = line[at + len(label) : at + len(label) + 12].lstrip() if at >= 0 else b"1"
+    return not value.split(None, 1)[0].strip(_ZERO + b",|;)") if value else False

@@ -1,0 +1,14 @@
+torchrun --nproc_per_node 8 --nnodes 8 --node_rank $NODE_RANK --master_addr $MASTER_ADDR --master_port 6000 pretrain_gpt.py \
+    --tensor-model-parallel-size 8 \
+    --pipeline-model-parallel-size 8 \
+    --num-layers-per-virtual-pipeline-stage 2 \
+    --num-layers 40 \
+    --hidden-size 5120 \
+    --num-attention-heads 40 \
+    --seq-length 2048 \
+    --max-position-embeddings 2048 \
+    --micro-batch-size 1 \
+    --global-batch-size 512 \
+    --train-iters 5000 \
+    --lr 1.0e-4 \
+    --bf16

@@ -1,0 +1,14 @@
+deepspeed src/train_bash.py \
+    --stage pt \
+    --deepspeed deepspeed.json \
+    --model_name_or_path /models/base \
+    --do_train \
+    --dataset demo \
+    --finetuning_type lora \
+    --output_dir out \
+    --lr_scheduler_type cosine \
+    --logging_steps 10 \
+    --save_steps 1000 \
+    --learning_rate 5e-5 \
+    --num_train_epochs 3.0 \
+    --fp16

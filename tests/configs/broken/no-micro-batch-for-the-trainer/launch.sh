@@ -1,0 +1,12 @@
+accelerate launch --config_file accelerate.yaml src/train.py \
+    --stage sft \
+    --do_train True \
+    --model_name_or_path /models/base \
+    --finetuning_type lora \
+    --dataset demo \
+    --output_dir out \
+    --per_device_train_batch_size 1 \
+    --gradient_accumulation_steps 8 \
+    --learning_rate 5e-05 \
+    --num_train_epochs 3.0 \
+    --fp16 True

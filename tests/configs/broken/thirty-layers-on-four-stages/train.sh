@@ -1,0 +1,13 @@
+torchrun --nproc_per_node 8 --nnodes 1 --node_rank $NODE_RANK --master_addr $MASTER_ADDR --master_port 6000 pretrain_gpt.py \
+    --tensor-model-parallel-size 2 \
+    --pipeline-model-parallel-size 4 \
+    --num-layers 30 \
+    --hidden-size 2048 \
+    --num-attention-heads 16 \
+    --seq-length 2048 \
+    --max-position-embeddings 2048 \
+    --micro-batch-size 1 \
+    --global-batch-size 512 \
+    --train-iters 5000 \
+    --lr 1.0e-4 \
+    --bf16

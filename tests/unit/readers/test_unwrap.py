@@ -1,0 +1,92 @@
+"""Logs inside documents: each line keeps its number, what is no log is empty, and beside a real log documents stay documents."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from firstfault.model.words import SourceKind
+from firstfault.readers.open import open_inputs
+from firstfault.readers.unwrap import HTML, JSON, MARKDOWN, unwrapped
+
+RAISED = [
+    "[rank3]: Traceback (most recent call last):",
+    '[rank3]:   File "/app/train.py", line 20, in <module>',
+    "[rank3]:     run(a < b & c)",
+    "[rank3]: KeyError: 'caption'",
+]
+
+
+def lines(text, form, block=7):
+    data = text.encode()
+    parts = [data[at : at + block] for at in range(0, len(data), block)]
+    return b"".join(unwrapped(parts, form)).decode().split("\n")
+
+
+def test_a_record_of_json_stands_on_the_line_of_its_text():
+    events = [{"logStreamName": "a", "timestamp": 1795183323000 + n, "message": m} for n, m in enumerate(RAISED)]
+    text = json.dumps({"events": events, "searchedLogStreams": []}, indent=4)
+    given, read = text.split("\n"), lines(text, JSON)
+    assert len(read) == len(given)
+    told = [n for n, line in enumerate(given) if '"message"' in line]
+    assert [n for n, line in enumerate(read) if line] == told
+    assert [json.loads(read[n]) for n in told] == events
+
+
+def test_a_time_behind_the_text_is_of_the_same_record():
+    text = '[\n  {\n    "textPayload": "step 1",\n    "resource": {\n      "type": "k8s"\n    },\n    "timestamp": "2026-01-02T03:04:05Z"\n  }\n]\n'
+    (record,) = filter(None, lines(text, JSON))
+    assert json.loads(record)["timestamp"] == "2026-01-02T03:04:05Z"
+
+
+def test_a_page_is_read_as_it_is_shown():
+    body = "\n".join(line.replace("&", "&amp;").replace("<", "&lt;").replace("'", "&#x27;") for line in RAISED)
+    text = f'<!DOCTYPE html>\n<html><head><script>\nif (a) {{ throw Error("KeyError: 1") }}\n</script></head>\n<pre class="log"><span>{body}</span></pre>\n'
+    assert [line for line in lines(text, HTML) if line] == RAISED
+    assert lines(text, HTML).index(RAISED[0]) == text.split("\n").index('<pre class="log"><span>' + RAISED[0])
+
+
+@pytest.mark.parametrize("fence", ["```", "~~~", "````", "```text", "```python", "   ```"])
+def test_a_pasted_log_is_read_and_the_prose_around_it_is_not(fence):
+    close = fence.strip().rstrip("texpyhon")
+    text = "\n".join(["It dies with a CUDA out of memory:", fence, *RAISED, close, "", "torch 2.7, why?"])
+    assert lines(text, MARKDOWN) == ["", "", *RAISED, "", "", ""]
+
+
+def test_quoted_code_is_no_log():
+    text = '```python\nraise KeyError("caption")\n```\n```\n' + "\n".join(RAISED) + "\n```\n"
+    assert [line for line in lines(text, MARKDOWN) if line] == RAISED
+
+
+def test_a_document_without_fences_is_read_as_it_is():
+    assert lines("\n".join(RAISED), MARKDOWN) == RAISED
+
+
+@pytest.mark.parametrize("name", ["issue.md", "console.html"])
+def test_documents_are_logs_only_where_nothing_else_is(tmp_path, name):
+    quoted = "\n".join(RAISED)
+    (tmp_path / name).write_text(
+        f"```\n{quoted}\n```\n" if name.endswith("md") else f"<html><pre>{quoted}</pre></html>"
+    )
+    with open_inputs([tmp_path]) as opened:
+        assert [s.kind for s in opened.sources] == [SourceKind.LOG]
+        assert "log" in opened.coverage[0].reason
+    (tmp_path / "train.log").write_text("2026-01-02 03:04:05 step 1 loss 2.0\n")
+    with open_inputs([tmp_path]) as opened:
+        assert {s.path: s.kind for s in opened.sources} == {name: SourceKind.CONFIG, "train.log": SourceKind.LOG}
+
+
+def test_documents_that_quote_no_log_stay_documents(tmp_path):
+    (tmp_path / "README.md").write_text("# Training\n\n```\ntorchrun train.py\n```\n")
+    with open_inputs([tmp_path]) as opened:
+        assert [s.kind for s in opened.sources] == [SourceKind.CONFIG]
+
+
+@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: {"events": e}])
+def test_records_on_one_line_are_named_with_what_to_do(tmp_path, wrap):
+    events = [{"timestamp": 1795183323000 + n, "message": m} for n, m in enumerate(RAISED)]
+    (tmp_path / "export.json").write_text(json.dumps(wrap(events)))
+    with open_inputs([tmp_path]) as opened:
+        assert [s.kind for s in opened.sources] == [SourceKind.CONFIG]
+        assert "jq" in opened.coverage[0].reason
