@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Named
+from firstfault.analysis.causes import from_outside
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.questions.flight_recorder import ask
 from firstfault.analysis.recorder_words import some_ranks
 from firstfault.analysis.state.recorder.reading import Reading, read
+from firstfault.analysis.ties import tied
+from firstfault.analysis.wording import what_text, who_text
 from firstfault.model.words import Category, Mark, Phase, Strength
 
 if TYPE_CHECKING:
@@ -57,10 +60,33 @@ def with_dumps(scene: Scene, said: Answer) -> Answer:
             proof=(*said.proof, *own.proof),
             collect=(*said.collect, *own.collect),
         )
+    strange = _strangers_fault(scene, said, own)
+    if strange is not None:
+        return replace(
+            own,
+            summary=f"{own.summary} {strange} does not explain it: nothing ties that machine to the job.",
+            proof=(*own.proof, *said.proof[:1]),
+        )
     sure = said.category is not Category.UNKNOWN and said.strength.level >= Strength.SUPPORTED.level
     if said.question in STANDS or (said.question == "stopped" and sure):
         return _beside(scene, _dumped_after(scene, said, reading), own, reading.waits.waiters)
     return _joined(said, own, reading.waits.waiters, inside_by(reading))
+
+
+def _strangers_fault(scene: Scene, said: Answer, own: Answer) -> str | None:
+    """The fault of a machine that nothing ties to the job, in words, where dumps prove calls that do not fit; None otherwise.
+
+    Calls that differ are the program's: no lost card elsewhere brings them about.
+    """
+    if own.category is not Category.COLLECTIVE_MISMATCH or own.strength.level < Strength.SUPPORTED.level:
+        return None
+    root = next((s for s in scene.suspects if s.first is said.trigger), None)
+    if said.question != "first_fault" or root is None or said.culprits.ranks or said.first_failed.ranks:
+        return None
+    if not from_outside(root) or root.first.exception is not None or tied(scene, root):
+        return None
+    fault = f"{what_text(root)}{who_text((), root.hosts)}"
+    return f"{fault[:1].upper()}{fault[1:]}"
 
 
 def inside_by(reading: Reading) -> frozenset[GlobalRank]:

@@ -84,10 +84,11 @@ def _pods_of(scene: Scene, rank: GlobalRank) -> frozenset[int]:
 
 def tied(scene: Scene, suspect: Suspect) -> bool:
     """Whether any line of a machine's or platform's fault names what is the job's, or stands in the job's own log."""
-    return any(_tied(scene, e) for e in suspect.events)
+    return any(of_the_job(scene, e) for e in suspect.events)
 
 
-def _tied(scene: Scene, event: Event) -> bool:
+def of_the_job(scene: Scene, event: Event) -> bool:
+    """Whether a machine's or platform's line names what is the job's, or stands in the job's own log."""
     roster, case = scene.roster, scene.case
     own_log = event.span.source in case.tracks or roster.speaks_in(event.span.source)
     if own_log or roster.rank(event) is not None:
@@ -185,7 +186,10 @@ def beside_text(scene: Scene, suspect: Suspect, absent: GlobalRank) -> str:
     """The verdict where a machine's fault lies beside a wait for one rank, and no line says that this rank ran there."""
     waiters = () if scene.hang is None else scene.hang.waiters
     waited = f", for which {ranks_text(waiters)} waited," if waiters else ""
-    return (
-        f"{what_text(suspect)}{who_text((), suspect.hosts)}. {ranks_text((absent,)).capitalize()}{waited} did not come: whether it ran "
-        "there, no line tells."
+    begin = (
+        f"{what_text(suspect)}{who_text((), suspect.hosts)}. {ranks_text((absent,)).capitalize()}{waited} did not come"
     )
+    home = scene.roster.host_of_rank(absent)
+    if home is None or short_host(home) in map(short_host, suspect.hosts):
+        return f"{begin}: whether it ran there, no line tells."
+    return f"{begin}: it ran on {home}, and nothing ties the other machine to the job."

@@ -380,8 +380,13 @@ def nothing_readable(
     rows = list(coverage)
     unread = all(row.state is CoverageState.MISSING or row.reason == EMPTY for row in rows)
     if wanted and not unread:
-        told = why_unread(row for row in rows if row.reason)
-        return PipelineError(f"no {wanted} there could be used", where=", ".join(paths), why=told, fix=fix)
+        told = [row for row in rows if row.reason]
+        return PipelineError(
+            f"no {wanted} there could be used",
+            where=", ".join(paths),
+            why=why_unread(told) if told else "what is there was read, as something else",
+            fix=fix,
+        )
     near = get_close_matches(paths[0], list(COMMANDS), n=1, cutoff=0.6)
     return PipelineError(
         "nothing there could be read",

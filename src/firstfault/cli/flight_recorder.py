@@ -26,11 +26,6 @@ if TYPE_CHECKING:
     from firstfault.pipelines.publish import StackFormat
 
 
-_GIVE = (
-    "Give the dumps or their folder: `/tmp/nccl_trace_rank_*` or `~/.cache/torch/comm_lib_trace_rank_*` of every node."
-)
-
-
 @click.command(
     name="flight-recorder",
     short_help="Show where every process group stands by the flight-recorder dumps.",
@@ -65,7 +60,12 @@ def command(
 
     view = recorder_view(list(paths), options_of(asked))
     if not view.dumps:
-        raise nothing_readable(view.coverage, paths, wanted="flight-recorder dump", fix=_GIVE)
+        raise nothing_readable(
+            view.coverage,
+            paths,
+            wanted="flight-recorder dump",
+            fix="Give the dumps or their folder: `/tmp/nccl_trace_rank_*` or `~/.cache/torch/comm_lib_trace_rank_*` of every node.",
+        )
     deliver(
         publish_recorder(view, form, level, width=page(output)["width"], language=asked["lang"], every=every), output
     )

@@ -32,11 +32,6 @@ Exit codes: 0 nothing abnormal, 1 something is, 2 wrong use or no
 metrics, whatever else was read."""
 
 
-_GIVE = (
-    "Give logs with step lines, JSON lines, CSV or TensorBoard files; `firstfault PATH` says what else the input tells."
-)
-
-
 @click.command(name="metrics", short_help="Show where training metrics begin to go wrong.", epilog=_CODES)
 @paths_argument
 @format_option("text", "json")
@@ -83,7 +78,12 @@ def command(
     measured = metrics_of(list(paths))
     view = measured.view
     if not view.tables and not measured.devices:
-        raise nothing_readable(view.coverage, paths, wanted="training metrics", fix=_GIVE)
+        raise nothing_readable(
+            view.coverage,
+            paths,
+            wanted="training metrics",
+            fix="Give logs with step lines, JSON lines, CSV or TensorBoard files; `firstfault PATH` says what else the input tells.",
+        )
     safe = safe_metrics(view, level)
     # First the report: a missing library of a table or a picture must not take the answer with it.
     deliver(publish_metrics(safe, form, width=page(output)["width"], language=lang, every=every), output)

@@ -1,7 +1,7 @@
 """The recorded history of one device of a memory snapshot: kept as columns while it is read, summed up at its end.
 
-Must not choose what matters, and knows stacks by their numbers alone. Memory: 21 bytes for each entry, and about as much
-again while it is summed up.
+Must not choose what matters, and knows stacks by their numbers alone. Memory: 21 bytes for each entry, and half as much
+again while it is summed up, since addresses are ordered some at a time.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ _KINDS = {
 }
 _STACKED = frozenset({_ALLOC, _OOM})
 _WITH = bytes(kind in _STACKED for kind in range(256))
+AT_A_TIME = 1 << 20
+"""Entries, about, whose addresses are ordered at a time."""
 LARGEST = 1 << 60
 """Bytes, or microseconds, beyond which a number is damage."""
 _HIGHEST = (1 << 64) - 1
@@ -138,11 +140,10 @@ class Trace:
         """The sums; the entries are gone behind it."""
         import numpy as np
 
-        kinds = np.frombuffer(bytes(self.kinds), np.uint8)
+        kinds, addresses = np.frombuffer(self.kinds, np.uint8), np.frombuffer(self.addresses, np.uint64)
         sizes, stacks = np.frombuffer(self.sizes, np.uint64), np.frombuffer(self.stacks, np.uint32)
         until = self.at_oom if self.oom_count else self.entries
-        blocks = _Blocks(kinds, np.frombuffer(self.addresses, np.uint64))
-        then, now = blocks.held(until), blocks.held(self.entries)
+        then, now, unasked = _held(kinds, addresses, until)
         changed = _by_stack(stacks[then], sizes[then])
         for stack, size in _by_stack(stacks[now], sizes[now]).items():
             changed[stack] = changed.get(stack, 0) - size
@@ -151,22 +152,50 @@ class Trace:
         found = Summed(
             until=until,
             changed={stack: size for stack, size in changed.items() if size},
-            unknown=int(sizes[blocks.given_back_unasked(until)].sum()),
+            unknown=int(sizes[unasked].sum()),
             mapped_since=mapped,
             grown=_grown(stacks[then], sizes[then], then, until),
             asked=_asked(stacks, np.flatnonzero(kinds == _ALLOC), until),
         )
+        del kinds, addresses, sizes, stacks
         self.addresses, self.sizes, self.stacks = array("Q"), array("Q"), array("I")
         return found
+
+
+def _held(
+    kinds: NDArray[np.uint8], addresses: NDArray[np.uint64], until: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """Entries that asked for what was held behind `until` and at the end, and those from `until` on that give back the unknown.
+
+    What happens at one address concerns no other: addresses are dealt out to parts, of which one is ordered at a time.
+    """
+    import numpy as np
+
+    parts = len(kinds) // AT_A_TIME + 1
+    # Blocks begin at multiples of 512: the bits above tell them apart, and are mixed for strides of a power of two.
+    deal = np.empty(len(addresses) if parts > 1 else 0, np.uint8)
+    for at in range(0, len(deal), AT_A_TIME):
+        some = addresses[at : at + AT_A_TIME] >> np.uint64(9)
+        deal[at : at + AT_A_TIME] = (some ^ (some >> np.uint64(7)) ^ (some >> np.uint64(15))) % np.uint64(parts)
+    found: tuple[list[NDArray[np.intp]], ...] = ([], [], [])
+    for part in range(parts):
+        wanted = (kinds >= _ALLOC) & (kinds <= _BACK)
+        if parts > 1:
+            wanted &= deal == part
+        blocks = _Blocks(np.flatnonzero(wanted), kinds, addresses)
+        found[0].append(blocks.held(until))
+        found[1].append(found[0][-1] if until == len(kinds) else blocks.held(len(kinds)))
+        found[2].append(blocks.given_back_unasked(until))
+    then, now, unasked = (np.sort(np.concatenate(each)) for each in found)
+    return then, now, unasked
 
 
 class _Blocks:
     """Requests and frees, those of one address behind one another."""
 
-    def __init__(self, kinds: NDArray[np.uint8], addresses: NDArray[np.uint64]) -> None:
+    def __init__(self, entries: NDArray[np.intp], kinds: NDArray[np.uint8], addresses: NDArray[np.uint64]) -> None:
         import numpy as np
 
-        entries = np.flatnonzero((kinds >= _ALLOC) & (kinds <= _BACK))
         order = np.argsort(addresses[entries], kind="stable")
         self.entries = entries[order]
         self.kinds = kinds[self.entries]
@@ -181,7 +210,7 @@ class _Blocks:
         last = np.ones(len(self.entries), bool)
         last[:-1] = ~self.same | (self.entries[1:] >= until)
         found: NDArray[np.intp] = self.entries[(self.kinds == _ALLOC) & last & (self.entries < until)]
-        return np.sort(found)
+        return found
 
     def given_back_unasked(self, since: int) -> NDArray[np.intp]:
         """The entries, from one on, that give back what the history does not show to be held."""
@@ -219,11 +248,13 @@ def _grown(
 def _asked(stacks: NDArray[np.uint32], entries: NDArray[np.intp], until: int) -> list[tuple[int, int, int]]:
     import numpy as np
 
-    names, where, counts = np.unique(stacks[entries], return_inverse=True, return_counts=True)
-    first, last = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
-    last[where] = entries + 1  # of those with one stack the last one stays
-    first[where[::-1]] = entries[::-1] + 1
-    rows = zip(first.tolist(), last.tolist(), counts.tolist(), names.tolist(), strict=True)
+    own = stacks[entries]
+    counts = np.bincount(own)
+    first, last = np.zeros(len(counts), np.int64), np.zeros(len(counts), np.int64)
+    last[own] = entries + 1  # of those with one stack the last one stays
+    first[own[::-1]] = entries[::-1] + 1
+    names = np.flatnonzero(counts)
+    rows = zip(first[names].tolist(), last[names].tolist(), counts[names].tolist(), names.tolist(), strict=True)
     return sorted(((min(b, until) - a, count, name) for a, b, count, name in rows if a <= until), reverse=True)
 
 

@@ -145,6 +145,22 @@ def circle(shape: Shape, seed: int) -> Incident:
     return Incident("circle", room, (pick,), ("collective_mismatch", "unknown"), sure=False)
 
 
+def face_to_face(shape: Shape, seed: int) -> Incident:
+    """Two neighbours of a pipeline that both receive: the later stage waits for what it was to send."""
+    groups, room = _job(shape)
+    group = random.Random(seed).choice([g for g in groups.values() if g.desc == "PP_GROUP"])
+    before, after = group.members[:2]
+    program = room.ranks[after].program
+    at = next(
+        i
+        for i in range(_of_last_step(room.ranks[after]), len(program))
+        if program[i].op == "send" and program[i].peer == before
+    )
+    program[at] = replace(program[at], op="recv")
+    room.run()
+    return Incident("face_to_face", room, (before, after), ("collective_mismatch", "unknown"), sure=False)
+
+
 def half_outside(shape: Shape, seed: int) -> Incident:
     """One rank issues one collective more than all others."""
     _, room = _job(shape)

@@ -11,7 +11,7 @@ import pytest
 from firstfault.analysis.case import Observations
 from firstfault.analysis.conclude import conclude
 from firstfault.signatures.library import load_library
-from recorder.faults import FAULTS, Incident, frozen, other_op, stopped
+from recorder.faults import FAULTS, Incident, face_to_face, frozen, other_op, stopped
 from recorder.reading import dumps_of
 from recorder.simulate import Form, Group, Room, training, write
 
@@ -50,6 +50,15 @@ def test_who_did_it_is_named_and_nobody_else(fault, form):
             continue  # it takes two groups
         # What a tiny ring has overwritten cannot be known; then nobody at all may be named.
         check(FAULTS[fault](shape, seed), FORMS[form], must=form != "tiny-ring")
+
+
+@pytest.mark.parametrize("form", ["2.10", "2.4", "json"])
+@pytest.mark.parametrize("shape", [(1, 2, 1), (1, 2, 2), (2, 2, 2)])
+def test_two_that_both_receive_are_told_as_a_circle(shape, form):
+    answer = verdict(dumps_of(face_to_face(shape, 3), FORMS[form]))
+    assert str(answer.category) == "collective_mismatch", answer.summary
+    assert "wait for each other in a circle" in answer.summary
+    assert not answer.culprits.ranks
 
 
 @pytest.mark.parametrize("form", ["2.10", "2.9-active-only", "json"])

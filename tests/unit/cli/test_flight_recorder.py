@@ -30,6 +30,14 @@ def test_what_is_no_dump_is_said(tmp_path, capsys):
     assert "what to do" in said.err
 
 
+def test_a_log_is_said_to_be_something_else(tmp_path, capsys):
+    (tmp_path / "train.log").write_text("step 1\n")
+    assert run(["flight-recorder", str(tmp_path / "train.log")]) == 2
+    said = capsys.readouterr().err
+    assert "read, as something else" in said
+    assert "no file was found" not in said
+
+
 def test_the_table_names_who_is_waited_for(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     run(["flight-recorder", str(RECORDED / "moe16-lock-gil" / "dumps")])

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstfault.model.evidence import SourceId
-from firstfault.readers import plain_pickle
+from firstfault.readers import memory_trace, plain_pickle
 from firstfault.readers.memory_snapshot import UnreadableSnapshotError, read_snapshot
 
 if TYPE_CHECKING:
@@ -110,6 +110,30 @@ def test_a_leak_spreads_over_the_history_and_a_step_does_not() -> None:
     assert min(by_first["remember"].parts) > 0
     assert sum(1 for n in by_first["linear"].parts if n) == 1
     assert by_first["remember"].size == 40 * 30 * MIB
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.sampled_from(["alloc", "free_requested", "free_completed", "segment_map", "oom", "snapshot"]),
+            st.integers(0, 40),
+            st.integers(0, 5),
+        ),
+        max_size=120,
+    ),
+    most=st.integers(1, 30),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_history_summed_up_in_parts_tells_the_same_as_in_one(rows: list[tuple[str, int, int]], most: int) -> None:
+    def told(at_a_time: int) -> Any:
+        trace = memory_trace.Trace()
+        for number, (action, block, stack_of) in enumerate(rows):
+            trace.add(action, 0x7F0000000000 + 512 * block, 512 * (stack_of + 1), stack_of, number)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(memory_trace, "AT_A_TIME", at_a_time)
+            return trace.summed()
+
+    assert told(most) == told(1 << 20)
 
 
 def test_what_fell_off_the_history_is_told_as_unknown() -> None:

@@ -2,6 +2,7 @@
 
 import argparse
 import collections
+import contextlib
 import enum
 import os
 import pickle
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from firstfault.readers.unpickle import UnreadablePickleError
 from firstfault.readers.unpickle_torch import Husk, load_inert
@@ -103,3 +106,32 @@ def test_a_length_is_not_taken_for_room():
     # bytearray(1 << 40) would take a terabyte.
     raw = b"\x80\x02cbuiltins\nbytearray\n\x8a\x06\x00\x00\x00\x00\x00\x01\x85R."
     assert load_inert(raw).value == b""
+
+
+WHOLE = [
+    pickle.dumps(
+        {
+            "args": argparse.Namespace(lr=0.1, kind=Kind.A),
+            "state": collections.OrderedDict(step=7, seen={1, 2}, ratio=complex(1, 2), raw=bytearray(b"abc")),
+            "names": [("a", 1), ("b", None)] * 20,
+        },
+        protocol,
+    )
+    for protocol in (2, 4)
+]
+
+
+@given(
+    raw=st.sampled_from(WHOLE),
+    keep=st.floats(0, 1),
+    put=st.lists(st.tuples(st.floats(0, 0.999), st.binary(min_size=1, max_size=5)), max_size=4),
+)
+@settings(max_examples=300, deadline=None)
+def test_no_damage_makes_it_raise_anything_else(raw, keep, put):
+    changed = bytearray(raw)
+    for where, what in put:
+        at = int(where * len(changed))
+        changed[at : at + len(what)] = what
+    changed = changed[: int(keep * len(changed)) or None] if keep < 0.3 else changed
+    with contextlib.suppress(UnreadablePickleError):
+        load_inert(bytes(changed))

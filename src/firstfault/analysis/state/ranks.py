@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state import files as of_files
@@ -13,6 +15,8 @@ from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, 
 from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
 from firstfault.analysis.state.labels import process_of_label, task_of_label
 from firstfault.analysis.state.local_ranks import LocalRanks, labelled
+from firstfault.analysis.state.one_machine import Heard, on_one_machine
+from firstfault.analysis.state.processes import Processes, only
 from firstfault.model.evidence import GlobalRank, LocalRank, Who
 from firstfault.model.words import Mark
 
@@ -53,8 +57,7 @@ class Roster:
         """The stated number of ranks a machine, or that which world and machines give."""
         self.host_of: dict[GlobalRank, str] = {}
         self.local_of: dict[GlobalRank, LocalRank] = {}
-        self._by_pid: dict[tuple[str | None, int], set[GlobalRank]] = {}
-        """By short host and process id, and by process id alone over all lines."""
+        self._processes = Processes()
         self._by_local = LocalRanks()
         self.source_hosts: dict[SourceId, set[str]] = {}
         self._ranks_in: dict[SourceId, set[GlobalRank]] = {}
@@ -89,8 +92,8 @@ class Roster:
         self.seen |= set(self._folder_rank.values())
         self._file_rank = self._named_files() | of_files.ranks_of_files(case, kept, self._ranks_in, world)
         self.tasks_are_ranks = self._tasks_are_ranks()
-        self._children = children(case, kept)
-        self.single_node = self._is_single_node()
+        self._processes.heard(case, kept)
+        self.single_node = self._is_single_node(kept)
         self._homes = Homes(case, self._stated_homes())
         self._complete = True
 
@@ -126,7 +129,7 @@ class Roster:
             if told_by.rank is not None:
                 # A rank that only trains prints nothing but its steps: they tell its process.
                 stands = self._host_said(Who(host=told_by.host), told_by.source)
-                self._learn_process(told_by.rank, stands, told_by.pid)
+                self._processes.learn(told_by.rank, stands, told_by.pid)
                 self._place_rank(told_by.rank, stands)
         deaths = self.case.signatures_with(Mark.DEATH)
         for event in kept:
@@ -192,9 +195,9 @@ class Roster:
             if said is not None:
                 self._by_local.add(said, who.local_rank, who.rank)
         if who.pid is not None:
-            self._by_pid.setdefault((None, who.pid), set()).add(who.rank)
+            self._processes.learn(who.rank, None, who.pid)
             if said is not None:
-                self._by_pid.setdefault((short_host(said), who.pid), set()).add(who.rank)
+                self._processes.learn(who.rank, said, who.pid)
 
     def _place_rank(self, rank: GlobalRank, host: str | None) -> None:
         """Notes on which host a rank runs; a second host for it is a contradiction."""
@@ -223,19 +226,15 @@ class Roster:
             rank = _integer(event.fields, "group_rank")
             pid = _integer(event.fields, "pid")
             if rank is not None:
-                self._learn_process(GlobalRank(rank), host, event.who.pid if pid is None else pid)
+                self._processes.learn(GlobalRank(rank), host, event.who.pid if pid is None else pid)
         if rank is not None:
             own = GlobalRank(rank)
+            self._processes.learn_card(own, host, event.fields.get("pci", ""))
             self.seen.add(own)
             self._ranks_in.setdefault(event.span.source, set()).add(own)
             self._place_rank(own, host)
             if event.who.local_rank is not None and event.who.label is not None:
                 self._by_local.add(labelled(event.who.label), event.who.local_rank, own)
-
-    def _learn_process(self, rank: GlobalRank, host: str | None, pid: int | None) -> None:
-        """Notes the process of a rank; where its host is not stated, as that of a process id anywhere."""
-        if pid is not None:
-            self._by_pid.setdefault((None if host is None else short_host(host), pid), set()).add(rank)
 
     def _learn_started(self, events: Iterable[Event]) -> None:
         """Joins the map of ranks that a launcher prints with the processes that it says to have started on each host."""
@@ -257,9 +256,9 @@ class Roster:
                 where = label  # a host that the launcher's own map names, in front of the line
             if where is None and len(machines) <= 1:
                 where = self.source_host(event.span.source)  # of several machines, an unlabelled line may be any one's
-            found = None if where is None else _only(self._by_local.of(where, started[1]))
+            found = None if where is None else only(self._by_local.of(where, started[1]))
             if found is not None:
-                self._learn_process(found, where, started[0])
+                self._processes.learn(found, where, started[0])
 
     def _learn_tasks(self, event: Event) -> None:
         """A scheduler's line about the exit of tasks says on which host they ran."""
@@ -310,39 +309,20 @@ class Roster:
         """The rank of a line labelled `[p8]`, as JAX programs label theirs by the process index."""
         return process_of_label(who) if self._jax else None
 
-    def _is_single_node(self) -> bool:
-        """Whether all ranks run on one machine, by the stated number of machines or by a world that one machine's ranks fill."""
-        if self.nodes == 1 or (self.case.marked_spawn and not self._several_nodes()):
-            return True
-        if self.world is None:
-            # One launcher that started as many processes as there are ranks started them all.
-            alone = 1 < self._children == max((int(r) + 1 for r in self._speaking()), default=0)
-            return len(self._hosts()) == 1 and (alone or self._locals_are_globals())
-        most = max((max(ls) + 1 for ls in self.locals_seen.values()), default=0)
-        return self.world in (most, 1, self._children, self.per_node)
-
-    def _speaking(self) -> set[GlobalRank]:
-        return self.seen.union(*self._ranks_in.values())
-
-    def _hosts(self) -> set[str]:
-        return {short_host(h) for hs in self.source_hosts.values() for h in hs}
-
-    def _several_nodes(self) -> bool:
-        return len(self._hosts()) > 1 or any(int(r) != int(lr) for r, lr in self.local_of.items())
-
-    def _locals_are_globals(self) -> bool:
-        """Whether every rank and local rank of the job is stated with the other, as the same number, and there are several.
-
-        Of one pair alone (rank 0 is local rank 0 on the first machine of any job) nothing follows for the others.
-        """
-        pairs = {int(r): int(local) for r, local in self.local_of.items()}
-        ranks = {int(r) for r in self._speaking()}
-        labels = {int(n) for ns in self.locals_seen.values() for n in ns}
-        named = {int(n) for ns in self._named_locals.values() for n in ns}
-        alike = all(r == local for r, local in pairs.items())
-        # Where each process is told by its local rank, and each names the machine, no process of another one speaks.
-        return alike and (
-            (len(pairs) > 1 and ranks == set(pairs) >= labels) or (not ranks and 1 < len(labels) == len(named))
+    def _is_single_node(self, events: Iterable[Event]) -> bool:
+        return on_one_machine(
+            Heard(
+                nodes=self.nodes,
+                world=self.world,
+                per_node=self.per_node,
+                started=children(self.case, events),
+                spawned=self.case.marked_spawn,
+                hosts={short_host(h) for hs in self.source_hosts.values() for h in hs},
+                ranks=self.seen.union(*self._ranks_in.values()),
+                local_of=self.local_of,
+                labels=self.locals_seen.values(),
+                naming=self._named_locals.values(),
+            )
         )
 
     def rank(self, event: Event) -> GlobalRank | None:
@@ -355,9 +335,18 @@ class Roster:
         tasks = tasks_of(event) if self.tasks_are_ranks and event.signature.startswith("slurm.") else []
         own = tasks[0] if len(tasks) == 1 else self.rank_of(event.who, event.span.source, event.fields)
         rank = None if own is None else GlobalRank(own)
+        if rank is not None and not tasks and self._by_number_alone(event, rank):
+            rank = None
         if self._complete:
             self._told[id(event)] = (event, rank)
         return rank
+
+    def _by_number_alone(self, event: Event, rank: GlobalRank) -> bool:
+        """Whether the kernel's number of a process alone gives an event that rank, and other lines show that it is not its."""
+        pid = _integer(event.fields, "pid")
+        bare = {name: told for name, told in event.fields.items() if name != "pid"}
+        told = pid is not None and self._processes.refutes(event, self._host_of_line(event), rank)
+        return told and self.rank_of(structs.replace(event.who, pid=None), event.span.source, bare) != rank
 
     def rank_of(self, who: Who, source: SourceId, fields: Mapping[str, str]) -> GlobalRank | None:
         """Global rank of a speaker; `fields` are the named facts of the line."""
@@ -388,7 +377,7 @@ class Roster:
         host = self._host_said(who, source) or self._homes.of_file(source)
         if local is not None:
             known = None if host is None else self._by_local.of(host, local)
-            if (joined := _only(known)) is not None:
+            if (joined := only(known)) is not None:
                 return joined
             if who.label is not None and (told := self._by_local.one(labelled(who.label), local)) is not None:
                 return told
@@ -402,20 +391,12 @@ class Roster:
         pid = who.pid if who.pid is not None else _integer(fields, "pid")
         if pid is None:
             return None
-        here = None if host is None else _only(self._by_pid.get((short_host(host), pid)))
-        return self._rank_of_pid(self._host_said(who, source), pid) if here is None else here
+        here = None if host is None else self._processes.of(host, pid)
+        return self._processes.anywhere(self._host_said(who, source), pid, self.host_of) if here is None else here
 
     def rank_of_process(self, host: str, pid: int) -> GlobalRank | None:
         """The rank of a process on a host, by lines that state both; None where none do, or they differ."""
-        return _only(self._by_pid.get((short_host(host), pid)))
-
-    def _rank_of_pid(self, host: str | None, pid: int) -> GlobalRank | None:
-        """The rank of a process id; on another host, or with several ranks, the same number is another process."""
-        if host is not None and (short_host(host), pid) in self._by_pid:
-            return _only(self._by_pid[(short_host(host), pid)])
-        rank = _only(self._by_pid.get((None, pid)))
-        known = None if rank is None else self.host_of.get(rank)
-        return None if host is not None and known is not None and short_host(known) != short_host(host) else rank
+        return self._processes.of(host, pid)
 
     def speaks_in(self, source: SourceId) -> bool:
         """Whether any line of a source states a rank as its speaker."""
@@ -449,12 +430,17 @@ class Roster:
     def _forms(self) -> dict[str, str]:
         return by_short_name({*self.host_of.values(), *self._host_of_task.values()}.union(*self.source_hosts.values()))
 
-    def _host(self, event: Event) -> str | None:
+    def _host_of_line(self, event: Event) -> str | None:
+        """The host that a line states, or the name of its file."""
         said = self._host_said(event.who, event.span.source)
         if said is not None and said not in LOOPBACK:
             return said
         stated = event.fields.get("host")
-        if stated is not None and stated not in LOOPBACK:
+        return None if stated in LOOPBACK else stated
+
+    def _host(self, event: Event) -> str | None:
+        stated = self._host_of_line(event)
+        if stated is not None:
             return stated
         node = None if self.pods is None else self.pods.node(event.fields.get("pod"))
         if node is not None:
@@ -493,11 +479,6 @@ class Roster:
     def only_host(self) -> str | None:
         """The only host that any line of the job names; None where there are several or none. No rank need run there."""
         return self._homes.only()
-
-
-def _only(ranks: set[GlobalRank] | None) -> GlobalRank | None:
-    """The one rank of a join; None where it has none, or several, which contradict each other."""
-    return next(iter(ranks)) if ranks is not None and len(ranks) == 1 else None
 
 
 def _integer(fields: Mapping[str, str], name: str) -> int | None:

@@ -18,7 +18,7 @@ from firstfault.model.words import Word
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from firstfault.model.recorder import Call
+    from firstfault.model.recorder import Call, GroupLog, RankDump
 
 OTHER = {"send": "recv", "recv": "send"}
 
@@ -77,15 +77,30 @@ def _peer(call: Call, team: Team) -> GlobalRank | None:
 def _may_have_ended(team: Team, recorded: Recorded, lone: Spot, rank: GlobalRank, peer: GlobalRank) -> bool:
     """Whether the other half of an open message may have been issued and have ended."""
     log = recorded.messages(peer, team)
-    if len(team.members) == 2:
-        return log is not None and log.seq[-1] >= lone.log.seq[lone.at]
     if log is None:
         return False
     dump = recorded.dumps[peer]
     wanted = OTHER[lone.call.op]
+    if len(team.members) == 2:
+        number, begin = lone.log.seq[lone.at], max(log.seq[0], lone.log.seq[0])
+        if log.seq[-1] < number:
+            return False
+        since = [dump.calls[call].op for seq, call in zip(log.seq, log.call, strict=True) if seq >= number]
+        # Two that both send, or both receive: numbers that are alike are no halves of each other.
+        return (
+            wanted in since
+            or log.seq[0] > number
+            or _ended(dump, log, wanted, begin) > _ended(lone.dump, lone.log, lone.call.op, begin)
+        )
     for at in range(len(log.seq) - 1, -1, -1):
         call = dump.calls[log.call[at]]
         if log.stage[at] == Stage.COMPLETED and call.op == wanted and _peer(call, team) == rank:
             # The last one that ended: issued after the open one, it may well be its other half.
             return log.created[at] >= lone.created
     return False
+
+
+def _ended(dump: RankDump, log: GroupLog, op: str, begin: int) -> int:
+    """How many messages of one kind have ended, from a number on."""
+    rows = zip(log.seq, log.stage, log.call, strict=True)
+    return sum(seq >= begin and stage == Stage.COMPLETED and dump.calls[call].op == op for seq, stage, call in rows)
