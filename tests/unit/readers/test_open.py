@@ -135,8 +135,9 @@ NOBODY = 65534
 def test_no_permission(tmp_path):
     write(tmp_path / "a.log").chmod(0)
     for folder in (tmp_path, *list(tmp_path.parents)[:3]):
-        if os.geteuid() == 0 and folder != Path(folder.root):
-            folder.chmod(0o755)
+        mode = folder.stat().st_mode & 0o7777
+        if os.geteuid() == 0 and not mode & 0o001:  # what is open to all stays as it is: one of them may be /tmp
+            folder.chmod(mode | 0o055)
     root = os.geteuid() == 0
     if root:
         os.seteuid(NOBODY)  # root may read everything
