@@ -115,7 +115,7 @@ class Collector:
         else:
             signatures = frozenset(asked)
             found = self._keyed(part, self._ask(part, signatures, self._starts(part, signatures))[0])
-        found = _once(found)
+        found = self._once(part, found)
         if len(part) <= _SHORT:
             if len(self._known) >= _KNOWN:
                 self._known.clear()
@@ -128,6 +128,28 @@ class Collector:
 
     def _keyed(self, part: bytes, matches: Iterable[tuple[int, Confirmed]]) -> list[_Found]:
         return [(s, match, stream_key(part, match.start, self._profile)) for s, match in matches]
+
+    def _once(self, part: bytes, found: Sequence[_Found]) -> Sequence[_Found]:
+        """Matches in one segment without those by which another pattern of a signature tells nothing beyond an earlier one.
+
+        A line that says one thing in two ways, `[Errno 5] Input/output error`, is one line; one that says the same twice
+        is two that were glued.
+        """
+        if len({signature for signature, _, _ in found}) == len(found):
+            return found
+        kept: list[_Found] = []
+        before: dict[tuple[int, bytes], list[Confirmed]] = {}
+        for signature, match, who in found:
+            others = before.setdefault((signature, who if isinstance(who, bytes) else who.key), [])
+            if self._plan.confirmer(signature).several and any(
+                part[other.start : other.end] != part[match.start : match.end]
+                and match.fields.items() <= other.fields.items()
+                for other in others
+            ):
+                continue
+            others.append(match)
+            kept.append((signature, match, who))
+        return kept
 
     def _of_shape(self, shape: bytes, part: bytes, asked: list[int]) -> Sequence[_Found]:
         signatures = frozenset(asked)
@@ -157,7 +179,7 @@ class Collector:
             starts = body_starts(part, self._profile)
             starts = starts if head else tuple(s for s in starts if s != 0)
         matches, _ = self._ask(part, signatures, starts, until=STEP, within=len(part) - cut)
-        return _once(self._keyed(part, matches))
+        return self._once(part, self._keyed(part, matches))
 
     def _placed(self, signatures: frozenset[int]) -> bool:
         """Whether it matters to one of some signatures where messages start."""
@@ -278,24 +300,6 @@ def _segments(data: bytearray, start: int, end: int, asked: list[int]) -> Iterat
 
 _Found = tuple[int, "Confirmed", "bytes | Sight"]
 """Signature, match, and who speaks: the stream key, or more where the shape of the line tells it."""
-
-
-def _once(found: Sequence[_Found]) -> Sequence[_Found]:
-    """Matches in one segment without those that tell nothing beyond an earlier one of their signature and speaker.
-
-    A line that says one thing in two ways, `[Errno 5] Input/output error`, is one line.
-    """
-    if len({signature for signature, _, _ in found}) == len(found):
-        return found
-    kept: list[_Found] = []
-    before: dict[tuple[int, bytes], list[Confirmed]] = {}
-    for signature, match, who in found:
-        others = before.setdefault((signature, who if isinstance(who, bytes) else who.key), [])
-        if others and any(match.fields.items() <= other.fields.items() for other in others):
-            continue
-        others.append(match)
-        kept.append((signature, match, who))
-    return kept
 
 
 class _Place(NamedTuple):

@@ -38,6 +38,10 @@ class Confirmer(Protocol):
     def placed(self) -> bool:
         """Whether it matters where messages start in a segment."""
 
+    @property
+    def several(self) -> bool:
+        """Whether it has several patterns, of which two may match one line."""
+
     def find(self, segment: bytes, starts: Sequence[int] = ...) -> Sequence[Confirmed]:
         """Matches in one segment, leftmost first; empty where it is not of this signature."""
 

@@ -130,6 +130,11 @@ class Matcher:
         """Whether it matters where messages start."""
         return self._quotable or bool(self._anchored)
 
+    @property
+    def several(self) -> bool:
+        """Whether it has several patterns, of which two may match one line."""
+        return len(self._anchored) + len(self._free) > 1
+
     def _spans(self, segment: bytes, starts: Sequence[int]) -> list[re.Match[bytes]]:
         spans: list[re.Match[bytes]] = []
         for words, pattern in self._free:
