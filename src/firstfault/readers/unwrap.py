@@ -26,8 +26,10 @@ MOST_LINES, MOST_BYTES = 400, 1 << 20
 """Size of one record of JSON; what is larger is none."""
 _TEXT_KEY = lazy(rb'\s*"(?:message|msg|log|textPayload|text|line|MESSAGE|@message|_raw|body)"\s?:\s?"')
 TIME_KEY = lazy(rb'"(?:@timestamp|timestamp|time|ts|asctime|eventTime|__REALTIME_TIMESTAMP)"\s?:\s?["\d]')
-RECORD = lazy(rb'\n\s*\{\s*\n(?:\s+[^\n]*\n){0,60}?\s+"(?:message|msg|log|textPayload|MESSAGE|@message|_raw)"\s?:\s?"')
-"""An element of a list whose text is on a line of its own."""
+RECORD = lazy(
+    rb'\n[ \t]*\{[ \t]*\r?\n(?:[ \t][^\n]*\n){0,60}?[ \t]+"(?:message|msg|log|textPayload|MESSAGE|@message|_raw)"\s?:\s?"'
+)
+"""An element of a list whose text is on a line of its own; each line can be taken in one way only, so that nothing is tried twice."""
 ONE_LINE = lazy(
     rb'(?:\[|\{"\w+": ?\[)\s?\{[^\n]{0,2000}?"(?:message|msg|log|textPayload|MESSAGE|@message|_raw)"\s?:\s?"'
 )

@@ -90,3 +90,14 @@ def test_records_on_one_line_are_named_with_what_to_do(tmp_path, wrap):
     with open_inputs([tmp_path]) as opened:
         assert [s.kind for s in opened.sources] == [SourceKind.CONFIG]
         assert "jq" in opened.coverage[0].reason
+
+
+@pytest.mark.parametrize("blank", ["\n", " ", "\t\n", "  \r\n"])
+def test_a_large_object_without_a_text_is_told_from_records_in_one_look(tmp_path, blank):
+    # A pattern that can take a line in several ways tries all of them here, and does not end.
+    rows = f"{blank}".join(
+        f'    "key{n}": [\n      1,\n      {{\n        "a": {n}\n      }}\n    ],' for n in range(600)
+    )
+    (tmp_path / "state.json").write_text("{\n" + rows + blank * 2000 + '\n    "end": 1\n}\n')
+    with open_inputs([tmp_path]) as opened:
+        assert {s.kind for s in opened.sources} <= {SourceKind.CONFIG}
