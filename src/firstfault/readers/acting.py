@@ -7,17 +7,17 @@ from __future__ import annotations
 
 # fmt: off
 _MODULES = frozenset({
-    "os", "posix", "nt", "posixpath", "ntpath", "subprocess", "_posixsubprocess", "commands", "popen2", "pty",
-    "shutil", "sys", "builtins", "__builtins__", "socket", "_socket", "ssl", "runpy", "importlib", "imp", "pkgutil",
-    "zipimport", "ctypes", "_ctypes", "signal", "_signal", "multiprocessing", "asyncio", "concurrent", "threading",
-    "_thread", "http", "httplib", "urllib", "urllib2", "requests", "ftplib", "telnetlib", "smtplib", "xmlrpc",
-    "socketserver", "webbrowser", "antigravity", "code", "codeop", "pdb", "bdb", "trace", "profile", "cProfile",
-    "timeit", "doctest", "pydoc", "idlelib", "distutils", "setuptools", "pip", "ensurepip", "venv", "lib2to3", "test",
-    "tempfile", "fileinput", "mmap", "fcntl", "resource", "gc", "marshal", "dill", "cloudpickle", "pickle", "_pickle",
-    "joblib", "shelve", "dbm", "sqlite3", "zipfile", "tarfile", "platform", "getpass",
+    "os", "posix", "nt", "subprocess", "_posixsubprocess", "popen2", "pty", "shutil", "sys", "builtins",
+    "__builtins__", "socket", "_socket", "ssl", "runpy", "importlib", "imp", "pkgutil", "zipimport", "ctypes",
+    "_ctypes", "signal", "_signal", "multiprocessing", "asyncio", "threading", "_thread", "http", "httplib", "urllib",
+    "urllib2", "requests", "ftplib", "telnetlib", "smtplib", "xmlrpc", "socketserver", "webbrowser", "antigravity",
+    "codeop", "pdb", "bdb", "cProfile", "doctest", "pydoc", "idlelib", "distutils", "setuptools", "pip", "ensurepip",
+    "lib2to3", "tempfile", "fileinput", "mmap", "fcntl", "marshal", "shelve", "sqlite3",
 })
 # fmt: on
-"""Packages whose functions and classes act when they are called."""
+"""Packages whose functions and classes act when they are called; none whose name a project may have, as `code` and `test`."""
+
+_RUNS = ("Popen", "call", "check_call", "check_output", "run", "getoutput", "getstatusoutput")
 _WITHIN = frozenset({"os", "sys", "subprocess", "shutil", "socket", "ctypes", "importlib", "builtins", "__builtins__"})
 """Of these, those that other modules carry about, as `torch.os`."""
 _BUILTIN = frozenset(
@@ -29,6 +29,27 @@ _SINGLE = frozenset(
         "operator.methodcaller",
         "_operator.attrgetter",
         "_operator.methodcaller",
+        *(f"commands.{name}" for name in _RUNS),
+        "code.interact",
+        "code.InteractiveInterpreter",
+        "code.InteractiveConsole",
+        "profile.run",
+        "profile.runctx",
+        "timeit.timeit",
+        "timeit.repeat",
+        "timeit.main",
+        "trace.Trace",
+        "pickle.load",
+        "pickle.loads",
+        "_pickle.load",
+        "_pickle.loads",
+        "dill.load",
+        "dill.loads",
+        "dill._dill.load",
+        "dill._dill.loads",
+        "cloudpickle.load",
+        "cloudpickle.loads",
+        "joblib.load",
         "types.FunctionType",
         "types.CodeType",
         "types.ModuleType",
