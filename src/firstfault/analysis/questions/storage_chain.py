@@ -27,7 +27,7 @@ from firstfault.analysis.state.storage_faults import (
     still,
     troubles,
 )
-from firstfault.analysis.storage_request import concerned, of_the_batch, of_the_object, request, without_others
+from firstfault.analysis.storage_request import by_reads, concerned, of_the_batch, of_the_object, request, without_others
 from firstfault.analysis.suspects import of_the_store
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
@@ -89,6 +89,8 @@ class Origin(NamedTuple):
     """Whether no other daemon had a trouble of that kind."""
     by: frozenset[str] = frozenset()
     """The daemons whose lines about batches name it."""
+    failed: bool = False
+    """Whether it did not merely carry load: something failed there, or several others got nothing more from it."""
 
 
 class Weighed(NamedTuple):
@@ -123,7 +125,7 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     state = without_others(state, asking)
     if state.stop is None:
         if seen is Symptom.READ and answer.category is Category.STORAGE_IO:
-            answer = _without_clock(answer, state, asking.asked)
+            answer = _without_clock(answer, without_others(state, by_reads(asking)), asking.asked)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
     stop = state.stop
     active = _active(concerned(troubles(state), asking), stop)
@@ -248,6 +250,14 @@ def origin(state: StorageState, active: Sequence[Trouble], asked: str | None = N
         active: what was there when the job stood still.
         asked: the daemon that the client's own error names.
     """
+    found = _began_at(state, active, asked)
+    if found is None:
+        return None
+    faulty = any(t.kind is Kind.FAULT and t.node == found.trouble.node for t in active)
+    return found._replace(failed=faulty or len(found.by - {found.trouble.node}) > 1)
+
+
+def _began_at(state: StorageState, active: Sequence[Trouble], asked: str | None) -> Origin | None:
     batches = [t for t in active if t.kind is Kind.BATCH]
     faults = [t for t in active if t.kind is Kind.FAULT]
     loads = [t for t in active if t.kind is Kind.LOAD]
@@ -329,9 +339,9 @@ def _enough(found: Origin, seen: Symptom, ago: float) -> bool:
         ago: seconds from the origin's last line of trouble to the moment at which the job stood still.
     """
     if seen is Symptom.CONTENT:
-        return ago <= FRESH and (found.batch is not None or found.trouble.kind is Kind.FAULT)
+        return ago <= FRESH and (found.batch is not None or found.failed)
     if seen is Symptom.READING:
-        return found.batch is not None or (found.trouble.kind is Kind.FAULT and ago <= STALE)
+        return found.batch is not None or (found.failed and ago <= STALE)
     return found.batch is not None and found.named
 
 
