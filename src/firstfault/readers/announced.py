@@ -1,6 +1,7 @@
-"""Whether the warning before a traceback announced it: a logger writes both at once, so no line between may tell of a later time.
+"""Whether the warning before a traceback announced it: a logger writes both at once, and of one error.
 
-It reads time stamps only; what the warning says, and what stands behind the traceback, others look at.
+It reads time stamps and names of exceptions; whether the warning says that somebody goes on, and what stands behind the
+traceback, others look at.
 """
 
 from __future__ import annotations
@@ -8,6 +9,8 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING
 
+from firstfault.model.lazy import lazy
+from firstfault.readers.frames import clean
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import lines_back, lines_from
 
@@ -26,19 +29,42 @@ PAUSE = 10.0
 _HALF, _DAY = 43200.0, 86400.0
 
 
-def came_later(store: TextStore, source: SourceId, block: Block, profile: SourceProfile) -> bool:
-    """Whether a traceback came a while after its speaker's words before it, by its own stamp or those of the lines between."""
+_NAMED = lazy(r"\b[A-Z][a-z]\w*(?:Error|Exception)\b")
+"""An exception that a warning names by its class."""
+
+
+def of_another(store: TextStore, source: SourceId, block: Block, profile: SourceProfile) -> bool:
+    """Whether the words before a traceback are not about it: they came a while before, or name exceptions that it does not hold.
+
+    The time is told by its own stamp and those of the lines between.
+    """
     head = next(iter(lines_from(store, source, block.first_offset, block.first_line, MOST_BYTES)), None)
-    told = None if head is None else locate(head.text, 0, profile).stamp
+    if head is None:
+        return False
+    told = locate(head.text, 0, profile).stamp
     since = [] if told is None else [told]
-    for line in reversed(lines_back(store, source, block.first_offset, block.first_line, LOOK_BACK, max_bytes=MOST_BYTES)):
+    for line in reversed(
+        lines_back(store, source, block.first_offset, block.first_line, LOOK_BACK, max_bytes=MOST_BYTES)
+    ):
         found = locate(line.text, 0, profile)
-        if found.key == block.key and line.text[found.body :].strip():
+        words = line.text[found.body :].strip()
+        if found.key == block.key and words:
             own = found.stamp
-            return own is not None and any(_later(own, stamp) for stamp in since)
+            return (own is not None and any(_later(own, stamp) for stamp in since)) or _names_others(words, block)
         if found.stamp is not None:
             since.append(found.stamp)
     return False
+
+
+def _names_others(words: bytes, block: Block) -> bool:
+    """Whether words name exceptions and the traceback, with all from which it was chained, names none of them."""
+    named = set(_NAMED.findall(clean(words)))
+    if not named:
+        return False
+    exception = block.raised.exception
+    chain = [f"{e.kind}: {e.message}" for e in (exception, *(r.exception for r in block.earlier))]
+    whole = "\n".join((*chain, *exception.chained_from))
+    return exception.complete and not any(name in whole for name in named)
 
 
 def _later(before: Stamp, stamp: Stamp) -> bool:

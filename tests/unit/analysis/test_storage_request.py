@@ -14,6 +14,7 @@ from firstfault.analysis.storage_request import (
     _NO_WAY,
     _UNREACHED,
     Request,
+    by_reads,
     concerned,
     names_batches,
     of_other_jobs,
@@ -206,3 +207,9 @@ def test_a_batch_of_a_bucket_that_the_job_does_not_read_is_of_another_job(bucket
     scene = SimpleNamespace(events=(event,))
     assert of_other_jobs(scene, [moment]) == [other]
     assert names_batches(scene) is bool(bucket)
+
+
+def test_buckets_of_repeated_reads_count_only_where_the_error_names_none():
+    plain = OURS._replace(buckets=frozenset(), read=frozenset({"vox"}))
+    assert by_reads(plain).buckets == {"vox"}
+    assert by_reads(OURS._replace(read=frozenset({"other"}))).buckets == {"vox"}

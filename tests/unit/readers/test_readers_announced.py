@@ -1,4 +1,4 @@
-"""A warning announces the traceback below it only where both were written at once: time that went by between tells them apart."""
+"""A warning announces the traceback below it only where both were written at once and of one error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from memory_store import MemoryStore
 
 from firstfault.model.evidence import SourceId
-from firstfault.readers.announced import came_later
+from firstfault.readers.announced import of_another
 from firstfault.readers.identity import SourceProfile
 from firstfault.readers.traceback import read_tracebacks
 
@@ -19,17 +19,17 @@ TRACE = [
 ]
 
 
-def later(*before, trace=TRACE):
+def apart(*before, trace=TRACE):
     text = "\n".join((*before, *trace)) + "\n"
     store = MemoryStore(text.encode())
     head = sum(len(line) + 1 for line in before)
     blocks = read_tracebacks(store, SourceId(0), [(len(before) + 1, head)], SourceProfile())
     assert len(blocks) == 1
-    return came_later(store, SourceId(0), blocks[0], SourceProfile())
+    return of_another(store, SourceId(0), blocks[0], SourceProfile())
 
 
 def test_another_speaker_s_line_of_a_later_time_tells_them_apart():
-    assert later(WARNING, WARNING.replace("rank4", "rank5").replace("19:47:15", "21:01:36"))
+    assert apart(WARNING, WARNING.replace("rank4", "rank5").replace("19:47:15", "21:01:36"))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_another_speaker_s_line_of_a_later_time_tells_them_apart():
     ],
 )
 def test_lines_of_that_moment_or_of_none_do_not(between):
-    assert not later(WARNING, *between)
+    assert not apart(WARNING, *between)
 
 
 def test_the_traceback_s_own_stamp_tells_where_a_runtime_stamps_every_line():
@@ -51,12 +51,45 @@ def test_the_traceback_s_own_stamp_tells_where_a_runtime_stamps_every_line():
         return [f"2026-03-11T{at}.118331Z {line}" for line in lines]
 
     bare = [line.removeprefix("[rank4]: ") for line in TRACE]
-    words = ["WARNING: Resuming 'pool/a_1.tar' after ProtocolError (1/5)"]
-    assert later(*stamped("19:47:15", words), trace=stamped("21:31:00", bare))
-    assert not later(*stamped("19:47:15", words), trace=stamped("19:47:15", bare))
+    words = ["WARNING: Reading 'pool/a_1.tar' failed, retrying 1/5"]
+    assert apart(*stamped("19:47:15", words), trace=stamped("21:31:00", bare))
+    assert not apart(*stamped("19:47:15", words), trace=stamped("19:47:15", bare))
 
 
 def test_midnight_between_is_no_day():
     five = "[rank5]: 00:00:03 step 12"
-    assert not later("[rank4]: 23:59:58 WARNING: Error while reading 'x', retrying 1/5", five)
-    assert later("[rank4]: 23:59:58 WARNING: Error while reading 'x', retrying 1/5", five.replace("00:00:03", "00:02:03"))
+    assert not apart("[rank4]: 23:59:58 WARNING: Error while reading 'x', retrying 1/5", five)
+    assert apart(
+        "[rank4]: 23:59:58 WARNING: Error while reading 'x', retrying 1/5", five.replace("00:00:03", "00:02:03")
+    )
+
+
+@pytest.mark.parametrize(
+    ("warning", "another"),
+    [
+        (
+            "WARNING: Resuming 'a_1.tar' after ('Connection broken', ConnectionResetError(104, 'reset by peer')) (1/5)",
+            True,
+        ),
+        ("WARNING: Retrying after RuntimeError (1/5)", False),
+        ("WARNING: Error while reading 'a_1.tar', retrying 1/5", False),
+        ("WARNING: Error in the loader, Retrying 1/5", False),
+    ],
+)
+def test_a_warning_that_names_another_exception_is_about_that_one(warning, another):
+    bare = [line.removeprefix("[rank4]: ") for line in TRACE]
+    assert apart(warning, trace=bare) is another
+
+
+def test_an_exception_named_in_the_chain_is_its_own():
+    inner = [
+        "Traceback (most recent call last):",
+        '  File "/app/read.py", line 3, in read',
+        "    get()",
+        "ConnectionResetError: [Errno 104] Connection reset by peer",
+        "",
+        "During handling of the above exception, another exception occurred:",
+        "",
+    ]
+    bare = [line.removeprefix("[rank4]: ") for line in TRACE]
+    assert not apart("WARNING: Resuming after ConnectionResetError (1/5)", trace=[*inner, *bare])

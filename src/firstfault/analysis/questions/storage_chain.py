@@ -27,7 +27,14 @@ from firstfault.analysis.state.storage_faults import (
     still,
     troubles,
 )
-from firstfault.analysis.storage_request import by_reads, concerned, of_the_batch, of_the_object, request, without_others
+from firstfault.analysis.storage_request import (
+    by_reads,
+    concerned,
+    of_the_batch,
+    of_the_object,
+    request,
+    without_others,
+)
 from firstfault.analysis.suspects import of_the_store
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
