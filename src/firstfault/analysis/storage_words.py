@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.analysis.answer import Answer
-    from firstfault.analysis.questions.storage_chain import Origin
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.storage import StorageState
+    from firstfault.analysis.state.storage_origin import Origin
     from firstfault.model.evidence import Event, GlobalRank
     from firstfault.model.storage import DiskLine
 
@@ -255,6 +255,11 @@ def _disks(state: StorageState, root: Trouble) -> list[tuple[float, Event]]:
         if root.first.at - 300 <= at <= stop and (disk.disk not in best or disk.util > best[disk.disk][1].util):
             best[disk.disk] = (at, disk)
     return [(at, disk_event(daemon, at, disk)) for at, disk in list(best.values())[:SHOWN]]
+
+
+def carried_alike(state: StorageState, found: Origin) -> str:
+    """That most targets carried the load of the origin."""
+    return f"{found.alike} of {state.target_count} targets carried that load at the time: the whole store may be too slow for what is asked of it."
 
 
 def nobody(state: StorageState, batches: Sequence[Trouble]) -> str:

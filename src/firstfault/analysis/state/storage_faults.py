@@ -95,7 +95,7 @@ _MOUNTPATH = lazy(r"mp\[(/[^,\n]+),")
 _OUT_OF_SERVICE = lazy(r"(?i)disabl|FAULTED|DEGRADED|exceeded I/O error limit|OOS|detach|removed")
 _SENDER = lazy(r"failed to receive [^\n]{1,400}? from t\[(\w+)\]")
 """Whose entry broke off. Of an entry that never came, the line names in brackets the target that waited: the speaker itself."""
-_OUTER = lazy(r"remote target abort[^\n]{0,120}?\[t\[(\w+)\]: ")
+_RELAYED = lazy(r"remote target abort[^\n]{0,120}?\[t\[(\w+)\]: ")
 
 
 class Trouble(NamedTuple):
@@ -158,6 +158,12 @@ def troubles(state: StorageState) -> list[Trouble]:
         found.extend(_restarted(state, daemon))
     found.extend(_joined_unseen(state))
     return sorted(found, key=lambda t: (t.first.at, t.signature, t.node))
+
+
+def relayed_from(moment: Moment) -> str | None:
+    """The target at which an abort began that a line relays; None where it relays none."""
+    found = _RELAYED.search(moment.event.text)
+    return None if found is None else found[1]
 
 
 def _without_healthy(daemon: DaemonState, moments: list[Moment]) -> list[Moment]:
@@ -412,11 +418,12 @@ def named_target(state: StorageState) -> tuple[Trouble, str] | None:
 
 def _pointed_at(trouble: Trouble, moment: Moment) -> str | None:
     """The target that a line about a failed batch names as the one where it began, or whose entries did not come."""
-    found = _OUTER.search(moment.event.text)
-    if found is None and trouble.daemon is not None and trouble.daemon.daemon.node:
+    began = relayed_from(moment)
+    if began is None and trouble.daemon is not None and trouble.daemon.daemon.node:
         # A daemon whose node id is not known cannot be told from the one that its own line names.
         found = _SENDER.search(moment.event.text)
-    return None if found is None else found[1]
+        return None if found is None else found[1]
+    return began
 
 
 def of_that_time(state: StorageState, times: Sequence[float]) -> bool:
