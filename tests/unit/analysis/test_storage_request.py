@@ -8,7 +8,8 @@ from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state
 from firstfault.analysis.questions.storage_chain import _active, origin
 from firstfault.analysis.questions.storage_symptom import _CALLERS
 from firstfault.analysis.state.storage import Moment
-from firstfault.analysis.state.storage_faults import named_target, troubles
+from firstfault.analysis.state.storage_faults import troubles
+from firstfault.analysis.state.storage_unjoined import named_target
 from firstfault.analysis.storage_request import (
     _BUCKETS,
     _NO_WAY,

@@ -17,17 +17,9 @@ from firstfault.analysis.questions.storage_symptom import Symptom, symptom
 from firstfault.analysis.state.storage import changes
 from firstfault.analysis.state.storage_blame import NOT_DELIVERED, abort_origin, named_sender
 from firstfault.analysis.state.storage_clusters import of_the_failure
-from firstfault.analysis.state.storage_faults import (
-    ONCE,
-    Kind,
-    Trouble,
-    lone_trouble,
-    name_of,
-    named_target,
-    still,
-    troubles,
-)
+from firstfault.analysis.state.storage_faults import ONCE, Kind, Trouble, name_of, still, troubles
 from firstfault.analysis.state.storage_origin import FRESH, Origin, origin
+from firstfault.analysis.state.storage_unjoined import lone_trouble, named_target
 from firstfault.analysis.storage_request import (
     by_reads,
     concerned,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from firstfault.analysis.state.storage_faults import Kind, Trouble, name_of, of_that_time, relayed_from, troubles
+from firstfault.analysis.state.storage_faults import Kind, Trouble, name_of, relayed_from, troubles
+from firstfault.analysis.state.storage_unjoined import of_that_time
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
