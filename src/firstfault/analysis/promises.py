@@ -27,23 +27,37 @@ _FRAME, _LINKED = 3, 40
 _Place = tuple["Span", str]
 
 
-def broken_promises(roster: Roster, innocent: Iterable[Event], deaths: Iterable[Event]) -> frozenset[_Place]:
+def broken_promises(
+    roster: Roster, innocent: Iterable[Event], guilty: Iterable[Event], deaths: Iterable[Event]
+) -> frozenset[_Place]:
     """Places and signatures of the exceptions below a promise that was not kept, those of their chain among them.
+
+    Most ranks print nothing more after a read that healed: that one was a rank's last word says little where another exception
+    explains the end, or where it is not known whose end it was.
 
     Args:
         roster: who runs where.
         innocent: events that were acquitted.
-        deaths: ends of processes; one of which no rank is known counts for what stands in its own file.
+        guilty: those that were not.
+        deaths: ends of processes; one of which no rank is known counts for the one loader that raised in its own file.
     """
     excused = [e for e in innocent if e.exception is not None and e.exception.ignored]
     left = [e for e in excused if unkept(e, ())]
-    if not left:
+    if not left or any(e.exception is not None for e in guilty):
         return frozenset()
     ended = [e for e in deaths if e.fields.get("exit_code") in _AT_AN_ERROR]
     ranks = {roster.rank(e) for e in ended} - {None}
-    files = {e.span.source for e in ended if roster.rank(e) is None}
-    broken = [e for e in left if roster.rank(e) in ranks or e.span.source in files]
+    broken = [e for e in left if roster.rank(e) in ranks]
+    for source in {e.span.source for e in ended if roster.rank(e) is None}:
+        loaders = [e for e in left if e.span.source == source and _of_a_loader(e, excused)]
+        broken += loaders if len(loaders) == 1 else []
     return frozenset((e.span, e.signature) for last in broken for e in excused if _of_one(e, last))
+
+
+def _of_a_loader(last: Event, excused: Iterable[Event]) -> bool:
+    """Whether a loader raised it in its main process: no client that repeats a read catches that."""
+    chain = (e.exception for e in excused if _of_one(e, last))
+    return any(exception is not None and exception.in_worker for exception in chain)
 
 
 def _of_one(event: Event, last: Event) -> bool:

@@ -157,7 +157,7 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         for e in case.of(dying)
         if not (id(e) in foreign or _good_exit(e) or _ended_nothing(e) or went_on(case, e) or stranger(e))
     )
-    broken = broken_promises(roster, innocent, deaths)
+    broken = broken_promises(roster, innocent, guilty, deaths)
     if broken:
         return build_scene(uncaught_after_all(seen, broken), attempts, number)
     hang = find_hang(case, roster, (e for e in case.of(waiting) if not went_on(case, e)))

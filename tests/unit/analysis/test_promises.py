@@ -10,17 +10,22 @@ from firstfault.analysis.promises import broken_promises
 from firstfault.model.evidence import Frame, PythonException
 
 
-def promised(rank=3, line=40, *, last_word=True, ignored=True, source=0):
+def promised(rank=3, line=40, *, last_word=True, ignored=True, source=0, in_worker=False):
     exception = PythonException(
-        kind="RuntimeError", message="cut", frames=(Frame("/app/a.py", 1, "get"),), ignored=ignored, last_word=last_word
+        kind="RuntimeError",
+        message="cut",
+        frames=(Frame("/app/a.py", 1, "get"),),
+        ignored=ignored,
+        last_word=last_word,
+        in_worker=in_worker,
     )
     return replace(event("python.exception", line, source=source, rank=rank), exception=exception)
 
 
-def broken(*events):
+def broken(*events, guilty=()):
     innocent = [e for e in events if e.exception is not None]
     deaths = [e for e in events if e.exception is None]
-    return broken_promises(scene_of(*events).roster, innocent, deaths)
+    return broken_promises(scene_of(*events).roster, innocent, guilty, deaths)
 
 
 def exit_of(code, *, rank=3, line=60, source=0):
@@ -41,9 +46,17 @@ def test_another_rank_s_exit_does_not():
     assert not broken(promised(), exit_of("1", rank=4))
 
 
-def test_an_exit_of_no_known_rank_counts_in_its_own_file_only():
-    assert broken(promised(), exit_of("1", rank=None))
-    assert not broken(promised(), exit_of("1", rank=None, source=1))
+def test_an_exit_of_no_known_rank_counts_for_the_one_loader_that_raised_in_its_file():
+    raised = promised(in_worker=True)
+    assert broken(raised, exit_of("1", rank=None))
+    assert not broken(raised, exit_of("1", rank=None, source=1))
+    assert not broken(promised(), exit_of("1", rank=None))
+    assert not broken(raised, promised(rank=2, line=10, in_worker=True), exit_of("1", rank=None))
+
+
+def test_an_exception_that_nobody_promised_to_survive_explains_the_end():
+    other = promised(rank=5, line=50, ignored=False)
+    assert not broken(promised(), exit_of("1"), guilty=(other,))
 
 
 def test_who_spoke_on_or_promised_nothing_is_left_alone():
