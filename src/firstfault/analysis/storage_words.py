@@ -101,7 +101,7 @@ def _job(state: StorageState, moment: float) -> str:
     if not state.job.utc or zone is None:
         return clock(moment, None)
     if zone == "Z":
-        return clock(moment, 0)
+        return clock(moment, None if state.clock.why else 0)
     sign = -1 if zone[0] == "-" else 1
     east = sign * (int(zone[1:3]) * 3600 + int(zone[4:6]) * 60)
     # A zone given by hand that does not fit is not put beside the times that show it.
