@@ -335,12 +335,17 @@ def get_logs(scene: Scene) -> tuple[str, ...]:
     endpoint = f"{scheme}://{proxies[0] if proxies else 'PROXY:51080'}"
     if proxies and ":" not in proxies[0]:
         endpoint += ":51080"
-    tls = (
-        " For its TLS, first: `export AIS_CLIENT_CA=CA.pem`, and where clients need a certificate: "
-        "`export AIS_CRT=CERT.pem AIS_CRT_KEY=KEY.pem`."
-        if secure
-        else ""
-    )
+    tls = ""
+    if secure:
+        tls = (
+            " For its TLS, first: `export AIS_CLIENT_CA=CA.pem`, and where clients need a certificate: "
+            "`export AIS_CRT=CERT.pem AIS_CRT_KEY=KEY.pem`."
+        )
+    elif not found:
+        tls = (
+            " Where it has TLS, write `https://`, and first: `export AIS_CLIENT_CA=CA.pem`, and where clients need a certificate: "
+            "`export AIS_CRT=CERT.pem AIS_CRT_KEY=KEY.pem`."
+        )
     by_command = (
         "Get the storage daemons' logs before they rotate, by any proxy, from where the cluster can be reached: "
         f"`export AIS_ENDPOINT={endpoint}; mkdir -p ais_logs; ais log get cluster ais_logs/`. Where authentication is on, first "
