@@ -76,3 +76,16 @@ def test_an_endpoint_of_the_jobs_own_lines_is_named(tmp_path: Path) -> None:
     step = next(s for s in diagnose([tmp_path]).verdict.action.steps if "ais log get" in s)
     assert "export AIS_ENDPOINT=https://ais-proxy-2.example:51082;" in step
     assert "AIS_CLIENT_CA=CA.pem" in step
+
+
+def test_where_no_line_tells_an_address_both_ways_are_told(tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text(
+        'Traceback (most recent call last):\n  File "/app/train.py", line 9, in <module>\n    main()\n'
+        '  File "/opt/venv/lib/python3.11/site-packages/lhotse/ais/batch_loader.py", line 150, in __call__\n    raise AISBatchLoaderError(\n'
+        "lhotse.ais.batch_loader.AISBatchLoaderError: Sequential GET fallback failed for asr/a.tar\n",
+        encoding="utf-8",
+    )
+    step = next(s for s in diagnose([tmp_path]).verdict.action.steps if "ais log get" in s)
+    assert "export AIS_ENDPOINT=http://PROXY:51080;" in step
+    assert "Where it has TLS, write `https://`" in step
+    assert "AIS_CLIENT_CA=CA.pem" in step

@@ -184,3 +184,31 @@ def test_empty_files_and_folders(tmp_path: Path) -> None:
     found = read(tmp_path)
     assert found.verdict.category is Category.STORAGE_IO
     assert found.verdict.culprits.storage_nodes == []
+
+
+HEALED = {
+    "older": "2026-01-01 00:00:01,118 WARNING: Error while reading 'objects/asr/shards/a_1.tar', retrying 1/5",
+    "newer": "2026-01-01 00:00:01,118 WARNING: Resuming 'asr/a_1.tar' after ('Connection broken', ConnectionResetError(104, 'x')) (1/5)",
+}
+
+
+@pytest.mark.parametrize("told_between", [True, False])
+@pytest.mark.parametrize("words", HEALED.values(), ids=HEALED)
+@pytest.mark.parametrize("labelled", [True, False])
+def test_a_read_that_the_failing_rank_had_repeated_before(
+    words: str, *, told_between: bool, labelled: bool, tmp_path: Path
+) -> None:
+    truth = scenario.build(spec(), tmp_path)
+    (rank,) = truth["first_failed_ranks"]
+    for file in sorted((tmp_path / "logs").iterdir()):
+        lines = file.read_text().split("\n")
+        heads = [n for n, line in enumerate(lines) if re.match(rf"\[rank{rank}\]: Traceback", line)]
+        if heads:
+            label = f"[rank{rank}]: " if labelled else ""
+            between = [f"[rank{rank + 1}]: 2026-01-01 02:00:00,004 INFO: step"] if told_between else []
+            lines[heads[0] : heads[0]] = [label + words, *between]
+            file.write_text("\n".join(lines))
+    found = read(tmp_path, zone=STATED)
+    assert found.verdict.category is Category.STORAGE_IO
+    assert found.verdict.first_failed.ranks == [rank]
+    assert surely(found) & names(truth)

@@ -25,6 +25,7 @@ from firstfault.analysis.outcome import (
     uncaught,
 )
 from firstfault.analysis.passed import came_up, may_be_quoted, quoted, stepped_past
+from firstfault.analysis.promises import broken_promises, uncaught_after_all
 from firstfault.analysis.state.by_hand import without_joins
 from firstfault.analysis.state.completeness import Completeness, completeness, machines, ranks_per_node, world_size
 from firstfault.analysis.state.exits import Exit, exits, turns
@@ -156,6 +157,9 @@ def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
         for e in case.of(dying)
         if not (id(e) in foreign or _good_exit(e) or _ended_nothing(e) or went_on(case, e) or stranger(e))
     )
+    broken = broken_promises(roster, innocent, guilty, deaths)
+    if broken:
+        return build_scene(uncaught_after_all(seen, broken), attempts, number)
     hang = find_hang(case, roster, (e for e in case.of(waiting) if not went_on(case, e)))
     if hang is None and not (deaths or failures or effects or teardown) and _only_talk(case, guilty):
         innocent, guilty = (*innocent, *guilty), []

@@ -41,6 +41,8 @@ _UNREACHED = lazy(
     r"|temporary failure in name resolution)"
 )
 _NO_WAY = lazy(r"\[Errno (?:113|101|112)\]|(?i:no route to host|network is unreachable|host is down)")
+_REPEATED = lazy(r"objects/([\w.-]{1,80})/")
+"""How the client's path of an object begins with its bucket."""
 DISTINCT = 5
 """Letters from which on the name of an object is one that another job does not read in the same minute by chance."""
 _CLIENTS = ("aistore.", "data.worker_storage_exception")
@@ -60,6 +62,8 @@ class Request(NamedTuple):
     """Objects that the error itself names."""
     unreached: bool = False
     """Whether no connection came about."""
+    read: frozenset[str] = frozenset()
+    """Buckets of which the job's client repeated a read: it may read others too, of which it says nothing."""
     no_way: bool = False
     """Whether the host of the client had no way to the other at all."""
 
@@ -75,7 +79,13 @@ def request(scene: Scene, answer: Answer, state: StorageState) -> Request:
         objects=frozenset(o for text in texts for o in _objects(text)),
         unreached=any(_UNREACHED.search(text) for text in texts),
         no_way=any(_NO_WAY.search(text) for text in texts),
+        read=frozenset(found[1] for e in scene.events if (found := _REPEATED.match(e.fields.get("path", "")))),
     )
+
+
+def by_reads(of: Request) -> Request:
+    """The same request with the buckets of repeated reads as its own, where its errors name none: a hint, for want of better."""
+    return of if of.buckets else of._replace(buckets=of.read)
 
 
 def _read_by(scene: Scene, texts: Sequence[str] = ()) -> tuple[frozenset[str], frozenset[str]]:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.analysis.answer import Answer
-    from firstfault.analysis.questions.storage_chain import Origin
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.storage import StorageState
+    from firstfault.analysis.state.storage_origin import Origin
     from firstfault.model.evidence import Event, GlobalRank
     from firstfault.model.storage import DiskLine
 
@@ -101,7 +101,7 @@ def _job(state: StorageState, moment: float) -> str:
     if not state.job.utc or zone is None:
         return clock(moment, None)
     if zone == "Z":
-        return clock(moment, 0)
+        return clock(moment, None if state.clock.why else 0)
     sign = -1 if zone[0] == "-" else 1
     east = sign * (int(zone[1:3]) * 3600 + int(zone[4:6]) * 60)
     # A zone given by hand that does not fit is not put beside the times that show it.
@@ -257,6 +257,11 @@ def _disks(state: StorageState, root: Trouble) -> list[tuple[float, Event]]:
     return [(at, disk_event(daemon, at, disk)) for at, disk in list(best.values())[:SHOWN]]
 
 
+def carried_alike(state: StorageState, found: Origin) -> str:
+    """That most targets carried the load of the origin."""
+    return f"{found.alike} of {state.target_count} targets carried that load at the time: the whole store may be too slow for what is asked of it."
+
+
 def nobody(state: StorageState, batches: Sequence[Trouble]) -> str:
     """What the store shows of failed batches where it does not tell at which target they failed."""
     first = min(batches, key=lambda t: (t.first.at, t.node, t.signature))
@@ -330,12 +335,17 @@ def get_logs(scene: Scene) -> tuple[str, ...]:
     endpoint = f"{scheme}://{proxies[0] if proxies else 'PROXY:51080'}"
     if proxies and ":" not in proxies[0]:
         endpoint += ":51080"
-    tls = (
-        " For its TLS, first: `export AIS_CLIENT_CA=CA.pem`, and where clients need a certificate: "
-        "`export AIS_CRT=CERT.pem AIS_CRT_KEY=KEY.pem`."
-        if secure
-        else ""
-    )
+    tls = ""
+    if secure:
+        tls = (
+            " For its TLS, first: `export AIS_CLIENT_CA=CA.pem`, and where clients need a certificate: "
+            "`export AIS_CRT=CERT.pem AIS_CRT_KEY=KEY.pem`."
+        )
+    elif not found:
+        tls = (
+            " Where it has TLS, write `https://`, and first: `export AIS_CLIENT_CA=CA.pem`, and where clients need a certificate: "
+            "`export AIS_CRT=CERT.pem AIS_CRT_KEY=KEY.pem`."
+        )
     by_command = (
         "Get the storage daemons' logs before they rotate, by any proxy, from where the cluster can be reached: "
         f"`export AIS_ENDPOINT={endpoint}; mkdir -p ais_logs; ais log get cluster ais_logs/`. Where authentication is on, first "

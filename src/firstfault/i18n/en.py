@@ -384,7 +384,7 @@ MESSAGES: dict[str, str] = {
     "timeline.undated": "times of day, no line states the date",
     "timeline.yearless": "no line states the year",
     "timeline.untimed": "Without a time, in the order of their files",
-    "timeline.apart": "Events of different clocks are not ordered against each other: no line ties the clocks together.",
+    "timeline.apart": "Events of different clocks are not ordered against each other: no line states how far apart the clocks are.",
     "timeline.from": "from {time}",
     "timeline.until": "until {time}",
     "timeline.range": "{start} .. {end}",

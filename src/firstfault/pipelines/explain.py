@@ -11,7 +11,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from firstfault.analysis.state.storage import HEALTHY, flags
 from firstfault.i18n.glossary import WORDS
 from firstfault.model.lazy import lazy
 from firstfault.signatures.library import load_library
@@ -25,7 +27,9 @@ if TYPE_CHECKING:
 
 _FILLER = lazy(r"[\s_.-]+")
 _NUMBERED = lazy(r"(?P<kind>[a-z][a-z ]*?)[ :=#]*(?P<number>-?(?:0x[0-9a-f]+|\d+))")
+_FLAGS = lazy(r"state\.flags[ :=]+(\d{1,9})")
 EXIT_TABLE = "exit_codes"
+COUNTERS_TABLE = "aistore_counters"
 _SHORT = {"oom": "out of memory", "ecc": "ecc", "enospc": "no space left", "hang": "timeout", "timeout": "timed out"}
 """Short words that people ask with -> words of titles."""
 
@@ -66,7 +70,7 @@ def explain(word: str, *, site: Sequence[Path] = ()) -> Answer:
     """
     library = load_library(site)
     asked = " ".join(word.strip().split())
-    found = [*_signatures(library, asked), *_words(asked), *_rows(library, asked)]
+    found = [*_signatures(library, asked), *_words(asked), *_rows(library, asked), *_flags(library, asked)]
     found = found or [*_own_exit(asked), *_room(library, asked)]
     if found:
         return Answer(found=found, near=[])
@@ -159,6 +163,19 @@ def _rows(library: Library, asked: str) -> Iterator[Explained]:
                 yield _row(key, row, held.title, f"{held.source} ({held.date})")
     if not asked.isdecimal():
         yield from signals
+
+
+def _flags(library: Library, asked: str) -> Iterator[Explained]:
+    """The sum of a storage node's flags, taken apart: `state.flags 8198`."""
+    found = _FLAGS.fullmatch(asked.lower())
+    row = library.row(COUNTERS_TABLE, "state.flags")
+    if found is None or row is None:
+        return
+    held = library.tables[COUNTERS_TABLE]
+    value = int(found[1])
+    alerts = [*flags(value), *(() if value & HEALTHY == HEALTHY else ("not started",))]
+    whole = _row("state.flags", row, held.title, f"{held.source} ({held.date})")
+    yield replace(whole, word=asked, title=f"state.flags {value}", facts={"alerts": ", ".join(alerts) or "none"})
 
 
 def _words_of(table: str) -> set[str]:

@@ -30,6 +30,7 @@ from firstfault.readers.aistore_lines import (
 )
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Sequence
 
     from firstfault.model.storage import Daemon
@@ -104,7 +105,7 @@ def timed_records(stretch: Stretch, assumed: float) -> list[Timed]:
             speakers[""] = current = _Speaker("", stretch.anchor)
         while pending and pending[-1].offset <= start:
             current.settle(pending.pop().at)
-        tod = int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3]) + int(found[4]) / 1e6
+        tod = _time_of_day(found)
         current.add(start, tod, None if prefix is None else prefix.utc)
         mark = _mark_in(first_marks, data, found.end()) if first_marks else None
         if mark is not None:
@@ -137,15 +138,23 @@ def anchored_records(stretch: Stretch, known: Iterable[Known], anchors: Sequence
         if found is None:
             continue
         anchor = anchors[max(0, bisect_right(offsets, stretch.base + start + STAMP + NAME) - 1)][1]
-        tod = int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3]) + int(found[4]) / 1e6
-        day = anchor - anchor % DAY
-        if day + tod < anchor - DAY / 2:
-            day += DAY
-        elif day + tod > anchor + DAY / 2:
-            day -= DAY
+        tod = _time_of_day(found)
         starts.append(start)
-        times.append(day + tod)
+        times.append(_day_near(anchor, tod) + tod)
     return Timed("", starts, times, None, dated=True)
+
+
+def _time_of_day(found: re.Match[bytes]) -> float:
+    """Seconds since midnight of a record."""
+    return int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3]) + int(found[4]) / 1e6
+
+
+def _day_near(moment: float, tod: float) -> float:
+    """The midnight from which a time of day is nearest to a moment."""
+    day = moment - moment % DAY
+    if day + tod < moment - DAY / 2:
+        return day + DAY
+    return day - DAY if day + tod > moment + DAY / 2 else day
 
 
 def _record_before(data: bytes, start: int) -> int:
@@ -197,12 +206,10 @@ class _Speaker:
             self._zones[shift] += 1
             day = utc + shift - (utc + shift) % DAY
         elif self._last is not None:
-            day = self._last - self._last % DAY
-            if day + tod < self._last - DAY / 2:
-                day += DAY
-            elif day + tod > self._last + DAY / 2 and self.starts:
-                # A step back over midnight: the clock was set, or two records were written in the wrong order.
-                day -= DAY
+            day = _day_near(self._last, tod)
+            if not self.starts:
+                # Only behind another record is it a step back over midnight: the clock was set, or two changed places.
+                day = max(day, self._last - self._last % DAY)
         self.starts.append(start)
         self.tods.append(tod)
         self.days.append(day)
@@ -212,12 +219,7 @@ class _Speaker:
     def settle_last(self, at: float) -> None:
         """The last record states its own date."""
         tod = self.tods[-1]
-        day = at - at % DAY
-        if day + tod < at - DAY / 2:
-            day += DAY
-        elif day + tod > at + DAY / 2:
-            day -= DAY
-        self.days[-1] = day
+        self.days[-1] = day = _day_near(at, tod)
         self._last = day + tod
 
     def done(self, assumed: float) -> Timed:

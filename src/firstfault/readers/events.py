@@ -9,6 +9,7 @@ from msgspec import structs
 from firstfault.model.evidence import EARLIER, Event, PythonException, Span, When, Who
 from firstfault.model.words import Mark, Role
 from firstfault.readers.aftermath import ended, lived_on, spoke_on, survived
+from firstfault.readers.announced import of_another
 from firstfault.readers.clock import past_midnight
 from firstfault.readers.cpp_trace import WHAT, exception_at
 from firstfault.readers.frames import HEAD, read_last
@@ -145,9 +146,11 @@ class _Builder:
     def _heeded(self, block: Block) -> Block:
         """A block with what stands behind it: that its speaker goes on, or that these were its last words.
 
-        Words before it that somebody caught it count only where its speaker goes on.
+        Words before it that somebody caught it count only where they are about it, and its speaker goes on.
         """
         block = of_remote(block)
+        if block.by_words and of_another(self.store, self.source, block, self.profile):
+            block = unproven(structs.replace(block, by_words=False, promised=False))
         if block.promised:
             # Even an exit behind it shows that its program lived on.
             silent = ended(self.store, self.source, block, self.profile)[1]

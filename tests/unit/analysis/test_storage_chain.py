@@ -5,7 +5,8 @@ from msgspec.structs import replace
 from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state, stats
 
 from firstfault.analysis.questions.storage_chain import _active, origin
-from firstfault.analysis.state.storage_faults import Kind, lone_trouble, node_at, troubles
+from firstfault.analysis.state.storage_faults import Kind, node_at, troubles
+from firstfault.analysis.state.storage_unjoined import lone_trouble
 from firstfault.model.evidence import Span
 from firstfault.model.storage import DaemonRole, DiskLine
 
@@ -214,3 +215,25 @@ def test_a_target_is_known_by_the_address_at_which_others_reach_it(address):
 def test_an_address_of_two_targets_names_neither():
     lines = [said(STOP - 40 + i, "aistore.keepalive_retry", MISSED.replace("nodet1", f"nodet{i}")) for i in (1, 2)]
     assert node_at(state(piece(daemon(9, DaemonRole.PROXY), lines=lines)), "10.3.0.9") is None
+
+
+@pytest.mark.parametrize(("loaded", "of", "alike"), [(1, 4, 0), (2, 2, 0), (3, 4, 3), (3, 8, 0), (4, 4, 4)])
+def test_load_that_most_targets_carry_is_not_one_target_s_own(loaded, of, alike):
+    abort = said(STOP - 1, "aistore.out_of_bounds", "E moss:758 t[nodet1] RecvObj: out-of-bounds index 6")
+    pieces = []
+    for n in range(1, of + 1):
+        lines = [said(STOP - 200, "aistore.disk_critical", source=n)] if n <= loaded else []
+        pieces.append(piece(daemon(n), source=n, lines=[*lines, abort] if n == 1 else lines))
+    held = state(*pieces)
+    found = origin(held, _active(troubles(held), STOP))
+    assert (found.trouble.node, found.alike) == ("nodet1", alike)
+
+
+def test_a_fault_beside_the_load_is_its_own_whatever_the_others_carry():
+    pieces = [
+        piece(daemon(n), source=n, lines=[said(STOP - 200, "aistore.disk_critical", source=n)]) for n in (2, 3, 4)
+    ]
+    own = [said(STOP - 210, "aistore.disk_critical"), said(STOP - 20, "aistore.disk_fault", line=2)]
+    held = state(piece(daemon(1), lines=own), *pieces)
+    found = origin(held, _active(troubles(held), STOP))
+    assert (found.trouble.node, found.alike) == ("nodet1", 0)

@@ -34,3 +34,27 @@ def test_a_rank_that_was_late_while_it_read_needs_a_fault_of_that_time(ago, enou
 def test_load_alone_is_no_reason_where_no_read_failed():
     found = disk(60, "aistore.disk_critical")
     assert not any(_enough(found, seen, 60) for seen in (Symptom.CONTENT, Symptom.READING, Symptom.WAIT))
+
+
+def test_a_target_that_carried_load_and_then_failed_is_enough():
+    held = state(
+        piece(daemon(1), lines=[said(STOP - 70, "aistore.memory_critical")], started=[STOP + 30], begins=STOP - 9000),
+        piece(daemon(2), source=1, lines=[said(STOP - 8, "aistore.member_removed", source=1, name="nodet1")]),
+    )
+    found = origin(held, _active(troubles(held), STOP))
+    assert (found.trouble.signature, found.trouble.node) == ("aistore.memory_critical", "nodet1")
+    assert _enough(found, Symptom.READING, 8)
+
+
+@pytest.mark.parametrize("receivers", [1, 3])
+def test_a_sender_of_which_several_complain_is_enough_and_of_which_one_does_is_not(receivers):
+    text = "W t[nodet{n}] shared-dm shared-dm[nodet9<=nodet{n}] sbr_obj_data:[ctx: a.tar(size=1) err: unexpected EOF]"
+    held = state(
+        *(
+            piece(daemon(n), source=n, lines=[said(STOP - 3, "aistore.stream_ended", text.format(n=n), source=n)])
+            for n in range(1, receivers + 1)
+        )
+    )
+    found = origin(held, _active(troubles(held), STOP))
+    assert found.trouble.node == "nodet9"
+    assert _enough(found, Symptom.READING, 3) is (receivers > 1)

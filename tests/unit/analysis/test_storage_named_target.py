@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state
 
-from firstfault.analysis.state.storage_faults import lone_trouble, named_target
+from firstfault.analysis.state.storage_unjoined import lone_trouble, named_target
 from firstfault.model.storage import Daemon, DaemonRole
 
 RELAYS = [

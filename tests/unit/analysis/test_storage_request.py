@@ -8,12 +8,14 @@ from tests.unit.analysis.storage_logs import STOP, daemon, piece, said, state
 from firstfault.analysis.questions.storage_chain import _active, origin
 from firstfault.analysis.questions.storage_symptom import _CALLERS
 from firstfault.analysis.state.storage import Moment
-from firstfault.analysis.state.storage_faults import named_target, troubles
+from firstfault.analysis.state.storage_faults import troubles
+from firstfault.analysis.state.storage_unjoined import named_target
 from firstfault.analysis.storage_request import (
     _BUCKETS,
     _NO_WAY,
     _UNREACHED,
     Request,
+    by_reads,
     concerned,
     names_batches,
     of_other_jobs,
@@ -206,3 +208,9 @@ def test_a_batch_of_a_bucket_that_the_job_does_not_read_is_of_another_job(bucket
     scene = SimpleNamespace(events=(event,))
     assert of_other_jobs(scene, [moment]) == [other]
     assert names_batches(scene) is bool(bucket)
+
+
+def test_buckets_of_repeated_reads_count_only_where_the_error_names_none():
+    plain = OURS._replace(buckets=frozenset(), read=frozenset({"vox"}))
+    assert by_reads(plain).buckets == {"vox"}
+    assert by_reads(OURS._replace(read=frozenset({"other"}))).buckets == {"vox"}

@@ -15,19 +15,19 @@ from firstfault.analysis import storage_words as words
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.questions.storage_symptom import Symptom, symptom
 from firstfault.analysis.state.storage import changes
-from firstfault.analysis.state.storage_blame import NOT_DELIVERED, SAME, abort_origin, blamed, named_sender, undelivered
+from firstfault.analysis.state.storage_blame import NOT_DELIVERED, abort_origin, named_sender
 from firstfault.analysis.state.storage_clusters import of_the_failure
-from firstfault.analysis.state.storage_faults import (
-    ONCE,
-    Kind,
-    Trouble,
-    lone_trouble,
-    name_of,
-    named_target,
-    still,
-    troubles,
+from firstfault.analysis.state.storage_faults import ONCE, Kind, Trouble, name_of, still, troubles
+from firstfault.analysis.state.storage_origin import FRESH, Origin, origin
+from firstfault.analysis.state.storage_unjoined import lone_trouble, named_target
+from firstfault.analysis.storage_request import (
+    by_reads,
+    concerned,
+    of_the_batch,
+    of_the_object,
+    request,
+    without_others,
 )
-from firstfault.analysis.storage_request import concerned, of_the_batch, of_the_object, request, without_others
 from firstfault.analysis.suspects import of_the_store
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Scope, Strength
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.storage import StorageState
-    from firstfault.analysis.state.storage_blame import Blame
     from firstfault.analysis.storage_request import Request
 
 BATCH_BEFORE = 1200.0
@@ -50,9 +49,6 @@ LOAD_BEFORE = 600.0
 """Seconds within which load must still have been reported."""
 LOAD_REPORT = 2400.0
 """The same where no line since says that it is over: housekeeping reports it only now and then."""
-FRESH = 300.0
-"""Seconds within which a fault must still have been told of to explain content that does not decode, or a batch that failed at a
-target of which the fault is not: reads went well since."""
 AT_ONCE = 60.0
 """Seconds between a line of this job's batch, or of the daemon it asked, and its error within which it bears out a join of the clocks."""
 STALE = 600.0
@@ -74,21 +70,6 @@ class Borne(Enum):
     """A line about the object that the client failed to read."""
     DAEMON = "daemon"
     """A line of the daemon that the client asked."""
-
-
-class Origin(NamedTuple):
-    """Where on the store's side it began."""
-
-    trouble: Trouble
-    """The earliest trouble of the origin: the root."""
-    batch: Trouble | None
-    """The failed batch in which it came to light."""
-    named: bool
-    """Whether lines of other daemons, or the daemon's own failed batch, name it."""
-    alone: bool
-    """Whether no other daemon had a trouble of that kind."""
-    by: frozenset[str] = frozenset()
-    """The daemons whose lines about batches name it."""
 
 
 class Weighed(NamedTuple):
@@ -123,7 +104,7 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     state = without_others(state, asking)
     if state.stop is None:
         if seen is Symptom.READ and answer.category is Category.STORAGE_IO:
-            answer = _without_clock(answer, state, asking.asked)
+            answer = _without_clock(answer, without_others(state, by_reads(asking)), asking.asked)
         return replace(answer, collect=(*answer.collect, *words.ask_to_place(state)))
     stop = state.stop
     active = _active(concerned(troubles(state), asking), stop)
@@ -142,6 +123,8 @@ def judge(scene: Scene, answer: Answer, state: StorageState) -> Answer:
     sure, who = _strength(found, seen)
     if not found.named and (ago > STALE or asking.asked not in {None, found.trouble.node}):
         # Reads went well since, or the client failed at another daemon: the fault was there, and may have harmed nothing.
+        who = who.at_most(Strength.POSSIBLE)
+    if found.alike:
         who = who.at_most(Strength.POSSIBLE)
     before = who
     sure, who = _as_sure_as_the_clock(state, active, asking, sure, who)
@@ -240,86 +223,6 @@ def _lasts(trouble: Trouble, moment: float) -> bool:
     return ago <= (FAULT_BEFORE if trouble.signature in ONCE else LASTING)
 
 
-def origin(state: StorageState, active: Sequence[Trouble], asked: str | None = None) -> Origin | None:
-    """The daemon at which it began; None where the store shows nothing, or nothing that one daemon has alone.
-
-    Args:
-        state: the store.
-        active: what was there when the job stood still.
-        asked: the daemon that the client's own error names.
-    """
-    batches = [t for t in active if t.kind is Kind.BATCH]
-    faults = [t for t in active if t.kind is Kind.FAULT]
-    loads = [t for t in active if t.kind is Kind.LOAD]
-    blame = blamed(active)
-    node = None if blame is None else blame.node
-    if node is None and any(t.node == asked for t in (*faults, *loads)):
-        node = asked
-    if blame is not None and batches:
-        # Reads went well with a fault elsewhere that is so old: it is not what the named target's batch failed of.
-        moment = min(b.first.at for b in batches)
-        faults = [f for f in faults if f.node == node or moment - f.last.at <= FRESH]
-    if faults:
-        fault = _first_fault(faults, node)
-        if fault is None:
-            return None
-        root = _earliest_of(fault.node, [*faults, *loads])
-        return Origin(
-            root, _batch_of(batches, node), named=fault.node == node, alone=len({f.node for f in faults}) == 1
-        )
-    if node is not None:
-        return _of_node(state, active, node, blame)
-    # Load at the one that waited is no reason for its waiting where another is at its limit too.
-    waited = {t.node for t in batches}
-    at_limit = {t.node for t in loads}
-    others = at_limit - waited or at_limit
-    if len(others) != 1:
-        return None
-    root = _earliest_of(next(iter(others)), loads)
-    return Origin(root, batches[0] if batches else None, named=False, alone=len(at_limit) == 1)
-
-
-def _of_node(state: StorageState, active: Sequence[Trouble], node: str, blame: Blame | None) -> Origin | None:
-    """The origin at a target that is named: its load, else its failed batch, else what others say of it."""
-    batches = [t for t in active if t.kind is Kind.BATCH]
-    loads = [t for t in active if t.kind is Kind.LOAD]
-    batch = _batch_of(batches, node)
-    by = frozenset({node}) if blame is None else blame.by
-    if any(t.node == node for t in loads):
-        return Origin(_earliest_of(node, loads), batch, named=True, alone={t.node for t in loads} == {node}, by=by)
-    if blame is None:
-        return None
-    if batch is not None and (batch.node == node or abort_origin(batch) == node):
-        slow = {t.node for t in loads}
-        if len(slow) == 1 and batch.signature != "aistore.rejected":
-            # An entry that comes too late was sent too late: the one target at its limit fits better than where it arrived.
-            return Origin(_earliest_of(slow.pop(), loads), batch, named=False, alone=True, by=by)
-        if batch.node != node:
-            # A relay tells of another's abort: it is that one's trouble, whether any of its logs are here or not.
-            batch = batch._replace(daemon=state.named(node), node=node)
-        return Origin(batch, batch, named=True, alone=not slow, by=by)
-    if not blame.lines:
-        return None
-    return Origin(undelivered(state, blame), batch, named=True, alone=True, by=by)
-
-
-def _first_fault(faults: Sequence[Trouble], node: str | None) -> Trouble | None:
-    """The fault that came first; one at the target that is named comes before those elsewhere. None of those of one moment."""
-    own = [t for t in faults if t.node == node] or list(faults)
-    first = min(own, key=lambda t: (t.first.at, t.node))
-    return None if any(t.node != first.node and t.first.at - first.first.at <= SAME for t in own) else first
-
-
-def _earliest_of(node: str, listed: Sequence[Trouble]) -> Trouble:
-    return min((t for t in listed if t.node == node), key=lambda t: (t.first.at, t.signature))
-
-
-def _batch_of(batches: Sequence[Trouble], blamed: str | None) -> Trouble | None:
-    """The failed batch to show: the blamed target's own line, else the first that names it."""
-    own = [t for t in batches if t.node == blamed]
-    return min(own or batches, key=lambda t: (t.first.at, t.signature), default=None)
-
-
 def _enough(found: Origin, seen: Symptom, ago: float) -> bool:
     """Whether the store's lines suffice where the job itself shows no read that failed.
 
@@ -329,9 +232,9 @@ def _enough(found: Origin, seen: Symptom, ago: float) -> bool:
         ago: seconds from the origin's last line of trouble to the moment at which the job stood still.
     """
     if seen is Symptom.CONTENT:
-        return ago <= FRESH and (found.batch is not None or found.trouble.kind is Kind.FAULT)
+        return ago <= FRESH and (found.batch is not None or found.failed)
     if seen is Symptom.READING:
-        return found.batch is not None or (found.trouble.kind is Kind.FAULT and ago <= STALE)
+        return found.batch is not None or (found.failed and ago <= STALE)
     return found.batch is not None and found.named
 
 
@@ -401,6 +304,8 @@ def _answer(scene: Scene, answer: Answer, state: StorageState, weighed: Weighed)
     batch = () if found.batch is None else (found.batch.first.event,)
     spec = scene.case.library.by_id.get(root.signature)
     summary = words.summary(scene, answer, state, found, seen)
+    if found.alike:
+        summary = f"{summary} {words.carried_alike(state, found)}"
     return replace(
         answer,
         question="storage_chain",

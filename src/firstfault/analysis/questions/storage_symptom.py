@@ -51,6 +51,9 @@ _ANSWER = lazy(r"STATUS:[45]\d\d, MESSAGE:|/v1/(?:objects|ml|buckets)/")
 REFUSALS = frozenset({"400", "401", "403", "404"})
 """HTTP answers that say that the request was wrong, not that the store was ill."""
 
+CARRIED = 200
+"""Lines behind a loader's own words within which it prints the whole traceback of its worker."""
+
 
 class Symptom(Enum):
     """How the job shows that it depends on the store."""
@@ -77,6 +80,8 @@ def symptom(scene: Scene, answer: Answer) -> Symptom | None:
             return None
         if root.nature.key.split("#")[0].split(":")[0] in CLIENT or _of_client(root):
             return None if _refused(root) else Symptom.READ
+        if root.nature.key in MAYBE and any(_of_client(s) and not _refused(s) for s in _inside(scene, root)):
+            return Symptom.READ
         if root.nature.key in CONTENT:
             return Symptom.CONTENT
         if root.nature.key in MAYBE:
@@ -101,6 +106,26 @@ def _of_client(root: Suspect) -> bool:
     if root.nature.key.startswith("aistore.") or _ANSWER.search(root.first.text) is not None:
         return True
     return exception is not None and (exception.kind.startswith(("aistore.", "lhotse.ais.")) or "AIS" in exception.kind)
+
+
+def _inside(scene: Scene, root: Suspect) -> list[Suspect]:
+    """What else the traceback tells of whose last line is the root: a loader hands on the error of its worker in one of its own."""
+    last = root.first
+    if last.exception is None or not last.exception.in_worker:
+        return []
+    reach = last.span.line + CARRIED
+    return [
+        s
+        for s in (*scene.suspects, *scene.weak)
+        if s is not root
+        and any(
+            e.exception is not None
+            and e.span.source == last.span.source
+            and e.who.rank == last.who.rank
+            and last.span.line < e.span.line <= reach
+            for e in s.events
+        )
+    ]
 
 
 def _refused(root: Suspect) -> bool:

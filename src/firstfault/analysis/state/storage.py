@@ -30,7 +30,9 @@ FLAGS = {
     131072: "certificate expired", 262144: "certificate invalid", 524288: "keep-alive errors", 1048576: "out of CPU",
     2097152: "low CPU", 4194304: "a disk out of space", 8388608: "a disk low on space",
 }  # fmt: skip
-"""Bits of `state.flags` beyond the three of a healthy node (vote, cluster started, node started)."""
+"""Bits of `state.flags` beyond a vote under way and the two of a healthy node."""
+HEALTHY = 2 | 4
+"""Cluster started, node started."""
 GAUGES = (".ns", ".bps", ".util", ".rsize", ".wsize")
 """Endings of averages over the last tick and of sizes: their differences mean nothing. `.ns.total` counts up."""
 CUMULATIVE = frozenset({"getbatch.rxwait.ns", "getbatch.throttle.ns"})

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from firstfault.analysis.state.storage_faults import Kind, Trouble, name_of, of_that_time, troubles
+from firstfault.analysis.state.storage_faults import Kind, Trouble, name_of, relayed_from, troubles
+from firstfault.analysis.state.storage_unjoined import of_that_time
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ SAME = 1.0
 """Seconds within which lines of several daemons are of one moment: none of them is the first."""
 _OWN = ("aistore.out_of_bounds", "aistore.batch_aborted", "aistore.rejected")
 """What a target says of what it did itself, the surest first. Waiting is not among it, nor one client's failed batch."""
-_OUTER = lazy(r"remote target abort[^\n]{0,120}?\[t\[(\w+)\]: ")
 _SENDERS = lazy(
     r"failed to receive [^\n]{1,400}? from t\[(\w+)\]"
     r"|shared-dm\[(?:\(z\))?(\w+)<=\w+\]"
@@ -44,11 +44,7 @@ class Blame(NamedTuple):
 
 def abort_origin(trouble: Trouble) -> str | None:
     """The target at which an abort that is relayed here began; None where the line names none."""
-    for moment in trouble.moments:
-        found = _OUTER.search(moment.event.text)
-        if found is not None:
-            return found[1]
-    return None
+    return next((name for m in trouble.moments if (name := relayed_from(m)) is not None), None)
 
 
 def senders(trouble: Trouble) -> list[tuple[str, Moment]]:

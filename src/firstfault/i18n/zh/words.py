@@ -388,7 +388,7 @@ MESSAGES: dict[str, str] = {
     "timeline.undated": "只有时刻，没有哪一行写明日期",
     "timeline.yearless": "没有哪一行写明年份",
     "timeline.untimed": "没有时间，按文件中的顺序",
-    "timeline.apart": "不同时钟的事件彼此不排序：没有哪一行把这些时钟联系起来。",
+    "timeline.apart": "不同时钟的事件彼此不排序：没有哪一行说明这些时钟相差多少。",
     "timeline.from": "从 {time}",
     "timeline.until": "到 {time}",
     "timeline.range": "{start} .. {end}",
