@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.answer import Named
 from firstfault.analysis.culprits import FEW
+from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.wording import ranks_text, what_text, who_text
 from firstfault.model.findings import Rival
 from firstfault.model.words import Category, Strength
@@ -72,7 +73,7 @@ def with_bystanders(scene: Scene, answer: Answer) -> Answer:
         fault = f"{what_text(suspect)}{who_text((), suspect.hosts)}"
         why = (
             f"all ranks of that machine wait, and {ranks_text(sorted(away))} elsewhere did not come"
-            if scene.roster.host(suspect.first) is not None
+            if (host := scene.roster.host(suspect.first)) is not None and scene.chart.ranks_on(short_host(host))
             else f"all ranks that hold a card of that address wait, and {ranks_text(sorted(away))} did not come"
         )
         answer = replace(

@@ -167,11 +167,11 @@ class JobMap:
         return frozenset(r for r, h in self.homes.items() if h == host)
 
     def _another_card(self, event: Event, host: str | None) -> bool:
-        """Whether a line is about a card that no rank of its machine holds; where it names no machine, that none of the job holds."""
+        """Whether a line is about a card that no rank of its machine holds; where that is no machine of a rank, that none holds."""
         if event.signature not in OF_A_CARD:
             return False
         card = address(event.fields.get("pci", ""))
-        cards = self._owners if host is None else self._cards.get(host)
+        cards = self._cards.get(host) if host is not None and self.ranks_on(host) else self._owners
         return card is not None and bool(cards) and card not in (cards or ())
 
     def _another_job(self, event: Event) -> bool:
@@ -245,10 +245,14 @@ class JobMap:
         return away if 2 * len(away) < len(self.homes) else frozenset()
 
     def _ranks_beside(self, event: Event) -> frozenset[GlobalRank]:
-        """The ranks of a line's machine; where it names none, those that hold a card of the address that it names."""
+        """The ranks of a line's machine; where no rank is known to run there, those that hold a card of the address that it names.
+
+        A machine may have another name for its own kernel than for the job: then the card is theirs, and else nobody's.
+        """
         host = self._roster.host(event)
-        if host is not None:
-            return self.ranks_on(short_host(host))
+        there = frozenset[GlobalRank]() if host is None else self.ranks_on(short_host(host))
+        if there:
+            return there
         card = address(event.fields.get("pci", "")) if event.signature in OF_A_CARD else None
         return frozenset() if card is None else frozenset(self._owners.get(card, ()))
 

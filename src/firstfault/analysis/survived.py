@@ -31,7 +31,9 @@ SURVIVED = "its rank went on and was itself inside the collective that ran out o
 """What is said of such an error."""
 _OF_PROGRAMS = frozenset({Category.SOFTWARE, Category.DATA, Category.STORAGE_IO, Category.DATA_LOADING_STALL})
 """Faults that a program can catch; of the device's only a refused allocation is one."""
-_LINKS = frozenset({"nccl", "gloo", "network"})
+_COLLECTIVE = frozenset({"nccl", "gloo"})
+"""Rooms of signatures of collectives: what waits there waits for other ranks, and for no server."""
+_LINKS = _COLLECTIVE | {"network"}
 """Rooms of signatures that speak of what the collective itself runs over."""
 
 
@@ -79,7 +81,8 @@ def _while_handling(scene: Scene, event: Event) -> bool:
         return False
     waits = () if scene.hang is None else scene.hang.events
     return any(
-        e.span.source == event.span.source
+        e.signature.split(".", 1)[0] in _COLLECTIVE
+        and e.span.source == event.span.source
         and e.span.offset < event.span.offset
         and e.exception is not None
         and one_line(e.exception) == chain[0]
