@@ -22,10 +22,10 @@ from firstfault.analysis.recorder_words import (
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import few
 from firstfault.analysis.state.recorder.calls import not_begun
-from firstfault.analysis.state.recorder.lanes import DEFAULT_DESC
 from firstfault.analysis.state.recorder.waits import Inside, Wait, Why
 from firstfault.analysis.wording import who_text
 from firstfault.model.findings import Rival
+from firstfault.model.recorder import DEFAULT_DESC
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
 if TYPE_CHECKING:
