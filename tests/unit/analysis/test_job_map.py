@@ -170,6 +170,18 @@ def test_a_table_of_a_monitor_is_of_the_machine_after_which_it_is_named(tmp_path
     assert found.culprits.hosts == ["rig-02"]
 
 
+def test_a_long_table_of_numbers_tells_of_the_lost_card_too(tmp_path: Path) -> None:
+    rows = ["timestamp, index, pci.bus_id, utilization.gpu [%], memory.used [MiB], temperature.gpu, power.draw [W]"]
+    for tick in range(4 * 60):
+        for i, card in enumerate(CARDS):
+            when = f"2026/03/14 {11 + tick // 240}:{tick // 4 % 60:02d}:{tick % 4 * 15:02d}.000"
+            lost = i == 2 and tick > 4 * 47
+            told = ", ".join(["[GPU is lost]"] * 4) if lost else "97 %, 71234 MiB, 55, 480.12 W"
+            rows.append(f"{when}, {i}, 00000000:{card.upper()}:00.0, {told}")
+    found = verdict(tmp_path, "smi-rig-02.csv", "\n".join(rows))
+    assert (found.category, [int(r) for r in found.culprits.ranks]) == (Category.GPU_CUDA, [6])
+
+
 WAITING = [
     "EXT4-fs error (device nvme0n1p1): ext4_find_entry:1455: inode #2: comm rsyslogd: reading directory lblock 0",
     "pcieport 0000:00:01.1: AER: Uncorrected (Fatal) error message received from 0000:9c:00.0",
