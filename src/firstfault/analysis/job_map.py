@@ -167,11 +167,11 @@ class JobMap:
         return frozenset(r for r, h in self.homes.items() if h == host)
 
     def _another_card(self, event: Event, host: str | None) -> bool:
-        """Whether a line is about a card that no rank of its machine holds; where that is no machine of a rank, that none holds."""
+        """Whether a line is about a card that no rank of its machine holds; where it names no machine, that none of the job holds."""
         if event.signature not in OF_A_CARD:
             return False
         card = address(event.fields.get("pci", ""))
-        cards = self._cards.get(host) if host is not None and self.ranks_on(host) else self._owners
+        cards = self._owners if host is None else self._cards.get(host)
         return card is not None and bool(cards) and card not in (cards or ())
 
     def _another_job(self, event: Event) -> bool:
