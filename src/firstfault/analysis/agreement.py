@@ -122,6 +122,9 @@ def _quiet(said: Answer, reading: Reading) -> Answer:
     number = len(reading.recorded.dumps)
     if not number:
         return said if said.category is not Category.UNKNOWN else _whose(said, reading)
+    if reading.recorded.teams and not any(t.states for t in reading.recorded.teams):
+        text = f"The flight-recorder dumps of {number} rank{'s' if number > 1 else ''} do not tell whether the last collectives ended: their backend records no states."
+        return replace(said, summary=f"{said.summary} {text}")
     begun = sorted(rank for rank, oldest in reading.waits.oldest.items() if oldest is not None)
     if begun:
         text = f"By the flight-recorder dumps {some_ranks(begun)} had unfinished collectives; for whom they waited is not in them."

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.answer import Named
 from firstfault.analysis.culprits import FEW
+from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.wording import ranks_text, what_text, who_text
 from firstfault.model.findings import Rival
 from firstfault.model.words import Category, Strength
@@ -65,9 +66,16 @@ def with_bystanders(scene: Scene, answer: Answer) -> Answer:
     if not answer.failed or answer.category is not Category.UNKNOWN or scene.hang is None:
         return answer
     found = [(s, away) for s in scene.acquitted if (away := scene.chart.waits_there(scene.hang, s.first))]
-    for suspect, away in sorted(found, key=lambda pair: (-pair[0].nature.depth, pair[0].nature.key))[:MOST]:
+    found = sorted(found, key=lambda pair: (-pair[0].nature.depth, pair[0].nature.key))
+    # One line of the driver may say two things: it is told by the deeper of the two.
+    lines = {(s.first.span.source, s.first.span.line): (s, away) for s, away in reversed(found)}
+    for suspect, away in [pair for pair in found if pair in lines.values()][:MOST]:
         fault = f"{what_text(suspect)}{who_text((), suspect.hosts)}"
-        why = f"all ranks of that machine wait, and {ranks_text(sorted(away))} elsewhere did not come"
+        why = (
+            f"all ranks of that machine wait, and {ranks_text(sorted(away))} elsewhere did not come"
+            if (host := scene.roster.host(suspect.first)) is not None and scene.chart.ranks_on(short_host(host))
+            else f"all ranks that hold a card of that address wait, and {ranks_text(sorted(away))} did not come"
+        )
         answer = replace(
             answer,
             summary=f"{answer.summary} {fault[:1].upper()}{fault[1:]} does not explain it: {why}.",

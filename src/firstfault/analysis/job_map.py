@@ -19,7 +19,7 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Mark, SourceKind, Strength
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from firstfault.analysis.cards import Address
     from firstfault.analysis.case import Case
@@ -138,22 +138,40 @@ class JobMap:
     def _cards(self) -> dict[str, set[Address]]:
         """Cards of the ranks of each machine of which every rank states one."""
         found: dict[str, dict[tuple[int | None, int | None], Address]] = {}
-        for event in self._case.marked(Mark.IDENTITY):
-            card, host = address(event.fields.get("pci", "")), self._roster.host(event)
-            if card is not None and host is not None and event.signature.startswith(("nccl.", "torch.", "framework.")):
-                pid = event.fields.get("pid") or event.who.pid
+        for event, card in self._told_cards():
+            host, pid = self._roster.host(event), event.fields.get("pid") or event.who.pid
+            if host is not None:
                 found.setdefault(short_host(host), {})[None if pid is None else int(pid), event.who.device] = card
         held = {h: set(cards.values()) for h, cards in found.items()}
         return {h: cards for h, cards in held.items() if len(cards) == len(self.ranks_on(h)) > 0}
+
+    @cached_property
+    def _owners(self) -> dict[Address, set[GlobalRank]]:
+        """The ranks that hold a card of each address, whatever their machine; empty where not every rank states its card."""
+        found: dict[Address, set[GlobalRank]] = {}
+        for event, card in self._told_cards():
+            rank = self._roster.rank(event)
+            if rank is not None:
+                found.setdefault(card, set()).add(rank)
+        return found if set(self.homes) == {r for ranks in found.values() for r in ranks} else {}
+
+    def _told_cards(self) -> Iterator[tuple[Event, Address]]:
+        """Lines in which a process of the job states its card, with its address."""
+        for event in self._case.marked(Mark.IDENTITY):
+            card = address(event.fields.get("pci", ""))
+            if card is not None and event.signature.startswith(("nccl.", "torch.", "framework.")):
+                yield event, card
 
     def ranks_on(self, host: str) -> frozenset[GlobalRank]:
         """The ranks of a machine, by its short name; empty where not all ranks of the job are placed."""
         return frozenset(r for r, h in self.homes.items() if h == host)
 
     def _another_card(self, event: Event, host: str | None) -> bool:
-        if event.signature not in OF_A_CARD or host is None:
+        """Whether a line is about a card that no rank of its machine holds; where it names no machine, that none of the job holds."""
+        if event.signature not in OF_A_CARD:
             return False
-        card, cards = address(event.fields.get("pci", "")), self._cards.get(host)
+        card = address(event.fields.get("pci", ""))
+        cards = self._owners if host is None else self._cards.get(host)
         return card is not None and bool(cards) and card not in (cards or ())
 
     def _another_job(self, event: Event) -> bool:
@@ -217,14 +235,26 @@ class JobMap:
             return frozenset()
         if self._case.has(event, Mark.PEER_LOST) or self._case.has(event, Mark.STOP_SIGNAL):
             return frozenset()
-        host, waiting = self._roster.host(event), frozenset(hang.waiters)
-        if host is None or self._roster.rank(event) in set(self.homes) - waiting:
+        waiting = frozenset(hang.waiters)
+        if self._roster.rank(event) in set(self.homes) - waiting:
             return frozenset()
-        there = self.ranks_on(short_host(host))
+        there = self._ranks_beside(event)
         away = frozenset(self.homes) - waiting
         if not there or not there <= waiting or not away or not away <= self._roster.seen:
             return frozenset()
         return away if 2 * len(away) < len(self.homes) else frozenset()
+
+    def _ranks_beside(self, event: Event) -> frozenset[GlobalRank]:
+        """The ranks of a line's machine; where no rank is known to run there, those that hold a card of the address that it names.
+
+        A machine may have another name for its own kernel than for the job: then the card is theirs, and else nobody's.
+        """
+        host = self._roster.host(event)
+        there = frozenset[GlobalRank]() if host is None else self.ranks_on(short_host(host))
+        if there:
+            return there
+        card = address(event.fields.get("pci", "")) if event.signature in OF_A_CARD else None
+        return frozenset() if card is None else frozenset(self._owners.get(card, ()))
 
 
 def _machines_word(event: Event) -> bool:

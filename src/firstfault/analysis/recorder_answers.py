@@ -25,6 +25,7 @@ from firstfault.analysis.state.recorder.calls import not_begun
 from firstfault.analysis.state.recorder.waits import Inside, Wait, Why
 from firstfault.analysis.wording import who_text
 from firstfault.model.findings import Rival
+from firstfault.model.recorder import DEFAULT_DESC
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def origins(scene: Scene, reading: Reading) -> Answer:
         failed=True,
         category=category,
         strength=sureness,
-        summary=f"{head}. {doing} {accounted(reading)}",
+        summary=f"{head}. {doing}{_second(reading)} {accounted(reading)}",
         trigger=proof[0] if proof else None,
         proof=proof,
         culprits=culprits,
@@ -130,6 +131,19 @@ def origins(scene: Scene, reading: Reading) -> Answer:
         steps=steps_for(named, frozen=bool(frozen)),
         collect=(STACKS, KERNEL, *_lacking(reading)),
         rivals=(network_rival(named),),
+    )
+
+
+def _second(reading: Reading) -> str:
+    """A sentence on ranks without a dump for which others wait too: what held these up the dumps do not tell; empty for none."""
+    ranks = reading.waits.unseen
+    waits = [w for w in reading.waits.waits if w.why is Why.UNSEEN and w.waiting and set(w.blockers) <= set(ranks)]
+    if not ranks or not waits or not few(len(ranks), _total(reading)):
+        return ""
+    waiters = sorted({r for w in waits for r in w.waiters})
+    return (
+        f" {some_ranks(ranks).capitalize()} left no dump, and {_wait(waiters, start=False)} for {'it' if len(ranks) == 1 else 'them'}: "
+        "that may be a second fault."
     )
 
 
@@ -304,7 +318,8 @@ def _most_outside(reading: Reading, wait: Wait, outside: Sequence[GlobalRank]) -
 
 def _unclear(reading: Reading, wait: Wait, named: Sequence[GlobalRank]) -> bool:
     """Whether those that did not come may wait for somebody else, where the backend records neither states nor messages."""
-    several = len(reading.recorded.teams) > 1
+    # A group of which a single member left a dump is no team, and its member may wait there all the same.
+    several = len({log.group for dump in reading.recorded.dumps.values() for log in dump.logs}) > 1
     return not wait.team.states and several and (len(named) > 1 or bool(reading.recorded.unplaced))
 
 
@@ -366,33 +381,37 @@ def circle(reading: Reading) -> Answer:
     )
 
 
-def inside(scene: Scene, reading: Reading, place: Inside) -> Answer:
-    """Every member is in the same collective and nothing else is found: the collective itself is stuck."""
+def inside(scene: Scene, reading: Reading, places: Sequence[Inside]) -> Answer:
+    """Every member is in the same collective and nothing else is found: the collective itself is stuck; or each of several is."""
+    place = places[0]
     spots = place.spots
-    still = not_begun(place)
-    proof = once(entry_event(s) for s in spots[:4])
+    proof = once(entry_event(s) for at in places for s in (at.spots[:4] if len(places) == 1 else at.spots[:2]))[:6]
+    behind = [not_begun(at) for at in places]
+    if all(behind):
+        return _device_behind(scene, reading, places, tuple(sorted({r for ranks in behind for r in ranks})), proof)
+    members = {r for at in places for r in at.team.members}
+    lost = reading.recorded.overrun & members
     size = len(place.team.members)
-    whole = place.team.told or place.team.desc == "default_pg"
-    opening = place.seq <= 1
-    if still:
-        hosts = tuple(sorted(set(hosts_of(scene, still).values())))
-        text = (
-            f"All {size} members of {place.team.title} issued {spots[0].call.op} {place.seq}, and the devices of all but "
-            f"{some_ranks(still)} have begun it: what {'its' if len(still) == 1 else 'their'} {'device' if len(still) == 1 else 'devices'} ran before does not end. {accounted(reading)}"
-        )
-        named = Named(ranks=still, hosts=hosts, strength=Strength.POSSIBLE)
-        return _open(reading, text, culprits=named, proof=proof, steps=steps_for(still, frozen=True))
-    lost = reading.recorded.overrun & set(place.team.members)
     # Without states a work of another group that never ended looks like one that did.
     seen = place.team.states or len(reading.recorded.teams) == 1
+    whole = all(at.team.told or at.team.desc == DEFAULT_DESC for at in places)
     known = whole and seen and not reading.recorded.unplaced and not lost
-    text = (
-        f"All {size} members of {place.team.title} ({size} of {size}) are inside {call_text(spots[0], place.team)}, with the "
-        f"same sizes: no rank is missing, so the collective itself is stuck. No entry says where. {accounted(reading)}"
-        if not lost
-        else f"The members of {place.team.title} are inside {call_text(spots[0], place.team)}, but older unfinished works of "
-        f"{some_ranks(sorted(lost))} may have been overwritten in the recorder. {accounted(reading)}"
-    )
+    if lost:
+        text = (
+            f"The members of {place.team.title} are inside {call_text(spots[0], place.team)}, but older unfinished works of "
+            f"{some_ranks(sorted(lost))} may have been overwritten in the recorder. {accounted(reading)}"
+        )
+    elif len(places) > 1:
+        where = ", ".join(call_text(at.spots[0], at.team) for at in places[:3])
+        text = (
+            f"{len(places)} collectives do not end though all members of their groups are inside: {where}. No rank is missing "
+            f"in any of them, so each of them is stuck itself. No entry says where. {accounted(reading)}"
+        )
+    else:
+        text = (
+            f"All {size} members of {place.team.title} ({size} of {size}) are inside {call_text(spots[0], place.team)}, with the "
+            f"same sizes: no rank is missing, so the collective itself is stuck. No entry says where. {accounted(reading)}"
+        )
     return _open(
         reading,
         text,
@@ -402,9 +421,24 @@ def inside(scene: Scene, reading: Reading, place: Inside) -> Answer:
             "Read the kernel logs and fabric counters of all hosts for the minutes before the collective began.",
             "Run nccl-tests on the same hosts; halve the set to find a bad link.",
         ),
-        scope=Scope.ALL if size == _total(reading) else Scope.GROUP,
-        phase=Phase.START_UP if opening else Phase.UNKNOWN,
+        scope=Scope.ALL if len(members) == _total(reading) else Scope.GROUP,
+        phase=Phase.START_UP if place.seq <= 1 else Phase.UNKNOWN,
     )
+
+
+def _device_behind(
+    scene: Scene, reading: Reading, places: Sequence[Inside], still: tuple[GlobalRank, ...], proof: tuple[Event, ...]
+) -> Answer:
+    """Members whose device has not begun a collective that the others' devices have."""
+    place = places[0]
+    op, owners = place.spots[0].call.op, "its device" if len(still) == 1 else "their devices"
+    text = f"All {len(place.team.members)} members of {place.team.title} issued {op} {place.seq}"
+    if len(places) > 1:
+        text = f"All members of their groups issued {', '.join(call_text(at.spots[0], at.team) for at in places[:3])}"
+    text = f"{text}, and the devices of all but {some_ranks(still)} have begun it: what {owners} ran before does not end. {accounted(reading)}"
+    hosts = tuple(sorted(set(hosts_of(scene, still).values())))
+    named = Named(ranks=still, hosts=hosts, strength=Strength.POSSIBLE)
+    return _open(reading, text, culprits=named, proof=proof, steps=steps_for(still, frozen=True))
 
 
 def _open(

@@ -2,7 +2,8 @@
 
 A collective waits for the members that did not come to it. Who came there as all others did, with the same call, is not
 whom they waited for, whatever it had logged before; what it said after its own time-out follows from that. Excuses errors
-of programs only: a device, a link or a machine can fail while its rank is inside.
+of programs only: a device, a link or a machine can fail while its rank is inside. What a program raised while it handled a
+wait that had run out, or a peer that was gone, follows from that too.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.waits import waits
 from firstfault.analysis.suspects import MACHINES, group
 from firstfault.model.words import Category, Domain, SourceKind
+from firstfault.readers.raised import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +31,9 @@ SURVIVED = "its rank went on and was itself inside the collective that ran out o
 """What is said of such an error."""
 _OF_PROGRAMS = frozenset({Category.SOFTWARE, Category.DATA, Category.STORAGE_IO, Category.DATA_LOADING_STALL})
 """Faults that a program can catch; of the device's only a refused allocation is one."""
-_LINKS = frozenset({"nccl", "gloo", "network"})
+_COLLECTIVE = frozenset({"nccl", "gloo"})
+"""Rooms of signatures of collectives: what waits there waits for other ranks, and for no server."""
+_LINKS = _COLLECTIVE | {"network"}
 """Rooms of signatures that speak of what the collective itself runs over."""
 
 
@@ -44,7 +48,7 @@ def survived(scene: Scene, suspects: Sequence[Suspect]) -> tuple[list[Suspect], 
     left: list[Suspect] = []
     gone: list[Suspect] = []
     for suspect in suspects:
-        kept = [e for e in suspect.events if not _excused(scene, suspect, e, inside)] if inside else suspect.events
+        kept = [e for e in suspect.events if not _excused(scene, suspect, e, inside)]
         if len(kept) == len(suspect.events):
             left.append(suspect)
         elif kept:
@@ -55,14 +59,36 @@ def survived(scene: Scene, suspects: Sequence[Suspect]) -> tuple[list[Suspect], 
 
 
 def _excused(scene: Scene, suspect: Suspect, event: Event, inside: frozenset[GlobalRank]) -> bool:
-    """Whether a line is an error of the program of a rank that was inside."""
+    """Whether a line is an error of the program of a rank that was inside, or that came while one handled its own wait's end."""
     if suspect.ordered or not _caught(suspect.nature):
         return False
+    if _while_handling(scene, event):
+        return True
     if event.signature.split(".", 1)[0] in MACHINES | _LINKS:
         return False
     if scene.case.kind_of.get(event.span.source) is not SourceKind.LOG:
         return False
     return scene.roster.rank(event) in inside
+
+
+def _while_handling(scene: Scene, event: Event) -> bool:
+    """Whether an exception was raised while one was handled that says no more than that others did not come, or were gone.
+
+    The first of its chain counts: where that was another one, it is where the failure began.
+    """
+    chain = () if event.exception is None else event.exception.chained_from
+    if not chain:
+        return False
+    waits = () if scene.hang is None else scene.hang.events
+    return any(
+        e.signature.split(".", 1)[0] in _COLLECTIVE
+        and e.span.source == event.span.source
+        and e.span.offset < event.span.offset
+        and e.exception is not None
+        and one_line(e.exception) == chain[0]
+        and scene.roster.rank(e) == scene.roster.rank(event)
+        for e in (*waits, *scene.effects)
+    )
 
 
 def _caught(nature: Nature) -> bool:

@@ -201,6 +201,8 @@ class ProgressSample(Struct, frozen=True, gc=False):
     """Host that the prefix of the line names."""
     pid: int | None = None
     """Process that the prefix of the line names."""
+    local_rank: LocalRank | None = None
+    """Local rank that the prefix of the line names."""
 
 
 class Failure(Struct, frozen=True, kw_only=True, gc=False):

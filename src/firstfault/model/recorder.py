@@ -19,6 +19,11 @@ else:
     Column = array  # Python before 3.12 knows no `array[int]` when the types of fields are looked up
 
 
+DEFAULT_NAME = "0"
+"""Name that PyTorch gives to the default process group: names of groups count from it."""
+DEFAULT_DESC = "default_pg"
+
+
 class Stage(IntEnum):
     """How far an entry had come."""
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from firstfault.model.evidence import GlobalRank, GroupRank, LocalRank, Who
 from firstfault.model.lazy import lazy
 from firstfault.model.place import Located, Stamp
+from firstfault.model.recorder import DEFAULT_DESC, DEFAULT_NAME
 from firstfault.readers.inner import BAR_END, MOST_SEARCHED
 from firstfault.readers.prefixes import first_prefix
 from firstfault.readers.recall import keep_starts, read_chain, read_parts, usual_starts
@@ -366,7 +367,7 @@ def _who(segment: bytes, line: Chain, part: Chain) -> Who:
     if (
         rank is None
         and part.group_rank is not None
-        and (part.desc == "default_pg" or (part.group == "0" and part.desc is None))
+        and (part.desc == DEFAULT_DESC or (part.group == DEFAULT_NAME and part.desc is None))
     ):
         rank = part.group_rank
     if rank is None and part.stamps and not part.c10:

@@ -90,7 +90,16 @@ def _signs(
         counted = start
         who, when = _who_when(data, start, segment, line, base, profile, clock)
         sample = ProgressSample(
-            source, line, base.offset + start, shape[1], shape[2], who.rank, when, who.host, who.pid
+            source,
+            line,
+            base.offset + start,
+            shape[1],
+            shape[2],
+            who.rank,
+            when,
+            who.host,
+            who.pid,
+            who.local_rank,
         )
         yield Progress(shape[0], sample, shape[3], shape[4])
 
@@ -264,5 +273,16 @@ def _told(found: Progress, data: bytes, base: Anchor, profile: SourceProfile, cl
     segment = data[start : _segment_end(data, start)]
     who, when = _who_when(data, start, segment, found.sample.line, base, profile, clock)
     old = found.sample
-    sample = ProgressSample(old.source, old.line, old.offset, old.step, old.total, who.rank, when, who.host, who.pid)
+    sample = ProgressSample(
+        old.source,
+        old.line,
+        old.offset,
+        old.step,
+        old.total,
+        who.rank,
+        when,
+        who.host,
+        who.pid,
+        who.local_rank,
+    )
     return Progress(found.kind, sample, found.epoch, found.what)

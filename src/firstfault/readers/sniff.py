@@ -14,6 +14,7 @@ from msgspec import Struct
 from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind
 from firstfault.readers.aistore_lines import read_prefix
+from firstfault.readers.gpu_course import table_of
 from firstfault.readers.job_object import is_job_object
 from firstfault.readers.magic import compression_of
 from firstfault.readers.pod_object import is_packed_object, is_pod_object
@@ -312,8 +313,8 @@ def _text(head: bytes, tail: bytes, name: str) -> Sniffed:
         return Sniffed(SourceKind.FLIGHT_RECORDER)  # one that no dump is: its reader refuses it, and says so
     if suffix in _SETTINGS:
         return Sniffed(SourceKind.CONFIG, "settings")
-    if _table(start) and not _SPOKEN.search(head) and not _SPOKEN.search(tail):
-        return Sniffed(SourceKind.METRICS)
+    if _table(start) and not _SPOKEN.search(head) and not _SPOKEN.search(tail) and table_of(head) is None:
+        return Sniffed(SourceKind.METRICS)  # the rows of a monitor of cards say where one is lost: that is a log
     return Sniffed(SourceKind.LOG)
 
 

@@ -44,7 +44,7 @@ _HOST = lazy(
     r"(?:-[a-z]{1,3}-?\d{1,6}|[a-z]{1,2}\d{1,4}|-?0\d{1,5}|-?\d{3,6}|(?<=nid)\d+|-\d{1,2}(?=$|[._]))"
     r"|ip-\d+-\d+-\d+-\d+)(?![A-Za-z0-9])",
 )
-_PLAIN_HOST = lazy(r"(?<![A-Za-z0-9])(node-[a-z])(?![A-Za-z0-9])")
+_PLAIN_HOST = lazy(r"(?<![A-Za-z0-9])((?:node|gpu|dgx|hgx|host|server)-[a-z])(?![A-Za-z0-9])")
 _HOST_OF_SYSTEM_LOG = lazy(
     r"(?:^|/)(?:(?:dmesg|kern(?:el)?(?:[._-]log)?|syslog|messages|journal(?:ctl)?|slurmd|munged|kubelet|containerd|dockerd?|sshd|systemctl|ibstat)[._-](?P<after>[a-z][a-z0-9-]*\d[a-z0-9-]*)"
     r"|(?P<before>[a-z][a-z0-9-]*\d[a-z0-9-]*)[._-](?:dmesg|kern(?:el)?|syslog|messages|journal(?:ctl)?|slurmd|munged|kubelet|containerd|dockerd?|sshd|systemctl|ibstat))(?:$|[._-])"

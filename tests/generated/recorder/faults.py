@@ -84,6 +84,17 @@ def frozen(shape: Shape, seed: int, number: int = 1) -> Incident:
     return Incident("frozen", room, tuple(sorted(picks)), ("gpu_cuda", "unknown"))
 
 
+def halted(shape: Shape, seed: int, number: int = 1) -> Incident:
+    """Ranks whose devices stop before a work that their programs have issued: all members of its group are inside."""
+    _, room = _job(shape)
+    picks = random.Random(seed).sample(range(len(room.ranks)), number)
+    for pick in picks:
+        rank = room.ranks[pick]
+        rank.halts_at = _collectives(rank)[-1]
+    room.run()
+    return Incident("halted", room, tuple(sorted(picks)), ("network", "gpu_cuda", "unknown"), sure=False)
+
+
 def _changed(shape: Shape, seed: int, name: str, number: int, **change: object) -> Incident:
     _, room = _job(shape)
     picks = random.Random(seed).sample(range(len(room.ranks)), number)
@@ -183,6 +194,7 @@ FAULTS = {
     "stopped_midway": stopped_midway,
     "dead": dead,
     "frozen": frozen,
+    "halted": halted,
     "other_op": other_op,
     "other_size": other_size,
     "other_dtype": other_dtype,

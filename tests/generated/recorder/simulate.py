@@ -76,6 +76,8 @@ class Rank:
     """Its program never issues the work of this index."""
     blind_from: int | None = None
     """From this index on it sees no work of its device end."""
+    halts_at: int | None = None
+    """Its device never runs the work of this index, nor those behind it."""
     sleeps: dict[int, int] = field(default_factory=dict)
     """Index of a work -> nanoseconds that the program takes before it."""
     now: int = 0
@@ -125,7 +127,11 @@ class Room:
 
     def _finish(self) -> bool:
         moved = False
-        heads = {r.number: r.queue[0] for r in self.ranks if r.queue}
+        heads = {
+            r.number: r.queue[0]
+            for r in self.ranks
+            if r.queue and (r.halts_at is None or r.queue[0].record < r.halts_at)
+        }
         looked: set[tuple[str, int, int | None]] = set()
         for number, head in heads.items():
             key = (head.work.group, head.seq if head.work.peer is None else number, head.work.peer)

@@ -11,7 +11,7 @@ import pytest
 from firstfault.analysis.case import Observations
 from firstfault.analysis.conclude import conclude
 from firstfault.signatures.library import load_library
-from recorder.faults import FAULTS, Incident, face_to_face, frozen, other_op, stopped
+from recorder.faults import FAULTS, Incident, face_to_face, frozen, halted, other_op, stopped
 from recorder.reading import dumps_of
 from recorder.simulate import Form, Group, Room, training, write
 
@@ -67,6 +67,15 @@ def test_two_at_once_are_both_named(fault, form):
     for shape in ((2, 2, 4), (1, 1, 16), (4, 2, 2)):
         for seed in range(2):
             check(fault(shape, seed, 2), FORMS[form], must=fault is not frozen or shape[1] == 1)
+
+
+@pytest.mark.parametrize("form", ["2.10", "2.9-active-only", "json"])
+@pytest.mark.parametrize("shape", [(4, 1, 4), (8, 1, 4), (4, 2, 4)])
+def test_where_two_devices_halt_no_member_of_the_stuck_collectives_is_blamed_for_them(shape, form):
+    for seed in range(4):
+        incident = halted(shape, seed, 2)
+        answer = verdict(dumps_of(incident, FORMS[form]))
+        assert set(map(int, answer.culprits.ranks)) <= set(incident.culprits), answer.summary
 
 
 @pytest.mark.parametrize("config", [True, False])

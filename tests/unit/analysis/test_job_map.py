@@ -116,10 +116,70 @@ def test_the_card_of_the_absent_rank_stays_the_cause(tmp_path: Path, line: str) 
     assert (found.category, found.culprits.hosts) == (Category.GPU_CUDA, ["rig-02"])
 
 
+XID = "[{at}] NVRM: Xid (PCI:0000:{card}:00): 79, pid=777, name=python, GPU has fallen off the bus."
+NAMED_BY_LETTERS = ("pluto-x", "pluto-y")
+
+
+def test_a_card_of_which_all_holders_wait_explains_nothing_whatever_machine_it_is_of(tmp_path: Path) -> None:
+    found = verdict(tmp_path, "dmesg.txt", XID.format(at="Sat Mar 14 11:47:18 2026", card=CARDS[1]))
+    nobody_but_the_absent(found)
+    assert "all ranks that hold a card of that address wait" in found.summary
+    assert found.summary.count("does not explain it") == 1
+
+
+@pytest.mark.parametrize(("card", "explained"), [(CARDS[1], False), (CARDS[2], True)])
+def test_a_machine_with_a_name_of_its_own_is_known_by_its_cards(tmp_path: Path, card: str, explained: bool) -> None:
+    line = f"{AT} gx kernel: NVRM: Xid (PCI:0000:{card}:00): 79, pid=777, name=python, GPU has fallen off the bus."
+    found = verdict(tmp_path, "gx.kern.log", line)
+    if explained:
+        assert found.category is Category.GPU_CUDA
+    else:
+        nobody_but_the_absent(found)
+
+
+def test_a_card_that_no_rank_holds_on_a_machine_that_no_line_names(tmp_path: Path) -> None:
+    nobody_but_the_absent(verdict(tmp_path, "dmesg.txt", XID.format(at="Sat Mar 14 11:47:18 2026", card="9d")))
+
+
+def test_the_card_of_the_absent_rank_on_a_machine_that_no_line_names(tmp_path: Path) -> None:
+    found = verdict(tmp_path, "dmesg.txt", XID.format(at="Sat Mar 14 11:47:18 2026", card=CARDS[2]))
+    assert found.category is Category.GPU_CUDA
+
+
+@pytest.mark.parametrize(("host", "explained"), [("pluto-x", False), ("pluto-y", True)])
+def test_a_system_log_is_of_the_machine_of_the_job_after_which_it_is_named(
+    tmp_path: Path, host: str, explained: bool
+) -> None:
+    text = XID.format(at="Sat Mar 14 11:47:18 2026", card=CARDS[2])
+    found = verdict(tmp_path, f"dmesg-{host}.txt", text, hosts=NAMED_BY_LETTERS)
+    if explained:
+        assert (found.category, found.culprits.hosts) == (Category.GPU_CUDA, [host])
+    else:
+        nobody_but_the_absent(found)
+
+
+def test_a_number_of_a_process_is_that_of_the_machine_after_which_the_log_is_named(tmp_path: Path) -> None:
+    killed = "Out of memory: Killed process 5106 (backup) total-vm:901kB, anon-rss:612kB, file-rss:0kB, shmem-rss:0kB"
+    text = f"[Sat Mar 14 11:47:18 2026] {killed}"
+    nobody_but_the_absent(verdict(tmp_path, "dmesg-pluto-x.txt", text, hosts=NAMED_BY_LETTERS))
+
+
 def test_a_table_of_a_monitor_is_of_the_machine_after_which_it_is_named(tmp_path: Path) -> None:
     found = verdict(tmp_path, "smi-rig-02.csv", TABLE)
     assert (found.category, [int(r) for r in found.culprits.ranks]) == (Category.GPU_CUDA, [6])
     assert found.culprits.hosts == ["rig-02"]
+
+
+def test_a_long_table_of_numbers_tells_of_the_lost_card_too(tmp_path: Path) -> None:
+    rows = ["timestamp, index, pci.bus_id, utilization.gpu [%], memory.used [MiB], temperature.gpu, power.draw [W]"]
+    for tick in range(4 * 60):
+        for i, card in enumerate(CARDS):
+            when = f"2026/03/14 {11 + tick // 240}:{tick // 4 % 60:02d}:{tick % 4 * 15:02d}.000"
+            lost = i == 2 and tick > 4 * 47
+            told = ", ".join(["[GPU is lost]"] * 4) if lost else "97 %, 71234 MiB, 55, 480.12 W"
+            rows.append(f"{when}, {i}, 00000000:{card.upper()}:00.0, {told}")
+    found = verdict(tmp_path, "smi-rig-02.csv", "\n".join(rows))
+    assert (found.category, [int(r) for r in found.culprits.ranks]) == (Category.GPU_CUDA, [6])
 
 
 WAITING = [

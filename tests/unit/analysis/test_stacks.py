@@ -322,3 +322,17 @@ def test_a_process_that_two_tools_show_counts_once(tmp_path: Path) -> None:
     found = verdict(tmp_path, {r: spy(100 + r, f) for r, f in stood.items()}, log)
     assert found.culprits.ranks == [2]
     assert "4 of 4 ranks" in found.summary
+
+
+def test_calls_from_different_lines_of_one_function_are_told_and_nobody_is_named(tmp_path: Path) -> None:
+    lines = {0: 40, 1: 40, 2: 40, 3: 38, 4: 38, 5: 36}
+    stacks = {r: spy(100 + r, [*WAIT[:2], f"step (train.py:{line})"]) for r, line in lines.items()}
+    found = verdict(tmp_path, stacks, log="")
+    assert (found.category, found.culprits.ranks) == (Category.UNKNOWN, [])
+    assert "ranks 0-2 from step (train.py:40); ranks 3-4 from step (train.py:38); rank 5 from" in found.summary
+
+
+def test_several_ranks_in_code_of_their_own_are_spoken_of_as_several(tmp_path: Path) -> None:
+    found = verdict(tmp_path, {r: spy(100 + r, PACE if r < 2 else WAIT) for r in range(8)})
+    assert "Ranks 0-1 are in their own code" in found.summary
+    assert "why ranks 0-1 stay in" in found.action.steps[0]

@@ -47,3 +47,19 @@ def _sample(offset: int, step: int | None, total: int | None = None) -> Progress
 )
 def test_the_planned_number_is_that_of_the_last_bar(samples, complete) -> None:
     assert Track(tuple(_sample(*s) for s in samples)).complete is complete
+
+
+@pytest.mark.parametrize("label", ["rank", "local_rank"])
+@pytest.mark.parametrize(
+    ("later", "went_on"),
+    [
+        ([(1, 1), (1, 2), (1, 3)], False),  # what another rank had printed before is copied only now
+        ([(0, 1), (0, 2), (0, 3)], True),  # the same rank counts again from one
+        ([(1, 4), (1, 5)], True),  # another rank came further
+        ([(None, 1), (None, 2), (None, 3)], True),
+    ],
+)
+def test_output_of_another_rank_that_comes_late_is_no_progress(label, later, went_on) -> None:
+    told = [(0, 1), (0, 2), (0, 3), *later]
+    samples = (ProgressSample(0, i, i * 100, step=step, **{label: rank}) for i, (rank, step) in enumerate(told))
+    assert Track(tuple(samples)).went_on_after(250) is went_on

@@ -116,3 +116,25 @@ def test_where_all_gave_up_the_missing_dump_names_nobody(tmp_path):
     verdict = diagnose([tmp_path]).verdict
     assert verdict.culprits.ranks == []
     assert verdict.strength.level <= Strength.POSSIBLE.level
+
+
+def test_that_all_came_to_one_collective_last_is_no_sign_of_a_hang(tmp_path: Path) -> None:
+    for rank in range(4):
+        (tmp_path / f"comm_lib_trace_rank_{rank}.json").write_text(dump(rank, HANG, 4), encoding="utf-8")
+    found = diagnose([tmp_path])
+    assert found.verdict.failed is None
+    assert found.verdict.category is Category.UNKNOWN
+    assert "do not tell whether the last collectives ended" in found.verdict.summary
+
+
+def test_who_may_wait_in_a_group_of_which_no_other_dump_is_here_is_not_named(tmp_path: Path) -> None:
+    for rank, last in ((0, HANG - 1), (2, HANG)):
+        told = json.loads(dump(rank, last, 0))
+        told["pg_config"] = {"": {"name": "", "desc": "", "ranks": "[]"}}
+        own = {**entry(rank, HANG - 1, "all_reduce"), "process_group": [str(1 + rank // 2), "undefined"], "pg_id": 1}
+        told["entries"].append({**own, "record_id": HANG + 1})
+        for row in told["entries"]:
+            row["process_group"][1:] = ["default_pg"] if row["pg_id"] == 0 else ["undefined"]
+        (tmp_path / f"comm_lib_trace_rank_{rank}.json").write_text(json.dumps(told), encoding="utf-8")
+    found = diagnose([tmp_path])
+    assert found.verdict.culprits.ranks == []

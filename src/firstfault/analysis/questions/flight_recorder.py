@@ -32,7 +32,7 @@ def ask(scene: Scene, reading: Reading) -> Answer | None:
         return mismatch(scene, reading, reading.mismatch)
     waits = reading.waits
     stuck = _busy_inside(reading)
-    if stuck is not None:
+    if stuck:
         return inside(scene, reading, stuck)
     if waits.origins:
         return origins(scene, reading)
@@ -42,17 +42,22 @@ def ask(scene: Scene, reading: Reading) -> Answer | None:
         return circle(reading)
     if reading.late is not None:
         return late(scene, reading, reading.late)
-    front = next((i for i in waits.inside if i.front), None)
-    return None if front is None else inside(scene, reading, front)
+    # Without states a collective that ended looks like one that did not: only a wait that ran out tells the two apart.
+    hung = scene.hang is not None
+    front = next((i for i in waits.inside if i.front and (hung or i.team.states)), None)
+    return None if front is None else inside(scene, reading, (front,))
 
 
-def _busy_inside(reading: Reading) -> Inside | None:
-    """The collective in which every origin is stuck together with all its members, where that is what holds all up."""
+def _busy_inside(reading: Reading) -> tuple[Inside, ...]:
+    """The collectives in which every origin is stuck together with all members, where that is what holds all up; else none."""
     waits = reading.waits
-    origins = set(waits.origins)
-    if not origins or origins & (set(waits.frozen) | reading.recorded.idle):
-        return None
-    for place in waits.inside:
-        if place.front and place.team.states and origins <= set(place.team.members):
-            return place
-    return None
+    left = set(waits.origins)
+    if not left or left & (set(waits.frozen) | reading.recorded.idle):
+        return ()
+    found = []
+    places = [i for i in waits.inside if i.front and i.team.states]
+    for place in sorted(places, key=lambda i: -len(left.intersection(i.team.members))):
+        if left.intersection(place.team.members):
+            found.append(place)
+            left.difference_update(place.team.members)
+    return () if left else tuple(found)

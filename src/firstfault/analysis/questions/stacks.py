@@ -139,6 +139,7 @@ def at_text(one: Stood) -> str:
 def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], apart: Sequence[Stood]) -> Answer:
     """A few ranks are in something of their own while the rest wait for other ranks."""
     what = Counter(s.doing for s in apart).most_common(1)[0][0]
+    where = "in their own code" if what is Doing.CODE and len(apart) > 1 else IN[what]
     strength = Strength.SUPPORTED if what is Doing.DATA else Strength.POSSIBLE
     one = apart[0]
     came = [s for s in apart if s.did is not None and s.did[0] in WAITS]
@@ -150,7 +151,7 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
     workers = busy_workers(scene.case.seen.stacks, one) if what is Doing.DATA else ()
     inner = "" if not workers else f" A worker of its loader is in {frame_text(workers[0][1].frame)}."
     text = (
-        f"{whom(apart).capitalize()} {'is' if len(apart) == 1 else 'are'} {IN[what]}: {at_text(one)}; "
+        f"{whom(apart).capitalize()} {'is' if len(apart) == 1 else 'are'} {where}: {at_text(one)}; "
         f"{whom(waiting)} wait{'s' if len(waiting) == 1 else ''} in {at_text(waiting[0])}.{inner} {_seen(scene, stands)}{_takes_text(apart)}"
     )
     return hung(
@@ -175,6 +176,8 @@ def _outside(scene: Scene, stands: Sequence[Stood], waiting: Sequence[Stood], ap
             (BREAKPOINT,)
             if what is Doing.DEBUGGER
             else (f"Find out why {whom(apart)} stays in {at_text(one)}: what does it read, whom does it wait for?",)
+            if len(apart) == 1
+            else (f"Find out why {whom(apart)} stay in {at_text(one)}: what do they read, whom do they wait for?",)
         ),
         collect=() if all(s.earlier is not None for s in apart) else (SECOND,),
     )
@@ -375,14 +378,30 @@ def from_text(one: Stood) -> str:
     return f"{one.op}, called from {frame_text(one.place.frame)}"
 
 
+def _calling(one: Stood) -> str:
+    """The place in the program from which the call was made."""
+    return frame_text((one.frame if one.place is None else one.place).frame)
+
+
 def _together(scene: Scene, stands: Sequence[Stood]) -> Answer:
     """All stand in the same call: nobody is told apart."""
+    lines: dict[int, list[Stood]] = {}
+    for one in stands:
+        lines.setdefault(0 if one.place is None else one.place.frame.line, []).append(one)
+    rows = sorted(lines.values(), key=lambda row: (-len(row), row[0].title))
+    text = (
+        f"All {len(stands)} processes whose stacks are here wait in the same call, {from_text(stands[0])}: the stacks tell nobody apart."
+        if len(rows) == 1
+        else f"All {len(stands)} processes whose stacks are here wait in {stands[0].op}, called from different lines of one function: "
+        f"{'; '.join(f'{whom(row)} from {_calling(row[0])}' for row in rows[:SHOWN])}{'; …' if len(rows) > SHOWN else ''}. "
+        "Who of them should have been at another one the stacks do not tell."
+    )
     answer = hung(
         "stacks",
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
-        summary=f"All {len(stands)} processes whose stacks are here wait in the same call, {from_text(stands[0])}: the stacks tell nobody apart. {_seen(scene, stands)}",
-        proof=events_of(stands, places=True),
+        summary=f"{text} {_seen(scene, stands)}",
+        proof=events_of([row[0] for row in rows] if len(rows) > 1 else stands, places=True),
         classes=Classes(layer=Layer.COLLECTIVE),
         action=ActionKind.COLLECT_MORE,
         steps=("Compare the numbers of the collectives over the ranks: the one that is behind has not come.",),

@@ -9,6 +9,7 @@ from msgspec import Struct
 from firstfault.analysis.state.facts import KEPT, JobFact
 from firstfault.analysis.state.joins import size_of_group
 from firstfault.model.evidence import GlobalRank
+from firstfault.model.recorder import DEFAULT_DESC
 
 if TYPE_CHECKING:
     from firstfault.analysis.case import Case
@@ -127,5 +128,5 @@ def completeness(case: Case, roster: Roster, facts: dict[str, JobFact]) -> Compl
 def _recorded(case: Case) -> tuple[set[GlobalRank], int | None]:
     """Ranks that left a flight-recorder dump, and the size of the default group where a dump tells its members."""
     dumps = [d for d in case.seen.dumps if d.rank is not None]
-    sizes = [len(g.ranks) for d in dumps for g in d.groups if g.ranks and (g.desc == "default_pg" or not g.name)]
+    sizes = [len(g.ranks) for d in dumps for g in d.groups if g.ranks and (g.desc == DEFAULT_DESC or not g.name)]
     return {d.rank for d in dumps if d.rank is not None}, max(sizes, default=None)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _STEM = lazy(r"([A-Za-z][\w-]*?\d[\w-]*?)(?:\.(?:log|out|err|txt|o|e))+$")
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 _DIGITS = lazy(r"\d+")
+_TELLING = lazy(r"[\d-]")
+"""A name of one plain word may be any word of a file's name."""
 _NAME = lazy(r"[A-Za-z][\w-]{1,62}")
 """A host's name without its domain; an address is none."""
 MOST_DIGITS = 6
@@ -214,9 +216,10 @@ def hosts_of_files(paths: Mapping[SourceId, str], known: Mapping[SourceId, set[s
 def hosts_of_tables(
     paths: Mapping[SourceId, str], known: Mapping[SourceId, set[str]], spoken: Mapping[SourceId, set[GlobalRank]]
 ) -> dict[SourceId, str]:
-    """The host of every file in which nobody speaks and whose name holds one that is named like the job's hosts.
+    """The host of every file in which nobody speaks and whose name holds a host of the job, or one that is named like these.
 
     A monitor's table names no host in its rows: `smi-rig-04.csv` is of `rig-04`, where lines of the job state `rig-03`.
+    Nor do the lines of `dmesg -T`: `dmesg-pluto-a.txt` is of `pluto-a`, where lines of the job state that.
 
     Args:
         paths: shown path of each source.
@@ -224,7 +227,7 @@ def hosts_of_tables(
         spoken: ranks that lines of each source state.
     """
     stated = {short_host(h) for hosts in known.values() for h in hosts}
-    shapes = {shape for h in stated if _NAME.fullmatch(h) and (shape := _DIGITS.sub("#", h)) != h}
+    shapes = {_DIGITS.sub("#", h) for h in stated if _NAME.fullmatch(h) and _TELLING.search(h)}
     found: dict[SourceId, str] = {}
     for source, path in paths.items() if shapes else ():
         if not known.get(source) and not spoken.get(source):

@@ -18,8 +18,9 @@ from firstfault.analysis.state.members import Members, members_of
 from firstfault.analysis.state.parts import Part, own_lines, parts_of
 from firstfault.analysis.state.shared_names import shares, told_apart
 from firstfault.analysis.state.unnamed import assume, bundles, sub_groups, without_copies
-from firstfault.analysis.state.works import DEFAULT, DEFAULT_DESC, State, Work, assign_groups, spoken
+from firstfault.analysis.state.works import State, Work, assign_groups, spoken
 from firstfault.model.evidence import Event, GlobalRank
+from firstfault.model.recorder import DEFAULT_DESC, DEFAULT_NAME
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Group(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def default(self) -> bool:
         """Whether it is the default group, which holds every rank of the job."""
-        return self.name == DEFAULT or self.desc == DEFAULT_DESC
+        return self.name == DEFAULT_NAME or self.desc == DEFAULT_DESC
 
     @property
     def title(self) -> str:
@@ -266,7 +267,7 @@ def _size(
     scene: Scene, group: str, desc: str | None, works: Iterable[Work], world: int | None
 ) -> tuple[int | None, Event | None]:
     """Witnessed size of a group: the ratio of a gather or scatter, the stated layout, or the world for the default group."""
-    if (group == DEFAULT or desc == DEFAULT_DESC) and world is not None:
+    if (group == DEFAULT_NAME or desc == DEFAULT_DESC) and world is not None:
         return world, None
     for name, facts in _LAYOUT:
         if desc == name:
@@ -310,7 +311,7 @@ def _named_groups(
         desc = next((d for d in descs if d), None)
         cells = _cells(own_works, own_states)
         size, event = _size(scene, name, desc, own_works, world)
-        default = name == DEFAULT or desc == DEFAULT_DESC
+        default = name == DEFAULT_NAME or desc == DEFAULT_DESC
         apart = told_apart(cells, size, world) if not default and shares(cells) else []
         found += [
             Group(

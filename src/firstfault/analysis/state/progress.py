@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.order import exact
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from firstfault.model.evidence import GlobalRank, ProgressSample
 
 STEPS_FOR_PACE = 4
@@ -60,7 +62,7 @@ class Track:
         reached = max(before)
         new = {s for s in known if s > reached}
         # A counter that starts again (a new epoch, another bar) is progress too, if it moves or is filled again.
-        again = sum(1 for a, b in itertools.pairwise(later) if _moved(a, b))
+        again = sum(1 for a, b in itertools.pairwise(_restarted(self.samples[:first], later)) if _moved(a, b))
         # One later line is not enough, however far it is: between two lines of a sparse log anything may have happened.
         return len(new) >= STEPS_THAT_ACQUIT or again >= STEPS_THAT_ACQUIT
 
@@ -119,6 +121,30 @@ class Track:
 
 def _time(pair: tuple[float, int | None]) -> float:
     return pair[0]
+
+
+def _restarted(before: Sequence[ProgressSample], later: Sequence[ProgressSample]) -> list[ProgressSample]:
+    """The later samples without those that a rank is merely behind with: launchers copy the output of ranks in any order.
+
+    Where lines are labelled, only what their rank had printed once before is a counter that starts again.
+    """
+    reached: dict[object, int] = {}
+    for sample in before:
+        speaker = _speaker(sample)
+        if speaker is not None and sample.step is not None:
+            reached[speaker] = max(sample.step, reached.get(speaker, -1))
+    if not reached:
+        return list(later)
+    return [
+        s for s in later if (speaker := _speaker(s)) is None or s.step is None or s.step <= reached.get(speaker, -1)
+    ]
+
+
+def _speaker(sample: ProgressSample) -> object:
+    """The rank that the label of a line tells, as far as it does; None where it has no label."""
+    if sample.rank is None and sample.local_rank is None:
+        return None
+    return (sample.rank, sample.local_rank, sample.host)
 
 
 def _moved(a: ProgressSample, b: ProgressSample) -> bool:

@@ -374,7 +374,7 @@ class Roster:
         if number is not None and self.tasks_are_ranks and number in self._host_of_task and self._one_task(source):
             return GlobalRank(number)
         local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
-        host = self._host_said(who, source) or self._homes.of_file(source)
+        host = self._host_said(who, source) or self.file_host(source)
         if local is not None:
             known = None if host is None else self._by_local.of(host, local)
             if (joined := only(known)) is not None:
@@ -392,7 +392,9 @@ class Roster:
         if pid is None:
             return None
         here = None if host is None else self._processes.of(host, pid)
-        return self._processes.anywhere(self._host_said(who, source), pid, self.host_of) if here is None else here
+        if here is not None:
+            return here
+        return self._processes.anywhere(self._host_said(who, source) or self._tables.get(source), pid, self.host_of)
 
     def rank_of_process(self, host: str, pid: int) -> GlobalRank | None:
         """The rank of a process on a host, by lines that state both; None where none do, or they differ."""

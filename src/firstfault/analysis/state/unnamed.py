@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from firstfault.analysis.state.works import DEFAULT, State, Work
 from firstfault.model.evidence import GlobalRank
+from firstfault.model.recorder import DEFAULT_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.scene import Scene
+    from firstfault.analysis.state.works import State, Work
 
 FAR = 256
 """Numbers further apart than this are taken for those of two groups where groups are not named."""
@@ -37,7 +38,7 @@ def assume(scene: Scene, works: Sequence[Work], states: Sequence[State]) -> tupl
     nameless = [w for w in works if w.rank is None and w.group is None]
     if not nameless or any(w.group_rank is None for w in nameless):
         return list(works), False
-    if any(s.group not in {None, DEFAULT} for s in states):
+    if any(s.group not in {None, DEFAULT_NAME} for s in states):
         return list(works), False
     seen: dict[int, set[tuple[int | None, str | None]]] = {}
     times: dict[int, set[int]] = {}

@@ -15,6 +15,7 @@ from firstfault.analysis.state.exits import integer
 from firstfault.analysis.suspects import went_on
 from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.lazy import lazy
+from firstfault.model.recorder import DEFAULT_DESC, DEFAULT_NAME
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ _IN_GROUP = lazy(r"\[PG [^\]\n]{0,120}? ?Rank (\d+)\]")
 _HAS_ID = lazy(r"PG ID \d")
 ABSENT = 1 << 62
 """Numbers above are (size_t)-1 or memory that was never set."""
-DEFAULT = "0"
-"""Name of the default process group: group names count from it."""
-DEFAULT_DESC = "default_pg"
 P2P = frozenset({"SEND", "RECV", "RECVANYSOURCE", "COALESCED"})
 """Point-to-point works and bundles of them: they count by themselves, and ranks do not advance together."""
 
@@ -119,7 +117,7 @@ def _group(event: Event) -> tuple[str | None, str | None]:
     if name is None and fields.get("group_id") is not None and not _HAS_ID.search(event.text):
         name = fields["group_id"]
     if name is None and desc == DEFAULT_DESC:
-        name = DEFAULT
+        name = DEFAULT_NAME
     return name, desc
 
 
@@ -213,7 +211,7 @@ def _state(event: Event, rank: GlobalRank | None, *, dump: bool) -> State:
         event=event,
         rank=rank,
         group_rank=number(event.fields, "group_rank"),
-        group=DEFAULT if group is None and dump else group,
+        group=DEFAULT_NAME if group is None and dump else group,
         desc=desc,
         seq=number(event.fields, "seq"),
         enqueued=enqueued,

@@ -13,13 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.model.evidence import GlobalRank
-from firstfault.model.recorder import Call, GroupLog, RankDump, Stage
+from firstfault.model.recorder import DEFAULT_DESC, DEFAULT_NAME, Call, GroupLog, RankDump, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-DEFAULT_DESC = "default_pg"
-DEFAULT_NAME = "0"
 SECOND = 1_000_000_000
 CLOCKS = 120 * SECOND
 """Nanoseconds by which clocks of machines, and the first works of ranks, may lie apart."""

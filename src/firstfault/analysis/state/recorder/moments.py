@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.state.recorder.halts import ROOTED
-from firstfault.analysis.state.recorder.lanes import DEFAULT_DESC, DEFAULT_NAME, Lane, Recorded, Spot, Team
-from firstfault.model.recorder import Stage
+from firstfault.analysis.state.recorder.lanes import Lane, Recorded, Spot, Team
+from firstfault.model.recorder import DEFAULT_DESC, DEFAULT_NAME, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
