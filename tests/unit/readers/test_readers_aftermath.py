@@ -61,7 +61,9 @@ def test_what_hydra_printed_ended_its_program_whoever_speaks_behind_it():
     behind = "2025-03-04 10:00:02 INFO creating the index anew\n"
     text = CAUGHT.format(p="") + behind
     store = MemoryStore(("Error executing job with overrides: ['gpus=4']\n" + text).encode())
-    (block,) = read_tracebacks(store, SourceId(0), [(2, len(b"Error executing job with overrides: ['gpus=4']\n"))], SourceProfile())
+    (block,) = read_tracebacks(
+        store, SourceId(0), [(2, len(b"Error executing job with overrides: ['gpus=4']\n"))], SourceProfile()
+    )
     assert not survived(store, SourceId(0), block, SourceProfile())
     assert went_on(text)
 
