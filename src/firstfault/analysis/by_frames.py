@@ -1,4 +1,4 @@
-"""What the frames of a traceback change of what its last line says: whose bytes were read, and over which connection.
+"""What the frames of a traceback change of what its last line says: whose bytes were read, and over which connection or pipe.
 
 An exception names what was met; the frames show in whose hands. Judges nothing else and reads no log.
 """
@@ -11,10 +11,11 @@ from firstfault.analysis.gathered import out_of_a_collective
 from firstfault.analysis.nature import Nature
 from firstfault.analysis.own_files import keeper_of
 from firstfault.analysis.storage_clients import client_of
+from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Layer, Role, Strength
 
 if TYPE_CHECKING:
-    from firstfault.model.evidence import Event
+    from firstfault.model.evidence import Event, PythonException
 
 BROKEN_READ = "storage.client_exception"
 """Kind of a connection that broke under a client of a store."""
@@ -35,6 +36,31 @@ _OUT_OF_STEP = Nature(
     ),
     meaning="The bytes that a gather or a broadcast brought are no pickled object; it is no file that is damaged.",
 )
+
+_HANDED_OVER = Nature(
+    key="process.handed_over",
+    title="What one process hands to another did not arrive whole: its partner was gone, or had failed before it",
+    role=Role.CAUSE,
+    category=Category.SOFTWARE,
+    domain=Domain.CONFIG,
+    layer=Layer.RUNTIME,
+    strength=Strength.POSSIBLE,
+    depth=30,
+    action=ActionKind.FIX_AND_RERUN,
+    advice=(
+        "Read what the other process said: the one that started this one, or that was to send to it; it failed first as a rule.",
+    ),
+    meaning="The stream that ended is a pipe between two processes of one program, and no file.",
+)
+_PIPE = lazy(r"[/\\]multiprocessing[/\\](?:spawn|forkserver|connection|reduction|resource_sharer|queues|managers)\.py$")
+_PIPE_NEAR = 3
+"""Frames from the innermost in which the module that reads the pipe stands."""
+
+
+def _of_a_pipe(exception: PythonException) -> bool:
+    """Whether a stream that ended early is the one between two processes of Python's multiprocessing."""
+    kind = exception.kind.rsplit(".", 1)[-1]
+    return kind == "EOFError" and any(_PIPE.search(f.file) is not None for f in exception.frames[-_PIPE_NEAR:])
 
 
 def through_a_client(event: Event, nature: Nature) -> Nature:
@@ -66,6 +92,8 @@ def of_its_bytes(event: Event, nature: Nature) -> Nature | None:
         return None
     if out_of_a_collective(event.exception):
         return _OUT_OF_STEP
+    if nature.role is Role.CAUSE and _of_a_pipe(event.exception):
+        return _HANDED_OVER
     keeper = keeper_of(event.exception) if nature.category is Category.DATA else None
     if keeper is None:
         return None

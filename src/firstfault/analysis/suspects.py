@@ -58,7 +58,7 @@ OWN_WORD = MACHINES | {
 """Rooms whose plain lines are the word of a runtime or a machine, not of a program's own logger."""
 HANDLED = lazy(
     r"(?i)\b(?:optional|(?<!cannot )(?<!can't )(?<!can not )(?<!could not )(?<!unable to )(?<!failed to )(?<!no )fall(?:s|ing)? ?back"
-    r"(?! (?:also |too )?failed)|(?:is|are|was|will be|kernels|telemetry) (?:disabled|skipped|ignored)|disabling|disabled\b"
+    r"(?! (?:also |too )?failed)|(?:is|are|was|will be|kernels|telemetry) (?:disabled|skipped|ignored)|(?<!or )(?<!by )(?<!try )(?<!consider )disabling|disabled\b"
     r"|skipp(?:ed|ing) (?:it|this|sample|file|batch)|ignor(?:ed|ing)\b|continuing|from scratch|without (?:it|lock|locking|telemetry)"
     r"|using (?:the )?(?:cache|cached|older|previous|last good|step_\w+|default)\b|using [\w ./-]{1,40} instead"
     r"|not fatal|non-fatal|recovered|reasons? (?:are|is)\b)"

@@ -16,12 +16,14 @@ from firstfault.readers.nan import nan_from
 from firstfault.readers.progress import (
     MOST_BYTES,
     Anchor,
+    filled,
     find_progress,
     last_progress,
+    not_the_last,
     progress_after,
     progress_before,
 )
-from firstfault.readers.steplines import TRAINING
+from firstfault.readers.steplines import EVALUATION, TRAINING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import Source
     from firstfault.readers.clock import SourceClock
     from firstfault.readers.identity import SourceProfile
+    from firstfault.readers.progress import Progress
     from firstfault.readers.store import Store
     from firstfault.scan.results import SourceScan
     from firstfault.signatures.library import Library
@@ -158,8 +161,12 @@ def _progress(  # noqa: PLR0917
     """Signs of training progress: all of a small source; of a large one those at its end and around telling events."""
     source = found.source
     if found.bytes <= whole:
-        signs = find_progress(store.read(source, 0, found.bytes), source, profile=profile, clock=clock)
-        return [s.sample for s in signs if s.kind == TRAINING]
+        steps: list[ProgressSample] = []
+        sign: Progress | None = None
+        for sign in find_progress(store.read(source, 0, found.bytes), source, profile=profile, clock=clock):
+            if sign.kind == TRAINING:
+                steps.append(sign.sample)
+        return not_the_last(steps, sign)
     kept: dict[int, ProgressSample] = {}
     last = last_progress(store, source, found.lines, profile)
     if last is not None:
@@ -170,4 +177,7 @@ def _progress(  # noqa: PLR0917
         before = progress_before(store, source, anchor, profile, clock=clock)
         for sign in (*([before] if before else []), *progress_after(store, source, anchor, profile, most=NEXT_STEPS)):
             kept[sign.sample.offset] = sign.sample
-    return [kept[offset] for offset in sorted(kept)]
+    steps = [kept[offset] for offset in sorted(kept)]
+    if last is None or not filled(last.sample):
+        return steps
+    return not_the_last(steps, last_progress(store, source, found.lines, profile, kind=EVALUATION))

@@ -33,13 +33,25 @@ _INSTEAD = lazy(
 """Words for what is done in place of what failed."""
 
 
+_TOP_OF_HYDRA = lazy(r"^Error executing job with overrides: \[")
+"""How Hydra heads the traceback with which it ends the program; it takes the outermost frames out of it."""
+
+
+def _of_hydra(store: TextStore, source: SourceId, block: Block, profile: SourceProfile) -> bool:
+    """Whether Hydra printed a traceback at the top of its program: nothing that follows is of the same process."""
+    before = next(iter(lines_back(store, source, block.first_offset, block.first_line, 1, max_bytes=MOST_BYTES)), None)
+    if before is None:
+        return False
+    return _TOP_OF_HYDRA.match(clean(before.text[locate(before.text, 0, profile).body :][:400])) is not None
+
+
 def survived(store: TextStore, source: SourceId, block: Block, profile: SourceProfile) -> bool:
     """Whether the next words of a traceback's speaker say what is done instead, so that the program went on.
 
     A traceback that reaches the top of its program was caught by nobody, whatever follows it: others go on speaking.
     """
     raised = block.raised
-    if uncaught(raised.exception.frames) or not raised.exception.kind:
+    if uncaught(raised.exception.frames) or not raised.exception.kind or _of_hydra(store, source, block, profile):
         return False
     start = raised.span.offset - (raised.span.column - 1)
     behind = max(block.lines)

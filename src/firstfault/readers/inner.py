@@ -5,7 +5,7 @@ from __future__ import annotations
 from firstfault.model.lazy import lazy
 
 _OPENED = lazy(
-    rb"[\[(](?:rank\d{1,6}\]:|default\d{1,4}\]:|\d{1,6},\d{1,6}\]<std\w{2,4}>:"
+    rb"[\[(](?:rank\d{1,6}\]:|default\d{1,4}\]:|\d{1,6},(?:mpirank:)?\d{1,6}(?:,[\w.\-]{1,100})?\]<std\w{2,4}>:"
     rb"|[IWEFV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{9})? {1,2}?[^\s\]]{1,300}?:\d{1,6}\]"
     rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] |NeMo [DIWEC] \d{4}-|(?:DEBUG|INFO|WARNING|ERROR)\|"
     rb"|(?:[A-Za-z_][^()\n=]{0,80}?,? )?(?:rank=\d{1,6}, ?)?pid=\d{1,8}(?:, ip=[\w.:]{3,45})?\))",

@@ -26,7 +26,7 @@ _BRACKET = lazy(
     rb"\[(?:"
     rb"rank(?P<stream>\d{1,6})\]: ?"
     rb"|(?P<role>[A-Za-z_]{3,20})(?P<local>\d{1,4})\]:"
-    rb"|\d{1,6},(?P<mpi>\d{1,6})\]<std\w{2,4}>: ?"
+    rb"|\d{1,6},(?:mpirank:)?(?P<mpi>\d{1,6})(?:,(?P<mpihost>[\w.\-]{1,100}))?\]<std\w{2,4}>: ?"
     rb"|PG (?:ID \d+ PG GUID )?(?P<guid>[^\s(\]]{1,64}) ?(?:\((?P<desc>[^)\n]{0,80})\))? ?Rank (?P<group_rank>\d{1,6})\] ?"
     rb"|(?P<word>[Rr]ank|RANK)(?P<mark>:?) ?(?P<named>-?\d{1,6})\]:? ?"
     rb"|(?P<sev>[IWEFV])(?P<c10>\d{3,4})? {1,2}(?:[\d:.]{15,18} )?(?P<cfile>[^\s\]]{1,300}?):\d{1,6}\] ?"
@@ -171,8 +171,10 @@ def _bracket(segment: bytes, at: int, chain: Chain, profile: SourceProfile) -> i
         if role != "default" and role not in profile.roles:
             return None
         chain.take("local_rank", found, "local", number=True)
-    elif last == "mpi":
+    elif last in {"mpi", "mpihost"}:
         chain.take("rank", found, "mpi", number=True)
+        if last == "mpihost":
+            chain.take("host", found, "mpihost")
     elif last == "group_rank":
         chain.take("group", found, "guid")
         chain.take("group_rank", found, "group_rank", number=True)

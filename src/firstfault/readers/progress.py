@@ -8,12 +8,12 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from firstfault.model.evidence import ProgressSample, When, Who
 from firstfault.model.lazy import lazy
 from firstfault.readers.identity import locate
-from firstfault.readers.steplines import KERAS_BAR, TRAINING, TRIGGERS, of_run, read_progress
+from firstfault.readers.steplines import EVALUATION, KERAS_BAR, TRAINING, TRIGGERS, of_run, read_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -286,3 +286,26 @@ def _told(found: Progress, data: bytes, base: Anchor, profile: SourceProfile, cl
         who.local_rank,
     )
     return Progress(found.kind, sample, found.epoch, found.what)
+
+
+def filled(sample: ProgressSample) -> bool:
+    """Whether a sample says that its planned number of steps was reached."""
+    return sample.step is not None and sample.total is not None and sample.step >= sample.total > 1
+
+
+def not_the_last(steps: list[ProgressSample], sign: Progress | None) -> list[ProgressSample]:
+    """Steps without the promise of a full bar behind which a bar of an evaluation stands open: the run was not over there.
+
+    Args:
+        steps: samples of training, in order.
+        sign: the last sign of any progress, or of an evaluation.
+    """
+    if not steps or sign is None or sign.kind != EVALUATION or sign.sample.offset <= steps[-1].offset:
+        return steps
+    bar = sign.sample
+    if bar.step is None or bar.total is None or filled(bar):
+        return steps
+    end = len(steps)
+    while end and filled(steps[end - 1]):
+        end -= 1
+    return [*steps[:end], *(structs.replace(s, total=None) for s in steps[end:])]

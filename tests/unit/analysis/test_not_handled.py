@@ -22,3 +22,19 @@ def test_a_way_back_that_was_not_there_is_no_handling(text):
 )
 def test_a_way_back_that_was_taken_is(text):
     assert HANDLED.search(text) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Container killed for its memory. Consider boosting the overhead or disabling the check",
+        "RuntimeError: no kernel image; try disabling flash attention",
+        "ValueError: too long; avoid it by disabling packing",
+    ],
+)
+def test_advice_to_switch_something_off_is_no_handling(text):
+    assert HANDLED.search(text) is None
+
+
+def test_what_was_switched_off_is():
+    assert HANDLED.search("flash attention failed, disabling it") is not None

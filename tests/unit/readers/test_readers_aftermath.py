@@ -57,6 +57,17 @@ def test_what_reached_the_top_of_its_program_was_caught_by_nobody():
     assert not went_on(UNCAUGHT.format(p="") + "2025-03-04 10:00:02 INFO falling back to the slow reader\n")
 
 
+def test_what_hydra_printed_ended_its_program_whoever_speaks_behind_it():
+    behind = "2025-03-04 10:00:02 INFO creating the index anew\n"
+    text = CAUGHT.format(p="") + behind
+    store = MemoryStore(("Error executing job with overrides: ['gpus=4']\n" + text).encode())
+    (block,) = read_tracebacks(
+        store, SourceId(0), [(2, len(b"Error executing job with overrides: ['gpus=4']\n"))], SourceProfile()
+    )
+    assert not survived(store, SourceId(0), block, SourceProfile())
+    assert went_on(text)
+
+
 def test_another_rank_cannot_excuse_it():
     said = "2025-03-04 10:00:02 INFO skipping this file\n"
     assert not went_on(CAUGHT.format(p="[rank3]: ") + f"[rank1]: {said}")

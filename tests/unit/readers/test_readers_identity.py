@@ -45,6 +45,7 @@ def body(line: str, profile: SourceProfile = PLAIN) -> str:
         ),
         ("[PG ID 0 PG GUID 0(default_pg) Rank 6] gone", Who(rank=6, group_rank=6, group="0"), "gone"),
         ("[1,3]<stderr>:ValueError: x", Who(rank=3), "ValueError: x"),
+        ("[1,mpirank:11,algo-2]<stdout>:ValueError: x", Who(rank=11, host="algo-2"), "ValueError: x"),
         (
             "[rank: 1] Child process with PID 4711 terminated with code 1",
             Who(rank=1),
