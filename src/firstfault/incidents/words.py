@@ -191,7 +191,7 @@ GUESS_MARKS = ("Guess", "guess", "猜测")
 TEXT_KEYS = (
     "schema", "id", "title", "title_zh", "state", "date", "language", "command", "revision", "image", "scope",
     "formal_results", "category", "strength", "form", "layer", "phase", "fingerprint", "signature", "op", "place",
-    "message", "world_size", "ranks_at_least", "ranks_seen", "last_step", "total_steps", "framework", "rejected_because",
+    "message", "mask", "world_size", "ranks_at_least", "ranks_seen", "last_step", "total_steps", "framework", "rejected_because",
     "evidence_digest", "failed_at", "notes_digest",
 )  # fmt: skip
 """Keys of a head that hold one text."""
