@@ -204,6 +204,9 @@ def _went_on(ran: Ran) -> str:
         return f"the re-run completed, but not with all its ranks: `{_short(ran.smaller)}`"
     if ran.anew:
         return f"the re-run completed, but not in one piece, and by what it failed before is not known: `{_short(ran.anew)}`"
+    if ran.stood is not None:
+        seconds, before, after = ran.stood
+        return f"the re-run completed, but it stood still for {seconds // 60} min between its steps {before} and {after}, and the incident made its job wait: whether it came again is not known"
     if ran.back is not None:
         return (
             f"the re-run completed, but its steps go back from {ran.back[0]} to {ran.back[1]}: it began anew, and why is not"
@@ -224,7 +227,7 @@ def _held(diagnosis: Diagnosis, equal: list[str]) -> str:
     reason = "the re-run completed" + ("" if step is None else f" at step {step}")
     if not any(e.startswith("framework:") for e in equal):
         reason += "; that it is the same job, its number of ranks alone shows"
-    return reason
+    return f"{reason}; none of its lines tells of the fault in words that are known"
 
 
 def _no_failure(record: Record) -> str:

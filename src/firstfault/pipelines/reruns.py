@@ -72,7 +72,12 @@ def _screened(ran: Ran, record: Record, conclusion: Conclusion, store: Store) ->
         if source.kind not in NO_LOGS and screen.source(_all_lines(store, source.id)):
             break
     return structs.replace(
-        ran, passed_over=screen.passed_over, smaller=screen.smaller, anew=screen.anew, back=screen.back
+        ran,
+        passed_over=screen.passed_over,
+        smaller=screen.smaller,
+        anew=screen.anew,
+        back=screen.back,
+        stood=screen.stood,
     )
 
 
