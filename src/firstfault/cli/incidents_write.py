@@ -99,7 +99,7 @@ def new(
         return 0
     path = opened(folder).create(name, text, f"{when:%Y}")
     write(f"{path}\n")
-    mark = OPEN_MARKS[1 if lang == "zh" else 0]
+    mark = OPEN_MARKS[lang == "zh"]
     note(
         f"wrote {path}; fill in what begins with {mark}, then run `firstfault incidents lint --dir {shown(str(folder))}`"
     )

@@ -63,7 +63,7 @@ _CHINESE = {
     "chain": "经过：",
     "rivals": "也说得通的解释：",
     "settled": "可以定论的证据：",
-    "guess": "猜测（{strength}）：{summary}",
+    "guess": "猜测，把握程度：{strength}。{summary}",
     "proposed": "猜测，诊断给出的建议：",
     "evidence.none": "没有引用的日志行。",
 }

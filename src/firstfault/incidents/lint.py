@@ -15,7 +15,7 @@ from firstfault.incidents.mask import VERSION as MASK
 from firstfault.incidents.ran import moment_of
 from firstfault.incidents.record import is_open
 from firstfault.incidents.verification import latest_result, read_verification
-from firstfault.incidents.words import GUESS_MARKS, OURS, SCHEMA, TEXT_KEYS, WHOLE, Section, State
+from firstfault.incidents.words import GUESS_MARKS, OPEN_MARKS, OURS, SCHEMA, TEXT_KEYS, WHOLE, Section, State
 from firstfault.privacy.identities import Identities
 from firstfault.privacy.secrets import find_secrets
 
@@ -184,7 +184,10 @@ def _left_open(record: Record) -> Iterator[tuple[str, str]]:
     demanded = _NEEDED[record.state]
     waiting = [str(s) for s in WHOLE if s not in demanded and is_open(record.sections.get(s, ""))]
     if waiting:
-        yield f"still open: {', '.join(waiting)}", "Fill what begins with `OPEN:` and take the mark out."
+        yield (
+            f"still open: {', '.join(waiting)}",
+            f"Fill what begins with `{OPEN_MARKS[record.one('language') == 'zh']}` and take the mark out.",
+        )
     # A key that somebody took out is not wanted; one that a new record brought along waits for its word.
     unsaid = [key for key in _SAID_BY_PEOPLE if key in record.values and not record.all(key)]
     if unsaid:
