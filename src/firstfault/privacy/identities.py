@@ -303,9 +303,9 @@ _EVERYBODYS = frozenset(
         "~/.local/lib",
         "~/.pgpass",
         "~/ascend/log",
-        "/tmp/libtpu_lockfile",
+        "/tmp/libtpu_lockfile",  # noqa: S108 - a name, and no file of ours
         "/opt/venv",
-    }  # noqa: S108
+    }
 )
 _EVERYBODYS_FILES = lazy(r"(?:/tmp/nccl_trace_rank_|~/\.cache/torch/comm_lib_trace_rank_)[\d*]{0,8}")
 """Paths that libraries choose by themselves, and that advice names: they tell of nobody."""

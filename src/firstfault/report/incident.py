@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TITLE = 120
 """Characters of a title at most."""
 _WHO = re.compile(r" on (?:ranks? \d|host-|\S+ \(rank).*$")
+_CLAUSE, _HAN = re.compile("[。；]"), re.compile("[一-鿿]")
 _SENTENCE = re.compile(r"(?<=[A-Za-z0-9)])\. (?=[A-Z])|; ")
 
 
@@ -49,7 +50,7 @@ def render_record(safe: Redacted[Draft], *, record_id: str, date: str, language:
         raise ValueError("a record takes only what went through the door with its identities taken out")
     draft = safe.content
     # The head is made of the parts as they are: a record of either language has the same fingerprint.
-    title = shorten(translator(language)(title_of(draft.diagnosis)), TITLE)
+    title = title_of(draft.diagnosis, language)
     head = {"schema": SCHEMA, "id": record_id, "title": title, "state": str(State.OPEN), "date": date}
     values = {**head, "language": language, **_values(draft, timed=timed)}
     body = _Body(localised(safe, language).content, record_id, language)
@@ -58,11 +59,18 @@ def render_record(safe: Redacted[Draft], *, record_id: str, date: str, language:
     return "---\n" + "".join(lines) + f"---\n\n# {escape(title)}\n\n" + body.text()
 
 
-def title_of(diagnosis: Diagnosis) -> str:
+def title_of(diagnosis: Diagnosis, language: str = "en") -> str:
     """The first clause of the verdict."""
-    first = _SENTENCE.split(diagnosis.verdict.summary, maxsplit=1)[0]
+    summary = diagnosis.verdict.summary
+    first = _SENTENCE.split(summary, maxsplit=1)[0]
     # Who it was stands in the head: a title is read in a list, beside others of the same fault.
-    return shorten(neutral(_WHO.sub("", first) or first).rstrip(". "), TITLE)
+    title = neutral(_WHO.sub("", first) or first).rstrip(". ")
+    if language != "en":
+        say = translator(language)
+        # Some sentences are translated only as a whole.
+        ways = (say(title), _CLAUSE.split(say(neutral(summary)), maxsplit=1)[0])
+        title = next((said for said in ways if _HAN.search(said) is not None), title)
+    return shorten(title, TITLE)
 
 
 def _values(draft: Draft, *, timed: bool) -> dict[str, Value]:
