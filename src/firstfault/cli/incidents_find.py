@@ -71,7 +71,7 @@ def search(
     """
     from firstfault.cli.evidence import write
     from firstfault.incidents.search import FIELDS, Query
-    from firstfault.pipelines.incidents_over import find, plain
+    from firstfault.pipelines.incidents_over import find, kinds_of_lines, plain
     from firstfault.report.neutral import neutral
 
     wanted = tuple((kind, value) for kind, values in facts.items() for value in values)
@@ -92,7 +92,11 @@ def search(
     elif found.more:
         note(f"there are more than {limit}; give more words or a larger --limit")
     if not found.hits:
-        note("no record fits")
+        note(f"no record fits; {found.searched} were searched, those that ship with firstfault among them")
+        word = query.text.strip()
+        kinds = kinds_of_lines(word) if word.isalnum() else 0
+        if kinds:
+            note(f"firstfault knows {kinds} kinds of line with that word: `firstfault signatures list --text {word}`")
     if found.unreadable:
         note(
             f"{found.unreadable} files could not be read and were not searched; `firstfault incidents lint` names them"

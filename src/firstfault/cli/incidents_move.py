@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from firstfault.cli.incidents_options import folder_option, key_option, note, opened, store_of
+from firstfault.cli.incidents_options import folder_option, key_option, note, opened, store_of, today
 
 if TYPE_CHECKING:
     from firstfault.incidents.places import Records
@@ -32,7 +32,6 @@ def import_(file: Path, folder: Path | str, key_file: Path | None, *, keep_names
     Of a FOLDER every record is copied as it is, under its own id; one whose id is taken is left out and named.
     """
     from firstfault.cli.evidence import write
-    from firstfault.cli.incidents_write import today
     from firstfault.incidents.places import shown
     from firstfault.pipelines.incidents import owner_key
     from firstfault.pipelines.incidents_over import import_notes, lines_not_taken

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -11,6 +12,7 @@ from click.core import ParameterSource
 
 from firstfault.cli.messages import tell
 from firstfault.cli.values import ParamType
+from firstfault.incidents.days import is_to_come
 from firstfault.incidents.places import is_address, shown
 
 if TYPE_CHECKING:
@@ -24,6 +26,26 @@ F = TypeVar("F", bound="Callable[..., Any]")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 DAY = click.DateTime(formats=["%Y-%m-%d"])
 """A day, as 2026-03-02."""
+
+
+def today() -> date:
+    """The day on this machine's clock."""
+    return datetime.now().astimezone().date()
+
+
+class PastDay(ParamType):
+    """A day on which something was, as a date: none that is still to come anywhere on earth."""
+
+    name = "day"
+
+    def convert(self, value: str | date, param: click.Parameter | None, ctx: click.Context | None) -> date:
+        """The day as it was given."""
+        if isinstance(value, date):
+            return value
+        day: date = DAY.convert(value, param, ctx).date()
+        if is_to_come(day, today()):
+            self.fail(f"{day.isoformat()} is still to come: today is {today().isoformat()}.", param, ctx)
+        return day
 
 
 class Place(ParamType):

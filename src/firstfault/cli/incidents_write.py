@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from firstfault.cli.evidence import format_option, told_lang_option
-from firstfault.cli.incidents_options import DAY, folder_option, key_option, note, opened, store_of
+from firstfault.cli.incidents_options import PastDay, folder_option, key_option, note, opened, store_of, today
 from firstfault.cli.messages import said, words
 
 if TYPE_CHECKING:
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 
 RESULTS = {"held": 0, "recurred": 1, "not comparable": 3}
 """What a re-run says -> exit code."""
-
-
-def today() -> date:
-    """The day on this machine's clock."""
-    from datetime import datetime
-
-    return datetime.now().astimezone().date()
 
 
 @click.command(name="new", short_help="Make a record from logs or from a diagnosis.")
@@ -40,7 +33,7 @@ def today() -> date:
 @click.option(
     "--date",
     "day",
-    type=DAY,
+    type=PastDay(),
     metavar="YYYY-MM-DD",
     help="Day of the incident; that of its first line where it is not given, and left open where no line has a date.",
 )
@@ -77,19 +70,25 @@ def new(
     Hosts, users, paths, addresses, buckets and e-mails become pseudonyms. What a person has to fill stays marked `OPEN:`.
     Where there is a record of the same lines, that one is named and nothing is written.
     """
-    from datetime import datetime
-
     from firstfault.cli.evidence import write
+    from firstfault.incidents.days import is_to_come
     from firstfault.incidents.draft import day_of
     from firstfault.incidents.places import shown
+    from firstfault.incidents.words import OPEN_MARKS
     from firstfault.pipelines.incidents import Given, already_there, new_record, owner_key, understood
     from firstfault.pipelines.options import DiagnoseOptions
 
     given = Given(command=ran, revision=revision, image=image, devices=devices, versions=versions)
     found = understood(list(paths), DiagnoseOptions())
-    told = day.date() if isinstance(day, datetime) else day_of(found[0])
+    shows = day_of(found[0])
+    timed = shows is None or not is_to_come(shows, today())
+    if shows is not None and not timed:
+        note(f"its first line is of {shows.isoformat()}, which is still to come: its time is left out")
+    told = day or (shows if timed else None)
     when = told or today()
-    name, text = new_record(found, given, key=owner_key(key_file), day=when, language=lang, dated=told is not None)
+    name, text = new_record(
+        found, given, key=owner_key(key_file), day=when, language=lang, dated=told is not None, timed=timed
+    )
     if only_show:
         write(text)
         return 0
@@ -100,8 +99,9 @@ def new(
         return 0
     path = opened(folder).create(name, text, f"{when:%Y}")
     write(f"{path}\n")
+    mark = OPEN_MARKS[lang == "zh"]
     note(
-        f"wrote {path}; fill in what begins with OPEN:, then run `firstfault incidents lint --dir {shown(str(folder))}`"
+        f"wrote {path}; fill in what begins with {mark}, then run `firstfault incidents lint --dir {shown(str(folder))}`"
     )
     return 0
 
@@ -126,7 +126,7 @@ def lint(folder: Path | str, form: str, *, repair: bool) -> int:
     if repair:
         for changed in fix(store):
             note(f"changed {changed}")
-    number, found = check(store)
+    number, found = check(store, today())
     errors = [c for c in found if c.level == "error"]
     if form == "json":
         import msgspec
@@ -166,7 +166,7 @@ def lint(folder: Path | str, form: str, *, repair: bool) -> int:
 @click.option(
     "--date",
     "day",
-    type=DAY,
+    type=PastDay(),
     metavar="YYYY-MM-DD",
     help="Day of the re-run, which counts where its lines tell none; it is linked under the day of its lines, and as undated where neither is known.",
 )
@@ -179,8 +179,6 @@ def verify(
 
     Exits with 0 where it held, 1 where it recurred, 3 where the two cannot be compared.
     """
-    from datetime import datetime
-
     from firstfault.cli.evidence import write
     from firstfault.incidents.verification import waiting
     from firstfault.incidents.words import State
@@ -190,8 +188,7 @@ def verify(
 
     store = store_of(folder)
     record = one_record(store, name)
-    stated = day.date() if isinstance(day, datetime) else None
-    comparison = held_against(record, list(paths), DiagnoseOptions(), key_file, stated)
+    comparison = held_against(record, list(paths), DiagnoseOptions(), key_file, day, today=today())
     write(_compared(record.id, comparison))
     if keep:
         changed = link(store, record, comparison)

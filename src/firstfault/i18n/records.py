@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from firstfault.i18n import messages
+from firstfault.model.words import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +31,7 @@ _ENGLISH = {
     "first": "First sign: {line}",
     "said": "firstfault says: {summary}",
     "sure": "Category {category}, {strength}.",
+    "rival": "- {category} ({strength})",
     "chain": "How it went:",
     "rivals": "Also fits:",
     "settled": "Would settle it:",
@@ -54,14 +58,38 @@ _CHINESE = {
     "phase": "，所处阶段：{phase}",
     "first": "最早的迹象：{line}",
     "said": "firstfault 的结论：{summary}",
-    "sure": "类别 {category}，把握程度 {strength}。",
+    "sure": "类别：{category}；把握程度：{strength}。",
+    "rival": "- {category}：{strength}",
     "chain": "经过：",
     "rivals": "也说得通的解释：",
     "settled": "可以定论的证据：",
-    "guess": "猜测（{strength}）：{summary}",
+    "guess": "猜测，把握程度：{strength}。{summary}",
     "proposed": "猜测，诊断给出的建议：",
     "evidence.none": "没有引用的日志行。",
 }
+_PHASES_ZH = {
+    Phase.START_UP: "启动",
+    Phase.DATA: "读取数据",
+    Phase.FORWARD: "前向计算",
+    Phase.BACKWARD: "反向计算",
+    Phase.OPTIMIZER: "优化器更新",
+    Phase.CHECKPOINT: "检查点",
+    Phase.EVALUATION: "评估",
+    Phase.TEARDOWN: "收尾",
+    Phase.UNKNOWN: "未知",
+}
+
+
+def word_of(kind: Literal["category", "strength", "phase"], word: str, language: str) -> str:
+    """A closed word as a record shows it: itself, in Chinese with its meaning before it.
+
+    Raises:
+        KeyError: there is no such word or language.
+    """
+    if language == "en":
+        return f"`{word}`"
+    told = _PHASES_ZH[Phase(word)] if kind == "phase" else messages(language)[f"{kind}.{word}"]
+    return f"{told}（`{word}`）"
 
 
 def sentences(language: str) -> Mapping[str, str]:

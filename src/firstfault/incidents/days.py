@@ -9,7 +9,7 @@ Must not guess.
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.lazy import lazy
@@ -74,6 +74,11 @@ class Reading(NamedTuple):
     """The stamp as it stands in the line."""
     yearless: tuple[int, ...] = ()
     """Month and day where it tells no year, with hour, minute and second where it tells these."""
+
+
+def is_to_come(day: date, today: date) -> bool:
+    """Whether a day is still to come by another one, wherever on earth either of them is."""
+    return day > today + timedelta(days=1)
 
 
 def reading(line: str) -> Reading | None:

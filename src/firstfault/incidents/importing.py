@@ -47,6 +47,10 @@ _NAMED_DAY = re.compile(
     re.IGNORECASE,
 )
 _ID = re.compile(r"^[\[（(]?([A-Z]{1,6}[-_]?\d{1,6})[\]）)]?[ \t]*[:：.、—–-]*[ \t]*")
+_NUMBERED = re.compile(r"^(?:\d{1,3}[.)、](?!\d)|[一二三四五六七八九十]{1,3}、)[ \t]*")
+"""The number of a heading among others; one with a title behind it."""
+_DATED = re.compile(r"^[\[【(（]?20\d\d[-/.年]\d{1,2}[-/.月]\d{1,2}(?!\d)日?[\]】)）]?[ \t]*[:：—–-]*[ \t]*(?=\S)")
+"""The date of a heading: it has a key of its own."""
 _CODE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
 _HAN = re.compile("[㐀-鿿]")
 _NOTED_HOST = re.compile(
@@ -69,6 +73,8 @@ class Note(Struct, frozen=True, kw_only=True):
     """One incident of the notes."""
 
     title: str
+    heading: str = ""
+    """The same with its number and its date, as it stands above it; by it a note is known again."""
     name: str = ""
     """The id that the notes gave it: `E004`."""
     date: str = ""
@@ -123,12 +129,14 @@ def _page(text: str) -> tuple[list[Note], list[int]]:
     left: list[int] = []
     open_one: _Open | None = None
     fence, ruled = "", False
+    row_lines = {note.line for note in rows}
+    of_tables = {n for n in range(1, len(lines) + 1) if n in row_lines or (row_lines and _heads(lines, n, row_lines))}
     for number, line in enumerate(lines, 1):
         code = _CODE.match(line)
         if code is not None and (not fence or code[1].startswith(fence)):
             fence = "" if fence else code[1]
         inside = bool(fence or code is not None)
-        if ruled:
+        if ruled or number in of_tables:
             ruled = False
             continue
         under = "" if inside or number == len(lines) else lines[number]
@@ -146,9 +154,7 @@ def _page(text: str) -> tuple[list[Note], list[int]]:
         elif line.strip():
             left.append(number)
     _close(open_one, found, left)
-    taken = {note.line for note in rows}
-    of_tables = {n for n in left if n in taken or _heads(lines, n, taken)}
-    return sorted(found, key=lambda n: n.line), sorted(set(left) - of_tables)
+    return sorted(found, key=lambda n: n.line), sorted(set(left))
 
 
 def _heading(line: str, under: str) -> tuple[int, str] | None:
@@ -163,11 +169,11 @@ def _heading(line: str, under: str) -> tuple[int, str] | None:
 
 def _heads(lines: list[str], number: int, taken: set[int]) -> bool:
     """Whether a line is the head of a table whose rows are incidents, or the rule below that head."""
-    at = number
-    while at <= len(lines) and _ROW.match(lines[at - 1]):
+    for at in range(number, min(number + 3, len(lines) + 1)):
+        if _ROW.match(lines[at - 1]) is None:
+            return False
         if at in taken:
-            return at - number <= 2
-        at += 1
+            return True
     return False
 
 
@@ -222,9 +228,16 @@ def _day(text: str) -> str:
 def _named(title: str, parts: dict[Section, str], date: str, line: int) -> Note:
     clean = title.strip(" *_")
     found = _ID.match(clean)
-    rest = clean[found.end() :] if found is not None else clean
+    heading = (clean[found.end() :] if found is not None else clean) or clean
+    plain = _NUMBERED.sub("", heading)
+    plain = _DATED.sub("", plain[match.end() :] if (match := _ID.match(plain)) is not None else plain)
     return Note(
-        title=rest or clean, name="" if found is None else found[1], date=date or _day(clean), parts=parts, line=line
+        title=plain or heading,
+        heading=heading,
+        name="" if found is None else found[1],
+        date=date or _day(clean),
+        parts=parts,
+        line=line,
     )
 
 
@@ -250,7 +263,7 @@ def _table(lines: list[str]) -> Iterator[Note]:
         if len(parts) >= 2:
             title = told.get("title") or parts.get(Section.SYMPTOM, "") or next(iter(parts.values()))
             note = _named(title, parts, _day(told.get("date", "")), number)
-            yield Note(title=note.title, name=told.get("id", note.name), date=note.date, parts=parts, line=number)
+            yield replace(note, name=told.get("id", note.name))
 
 
 def _column(cell: str) -> Section | str | None:
@@ -270,7 +283,12 @@ def noted_hosts(page: str) -> list[str]:
 
 def digest_of_note(note: Note) -> str:
     """Tells whether two records were made of the same note; where it stands on its page does not count."""
-    parts = [note.title, note.name, note.date, *(f"{key}\0{note.parts[key]}" for key in sorted(note.parts))]
+    parts = [
+        note.heading or note.title,
+        note.name,
+        note.date,
+        *(f"{key}\0{note.parts[key]}" for key in sorted(note.parts)),
+    ]
     return hashlib.sha256("\0\0".join(parts).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 

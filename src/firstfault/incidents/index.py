@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from firstfault.incidents.store import Store
     from firstfault.incidents.tokens import Wanted
 
-FORM = 3
+FORM = 4
 """Form of the index; one of another form is made anew."""
 EACH_TIME = 5_000
 """Records up to which every search looks at every file."""
@@ -218,6 +218,10 @@ class Index:
             (number, *(indexed(text) for text in columns(record))),
         )
 
+    def count(self) -> int:
+        """How many records there are, those that ship among them."""
+        return int(self.base.execute("SELECT count(*) FROM records").fetchone()[0])
+
     def unreadable(self) -> list[str]:
         """Files that hold no record that can be read, each with what is wrong, by name."""
         return [told for (told,) in self.base.execute("SELECT wrong FROM files WHERE wrong <> '' ORDER BY name")]
@@ -342,6 +346,9 @@ def facts(record: Record) -> Iterator[tuple[str, str]]:
     # Who was there beside those at fault, and who is named in a quoted line: asked for as often, and counted in no trend.
     for host in (*record.all("hosts_seen"), *_HOST.findall(record.text)):
         yield "host", host.lower()
+    # A log is named after its host more often than its lines name it.
+    for file in {line.file for line in record.quoted()}:
+        yield "host", file.rpartition("/")[2].partition(".")[0].lower()
     for kind in ("state", "category", "layer", "form", "phase", "place", "fingerprint", "evidence_digest"):
         if record.one(kind):
             yield kind, record.one(kind).lower()

@@ -7,16 +7,21 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from firstfault.incidents.days import is_to_come
 from firstfault.incidents.fingerprint import VERSION, fingerprint
+from firstfault.incidents.mask import VERSION as MASK
+from firstfault.incidents.ran import moment_of
 from firstfault.incidents.record import is_open
 from firstfault.incidents.verification import latest_result, read_verification
-from firstfault.incidents.words import GUESS_MARKS, OURS, SCHEMA, TEXT_KEYS, WHOLE, Section, State
+from firstfault.incidents.words import GUESS_MARKS, OPEN_MARKS, OURS, SCHEMA, TEXT_KEYS, WHOLE, Section, State
 from firstfault.privacy.identities import Identities
 from firstfault.privacy.secrets import find_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import date
 
     from firstfault.incidents.errors import IncidentError
     from firstfault.incidents.record import Record
@@ -46,19 +51,20 @@ class Complaint(Struct, frozen=True, order=True):
     """An error is a claim that is not shown or a file that cannot be used; a note is for a person to look at."""
 
 
-def lint(records: Iterable[Record], wrong: Iterable[IncidentError] = ()) -> list[Complaint]:
+def lint(records: Iterable[Record], wrong: Iterable[IncidentError] = (), today: date | None = None) -> list[Complaint]:
     """Everything to correct, by file.
 
     Args:
         records: as they were read.
         wrong: what is wrong with files that hold no record.
+        today: the day after which no incident and no re-run was yet; None where it is not asked.
     """
     held = list(records)
     found = [Complaint(e.where, e.what, e.fix) for e in wrong]
     by_id: dict[str, list[Record]] = defaultdict(list)
     for record in held:
         by_id[record.id].append(record)
-        found += [Complaint(record.where, what, fix) for what, fix in _errors(record)]
+        found += [Complaint(record.where, what, fix) for what, fix in (*_errors(record), *_to_come(record, today))]
         found += [Complaint(record.where, what, fix, "note") for what, fix in _notes(record)]
     for name, same in by_id.items():
         if len(same) > 1:
@@ -149,13 +155,26 @@ def _form(record: Record) -> Iterator[tuple[str, str]]:
     for key in TEXT_KEYS:
         if isinstance(record.values.get(key, ""), tuple):
             yield f"`{key}` holds a list", "Write one text."
-    date = record.one("date")
-    if date and not _DATE.fullmatch(date):
-        yield f"`date` is {date!r}", "Write it as 2026-03-02."
+    day = record.one("date")
+    if day and not _DATE.fullmatch(day):
+        yield f"`date` is {day!r}", "Write it as 2026-03-02."
     if record.one("formal_results") not in _RESULTS:
         yield f"`formal_results` is {record.one('formal_results')!r}", "Write yes, no or unknown."
     if record.path is not None and record.path.stem != record.id:
         yield f"its id is {record.id!r}, and its file is named otherwise", "Name the file after the id."
+
+
+def _to_come(record: Record, today: date | None) -> Iterator[tuple[str, str]]:
+    """Days that are still to come: a wrong clock, or a slip of the pen."""
+    said = {"`date`": record.one("date"), "`failed_at`": record.one("failed_at")}
+    said |= {f"the verification {item[:60]!r}": read_verification(item).date for item in record.all("verifications")}
+    for name, text in said.items():
+        moment = moment_of(text)
+        if today is not None and moment is not None and is_to_come(moment.date(), today):
+            yield (
+                f"{name} tells the day {moment.date().isoformat()}, which is still to come",
+                "Write the day on which it was.",
+            )
 
 
 def _left_open(record: Record) -> Iterator[tuple[str, str]]:
@@ -165,7 +184,10 @@ def _left_open(record: Record) -> Iterator[tuple[str, str]]:
     demanded = _NEEDED[record.state]
     waiting = [str(s) for s in WHOLE if s not in demanded and is_open(record.sections.get(s, ""))]
     if waiting:
-        yield f"still open: {', '.join(waiting)}", "Fill what begins with `OPEN:` and take the mark out."
+        yield (
+            f"still open: {', '.join(waiting)}",
+            f"Fill what begins with `{OPEN_MARKS[record.one('language') == 'zh']}` and take the mark out.",
+        )
     # A key that somebody took out is not wanted; one that a new record brought along waits for its word.
     unsaid = [key for key in _SAID_BY_PEOPLE if key in record.values and not record.all(key)]
     if unsaid:
@@ -187,6 +209,11 @@ def _notes(record: Record) -> Iterator[tuple[str, str]]:
         )
     elif told and told != fingerprint(record.traits):
         yield "its fingerprint does not fit the parts from which it is made", "Run `firstfault incidents lint --fix`."
+    if record.one("message") and record.one("mask") != MASK:
+        yield (
+            "its message was masked by another version, so that the same fault may not be known again by it",
+            "Run `firstfault incidents lint --fix`; what it leaves is made anew from the logs: `firstfault incidents new --again`.",
+        )
     unknown = sorted(set(record.values) - OURS)
     if unknown:
         yield (
@@ -209,13 +236,23 @@ def _notes(record: Record) -> Iterator[tuple[str, str]]:
         )
 
 
-def migrated(record: Record) -> dict[str, str]:
-    """Keys that a record of an earlier form needs, with their values: its schema, and its fingerprint out of its parts."""
+def migrated(record: Record, message: str | None = None) -> dict[str, str]:
+    """Keys that a record of an earlier form needs, with their values: its schema, its fingerprint out of its parts, its mask.
+
+    Args:
+        record: as it was read.
+        message: its message as today's mask gives it; None where that is not known.
+    """
     changes: dict[str, str] = {}
     if "schema" not in record.values:
         changes["schema"] = SCHEMA
     told = record.one("fingerprint")
-    now = fingerprint(record.traits)
+    traits = record.traits if message is None else replace(record.traits, message=message)
+    if message and record.one("mask") != MASK:
+        changes["mask"] = MASK
+        if message != record.one("message"):
+            changes["message"] = message
+    now = fingerprint(traits)
     if told and told != now:
         changes["fingerprint"] = now
     return changes

@@ -11,6 +11,8 @@ from firstfault.privacy.identities import Identities
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+VERSION = "2"
+"""Of the mask; it moves whenever a message comes out otherwise, so that older records are told and brought up to date."""
 LONGEST = 300
 """Characters of a message that are looked at: what follows are details of the moment."""
 MASKED = 120

@@ -23,21 +23,28 @@ _MEMORY = (
     r"(?:not enough|insufficient|due to|because of|for lack of|short of) (?:\w+ )?memory|batch size \d+ failed|"
     r"(?:decreas|reduc|lower|halv|shrink|cut)\w* (?:the )?(?:micro[ -]?|train )?batch[ -]size|"
     r"(?:batch[ -]size|micro-?batch) (?:was |is )?(?:decreased|reduced|lowered|halved|shrunk|cut)|"
-    r"(?:显存|内存)[^，。；]{0,6}(?:不足|不够|溢出|耗尽|过高|已满|紧张|告警)|爆显存|(?:显存|内存)爆|allocation .{0,40}?(?:did|does) not fit"
+    r"too (?:big|large|long) for (?:\w+ )?(?:card|gpu|device|memory)|(?:memory|card|gpu|device|vram|hbm)(?: \d+)? (?:was |is |has |ran |got |went )(?:\w+ )?(?:exhausted|full|used up|too small)|(?:no|not enough|too little) room (?:left )?(?:for|on)|"
+    r"(?:does|did|could|can|would|will) ?(?:not|n['’]t) (?:be )?(?:fit|held|allocated)\b|below what .{1,30}? needs|装不下|放不下|不够放|"
+    r"(?:显存|内存)[^，。；]{0,6}(?:吃紧|不足|不够|溢出|耗尽|过高|已满|紧张|告警)|爆显存|(?:显存|内存)爆|allocation .{0,40}?(?:did|does) not fit"
 )
 _NOT_FINITE = (
     r"non[- ]?finite|not finite|isnan|isinf|(?<![\w/-])(?:nans?|infs?)(?![\w-])|diverge|loss spike|overflow|"
-    r"非有限|溢出|loss 异常|梯度异常"
+    r"bad (?:values?|numbers?|gradients?)|(?:loss|grad\w*|norm|update) (?:is |are |was |were )?(?:not usable|unusable)|(?:to|is|was|became) infinit\w+|infinite (?:loss|grad\w*)|(?:loss|gradients?|norm) (?:blew up|exploded|went wild)|"
+    r"非有限|溢出|loss 异常|梯度异常|梯度爆炸|loss 飞|跑飞"
 )
 _ERRNO = "(?:5|28|107|110|116)"
 _STORAGE = (
     r"stale (?:nfs )?(?:file|handle|mount)|ESTALE|EIO\b|ENOSPC|errno "
     rf"{_ERRNO}\b|input/output error|i/o error|no space left|"
     r"transport endpoint|(?:read|write|open|fetch|load|download|upload|stat)(?:ing)? (?:of )?\S{0,80} ?(?:failed|timed out)|"
-    r"failed to (?:read|write|open|fetch|load|download|upload|stat|save)|(?:读取|写入|打开|下载)[^，。；]{0,80}?(?:失败|出错|超时)|磁盘(?:已)?满|句柄失效"
+    r"failed to (?:read|write|open|fetch|load|download|upload|stat|save)|(?:mount|share|volume|file ?system|disk|bucket|store)(?: \S+)? (?:went away|went down|is gone|was gone|disappeared|vanished|dropped)|"
+    r"not responding|came (?:up|back) empty|could ?(?:not|n['’]t) be (?:read|opened|written|loaded|fetched)|lost (?:its|the|a) (?:file|mount|handle|share)|(?:盘|存储|挂载)[^，。；]{0,6}(?:闪断|断连|断开|掉线)|读不到|"
+    r"(?:读取|写入|打开|下载)[^，。；]{0,80}?(?:失败|出错|超时)|磁盘(?:已)?满|句柄失效"
 )
 _WAITING = (
     r"tim(?:ed|es|ing)[ -]out|after (?:a |the )?time-?out|took too long|(?:hit|reached|exceeded|watchdog|collective|nccl|barrier|store|rendezvous) (?:a |the )?time-?out|"
+    r"(?:did|does|do|has|have) ?(?:not|n['’]t) (?:show up|come|arrive|return|answer|finish|respond|report|join)|never (?:finish|return|arriv|came|come|end|answer|show|join)\w*|"
+    r"not responding|unreachable for|pending (?:for|since)|ran dry|卡了 ?\d|(?:no|without a) (?:step|progress|batch|answer|reply) (?:for|in|since|from)\b|(?:was|were|is) given up\b|gave up on|silent (?:for|since)|没有返回|未返回|没返回|无应答|没有响应|没响应|出不了数据|不出数据|"
     r"TimeoutError|(?<![A-Za-z])hang(?![A-Za-z])|\bhung\b|\bstall(?:ed|ing)?\b|\bstuck\b|unresponsive|no response from|"
     r"超时|卡住|卡死|挂起|无响应"
 )
@@ -48,9 +55,12 @@ _LINK = (
 _SAMPLES = (
     r"(?:bad|corrupt(?:ed)?|broken|damaged|invalid|malformed|unreadable|truncated) (?:\w+ )?"
     r"(?:samples?|records?|shards?|archives?|files?|images?|batch(?:es)?|rows?|documents?|data)|坏样本|损坏|样本(?:异常|错误)|"
+    r"(?:shards?|tars?|archives?|files?|samples?|members?|records?)\S*(?: \S+){0,2}? (?:was |is |were |are )?(?:cut short|incomplete|damaged|unreadable|broken|corrupt(?:ed)?)|"
+    r"(?:crc|checksum|hash|digest)(?: of .{1,40}?)? (?:is |was )?(?:wrong|bad|mismatch\w*|differs?|differ(?:ed|ing))|ended too early|(?:bad|broken|damaged) (?:\w+ )?(?:members?|entr(?:y|ies)|examples?|items?)|读不出来|解不开|坏包|坏文件|"
     r"(?:cannot|can ?not|could not|failed to|unable to) (?:decode|parse|identify)|(?:无法|不能)(?:解码|解析|识别|读取)|(?:解码|解析)失败"
 )
 _DEVICE = (
+    r"(?:gpu|device|card|accelerator)s?(?: #?\d+)? (?:has |have |was |is )?(?:vanished|dropped (?:off|out)|fell off|fallen off|disappeared|lost|gone|died|dead)|掉卡|卡(?:掉|丢)|丢卡|"
     r"cuda error|device-side assert|illegal memory access|\bxid\b|\becc\b|fallen off the bus|gpu (?:error|fault|lost)"
 )
 _SHAPES = (
@@ -85,8 +95,11 @@ _CAUGHT = lazy(
     r"replac(?:ed|ing)|evict(?:ed|ing)?|mask(?:ed|ing) out|zero(?:ed|ing) out|nan_to_num|work(?:ed|ing) around|"
     r"empt(?:y|ied|ying) (?:the )?cache|decreas(?:e|es|ed|ing)|lower(?:ed|ing)|repeat(?:ed|ing)|truncating|"
     r"trying (?:batch|with|the next|another|instead)|us(?:e|es|ed|ing) (?:the )?(?:next|another|a? ?replica|fallback)|"
+    r"(?:went|gone|going|move[ds]?|moving) (?:ahead|back|down)|without (?:it|them|him|that)\b|took (?:the next|another|over|its place)|take[ns]? over|came back|come back|torn down|"
+    r"set up again|(?<!try )again\b|anew\b|new (?:group|one|communicator|process|worker|connection)|throw[ns]?(?: \w+)? away|thr[eo]wn?(?: \w+)? (?:away|out)|left out|leaving (?:it )?out|"
+    r"(?:from|by|on|to) (?:a |the |its )?(?:mirror|backup|copy|spare|standby)|spares?\b|(?:second|third|next|another) (?:attempt|time|try)|smaller|with less\b|(?:to|on) (?:the )?cpu\b|kick(?:s|ed)?\b|reset\b|once more\b|repeated\b|dr[ae]w(?:ing|n)? another|put(?:ting)? aside|set aside|omitted|not used\b|resumed\b|caught up\b|cut to\b|still trying|half the\b|"
     r"(?:snapshot|dump)\w* (?:written|saved)|\w*Warning(?=: )|attempt \d+)(?![\w=])(?!\s*[=:]\s*(?:0|false|none|no)\b)"
-    r"|跳过|忽略|重试|再试|捕获|继续|恢复|减半|重新|重启|重建|重连|丢弃|丢掉|略过|回滚|降级|绕过|换(?:下)?一|换用|改用|截断|清空|减小|调小|降低|切换",
+    r"|跳过|忽略|重试|再试|捕获|继续|恢复|减半|重新|重启|重建|重连|丢弃|丢掉|略过|回滚|降级|绕过|换(?:下)?一|换用|降到|自己好|恢复了|改用|改成|改为|换成|换了|换下|已换|顶上|备用|备份|新起|不更新|不要了|删掉|截断|清空|减小|调小|降低|切换",
     re.IGNORECASE,
 )
 _NOTHING = lazy(

@@ -19,6 +19,10 @@ _LATIN = re.compile(
     r"\b(?:[Cc]ontact|[Rr]eported by|[Ff]ound by|[Ff]ixed by|[Oo]wner|[Oo]wned by|[Aa]ssignee|[Aa]ssigned to|[Aa]uthor|[Oo]n-?call|[Aa]sk(?:ed)?|"
     r"[Tt]hanks to|[Pp]inged|[Cc]alled|[Ww]ritten by)[: \t]{1,3}(?P<name>[A-Z][a-z]{1,20} [A-Z][a-z]{1,20})\b"
 )
+_CHINESE_NUMBER = re.compile(
+    rf"(?<=[(（@])(?P<name>[{_SURNAMES}][㐀-鿿]{{1,2}})[ \t:：,，、(（]{{0,3}}(?P<number>1[3-9]\d{{9}})(?!\d)"
+)
+"""A name in brackets with the number of a mobile behind it."""
 _WITH_ADDRESS = re.compile(
     r"\b(?P<name>[A-Z][a-z]{1,20} [A-Z][a-z]{1,20}) ?[(<（](?:mail-[0-9a-f]|[\w.+-]{1,40}@|\+\d)"
 )
@@ -32,7 +36,10 @@ NAME, PHONE = "[removed:name]", "[removed:phone]"
 
 def without_people(page: str) -> str:
     """The page without the names and numbers that it tells as such; a name is taken out wherever it stands."""
-    names = {found["name"] for pattern in (_CHINESE, _LATIN, _WITH_ADDRESS) for found in pattern.finditer(page)}
+    patterns = (_CHINESE, _LATIN, _WITH_ADDRESS, _CHINESE_NUMBER)
+    names = {found["name"] for pattern in patterns for found in pattern.finditer(page)}
+    for number in {found["number"] for found in _CHINESE_NUMBER.finditer(page)}:
+        page = page.replace(number, PHONE)
     for name in sorted(names, key=len, reverse=True):
         page = page.replace(name, NAME)
     return _PHONE.sub(_numbers, page)

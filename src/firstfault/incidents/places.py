@@ -71,6 +71,9 @@ class Lookup(Protocol):
     def own_rules(self) -> list[tuple[str, int]]:
         """What the records of this store are shown by, with their numbers; without those that ship."""
 
+    def count(self) -> int:
+        """How many records there are, those that ship among them."""
+
     def unreadable(self) -> list[str]:
         """Files that hold no record that can be read, each with what is wrong, by name."""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from firstfault.incidents.days import Reading, reading
+from firstfault.incidents.days import Reading, is_to_come, reading
 from firstfault.readers.steplines import TRAINING, read_progress
 
 if TYPE_CHECKING:
@@ -57,6 +57,8 @@ class Ran(Struct, frozen=True, kw_only=True):
     """The framework whose form its step lines have; empty where any program may print such lines."""
     anew: str = ""
     """A line by which it, or a part of it, failed and was begun anew; empty where none does."""
+    stood: tuple[int, int, int] | None = None
+    """The one long time between two of its steps, in seconds, with both steps, where the incident was one of waiting; None where there is none."""
     back: tuple[int, int] | None = None
     """Two steps, of which the second follows the first and lies well before it; None where there are none."""
 
@@ -189,6 +191,17 @@ def not_after(record: Record, ran: Ran, stated: date | None = None) -> str:
     if stated < came.day:
         return f"the re-run completed, but by your word on {stated.isoformat()}, and the incident came {came.said}"
     return ""
+
+
+def to_come(ran: Ran, today: date | None) -> str:
+    """Why the clock of a run is wrong, in words: it tells a day that is still to come. Empty where none does."""
+    if today is None:
+        return ""
+    days = [r.low.date() for r in ran.readings if r.low is not None]
+    late = [day for day in (*days, *([] if ran.last is None else [ran.last])) if is_to_come(day, today)]
+    if not late:
+        return ""
+    return f"the re-run completed, but a line of it is of {max(late).isoformat()}, which is still to come: its clock is wrong"
 
 
 def day_of_run(ran: Ran, stated: date | None = None, *, latest: bool = False) -> date | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct
 
@@ -15,11 +16,24 @@ from firstfault.incidents.fingerprint import Traits
 from firstfault.incidents.frontmatter import Value, lines_of, read_head, value_of
 from firstfault.incidents.words import ALIASES, OPEN_MARKS, OURS, SCHEMA, Section, State
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 LARGEST = 1 << 20
 """Bytes of a record at most: it is a page that people read."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*\r?\n?$")
 _CODE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
+
+
+_QUOTED = re.compile(r"(?m)^(?!`{3}|~{3})(?P<file>[^\n]{1,400}?):(?P<line>\d{1,12}): (?P<text>[^\n]+)$")
+
+
+class Quoted(NamedTuple):
+    """A line of a log as a record quotes it."""
+
+    file: str
+    text: str
 
 
 class Record(Struct, frozen=True, kw_only=True):
@@ -53,6 +67,11 @@ class Record(Struct, frozen=True, kw_only=True):
         """What a section says; empty where it is absent or still open."""
         text = self.sections.get(section, "")
         return "" if is_open(text) else text
+
+    def quoted(self) -> Iterator[Quoted]:
+        """The lines under Evidence that have a file and a number before them, in their order."""
+        for found in _QUOTED.finditer(self.sections.get(Section.EVIDENCE, "")):
+            yield Quoted(found["file"], found["text"])
 
     @property
     def where(self) -> str:

@@ -22,6 +22,7 @@ from firstfault.incidents.passed_over import (
     is_setting,
     kind_of,
 )
+from firstfault.model.words import Category, Form
 from firstfault.readers.steplines import TRAINING, read_progress
 
 if TYPE_CHECKING:
@@ -30,9 +31,16 @@ if TYPE_CHECKING:
     from firstfault.incidents.record import Record
 
 _DIGITS = b"0123456789"
+_ONES = bytes.maketrans(b"0", b"1")
 _MOST_FORMS = 65_536
 _ZERO = b"0. \t"
 _NUMBER = re.compile(rb"(\d{1,18})(?: ?/ {0,9}(\d{1,18}))?")
+_TIME = re.compile(rb"(?<![\d:])(\d\d):([0-5]\d):([0-5]\d)(?![\d:])")
+_STAMPED, _DAY = 80, 86_400
+LONG, MUCH_LONGER, LEAST_GAPS = 240, 20, 4
+"""Seconds between two steps, how many times the usual it is, and steps beside them, from which on a run stood still."""
+_WAITS = frozenset({Category.DATA_LOADING_STALL, Category.NETWORK, Category.STORAGE_IO, Category.COLLECTIVE_MISMATCH})
+"""Categories whose faults make a job wait; where it waits no longer than its limit, no line tells of it."""
 FAR_BACK = 2
 """Distances between two step lines from which on a step that goes back is a new beginning."""
 
@@ -71,6 +79,9 @@ class Screen:
         self._of_kind = hints_of(() if self._loose is None else (self._loose, counters_of(self._loose)))
         self._of_whole = hints_of(PATTERNS)
         self._forms: dict[bytes, _Form] = {}
+        self.stood: Stood | None = None
+        """The one long time between two steps, where the incident was one of waiting."""
+        self._waits = record.one("form") == Form.HUNG or record.one("category") in _WAITS
         self._before = ""
         self._steps = _Steps()
 
@@ -84,6 +95,7 @@ class Screen:
                 form = self._look(line)
             if (form is not _NOTHING or self._before) and self._take(line, form):
                 return True
+        self.stood = self.stood or self._steps.stood()
         return False
 
     def _look(self, line: bytes) -> _Form:
@@ -97,12 +109,7 @@ class Screen:
             for label, number in counters:
                 rest = rest.replace(f"{label}{number}", " ").replace(label, " ")
             only = bool(counters) and self._loose.search(rest) is None
-        shape = read_progress(line)
-        step = (
-            _label(line, shape.step)
-            if shape is not None and shape.kind == TRAINING and shape.step is not None
-            else None
-        )
+        step = _step_of(line)
         form = _Form(
             kind,
             self._of_whole.search(low) is not None and may_tell(text),
@@ -161,7 +168,23 @@ class Screen:
             if shape is None or shape.step is None:
                 return
             step, total = shape.step, shape.total
+        if not step:
+            return
+        if self._waits:
+            self._steps.timed(step, _clock(line))
         self.back = self._steps.add(step, total) or self.back
+
+
+def _step_of(line: bytes) -> bytes | None:
+    """The text before the number of a step of training, in this line or in one that differs in its digits alone; None where none stands there.
+
+    A step 0 was not done, and its line is none of a step; others of its form are.
+    """
+    for probe in (line, line.translate(_ONES)):
+        shape = read_progress(probe)
+        if shape is not None and shape.kind == TRAINING and shape.step is not None:
+            return _label(probe, shape.step)
+    return None
 
 
 def _label(line: bytes, step: int) -> bytes:
@@ -170,15 +193,58 @@ def _label(line: bytes, step: int) -> bytes:
     return found[1] if found is not None and line.find(found[1]) == found.start() else b""
 
 
+def _clock(line: bytes) -> int | None:
+    """The seconds of the day, or of the run, that a step line tells first; None where it tells none."""
+    found = _TIME.search(line, 0, _STAMPED)
+    return None if found is None else 3600 * int(found[1]) + 60 * int(found[2]) + int(found[3])
+
+
+class Stood(NamedTuple):
+    """Two steps between which a run stood still."""
+
+    seconds: int
+    before: int
+    after: int
+
+
 class _Steps:
     """The steps of one source as they follow each other."""
 
     def __init__(self) -> None:
+        self._at: tuple[int, int] | None = None
+        self._longest = Stood(0, 0, 0)
+        self._second = self._spent = self._gaps = 0
         self.begun = False
         self._last = 0
         self._apart = 0
         self._fell: tuple[int, int] | None = None
         self._rose = False
+
+    def timed(self, step: int, seconds: int | None) -> None:
+        """Takes the time of a step."""
+        if seconds is None:
+            return
+        before, self._at = self._at, (step, seconds)
+        if before is None or before[0] == step:
+            return
+        gap = seconds - before[1]
+        gap = gap + _DAY if gap < -_DAY // 2 else gap
+        if gap < 0:
+            return  # the lines of two processes cross
+        self._gaps, self._spent = self._gaps + 1, self._spent + gap
+        if gap > self._longest.seconds:
+            self._second, self._longest = self._longest.seconds, Stood(gap, before[0], step)
+        else:
+            self._second = max(self._second, gap)
+
+    def stood(self) -> Stood | None:
+        """The longest time between two steps, where no other is near it: what comes again, as an evaluation, is no standstill."""
+        longest, others = self._longest, self._gaps - 1
+        if others < LEAST_GAPS or longest.seconds < LONG:
+            return None
+        usual = (self._spent - longest.seconds) / others
+        alone = longest.seconds > 2 * self._second and longest.seconds > MUCH_LONGER * usual
+        return longest if alone else None
 
     def add(self, step: int, total: int | None) -> tuple[int, int] | None:
         """Two steps between which the run began anew, once it has come past the first of them; None else.

@@ -11,6 +11,8 @@ from firstfault.incidents.synonyms import other_names
 from firstfault.incidents.tokens import any_word, every_word
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from firstfault.incidents.places import Lookup
 
 Field = Literal["title", "symptom", "diagnosis", "cause", "fix", "rest"]
@@ -49,6 +51,8 @@ class Found(Struct, frozen=True):
     """Whether they are given newest first, since so many match."""
     unreadable: int = 0
     """Files of the folder that hold no record that can be read: what they say was not looked at."""
+    searched: int = 0
+    """Records that were searched, those that ship among them; 0 where some were found, since nobody asks then."""
 
 
 def search(index: Lookup, query: Query) -> Found:
@@ -75,7 +79,25 @@ def search(index: Lookup, query: Query) -> Found:
         hits.append(Hit(record, number, chosen[number]))
         if len(hits) == wanted:
             break
-    return Found(tuple(hits[: query.limit]), len(hits) > query.limit, unranked, len(index.unreadable()))
+    return Found(
+        tuple(hits[: query.limit]),
+        len(hits) > query.limit,
+        unranked,
+        len(index.unreadable()),
+        0 if hits else index.count(),
+    )
+
+
+def merged(found: Sequence[Found], limit: int) -> Found:
+    """What several searches found, each record once, in the order of the searches."""
+    hits = {hit.number: hit for one in found for hit in one.hits}
+    return Found(
+        tuple(hits.values())[:limit],
+        len(hits) > limit or any(one.more for one in found),
+        any(one.unranked for one in found),
+        max((one.unreadable for one in found), default=0),
+        max((one.searched for one in found), default=0),
+    )
 
 
 def span_of(value: str) -> tuple[str, str]:

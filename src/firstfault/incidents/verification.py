@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from firstfault.incidents.fingerprint import fingerprint, same
 from firstfault.incidents.frontmatter import append_item, set_value
 from firstfault.incidents.proofs import lack_of
-from firstfault.incidents.ran import Ran, day_of_run, not_after, ran_of_diagnosis
+from firstfault.incidents.ran import Ran, day_of_run, not_after, ran_of_diagnosis, to_come
 from firstfault.incidents.record import is_open
 from firstfault.incidents.screen import Screen
 from firstfault.incidents.words import WHOLE, State
@@ -128,6 +128,7 @@ def compare(
     *,
     ran: Ran | None = None,
     stated: date | None = None,
+    today: date | None = None,
 ) -> Comparison:
     """Holds a re-run against an incident; `docs/explanation/when-a-fix-held.md` has its rules as a table.
 
@@ -138,6 +139,7 @@ def compare(
         earlier: its starts before the last one that failed: a launcher that begins anew is no fix.
         ran: what its lines tell of when it ran and how far; by the lines that its diagnosis quotes where None.
         stated: the day on which it ran, where a person says so.
+        today: lines of later days are those of a wrong clock; None where nobody knows the day.
     """
     told_by = ran_of_diagnosis(diagnosis) if ran is None else ran
     equal, differs = _fields(record, diagnosis, told_by.framework)
@@ -154,6 +156,7 @@ def compare(
         reason = (
             _another_run(record, diagnosis, equal, differs)
             or _not_past(record, diagnosis, asked)
+            or to_come(asked, today)
             or not_after(record, asked, stated)
             or _met_before(record, diagnosis, earlier)
             or _went_on(asked)
@@ -201,6 +204,9 @@ def _went_on(ran: Ran) -> str:
         return f"the re-run completed, but not with all its ranks: `{_short(ran.smaller)}`"
     if ran.anew:
         return f"the re-run completed, but not in one piece, and by what it failed before is not known: `{_short(ran.anew)}`"
+    if ran.stood is not None:
+        seconds, before, after = ran.stood
+        return f"the re-run completed, but it stood still for {seconds // 60} min between its steps {before} and {after}, and the incident made its job wait: whether it came again is not known"
     if ran.back is not None:
         return (
             f"the re-run completed, but its steps go back from {ran.back[0]} to {ran.back[1]}: it began anew, and why is not"
@@ -221,7 +227,7 @@ def _held(diagnosis: Diagnosis, equal: list[str]) -> str:
     reason = "the re-run completed" + ("" if step is None else f" at step {step}")
     if not any(e.startswith("framework:") for e in equal):
         reason += "; that it is the same job, its number of ranks alone shows"
-    return reason
+    return f"{reason}; none of its lines tells of the fault in words that are known"
 
 
 def _no_failure(record: Record) -> str:

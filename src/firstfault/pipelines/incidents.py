@@ -130,6 +130,7 @@ def new_record(
     language: str,
     record_id: str = "",
     dated: bool = True,
+    timed: bool = True,
 ) -> tuple[str, str]:
     """The id and the text of a new record.
 
@@ -141,6 +142,7 @@ def new_record(
         language: of headings and fixed sentences.
         record_id: its id; a new one where empty.
         dated: whether the day is that of the incident; False where it is that of the record alone, and the incident's stays open.
+        timed: whether the times of its lines may be right; False where a wrong clock tells them.
 
     Raises:
         PipelineError: nothing was read, or there was no failure of which to make a record.
@@ -154,7 +156,8 @@ def new_record(
         )
     safe = redact(_draft(understood_as, given, key), "identities", key=key)
     name = record_id or new_id(day, os.urandom(RANDOM_BYTES))
-    return name, render_record(safe, record_id=name, date=day.isoformat() if dated else "", language=language)
+    shown_day = day.isoformat() if dated else ""
+    return name, render_record(safe, record_id=name, date=shown_day, language=language, timed=timed)
 
 
 def _draft(understood_as: tuple[Diagnosis, Traits], given: Given, key: bytes) -> Draft:
@@ -226,19 +229,20 @@ def owner_key(file: Path | None = None) -> bytes:
     return key
 
 
-def check(store: Records) -> tuple[int, list[Complaint]]:
-    """Number of records, and what is to be corrected in them."""
+def check(store: Records, today: date | None = None) -> tuple[int, list[Complaint]]:
+    """Number of records, and what is to be corrected in them; days after `today` among it, where that is given."""
     records, wrong = store.records()
-    return len(records), lint(records, wrong)
+    return len(records), lint(records, wrong, today)
 
 
 def fix(store: Records) -> list[str]:
     """Brings records of an earlier form up to date; the files that were changed."""
     from firstfault.incidents.frontmatter import set_value
+    from firstfault.pipelines.remask import masked_anew
 
     changed = []
     for record in store.records()[0]:
-        keys = migrated(record)
+        keys = migrated(record, masked_anew(record))
         if keys:
 
             def edit(text: str, keys: dict[str, str] = keys) -> str:
@@ -285,6 +289,8 @@ def verify(
     options: DiagnoseOptions,
     key_file: Path | None = None,
     stated: date | None = None,
+    *,
+    today: date | None = None,
 ) -> Comparison:
     """What a re-run says of an incident.
 
@@ -294,6 +300,7 @@ def verify(
         options: of its diagnosis.
         key_file: the key with which the record was made; None: the own one.
         stated: the day on which it ran, where a person says so.
+        today: lines of later days are those of a wrong clock; None where nobody knows the day.
 
     Raises:
         PipelineError: the re-run cannot be read, or it is the incident itself.
@@ -317,7 +324,7 @@ def verify(
                     where=", ".join(map(str, paths)),
                     fix="Give the logs of the run that was made after the fix.",
                 )
-    comparison = compare(record, *found, starts, ran=ran, stated=stated)
+    comparison = compare(record, *found, starts, ran=ran, stated=stated, today=today)
     if comparison.result == "held" and failed and len(starts) < len(failed):
         more = f"{len(failed) - len(starts)} failed starts of the re-run were not held against the incident"
         return structs.replace(comparison, result="not comparable", reason=f"{comparison.reason}, but {more}")

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from firstfault.incidents.errors import IncidentError
 from firstfault.incidents.ids import RANDOM_BYTES, new_id
@@ -18,7 +19,7 @@ from firstfault.incidents.importing import digest_of_note, lines_left, noted_hos
 from firstfault.incidents.people import without_people
 from firstfault.incidents.places import index_at
 from firstfault.incidents.record import parse, read_text
-from firstfault.incidents.search import Found, Query, search
+from firstfault.incidents.search import Found, Query, merged, search
 from firstfault.incidents.similar import Likeness, similar
 from firstfault.incidents.trends import Trend, trends
 from firstfault.pipelines.errors import PipelineError
@@ -52,17 +53,35 @@ def find(folder: Path | str, query: Query, *, key_file: Path | None = None, full
     """
     with closing(index_at(folder)) as index:
         index.refresh(full=full)
-        found = search(index, query)
-        hashed = tuple((kind, _hidden(kind, value, key_file)) for kind, value in query.facts)
-        if found.hits or hashed == query.facts:
-            return found
-        return search(index, Query(text=query.text, fields=query.fields, facts=hashed, limit=query.limit))
+        if not any(kind in _HASHED for kind, _ in query.facts):
+            return search(index, query)
+        key = owner_key(key_file)
+        # Under its pseudonym; as it is written, as in the name of a log; and in small letters, as most programs print a host.
+        ways = (tuple(way(kind, value, key) for kind, value in query.facts) for way in (_hidden, _plain, _small))
+        return merged([search(index, replace(query, facts=facts)) for facts in dict.fromkeys(ways)], query.limit)
 
 
-def _hidden(kind: str, value: str, key_file: Path | None) -> str:
+def _hidden(kind: str, value: str, key: bytes) -> tuple[str, str]:
     if kind not in _HASHED or value.endswith("*"):
-        return value
-    return pseudonym(_HASHED[kind], value, owner_key(key_file))
+        return kind, value
+    return kind, pseudonym(_HASHED[kind], value, key)
+
+
+def _small(kind: str, value: str, key: bytes) -> tuple[str, str]:
+    return _hidden(kind, value.lower() if kind == "host" else value, key)
+
+
+def _plain(kind: str, value: str, _: bytes) -> tuple[str, str]:
+    return kind, value.partition(".")[0] if kind == "host" and not value.replace(".", "").isdigit() else value
+
+
+def kinds_of_lines(word: str) -> int:
+    """How many signatures of the program's own have a word in their id, title or meaning."""
+    from firstfault.signatures.library import load_library
+
+    low = word.lower()
+    specs = load_library().by_id.items()
+    return sum(any(low in text.lower() for text in (name, spec.title, spec.meaning)) for name, spec in specs)
 
 
 def near(folder: Path | str, paths: Sequence[str], options: DiagnoseOptions, *, limit: int) -> list[Likeness]:

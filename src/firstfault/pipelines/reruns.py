@@ -11,7 +11,7 @@ from msgspec import structs
 
 from firstfault.incidents.ran import Ran, framework_of, last_day, ran_of_lines
 from firstfault.incidents.screen import Screen
-from firstfault.model.words import SourceKind
+from firstfault.pipelines.seen_before import NO_LOGS
 from firstfault.readers.steplines import TRAINING, read_progress
 
 if TYPE_CHECKING:
@@ -29,16 +29,6 @@ EACH, LEAST = 64 << 10, 4 << 10
 LINES = 400
 SPOTS = 16
 """Places of a source at which its stamps are looked at, beside its begin and its end."""
-_NO_LOGS = frozenset(
-    [
-        SourceKind.CONFIG,
-        SourceKind.BINARY,
-        SourceKind.METRICS,
-        SourceKind.MEMORY_SNAPSHOT,
-        SourceKind.FLIGHT_RECORDER,
-        SourceKind.EMPTY,
-    ]
-)
 PART = 1 << 20
 """Bytes of a source that are read at once."""
 
@@ -79,10 +69,15 @@ def _screened(ran: Ran, record: Record, conclusion: Conclusion, store: Store) ->
     """The same, and what all its lines tell against its good end."""
     screen = Screen(record)
     for source in conclusion.scene.case.seen.sources:
-        if source.kind not in _NO_LOGS and screen.source(_all_lines(store, source.id)):
+        if source.kind not in NO_LOGS and screen.source(_all_lines(store, source.id)):
             break
     return structs.replace(
-        ran, passed_over=screen.passed_over, smaller=screen.smaller, anew=screen.anew, back=screen.back
+        ran,
+        passed_over=screen.passed_over,
+        smaller=screen.smaller,
+        anew=screen.anew,
+        back=screen.back,
+        stood=screen.stood,
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.model.lazy import lazy
-from firstfault.model.words import Strength
+from firstfault.model.words import SourceKind, Strength
 from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -30,6 +30,19 @@ if TYPE_CHECKING:
 
 NEAR, WIDE = 8, 400
 """Lines on each side of the first one that a rule may ask for, and characters of each."""
+TAIL, LAST, MOST_LOGS = 4 << 10, 8, 64
+"""Bytes at the end of a log, lines of it, and logs, that are looked at where no line tells of a failure."""
+NO_LOGS = frozenset(
+    [
+        SourceKind.CONFIG,
+        SourceKind.BINARY,
+        SourceKind.METRICS,
+        SourceKind.MEMORY_SNAPSHOT,
+        SourceKind.FLIGHT_RECORDER,
+        SourceKind.EMPTY,
+    ]
+)
+"""Kinds of sources in which nobody says anything in words."""
 MOST = 3
 """Past incidents that a diagnosis names."""
 FIX = 300
@@ -58,6 +71,8 @@ def origin_of(conclusion: Conclusion, verifier: Verifier) -> Origin:
         stood, own = trigger.exception.frames, trigger.exception.user_frame
     elif FATAL.search(trigger.text) is not None:
         stood, own = _crashed_in(trigger, verifier)
+    else:
+        stood, own = _failed_in(trigger, verifier)
     if not stood:
         return Origin(signature=trigger.signature)
     frames = [f"{f.file.replace(chr(92), '/').rsplit('/', 1)[-1]}:{f.function}" for f in stood]
@@ -95,6 +110,19 @@ def _crashed_in(trigger: Event, verifier: Verifier) -> tuple[Sequence[Frame], Fr
     return frames, user_frame(frames)
 
 
+def _failed_in(trigger: Event, verifier: Verifier) -> tuple[Sequence[Frame], Frame | None]:
+    """The frames of the test that failed by this line, outermost first, and the innermost one of the job's own code."""
+    from firstfault.readers.frames import user_frame
+    from firstfault.readers.pytest_frames import SAID, frames_around
+
+    if SAID.search(trigger.text) is None:
+        return (), None
+    first, lines = verifier.around(trigger.span, DUMP)
+    at = trigger.span.line - first
+    frames = frames_around(lines, at) if 0 <= at < len(lines) else []
+    return frames, user_frame(frames)
+
+
 def with_seen_before(
     diagnosis: Diagnosis,
     concluded: Concluded,
@@ -114,24 +142,30 @@ def with_seen_before(
     """
     own = None if folder is None else _folder(paths, folder)
     trigger = concluded.conclusion.answer.trigger
-    if diagnosis.verdict.failed is False or trigger is None:
+    if diagnosis.verdict.failed is False or (trigger is None and diagnosis.verdict.failed):
         return diagnosis
     origin = origin_of(concluded.conclusion, concluded.verifier)
-    scene = _scene(diagnosis, origin, concluded.verifier.around(trigger.span, NEAR)[1])
-    found = [] if own is None else _looked_up(own, diagnosis, origin, scene, asked=folder != HERE)
+    if trigger is None:
+        scenes = _last_scenes(concluded)
+    else:
+        scenes = [_scene(diagnosis, origin, concluded.verifier.around(trigger.span, NEAR)[1])]
+    found = [] if own is None else _looked_up(own, diagnosis, origin, scenes, asked=folder != HERE)
     # Without a cause a line of a launcher or a watchdog is all that is there; a traceback tells a place even then.
-    found += _shipped(scene) if diagnosis.verdict.strength is not Strength.UNKNOWN or origin.frames else []
+    known = trigger is None or diagnosis.verdict.strength is not Strength.UNKNOWN or origin.frames
+    found += _shipped(scenes) if known else []
     distinct = {row.id: row for row in reversed(found)}
     rows = [row for row in found if distinct[row.id] is row][:MOST]
     return replace(diagnosis, seen_before=rows) if rows else diagnosis
 
 
-def _looked_up(own: Path | str, diagnosis: Diagnosis, origin: Origin, scene: Scene, *, asked: bool) -> list[SeenBefore]:
+def _looked_up(
+    own: Path | str, diagnosis: Diagnosis, origin: Origin, scenes: Sequence[Scene], *, asked: bool
+) -> list[SeenBefore]:
     """The records of a place; of one that nobody asked for only what can be read there."""
     from firstfault.incidents.errors import IncidentError
 
     try:
-        return _own(own, diagnosis, origin, scene)
+        return _own(own, diagnosis, origin, scenes)
     except (IncidentError, OSError):
         if asked:
             raise
@@ -212,7 +246,22 @@ def _scene(diagnosis: Diagnosis, origin: Origin, near: list[str]) -> Scene:
     )
 
 
-def _shipped(scene: Scene) -> list[SeenBefore]:
+def _last_scenes(concluded: Concluded) -> list[Scene]:
+    """The last lines of each log, where no line tells of a failure: what ended the work may be told there in plain words."""
+    from firstfault.incidents.rules import Scene
+
+    logs = [s for s in concluded.conclusion.scene.case.seen.sources if s.kind not in NO_LOGS]
+    scenes = []
+    for source in logs[:MOST_LOGS]:
+        size = concluded.store.size(source.id)
+        raw = concluded.store.read(source.id, max(0, size - TAIL), TAIL)
+        lines = [line.strip().lower()[:WIDE] for line in raw.decode("utf-8", "replace").split("\n")]
+        last = tuple(line for line in lines if line)[-LAST:]
+        scenes += [Scene(signature="", category="", texts=(line,), frames=(), near=last) for line in last]
+    return scenes
+
+
+def _shipped(scenes: Sequence[Scene]) -> list[SeenBefore]:
     from firstfault.incidents.rules import shown
     from firstfault.incidents.table import table
     from firstfault.model.diagnosis import SeenBefore
@@ -228,7 +277,7 @@ def _shipped(scene: Scene) -> list[SeenBefore]:
             equal=_told(rule),
         )
         for row in table()
-        if (rule := shown(row.shown_by, scene))
+        if (rule := next(filter(None, (shown(row.shown_by, scene) for scene in scenes)), ""))
     ]
 
 
@@ -238,7 +287,7 @@ def _told(rule: str) -> list[str]:
     return [f"{kind}: {value}" for kind, value in conditions(rule)]
 
 
-def _own(folder: Path | str, diagnosis: Diagnosis, origin: Origin, scene: Scene) -> list[SeenBefore]:
+def _own(folder: Path | str, diagnosis: Diagnosis, origin: Origin, scenes: Sequence[Scene]) -> list[SeenBefore]:
     from firstfault.incidents.fingerprint import traits_of
     from firstfault.incidents.places import index_at
     from firstfault.incidents.rules import shown
@@ -251,7 +300,7 @@ def _own(folder: Path | str, diagnosis: Diagnosis, origin: Origin, scene: Scene)
         # As above: such a line is alike in faults of every kind.
         if diagnosis.verdict.strength is not Strength.UNKNOWN or traits.place:
             found = [_row(one, "fingerprint") for one in known_again(index, traits, limit=MOST)]
-        numbers = dict.fromkeys(number for rule, number in index.own_rules() if shown((rule,), scene))
+        numbers = dict.fromkeys(n for rule, n in index.own_rules() if any(shown((rule,), scene) for scene in scenes))
         found += [_row(compared(record, traits), "lines") for _, record in index.records_of(numbers)]
     return found
 

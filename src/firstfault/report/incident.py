@@ -8,12 +8,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from firstfault.i18n.records import sentences
+from firstfault.i18n import messages, translator
+from firstfault.i18n.records import sentences, word_of
 from firstfault.incidents.draft import digest_of, facts_of, failed_at, lines_of
 from firstfault.incidents.fingerprint import Traits, fingerprint
 from firstfault.incidents.frontmatter import write_entry
+from firstfault.incidents.mask import VERSION
 from firstfault.incidents.ran import total_of
 from firstfault.incidents.words import HEADINGS, SCHEMA, Section, State
+from firstfault.report.localise import localised
 from firstfault.report.markdown import code, escape, told
 from firstfault.report.neutral import neutral, shorten
 
@@ -26,17 +29,19 @@ if TYPE_CHECKING:
 TITLE = 120
 """Characters of a title at most."""
 _WHO = re.compile(r" on (?:ranks? \d|host-|\S+ \(rank).*$")
+_CLAUSE, _HAN = re.compile("[。；]"), re.compile("[一-鿿]")
 _SENTENCE = re.compile(r"(?<=[A-Za-z0-9)])\. (?=[A-Z])|; ")
 
 
-def render_record(safe: Redacted[Draft], *, record_id: str, date: str, language: str = "en") -> str:
+def render_record(safe: Redacted[Draft], *, record_id: str, date: str, language: str = "en", timed: bool = True) -> str:
     """The text of a new record in the state `open`.
 
     Args:
         safe: what went through the door with identities taken out.
         record_id: its name.
         date: day of the incident, as `2026-03-02`; empty where nobody knows it yet.
-        language: of headings and fixed sentences, `en` or `zh`.
+        language: of headings and sentences, `en` or `zh`.
+        timed: whether it tells the time of its first line.
 
     Raises:
         ValueError: identities are still in it.
@@ -44,23 +49,31 @@ def render_record(safe: Redacted[Draft], *, record_id: str, date: str, language:
     if safe.content.redaction != "identities":
         raise ValueError("a record takes only what went through the door with its identities taken out")
     draft = safe.content
-    title = title_of(draft.diagnosis)
+    # The head is made of the parts as they are: a record of either language has the same fingerprint.
+    title = title_of(draft.diagnosis, language)
     head = {"schema": SCHEMA, "id": record_id, "title": title, "state": str(State.OPEN), "date": date}
-    values = {**head, "language": language, **_values(draft)}
-    body = _Body(draft, record_id, language)
+    values = {**head, "language": language, **_values(draft, timed=timed)}
+    body = _Body(localised(safe, language).content, record_id, language)
     # Nobody has to look up which keys there are: those that a person may fill stand there empty.
     lines = [write_entry(key, value) for key, value in values.items()]
     return "---\n" + "".join(lines) + f"---\n\n# {escape(title)}\n\n" + body.text()
 
 
-def title_of(diagnosis: Diagnosis) -> str:
+def title_of(diagnosis: Diagnosis, language: str = "en") -> str:
     """The first clause of the verdict."""
-    first = _SENTENCE.split(diagnosis.verdict.summary, maxsplit=1)[0]
+    summary = diagnosis.verdict.summary
+    first = _SENTENCE.split(summary, maxsplit=1)[0]
     # Who it was stands in the head: a title is read in a list, beside others of the same fault.
-    return shorten(neutral(_WHO.sub("", first) or first).rstrip(". "), TITLE)
+    title = neutral(_WHO.sub("", first) or first).rstrip(". ")
+    if language != "en":
+        say = translator(language)
+        # Some sentences are translated only as a whole.
+        ways = (say(title), _CLAUSE.split(say(neutral(summary)), maxsplit=1)[0])
+        title = next((said for said in ways if _HAN.search(said) is not None), title)
+    return shorten(title, TITLE)
 
 
-def _values(draft: Draft) -> dict[str, Value]:
+def _values(draft: Draft, *, timed: bool) -> dict[str, Value]:
     verdict, job = draft.diagnosis.verdict, draft.diagnosis.job
     traits = {name: neutral(getattr(draft.traits, name)) for name in Traits.__struct_fields__}
     facts = facts_of(draft)
@@ -73,6 +86,7 @@ def _values(draft: Draft) -> dict[str, Value]:
         "scope": "" if verdict.classes.scope is None else str(verdict.classes.scope),
         "strength": str(verdict.strength),
         **traits,
+        "mask": VERSION if traits["message"] else "",
         "fingerprint": fingerprint(draft.traits),
         **{name: tuple(neutral(item) for item in items) for name, items in facts.items()},
         "framework": fact("framework"),
@@ -81,7 +95,7 @@ def _values(draft: Draft) -> dict[str, Value]:
         "ranks_seen": draft.diagnosis.ranks.seen_ranks,
         "last_step": fact("last_step"),
         "total_steps": str(total_of(draft.diagnosis) or ""),
-        "failed_at": failed_at(draft.diagnosis),
+        "failed_at": failed_at(draft.diagnosis) if timed else "",
         "command": neutral(draft.command),
         "revision": neutral(draft.revision),
         "image": neutral(draft.image),
@@ -98,6 +112,7 @@ class _Body:
     def __init__(self, draft: Draft, record_id: str, language: str) -> None:
         self.diagnosis = draft.diagnosis
         self.sentences = sentences(language)
+        self.language = language
         self.headings = HEADINGS[language]
         self.id = record_id
 
@@ -119,22 +134,25 @@ class _Body:
         verdict = self.diagnosis.verdict
         form = "" if verdict.classes.form is None else str(verdict.classes.form)
         phase = str(verdict.classes.phase)
-        told = self.sentences["seen.form"].format(
+        seen = self.sentences["seen.form"].format(
             form=self.sentences[f"form.{form}"],
-            phase="" if phase == "unknown" else self.sentences["phase"].format(phase=escape(phase)),
+            phase=""
+            if phase == "unknown"
+            else self.sentences["phase"].format(phase=word_of("phase", phase, self.language)),
         )
         line = verdict.trigger
         first = "" if line is None else self.sentences["first"].format(line=code(shorten(line.text.strip(), 200)))
-        return [told, first, self.sentences["open.symptom"]]
+        return [seen, first, self.sentences["open.symptom"]]
 
     def _diagnosis(self) -> list[str]:
         verdict = self.diagnosis.verdict
-        chain = [f"{n}. {escape(link.what)}: {escape(link.why)}" for n, link in enumerate(self.diagnosis.chain[:5], 1)]
-        rivals = [f"- {escape(str(r.category))} ({escape(str(r.strength))})" for r in self.diagnosis.rivals[:3]]
+        colon = messages(self.language)["mark.colon"]
+        chain = [f"{n}. {escape(c.what)}{colon}{escape(c.why)}" for n, c in enumerate(self.diagnosis.chain[:5], 1)]
+        rivals = [self._sure("rival", str(r.category), str(r.strength)) for r in self.diagnosis.rivals[:3]]
         settle = [f"- {told(c)}" for c in self.diagnosis.collect_next[:3]]
         return [
             self.sentences["said"].format(summary=escape(verdict.summary)),
-            self.sentences["sure"].format(category=code(str(verdict.category)), strength=code(str(verdict.strength))),
+            self._sure("sure", str(verdict.category), str(verdict.strength)),
             *(
                 f"{self.sentences[head]}\n\n" + "\n".join(rows)
                 for head, rows in (("chain", chain), ("rivals", rivals), ("settled", settle))
@@ -142,11 +160,21 @@ class _Body:
             ),
         ]
 
+    def _sure(self, sentence: str, category: str, strength: str) -> str:
+        """A category with how sure it is."""
+        return self.sentences[sentence].format(
+            category=word_of("category", category, self.language),
+            strength=word_of("strength", strength, self.language),
+        )
+
     def _cause(self) -> list[str]:
         verdict = self.diagnosis.verdict
         if str(verdict.strength) == "unknown":
             return [self.sentences["open.unknown"]]
-        guess = self.sentences["guess"].format(strength=escape(str(verdict.strength)), summary=escape(verdict.summary))
+        guess = self.sentences["guess"].format(
+            strength=word_of("strength", str(verdict.strength), self.language),
+            summary=escape(verdict.summary),
+        )
         return [guess, self.sentences["open.cause"]]
 
     def _fix(self) -> list[str]:

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from incident_text import PROVED, text_of
 
-from firstfault.cli import incidents_write
+from firstfault.cli import incidents_options, incidents_write
 from firstfault.cli.main import run
 from firstfault.i18n.records import sentences
 from firstfault.incidents.record import parse
@@ -73,6 +73,65 @@ def test_a_record_is_made_from_a_stored_diagnosis_and_in_chinese(oom, folder, tm
     assert "待填：" in text
     assert "gpu-n017" not in text
     assert run(["incidents", "lint", "--dir", folder]) == 0
+    # Whole in Chinese but for what a line says, what is typed, and the closed words behind their meaning.
+    said = re.sub(r"(?s)```.*?```|`[^`]*`", "", text.partition("\n---\n")[2])
+    assert not re.search(r"[A-Za-z]+ (?:the|is|was|of|that) [a-z]+", said), said
+    assert "类别：GPU 或其运行时（`gpu_cuda`）" in text
+    english, chinese = (new_of(oom, folder, capsys, language) for language in ("en", "zh"))
+    assert english.one("fingerprint") == chinese.one("fingerprint")
+    assert english.title != chinese.title
+
+
+def new_of(logs, folder, capsys, language):
+    capsys.readouterr()
+    assert run(["incidents", "new", str(logs), "--dir", folder, "--again", "--stdout", "--lang", language]) == 0
+    return parse(capsys.readouterr().out)
+
+
+def test_a_day_that_is_still_to_come_is_not_taken(oom, folder, tmp_path, capsys, monkeypatch):
+    for module in (incidents_write, incidents_options):
+        monkeypatch.setattr(module, "today", lambda: date(2026, 3, 2))
+    for words in (["new", str(oom)], ["verify", "E001", "--rerun", str(oom)]):
+        assert run(["incidents", *words, "--dir", folder, "--date", "2026-03-04"]) == 2
+        assert "2026-03-04 is still to come: today is 2026-03-02" in capsys.readouterr().err
+    assert run(["incidents", "new", str(oom), "--dir", folder, "--date", "2026-03-03"]) == 0
+    ahead = tmp_path / "ahead.log"
+    ahead.write_text("2031-05-06 10:11:12 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.\n")
+    made(capsys)
+    assert run(["incidents", "new", str(ahead), "--dir", folder]) == 0
+    told = capsys.readouterr()
+    assert "2031-05-06, which is still to come" in told.err
+    record = parse(Path(told.out.strip()).read_text(encoding="utf-8"))
+    assert (record.one("date"), record.one("failed_at")) == ("", "")
+    assert run(["incidents", "lint", "--dir", folder]) == 0
+
+
+def test_a_host_is_found_by_the_name_of_its_log_and_in_capitals(folder, tmp_path, capsys):
+    oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    for name in ("trainer-b.log", "gpu-n018.out"):
+        (tmp_path / name).write_text(oom, encoding="utf-8")
+        assert run(["incidents", "new", str(tmp_path / name), "--dir", folder, "--again"]) == 0
+    first, second = [line for line in capsys.readouterr().out.split() if line]
+    for asked, found in (
+        ("trainer-b", first),
+        ("TRAINER-B", first),
+        ("trainer-b.cluster.example", first),
+        ("gpu-n018", second),
+        ("GPU-N018", second),
+    ):
+        assert run(["incidents", "search", "--host", asked, "--dir", folder]) == 0, asked
+        assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [Path(found).stem], asked
+    assert run(["incidents", "search", "--host", "trainer-c", "--dir", folder]) == 3
+
+
+def test_a_search_that_finds_nothing_tells_what_it_looked_at(put, store, capsys):
+    put(id="20260302-aaaaaaaaaa")
+    assert run(["incidents", "search", "ProcessGroupNCCL", "--dir", str(store.folder)]) == 3
+    assert "12 were searched" in capsys.readouterr().err
+    assert run(["incidents", "search", "NCCL", "--dir", str(store.folder)]) == 3
+    assert "`firstfault signatures list --text NCCL`" in capsys.readouterr().err
+    assert run(["incidents", "search", "qqqqxyz", "--dir", str(store.folder)]) == 3
+    assert "signatures list" not in capsys.readouterr().err
 
 
 def test_one_host_has_one_pseudonym_in_all_records_and_is_found_by_its_name(oom, folder, tmp_path, capsys):
@@ -119,6 +178,7 @@ def test_a_second_record_of_the_same_lines_is_made_only_where_it_is_asked_for(oo
 
 def test_a_record_is_dated_by_the_incident(oom, folder, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(incidents_write, "today", lambda: date(2031, 5, 6))
+    monkeypatch.setattr(incidents_options, "today", lambda: date(2031, 5, 6))
     kernel = tmp_path / "kernel.log"
     kernel.write_text(
         "2025-11-30T23:50:02.100000+01:00 gpu-n017 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=812, GPU has fallen off the bus.\n",

@@ -163,13 +163,40 @@ def named(folder, log):
 PYTEST = [
     ("E004", "=== FAILURES ===\nE       KeyError: 'grad_norm_mean'\n\nreport/render.py:41: KeyError\n=== short test summary info ===\nFAILED tests/test_report.py::test_zero - KeyError: 'grad_norm_mean'"),
     ("E011", "tests/test_ckpt.py:31: in test_save\n    dcp.save(state)\n/venv/torch/distributed/checkpoint/filesystem.py:145: in __init__\n    self.stream = torch.cuda.current_stream()\nE   torch.OutOfMemoryError: CUDA out of memory.\nFAILED tests/test_ckpt.py::test_save - torch.OutOfMemoryError: CUDA out of memory."),
+    ("E010", "___ test_digest ___\ntests/test_digest.py:22: in test_digest\n    one = state_digest(state)\nbench/digest.py:14: in state_digest\n    h.update(total * weight)\nE   RuntimeError: aten.mul.Tensor: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!\n=== short test summary info ===\nFAILED tests/test_digest.py::test_digest - RuntimeError: aten.mul.Tensor: got mixed"),
+    ("E007", "___ test_probe ___\ntests/test_probe.py:9: in test_probe\n    run_probe()\nbench/env_probe.py:31: in run_probe\n    return json.loads(done.stdout)\nE   json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)\n=== short test summary info ===\nFAILED tests/test_probe.py::test_probe - json.decoder.JSONDecodeError: Expecting value"),
 ]  # fmt: skip
 
 
-@pytest.mark.xfail(strict=True, reason="the tracebacks of pytest are not read: no line of it is known as an exception")
 @pytest.mark.parametrize(("name", "log"), PYTEST)
 def test_a_failure_as_pytest_prints_it_links_too(tmp_path, name, log):
     assert named(tmp_path, log) == [name]
+
+
+INTERRUPTED = [
+    "topology dp8: trial 1 done, 812 tokens/s\ntopology dp2tp4: trial 2: all 8 GPUs were taken by another job (pid 88211)\nstopped after 2 of 6, nothing is published",
+    "拓扑 dp2tp4 第 2 次试验开始\n八卡任务 88211 占用了全部 GPU，拓扑矩阵中断，已完成 2/6",
+    "sweep: tp=2 pp=4 done\nsweep interrupted by another 8-GPU job: 2 of 5 topologies are there",
+    "run 3/12 (tp4,pp2) finished\nGPUs 0-7 are now used by job 5521 of user ml3; leaving, 3/12 runs stay in staging/",
+]
+"""Plain words of a series that stopped: none of them calls itself an error."""
+GOES_ON = [
+    "step 10/100 loss 2.1\nstep 11/100 loss 2.0",
+    "the sweep waits\nanother job holds the queue",
+    "topology: 8 GPUs of dgx-7 are visible to this job\nstep 1/10 loss 2.0",
+    "sweep interrupted by another 8-GPU job: 2 of 5 topologies are there\n"
+    + "\n".join(f"step {n}/100 loss 2.1" for n in range(1, 12)),
+]
+
+
+@pytest.mark.parametrize("log", INTERRUPTED)
+def test_a_series_that_stopped_without_an_error_word_links_by_its_last_lines(tmp_path, log):
+    assert named(tmp_path, log) == ["E009"]
+
+
+@pytest.mark.parametrize("log", GOES_ON)
+def test_a_log_without_a_failure_links_to_nothing_that_its_last_lines_do_not_say(tmp_path, log):
+    assert named(tmp_path, log) == []
 
 
 # All in one test: each has a cache of its own, and to fill it costs more than all these diagnoses.

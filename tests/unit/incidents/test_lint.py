@@ -1,10 +1,14 @@
 """Records that claim more than they show are found, and those that show it pass."""
 
+from datetime import date
+
 import pytest
 from incident_text import PROVED, text_of
+from msgspec.structs import replace
 
 from firstfault.incidents.fingerprint import fingerprint
 from firstfault.incidents.lint import lint, migrated
+from firstfault.incidents.mask import VERSION as MASK
 from firstfault.incidents.record import parse
 from firstfault.incidents.shipped import make_table, shipped
 from firstfault.incidents.table import FILE, table
@@ -130,6 +134,37 @@ def test_an_earlier_form_is_brought_up_to_date_and_nothing_else():
     record = parse(text_of(fingerprint="ff0:abc").replace("schema: firstfault.incident/1\n", ""))
     assert migrated(record) == {"schema": "firstfault.incident/1", "fingerprint": fingerprint(record.traits)}
     assert {c.level for c in lint([record])} == {"note"}
+
+
+def test_a_message_of_another_mask_is_told_and_made_anew_where_it_is_known():
+    told = text_of(fingerprint='"ff1:0123456789:0123456789:-"')
+    assert [c.level for c in lint([parse(told)]) if "masked by another version" in c.what] == ["note"]
+    record = parse(told)
+    assert "message" not in migrated(record)
+    changed = migrated(record, "OutOfMemoryError: HIP out of memory")
+    assert changed["message"] == "OutOfMemoryError: HIP out of memory"
+    assert changed["mask"] == MASK
+    traits = replace(record.traits, message=changed["message"])
+    assert changed["fingerprint"] == fingerprint(traits)
+    now = parse(told.replace("message:", f'mask: "{MASK}"\nmessage:', 1))
+    assert not [c for c in lint([now]) if "masked" in c.what]
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ({"date": "2099-01-01"}, "`date` tells the day 2099-01-01"),
+        ({"date": "2026-12-04"}, "`date` tells the day 2026-12-04"),
+        ({**PROVED, "verifications": '\n  - "rerun 2099-03-04 held: completed"'}, "tells the day 2099-03-04"),
+        ({"date": "2026-12-03"}, ""),
+        ({"date": "2026-12-02"}, ""),
+        ({"date": ""}, ""),
+    ],
+)
+def test_a_day_that_is_still_to_come_is_an_error(parts, told):
+    found = [c.what for c in lint([parse(text_of(**parts))], (), date(2026, 12, 2)) if "still to come" in c.what]
+    assert [told in what for what in found] == ([True] if told else [])
+    assert not [c for c in lint([parse(text_of(**parts))]) if "still to come" in c.what]
 
 
 def test_the_shipped_records_are_the_eleven_and_lint_finds_nothing():

@@ -363,6 +363,46 @@ def test_what_looks_like_a_machine_is_taken_for_one(page, names):
     assert noted_hosts(page) == names
 
 
+@pytest.mark.parametrize(
+    ("heading", "title", "date"),
+    [
+        ("1. 2026年1月20日 节点掉卡", "节点掉卡", "2026-01-20"),
+        ("2. 【2026-02-02】数据集读取超时", "数据集读取超时", "2026-02-02"),
+        ("2026-01-14 — writes stall", "writes stall", "2026-01-14"),
+        ("一、检查点保存失败", "检查点保存失败", ""),
+        ("2.7.0 breaks the loader", "2.7.0 breaks the loader", ""),
+        ("3.5 times slower", "3.5 times slower", ""),
+        ("2026-01-14", "2026-01-14", "2026-01-14"),
+    ],
+)
+def test_a_title_is_what_stands_behind_number_and_date(heading, title, date):
+    (note,) = read_notes(f"## {heading}\n\nSymptom: x\nCause: y\n")
+    assert (note.title, note.date) == (title, date)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "**What we saw:** hang\n**Looked into:** dmesg\n**Why:** loader\n**What we did:** pin it\n**Checked:** ran",
+        "Issue: hang\nDebugging: dmesg\nWhat went wrong: loader\nMitigation: pin it\nOutcome: ran",
+        "【故障】hang\n【问题定位】dmesg\n【定位结论】loader\n【处置方式】pin it\n【结果】ran",
+        "- 异常现象：hang\n- 排查步骤：dmesg\n- 原因定位：loader\n- 规避措施：pin it\n- 验证过程：ran",
+    ],
+)
+def test_all_parts_are_known_by_what_teams_call_them(body):
+    (note,) = read_notes(f"# a hang\n\n{body}\n")
+    assert [text.strip() for text in note.parts.values()] == ["hang", "dmesg", "loader", "pin it", "ran"]
+
+
+def test_rows_of_a_table_that_are_incidents_stand_in_no_other_one():
+    table = "| 编号 | 故障 | 原因 | 处置方式 |\n|---|---|---|---|\n| A-01 | 显存不足 | 样本过长 | 截断 |\n"
+    other = "| 指标 | 之前 |\n|---|---|\n| 剩余 | 0 |\n"
+    first, second = read_notes(f"# hang\n\nSymptom: x\nCause: y\n\n{other}\n{table}")
+    assert (first.title, second.title, second.name) == ("hang", "显存不足", "A-01")
+    assert "A-01" not in str(first.parts)
+    assert "剩余" in str(first.parts)
+
+
 def test_a_copied_record_without_a_date_lies_in_the_year_of_its_id(tmp_path):
     first, second = Store(tmp_path / "a"), Store(tmp_path / "b")
     name = "20260302-120xb9cqbg"

@@ -31,6 +31,14 @@ OWN = incident("software", "python.exception", "TokenBudgetExceeded: budget of t
 @pytest.mark.parametrize(
     ("record", "line"),
     [
+        (MEMORY, "the card ran full at step 6, giving it a smaller microbatch"),
+        (MEMORY, "could not fit the batch, splitting in two"),
+        (MEMORY, "第 6 步显卡装不下，改成 bs=2"),
+        (NAN, "gradient had bad values at step 6, step thrown away"),
+        (STALE, "mount went away for a moment, reading shard 12 from the mirror"),
+        (STALE, "共享盘闪断，从备份读取"),
+        (HANG, "loader worker 2 silent for 300 s, it was killed and a new one took over"),
+        (HANG, "batch 812 never came; worker torn down and set up again"),
         (MEMORY, "[WARNING] OOM at step 310 on rank 6; this batch is dropped"),
         (MEMORY, "RuntimeError: HIP error: out of memory (ignored, attempt 2)"),
         (MEMORY, "caught OutOfMemoryError, micro batch 8 -> 4"),
@@ -108,6 +116,60 @@ def test_a_fault_of_the_kind_that_was_passed_over(record, line):
 )
 def test_a_line_that_tells_no_such_fault(record, line):
     assert passed_over(record, ["2026-03-05 step 1 loss 2.1", line, "2026-03-05 step 2 loss 2.0"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        (MEMORY, "activations go to CPU: offload=True"),
+        (MEMORY, "free VRAM 12.1 GiB after warm-up"),
+        (MEMORY, "evaluation again every 500 steps, with a smaller batch"),
+        (NAN, "loss 2.31, went down for 12 steps"),
+        (STALE, "copied shard 12 from the mirror to local disk"),
+        (HANG, "worker 3 done with its epoch, a new one took over"),
+        (HANG, "checkpoint 500 saved, old one thrown away"),
+        (HANG, "all ranks joined, new process group of ranks 0-3 made"),
+    ],
+)
+def test_words_of_remedy_alone_tell_no_fault(record, line):
+    assert passed_over(record, ["step 5/100 loss 2.2", line, "step 6/100 loss 2.1"]) == ""
+
+
+def timed(*gaps, begin=23 * 3600 + 3000):
+    """Step lines that lie so many seconds apart, past midnight among them."""
+    lines, at = [], begin
+    for step, gap in enumerate(gaps):
+        at += gap
+        hour, minute = at // 3600 % 24, at // 60 % 60
+        lines.append(f"2026-03-02 {hour:02}:{minute:02}:{at % 60:02} step {step}/100 loss 2.1".encode())
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("record", "gaps", "stood"),
+    [
+        (HANG, [5] * 10 + [1860] + [5] * 10, (1860, 9, 10)),
+        (STALE, [5] * 10 + [250] + [5] * 9, (250, 9, 10)),
+        # Its steps tell nothing of a fault that ends a job at once.
+        (MEMORY, [5] * 10 + [1860] + [5] * 10, None),
+        # Evaluations come again; slow steps are slow; a few steps show no usual time.
+        (HANG, [5] * 10 + [400] + [5] * 10 + [380] + [5] * 9, None),
+        (HANG, [60] * 10 + [400] + [60] * 10, None),
+        (HANG, [5, 5, 900, 5], None),
+        (HANG, [5] * 30, None),
+        (HANG, [5] * 10 + [-2] + [5] * 10, None),
+    ],
+)
+def test_a_run_that_stood_still_between_two_steps(record, gaps, stood):
+    screen = Screen(record)
+    screen.source(timed(*gaps))
+    assert screen.stood == stood
+
+
+def test_a_step_0_hides_no_other_step_of_its_form():
+    screen = Screen(MEMORY)
+    screen.source([b"step 0/100 loss 9", *steps(range(10, 250, 10), range(210, 510, 10))])
+    assert screen.back == (240, 210)
 
 
 def test_what_became_of_it_may_stand_on_the_next_line():

@@ -16,6 +16,8 @@ from firstfault.incidents.people import NAME, PHONE, without_people
         ("Ann Example (mail-0123456789) found it", f"{NAME} (mail-0123456789) found it"),
         ("Transformer Engine (fused)", "Transformer Engine (fused)"),
         ("联系 存储团队", "联系 存储团队"),
+        ("已报修（何川 13900139000），何川 换卡", f"已报修（{NAME} {PHONE}），{NAME} 换卡"),
+        ("每个周期 13900139000 ns", "每个周期 13900139000 ns"),
         ("allocated 13900139000 bytes at step 4000", "allocated 13900139000 bytes at step 4000"),
         ("Ask Slurm for more", "Ask Slurm for more"),
         ("called 12 times", "called 12 times"),

@@ -34,6 +34,7 @@ GONE = [
     ("nfs01:/export/acme on /acme-home type nfs", ["nfs01", "acme"]),
     ("//smb-host/acme on /mnt type cifs", ["smb-host"]),
     ("rank 3 runs in /scratch/erinb", ["erinb"]),
+    ("~/.cache/torch_extensions/acme and /tmp/nccl_trace_rank_acme, ~/.local/lib/acme", ["acme"]),
     ("open('runs/acme-secret/llm.yaml')", ["acme-secret"]),
     ('File "acme_project/train.py", line 7', ["acme_project"]),
     ("file:///lustre/acme/x.log", ["acme", "lustre"]),
@@ -50,6 +51,7 @@ STAYS = [
     "torch/distributed/run.py and transport/net_ib.cc:115 and attempt_0/1/stderr.log and logs/rank-3.out",
     "a ratio of 3/4 at uid 0, C: is a drive, step 12:/ and 5100/8000",
     "[default0]:07/12/2025 step 3, [rank3]:2025-01-02",
+    "rebuild (~/.cache/torch_extensions); the dumps `/tmp/nccl_trace_rank_*` and ~/.cache/torch/comm_lib_trace_rank_3",
 ]
 
 

@@ -59,6 +59,11 @@ class ServerIndex:
         """Nothing is to be done: words and facts change with their record."""
         return 0
 
+    def count(self) -> int:
+        """How many records there are, those that ship among them."""
+        with self._database.work() as base:
+            return int(base.execute(sa.select(sa.func.count()).where(self._ours())).scalar_one())
+
     @staticmethod
     def unreadable() -> list[str]:
         """None: what is no record is not taken in."""

@@ -1,0 +1,58 @@
+"""Reads the frames of a traceback as pytest prints it, around a line that begins with `E`. Observes; it does not judge.
+
+    tests/test_ckpt.py:31: in test_save
+        dcp.save(state)
+    /venv/torch/distributed/checkpoint/filesystem.py:145: in __init__
+        self.stream = torch.cuda.current_stream()
+    E   torch.OutOfMemoryError: CUDA out of memory.
+
+In its long form the place of a frame stands below its source, and the function is told by the source's own `def`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstfault.model.evidence import Frame
+from firstfault.model.lazy import lazy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SAID = lazy(r"(?:^|(?<=\s))E {3,12}(?=\S)")
+"""What pytest writes before the lines of an exception's message."""
+_PLACE = lazy(r"^(\S{1,1000}\.py):(\d{1,9}): ?(?:in (\S.{0,200}?)|(?:[A-Za-z_][\w.]{0,100})?)\s*$")
+_DEF = lazy(r"^ {4}(?:async )?def (\w{1,200})\(")
+_EDGE = lazy(r"^(?:_{3,} .{1,300} _{3,}|={3,}(?: .{1,300} =+)?)\s*$")
+
+
+def frames_around(lines: Sequence[str], at: int) -> list[Frame]:
+    """The frames of the traceback to which a line belongs, outermost first; none where pytest did not write it.
+
+    Args:
+        lines: of the log, with those around it.
+        at: index of the line, which holds a part of the exception's message.
+    """
+    said = SAID.search(lines[at])
+    if said is None:
+        return []
+    label = lines[at][: said.start()]
+    first = at
+    while first and lines[first - 1].startswith(label) and not _EDGE.match(lines[first - 1][len(label) :]):
+        first -= 1
+    frames: list[Frame] = []
+    function = ""
+    for number, line in enumerate(lines[first:], first):
+        text = line[len(label) :]
+        if number > at and (not line.startswith(label) or _EDGE.match(text)):
+            break
+        place = _PLACE.match(text)
+        if place is None:
+            named = _DEF.match(text)
+            function = function if named is None else named[1]
+            continue
+        frames.append(Frame(place[1], int(place[2]), place[3] or function))
+        function = ""
+        if number > at:
+            break  # the innermost place stands below the message, where it does at all
+    return frames
