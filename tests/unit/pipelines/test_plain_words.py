@@ -28,7 +28,6 @@ def said(folder, *lines, name="job.log", head=STEPS):
         # access and paths
         ("software", ["chown: changing ownership of '/workspace/run': Operation not permitted", "vendorctl: container exited early with status 126"]),
         ("software", ["make: mlxcc: No such file or directory", "make: *** [Makefile:13: helpers] Error 127", "ERROR:helpers:build failed, exiting"]),
-        ("software", ["slurm_script: /bin/sh: 1: mlxrun: not found", "ERROR batchd: job script exited with code 127"]),
         ("data", ["Fortran runtime error: Cannot open file 'f.nc': No such file or directory", "ERROR tearing down"]),
         # devices
         ("gpu_cuda", ["ERROR TDRV:poll encountered uncorrectable memory error on Neuron Device 3. Terminating."]),
