@@ -29,7 +29,9 @@ def test_what_collectors_put_in_front_makes_no_quotation(head):
     assert not quoted(scene.case, line("slurm.time_limit", head + LIMIT))
 
 
-@pytest.mark.parametrize("head", ["[sample] tool: ", "the user said: ", 'prompt text: "', '{"message": "the user said: '])
+@pytest.mark.parametrize(
+    "head", ["[sample] tool: ", "the user said: ", 'prompt text: "', '{"message": "the user said: ']
+)
 def test_a_sentence_in_front_does(head):
     scene = scene_of()
     assert quoted(scene.case, line("slurm.time_limit", head + LIMIT))
