@@ -46,8 +46,6 @@ REACHED = {
 }
 ENDED_FIRST = {
     "exit-hang-after-finished-run": (b"End time of running main", b"watchdog got stuck"),
-    # Only where the line is cut behind these two words: as a whole it goes on to the save in which the job hung.
-    "image-diffusion-eight-ranks-final-checkpoint": (b"Training complete", b"Training complete after"),
 }
 """Cases of runs that failed only on their way out: the words by which they said that their work was done, and the first
 by which they failed.

@@ -63,8 +63,8 @@ class Observations(Struct, frozen=True, kw_only=True):
     """Number in the name of a source that a scheduler writes for each task (`%t`): a task or a node, which is not said."""
     missing_files: tuple[str, ...] = ()
     """Names that a numbering of the files leads to expect and that are not there."""
-    cut: frozenset[SourceId] = frozenset()
-    """Sources whose last line has no end: they were cut, or still written."""
+    cut: dict[SourceId, int] = {}
+    """Number of the last line of each source in which it has no end: such a source was cut, or still written."""
     empty: dict[str, tuple[Who, int | None]] = {}
     """What the names of files without a byte tell, by shown path: who, and a task's or node's number."""
     job_state: str | None = None

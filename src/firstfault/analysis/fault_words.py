@@ -86,6 +86,12 @@ FAMILIES = (
         category=Category.SOFTWARE, domain=Domain.CONFIG, layer=Layer.STORAGE, soft=True,
     ),
     Family(
+        title="A program that was to be run is not there",
+        words=lazy(r"(?i)\b(?:g?make(?:\[\d{1,3}\])?|sh|bash|dash|env|sudo|nohup|xargs|exec|execvp|execve|execv)(?:: (?:line )?\d{1,6})?:? [^\n]{0,80}?: (?:no such file or directory|(?:command )?not found)"),
+        beside=lazy(r"(?i)^(?![^\n]{0,40}\b(?:source|cd): )"),
+        category=Category.SOFTWARE, domain=Domain.CONFIG, layer=Layer.CONTAINER, soft=True,
+    ),
+    Family(
         title="A file that was asked for is not there",
         words=lazy(r"(?i)no such file or directory|\bENOENT\b|file not found|(?:cannot|can't|could not) (?:open|find) (?:the )?file"),
         category=Category.DATA, domain=Domain.DATA, layer=Layer.STORAGE, soft=True,

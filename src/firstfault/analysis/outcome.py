@@ -171,6 +171,15 @@ def unkept(event: Event, ends: Sequence[Event]) -> bool:
     return not any(end.span.source == event.span.source or first(event, end) is True for end in ends)
 
 
+def breaks_off(case: Case, event: Event) -> bool:
+    """Whether a line is the last of its source and has no end, nor one by its own text: what more it said is not known."""
+    return case.seen.cut.get(event.span.source) == event.span.line and not event.text.rstrip().endswith(CLOSING)
+
+
+CLOSING = (".", "!", "。", "！", "}")
+"""What closes a sentence or a record: behind it a line has said what it had to say."""
+
+
 def raised_from_error(end: Event) -> bool:
     """Whether a stop was raised out of an error: then that error ended the run and not the program's plan."""
     chain = () if end.exception is None else end.exception.chained_from
@@ -195,7 +204,7 @@ def _good_end(case: Case, traces: Traces, bad: Sequence[Event]) -> Event | None:
     own = (*(e for s in traces.suspects for e in s.events if e is s.first or last_word(e)), *traces.lost)
     if any(not any(ends_it(e, end) for end in traces.ends) for e in own):
         return None
-    return max(traces.ends, key=sort_key)
+    return max(traces.ends, key=lambda end: (not breaks_off(case, end), sort_key(end)))
 
 
 def _removes(case: Case, event: Event, ends: Sequence[Event]) -> bool:

@@ -56,7 +56,8 @@ def attributed(scene: Scene, root: Suspect) -> Suspect:
 def _owners(scene: Scene, root: Suspect, *, killed: bool) -> set[GlobalRank]:
     """Ranks that alone are reported to have failed by themselves, where there are no more of them than lines.
 
-    A rank that waited in a collective and aborted itself did not fail by itself, whatever its exit says.
+    A rank that waited in a collective and aborted itself did not fail by itself, whatever its exit says; nor did one that lost
+    its peer, where it is not told which ranks did.
     """
     own = [e for e in scene.exits if e.own]
     if killed:
@@ -69,9 +70,15 @@ def _owners(scene: Scene, root: Suspect, *, killed: bool) -> set[GlobalRank]:
         own = [e for e in own if e.signal != SIGABRT]
     owners = {e.rank for e in own if e.rank is not None}
     nameless = any(e.rank is None for e in own)
-    if len(owners) > root.unplaced or (nameless and len(owners) > 1):
+    if len(owners) > root.unplaced or (len(owners) > 1 and (nameless or _nameless_victims(scene))):
         return set()
     return owners
+
+
+def _nameless_victims(scene: Scene) -> bool:
+    """Whether somebody lost a peer of whom it is not told who: some of the listed ranks may be these."""
+    lost = (e for e in scene.effects if e.exception is not None and scene.case.has(e, Mark.PEER_LOST))
+    return any(scene.roster.rank(e) is None for e in lost)
 
 
 def _absent(scene: Scene, root: Suspect) -> set[GlobalRank]:

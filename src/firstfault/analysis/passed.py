@@ -22,6 +22,11 @@ _COLLECTOR = lazy(
     r"(?i)^\W*(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun|info|warn(?:ing)?|error|err|stderr|stdout|[a-z]*utc|f|p|kern)\W*$"
 )
 """Words without a digit that collectors put in front of a line: a day, a level, a stream."""
+_RECORD = lazy(
+    r"^\s*\{[^\n]*[\"'](?:message|MESSAGE|msg|log|line|textPayload|body|event|record)[\"'] ?: ?[\"']|\b(?:msg|message|log)=[\"']?"
+)
+"""What a collector that keeps records puts in front of a line: the fields before it, and the name of the one that holds it."""
+_FIELD = lazy(r"^[\w.@-]{1,40}=")
 _DIGIT = lazy(r"\d")
 FOREIGN = 1
 """Words without a digit before a line's own begin that may be a host, a unit or a stream; more are a sentence."""
@@ -45,7 +50,9 @@ def quoted(case: Case, event: Event) -> bool:
 
 def _sentence(before: str) -> bool:
     """Whether what stands before a line's own words is more than what collectors put there."""
-    words = [w for w in before.split() if _DIGIT.search(w) is None and _COLLECTOR.match(w) is None]
+    record = _RECORD.search(before)
+    said = before if record is None else before[record.end() :]
+    words = [w for w in said.split() if not (_DIGIT.search(w) or _COLLECTOR.match(w) or _FIELD.match(w))]
     return len([w for w in words if any(c.isalpha() for c in w)]) > FOREIGN
 
 

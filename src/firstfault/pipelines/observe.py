@@ -106,7 +106,7 @@ def observe(
         place={i: p.who for i, p in found.profiles.items() if i not in stale},
         task_files={i: p.number for i, p in found.profiles.items() if p.number is not None},
         missing_files=missing,
-        cut=frozenset(scan.source for scan in found.scans if scan.unterminated),
+        cut={scan.source: scan.lines for scan in found.scans if scan.unterminated},
         empty={row.file: (name.who, name.number) for row, name in _empty(opened)},
         job_state=options.job_state,
         exit_code=options.exit_code,

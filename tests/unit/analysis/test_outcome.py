@@ -139,3 +139,24 @@ def test_the_last_planned_step_alone_makes_a_good_end_possible_and_a_checkpoint_
     assert ask(scene_of(event("run.saved", 300), progress=done)).strength is Strength.SUPPORTED
     assert ask(scene_of(event("run.saved", 5), progress=done)).strength is Strength.POSSIBLE
     assert ask(scene_of(job_state="COMPLETED")).strength is Strength.SUPPORTED
+
+
+def test_an_end_marker_that_breaks_off_with_its_file_makes_a_good_end_no_more_than_possible():
+    found = ask(scene_of(END, cut={0: 50}))
+    assert (found.failed, found.category, found.strength) == (False, Category.NONE, Strength.POSSIBLE)
+    assert "has no end" in found.summary
+    assert any("0.log" in wanted for wanted in found.collect)
+
+
+@pytest.mark.parametrize("cut", [{}, {0: 51}, {1: 50}])
+def test_an_end_marker_with_a_line_behind_it_or_whose_own_file_is_whole_is_the_runs_word(cut):
+    assert ask(scene_of(END, cut=cut)).strength is Strength.ESTABLISHED
+
+
+def test_a_sentence_that_is_closed_has_said_what_it_had_to_say():
+    assert ask(scene_of(replace(END, text="Training completed."), cut={0: 50})).strength is Strength.ESTABLISHED
+
+
+def test_the_whole_end_marker_of_another_file_is_cited_before_one_that_breaks_off():
+    found = scene_of(END, event("run.end", 60, source=1), cut={1: 60}).outcome
+    assert found.event == END

@@ -16,14 +16,22 @@ def line(name, text, number=5, **more):
 
 
 @pytest.mark.parametrize(
-    "head", ["", "0: ", "[2026-01-01 10:00:00] ", "Nov 12 10:01:22 sw-2 ", "2026-01-01T10:00:00Z stderr F ", "node7 "]
-)
+    "head",
+    [
+        "", "0: ", "[2026-01-01 10:00:00] ", "Nov 12 10:01:22 sw-2 ", "2026-01-01T10:00:00Z stderr F ", "node7 ",
+        '{"timestamp": 1772618812000, "logStreamName": "job-7/algo-one", "message": "',
+        '{"insertId": "ab", "resource": {"type": "k8s_container"}, "severity": "ERROR", "textPayload": "',
+        'level=error source=stderr msg="',
+    ],
+)  # fmt: skip
 def test_what_collectors_put_in_front_makes_no_quotation(head):
     scene = scene_of()
     assert not quoted(scene.case, line("slurm.time_limit", head + LIMIT))
 
 
-@pytest.mark.parametrize("head", ["[sample] tool: ", "the user said: ", 'prompt text: "'])
+@pytest.mark.parametrize(
+    "head", ["[sample] tool: ", "the user said: ", 'prompt text: "', '{"message": "the user said: ']
+)
 def test_a_sentence_in_front_does(head):
     scene = scene_of()
     assert quoted(scene.case, line("slurm.time_limit", head + LIMIT))

@@ -27,6 +27,7 @@ def said(folder, *lines, name="job.log", head=STEPS):
         ("storage_io", ["CRITICAL snapshotter: EDQUOT while writing /home/u/ckpt.9", "job over, code 3"]),
         # access and paths
         ("software", ["chown: changing ownership of '/workspace/run': Operation not permitted", "vendorctl: container exited early with status 126"]),
+        ("software", ["make: mlxcc: No such file or directory", "make: *** [Makefile:13: helpers] Error 127", "ERROR:helpers:build failed, exiting"]),
         ("data", ["Fortran runtime error: Cannot open file 'f.nc': No such file or directory", "ERROR tearing down"]),
         # devices
         ("gpu_cuda", ["ERROR TDRV:poll encountered uncorrectable memory error on Neuron Device 3. Terminating."]),

@@ -168,3 +168,39 @@ def test_without_a_sign_of_its_work_only_who_is_said(tmp_path):
 )
 def test_rank_0_is_not_named_for_another_group_or_a_store_that_is_gone(tmp_path, lines):
     assert list(verdict(tmp_path, [BARS["prompts"], *lines]).culprits.ranks) == []
+
+
+LOST = [
+    TRACE,
+    '  File "train.py", line 9, in <module>',
+    "    dist.all_reduce(loss)",
+    "torch.distributed.DistBackendError: NCCL error: remote process exited or there was a network error, NCCL version 2.21.5",
+]
+
+
+def listed(host, rank):
+    return [
+        "train.py FAILED",
+        "------------------------------------------------------------",
+        "Root Cause (first observed failure):",
+        "[0]:",
+        "  time      : 2026-03-04_10:02:14",
+        f"  host      : {host}",
+        f"  rank      : {rank} (local_rank: 0)",
+        f"  exitcode  : 1 (pid: 70{rank})",
+        "============================================================",
+    ]
+
+
+def test_of_the_ranks_that_the_launchers_list_some_may_only_have_lost_their_peer(tmp_path):
+    """Each machine's launcher lists the first that failed there; one process prints the words of many threads."""
+    fault = [EMBEDDING[0], EMBEDDING[1], EMBEDDING[1].replace("thread: [0", "thread: [1"), *EMBEDDING[2:]]
+    found = verdict(tmp_path, [*fault, *LOST, *listed("na", 0), *listed("nb", 4)])
+    assert found.category is Category.DATA
+    assert not found.first_failed.ranks
+    assert "rank" not in found.summary
+
+
+def test_the_only_rank_that_is_listed_is_named_though_others_lost_their_peer(tmp_path):
+    found = verdict(tmp_path, [*EMBEDDING, *LOST, *listed("nb", 4)])
+    assert list(found.first_failed.ranks) == [4]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.accounted import left_open
 from firstfault.analysis.answer import Answer
+from firstfault.analysis.outcome import breaks_off
 from firstfault.model.words import ActionKind, Category, Mark, Strength
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.accounted import Open
     from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event
 
 
 def ask(scene: Scene) -> Answer | None:
@@ -25,20 +27,31 @@ def ask(scene: Scene) -> Answer | None:
     lines = "line" if noise == 1 else "lines"
     tail = f"; {noise} error {lines} before that ended nothing" if noise and not ended.against else ""
     unclear = left_open(scene)
+    broken = ended.event is not None and breaks_off(scene.case, ended.event)
+    doubtful = bool(unclear) or broken
     return Answer(
         question="good_end",
         failed=False,
         category=Category.NONE,
-        strength=_strength(scene).at_most(Strength.POSSIBLE) if unclear else _strength(scene),
-        summary=f"{what} ({ended.why}){tail}.{_not_told(unclear)}",
+        strength=_strength(scene).at_most(Strength.POSSIBLE) if doubtful else _strength(scene),
+        summary=f"{what} ({ended.why}){tail}.{BROKEN if broken else ''}{_not_told(unclear)}",
         proof=() if ended.event is None else (ended.event,),
-        action=ActionKind.COLLECT_MORE if unclear else ActionKind.NONE,
-        collect=tuple(f"the complete log {file.path}" for file in unclear[:SHOWN]),
+        action=ActionKind.COLLECT_MORE if doubtful else ActionKind.NONE,
+        collect=_wanted(scene, unclear, ended.event if broken else None),
     )
 
 
+BROKEN = (
+    " The line that says so is the last of its file and has no end: its rest, and what came behind it, may be missing."
+)
 SHOWN = 3
 """Files that are named of those that leave an end open."""
+
+
+def _wanted(scene: Scene, unclear: Sequence[Open], broken: Event | None) -> tuple[str, ...]:
+    """The files whose rest would tell more."""
+    paths = [file.path for file in unclear] + ([] if broken is None else [scene.case.paths[broken.span.source]])
+    return tuple(f"the complete log {path}" for path in dict.fromkeys(paths[:SHOWN]))
 
 
 def _not_told(unclear: Sequence[Open]) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from firstfault.analysis.case import Case
-    from firstfault.model.evidence import Event, Failure, SourceId
+    from firstfault.model.evidence import Event, Failure, SourceId, Who
 
 _STEM = lazy(r"([A-Za-z][\w-]*?\d[\w-]*?)(?:\.(?:log|out|err|txt|o|e))+$")
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
@@ -55,6 +55,27 @@ def ranks_of_files(
     return _by_statement(case, kept, stated, world) or (
         {} if any(stated.values()) else _by_lost_tasks(case, kept, world)
     )
+
+
+def task_numbers(case: Case) -> dict[SourceId, int]:
+    """Numbers at the end of names of logs, where they may be a task's: not those with which a machine's name ends.
+
+    A machine's own log (`dmesg-gpu-06.txt`) is no task's, whatever its number.
+    """
+    return {
+        source: number
+        for source, number in case.seen.task_files.items()
+        if case.kind_of.get(source) is SourceKind.LOG and not _ends_in(case.seen.place.get(source), number)
+    }
+
+
+def _ends_in(who: Who | None, number: int) -> bool:
+    """Whether the name of a machine that a file's name tells ends in a number."""
+    digits = _END.search(who.host) if who is not None and who.host is not None else None
+    return digits is not None and int(digits[1]) == number
+
+
+_END = lazy(r"(\d{1,9})$")
 
 
 def _by_lost_tasks(case: Case, events: Iterable[Event], world: int | None) -> dict[SourceId, GlobalRank]:

@@ -13,7 +13,7 @@ from firstfault.analysis.state import files as of_files
 from firstfault.analysis.state.exits import integer, tasks_of, tasks_told
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, many, only_of, tasks_speak
 from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
-from firstfault.analysis.state.labels import process_of_label, task_of_label
+from firstfault.analysis.state.labels import process_far, process_of_label, task_of_label
 from firstfault.analysis.state.local_ranks import LocalRanks, labelled
 from firstfault.analysis.state.one_machine import Heard, on_one_machine
 from firstfault.analysis.state.processes import Processes, only
@@ -233,6 +233,8 @@ class Roster:
             self.seen.add(own)
             self._ranks_in.setdefault(event.span.source, set()).add(own)
             self._place_rank(own, host)
+            if (far := process_far(event.text)) is not None:
+                self._processes.learn(own, *far)
             if event.who.local_rank is not None and event.who.label is not None:
                 self._by_local.add(labelled(event.who.label), event.who.local_rank, own)
 
@@ -268,7 +270,7 @@ class Roster:
 
     def _tasks_are_ranks(self) -> bool:
         """Whether the scheduler's tasks are the ranks: as many as ranks, or several on one host (launchers run once a host)."""
-        files = self.case.seen.task_files
+        files = self._task_files
         if (
             self.world is not None
             and self.world > 1
@@ -297,12 +299,16 @@ class Roster:
         return self._by_local.beside(hosts, int(parts[-1]))
 
     @cached_property
+    def _task_files(self) -> dict[SourceId, int]:
+        return of_files.task_numbers(self.case)
+
+    @cached_property
     def _tasks_told(self) -> dict[SourceId, set[int]]:
         return tasks_told(self.case.marked(Mark.DEATH))
 
     def _one_task(self, source: SourceId) -> bool:
         """Whether a file whose name ends in a number can be one task's: its lines speak of no rank and no task but that one."""
-        number = self.case.seen.task_files.get(source)
+        number = self._task_files.get(source)
         return {*self._tasks_told.get(source, ()), *map(int, self._ranks_in.get(source, ()))} <= {number}
 
     def _process_index(self, who: Who) -> GlobalRank | None:
@@ -370,7 +376,7 @@ class Roster:
             return rank
         if source in self._file_rank:
             return self._file_rank[source]
-        number = self.case.seen.task_files.get(source)
+        number = self._task_files.get(source)
         if number is not None and self.tasks_are_ranks and number in self._host_of_task and self._one_task(source):
             return GlobalRank(number)
         local = who.local_rank if who.local_rank is not None else (place.local_rank if place is not None else None)
