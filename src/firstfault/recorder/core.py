@@ -50,7 +50,7 @@ class Recorder:
         self.settings = settings
         self.who = who
         self.pid = os.getpid()
-        self.cleaner = Cleaner()
+        self.cleaner = Cleaner(os.environ)
         self.worker = worker
         """Number of a loader's worker and the process id of its rank; None for anything else."""
         number, owner = (None, self.pid) if worker is None else worker
