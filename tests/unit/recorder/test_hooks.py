@@ -479,6 +479,27 @@ def test_one_step_that_two_of_torchs_hooks_see_is_counted_once(tmp_path, text, o
     assert left.out == f"{out}\n", left.err
 
 
+def test_deepspeed_tells_its_own_steps_whatever_its_optimizer_does_for_each_group(tmp_path):
+    left = run(
+        tmp_path,
+        WRAPPED
+        + '''
+library("deepspeed.runtime.engine", text="""
+class DeepSpeedEngine:
+    def __init__(self, optimizer): self.optimizer, self.micro_steps = optimizer, 0
+    def _take_model_step(self, lr_kwargs, block_eigenvalue={}):
+        for group in range(3): self.optimizer.step()
+    def step(self):
+        self.micro_steps += 1
+        if self.micro_steps % 2 == 0: self._take_model_step(None)
+""")
+from deepspeed.runtime.engine import DeepSpeedEngine
+print(counted(10, DeepSpeedEngine(SGD())), api.current().broken)
+''',
+    )
+    assert left.out == "5 []\n", left.err
+
+
 def test_another_optimizer_counts_where_the_first_steps_no_more(tmp_path):
     left = run(
         tmp_path,
