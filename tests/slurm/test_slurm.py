@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -199,3 +200,50 @@ def test_a_job_that_depends_on_the_failure_of_another_diagnoses_it(slurm):
     report = folder / f"why-{job}.md"
     assert until(lambda: report.exists() and "storage" in report.read_text()), list(folder.iterdir())
     assert "No space left on device" in report.read_text()
+
+
+RANK = """
+import os, signal, time
+import firstfault.recorder as r
+rank = int(os.environ["SLURM_PROCID"])
+for step in range(5):
+    r.step()
+    time.sleep(0.05)
+r.phase("checkpoint")
+open(f"{rank}.there", "w").close()
+while len([f for f in os.listdir() if f.endswith(".there")]) < 2:
+    time.sleep(0.05)
+if rank == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("outside", [True, False], ids=["record before srun", "record behind srun"])
+def test_the_ranks_of_a_step_of_a_real_slurm_are_one_run_of_the_black_box(slurm, tmp_path, outside):
+    command, _ = slurm
+    (tmp_path / "train.py").write_text(RANK)
+    record = [sys.executable, "-m", "firstfault", "record", "--dir", str(tmp_path / "box"), "--stop", "--"]
+    step = ["srun", "-n", "2", "--chdir", str(tmp_path)]
+    words = (
+        [*record, find("srun"), *step[1:], sys.executable, "train.py"]
+        if outside
+        else [*step, *record, sys.executable, "train.py"]
+    )
+    done = command(*words)
+    runs = sorted(f.name for f in (tmp_path / "box").iterdir())
+    assert len(runs) == 1, (runs, done.stderr)
+    assert runs[0].startswith("slurm-")
+    ranks = sorted(f.name.split(".")[0] for f in (tmp_path / "box").rglob("rank-*.jsonl"))
+    assert ranks == ["rank-00000", "rank-00001"]
+    header = json.loads(next((tmp_path / "box").rglob("rank-00000*.jsonl")).read_text().splitlines()[0])
+    assert header["dump_signal"] not in {signal.SIGUSR1, signal.SIGUSR2, 0}
+    told = subprocess.run(
+        [sys.executable, "-m", "firstfault", str(tmp_path / "box"), "--format", "json", "--exit-zero"],
+        capture_output=True, text=True, check=True, timeout=300,
+    )  # fmt: skip
+    verdict = json.loads(told.stdout)["verdict"]
+    assert verdict["first_failed"]["ranks"] == [1]
+    assert "SIGKILL" in verdict["summary"]
+    assert "checkpoint" in verdict["summary"]

@@ -139,7 +139,7 @@ class Builder:
         return verdict_in(scene, answer, self.cite)
 
     def _moments(self) -> dict[str, Fact]:
-        """Since when ranks wait, the last step, checkpoint and word of the attempt, as far as lines tell them."""
+        """Since when ranks wait or one stands still, the last step, checkpoint and word of the attempt, as far as lines tell them."""
         found = moments(self.scene)
         told: dict[str, Fact] = {}
         wait = began(self.scene)
@@ -167,7 +167,7 @@ class Builder:
             return {}
         since = time_of(replace(first.when, earliest=first.last, latest=first.last))
         proof = self.cite.event(event_of(first))
-        return {} if since is None or proof is None else {"wait_since": Fact(value=since.earliest, evidence=[proof])}
+        return {} if since is None or proof is None else {"still_since": Fact(value=since.earliest, evidence=[proof])}
 
     def _fact(self, fact: JobFact) -> Fact:
         """A fact with its line; without a value where the line does not read back."""

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import re
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LONGEST = 20_000
 """Characters of one text that are kept."""
 DEEPEST = 6
+_LONGEST_VARIABLE = 2000
 MOST = 400
 """Entries of one list or map that are kept."""
 _HALF_END, _HALF_BEGIN = re.compile(r"(?<!\S)\S+\Z"), re.compile(r"\A\S+")
@@ -36,8 +40,14 @@ _HARMLESS = re.compile(
 class Cleaner:
     """A filter for all texts of one process; the first text costs 50 ms, further ones some 20 µs."""
 
-    def __init__(self) -> None:
+    def __init__(self, variables: Mapping[str, str] | None = None) -> None:
+        """Begins a filter.
+
+        Args:
+            variables: of the environment: a secret among them is one wherever a program says it, whatever it looks like there.
+        """
         self._filter: Any = None
+        self._variables = dict(variables or {})
         # A signal handler of the program, or a hook of ours, may come here from in here.
         self._lock = threading.RLock()
 
@@ -53,6 +63,9 @@ class Cleaner:
                 from firstfault.privacy.secrets import SecretFilter
 
                 self._filter = SecretFilter()
+                for name, value in self._variables.items():
+                    if len(value) <= _LONGEST_VARIABLE:
+                        self._filter.learn(f"{name}={value}")
             if len(text) > LONGEST:
                 # At blanks: half of a secret is not known for one.
                 head, tail = _HALF_END.sub("", text[: LONGEST // 2]), _HALF_BEGIN.sub("", text[-LONGEST // 2 :])

@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 LAST = 16
 """Steps and metrics that are written with an exception."""
 MOST_REPORTS = 200
+"""Exceptions of one process that are written, beside the one that ends it."""
 MOST_SAID = 2000
 """Characters of the text with which a program ends."""
 _MOST_NAMES = 256
 _TRIES = 3
 """Times that an exception is begun to be written, where handlers of signals come between."""
 _SHORT = 16
-"""Exceptions of one process that are written, beside the one that ends it."""
+"""Letters of a name from which on it is looked through."""
 _TOLD = "__firstfault_told__"
 """On an exception: the process that has written it. Its id would not do, which the next one gets when it is gone."""
 
@@ -50,7 +51,7 @@ class Recorder:
         self.settings = settings
         self.who = who
         self.pid = os.getpid()
-        self.cleaner = Cleaner()
+        self.cleaner = Cleaner(os.environ)
         self.worker = worker
         """Number of a loader's worker and the process id of its rank; None for anything else."""
         number, owner = (None, self.pid) if worker is None else worker
@@ -62,7 +63,6 @@ class Recorder:
         self.described: dict[str, Any] = {}
         """What the program told of its run: hash of the configuration, version of the data, seeds."""
         self.metrics: deque[dict[str, Any]] = deque(maxlen=LAST)
-        self.steps: deque[tuple[int, float]] = deque(maxlen=LAST)
         self.broken: list[str] = []
         """Why parts of the recorder do not work, as they were met."""
         self.reports = 0

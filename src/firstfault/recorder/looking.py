@@ -99,7 +99,8 @@ def place_of(frames: Iterable[FrameType], said: str = "", said_in: int = 0) -> P
     return Place(None, call)
 
 
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+def outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    """A frame and those that called it, innermost first, as many as are looked at."""
     for _ in range(MOST_FRAMES):
         if frame is None:
             return
@@ -140,7 +141,7 @@ class Looker:
         self.ring.gone_on()
         frame = sys._current_frames().get(self._thread)  # noqa: SLF001 - as the standard library itself does it
         if frame is not None:
-            self._note(place_of(_outwards(frame), self.ring.said, self.ring.said_in))
+            self._note(place_of(outwards(frame), self.ring.said, self.ring.said_in))
 
     def met(self, trace: TracebackType | None) -> None:
         """Takes the place at which an exception was met; what the program does after it is looked at no more."""

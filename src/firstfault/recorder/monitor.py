@@ -26,6 +26,7 @@ from firstfault.recorder.joining import sign_off
 from firstfault.recorder.monitoring import LOCK
 from firstfault.recorder.processes import exit_status, lives, signal_name
 from firstfault.recorder.settings import Settings
+from firstfault.recorder.sweeping import clear, sweep
 
 LOOK_S = 1.0
 """Seconds between two looks at the folders."""
@@ -106,7 +107,8 @@ class Monitor:
         self.collect()
         self.lines.close()
         sign_off(self.settings)
-        self.clear()
+        clear(self.settings.spool, self.dead)
+        sweep(self.settings.local, self.settings.host)
 
     def write(self, kind: str, fields: dict[str, Any]) -> None:
         """Appends a record of this node."""
@@ -387,19 +389,6 @@ class Monitor:
         with contextlib.suppress(OSError):
             os.unlink(aside)
         return False
-
-    def clear(self) -> None:
-        """Removes from the spool what dead processes left, which is in the shared folder by now; and the spool where nothing is left."""
-        with contextlib.suppress(OSError):
-            for file in os.listdir(self.settings.spool):
-                name = layout.read_name(file)
-                if name is None:
-                    continue
-                stem = layout.name_of(name.rank, name.attempt, name.pid, name.worker, name.own)
-                if start_ticks(name.own) == 0 or stem + layout.RING in self.dead:
-                    os.unlink(os.path.join(self.settings.spool, file))
-            os.rmdir(self.settings.spool)
-            os.rmdir(os.path.dirname(self.settings.spool))
 
 
 def _descriptor(pid: int) -> int:

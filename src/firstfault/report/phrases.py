@@ -215,14 +215,15 @@ def _without(day: str, time: str) -> str:
 
 
 def moments(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
-    """When it began and ended: since when ranks wait, the first sign, the last step, the last checkpoint, the last word; only what lines tell."""
+    """When it began and ended: since when ranks wait or one stands still, the first sign, the last step, the last checkpoint, the last word; only what lines tell."""
     trigger = job_time(diagnosis, diagnosis.verdict.trigger)
-    since, at = diagnosis.job.get("wait_since"), ""
+    began = next((n for n in ("wait_since", "still_since") if n in diagnosis.job), "wait_since")
+    since, at = diagnosis.job.get(began), ""
     if since is not None and isinstance(since.value, str):
         at = since.value.partition(".")[0].lstrip("-").replace("T", " ")[:19]
     stamp = day_and_time(trigger)
     first = stamp or _between(trigger, say)
-    told = [("when.wait_since", at, at), ("when.first", first, stamp)]
+    told = [(f"when.{began}", at, at), ("when.first", first, stamp)]
     if stamp and at and stamp < at:
         told.reverse()  # as a rule the sign of a wait comes when the time-out is over
     parts = []

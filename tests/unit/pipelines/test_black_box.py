@@ -533,7 +533,7 @@ def test_a_process_that_is_stopped_is_told_so(tmp_path, states, told):
 
 def test_since_when_it_stands_still_is_told_with_the_monitors_line(tmp_path):
     Box(tmp_path, world=4).hung({2}, since=100.0, phase="data")
-    since = diagnose([tmp_path]).job["wait_since"]
+    since = diagnose([tmp_path]).job["still_since"]
     assert since.value.startswith("2026-11-30T09:01:40")
     assert '"kind":"hang"' in since.evidence[0].text
     assert '"rank":2' in since.evidence[0].text

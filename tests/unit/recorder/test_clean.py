@@ -110,6 +110,15 @@ def test_a_secret_goes_at_any_depth(config):
     assert cleaner.removed
 
 
+def test_a_secret_of_the_environment_is_one_wherever_it_is_said():
+    environment = {"STORE_TOKEN": "quiet7Harbour", "TOKENIZER": "org/model-7b-chat", "TOKENIZERS_PARALLELISM": "false",
+                   "CREDENTIALS_FILE": "/etc/keys/store.json", "NOTHING": "", "FUNCTION": "token=" + "x1" * 5000}  # fmt: skip
+    cleaner = Cleaner(environment)
+    assert "quiet7Harbour" not in cleaner.text("the store refuses quiet7Harbour of run 3")
+    said = "org/model-7b-chat is false, see /etc/keys/store.json"
+    assert cleaner.text(said) == said
+
+
 def test_what_only_sounds_like_a_secret_stays_at_any_depth():
     told = {"tokenizer": {"name": "bpe", "files": ["tok/x.json"], "size": 50000}, "tokens": {"max": 2048, "kind": "bpe"},
             "pair": ["key", "adam"], "env": [{"name": "LR", "value": "0.1"}], "args": ["--lr", "0.1", "--tokens", "2048"]}  # fmt: skip

@@ -4,6 +4,7 @@ import os
 import time
 
 from firstfault.recorder import format as layout
+from firstfault.recorder import gathering
 from firstfault.recorder.clean import Cleaner
 from firstfault.recorder.gathering import beat, gather
 from firstfault.recorder.ring import Ring
@@ -50,6 +51,18 @@ def test_stacks_that_were_emptied_since_keep_what_was_brought(tmp_path):
         (spool / name).write_text(text, encoding="ascii")
         gather(str(spool), str(node), "node-a", Cleaner())
     assert "Current thread" in (node / name).read_text(encoding="utf-8")
+
+
+def test_stacks_that_are_asked_for_again_and_again_do_not_fill_the_memory_of_the_node(tmp_path, monkeypatch):
+    monkeypatch.setattr(gathering, "MOST_STACKS", 1000)
+    spool, node = tmp_path / "spool", tmp_path / "node"
+    spool.mkdir()
+    name = f"rank-00003.0.4711{layout.STACKS}"
+    for times, left in ((10, 10 * 12), (200, 0)):
+        (spool / name).write_text("frame, line\n" * times, encoding="ascii")
+        gather(str(spool), str(node), "node-a", Cleaner(), seen={})
+        assert (spool / name).stat().st_size == left
+        assert (node / name).read_text(encoding="utf-8").count("frame, line") == min(times, 1000 // 12)
 
 
 def ring_of(tmp_path, wall, uptime_s):

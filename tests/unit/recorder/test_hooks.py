@@ -413,6 +413,102 @@ print(api.current().ring.beats)
     assert left.out == "1\n2\n4\n5\n", left.err
 
 
+WRAPPED = (
+    STAND_IN
+    + '''
+library("torch.optim.optimizer", text="""
+import functools
+after = []
+def register_optimizer_step_post_hook(hook): after.append(hook)
+class Optimizer:
+    def __init__(self):
+        self._optimizer_step_post_hooks = {}
+        kind = type(self)
+        if not getattr(kind.step, "hooked", None):
+            kind.step = self.profile_hook_step(kind.step)
+            kind.step.hooked = True
+    @staticmethod
+    def profile_hook_step(func):
+        @functools.wraps(func)
+        def wrapper(*args):
+            self, *_ = args
+            out = func(*args)
+            for hook in after: hook(self, (), {})
+            return out
+        return wrapper
+class SGD(Optimizer):
+    def step(self): return "done"
+""")
+import firstfault.recorder as r
+r.start()
+from torch.optim.optimizer import SGD, Optimizer
+from firstfault.recorder import api
+class Above(SGD):
+    skips = False
+    def step(self): return None if self.skips else super().step()
+class Around(Optimizer):
+    def __init__(self, inner): super().__init__(); self.inner = inner
+    def step(self): return self.inner.step()
+def counted(times, *optimizers):
+    before = api.current().ring.beats
+    for _ in range(times):
+        for optimizer in optimizers: optimizer.step()
+    return api.current().ring.beats - before
+'''
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "out"),
+    [
+        ("SGD(); print(counted(5, Above()))", "5"),
+        ("one = Above(); print(counted(5, one)); SGD(); print(counted(5, one))", "5\n5"),
+        (
+            "SGD(); one = Above(); one.skips = True; print(counted(5, one)); one.skips = False; print(counted(5, one))",
+            "5\n5",
+        ),
+        ("SGD(); a, b = Above(), Above(); print(counted(5, a, b)); del a; print(counted(5, b))", "5\n5"),
+        # It has its own name and class, and everything else of the optimizer that it stands for.
+        ("one = SGD(); around = Around(one); around.__dict__.update(one.__dict__); print(counted(5, around))", "5"),
+        ("one = SGD(); print(counted(5, Around(one)))", "5"),
+    ],
+    ids=["a class above", "hooked later", "not every time", "two of them", "the same hooks", "around another"],
+)
+def test_one_step_that_two_of_torchs_hooks_see_is_counted_once(tmp_path, text, out):
+    left = run(tmp_path, WRAPPED + text)
+    assert left.out == f"{out}\n", left.err
+
+
+def test_deepspeed_tells_its_own_steps_whatever_its_optimizer_does_for_each_group(tmp_path):
+    left = run(
+        tmp_path,
+        WRAPPED
+        + '''
+library("deepspeed.runtime.engine", text="""
+class DeepSpeedEngine:
+    def __init__(self, optimizer): self.optimizer, self.micro_steps = optimizer, 0
+    def _take_model_step(self, lr_kwargs, block_eigenvalue={}):
+        for group in range(3): self.optimizer.step()
+    def step(self):
+        self.micro_steps += 1
+        if self.micro_steps % 2 == 0: self._take_model_step(None)
+""")
+from deepspeed.runtime.engine import DeepSpeedEngine
+print(counted(10, DeepSpeedEngine(SGD())), api.current().broken)
+''',
+    )
+    assert left.out == "5 []\n", left.err
+
+
+def test_another_optimizer_counts_where_the_first_steps_no_more(tmp_path):
+    left = run(
+        tmp_path,
+        WRAPPED
+        + "a, b = SGD(), SGD(); print(counted(3, a), counted(15, b), counted(3, a, b), counted(25, b), counted(3, b), counted(5, a, b))",
+    )
+    assert left.out == "3 0 3 7 3 5\n", left.err
+
+
 def test_a_stopped_recorder_is_written_to_no_more(tmp_path):
     left = run(
         tmp_path,

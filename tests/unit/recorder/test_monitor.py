@@ -16,6 +16,7 @@ from firstfault.recorder.monitoring import LOCK, _lock
 from firstfault.recorder.processes import exit_status, threads
 from firstfault.recorder.ring import Ring
 from firstfault.recorder.settings import Settings
+from firstfault.recorder.sweeping import clear, sweep
 
 STEPS = """
 import os, signal
@@ -428,7 +429,7 @@ def test_who_comes_while_the_monitor_leaves_is_watched_and_keeps_its_files(tmp_p
     process = started()
     assert monitor.leaves() is False
     assert os.path.exists(lock)
-    monitor.clear()
+    clear(monitor.settings.spool, monitor.dead)
     assert sorted(f.rsplit(".", 1)[-1] for f in os.listdir(monitor.settings.spool) if f"{process.pid}" in f)[:1] == [
         "ask"
     ]
@@ -436,8 +437,42 @@ def test_who_comes_while_the_monitor_leaves_is_watched_and_keeps_its_files(tmp_p
     process.kill()
     until(monitor, layout.DEATH)
     assert monitor.leaves() is True
-    monitor.clear()
+    clear(monitor.settings.spool, monitor.dead)
     assert not os.path.exists(lock)
+
+
+def test_what_runs_that_are_over_have_left_in_memory_is_taken_away(tmp_path, started):
+    process = started()
+    here = settings(tmp_path)
+    living = next((tmp_path / "local").glob("run-*"))
+    with open(here.spool + f"/rank-00003.0.{process.pid}{layout.RING}", "rb") as file:
+        ring = file.read()
+    for run, host, files in (
+        (
+            "worker",
+            here.host,
+            ["rank-00001.0.5.worker-0.999999999.ring", "rank-00001.0.5.worker-0.999999999.stacks.txt"],
+        ),
+        ("young", here.host, ["process.0.999999999.ring"]),
+        ("elsewhere", "other-node", ["process.0.999999999.ring"]),
+        ("killed", here.host, [LOCK, "process.0.999999999.ring"]),
+        ("killed-today", here.host, [LOCK, "process.0.999999999.ring"]),
+        ("another-version", here.host, [f"process.0.{process.pid}.ring"]),
+        ("strange", here.host, ["process.0.999999999.ring", "notes.txt"]),
+    ):
+        folder = tmp_path / "local" / run / host
+        folder.mkdir(parents=True, mode=0o700)
+        for name in files:
+            (folder / name).write_bytes(b"" if run == "another-version" else ring[:24] + b"\xff" * 4 + ring[28:])
+        ago = {"young": 5, "killed-today": 3600}.get(run, 100_000)
+        os.utime(folder, (time.time() - ago,) * 2)
+    os.utime(here.spool, (time.time() - 100_000,) * 2)
+    sweep(here.local, here.host)
+    left = {str(f.relative_to(tmp_path / "local")) for f in (tmp_path / "local").rglob("*") if f.is_file()}
+    gone = {name.split("/")[0] for name in left}
+    assert gone == {living.name, "young", "elsewhere", "killed-today", "another-version", "strange"}
+    assert f"strange/{here.host}/notes.txt" in left
+    assert f"strange/{here.host}/process.0.999999999.ring" not in left
 
 
 def test_a_lock_on_the_file_of_one_that_left_is_none(tmp_path):

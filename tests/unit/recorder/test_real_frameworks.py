@@ -133,3 +133,31 @@ def test_each_part_of_a_real_run_is_seen_as_what_it_is(tmp_path, monkeypatch, na
     }
     wanted |= {} if name == "accelerate" else {"evaluation": "evaluation"}
     assert json.loads(seen + "}") == {w: [p] for w, p in wanted.items()}
+
+
+@pytest.mark.torch
+@pytest.mark.skipif(not installed("torch"), reason="torch is not installed")
+def test_a_step_of_an_optimizer_that_torch_hooks_in_two_classes_is_one(tmp_path):
+    left = run(
+        tmp_path,
+        """
+import firstfault.recorder as r
+r.start()
+from firstfault.recorder import api
+import torch
+weights = [torch.nn.Parameter(torch.zeros(3))]
+plain = torch.optim.SGD(weights, lr=0.1)
+# As Horovod makes its optimizers: a class of the name and the base of the given one, made anew.
+class Distributed(torch.optim.Optimizer):
+    def __init__(self, params): super(self.__class__, self).__init__(params)
+    def step(self, closure=None): return super(self.__class__, self).step(closure)
+made = type("SGD", (torch.optim.SGD,), dict(Distributed.__dict__))(plain.param_groups)
+schedule = torch.optim.lr_scheduler.StepLR(made, 2)
+for _ in range(5):
+    weights[0].grad = torch.ones(3)
+    made.step()
+    schedule.step()
+print(api.current().ring.beats, api.current().broken)
+""",
+    )
+    assert left.out == "5 []\n", left.err

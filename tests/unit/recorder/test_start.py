@@ -117,7 +117,9 @@ def test_stop_gives_everything_back(tmp_path):
     assert (left.code, left.out) == (0, "ok\n"), left.err
 
 
-@pytest.mark.parametrize("secret", ["sk-proj-Planted0Secret1Of2This3Test", "hf_PlantedTokenOfThisTest0123456789"])
+@pytest.mark.parametrize(
+    "secret", ["quiet7Harbour21Lantern", "sk-proj-Planted0Secret1Of2This3Test", "hf_PlantedTokenOfThisTest0123456789"]
+)
 def test_no_planted_secret_reaches_a_file(tmp_path, secret):
     left = run(
         tmp_path,
@@ -133,6 +135,7 @@ def test_no_planted_secret_reaches_a_file(tmp_path, secret):
         import logging
         logging.getLogger().addHandler(r.handler()); logging.getLogger().setLevel(20)
         logging.info("token=%s", secret)
+        logging.info("%s was refused", secret)
         with r.phase("data"):
             try:
                 raise KeyError(f"no such key, api_key={secret}")

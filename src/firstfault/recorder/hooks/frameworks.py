@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from threading import get_ident
 from typing import Any
 
 from firstfault.recorder import api
@@ -32,6 +33,8 @@ METHODS: dict[str, tuple[tuple[str, str], ...]] = {
         ("DeepSpeedEngine.load_checkpoint", "checkpoint"),
         ("DeepSpeedEngine.backward", "backward"),
         ("DeepSpeedEngine.step", "optimizer"),
+        # Its optimizers of sharded states step once for each group of parameters; this is once for all, behind the last micro-batch.
+        ("DeepSpeedEngine._take_model_step", "step"),
     ),
     "megatron.training.training": (
         ("save_checkpoint_and_time", "checkpoint"),
@@ -83,8 +86,9 @@ def _step(original: Any) -> Any:
         recorder = api.current()
         if recorder is None:
             return original(*args, **kwargs)
-        if not recorder.counted_by_program:
+        if not recorder.counted_elsewhere:
             recorder.counted_elsewhere, LIVE.owner = True, None
+            recorder.looker.follow(get_ident())
         result = original(*args, **kwargs)
         if not recorder.counted_by_program:
             recorder.step(None)
