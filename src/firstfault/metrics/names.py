@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def alternatives(names: Iterable[str]) -> str:
-    """An expression that finds any of some names, the longest first; a blank in a name stands for an underscore too."""
+    """An expression that finds any of some names, the longest first; a blank in a name stands for an underscore too.
+
+    Each is of ASCII, or of characters of which none may stand before it: the second half of another name.
+    """
     tree: _Tree = {}
     for name in names:
         for one in map("".join, product(*(" _" if letter == " " else letter for letter in name))):

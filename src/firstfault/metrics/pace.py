@@ -56,6 +56,7 @@ class Pace(Course):
         rows, seconds = self.rows("step_time", warm=True)
         if len(rows) < FEWEST:
             yield from drops
+            yield from self._rate_tail(drops)
             rows, seconds = self._by_clock()
             if len(rows) >= FEWEST:
                 yield from self._pauses(
@@ -177,6 +178,18 @@ class Pace(Course):
                     Kind.TAIL, "step_time", int(rows[at]), peak, float(usual[at]), len(places) - n, lasts=True
                 )
                 return
+
+    def _rate_tail(self, drops: Sequence[Point]) -> Iterator[Point]:
+        """The same by the throughput, where no step time is printed."""
+        for name in ("tflops", "throughput"):
+            rows, rate = self.rows(name, warm=True, positive=True)
+            if len(rows) < FEWEST:
+                continue
+            seconds = 1 / rate
+            usual = self._levels(rows, seconds, shifts(seconds, fewest=SHIFT_ROWS))
+            for point in self._tail(rows, seconds, usual, next(iter(drops), None)):
+                yield point._replace(column=name, value=1 / point.value, usual=1 / point.usual)
+            return
 
     def _planned(self, rows: NDArray[np.int64], slow: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which slow rows come at regular steps, as checkpoints and evaluations do."""
