@@ -9,6 +9,7 @@ import numpy as np
 
 from firstfault.metrics.course import Course, row_of
 from firstfault.metrics.kinds import (
+    EVEN_RATE,
     FEWEST,
     GROWTH_REACH,
     GROWTH_SHARE,
@@ -187,6 +188,8 @@ class Pace(Course):
                 continue
             seconds = 1 / rate
             usual = self._levels(rows, seconds, shifts(seconds, fewest=SHIFT_ROWS))
+            if np.percentile(np.abs(seconds / usual - 1), 75) > EVEN_RATE:
+                return  # tokens a second of texts of all lengths: slow rows are how they are
             for point in self._tail(rows, seconds, usual, next(iter(drops), None)):
                 yield point._replace(column=name, value=1 / point.value, usual=1 / point.usual)
             return
