@@ -80,6 +80,8 @@ class Pace(Course):
         if self.time is None or self.step is None:
             return np.empty(0, np.int64), np.empty(0)
         rows = np.flatnonzero(np.isfinite(self.time) & np.isfinite(self.step))
+        # A bar that rounds its count (`1.23kit`) tells one step several times: it lasts until the count goes on.
+        rows = rows[np.diff(self.step[rows], prepend=np.nan) != 0]
         took = np.diff(self.time[rows], prepend=np.nan) / np.maximum(np.diff(self.step[rows], prepend=np.nan), 1.0)
         good = (took > 0) & (self.age[rows] >= WARM_UP)
         return rows[good], took[good]
