@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firstfault.metrics.grid import Grid
-from firstfault.metrics.layout import NUMBER, Layout, read_layout, read_stamp, shape_key
+from firstfault.metrics.layout import NUMBER, Layout, has_decimal_commas, read_layout, read_stamp, shape_key
 from firstfault.metrics.runs import Block, days_of, model_of, read_rows, scaled
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ UNIFORM = 64
 PLACE = "place"
 """Column of a part: which of the pieces of its line, parted by `\r`, a row is; 0 where it is not told. It orders rows and is no metric."""
 _NUMBER = re.compile(NUMBER)
+_COMMA = re.compile(rb"(?<=\d),(?=\d)")
 FEW = 4
 """Lines of one shape up to which each is read by itself."""
 SAMPLE = 8
@@ -60,13 +61,16 @@ class Shapes:
         self._grids: dict[int, Grid] = {}
         self.last: Grid | None = None
         """The model that most lines of the last table fitted."""
+        self.commas = False
+        """Whether a step line with decimal commas was seen; then all of the source is read with points for them."""
 
     def of(self, key: bytes, line: bytes) -> Layout | None:
         """The layout of a line with this key."""
         if key not in self._known:
             if len(self._known) >= MOST_SHAPES:
                 self._known.clear()
-            self._known[key] = read_layout(line)
+            layout = self._known[key] = read_layout(line)
+            self.commas = self.commas or (layout is not None and b"," in line and has_decimal_commas(line))
         return self._known[key]
 
     def grid(self, table: NDArray[np.uint8]) -> tuple[Grid | None, NDArray[np.bool_] | None]:
@@ -105,6 +109,7 @@ def read_block(data: bytes, first: int, shapes: Shapes, *, fast: bool = True) ->
     if not data.endswith(b"\n"):
         data += b"\n"
     if not fast:
+        data = _with_points(data) if _sees_commas(data, shapes) else data
         lines = enumerate(data.split(b"\n")[:-1], first)
         pieces = [(n, at, p) for n, line in lines for at, p in enumerate(line.split(b"\r"))]
         steps = [(n, at, p) for n, at, p in pieces if shapes.of(shape_key(p), p) is not None]
@@ -143,10 +148,27 @@ def read_lines(data: bytes, first: int, shapes: Shapes, place: int = 0) -> tuple
 
 def _read_whole(data: bytes, first: int, shapes: Shapes) -> tuple[list[Part], int]:
     """The parts of whole lines, and how many these are."""
+    commas = shapes.commas
+    if commas:
+        data = _with_points(data)
     even = _by_last_grid(data, first, shapes)
     if even is not None:
         return [even], len(even.line)
-    return _read_rows(data, first, shapes), int(np.count_nonzero(np.frombuffer(data, np.uint8) == 10))
+    parts = _read_rows(data, first, shapes)
+    if shapes.commas and not commas:
+        return _read_whole(data, first, shapes)
+    return parts, int(np.count_nonzero(np.frombuffer(data, np.uint8) == 10))
+
+
+def _with_points(data: bytes) -> bytes:
+    """The same with points for the commas between digits."""
+    return _COMMA.sub(b".", data)
+
+
+def _sees_commas(data: bytes, shapes: Shapes) -> bool:
+    for line in data.replace(b"\r", b"\n").split(b"\n"):
+        shapes.of(shape_key(line), line)
+    return shapes.commas
 
 
 def _by_last_grid(data: bytes, first: int, shapes: Shapes) -> Part | None:

@@ -104,6 +104,8 @@ TAIL_RATIO, TAIL_SHARE, TAIL_COUNT = 1.5, 0.05, 8
 """A tail: so many rows that take so much longer than usual, at least this share of those behind its begin."""
 TAIL_BEFORE = 8.0
 """Slow rows that would have come before its begin at the share that they have behind it, or it is how all steps are."""
+EVEN_RATE = 0.15
+"""Share of the usual level within which three of four rows stay where a rate is even enough to tell a tail."""
 STALL_RATIO, STALL_SECONDS = 8.0, 30.0
 """A stall: one row that takes so many times the usual, and so long, and is none of the pauses that come at regular steps."""
 SLOW_SHARE, SLOW_ROWS = 0.15, 6

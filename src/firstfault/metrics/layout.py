@@ -5,30 +5,43 @@ Must not read a file, and judges no value.
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.metrics.columns import ALIASES, LAST, MEMORY_UNITS, NUMBERS, PREFERRED
+from firstfault.metrics.forms import is_table_row, told_apart
+from firstfault.metrics.names import alternatives
 from firstfault.model.lazy import lazy
 
-_DROPPED = bytes(b for b in range(256) if b >= 128) + b"0123456789.+- #"
-_TRIGGER = lazy(
-    rb"(?i)step|=>|\xe2\x94\x81|iter|loss|epoch|it/s|s/it|\d%\||it \[|\| time \(ms\)|overflow|update|SamplesPerSec|\[batch="
-)
+if TYPE_CHECKING:
+    import re
+
+_DIGITS = b"0123456789.+- #"
+_DROPPED = bytes(b for b in range(256) if b >= 128) + _DIGITS
+_CHINESE = lazy(rb"[\xe3-\xe9][\x80-\xbf]{2}")
+_DRAWN = lazy(rb"(?:\xe2[\x80-\xbf]{2})+")
+"""What bars are drawn with."""
+_WIDE = {"：".encode(): b":  ", "，".encode(): b",  ", "＝".encode(): b"=  ", "（".encode(): b"(  ", "）".encode(): b")  ", "｜".encode(): b"|  "}  # fmt: skip
+"""Marks of the full width -> those that stand for them, in as many bytes."""
+_TRIGGERS = (b"step", b"=>", b"\xe2\x94\x81", b"iter", b"loss", b"epoch", b"it/s", b"s/it", b"%|", b"it [", b"| time (ms)", b"overflow", b"update", b"samplespersec", b"[batch=", b" train ", b":::mllog", "步".encode(), "损失".encode(), "迭代".encode())  # fmt: skip
+"""Any of these, in lower case, makes a line worth a closer look."""
+_ALONE_WORDS = (b"%|", b"it [", b"\xe2\x94", b"\xe2\x95", b"gpu, memory", b"overflow", b"time (ms)", b"[batch=")
+"""Without any of these, in lower case, a line that names no metric tells nothing."""
+_EVALUATION_WORDS = (b"val", b"test", b"sanity", b"cv batch", "验证".encode(), "评估".encode(), "测试集".encode())
+"""One of these, in lower case, stands in each line of an evaluation."""
 NUMBER = rb"[-+]?\d+(?:,\d{3}(?!\d))*(?:\.\d*)?(?:[eE][-+]?\d+)?"
 _NUMBER = lazy(NUMBER)
 _VALUE = rb"(?P<value>[-+]?(?:\d+(?:,\d{3}(?!\d))*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan\b|inf(?:inity)?\b))"
-_NAMES = b"|".join(
-    re.escape(name.encode()).replace(rb"\ ", b"[ _]") for name in sorted(ALIASES, key=lambda n: (-len(n), n))
-)
 _PAIR = lazy(
-    rb"(?i)(?<![\w.])(?<![a-z]/)(?P<key>"
-    + _NAMES
-    + rb")(?![a-z_])['\"]?(?: {0,2}\((?P<unit>[^()\n]{1,24})\)['\"]?| \[(?P<unit2>[a-z/]{1,12})\])?"
+    rb"(?<![\w.])(?<![a-z]/)(?P<key>"
+    + alternatives(name for name in ALIASES if name.isascii()).encode()
+    + rb"|(?<![\x80-\xff])"
+    + alternatives(name for name in ALIASES if not name.isascii()).encode()
+    + rb")(?![a-z_\x80-\xff])['\"]?(?: {0,2}\((?P<unit>[^()\n]{1,24})\)['\"]?| \[(?P<unit2>[a-z/]{1,12})\])?"
     rb"(?:(?P<equal>\s{0,12}[:=]\s{0,14}|\]\[?\s?)|\s{1,12})['\"\[(]{0,2} {0,9}"
     + _VALUE
     + rb"(?=(?P<after>[ ]?[a-z%/]{0,8}))"
 )
+"""A name with its value; for lines in lower case, which are looked through many times as fast as with letters of both cases."""
 _BAR = lazy(
     rb"(\d{1,3})%\|[^|\n]{0,400}\| {0,12}(\d[\d,]*) ?/ ?(\d[\d,]*|\?) ?\[[\d:]{4,12}<[^,\]\n]{1,20}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?"
 )
@@ -39,7 +52,7 @@ _BELOW = lazy(rb"\s*Train [\w/.-]{1,60}: \S+\s*$")
 _RATE = lazy(rb"(?P<rate>\d+(?:\.\d+)?) ?(?P<unit>it/s|s/it)\b")
 _SLASHED = lazy(
     rb"(?i)\b(?:Epoch|Train|Iter)(?:\(train\))?(?:\s|:)[^/\n]{0,40}?[\[(|] {0,9}(\d{1,9}) ?/ {0,9}\d{1,9}\b|"
-    rb"(?:^|[^\d./])(\d{1,9})/\d{1,9} (?:\[[=>.]{5,60}\]|(?:\xe2\x94[\x80-\xbf]){5,})|"
+    rb"(?:^|[^\d./])(\d{1,9})/\d{1,9} (?: {3,23})?(?:\[[=>.]{5,60}\]|(?:\xe2\x94[\x80-\xbf] {0,12}){5,})|"
     rb"(?:\xe2[\x94\x95][\x80-\xbf] ?){5,}(\d{1,9})/\d{1,9} "
 )
 _NAMED = lazy(
@@ -62,8 +75,15 @@ _OVERFLOW = lazy(
     rb"(?i)overflow[^\n]{0,80}?Attempted loss scale:? ?(?P<from>\d[\d.eE+]*)(?:, but|, reducing to (?P<to>\d[\d.eE+]*))?"
 )
 _EVALUATION = lazy(
-    rb"(?i)\b(?:validation|validate|evaluat\w*|eval|sanity|test(?:ing)?)\b|epoch:valid:|(?-i:\bCV Batch )"
+    rb"(?i)\b(?:validation|validate|evaluat\w*|eval|sanity|test(?:ing)?)\b|epoch:valid:|(?-i:\bCV Batch )|"
+    + "验证|评估|测试集".encode()
 )
+_SECONDS = frozenset({"s", "sec", "secs", "seconds"})
+_POINT = lazy(rb"\d\.\d")
+_COMMA = lazy(
+    rb"(?i)(?:loss|lr|norm|rate|" + "损失|学习率|范数".encode() + rb")[\s:=|'\"]{0,12}-?(?:\d{1,6},(?:\d\d?|\d{4,20})|0,\d{3})(?![\d,])"
+)  # fmt: skip
+"""A metric with a comma in it that parts no thousands."""
 _METER = lazy(rb" {1,3}\( {0,6}\d")
 """The mean behind a value: `Time  0.512 (  0.987)`."""
 _PER_STEP = lazy(rb"(?i)\bdata(?:_time)?(?::| {1,3}\d)|ms, mfu\b")
@@ -112,34 +132,65 @@ class Layout(NamedTuple):
 
 
 def shape_key(line: bytes) -> bytes:
-    """A line without its digits, signs, points and blanks: lines of one layout have one."""
+    """A line without its digits, signs, points, blanks and bars: lines of one layout have one."""
+    if not line.isascii() and _CHINESE.search(line) is not None:
+        return _DRAWN.sub(b"", line).translate(None, _DIGITS)
     return line.translate(None, _DROPPED)
+
+
+def has_decimal_commas(line: bytes) -> bool:
+    """Whether a line writes its numbers as `0,123`."""
+    return _POINT.search(line) is None and _COMMA.search(line) is not None
 
 
 def may_be_step(line: bytes) -> bool:
     """Whether a line is worth a closer look."""
-    return _TRIGGER.search(line) is not None
+    return _holds(line.lower(), _TRIGGERS)
+
+
+def _holds(line: bytes, words: tuple[bytes, ...]) -> bool:
+    for word in words:  # noqa: SIM110 - twice as fast as `any`, and asked of every line of free text
+        if word in line:
+            return True
+    return False
 
 
 def read_layout(line: bytes) -> Layout | None:
     """The layout of a line; None where it tells no step and no metric of training."""
-    if len(line) > 8192 or not may_be_step(line) or b"train_runtime" in line:
+    if len(line) > 8192 or b"train_runtime" in line:
         return None
-    starts = [m.start() for m in _NUMBER.finditer(line)]
-    at = {start: n for n, start in enumerate(starts)}
+    low = line.lower()
+    if not _holds(low, _TRIGGERS) and not is_table_row(low):
+        return None
+    marked = line
     if b"\x1b" in line:
         # Its letters stand right before a name; the digits in it are numbers of the line all the same.
         line = _COLOUR.sub(lambda colour: b" " * len(colour[0]), line)
+        low = line.lower()
+    if not low.isascii():
+        for mark, plain in _WIDE.items():
+            low = low.replace(mark, plain)
+    pairs = list(_PAIR.finditer(low))
+    apart = list(told_apart(low))
+    if not pairs and not apart and not _holds(low, _ALONE_WORDS):
+        return None
+    starts = [m.start() for m in _NUMBER.finditer(marked)]
+    at = {start: n for n, start in enumerate(starts)}
     found: dict[str, tuple[int, Slot]] = {}
-    evaluation = _EVALUATION.search(line) is not None
-    for pair in _PAIR.finditer(line):
+    evaluation = _holds(low, _EVALUATION_WORDS) and _EVALUATION.search(line) is not None
+    for pair in pairs:
         _take(pair, line, at, found, evaluation=evaluation)
+    for column, start, value, factor in apart:
+        if column != "step" or "step" not in found:
+            found[column] = (9, _slot(start, value, at, factor if column[:6] != "memory" else _size(value)))
+    if _METRICS.isdisjoint(found) and not apart and not _holds(low, _ALONE_WORDS):
+        return None
     _bars(line, at, found, evaluation=evaluation)
-    memory = _GPU_MEMORY.search(line)
+    memory = _GPU_MEMORY.search(line) if b"GPU, memory" in line else None
     for name, group in (("memory", "peak"), ("memory_reserved", "cache")):
         if memory is not None and memory[group] is not None:
             found[name] = (9, _slot(memory.start(group), memory[group], at, 1.0))
-    overflow = _OVERFLOW.search(line)
+    overflow = _OVERFLOW.search(line) if b"overflow" in low else None
     if overflow is not None:
         scale = "to" if overflow["to"] is not None else "from"
         found["loss_scale"] = (9, _slot(overflow.start(scale), overflow[scale], at, 1.0))
@@ -149,7 +200,7 @@ def read_layout(line: bytes) -> Layout | None:
         for name, (_, slot) in found.items()
         if slot.number >= 0 or slot.constant == slot.constant or name in _WORDY
     }
-    if not _told(slots, line, overflow is not None):
+    if not (apart and is_table_row(low)) and not _told(slots, line, overflow is not None):
         return None
     rank = _RANK.search(line)
     if rank is not None and (place := rank.start(rank.lastindex or 0)) in at:
@@ -158,6 +209,8 @@ def read_layout(line: bytes) -> Layout | None:
     return Layout({name: slots[name] for name in NUMBERS if name in slots}, len(starts), stamp, where)
 
 
+_INDENT = 8
+"""Blanks before the rest of a line that a printer of tables and colours wrapped."""
 _WORDY = frozenset({"loss", "val_loss", "grad_norm", "loss_scale", "lr"})
 _METRICS = frozenset(NUMBERS) - {"rank", "time", "step", "epoch", "batch_size", "samples", "queue"}
 
@@ -173,6 +226,8 @@ def _told(slots: dict[str, Slot], line: bytes, overflow: bool) -> bool:
         return True
     if ("step" in slots or "epoch" in slots) and not ("loss" not in slots and _NOT_DONE.search(line) is not None):
         return True
+    if len(measured) > 1 and line[:_INDENT].isspace():
+        return True  # the rest of a line that was too long for the terminal
     return "loss" in slots and len(measured) > 1
 
 
@@ -186,6 +241,9 @@ def _take(
         return
     timed = column.endswith("_time")
     equal = pair["equal"] is not None or (timed and _METER.match(line, pair.end()) is not None)
+    after = pair["after"].strip().lower().decode()
+    if not equal and timed and after in _SECONDS and key.endswith("time"):
+        equal = True  # `step_time 11.9s`
     if not equal and column not in {"step", "epoch", "loss", "lr", "grad_norm", "rank", "loss_scale"} and key != "time":
         return
     if column == "step" and _SETTING.search(line, max(0, pair.start() - 16), pair.start()):
@@ -195,7 +253,6 @@ def _take(
     if column == "loss" and evaluation and (b"train" not in line.lower() or b"epoch:valid:" in line):
         column = "val_loss"
     unit = (pair["unit"] or pair["unit2"] or b"").strip().lower().decode("ascii", "replace")
-    after = pair["after"].strip().lower().decode()
     letter = line[pair.end() : pair.end() + 1]
     shortened = _THOUSANDS.get(letter, 1.0) if not line[pair.end() + 1 : pair.end() + 3].isalpha() else 1.0
     if timed:
@@ -284,7 +341,9 @@ def _bars(line: bytes, at: dict[int, int], found: dict[str, tuple[int, Slot]], *
             factor = RECIPROCAL if rate["unit"] == b"it/s" else 1.0
             found.setdefault("step_time", (0, Slot(at[rate.start("rate")], factor)))
     if "step" not in found:
-        slashed, batch, within = _SLASHED.search(line), _BATCH.search(line), _NAMED.search(line)
+        slashed = _SLASHED.search(line) if b"/" in line else None
+        low = line.lower()
+        batch, within = (_BATCH.search(line), _NAMED.search(line)) if b"batch" in low else (None, None)
         start = -1 if slashed is None else slashed.start(slashed.lastindex or 0)
         start = start if batch is None else batch.start(1)
         headed = _HEADED.search(line)

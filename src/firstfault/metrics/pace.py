@@ -9,6 +9,7 @@ import numpy as np
 
 from firstfault.metrics.course import Course, row_of
 from firstfault.metrics.kinds import (
+    EVEN_RATE,
     FEWEST,
     GROWTH_REACH,
     GROWTH_SHARE,
@@ -56,6 +57,7 @@ class Pace(Course):
         rows, seconds = self.rows("step_time", warm=True)
         if len(rows) < FEWEST:
             yield from drops
+            yield from self._rate_tail(drops)
             rows, seconds = self._by_clock()
             if len(rows) >= FEWEST:
                 yield from self._pauses(
@@ -78,6 +80,8 @@ class Pace(Course):
         if self.time is None or self.step is None:
             return np.empty(0, np.int64), np.empty(0)
         rows = np.flatnonzero(np.isfinite(self.time) & np.isfinite(self.step))
+        # A bar that rounds its count (`1.23kit`) tells one step several times: it lasts until the count goes on.
+        rows = rows[np.diff(self.step[rows], prepend=np.nan) != 0]
         took = np.diff(self.time[rows], prepend=np.nan) / np.maximum(np.diff(self.step[rows], prepend=np.nan), 1.0)
         good = (took > 0) & (self.age[rows] >= WARM_UP)
         return rows[good], took[good]
@@ -177,6 +181,20 @@ class Pace(Course):
                     Kind.TAIL, "step_time", int(rows[at]), peak, float(usual[at]), len(places) - n, lasts=True
                 )
                 return
+
+    def _rate_tail(self, drops: Sequence[Point]) -> Iterator[Point]:
+        """The same by the throughput, where no step time is printed."""
+        for name in ("tflops", "throughput"):
+            rows, rate = self.rows(name, warm=True, positive=True)
+            if len(rows) < FEWEST:
+                continue
+            seconds = 1 / rate
+            usual = self._levels(rows, seconds, shifts(seconds, fewest=SHIFT_ROWS))
+            if np.percentile(np.abs(seconds / usual - 1), 75) > EVEN_RATE:
+                return  # tokens a second of texts of all lengths: slow rows are how they are
+            for point in self._tail(rows, seconds, usual, next(iter(drops), None)):
+                yield point._replace(column=name, value=1 / point.value, usual=1 / point.usual)
+            return
 
     def _planned(self, rows: NDArray[np.int64], slow: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which slow rows come at regular steps, as checkpoints and evaluations do."""

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 BLOCK = 2 << 20
 """Bytes that are turned into columns at a time."""
-SPLIT = 96 << 20
-"""Bytes of a source from which on it is worked on by several processes."""
+SPLIT, LARGE_SPLIT = 96 << 20, 256 << 20
+"""Bytes of a source from which on it is worked on by several processes; of one whose lines are mostly steps, read in less time than processes take to begin."""
 SHARE = 64 << 20
 """Bytes that a process takes at a time."""
 TEXTS = frozenset({SourceKind.LOG, SourceKind.METRICS, SourceKind.CONFIG, SourceKind.UNKNOWN})
@@ -67,7 +67,7 @@ def read_source_steps(store: Store, source: Source, *, workers: int | None = Non
         parts = read_events(store, source.id)
     elif (header := header_of(head)) is not None:
         parts = read_delimited(store, source.id, header)
-    elif size >= SPLIT and (workers or os.cpu_count() or 1) > 1:
+    elif (workers or os.cpu_count() or 1) > 1 and _is_slow(store, source.id, size):
         parts = _by_processes(store, source.id, size, workers or os.cpu_count() or 1)
     else:
         parts, _ = read_range(store, source.id, 0, size)
@@ -75,6 +75,15 @@ def read_source_steps(store: Store, source: Source, *, workers: int | None = Non
         return None
     steps = gather_steps(source.path, parts, rank=read_name(source.path).who.rank)
     return steps if steps.height else None
+
+
+def _is_slow(store: Store, source: SourceId, size: int) -> bool:
+    """Whether it takes longer to read a source than to start processes for it."""
+    if not SPLIT <= size < LARGE_SPLIT:
+        return size >= LARGE_SPLIT
+    block = next(iter(_blocks(store, source, 0, BLOCK)), b"")
+    steps = sum(len(part.line) for part in read_lines(block, 1, Shapes())[0])
+    return steps * 2 < block.count(b"\n") + block.count(b"\r")
 
 
 def read_range(store: Store, source: SourceId, start: int, end: int) -> tuple[list[Part], int]:

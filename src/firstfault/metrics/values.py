@@ -253,7 +253,8 @@ class Values(Course):
         if len(rows) < 6:
             return
         attempt = self.steps.attempt[rows]
-        if self._counts_up(skipped, attempt):
+        # Lines that tell steps with a NaN, as Megatron-LM's, tell both since the line before.
+        if "nan_steps" not in self.steps.columns and self._counts_up(skipped, attempt):
             # A run that started again counts anew.
             skipped = np.where(np.diff(attempt, prepend=attempt[0]) == 0, np.diff(skipped, prepend=skipped[0]), 0.0)
         at = first_run((skipped > 0) & (self.age[rows] >= FEWEST), 6, 0.8)

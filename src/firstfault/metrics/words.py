@@ -71,6 +71,8 @@ def summary_of(point: Point) -> str:
             return f"Steps are skipped one after the other {at}."
         case Kind.STEP_TIME:
             return f"A step{who} takes longer {at}: {value}, before {usual}."
+        case Kind.TAIL if point.column != "step_time":
+            return f"In more and more steps the {name}{who} is low {at}: down to {value}, usually {usual}."
         case Kind.TAIL:
             return f"More and more steps{who} are slow {at}: up to {value}, usually {usual}."
         case Kind.THROUGHPUT:

@@ -45,11 +45,15 @@ def lines_of(store: Store, source: SourceId, wanted: Iterable[int]) -> dict[int,
     """Lines by number, each up to `MOST_TEXT` characters; of a bar redrawn by carriage returns its end."""
     numbers = sorted(wanted)
     found: dict[int, Line] = {}
-    line, rest, n, base = 1, b"", 0, 0
+    line, n, base = 1, 0, 0
+    rest: list[bytes] = []
     for block in store.blocks(source):
         if n >= len(numbers):
             break
-        data = rest + block
+        if b"\n" not in block:  # a long line is put together once, not anew with each block
+            rest.append(block)
+            continue
+        data = b"".join((*rest, block))
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
         while n < len(numbers) and numbers[n] < line + len(ends):
             at = numbers[n] - line
@@ -57,10 +61,10 @@ def lines_of(store: Store, source: SourceId, wanted: Iterable[int]) -> dict[int,
             found[numbers[n]] = _shown(data[start : int(ends[at])], base + start)
             n += 1
         line += len(ends)
-        whole = int(ends[-1]) + 1 if len(ends) else 0
-        base, rest = base + whole, data[whole:]
-    if n < len(numbers) and numbers[n] == line and rest:
-        found[line] = _shown(rest, base)
+        whole = int(ends[-1]) + 1
+        base, rest = base + whole, [data[whole:]]
+    if n < len(numbers) and numbers[n] == line and (last := b"".join(rest)):
+        found[line] = _shown(last, base)
     return found
 
 

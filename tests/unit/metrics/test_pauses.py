@@ -58,3 +58,25 @@ def test_two_waits_for_one_timeout_are_no_plan(tmp_path: Path) -> None:
 
 def test_two_as_long_at_round_steps_are_a_plan(tmp_path: Path) -> None:
     assert [k for k, _ in kinds(tmp_path, table({250: 300.0, 500: 303.0}), "m.csv")] == ["checkpoint_pause"]
+
+
+def rounded(stall: float) -> str:
+    """A bar that a logger writes once a minute, its count rounded to tens: every fifth step takes a minute by the clock."""
+    at, lines = dt.datetime(2026, 5, 9, 3, tzinfo=dt.timezone.utc), []
+    for i in range(1, 401):
+        step = 5 * i
+        at += dt.timedelta(seconds=45 + (stall if i == 300 else 0))
+        count = f"{step}it" if step < 1000 else f"{step // 10 / 100:.2f}kit"
+        lines.append(f"{at:%Y-%m-%dT%H:%M:%S} - INFO - Progress on:train {count}/2.00kit rate:1.1it/s postfix:loss={3 - i / 500:.3f}\n")  # fmt: skip
+    return "".join(lines)
+
+
+def test_a_count_that_is_rounded_is_no_stall(tmp_path: Path) -> None:
+    assert kinds(tmp_path, rounded(0)) == []
+
+
+def test_a_stall_under_a_rounded_count_is_told(tmp_path: Path) -> None:
+    ((kind, step),) = kinds(tmp_path, rounded(3000))
+    assert kind == "stall"
+    assert step is not None
+    assert abs(step - 1500) <= 10

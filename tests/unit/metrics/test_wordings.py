@@ -122,6 +122,38 @@ WORDINGS = {
         "Epoch 0/4  ━━━━━━━━━━━━━━━━━━━━ 100/400 0:00:12 • 0:00:36 8.00it/s v_num: 0.000 train_loss: 0.588",
         {"epoch": 0, "step": 100, "step_time": 0.125, "loss": 0.588}, 100,
     ),
+    "Keras 3, coloured": (
+        "\x1b[1m100/2000\x1b[0m \x1b[32m━━━━\x1b[0m\x1b[37m━━━━━━━━━━━━━━━━\x1b[0m \x1b[1m1:10\x1b[0m 38ms/step - accuracy: 0.3121 - loss: 0.588",
+        {"step": 100, "loss": 0.588}, 100,
+    ),
+    "MLPerf": (
+        '0: :::MLLOG {"namespace": "", "time_ms": 1775725581676, "event_type": "POINT_IN_TIME", "key": "train_loss", "value": 11.846, "metadata": {"samples_count": 5120, "lr": 3.125e-06}}',
+        {"step": 5120, "loss": 11.846, "lr": 3.125e-06, "samples": 5120, "time": 1775725581.676}, None,
+    ),
+    "MLPerf, statistics": (
+        ':::MLLOG {"namespace": "", "time_ms": 1775725581676, "event_type": "POINT_IN_TIME", "key": "tracked_stats", "value": {"train_step_time": 0.75, "reduced_train_loss": 7.25}, "metadata": {"file": "/work/callbacks.py", "lineno": 277, "step": 100}}',
+        {"step": 100, "loss": 7.25, "step_time": 0.75, "time": 1775725581.676}, 100,
+    ),
+    "Levanter": (
+        "2026-05-09T21:41:33 - 0 - tqdm_loggable.tqdm_logging - tqdm_logging.py:145 - INFO :: Progress on:train 1.25kit/10.0kit rate:1.2s/it remaining:2:55:00 elapsed:00:25:00 postfix:loss=2.34",
+        {"step": 1250, "loss": 2.34, "time": 1778362893.0}, None,
+    ),
+    "a step time behind its name": (
+        "[2026-05-09 21:41:33] step 100/4000 loss 7.125 step_time 11.9s lr 1.5e-04",
+        {"step": 100, "loss": 7.125, "step_time": 11.9, "lr": 1.5e-4, "time": 1778362893.0}, 100,
+    ),
+    "decimal commas": (
+        "Step 100 | loss: 7,1250 | grad_norm: 0,5 | lr: 0,00015",
+        {"step": 100, "loss": 7.125, "grad_norm": 0.5, "lr": 1.5e-4}, 100,
+    ),
+    "Chinese": (
+        "2026-05-09 21:41:33 训练 步数: 100/4000 损失: 7.125 学习率: 1.5e-04 梯度范数: 0.5 每步耗时: 0.75s",
+        {"step": 100, "loss": 7.125, "lr": 1.5e-4, "grad_norm": 0.5, "step_time": 0.75, "time": 1778362893.0}, None,
+    ),
+    "Chinese, marks of the full width": (
+        "[2026-05-09 21:41:33] 第 100 步，损失：7.125，学习率：1.5e-04",
+        {"step": 100, "loss": 7.125, "lr": 1.5e-4, "time": 1778362893.0}, None,
+    ),
 }  # fmt: skip
 
 
@@ -137,6 +169,62 @@ def test_each_number_has_its_own_column(name: str) -> None:
         shape = read_progress(line.encode())
         assert shape is not None
         assert (shape.kind, shape.step) == (TRAINING, step)
+
+
+SEVERAL = {
+    "Megatron-Bridge": (
+        "Step Time : 5.39s GPU utilization: 447.0MODEL_TFLOP/s/GPU\n [2026-05-09 21:41:33.123] iteration      100/    4000 | consumed samples:        25600 | elapsed time per iteration (ms): 5390.0 | learning rate: 1.500000E-04 | global batch size:   256 | lm loss: 7.125000E+00 | loss scale: 1.0 | grad norm: 0.500 | number of skipped iterations:   0 | number of nan iterations:   0 |",
+        {"step": 100, "loss": 7.125, "lr": 1.5e-4, "grad_norm": 0.5, "step_time": 5.39},
+    ),
+    "a table below its step": (
+        "----------------------------------------\n| train/                  |              |\n|    global_step          | 100          |\n|    learning_rate        | 0.00015      |\n|    loss                 | 7.125        |\n----------------------------------------",
+        {"step": 100, "loss": 7.125, "lr": 1.5e-4},
+    ),
+    "a drawn table": (
+        "┏━━━━━━━━┳━━━━━━━━━┓\n┃ Metric ┃ Value   ┃\n┡━━━━━━━━╇━━━━━━━━━┩\n│ step   │     100 │\n│ loss   │  7.1250 │\n│ grad_norm │  0.5 │\n└────────┴─────────┘",
+        {"step": 100, "loss": 7.125, "grad_norm": 0.5},
+    ),
+    "a line wrapped by Rich": (
+        "21:41:33 INFO     step 100/4000 | loss 7.125 | grad_norm 0.5 |     train.py:112\n                  lr 1.500e-04 | step_time 0.750 s",
+        {"step": 100, "loss": 7.125, "grad_norm": 0.5, "lr": 1.5e-4, "step_time": 0.75},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_what_several_lines_tell_of_a_step_is_one_row(name: str, tmp_path: Path) -> None:
+    lines, wanted = SEVERAL[name]
+    (tmp_path / "train.log").write_text(
+        "".join(f"{lines}\n".replace("100", str(step)) for step in range(100, 300)), encoding="utf-8"
+    )
+    with opened_tables([str(tmp_path)]) as (_, (table,), _):
+        assert table.columns["step"].values[-200:].tolist() == list(range(100, 300))
+        for column, value in wanted.items():
+            if column != "step":
+                assert table.columns[column].there[-200:].all()
+                assert table.columns[column].values[-1] == pytest.approx(value)
+
+
+@pytest.mark.parametrize("text", ["7,1250", "0,713", "12,5"])
+def test_commas_part_thousands_or_stand_for_points_by_the_line(text: str) -> None:
+    (part,) = read_block(f"step 6,012 | loss: {text} | tps: 6,012\n".encode(), 1, Shapes())
+    assert part.columns["loss"].tolist() == [float(text.replace(",", "."))]
+    (part,) = read_block(b"step: 10 | loss: 2.125 | tps: 6,012\n", 1, Shapes())
+    assert part.columns["throughput"].tolist() == [6012.0]
+
+
+def test_lists_and_the_words_of_other_metrics_are_no_loss() -> None:
+    (part,) = read_block(b"step 7 | loss=[1,2] | lr=[1e-4]\n", 1, Shapes())
+    assert part.columns["step"].tolist() == [7.0]
+    for line in ("步数: 7 辅助损失: 0.25", "步数: 7 奖励: 0.25", "| steps | 4000 |", "| lr_decay_steps | 4000 |"):
+        assert read_block(f"{line}\n".encode(), 1, Shapes()) == []
+
+
+def test_lines_of_other_chinese_words_are_of_another_shape() -> None:
+    data = "".join(f"步数: {i} 损失: {i}.5 学习率: 0.25\n步数: {i} 奖励: {i}.5 轮次长: 0.25\n" for i in range(1, 200))
+    parts = read_block(data.encode(), 1, Shapes())
+    assert sum(len(p.line) for p in parts) == 199
+    assert all("loss" in p.columns for p in parts)
 
 
 @pytest.mark.parametrize(

@@ -46,3 +46,13 @@ def test_the_part_is_that_of_the_row_and_not_of_its_number(tmp_path):
     (point,) = [p for p in metrics_of([str(path)]).view.points if p.kind == "nan"]
     assert point.step == 181
     assert point.evidence.text == again[81]
+
+
+def test_lines_that_are_longer_than_a_block_are_found_with_those_around_them(tmp_path):
+    path = tmp_path / "train.log"
+    long = b"x" * (3 << 20)
+    path.write_bytes(b"first\n" + long + b" its end\nthird\n" + long)
+    with open_inputs([str(path)]) as opened:
+        lines = lines_of(opened.store, opened.sources[0].id, [1, 2, 3, 4])
+    assert [lines[n].text[:5] for n in (1, 2, 3, 4)] == ["first", "xxxxx", "third", "xxxxx"]
+    assert [lines[n].offset for n in (1, 2, 3, 4)] == [0, 6, 6 + len(long) + 9, 6 + len(long) + 15]
