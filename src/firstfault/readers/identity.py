@@ -13,7 +13,7 @@ from msgspec import Struct
 from firstfault.model.evidence import GlobalRank, GroupRank, LocalRank, Who
 from firstfault.model.lazy import lazy
 from firstfault.model.place import Located, Stamp
-from firstfault.readers.inner import BAR_END, MOST_SEARCHED
+from firstfault.readers.inner import BAR_END, MOST_SEARCHED, is_native_frame
 from firstfault.readers.prefixes import first_prefix
 from firstfault.readers.recall import keep_starts, read_chain, read_parts, usual_starts
 from firstfault.readers.sourcename import read_name
@@ -250,6 +250,8 @@ _NO_PROFILE = SourceProfile()
 def body_starts(segment: bytes, profile: SourceProfile | None = None) -> tuple[int, ...]:
     """Positions in a segment at which a message may begin, ascending: 0, and after each prefix or bar."""
     profile = profile or _NO_PROFILE
+    if profile.style == "none" and profile.wrapping is None and is_native_frame(segment):
+        return (0,)
     line = read_chain(segment, 0, profile)
     parts = read_parts(segment, line, profile)
     known = usual_starts()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.patterns import Hit
 from firstfault.readers.identity import body_starts, locate, stream_key
+from firstfault.readers.inner import is_native_frame
 from firstfault.readers.recall import style_of, usual_starts
 from firstfault.readers.shape import shape_of
 from firstfault.readers.sketch import sketch_of
@@ -107,7 +108,7 @@ class Collector:
         if known is not None and known[0] == asked:
             return known[1]
         found: Sequence[_Found] | None
-        if len(part) < LONGEST:
+        if len(part) < LONGEST and not is_native_frame(part):
             shape = shape_of(part)
             found = self._shapes.retell(shape, part, asked, self._style, self._profile)
             if found is None:
