@@ -173,6 +173,12 @@ def _labels(
     What `never` matches is no label to begin with: a warning of the start, before a collector puts hosts in front.
     """
     half = len(lines) // 2
+    without = 0
+    for line in lines[: half - 1 : -1]:
+        # Where lines have no label, the last few tell: the second half alone must hold no more of them than all may.
+        without += pattern.match(line) is None
+        if without > 0.1 * len(lines) + 1:
+            return 0, Counter()
     begins = ((i, pattern.match(x)) for i, x in enumerate(lines[: half + 1]))
     start = next((i for i, x in begins if x is not None and (never is None or not never.match(x[1]))), None)
     if start is None:

@@ -243,7 +243,7 @@ class Collector:
             if len(fold.last) > LAST:
                 del fold.last[0]
 
-    def _hit(self, signature: int, key: bytes, place: _Place, fields: Mapping[str, str]) -> Hit:
+    def _hit(self, signature: int, key: bytes, place: _Place, fields: dict[str, str]) -> Hit:
         part, match = place.part, place.match
         cut = 0 if len(part) <= RAW else max(0, min(match.start - RAW // 2, len(part) - RAW))
         whole = len(part) <= RAW and place.offset == place.segment
@@ -258,7 +258,7 @@ class Collector:
             match_start=match.start - cut,
             match_end=min(match.end - cut, len(raw)),
             key=key,
-            fields=dict(fields),
+            fields=fields,
             place=self._located(place) if whole else None,
         )
 
