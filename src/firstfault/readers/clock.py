@@ -60,7 +60,8 @@ class SourceClock:
         self.neighbour: Date | None = None
         """A date of another source of the job, for a source that states no year."""
         self._near: dict[int, When | None] = {}
-        self._years: dict[tuple[int, int], int | None] = {}
+        self._days: dict[tuple[int | None, int, int], tuple[float | None, bool]] = {}
+        """When days began that stamps state, by year, month and day, and whether the year is known."""
 
     @property
     def _id(self) -> SourceId:
@@ -158,14 +159,12 @@ class SourceClock:
         month, day = self._month_day(stamp)
         if month is None or day is None:
             return When()
-        year, yeared = stamp.year, True
-        if year is None:
-            known = (month, day)
-            if known not in self._years:
-                self._years[known] = self._year(month, day)
-            year = self._years[known]
-            yeared = year is not None
-        base = _midnight(Date(1970 if year is None else year, month, day))
+        key = (stamp.year, month, day)
+        known = self._days.get(key)
+        if known is None:
+            year = self._year(month, day) if stamp.year is None else stamp.year
+            known = self._days[key] = _midnight(Date(1970 if year is None else year, month, day)), year is not None
+        base, yeared = known
         if base is None:
             return When()
         return _interval(base + seconds, stamp.precision, stamp.zone, dated=True, yeared=yeared)
