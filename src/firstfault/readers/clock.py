@@ -10,7 +10,7 @@ import calendar
 import time
 from bisect import bisect_left, bisect_right
 from functools import cached_property, lru_cache
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import When
@@ -67,20 +67,22 @@ class SourceClock:
     def _id(self) -> SourceId:
         return self.source.id
 
-    def _sample(self) -> list[bytes]:
-        """The first and the last lines."""
-        size = self.store.size(self._id)
-        head = [x.text for x in islice(lines_from(self.store, self._id, 0, 1, SAMPLE_BYTES), SAMPLE_LINES)]
-        start = max(0, size - SAMPLE_BYTES)
+    def _head(self) -> list[bytes]:
+        """The first lines."""
+        return [x.text for x in islice(lines_from(self.store, self._id, 0, 1, SAMPLE_BYTES), SAMPLE_LINES)]
+
+    def _tail(self) -> list[bytes]:
+        """The last lines of a source of which the first ones are not all."""
+        start = max(0, self.store.size(self._id) - SAMPLE_BYTES)
         tail = self.store.read(self._id, start, SAMPLE_BYTES).split(b"\n")[1:] if start else []
         if tail and not tail[-1]:
             tail.pop()
-        return [*head, *(x.removesuffix(b"\r") for x in tail[-SAMPLE_LINES:])]
+        return [x.removesuffix(b"\r") for x in tail[-SAMPLE_LINES:]]
 
     @cached_property
     def month_first(self) -> bool:
         """Whether `05/06/2024` is the sixth of May here: by lines that leave no choice, else as most logs have it."""
-        sample = [s for s in map(self._stamp_of, self._sample()) if s is not None]
+        sample = [s for s in map(self._stamp_of, (*self._head(), *self._tail())) if s is not None]
         for stamp in sample:
             if stamp.month_first is not None:
                 return stamp.month_first
@@ -96,7 +98,7 @@ class SourceClock:
     @cached_property
     def date(self) -> Date | None:
         """A date with its year that lines of this source state; None where none does."""
-        for line in reversed(self._sample()):
+        for line in chain.from_iterable(reversed(part()) for part in (self._tail, self._head)):
             if _HAS_YEAR.search(line) is None:
                 continue
             stamp = self._stamp_of(line)

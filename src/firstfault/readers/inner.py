@@ -44,10 +44,7 @@ def is_native_frame(segment: bytes) -> bool:
     """
     if not segment.startswith(b"frame #") or b"(0x" not in segment:
         return False
-    for hint in _HINTS:
-        if hint in segment:
-            return False
-    return True
+    return not any(map(segment.__contains__, _HINTS))
 
 
 BAR_END = lazy(rb"\[(?:\d+ days?, )?\d{1,4}:\d\d(?::\d\d)?[<,][^\]\n]{0,300}\]")

@@ -20,7 +20,7 @@ from firstfault.scan.results import FIRST, LAST, Fold, Named, Part, name
 from firstfault.scan.shapes import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from firstfault.model.place import Located
     from firstfault.readers.identity import SourceProfile
