@@ -14,11 +14,17 @@ import re
 from bisect import bisect
 from itertools import accumulate
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from firstfault.readers.identity import body_starts
 from firstfault.scan.engines import SHIFT, make_engine
 from firstfault.signatures.library import Library, load_library
 from firstfault.signatures.match import engine_pattern
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from firstfault.scan.plan import Confirmed
 
 POOL = 24_000
 PLANTED = 120
@@ -119,7 +125,7 @@ class Oracle:
             for owner in owners:
                 matches = self.plan.confirmer(owner).find(segment, body_starts(segment))
                 if matches:
-                    found[owner] = len(matches)
+                    found[owner] = _told(segment, matches)
             dropped = {g for owner in found for g in self.plan.drops[owner]}
             if not self.plan.generic.issuperset(found):
                 dropped |= self.plan.generic
@@ -127,6 +133,16 @@ class Oracle:
                 if owner not in dropped:
                     total[self.plan.ids[owner]] = total.get(self.plan.ids[owner], 0) + count
         return total
+
+
+def _told(segment: bytes, matches: Sequence[Confirmed]) -> int:
+    """How often a line tells a thing: two words for it are one telling unless the second adds a value; the same words twice are two."""
+    tellings: list[tuple[bytes, dict[str, str]]] = []
+    for match in matches:
+        words = segment[match.start : match.end]
+        if not any(words != other and match.fields.items() <= fields.items() for other, fields in tellings):
+            tellings.append((words, dict(match.fields)))
+    return len(tellings)
 
 
 def make_file(path: Path, size: int, number: int, oracle: Oracle, examples: list[str]) -> dict[str, object]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from firstfault.checkpoint.contents import STEPS, hold, read_safetensors
-from firstfault.checkpoint.nouns import Content, Held, Piece, Problem, product
+from firstfault.checkpoint.nouns import Content, Held, Piece, Problem, product, runs_code
 from firstfault.checkpoint.parts import part_of
 from firstfault.checkpoint.torch_file import load_torch, piece_of, tensors_in
 from firstfault.checkpoint.values import canonical, walk
@@ -89,7 +89,7 @@ def _index(folder: Folder, name: str, content: Content) -> _Index | None:
         if not raw.strip(b"\0"):
             content.problems.append(Problem("zeroed_file", "damage", name, "holds zeros alone"))
             return None
-        whole = load_inert(raw).value
+        unpickled = load_inert(raw)
     except OSError as error:
         content.problems.append(Problem("unreadable", "damage", name, f"cannot be read: {error.strerror}"))
         return None
@@ -98,6 +98,8 @@ def _index(folder: Folder, name: str, content: Content) -> _Index | None:
         what = "is cut off" if cut else f"cannot be read: {error}"
         content.problems.append(Problem("truncated" if cut else "unreadable", "damage", name, what))
         return None
+    content.problems += runs_code(name, unpickled.called)
+    whole = unpickled.value
     states = whole.field("state_dict_metadata") if isinstance(whole, Husk) else None
     if not isinstance(whole, Husk) or not isinstance(states, dict):
         content.problems.append(Problem("unreadable", "damage", name, "is no metadata of torch.distributed.checkpoint"))

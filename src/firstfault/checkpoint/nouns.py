@@ -141,3 +141,18 @@ def placeholder(name: str, head: bytes) -> Problem | None:
         what = "is a page of HTML: a server refused the download, and its answer was kept in place of the file"
         return Problem("unreadable", "damage", name, what, "Download it again, and look whether that asks for a login.")
     return None
+
+
+def runs_code(name: str, called: tuple[str, ...]) -> list[Problem]:
+    """What is wrong with a file whose pickle acts on the machine when it is loaded; empty where it does not.
+
+    Args:
+        name: of the file.
+        called: functions and classes that loading it would call and that act, in their order.
+    """
+    if not called:
+        return []
+    more = f" and {len(called) - 1} more" if len(called) > 1 else ""
+    what = f"would run {called[0][:100]}{more} when it is loaded: a checkpoint has no need of that, and nothing of it was run here"
+    fix = "Do not load it: find out who wrote it. `torch.load(..., weights_only=True)` refuses such a file."
+    return [Problem("runs_code", "damage", name, what, fix)]

@@ -14,13 +14,14 @@ from typing import IO, TYPE_CHECKING
 from msgspec import Struct, field
 
 from firstfault.checkpoint.dtypes import SIZES
-from firstfault.checkpoint.nouns import Piece, Problem, Record, placeholder, product
+from firstfault.checkpoint.nouns import Piece, Problem, Record, placeholder, product, runs_code
 from firstfault.checkpoint.torch_tar import is_tar, read_tar
 from firstfault.readers.unpickle import MOST_BYTES, UnreadablePickleError
 from firstfault.readers.unpickle_torch import Storage, TensorStub, load_inert, load_next
 
 if TYPE_CHECKING:
     from firstfault.checkpoint.folder import Folder
+    from firstfault.readers.unpickle_torch import Unpickled
 
 ZIP = b"PK\x03\x04"
 MAGIC = 0x1950A86A20F9469CFC6C
@@ -42,7 +43,16 @@ class Loaded(Struct):
     problems: list[Problem] = field(default_factory=list)
     opened: bool = False
     """Whether the value could be had."""
-    names: tuple[str, ...] = ()
+
+    def take(self, name: str, unpickled: Unpickled) -> None:
+        """Takes in the value of the file's pickle, and tells what that would run.
+
+        Args:
+            name: of the file.
+            unpickled: as it was read.
+        """
+        self.value, self.opened = unpickled.value, True
+        self.problems += runs_code(name, unpickled.called)
 
 
 class Window(io.RawIOBase):
@@ -163,7 +173,7 @@ def _read_zip(file: IO[bytes], name: str, start: int, size: int, loaded: Loaded)
     except UnreadablePickleError as error:
         loaded.problems.append(Problem("unreadable", "damage", name, f"its pickle cannot be read: {error}"))
         return
-    loaded.value, loaded.names, loaded.opened = unpickled.value, unpickled.names, True
+    loaded.take(name, unpickled)
 
 
 def _place_of(file: IO[bytes], start: int, size: int, entry: zipfile.ZipInfo) -> int | None:
@@ -200,12 +210,12 @@ def _read_pickles(file: IO[bytes], name: str, start: int, size: int, loaded: Loa
     try:
         first = load_next(stream)
         if first.value != MAGIC:
-            loaded.value, loaded.names, loaded.opened = first.value, first.names, True
+            loaded.take(name, first)
             return
         load_next(stream)
         load_next(stream)
         unpickled = load_next(stream)
-        loaded.value, loaded.names, loaded.opened = unpickled.value, unpickled.names, True
+        loaded.take(name, unpickled)
         keys = load_next(stream).value
     except UnreadablePickleError as error:
         kind, what = (

@@ -64,7 +64,7 @@ def read_tar(file: IO[bytes], name: str, loaded: Loaded) -> None:
         what = "is cut off" if cut else f"cannot be read: {str(error)[:100]}"
         loaded.problems.append(Problem("truncated" if cut else "unreadable", "damage", name, what))
         return
-    loaded.value, loaded.names, loaded.opened = unpickled.value, unpickled.names, True
+    loaded.take(name, unpickled)
 
 
 class _Member:

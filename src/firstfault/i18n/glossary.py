@@ -170,6 +170,7 @@ WORDS: dict[str, dict[str, str]] = {
         "missing_part": "A part of the state is not there although others show that it was saved: optimizer, scheduler, trainer, random states.",
         "nan": "Weights or optimizer states hold NaN.",
         "infinite": "Weights or optimizer states hold infinite values.",
+        "runs_code": "Loading a file's pickle would call functions that act on the machine: start a process, open files or sockets, import code.",
     },
     "checkpoint comparison": {
         "exact": "All tensors and values of the state are the same to the last bit.",

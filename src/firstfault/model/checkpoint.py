@@ -41,6 +41,7 @@ ProblemKind = Literal[
     "missing_part",
     "nan",
     "infinite",
+    "runs_code",
 ]
 """Kinds of damage, each told by one word in every format."""
 

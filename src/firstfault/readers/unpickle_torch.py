@@ -11,6 +11,7 @@ import io
 import pickle
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from firstfault.readers.acting import acts
 from firstfault.readers.unpickle import MOST_BYTES, UnreadablePickleError
 
 if TYPE_CHECKING:
@@ -297,9 +298,7 @@ def _complex(real: object = 0, imaginary: object = 0) -> complex:
     return complex(*numbers)
 
 
-def _attribute(_holder: object = None, name: object = "", *_: object) -> Husk:
-    """A member of an enum, or a method: its name."""
-    return Husk(str(name)[:200])
+_LOOKS_UP = frozenset({("builtins", "getattr"), ("__builtin__", "getattr")})
 
 
 def _rebuilt(kind: object, _base: object = None, state: object = None, *_: object) -> object:
@@ -335,7 +334,6 @@ _KNOWN: dict[tuple[str, str], Any] = {
     ("builtins", "complex"): _complex,
     ("builtins", "bytearray"): _bytes,
     ("builtins", "bytes"): _bytes,
-    ("builtins", "getattr"): _attribute,
     ("_codecs", "encode"): _encoded,
     ("copyreg", "_reconstructor"): _rebuilt,
     ("numpy", "dtype"): NumpyType,
@@ -351,7 +349,7 @@ for _name, _type in _TORCH_STORAGES.items():
 for _name in (*_TORCH_TYPES, *_TYPE_NAMES):
     _KNOWN["torch", _name] = DType(_TYPE_NAMES.get(_name, _name))
 # What Python 2 calls these, in old files.
-for _name in ("set", "frozenset", "list", "tuple", "dict", "complex", "bytearray", "bytes", "getattr"):
+for _name in ("set", "frozenset", "list", "tuple", "dict", "complex", "bytearray", "bytes"):
     _KNOWN["__builtin__", _name] = _KNOWN["builtins", _name]
 _OURS = (_tensor, _quantized, _meta_tensor, _with_state)
 
@@ -389,19 +387,43 @@ class _Inert(pickle.Unpickler):
         self._outside = outside
         self.names: dict[tuple[str, str], type[Husk]] = {}
         """Classes and functions that the pickle asked for and that have no stand-in of their own."""
+        self.called: dict[str, None] = {}
+        """Those of them that it calls and that act on the machine."""
 
     def find_class(self, module: str, name: str) -> Any:
         known = _KNOWN.get((module, name))
         if known is not None:
             return known
+        if (module, name) in _LOOKS_UP:
+            return self._attribute
         husk = self.names.get((module, name))
         if husk is None:
             if len(self.names) >= MOST_NAMES:
                 raise pickle.UnpicklingError("it names too many classes")
-            whole = f"{module}.{name}"[:200]
-            husk = type("Husk", (Husk,), {"__slots__": (), "__firstfault_name__": whole})
+            husk = self._husk(f"{'builtins' if module == '__builtin__' else module}.{name}"[:200])
             self.names[module, name] = husk
         return husk
+
+    def _husk(self, whole: str) -> type[Husk]:
+        base = type("Husk", (Husk,), {"__slots__": (), "__firstfault_name__": whole})
+        if not acts(whole):
+            return base
+        called = self.called
+
+        def made(cls: type[Husk], *args: object, **named: object) -> Husk:
+            called.setdefault(whole)
+            return Husk.__new__(cls, *args, **named)
+
+        return type("Husk", (base,), {"__slots__": (), "__new__": made})
+
+    def _attribute(self, holder: object = None, name: object = "", *_: object) -> Husk:
+        """A member of an enum, or a method: its name; what is looked up in a module that acts is as if it were named."""
+        word = str(name)[:200]
+        above = holder if isinstance(holder, type) else type(holder)
+        whole = f"{getattr(above, '__firstfault_name__', '')}.{word}"
+        if acts(whole):
+            self.called.setdefault(whole)
+        return Husk(word)
 
     def persistent_load(self, pid: Any) -> object:
         if self._outside is not None:
@@ -428,12 +450,14 @@ def _text(value: object) -> str:
 class Unpickled:
     """What a pickle held."""
 
-    __slots__ = ("names", "value")
+    __slots__ = ("called", "names", "value")
 
-    def __init__(self, value: object, names: tuple[str, ...]) -> None:
+    def __init__(self, value: object, names: tuple[str, ...], called: tuple[str, ...] = ()) -> None:
         self.value = value
         self.names = names
         """Classes and functions that it named and that were not made, sorted."""
+        self.called = called
+        """Those of them that loading it would call and that act on the machine, in the order of their calls."""
 
 
 def load_inert(raw: bytes) -> Unpickled:
@@ -463,7 +487,7 @@ def load_next(file: Peekable, outside: Mapping[str, object] | None = None) -> Un
     except Exception as error:
         # An unpickler raises anything at all on damaged input.
         raise UnreadablePickleError(_reason(error)) from error
-    return Unpickled(value, tuple(sorted(f"{m}.{n}" for m, n in unpickler.names)))
+    return Unpickled(value, tuple(sorted(f"{m}.{n}" for m, n in unpickler.names)), tuple(unpickler.called))
 
 
 def _reason(error: Exception) -> str:
