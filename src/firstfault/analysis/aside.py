@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.far import far_from_job
+from firstfault.analysis.far import all_far_from_job
 from firstfault.analysis.foreign import may_be_of_another, of_another, untied
 from firstfault.analysis.job_map import bystanders
 from firstfault.analysis.left_over import left_over
@@ -49,10 +49,11 @@ def no_part(
     """Events (by identity) that are no part of the attempt, and the launcher's failures that are."""
     old = left_over(case, events, ends)
     strangers = {id(e) for e in case.of(may_be_of_another(case)) if of_another(case, roster, e)}
-    lines = {(e.span.source, e.span.line) for e in events if chart.not_of_the_job(e)}
+    lines = {(e.span.source, e.span.line) for e in events if e.who.rank is None and chart.not_of_the_job(e)}
     if lines:
         strangers |= {id(e) for e in events if (e.span.source, e.span.line) in lines}
-    aside = frozenset(strangers.union(id(e) for e in events if e.span.source in old or far_from_job(case, e)))
+    strangers |= {id(e) for e in events if e.span.source in old} if old else set()
+    aside = frozenset(strangers | all_far_from_job(case, events))
     return aside, tuple(f for f in case.seen.failures if f.span.source not in old)
 
 

@@ -13,6 +13,8 @@ from firstfault.model.evidence import EARLIER
 from firstfault.model.words import Mark, SourceKind
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from firstfault.analysis.case import Case
     from firstfault.model.evidence import Event, When
 
@@ -26,6 +28,17 @@ BEHIND = 300.0
 """Seconds after the end within which a machine's line may still be about it: clocks drift, and monitors are slow."""
 DRIFT = 60.0
 """Seconds by which a kernel's clock, counted from its start, may differ from that of the programs on the same machine."""
+
+
+def all_far_from_job(case: Case, events: Iterable[Event]) -> set[int]:
+    """Those of some events (by identity) that are far from the job; most are by their signatures and sources none."""
+    machines = {s for s in case.signatures if s.split(".", 1)[0] in PLATFORMS}
+    kernels = {source for source, kind in case.kind_of.items() if kind is SourceKind.KERNEL}
+    return {
+        id(e)
+        for e in events
+        if (e.signature in machines or EARLIER in e.fields or e.span.source in kernels) and far_from_job(case, e)
+    }
 
 
 def far_from_job(case: Case, event: Event) -> bool:

@@ -105,10 +105,11 @@ class Scene(Struct, frozen=True, kw_only=True, dict=True):
 def build_scene(seen: Case, attempts: Attempts, number: int) -> Scene:
     """Folds the events of one attempt."""
     talk = may_be_quoted(seen)
+    only = attempts.only
     events = tuple(
         e if e.attempt == number else replace(e, attempt=number)
         for e in seen.events
-        if attempts.of(e) == number and not (e.signature in talk and quoted(seen, e))
+        if (only or attempts.of(e) == number) and not (e.signature in talk and quoted(seen, e))
     )
     failures = tuple(f for f in seen.seen.failures if attempts.at(f.span.source, f.span.offset, f.when) == number)
     progress = tuple(p for p in seen.seen.progress if attempts.at(p.source, p.offset, p.when) == number)

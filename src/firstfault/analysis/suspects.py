@@ -311,7 +311,10 @@ def harmless(event: Event) -> bool:
     if room in MACHINES:
         return False
     low = event.text.lower()
-    return any(part in low for part in _PART_OF_HANDLED) and HANDLED.search(event.text) is not None
+    for part in _PART_OF_HANDLED:  # a plain loop: this is asked of every line that may be a cause or an effect
+        if part in low:
+            return HANDLED.search(event.text) is not None
+    return False
 
 
 _EXCEPTION_IN_LINE = lazy(r"\b[A-Z]\w*(?:Error|Exception|Interrupt|Fault)\b:?")

@@ -17,12 +17,12 @@ from firstfault.model.lazy import lazy
 from firstfault.readers.clock import instant
 from firstfault.readers.frames import HEAD, clean
 from firstfault.readers.identity import locate
-from firstfault.readers.lines import Line, lines_back, lines_from
+from firstfault.readers.lines import LONGEST_LINE, Line
 from firstfault.readers.stamps import build_stamp, match_stamp
 from firstfault.readers.traceback import read_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from firstfault.model.evidence import Event, PythonException, SourceId
     from firstfault.readers.clock import SourceClock
@@ -40,6 +40,10 @@ _OTHERS = lazy(r"^(?:Other )?Failures:$")
 _RULE = lazy(r"^[=*-]{20,}$")
 _TELLING = lazy(rb"Root Cause|Failures:|[=*-]{20}|\[\d{1,6}\]:|[\x00\x1b]")
 """What a line holds in which one of the four above can match; colours may stand between their letters."""
+_INDEX = lazy(rb"\[\d{1,6}\]:")
+_RULED = lazy(rb"[=*-][=*-]{19}")
+_BEGINNINGS = (b"Root Cause", b"Failures:", b"\x00", b"\x1b")
+"""One of these, an index or a rule is in every such line."""
 _ROOT_WORD, _ESCAPE, _NUL = b"Root", b"\x1b", b"\x00"
 _ENDS = frozenset(bytes((b,)) for b in (*b"=*-:", *range(0x20), *range(0x7F, 0x100)))
 """Last bytes that such a line can have, blanks left out; controls and what is no ASCII may be blank as well."""
@@ -59,8 +63,10 @@ _SPAWN = lazy(
 )
 _LIGHTNING = lazy(r"Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})")
 _CALLED = lazy(r"returned non-zero exit status (\d{1,5})|died with <Signals\.(SIG[A-Z0-9]+): (\d{1,3})>")
-_ENDINGS = (" with ", "failed (exitcode", "returned non-zero")
-"""Of which one is in every line of these five: looked for first, because it is cheap."""
+_ENDINGS = ("with return code = ", "failed (exitcode", "returned non-zero", "terminated with code ", "died with <")
+"""Of which one is in every line of four of these five: looked for first, because it is cheap."""
+_SPAWN_ENDINGS = ("terminated with signal ", "terminated with exit code ", "terminated with the following error")
+"""The same for the fifth, in lower case."""
 
 
 class _Part(NamedTuple):
@@ -131,11 +137,30 @@ def read_banners(
     for number, offset in sorted(set(places)):
         if offset <= behind:
             continue
-        back = lines_back(store, source, offset, number, MOST_BACK, max_bytes=REACH)
-        for failure in _entries([*back, *lines_from(store, source, offset, number, REACH)], source, profile, clock):
+        for failure in _entries(_from_first(store, source, offset, number), source, profile, clock):
             found.setdefault(failure.span.offset, failure)
         behind = offset + REACH // 2
     return [found[at] for at in sorted(found)]
+
+
+def _from_first(store: TextStore, source: SourceId, offset: int, number: int) -> Iterator[Line]:
+    """The lines around one that starts at an offset and has a number, from the first on in which a list can begin."""
+    start = max(0, offset - REACH)
+    data = store.read(source, start, offset - start + REACH)
+    here = offset - start
+    begin = data.find(b"\n", 0, here) + 1 or here if start else 0
+    for _ in range(data.count(b"\n", begin, here) - MOST_BACK):
+        begin = data.find(b"\n", begin, here) + 1
+    places = [at for word in _BEGINNINGS if (at := data.find(word, begin)) >= 0]
+    places += [found.start() for sign in (_INDEX, _RULED) if (found := sign.search(data, begin)) is not None]
+    if not places:
+        return
+    first = data.rfind(b"\n", begin, min(places)) + 1 or begin
+    number += data.count(b"\n", here, first) if first > here else -data.count(b"\n", first, here)
+    at = start + first
+    for line in data[first:].removesuffix(b"\n").split(b"\n"):
+        yield Line(number, at, line[:LONGEST_LINE].removesuffix(b"\r"))
+        number, at = number + 1, at + len(line) + 1
 
 
 def _entries(
@@ -268,7 +293,8 @@ def failure_of_event(event: Event) -> Failure | None:
         if sign in text:
             break
     else:
-        return None
+        if " with " not in text or not any(map(text.lower().__contains__, _SPAWN_ENDINGS)):
+            return None
     who, code = event.who, None
     if found := _DEEPSPEED.search(text):
         code = int(found[1])

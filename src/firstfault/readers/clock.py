@@ -10,7 +10,7 @@ import calendar
 import time
 from bisect import bisect_left, bisect_right
 from functools import cached_property, lru_cache
-from itertools import accumulate, islice
+from itertools import accumulate, chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import When
@@ -60,26 +60,29 @@ class SourceClock:
         self.neighbour: Date | None = None
         """A date of another source of the job, for a source that states no year."""
         self._near: dict[int, When | None] = {}
-        self._years: dict[tuple[int, int], int | None] = {}
+        self._days: dict[tuple[int | None, int, int], tuple[float | None, bool]] = {}
+        """When days began that stamps state, by year, month and day, and whether the year is known."""
 
     @property
     def _id(self) -> SourceId:
         return self.source.id
 
-    def _sample(self) -> list[bytes]:
-        """The first and the last lines."""
-        size = self.store.size(self._id)
-        head = [x.text for x in islice(lines_from(self.store, self._id, 0, 1, SAMPLE_BYTES), SAMPLE_LINES)]
-        start = max(0, size - SAMPLE_BYTES)
+    def _head(self) -> list[bytes]:
+        """The first lines."""
+        return [x.text for x in islice(lines_from(self.store, self._id, 0, 1, SAMPLE_BYTES), SAMPLE_LINES)]
+
+    def _tail(self) -> list[bytes]:
+        """The last lines of a source of which the first ones are not all."""
+        start = max(0, self.store.size(self._id) - SAMPLE_BYTES)
         tail = self.store.read(self._id, start, SAMPLE_BYTES).split(b"\n")[1:] if start else []
         if tail and not tail[-1]:
             tail.pop()
-        return [*head, *(x.removesuffix(b"\r") for x in tail[-SAMPLE_LINES:])]
+        return [x.removesuffix(b"\r") for x in tail[-SAMPLE_LINES:]]
 
     @cached_property
     def month_first(self) -> bool:
         """Whether `05/06/2024` is the sixth of May here: by lines that leave no choice, else as most logs have it."""
-        sample = [s for s in map(self._stamp_of, self._sample()) if s is not None]
+        sample = [s for s in map(self._stamp_of, (*self._head(), *self._tail())) if s is not None]
         for stamp in sample:
             if stamp.month_first is not None:
                 return stamp.month_first
@@ -95,7 +98,7 @@ class SourceClock:
     @cached_property
     def date(self) -> Date | None:
         """A date with its year that lines of this source state; None where none does."""
-        for line in reversed(self._sample()):
+        for line in chain.from_iterable(reversed(part()) for part in (self._tail, self._head)):
             if _HAS_YEAR.search(line) is None:
                 continue
             stamp = self._stamp_of(line)
@@ -158,14 +161,12 @@ class SourceClock:
         month, day = self._month_day(stamp)
         if month is None or day is None:
             return When()
-        year, yeared = stamp.year, True
-        if year is None:
-            known = (month, day)
-            if known not in self._years:
-                self._years[known] = self._year(month, day)
-            year = self._years[known]
-            yeared = year is not None
-        base = _midnight(Date(1970 if year is None else year, month, day))
+        key = (stamp.year, month, day)
+        known = self._days.get(key)
+        if known is None:
+            year = self._year(month, day) if stamp.year is None else stamp.year
+            known = self._days[key] = _midnight(Date(1970 if year is None else year, month, day)), year is not None
+        base, yeared = known
         if base is None:
             return When()
         return _interval(base + seconds, stamp.precision, stamp.zone, dated=True, yeared=yeared)

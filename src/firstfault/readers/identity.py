@@ -14,7 +14,7 @@ from firstfault.model.evidence import GlobalRank, GroupRank, LocalRank, Who
 from firstfault.model.lazy import lazy
 from firstfault.model.place import Located, Stamp
 from firstfault.model.recorder import DEFAULT_DESC, DEFAULT_NAME
-from firstfault.readers.inner import BAR_END, MOST_SEARCHED
+from firstfault.readers.inner import BAR_END, MOST_SEARCHED, is_native_frame
 from firstfault.readers.prefixes import first_prefix
 from firstfault.readers.recall import keep_starts, read_chain, read_parts, usual_starts
 from firstfault.readers.sourcename import read_name
@@ -174,6 +174,12 @@ def _labels(
     What `never` matches is no label to begin with: a warning of the start, before a collector puts hosts in front.
     """
     half = len(lines) // 2
+    without = 0
+    for line in lines[: half - 1 : -1]:
+        # Where lines have no label, the last few tell: the second half alone must hold no more of them than all may.
+        without += pattern.match(line) is None
+        if without > 0.1 * len(lines) + 1:
+            return 0, Counter()
     begins = ((i, pattern.match(x)) for i, x in enumerate(lines[: half + 1]))
     start = next((i for i, x in begins if x is not None and (never is None or not never.match(x[1]))), None)
     if start is None:
@@ -251,6 +257,8 @@ _NO_PROFILE = SourceProfile()
 def body_starts(segment: bytes, profile: SourceProfile | None = None) -> tuple[int, ...]:
     """Positions in a segment at which a message may begin, ascending: 0, and after each prefix or bar."""
     profile = profile or _NO_PROFILE
+    if profile.style == "none" and profile.wrapping is None and is_native_frame(segment):
+        return (0,)
     line = read_chain(segment, 0, profile)
     parts = read_parts(segment, line, profile)
     known = usual_starts()

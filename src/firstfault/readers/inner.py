@@ -33,5 +33,19 @@ def inner_parts(segment: bytes, begin: int, end: int) -> list[int]:
     return sorted(found)
 
 
+_HINTS = (b"[", b"]", b"|", b"pid=", b"NeMo ", b".py:", b" NCCL ")
+"""One of them is in every line in which a prefix stands in the middle."""
+
+
+def is_native_frame(segment: bytes) -> bool:
+    """Whether a segment is a frame of a C++ stack with its address, alone in its line: no prefix stands in it or before it.
+
+    Addresses are written with letters, so that hardly two such lines have one shape.
+    """
+    if not segment.startswith(b"frame #") or b"(0x" not in segment:
+        return False
+    return not any(map(segment.__contains__, _HINTS))
+
+
 BAR_END = lazy(rb"\[(?:\d+ days?, )?\d{1,4}:\d\d(?::\d\d)?[<,][^\]\n]{0,300}\]")
 """End of a tqdm bar, behind which other text may be glued."""

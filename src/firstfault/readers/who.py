@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _LARGEST = 10_000_000
-_SPOKEN = frozenset(
-    "rank global_rank local_rank node_rank group_rank pg_rank pid device worker host pg_guid group".split()  # noqa: SIM905
-)
-"""Fields that tell who is spoken of."""
+_SPOKEN = {
+    "rank": "rank", "global_rank": "rank", "local_rank": "local_rank", "node_rank": "node_rank",
+    "group_rank": "group_rank", "pg_rank": "group_rank", "pid": "pid", "device": "device", "worker": "worker",
+    "host": "host", "pg_guid": "group", "group": "group",
+}  # fmt: skip
+"""Fields that tell who is spoken of, with the facts that they complete."""
 
 
 def _number(fields: Mapping[str, str], *names: str) -> int | None:
@@ -38,7 +40,8 @@ def join_fields(who: Who, fields: Mapping[str, str], *, about: bool) -> Who:
         about: whether the line reports on somebody's death: then its fields win, and where they name a rank, the rank and
             device of the speaker are not those of the one who is spoken of.
     """
-    if _SPOKEN.isdisjoint(fields):
+    told = [fact for name, fact in _SPOKEN.items() if name in fields]
+    if not told or (not about and all(getattr(who, fact) is not None for fact in told)):
         return who
     rank, local = _number(fields, "rank", "global_rank"), _number(fields, "local_rank")
     node, group_rank = _number(fields, "node_rank"), _number(fields, "group_rank", "pg_rank")

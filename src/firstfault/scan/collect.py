@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.patterns import Hit
 from firstfault.readers.identity import body_starts, locate, stream_key
+from firstfault.readers.inner import is_native_frame
 from firstfault.readers.recall import style_of, usual_starts
 from firstfault.readers.shape import shape_of
 from firstfault.readers.sketch import sketch_of
@@ -19,7 +20,7 @@ from firstfault.scan.results import FIRST, LAST, Fold, Named, Part, name
 from firstfault.scan.shapes import LONGEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from firstfault.model.place import Located
     from firstfault.readers.identity import SourceProfile
@@ -107,7 +108,7 @@ class Collector:
         if known is not None and known[0] == asked:
             return known[1]
         found: Sequence[_Found] | None
-        if len(part) < LONGEST:
+        if len(part) < LONGEST and not is_native_frame(part):
             shape = shape_of(part)
             found = self._shapes.retell(shape, part, asked, self._style, self._profile)
             if found is None:
@@ -242,7 +243,7 @@ class Collector:
             if len(fold.last) > LAST:
                 del fold.last[0]
 
-    def _hit(self, signature: int, key: bytes, place: _Place, fields: Mapping[str, str]) -> Hit:
+    def _hit(self, signature: int, key: bytes, place: _Place, fields: dict[str, str]) -> Hit:
         part, match = place.part, place.match
         cut = 0 if len(part) <= RAW else max(0, min(match.start - RAW // 2, len(part) - RAW))
         whole = len(part) <= RAW and place.offset == place.segment
@@ -257,7 +258,7 @@ class Collector:
             match_start=match.start - cut,
             match_end=min(match.end - cut, len(raw)),
             key=key,
-            fields=dict(fields),
+            fields=fields,
             place=self._located(place) if whole else None,
         )
 

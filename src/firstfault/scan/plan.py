@@ -23,8 +23,8 @@ class Confirmed(Protocol):
         """Byte position at which it ends."""
 
     @property
-    def fields(self) -> Mapping[str, str]:
-        """Named facts of the line."""
+    def fields(self) -> dict[str, str]:
+        """Named facts of the line, made anew each time."""
 
     @property
     def places(self) -> Mapping[str, tuple[int, int]]:

@@ -208,3 +208,42 @@ def test_an_error_json_is_cited_where_its_message_stands(indent):
         assert data[read.span.offset :].startswith(b'"message"')
         assert line[read.span.column - 1 :].startswith(b'"message"')
         assert read.span.offset + read.span.length <= len(data)
+
+
+@pytest.mark.parametrize("needle", [b"Root Cause", b"  exitcode  : 1 "])
+@pytest.mark.parametrize("before", [0, 1, 700, 1190, 1300, 4000])
+def test_lines_before_a_banner_move_its_places_and_change_nothing_else(before, needle):
+    plain = failures(BANNER)
+    moved = failures("[rank3]: a line that begins no list\n" * before + BANNER, needle=needle)
+    assert [(f.who, f.exit_code, f.root, f.message) for f in moved] == [
+        (f.who, f.exit_code, f.root, f.message) for f in plain
+    ]
+    assert [f.span.line - before for f in moved] == [f.span.line for f in plain]
+
+
+def test_a_rule_drawn_of_several_signs_ends_an_entry():
+    entry = "[0]:\n  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 11)\n"
+    rule = "=-" * 15 + "\n"
+    (found,) = failures("Root Cause\n" + entry + rule + "  exitcode  : 9 (pid: 12)\n")
+    assert (found.exit_code, found.who.pid) == (1, 11)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("torch.multiprocessing.spawn.ProcessExitedException: process 3 terminated with signal SIGABRT", -6),
+        ("PROCESS 3 Terminated with exit code 7", 7),
+        ("process 1 terminated with the following error:", None),
+    ],
+)
+def test_ends_of_spawned_processes_in_any_case(text, code):
+    found = failure_of_event(Event(signature="x", span=Span(SOURCE, 0, 1, 1, 1), text=text))
+    assert found is not None
+    assert found.exit_code == code
+
+
+def test_a_thread_that_terminated_with_an_exception_is_no_end_of_a_process():
+    text = (
+        "Process group watchdog thread terminated with exception: [Rank 6] Watchdog caught collective operation timeout"
+    )
+    assert failure_of_event(Event(signature="x", span=Span(SOURCE, 0, 1, 1, 1), text=text)) is None

@@ -1,6 +1,7 @@
 import pytest
 
 from firstfault.model.evidence import Who
+from firstfault.readers import identity
 from firstfault.readers.identity import SourceProfile, body_starts, locate, profile_source, stream_key
 from firstfault.readers.sourcename import read_name
 
@@ -282,3 +283,40 @@ def test_a_file_of_nccl_lines_has_no_host_labels():
     assert profile.style == "none"
     found = locate(lines[3], len(lines[3]), profile).who
     assert (found.host, found.pid, found.device) == ("cn000", 4003, 3)
+
+
+_FRAME = (
+    "frame #1: c10d::ProcessGroupNCCL::watchdogHandler() + 0x233 (0x7f29d26bb496 in /opt/venv/lib/libtorch_cuda.so)"
+)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        _FRAME,
+        _FRAME + "[rank3]: Traceback (most recent call last):",
+        _FRAME + "(Worker pid=311) ValueError: bad",
+        _FRAME + "[NeMo W 2026-05-04 09:01:00 train:3] stopped",
+        _FRAME + "gn01:311:312 [2] NCCL WARN gone",
+        _FRAME + " 47%|####  | 9/19 [00:01<00:03,  2.9it/s]ValueError: bad",
+        _FRAME + "E0504 09:01:00.123456 311 train.py:3] ValueError: bad",
+        "frame #2: <unknown function> + 0x94ac3 (0x7f29d26be496 in /usr/lib/libc.so.6)",
+        "frame #3: f(std::array<int, 3>, Error: Timeout) (0xdeadbeef in a b)",
+        "frame #4: PyObject_Call[clone] (0xabc in python3)",
+    ],
+)
+def test_frames_of_cpp_stacks_are_read_as_any_line(line, monkeypatch):
+    segment = line.encode()
+    quick = body_starts(segment, PLAIN)
+    monkeypatch.setattr(identity, "is_native_frame", lambda _: False)
+    assert quick == body_starts(bytes(bytearray(segment)), PLAIN)
+
+
+def test_a_label_that_the_second_half_of_the_lines_lacks_is_none():
+    labelled = [b"gn%02d: step %d" % (n % 3, n) for n in range(60)]
+    plain = [b"step %d" % n for n in range(60)]
+    assert profile_source(b"\n".join(labelled + labelled) + b"\n", "job.log").style == "host_label"
+    assert profile_source(b"\n".join(labelled + plain) + b"\n", "job.log").style == "none"
+    few = labelled * 2
+    few[70:120:12] = plain[:5]  # a tenth may lack it
+    assert profile_source(b"\n".join(few) + b"\n", "job.log").style == "host_label"

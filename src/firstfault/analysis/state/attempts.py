@@ -91,6 +91,11 @@ class Attempts:
             and exact(when)
         ]
 
+    @property
+    def only(self) -> bool:
+        """Whether there is one attempt, and every line is of it."""
+        return self.total == 1 and not self.neighbours.names
+
     def of(self, event: Event) -> int:
         """Number of the attempt in which an event happened."""
         if self.neighbours.names and self._folder.get(event.span.source) is None:

@@ -54,13 +54,12 @@ def on_one_clock(seen: Observations) -> Observations:
 
 def shifts(seen: Observations) -> dict[SourceId, float]:
     """Seconds by which the clock of each source is ahead of that of most, where that is shown; others are left out."""
+    told = {source: series for source, series in _series(seen).items() if len(series[1]) >= COMMON}
+    if len(told) < 2:
+        return {}
     hosts = _hosts(seen)
     ranks = _ranks(seen)
-    logs = {
-        source: series
-        for source, series in _series(seen).items()
-        if source in hosts and ranks.get(source) and len(series[1]) >= COMMON
-    }
+    logs = {source: series for source, series in told.items() if source in hosts and ranks.get(source)}
     if len({hosts[source] for source in logs}) < 2:
         return {}
     middle = max(logs, key=lambda source: (len(logs[source][1]), -source))

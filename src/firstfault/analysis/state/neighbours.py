@@ -110,7 +110,7 @@ def _many(found: Mapping[SourceId, tuple[str, str]], rows: set[tuple[str, str]])
 def _jobs_of_their_own(case: Case, found: Mapping[SourceId, tuple[str, str]]) -> bool:
     """Whether the scheduler's lines in several files name a job each, and no two elements the same one."""
     stated: dict[tuple[str, str], set[str]] = {}
-    for event in case.events:
+    for event in case.events if found else ():
         element = found.get(event.span.source)
         job = event.fields.get("job_id")
         if element is not None and job is not None:

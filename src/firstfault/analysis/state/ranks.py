@@ -99,7 +99,8 @@ class Roster:
 
     def _hear(self, speakers: Sequence[tuple[Who, SourceId]]) -> None:
         """Takes in what lines and names of files state about their speakers."""
-        speakers = list(dict.fromkeys(speakers))  # of thousands of ranks that say ten lines each, one counts
+        # Of thousands of ranks that say ten lines each, one counts; many of those share their speaker as one object.
+        speakers = list(dict.fromkeys({(id(who), source): (who, source) for who, source in speakers}.values()))
         for who, source in speakers:
             place = self.case.seen.place.get(source)
             name = None if place is None else place.host

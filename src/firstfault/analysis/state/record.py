@@ -110,7 +110,7 @@ def of_this_job(events: Sequence[Event], names: Mapping[SourceId, str]) -> tuple
     events = _headed(events)
     rows: dict[SourceId, set[_Job]] = {}
     for event in events:
-        if (job := _row(event)) is not None:
+        if "row_job" in event.fields and (job := _row(event)) is not None:
             rows.setdefault(event.span.source, set()).add(job)
     if not rows:
         return tuple(events)
