@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from firstfault.incidents.tokens import Wanted
 
 FORM = 4
-"""Form of the index; one of another form is made anew."""
+"""Form of the index; each has a file of its own, and a file of another form is made anew."""
 EACH_TIME = 5_000
 """Records up to which every search looks at every file."""
 TRUSTED = 3600.0
@@ -324,7 +324,8 @@ def _place_of(store: Store) -> Path | None:
     if place is None:
         return None
     name = hashlib.sha256(str(store.folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:20]
-    return place / f"incidents-{name}.sqlite"
+    # Two versions that are in use at once would otherwise make it anew for each other, search by search.
+    return place / f"incidents-{name}-{FORM}.sqlite"
 
 
 def edition() -> str:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from firstfault.metrics.layout import NUMBER, RECIPROCAL
+from firstfault.metrics.columns import RECIPROCAL
+from firstfault.metrics.layout import NUMBER
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:

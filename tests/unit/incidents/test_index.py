@@ -82,6 +82,20 @@ def test_a_damaged_or_foreign_index_is_made_anew(store, put, own_folders):
         assert ids(other, "memory")[:1] == ["a"]
 
 
+def test_two_versions_with_other_forms_leave_each_other_their_index(store, put, own_folders, monkeypatch):
+    put(id="a")
+    with closing(Index(store)) as now:
+        assert ids(now, "memory")[:1] == ["a"]
+        with monkeypatch.context() as patch:
+            patch.setattr(index_module, "FORM", 99)
+            with closing(Index(store)) as other:
+                assert ids(other, "memory")[:1] == ["a"]
+        assert ids(now, "memory")[:1] == ["a"]
+    with closing(Index(store)) as again:
+        assert again.base.execute("SELECT count(*) FROM files WHERE name NOT GLOB 'ships:*'").fetchone() == (1,)
+    assert len(list((own_folders / "cache" / "firstfault").glob("*.sqlite"))) == 2
+
+
 def test_without_a_cache_folder_it_lives_in_memory(store, put, monkeypatch, tmp_path):
     put(id="a")
     (tmp_path / "file").write_text("", encoding="utf-8")
