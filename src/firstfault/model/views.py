@@ -20,7 +20,7 @@ FLIGHT_RECORDER = "firstfault.flight_recorder/1"
 
 PartWord = Literal["initiator", "notified", "died", "terminated", "silent"]
 """What a rank did in a hang; without one only whether it died or was ended."""
-StateWord = Literal["failed", "timed_out", "lost_peer", "stopped", "seen", "silent"]
+StateWord = Literal["failed", "late", "timed_out", "lost_peer", "stopped", "seen", "silent"]
 """How a rank ended."""
 
 
