@@ -171,6 +171,7 @@ MESSAGES: dict[str, str] = {
     "recorder.issued": "issued",
     "recorder.stuck_at": "stuck at",
     "recorder.inside": "in it",
+    "recorder.not_told": "no states recorded",
     "recorder.waits_for": "waits for",
     "recorder.nobody": "nobody",
     "recorder.entries": "Entries",

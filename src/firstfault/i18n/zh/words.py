@@ -93,6 +93,7 @@ MESSAGES: dict[str, str] = {
     "recorder.issued": "已发出",
     "recorder.stuck_at": "卡在",
     "recorder.inside": "正在其中",
+    "recorder.not_told": "未记录状态",
     "recorder.waits_for": "在等",
     "recorder.nobody": "无",
     "recorder.entries": "条目",
