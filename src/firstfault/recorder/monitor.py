@@ -208,32 +208,32 @@ class Monitor:
 
     def is_old(self, name: str) -> bool:
         """Whether a fault that this node told is of before its present processes."""
-        try:
-            record = json.loads(read_file(os.path.join(self.faults, name)))
-        except ValueError:
-            return False
-        return isinstance(record, dict) and self.stale(record, early=True)
+        record = self.word(self.faults, name)
+        return record is not None and self.stale(record, early=True)
 
     def hear(self) -> None:
-        """Looks what other nodes tell and ask for."""
+        """Looks what other nodes tell and ask for; of deaths that are heard at once the first one is what all others follow."""
         for folder in (self.faults, self.requests):
             try:
-                names = sorted(os.listdir(folder))
+                names = os.listdir(folder)
             except OSError:
                 continue
-            for name in names:
-                if name.endswith(".json") and (folder + name) not in self.told:
-                    self.told.add(folder + name)
-                    self.heard(folder, name)
+            new = sorted(n for n in names if n.endswith(".json") and (folder + n) not in self.told)
+            self.told.update(folder + n for n in new)
+            words = [(n, word) for n in new if (word := self.word(folder, n)) is not None]
+            for name, word in sorted(words, key=lambda w: str(w[1].get("time"))):
+                self.heard(folder, name, word)
 
-    def heard(self, folder: str, name: str) -> None:
-        """One word from a node: a fault, or the wish for a bundle."""
+    def word(self, folder: str, name: str) -> dict[str, Any] | None:
+        """What a node has left in a file; None where it cannot be read."""
         try:
             record = json.loads(read_file(os.path.join(folder, name)))
         except ValueError:
-            return
-        if not isinstance(record, dict):
-            return
+            return None
+        return record if isinstance(record, dict) else None
+
+    def heard(self, folder: str, name: str, record: dict[str, Any]) -> None:
+        """One word from a node: a fault, or the wish for a bundle."""
         if self.stale(record, early=(folder + name) in self.early):
             return
         if folder == self.requests:

@@ -380,6 +380,17 @@ def test_a_fault_that_lay_there_ends_nobody_though_it_is_some_seconds_old(tmp_pa
     assert process.wait(timeout=300) == -signal.SIGTERM
 
 
+def test_of_deaths_that_are_heard_at_once_the_first_is_the_reason_for_stacks(tmp_path, started):
+    started()
+    monitor = Monitor(settings(tmp_path), {})
+    monitor.find()
+    for name, seconds, rank, how in (("1", 0.2, 2, "was ended by SIGTERM"), ("2", 0.0, 3, "was ended by SIGKILL")):
+        word(monitor, monitor.faults, f"node-b.{name}.json", seconds, rank=rank, how=how)
+    monitor.hear()
+    assert [r["rank"] for r in lines(monitor) if r["kind"] == layout.TOLD] == [3, 2]
+    assert monitor.due[0][-1] == "rank 3 on node-b was ended by SIGKILL"
+
+
 def test_a_hang_elsewhere_ends_the_ranks_only_when_its_node_says_so(tmp_path, started):
     process = started()
     monitor = Monitor(settings(tmp_path, stop=True, gap_s=0.0), {})
