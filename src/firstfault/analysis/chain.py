@@ -267,7 +267,8 @@ def _waited_in(scene: Scene, hang: Hang) -> str:
     for event in hang.events:
         if "op" in event.fields:
             first.setdefault(scene.roster.rank(event), (event.fields["op"], event.fields.get("seq")))
-    return f", in {hang.op} {hang.seq}" if len(set(first.values())) == 1 else ", in different collectives"
+    different = len(set(first.values()))
+    return f", in {hang.op} {hang.seq}" if different == 1 else f", in {different} different collectives"
 
 
 def _marked(mark: Mark, *roles: Role) -> Callable[[Scene, Event], bool]:
