@@ -260,15 +260,14 @@ def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
 
 
 def _waited_in(scene: Scene, hang: Hang) -> str:
-    """In what the ranks of a hang waited, as far as each first told the same; nothing where no line tells."""
+    """In what the ranks of a hang waited, as far as each first told the same; nothing where they differ or no line tells."""
     if hang.op is None or hang.seq is None:
         return ""
     first: dict[GlobalRank | None, tuple[str, str | None]] = {}
     for event in hang.events:
         if "op" in event.fields:
             first.setdefault(scene.roster.rank(event), (event.fields["op"], event.fields.get("seq")))
-    different = len(set(first.values()))
-    return f", in {hang.op} {hang.seq}" if different == 1 else f", in {different} different collectives"
+    return f", in {hang.op} {hang.seq}" if len(set(first.values())) == 1 else ""
 
 
 def _marked(mark: Mark, *roles: Role) -> Callable[[Scene, Event], bool]:
