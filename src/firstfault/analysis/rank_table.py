@@ -149,7 +149,7 @@ class _Fold:
         self.waited = set() if scene.hang is None else set(scene.hang.waiters)
         self.lost = self._with(Mark.PEER_LOST)
         self.stopped = self._with(Mark.STOP_SIGNAL)
-        trained = stepped(scene)
+        trained = stepped(scene) | {rank for rank, _ in answer.said}
         self.silent = set(scene.complete.silent) - trained
         self.exits = self._exits()
         self.errors = self._errors()
