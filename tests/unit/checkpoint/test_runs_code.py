@@ -215,7 +215,7 @@ class Outer:
 
 def test_what_python_itself_saves_is_no_alarm():
     values = [
-        *(Rights.READ | Rights.WRITE, Rights.READ, Keyed(key=1), Outer.Inner(), list[int], typing.Union[int, str]),
+        *(Rights.READ | Rights.WRITE, Rights.READ, Keyed(key=1), Outer.Inner(), list[int], typing.Literal["a"]),
         *(
             http.HTTPStatus.OK,
             signal.SIGTERM,
