@@ -80,7 +80,7 @@ class Note(Struct, frozen=True, kw_only=True):
     date: str = ""
     parts: dict[Section, str] = {}
     loose: str = ""
-    """What stands before its first known part: no part of it, and kept all the same."""
+    """What stands before its first known part, or in columns of no known name: no part of it, and kept all the same."""
     line: int = 0
     """Line of the notes on which it begins, from 1."""
 
@@ -244,6 +244,7 @@ def _named(title: str, parts: dict[Section, str], date: str, line: int) -> Note:
 def _table(lines: list[str]) -> Iterator[Note]:
     """Incidents that are rows of a table whose head names at least two parts."""
     columns: list[Section | str | None] = []
+    names: list[str] = []
     for number, line in enumerate(lines, 1):
         row = _ROW.match(line)
         if row is None:
@@ -251,7 +252,7 @@ def _table(lines: list[str]) -> Iterator[Note]:
             continue
         cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row[1])]
         if not columns:
-            columns = [_column(cell) for cell in cells]
+            names, columns = cells, [_column(cell) for cell in cells]
             if sum(isinstance(c, Section) for c in columns) < 2:
                 columns = [None]
             continue
@@ -263,7 +264,10 @@ def _table(lines: list[str]) -> Iterator[Note]:
         if len(parts) >= 2:
             title = told.get("title") or parts.get(Section.SYMPTOM, "") or next(iter(parts.values()))
             note = _named(title, parts, _day(told.get("date", "")), number)
-            yield replace(note, name=told.get("id", note.name))
+            loose = [
+                f"{n}: {cell}" for n, c, cell in zip(names, columns, cells, strict=False) if c is None and n and cell
+            ]
+            yield replace(note, name=told.get("id", note.name), loose="\n".join(loose))
 
 
 def _column(cell: str) -> Section | str | None:

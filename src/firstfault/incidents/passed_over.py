@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from firstfault.incidents.record import Record
 
 _MEMORY = (
-    r"out[ -]of[ -](?:\w+ )?memory|memory (?:\w+ )?(?:error|pressure|fault|shortage|full|exceeded)|ErrorMemoryAllocation|(?<![A-Za-z_])oom(?![A-Za-z_=])|OutOfMemory|memory (?:exhausted|allocation (?:failed|failure))|"
+    r"out[ -]of[ -](?:\w+ )?memory|memory (?:\w+ )?(?:error|pressure|fault|shortage|full|exceeded)|(?:hbm|vram) (?:exhausted|full|used up)|ErrorMemoryAllocation|(?<![A-Za-z_])oom(?![A-Za-z_=])|OutOfMemory|memory (?:exhausted|allocation (?:failed|failure))|"
     r"(?:failed|unable|could not|cannot) (?:to )?allocate|oom ?observer|"
     r"(?:not enough|insufficient|due to|because of|for lack of|short of) (?:\w+ )?memory|batch size \d+ failed|"
     r"(?:decreas|reduc|lower|halv|shrink|cut)\w* (?:the )?(?:micro[ -]?|train )?batch[ -]size|"
@@ -111,6 +111,20 @@ _NOTHING = lazy(
 _SETTING = lazy(r"(?:^|[\s,{(])[\"']?-{0,2}[A-Za-z][\w.-]*[\"']?\s*[=:]\s*[\"']?(?:true|false|none|null|\d[\d.]*)\b", re.IGNORECASE)  # fmt: skip
 """A setting with its value tells what a program would do, not what it did."""
 _SERIOUS = lazy(r"(?<![\w-])(?:ERROR|CRITICAL|FATAL)(?![\w-])")
+_ERROR = lazy(
+    r"^Traceback \(most recent call last\)|(?:^|[\]:|>] ?)Traceback \(most recent call last\)"
+    r"|^(?:\[?[\d:./T ,-]{8,40}\]?\W{0,3})?[EF](?:0[1-9]|1[0-2])[0-3]\d \d\d:\d\d:\d\d"
+    r"|\b(?:level|severity|levelname)[\"']?[:=] ?[\"']?(?:error|critical|fatal)\b",
+    re.IGNORECASE,
+)
+"""The same in other forms: a traceback, glog's letter, a field of a record."""
+_ERROR_WORD = lazy(
+    r"(?:(?<![\w=/-])|(?<=\x1b\[\dm)|(?<=\x1b\[\d\dm)|(?<=\x1b\[\d;\d\dm))(?:ERROR|CRITICAL|FATAL)(?![\w=/-])|\[(?:错误|严重)\]|(?:发生|出现|遇到|抛出)了?(?:严重|未知)?(?:错误|异常|故障)|严重(?:错误|故障)"
+)
+_MILD = lazy(r"(?<![\w-])(?:INFO|DEBUG|TRACE|WARN|WARNING)(?![\w-])")
+"""A level that is none of an error's: `INFO … ERROR rate 0`."""
+_REPORTER = lazy(r"(?i)\b(?:wandb|tensorboard|mlflow|comet|swanlab|clearml|neptune|aim|nvml|dcgm|prometheus)\b")
+"""Who reports on a run: that it loses its server is no fault of the run."""
 _WORDS = lazy(r"[^\W\d_]+")
 LONGEST = 2000
 """Characters of a line that are looked at."""
@@ -189,6 +203,13 @@ def is_caught(text: str) -> bool:
 def is_serious(text: str) -> bool:
     """Whether a line calls itself an error."""
     return _SERIOUS.search(_NOTHING.sub(" ", text)) is not None
+
+
+def is_error(text: str) -> bool:
+    """Whether a line is an error of the run itself, by its level or as the head of a traceback."""
+    told = _NOTHING.sub(" ", text)
+    found, mild = _ERROR_WORD.search(told) or _ERROR.search(told), _MILD.search(told)
+    return found is not None and (mild is None or mild.start() > found.start()) and _REPORTER.search(told) is None
 
 
 def is_hedged(text: str) -> bool:

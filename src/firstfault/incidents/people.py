@@ -32,6 +32,10 @@ _PHONE = re.compile(
     r"(?<![\d+])(?P<abroad>\+\d{1,3}[ -]?\d[\d -]{6,14}\d)(?!\d)"
 )
 NAME, PHONE = "[removed:name]", "[removed:phone]"
+_BESIDE = re.compile(
+    re.escape(NAME) + r"[ \t:：,，、(（/|-]{0,4}(?P<number>(?:\+?86[ -]?)?1[3-9]\d[ -]?\d{4}[ -]?\d{4})(?!\d)"
+)
+"""The number of a mobile behind a name that was taken out: `负责人：… 139 1234 5678`."""
 
 
 def without_people(page: str) -> str:
@@ -42,6 +46,7 @@ def without_people(page: str) -> str:
         page = page.replace(number, PHONE)
     for name in sorted(names, key=len, reverse=True):
         page = page.replace(name, NAME)
+    page = _BESIDE.sub(lambda found: found.group().replace(found["number"], PHONE), page)
     return _PHONE.sub(_numbers, page)
 
 

@@ -57,6 +57,8 @@ class Ran(Struct, frozen=True, kw_only=True):
     """The framework whose form its step lines have; empty where any program may print such lines."""
     anew: str = ""
     """A line by which it, or a part of it, failed and was begun anew; empty where none does."""
+    error: str = ""
+    """A line amid its steps that is an error of a kind that nobody knows; empty where there is none."""
     stood: tuple[int, int, int] | None = None
     """The one long time between two of its steps, in seconds, with both steps, where the incident was one of waiting; None where there is none."""
     back: tuple[int, int] | None = None

@@ -16,6 +16,7 @@ from firstfault.incidents.passed_over import (
     counters_of,
     counts_of,
     is_caught,
+    is_error,
     is_hedged,
     is_of_kind,
     is_serious,
@@ -58,9 +59,11 @@ class _Form(NamedTuple):
     """Texts before the counters of such a fault."""
     only_counters: bool
     """Whether nothing but these counters names the fault: where all are zero there is none."""
+    error: bool
+    """That it is an error, of whatever kind."""
 
 
-_NOTHING = _Form(kind=False, whole=False, step=None, counters=(), only_counters=False)
+_NOTHING = _Form(kind=False, whole=False, step=None, counters=(), only_counters=False, error=False)
 
 
 class Screen:
@@ -73,6 +76,8 @@ class Screen:
         """A line by which it went on with fewer ranks."""
         self.anew = ""
         """A line by which it, or a part of it, failed and was begun anew."""
+        self.error = ""
+        """A line amid its steps that calls itself an error, in words of no kind that is known."""
         self.back: tuple[int, int] | None = None
         """Two steps, of which the second follows the first and lies well before it."""
         self._kind, self._loose = kind_of(record), kind_of(record, any_number=True)
@@ -82,12 +87,13 @@ class Screen:
         self.stood: Stood | None = None
         """The one long time between two steps, where the incident was one of waiting."""
         self._waits = record.one("form") == Form.HUNG or record.one("category") in _WAITS
-        self._before = ""
+        self._before = self._unsure = ""
         self._steps = _Steps()
 
     def source(self, lines: Iterable[bytes]) -> bool:
         """Takes all lines of a source, in their order; whether nothing more is to be asked."""
-        self._before, self._steps = "", _Steps()
+        self._before = self._unsure = ""
+        self._steps = _Steps()
         forms = self._forms
         for line in lines:
             form = forms.get(line.translate(None, _DIGITS))
@@ -116,8 +122,9 @@ class Screen:
             step,
             tuple(label.encode() for label, _ in counters),
             only,
+            step is None and is_error(text),
         )
-        if not (form.kind or form.whole or form.step is not None):
+        if not (form.kind or form.whole or form.error or form.step is not None):
             form = _NOTHING
         if len(self._forms) >= _MOST_FORMS:
             self._forms.clear()
@@ -127,6 +134,8 @@ class Screen:
     def _take(self, line: bytes, form: _Form) -> bool:
         if form.step is not None:
             self._step(line, form.step)
+        elif form.error and self._steps.begun and not self.error:
+            self._unsure = self._unsure or _text(line)
         counted = bool(form.counters) and not all(_is_zero(line, label) for label in form.counters)
         asked = form.kind and (counted or not form.only_counters)
         if not (asked or form.whole or self._before):
@@ -172,6 +181,9 @@ class Screen:
             return
         if self._waits:
             self._steps.timed(step, _clock(line))
+        if self._unsure and self._steps.goes_on(step):
+            # What is said behind the last step belongs to the end, where much is loud and nothing is lost.
+            self.error, self._unsure = self.error or self._unsure, ""
         self.back = self._steps.add(step, total) or self.back
 
 
@@ -219,6 +231,10 @@ class _Steps:
         self._apart = 0
         self._fell: tuple[int, int] | None = None
         self._rose = False
+
+    def goes_on(self, step: int) -> bool:
+        """Whether a step is another one than the last: several ranks print one step each."""
+        return self.begun and step > self._last
 
     def timed(self, step: int, seconds: int | None) -> None:
         """Takes the time of a step."""

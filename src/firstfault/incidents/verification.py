@@ -192,7 +192,11 @@ def _by_quoted(record: Record, diagnosis: Diagnosis) -> Ran:
     # Quoted lines stand beside each other here alone: their steps show no order.
     screen.source(line.encode("utf-8", "backslashreplace") for line in lines)
     return structs.replace(
-        ran_of_diagnosis(diagnosis), passed_over=screen.passed_over, smaller=screen.smaller, anew=screen.anew
+        ran_of_diagnosis(diagnosis),
+        passed_over=screen.passed_over,
+        smaller=screen.smaller,
+        anew=screen.anew,
+        error=screen.error,
     )
 
 
@@ -204,6 +208,8 @@ def _went_on(ran: Ran) -> str:
         return f"the re-run completed, but not with all its ranks: `{_short(ran.smaller)}`"
     if ran.anew:
         return f"the re-run completed, but not in one piece, and by what it failed before is not known: `{_short(ran.anew)}`"
+    if ran.error:
+        return f"the re-run completed, but an error stands amid its steps, and whether it is the incident's is not known: `{_short(ran.error)}`"
     if ran.stood is not None:
         seconds, before, after = ran.stood
         return f"the re-run completed, but it stood still for {seconds // 60} min between its steps {before} and {after}, and the incident made its job wait: whether it came again is not known"

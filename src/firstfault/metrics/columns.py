@@ -5,6 +5,8 @@ Must not read a line or a file.
 
 from __future__ import annotations
 
+from firstfault.readers.step_forms import CHINESE_STEPS
+
 STEP, LINE, RANK, TIME = "step", "line", "rank", "time"
 UNITS: dict[str, str] = {
     "source": "shown path",
@@ -47,9 +49,9 @@ ALIASES: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("grad_norm", "grad norm", "gnorm", "gradient norm", "gradient_norm", "global_norm", "global_grad_norm", "train/grad_norm", "grad-norm", "total_norm", "optim/total_grad_norm", "optim/total grad norm", "l2_norm/grad/global", "actor/grad_norm", "actor/gradnorm", "gradnorm", "norm"), ("grad_norm", 1.0)),
     **dict.fromkeys(("learning_rate", "learning rate", "lr", "train/learning_rate", "train/lr", "lr-adam", "lr-adamw", "optim/lr", "optim0_lr0", "optim/lr (group 0)", "actor/lr", "learning-rate", "base_lr"), ("lr", 1.0)),
     **dict.fromkeys(("loss scale", "loss_scale", "loss-scale", "grad_scale", "train/loss_scale", "scale", "scaler_scale"), ("loss_scale", 1.0)),
-    **dict.fromkeys(("elapsed time per iteration", "step_time", "step time", "iteration_time", "iter_time", "train_step_timing", "train_step_timing in s", "time_per_step", "time/step", "sec/step", "time per step", "s/step", "total_time", "iteration-time", "step_time_s", "iter time", "per_step_time", "train_time", "timing_s/step", "time", "seconds", "time_metrics/end_to_end", "dt", "train_step_time", "perf/time_per_step"), ("step_time", _S)),
+    **dict.fromkeys(("elapsed time per iteration", "step_time", "step time", "iteration_time", "iter_time", "train_step_timing", "train_step_timing in s", "time_per_step", "time/step", "sec/step", "time per step", "s/step", "total_time", "iteration-time", "step_time_s", "iter time", "per_step_time", "train_time", "timing_s/step", "time", "seconds", "time_metrics/end_to_end", "dt", "train_step_time", "perf/time_per_step", "perf/step_time", "time/step_time", "timing/step_time", "train/step_time", "perf/iteration_time", "timing/iteration_time", "train/iteration_time", "timing/train_step_timing"), ("step_time", _S)),
     **dict.fromkeys(("step_time_ms", "iter_ms", "step_ms", "elapsed_time_per_iteration_ms", "iter_time_ms"), ("step_time", _MS)),
-    **dict.fromkeys(("tokens_per_sec_per_gpu", "tokens_per_sec", "tokens_per_second", "tokens/s", "tok/s", "tok/sec", "tps", "wps", "throughput", "samples/s", "samples_per_second", "samples/sec", "samples_per_sec", "currsamplespersec", "throughput(tps)", "train_samples_per_second", "tokens/sec", "throughput/device/tokens_per_sec", "tokens_per_second_per_gpu", "interval_samples_per_second", "interval_tokens_per_second_per_device", "throughput/device/tokens_per_second", "throughput/device/tps", "perf/throughput", "throughput/batches_per_sec", "tgs", "tokens/s/device", "train_speed", "samples per second", "speed", "ups", "throughput/samples_per_sec", "throughput/tokens_per_sec", "throughput/device/samples_per_sec"), ("throughput", 1.0)),
+    **dict.fromkeys(("tokens_per_sec_per_gpu", "tokens_per_sec", "tokens_per_second", "tokens/s", "tok/s", "tok/sec", "tps", "wps", "throughput", "samples/s", "samples_per_second", "samples/sec", "samples_per_sec", "currsamplespersec", "throughput(tps)", "train_samples_per_second", "tokens/sec", "throughput/device/tokens_per_sec", "tokens_per_second_per_gpu", "interval_samples_per_second", "interval_tokens_per_second_per_device", "throughput/device/tokens_per_second", "throughput/device/tps", "perf/throughput", "throughput/batches_per_sec", "tgs", "tokens/s/device", "train_speed", "samples per second", "speed", "ups", "throughput/samples_per_sec", "throughput/tokens_per_sec", "throughput/device/samples_per_sec", "perf/tokens_per_sec", "perf/tokens_per_second", "train/tokens_per_sec", "train/tokens_per_second", "perf/samples_per_sec", "train/throughput", "train/samples_per_sec"), ("throughput", 1.0)),
     **dict.fromkeys(("throughput per gpu", "tflops", "tflops_per_gpu", "tflops per gpu", "tflop/s/gpu", "model_tflops_per_gpu", "approx flops per gpu", "tflop/s/device", "train_throughput_per_npu", "model_tflops", "train/tflops"), ("tflops", 1.0)),
     **dict.fromkeys(("memory", "peak_memory_usage", "max_memory", "max_memory_allocated", "maxmemallocated", "max mem", "mem", "peak_memory", "memory_gb", "max_mem", "memory/max_active(gib)", "mem-max-allocated-bytes", "gpu_mem", "gb", "memory_gib", "mem_gib", "mem_gb", "peak_memory_active", "peak_memory_alloc", "memory/max_mem_active", "memory/max_active", "memory/max_mem_allocated", "perf/max_memory_allocated_gb", "max_memory_allocated_gb", "memory/peak_allocated_mem", "max_memory_gib", "peak_memory_gib"), ("memory", 1.0)),
     **dict.fromkeys(("memallocated", "memory_allocated", "mem_allocated", "cuda_memory_allocated", "memory_allocated_gib", "mem_allocated_gib"), ("memory", 1.0)),
@@ -64,7 +66,7 @@ ALIASES: dict[str, tuple[str, float]] = {
     **dict.fromkeys(("number of skipped iterations", "skipped", "skipped_iterations", "skipped_steps"), ("skipped", 1.0)),
     **dict.fromkeys(("number of nan iterations", "nan_iterations"), ("nan_steps", 1.0)),
     **dict.fromkeys(("global_rank", "rank"), ("rank", 1.0)),
-    **dict.fromkeys(("步数", "步骤", "训练步", "训练步数", "当前步", "当前步数", "全局步数", "迭代", "迭代次数", "迭代步数", "迭代数", "步"), ("step", 1.0)),
+    **dict.fromkeys(CHINESE_STEPS, ("step", 1.0)),
     **dict.fromkeys(("轮次", "训练轮次", "当前轮次", "轮数", "训练轮数"), ("epoch", 1.0)),
     **dict.fromkeys(("损失", "训练损失", "平均损失", "总损失", "损失值", "训练loss"), ("loss", 1.0)),
     **dict.fromkeys(("验证损失", "测试损失", "评估损失"), ("val_loss", 1.0)),
@@ -87,6 +89,8 @@ PREFERRED: dict[str, tuple[str, ...]] = {
     "loss": ("loss", "reduced_train_loss"),
 }  # fmt: skip
 """Names that win where a line holds several for one column."""
+RECIPROCAL = 0.0
+"""Factor of a rate whose reciprocal is wanted; no other is 0."""
 LAST = frozenset({"update"})
 """Names that count only where a line holds no other for their column."""
 MEMORY_UNITS = {

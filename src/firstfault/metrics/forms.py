@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from firstfault.metrics.columns import ALIASES
+from firstfault.metrics.columns import ALIASES, RECIPROCAL
 from firstfault.model.lazy import lazy
+from firstfault.readers.step_forms import COUNTED, LOGGED_BAR, SAMPLES_COUNT, SIZES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,15 +28,7 @@ class Told(NamedTuple):
 _VALUE = rb"(?P<value>[-+]?(?:\d[\d,]{0,20}(?:\.\d{0,20})?(?:e[-+]?\d{1,4})?|nan|inf(?:inity)?))"
 _EVENT = lazy(rb'"key": ?"(?P<key>\w{1,60})", ?"value": ?"?' + _VALUE + rb'"?[,}]')
 """`:::MLLOG {…, "key": "train_loss", "value": 11.846, "metadata": {"samples_count": 512}}`."""
-_SAMPLES = lazy(rb'"samples_count": ?(\d{1,15})\b')
 _TIME = lazy(rb'"time_ms": ?(\d{12,15})\b')
-_LOGGED_BAR = lazy(rb"progress on:train (?P<value>\d{1,6}(?:\.\d{1,3})?)(?P<size>[km]?)it/")
-"""A bar of tqdm as a logger writes it, as Levanter's: `Progress on:train 1.23kit/10.0kit rate:1.2s/it … postfix:loss=2.34`."""
-_SIZES = {b"": 1.0, b"k": 1e3, b"m": 1e6}
-_COUNTED = lazy(
-    "第 ?".encode() + rb"(?P<value>\d{1,12})(?: ?/ ?\d{1,12})? ?" + "(?P<of>步|轮|次迭代|个?epoch)".encode()
-)
-"""`第 120 步`, step 120."""
 _COLUMN_OF = {"步": "step", "次迭代": "step"}
 _EDGE = rb"(?:\||\xe2\x94[\x82\x83])"
 _CELL = lazy(
@@ -57,17 +50,20 @@ def told_apart(low: bytes) -> Iterator[Told]:
     if b":::mllog" in low:
         yield from _event(low)
     elif b"progress on:train" in low:
-        bar = _LOGGED_BAR.search(low)
+        bar = LOGGED_BAR.search(low)
         if bar is not None:
-            yield Told("step", bar.start("value"), bar["value"], _SIZES[bar["size"]])
+            yield Told("step", bar.start("value"), bar["value"], SIZES[bar["size"]])
+            if bar["rate"] is not None:
+                # Smoothed over many steps: a pace, and no time of a step.
+                yield Told("throughput", bar.start("rate"), bar["rate"], RECIPROCAL if bar["unit"] == b"s/it" else 1.0)
     elif not low.isascii():
-        for counted in _COUNTED.finditer(low):
+        for counted in COUNTED.finditer(low):
             yield Told(_COLUMN_OF.get(counted["of"].decode(), "epoch"), counted.start("value"), counted["value"], 1.0)
     yield from _table(low)
 
 
 def _event(low: bytes) -> Iterator[Told]:
-    told, samples, time = _EVENT.search(low), _SAMPLES.search(low), _TIME.search(low)
+    told, samples, time = _EVENT.search(low), SAMPLES_COUNT.search(low), _TIME.search(low)
     if told is not None and (known := ALIASES.get(told["key"].decode())) is not None:
         yield Told(known[0], told.start("value"), told["value"], known[1])
     if samples is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from firstfault.metrics.columns import ALIASES, LAST, MEMORY_UNITS, NUMBERS, PREFERRED
+from firstfault.metrics.columns import ALIASES, LAST, MEMORY_UNITS, NUMBERS, PREFERRED, RECIPROCAL
 from firstfault.metrics.forms import is_table_row, told_apart
 from firstfault.metrics.names import alternatives
 from firstfault.model.lazy import lazy
@@ -100,9 +100,6 @@ _NOT_DONE = lazy(rb"(?i)\b(?:load|resum|restor|error|exception|timeout|abort|sav
 _TIMERS = lazy(rb"\btime \(ms\) \|")
 _ALONE = lazy(rb"\bRunningAvgSamplesPerSec=")
 """What DeepSpeed prints in a line of its own, in older versions without a step."""
-
-RECIPROCAL = 0.0
-"""Factor of a rate whose reciprocal is wanted; no other is 0."""
 
 
 class Slot(NamedTuple):
@@ -244,6 +241,8 @@ def _take(
     after = pair["after"].strip().lower().decode()
     if not equal and timed and after in _SECONDS and key.endswith("time"):
         equal = True  # `step_time 11.9s`
+    if not equal and key.endswith(("/s", "/sec")) and not line[: pair.start()].rstrip()[-1:].isdigit():
+        equal = True  # `tokens/s 8123`, and not `8123 tokens/s 12 samples/s`
     if not equal and column not in {"step", "epoch", "loss", "lr", "grad_norm", "rank", "loss_scale"} and key != "time":
         return
     if column == "step" and _SETTING.search(line, max(0, pair.start() - 16), pair.start()):

@@ -76,6 +76,7 @@ def _screened(ran: Ran, record: Record, conclusion: Conclusion, store: Store) ->
         passed_over=screen.passed_over,
         smaller=screen.smaller,
         anew=screen.anew,
+        error=screen.error,
         back=screen.back,
         stood=screen.stood,
     )

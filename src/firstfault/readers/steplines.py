@@ -11,10 +11,11 @@ from typing import NamedTuple
 from firstfault.model.lazy import lazy
 from firstfault.readers.json_prefix import spoken
 from firstfault.readers.shape import shape_of
+from firstfault.readers.step_forms import COUNTED, EVENT_KEY, EVENT_STEP, LOGGED_BAR, NAMED, SIZES
 
 TRAINING, PREPARATION, EVALUATION = "training", "preparation", "evaluation"
 TRIGGERS = (
-    b"%|", b"it [", b"iter", b"Iter", b"tep", b"poch", b"'loss'", b"[batch=", b" [=", b" [>", b"\xe2\x94\x81", b"num_updates", b"Train: ", b"Test: ", b"Eval", b"Val", b" Batch ",
+    b"%|", b"it [", b"iter", b"Iter", b"tep", b"poch", b"'loss'", b"[batch=", b" [=", b" [>", b"\xe2\x94\x81", b"num_updates", b"Train: ", b"Test: ", b"Eval", b"Val", b" Batch ", b":::MLLOG", b"Progress on:", b"\xe6\xad\xa5", b"\xe8\xbf\xad\xe4\xbb\xa3",
 )  # fmt: skip
 """Text without which no line is looked at; searched as bytes, since expressions are slow on lines that hold none."""
 _NUMBER = rb"\d[\d,]*(?:\.\d+)?[kMG]?"
@@ -217,7 +218,7 @@ def _table(segment: bytes) -> Shape | None:
     if found is not None:
         epoch, total = (None if number is None else int(number) for number in found.group(1, 3))
         return Shape(TRAINING, int(found[2]), total, epoch, "batch")
-    recipe = _of_recipe(segment)
+    recipe = _of_recipe(segment) or _told_apart(segment)
     if recipe is not None:
         return recipe
     if _HF_EVAL.search(segment) is not None:
@@ -256,6 +257,45 @@ def _of_recipe(segment: bytes) -> Shape | None:
     if found is not None:
         return Shape(TRAINING if found[1] == b"train" else EVALUATION, int(found[2]), int(found[3]), None, "iteration")
     return None
+
+
+_CHINESE_METRIC = lazy(
+    "(?:损失|学习率|吞吐|梯度|耗时|用时|速度|显存|准确率)".encode()
+    + rb"[\x80-\xff]{0,18}[ :=]{0,12}(?:[-+]?\d|nan|inf)"
+)
+_CHINESE_NOT_DONE = lazy("加载|恢复|续训|跳过|失败|错误|异常|超时|预热|间隔|每隔|中断".encode())
+_CHINESE_EVALUATION = lazy("验证|评估|测试".encode())
+
+
+def _told_apart(segment: bytes) -> Shape | None:
+    """Events of MLPerf, bars that a logger writes, and steps in Chinese words."""
+    if b":::MLLOG" in segment:
+        key, step = EVENT_KEY.search(segment), EVENT_STEP.search(segment)
+        if key is None or b"loss" not in key["key"]:
+            return None
+        # What it counts as a rule is samples, and those are no steps.
+        kind = EVALUATION if key["key"].startswith((b"eval", b"val")) else TRAINING
+        return Shape(kind, None if step is None else int(step[1]), None, None, "loss event")
+    if b"Progress on:" in segment:
+        bar = LOGGED_BAR.search(segment)
+        if bar is None:
+            return None
+        total = None if bar["total"] is None else round(float(bar["total"]) * SIZES[bar["total_size"].lower()])
+        kind = TRAINING if bar["of"] == b"train" else EVALUATION
+        return Shape(kind, round(float(bar["value"]) * SIZES[bar["size"].lower()]), total, None, "logged bar")
+    return None if segment.isascii() else _chinese(segment)
+
+
+def _chinese(segment: bytes) -> Shape | None:
+    """`第 120 步 损失: 2.1` and `步数：120/4000，损失：2.1`: a step and a measurement, and no word of failure or loading."""
+    step = next((c for c in COUNTED.finditer(segment) if c["of"].decode() in {"步", "次迭代"}), None)
+    step = step or NAMED.search(segment)
+    if step is None or _CHINESE_NOT_DONE.search(segment) or _NOT_DONE.search(segment, 0, step.start() + 200):
+        return None
+    if _CHINESE_METRIC.search(segment) is None and _METRIC.search(segment) is None:
+        return None
+    kind = EVALUATION if _CHINESE_EVALUATION.search(segment) else TRAINING
+    return Shape(kind, int(step["value"]), None if step["total"] is None else int(step["total"]), None, "step")
 
 
 def _bracketed(segment: bytes) -> Shape | None:

@@ -411,3 +411,12 @@ def test_a_copied_record_without_a_date_lies_in_the_year_of_its_id(tmp_path):
     second.folder.mkdir()
     copy_records(first, second)
     assert [path for path, _ in second.files()] == [path for path, _ in first.files()] == [f"2026/{name}.md"]
+
+
+def test_columns_of_no_known_name_are_kept_with_their_row():
+    table = (
+        "| 编号 | 故障 | 原因 | 备注 | 机房 |\n|---|---|---|---|---|\n| A-01 | 显存不足 | 样本过长 | 周末又来一次 | |\n"
+    )
+    (note,) = read_notes(table)
+    assert note.loose == "备注: 周末又来一次"
+    assert "周末又来一次" in record_text(note, "20260101-0000000000")

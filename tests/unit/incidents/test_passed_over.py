@@ -288,3 +288,50 @@ def test_alternatives_inside_groups_and_classes_are_not_taken_apart():
 )
 def test_a_job_that_goes_on_with_fewer_ranks(line, smaller):
     assert became_smaller(line) is smaller
+
+
+STEP = b" iteration %8d/    2000 | consumed samples: 64 | lm loss: 2.5E+00 | number of nan iterations:   0 |"
+
+
+def error_of(*lines, last=3):
+    screen = Screen(MEMORY)
+    steps = [STEP % (100 * n) for n in range(1, last + 1)]
+    screen.source([*steps[:2], *(line.encode() for line in lines), *steps[2:]])
+    assert not screen.passed_over
+    return screen.error
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-10-07 08:10:00 ERROR worker exited unexpectedly; a fresh one was spawned",
+        "[rank2]: Traceback (most recent call last):",
+        '{"level":"error","msg":"the thing went bang"}',
+        "E1007 08:20:00.123456 4411 foo.cc:12] bang",
+        "2026-10-07 08:10:50 \x1b[31mERROR\x1b[0m went bang",
+        "2026-10-07 08:10:00 任务出现异常，但已自愈",
+    ],
+)
+def test_an_error_amid_the_steps_is_told_whatever_its_words_are(line):
+    assert error_of(line) == line
+    assert error_of(line, last=2) == "", "what is said behind the last step belongs to the end"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "wandb: ERROR Error while calling W&B API: internal (<Response [500]>)",
+        "2026-10-07 08:10:00 INFO num_errors: 0, ERROR rate 0",
+        "NCCL_ASYNC_ERROR_HANDLING=1 TORCH_NCCL_BLOCKING_WAIT=0",
+        "2026-10-07 08:10:00 WARNING slow loader, 3 workers",
+        "--on-error=ERROR",
+    ],
+)
+def test_what_is_no_error_of_the_run_is_none(line):
+    assert error_of(line) == ""
+
+
+def test_an_error_before_the_first_step_is_no_sign():
+    screen = Screen(MEMORY)
+    screen.source([b"2026-10-07 08:10:00 ERROR no plugin, falling back", *(STEP % (100 * n) for n in range(1, 4))])
+    assert screen.error == ""

@@ -17,6 +17,8 @@ from firstfault.incidents.people import NAME, PHONE, without_people
         ("Transformer Engine (fused)", "Transformer Engine (fused)"),
         ("联系 存储团队", "联系 存储团队"),
         ("已报修（何川 13900139000），何川 换卡", f"已报修（{NAME} {PHONE}），{NAME} 换卡"),
+        ("负责人：何川 13900139000", f"负责人：{NAME} {PHONE}"),
+        ("- 值班：何川（+86 139 0013 9000）", f"- 值班：{NAME}（{PHONE}）"),
         ("每个周期 13900139000 ns", "每个周期 13900139000 ns"),
         ("allocated 13900139000 bytes at step 4000", "allocated 13900139000 bytes at step 4000"),
         ("Ask Slurm for more", "Ask Slurm for more"),

@@ -134,9 +134,15 @@ WORDINGS = {
         ':::MLLOG {"namespace": "", "time_ms": 1775725581676, "event_type": "POINT_IN_TIME", "key": "tracked_stats", "value": {"train_step_time": 0.75, "reduced_train_loss": 7.25}, "metadata": {"file": "/work/callbacks.py", "lineno": 277, "step": 100}}',
         {"step": 100, "loss": 7.25, "step_time": 0.75, "time": 1775725581.676}, 100,
     ),
+    "slashed names of a logger": (
+        '{"step": 100, "train/loss": 7.125, "perf/step_time": 0.75, "train/tokens_per_sec": 8123.5}',
+        {"step": 100, "loss": 7.125, "step_time": 0.75, "throughput": 8123.5}, 100,
+    ),
+    "a rate behind its name": ("step 100 | loss 7.125 | tokens/s 8123", {"step": 100, "loss": 7.125, "throughput": 8123}, 100),
+    "a rate before its name": ("step 100 | loss 7.125 | 8123 tokens/s 12 samples/s", {"step": 100, "loss": 7.125}, 100),
     "Levanter": (
         "2026-05-09T21:41:33 - 0 - tqdm_loggable.tqdm_logging - tqdm_logging.py:145 - INFO :: Progress on:train 1.25kit/10.0kit rate:1.2s/it remaining:2:55:00 elapsed:00:25:00 postfix:loss=2.34",
-        {"step": 1250, "loss": 2.34, "time": 1778362893.0}, None,
+        {"step": 1250, "loss": 2.34, "throughput": 1 / 1.2, "time": 1778362893.0}, 1250,
     ),
     "a step time behind its name": (
         "[2026-05-09 21:41:33] step 100/4000 loss 7.125 step_time 11.9s lr 1.5e-04",
@@ -148,11 +154,11 @@ WORDINGS = {
     ),
     "Chinese": (
         "2026-05-09 21:41:33 训练 步数: 100/4000 损失: 7.125 学习率: 1.5e-04 梯度范数: 0.5 每步耗时: 0.75s",
-        {"step": 100, "loss": 7.125, "lr": 1.5e-4, "grad_norm": 0.5, "step_time": 0.75, "time": 1778362893.0}, None,
+        {"step": 100, "loss": 7.125, "lr": 1.5e-4, "grad_norm": 0.5, "step_time": 0.75, "time": 1778362893.0}, 100,
     ),
     "Chinese, marks of the full width": (
         "[2026-05-09 21:41:33] 第 100 步，损失：7.125，学习率：1.5e-04",
-        {"step": 100, "loss": 7.125, "lr": 1.5e-4, "time": 1778362893.0}, None,
+        {"step": 100, "loss": 7.125, "lr": 1.5e-4, "time": 1778362893.0}, 100,
     ),
 }  # fmt: skip
 
