@@ -31,7 +31,7 @@ _KEY_EDGE = lazy(r"-----(BEGIN|END) (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 _SURROGATE = lazy("[\ud800-\udfff]")
 _NUMBERS = frozenset({int, float, bool, type(None)})
 _HOST_FIELDS = frozenset({"host", "hosts", "exclude_hosts", "storage_nodes"})
-_HOST_FACTS = ("master_addr", "host", "submit_host", "batch_host")
+_HOST_FACTS = ("master_addr", "host", "submit_host", "batch_host", "node_list")
 
 
 class Redacted(Generic[P_co]):
@@ -73,6 +73,7 @@ def redact(content: P, level: Level, *, key: bytes | None = None) -> Redacted[P]
 
         people = Identities(key=key)
         people.learn_hosts(_hosts(whole))
+        people.learn_paths(_files(whole))
         _each(whole, people.learn)
         whole = _pseudonymous_hostlists(walk(whole, people.clean))
         removed.update(people.removed)
@@ -187,6 +188,22 @@ def printable(text: str) -> str:
 def _spell(match: re.Match[str]) -> str:
     code = ord(match.group())
     return f"\\x{code - 0xDC00:02x}" if code >= 0xDC80 else f"\\u{code:04x}"
+
+
+def _files(value: object) -> Iterator[str]:
+    """Names of files that stand in fields of that name."""
+    if isinstance(value, msgspec.Struct):
+        for name in value.__struct_fields__:
+            held = getattr(value, name)
+            if name == "file" and isinstance(held, str):
+                yield held
+            elif name == "files" and isinstance(held, list):
+                yield from (one for one in held if isinstance(one, str))
+            else:
+                yield from _files(held)
+    elif isinstance(value, list) and not _NUMBERS.issuperset(map(type, value)):
+        for item in value:
+            yield from _files(item)
 
 
 def _hosts(value: object) -> Iterator[str]:

@@ -146,6 +146,19 @@ def hostile(folder: Path) -> Page:
     return _of(folder, text + "\n".join(EVIL), name="a<img src=x onerror=alert(1)>'\".log")
 
 
+def between(folder: Path) -> Page:
+    """A hung job in which a rank died of an error whose lines bear no stamp."""
+    logs = hung_job.write(folder / "logs", late=2)
+    trace = "[rank2]: Traceback (most recent call last):\n[rank2]: ValueError: no"
+    for path in sorted(logs.iterdir()):
+        kept = [line for line in path.read_text(encoding="utf-8").splitlines() if "[rank2]:" not in line]
+        own = [i for i, line in enumerate(kept) if "[rank2]" in line]
+        if own:
+            kept.insert(own[-1] + 1, trace)
+        path.write_text("\n".join(kept) + "\n", encoding="utf-8")
+    return page([logs])
+
+
 def witnesses(_folder: Path) -> Page:
     """A real small job that hung, with its logs, flight-recorder dumps, stacks and a kernel log."""
     case = MIXED / "loader-behind-a-mount"
@@ -229,6 +242,7 @@ REPORTS: dict[str, Callable[[Path], Page]] = {
     "healthy": healthy,
     "unknown": unknown,
     "hostile": hostile,
+    "between": between,
     "witnesses": witnesses,
     "storage": storage,
     "memory": memory,

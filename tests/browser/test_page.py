@@ -5,6 +5,7 @@ What is read here is what a person gets: text, focus, sizes and times as the bro
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -185,6 +186,29 @@ def test_the_lanes_tell_who_waited_and_who_went_quiet(opened: Opened, report) ->
     second = page.locator("#lanes-now").inner_text()
     assert "127 ranks: 0-36, 38-127" in second
     assert "waited from 14:25:01 to 14:35:01 (10 min)" in second
+
+
+def test_a_fault_without_a_stamp_is_marked_as_the_stretch_in_which_it_lies(opened: Opened, report) -> None:
+    page = opened.go(report("between"))
+    chart = page.locator("#lanes-map")
+    found = re.search(r"first sign of the fault (?:between|after) (\d\d:\d\d:\d\d)", chart.get_attribute("aria-label"))
+    assert found is not None
+    chart.focus()
+    page.keyboard.press("ArrowDown")
+    told = page.locator("#lanes-now").inner_text()
+    assert told.startswith("rank 2 · ")
+    assert re.search(rf"own error or exit (?:between|after) {found[1]}", told), told
+    assert page.locator("#lanes-keys .key-died_within").count() == 1
+    assert page.locator("#lanes-keys .key-first_fault_within").count() == 1
+    assert page.locator("#lanes-keys .key-first_fault").count() == 0
+    bad = chart.evaluate(
+        """c => { const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
+        const want = getComputedStyle(document.documentElement).getPropertyValue('--bad').trim();
+        const [r, g, b] = [1, 3, 5].map(i => parseInt(want.slice(i, i + 2), 16)); let n = 0;
+        for (let i = 0; i < d.length; i += 4) if (d[i] === r && d[i + 1] === g && d[i + 2] === b) n++;
+        return n; }"""
+    )
+    assert bad > 100
 
 
 def rows_are(page: Page, count: int) -> None:

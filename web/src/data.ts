@@ -44,11 +44,15 @@ export interface Lanes {
   origin: { earliest: string | null };
   seconds: number;
   first_fault: number | null;
+  fault_after: number | null;
+  fault_before: number | null;
   begins: Column;
   active_to: Column;
   wait_from: Column;
   wait_to: Column;
   died: Column;
+  died_after: Column;
+  died_before: Column;
   ends: Column;
 }
 

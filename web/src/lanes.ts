@@ -11,6 +11,8 @@ interface Lane {
   waitFrom: number | null;
   waitTo: number | null;
   died: number | null;
+  diedAfter: number | null;
+  diedBefore: number | null;
   ends: number | null;
 }
 
@@ -100,10 +102,12 @@ class LaneChart {
         waitFrom: at(t.wait_from[row]),
         waitTo: at(t.wait_to[row]),
         died: at(t.died[row]),
+        diedAfter: at(t.died_after[row]),
+        diedBefore: at(t.died_before[row]),
         ends: at(t.ends[row]),
       };
       const alike = [stateName(row), partName(row) ?? "", odd ? "odd" : ""];
-      const drawn = [lane.active, lane.waitFrom, lane.waitTo, lane.died, lane.ends].map(coarse);
+      const drawn = [lane.active, lane.waitFrom, lane.waitTo, lane.died, lane.diedAfter, lane.diedBefore, lane.ends].map(coarse);
       const key = single ? `rank ${rank}` : [...alike, ...drawn].join("|");
       const known = found.get(key);
       if (known === undefined) found.set(key, lane);
@@ -121,6 +125,8 @@ class LaneChart {
     lane.begins = lowest(lane.begins, other.begins);
     lane.waitFrom = lowest(lane.waitFrom, other.waitFrom);
     lane.died = lowest(lane.died, other.died);
+    lane.diedAfter = lowest(lane.diedAfter, other.diedAfter);
+    lane.diedBefore = highest(lane.diedBefore, other.diedBefore);
     lane.active = highest(lane.active, other.active);
     lane.waitTo = highest(lane.waitTo, other.waitTo);
     lane.ends = highest(lane.ends, other.ends);
@@ -181,7 +187,7 @@ class LaneChart {
   private from(): number {
     if (this.whole) return 0;
     const t = this.times;
-    const marks = [...t.wait_from, ...t.died, this.signed() ? t.first_fault : null].filter((v): v is number => typeof v === "number");
+    const marks = [...t.wait_from, ...t.died, ...t.died_before, this.signed() ? (t.first_fault ?? t.fault_before) : null].filter((v): v is number => typeof v === "number");
     if (marks.length === 0) return 0;
     let first = marks.reduce((a, b) => Math.min(a, b));
     const reach = (t.seconds - first) * 2;
@@ -213,7 +219,7 @@ class LaneChart {
     const rest = this.lanes.length - lanes.length;
     more.hidden = rest === 0;
     more.textContent = say("show_more", { n: Math.min(rest, 100) });
-    const counts = [...this.bands.map((band) => this.words(band)[0]!), ...lanes.slice(0, 6).map((lane) => `${this.name(lane)}: ${this.text(lane)}`)].join("; ");
+    const counts = [...this.sign(), ...this.bands.map((band) => this.words(band)[0]!), ...lanes.slice(0, 6).map((lane) => `${this.name(lane)}: ${this.text(lane)}`)].join("; ");
     this.canvas.setAttribute(
       "aria-label",
       say("lanes_label", { n: ranks.rank.length, time: duration(to - from), counts }),
@@ -262,7 +268,7 @@ class LaneChart {
     context.lineTo(x(end), y);
     context.stroke();
     context.setLineDash([]);
-    if ([lane.begins, lane.active, lane.waitFrom, lane.died, lane.ends].every((at) => at === null)) {
+    if ([lane.begins, lane.active, lane.waitFrom, lane.died, lane.diedAfter, lane.diedBefore, lane.ends].every((at) => at === null)) {
       const told = say("lane_none");
       context.fillStyle = colour("surface");
       context.fillRect(x(from), y - 8, context.measureText(told).width + 8, 16);
@@ -281,6 +287,26 @@ class LaneChart {
       context.fillStyle = colour("ink");
       context.fillRect(x(lane.ends) - 1, y - 7, 2, 14);
     }
+    const within = this.within(lane.diedAfter, lane.diedBefore, from);
+    if (within !== null) {
+      const [left, right] = [x(within[0]), Math.max(x(within[1]), x(within[0]) + 6)];
+      context.strokeStyle = colour("bad");
+      context.lineWidth = 2;
+      context.setLineDash([5, 3]);
+      context.beginPath();
+      context.moveTo(left, y);
+      context.lineTo(right, y);
+      context.stroke();
+      context.setLineDash([]);
+      context.beginPath();
+      for (const [at, told] of [[left, lane.diedAfter], [right, lane.diedBefore]] as const) {
+        if (told === null || told < from) continue;
+        context.moveTo(at, y - 6);
+        context.lineTo(at, y + 6);
+      }
+      context.stroke();
+      context.lineWidth = 1;
+    }
     if (lane.died !== null && lane.died >= from) {
       context.strokeStyle = colour("bad");
       context.lineWidth = 2.5;
@@ -296,8 +322,26 @@ class LaneChart {
 
   private fault(context: CanvasRenderingContext2D, x: (at: number) => number, from: number, height: number): void {
     const at = this.times.first_fault;
-    if (at === null || at < from || at > this.times.seconds) return;
+    const within = this.within(this.times.fault_after, this.times.fault_before, from);
     context.strokeStyle = colour("bad");
+    if (within !== null) {
+      const [left, right] = [x(within[0]), Math.max(x(within[1]), x(within[0]) + 6)];
+      context.fillStyle = colour("bad");
+      context.globalAlpha = 0.1;
+      context.fillRect(left, 18, right - left, height - 18);
+      context.globalAlpha = 1;
+      context.fillRect(left, 18, right - left, 3);
+      context.setLineDash([4, 3]);
+      context.beginPath();
+      for (const [edge, told] of [[left, this.times.fault_after], [right, this.times.fault_before]] as const) {
+        if (told === null || told < from || told > this.times.seconds) continue;
+        context.moveTo(edge + 0.5, 18);
+        context.lineTo(edge + 0.5, height);
+      }
+      context.stroke();
+      context.setLineDash([]);
+    }
+    if (at === null || at < from || at > this.times.seconds) return;
     context.setLineDash([4, 3]);
     context.beginPath();
     context.moveTo(x(at), 18);
@@ -314,14 +358,39 @@ class LaneChart {
 
   /** Whether the first sign lies in the picture; one on a clock that is not joined may lie far outside. */
   private signed(): boolean {
-    const at = this.times.first_fault;
-    return at !== null && at >= 0 && at <= this.times.seconds;
+    const t = this.times;
+    if (t.first_fault !== null) return t.first_fault >= 0 && t.first_fault <= t.seconds;
+    return this.within(t.fault_after, t.fault_before, 0) !== null;
+  }
+
+  /** What of a stretch lies in the picture; an end that no line tells is the picture's. */
+  private within(after: number | null, before: number | null, from: number): [number, number] | null {
+    if (after === null && before === null) return null;
+    const [left, right] = [Math.max(after ?? from, from), Math.min(before ?? this.times.seconds, this.times.seconds)];
+    return left <= right ? [left, right] : null;
+  }
+
+  /** The first sign in words. */
+  private sign(): string[] {
+    const t = this.times;
+    return this.signed() ? this.moment("fault", t.first_fault, t.fault_after, t.fault_before) : [];
+  }
+
+  /** A moment in words: one stamp, or those around it. */
+  private moment(what: string, at: number | null, after: number | null, before: number | null): string[] {
+    const tell = (seconds: number | null): string => (seconds === null ? "" : clock(this.times.origin.earliest, seconds));
+    const values = { at: tell(at), from: tell(after), to: tell(before) };
+    if (at !== null) return [say(what === "fault" ? "fault_at" : "lane_died", values)];
+    if (after !== null && before !== null) return [say(`${what}_between`, values)];
+    if (after !== null) return [say(`${what}_after`, values)];
+    return before === null ? [] : [say(`${what}_before`, values)];
   }
 
   private legend(): void {
-    const some = (key: "active" | "waitFrom" | "ends" | "died"): boolean => this.lanes.some((lane) => lane[key] !== null);
+    const some = (key: "active" | "waitFrom" | "ends" | "died" | "diedAfter" | "diedBefore"): boolean => this.lanes.some((lane) => lane[key] !== null);
     const keys = [some("active") && "active", some("waitFrom") && "waited", "quiet", some("ends") && "last"];
-    keys.push(some("died") && "died", this.signed() && "first_fault");
+    keys.push(some("died") && "died", (some("diedAfter") || some("diedBefore")) && "died_within");
+    keys.push(this.signed() && (this.times.first_fault === null ? "first_fault_within" : "first_fault"));
     byId("lanes-keys").replaceChildren(
       ...keys.filter((key): key is string => key !== false).map((key) => make("span", {}, make("i", { class: `key-${key}` }), say(key))),
     );
@@ -345,7 +414,8 @@ class LaneChart {
       const time = duration(lane.waitTo - lane.waitFrom);
       parts.push(say("lane_wait", { from: clock(origin, lane.waitFrom), to: clock(origin, lane.waitTo), time }));
     }
-    if (lane.died !== null) parts.push(say("lane_died", { at: clock(origin, lane.died) }));
+    parts.push(...this.moment("lane_died", lane.died, lane.diedAfter, lane.diedBefore));
+    if (parts.length === 0 && lane.ends !== null) parts.push(say("lane_last", { at: clock(origin, lane.ends) }));
     return parts.length === 0 ? say("lane_none") : parts.join("; ");
   }
 

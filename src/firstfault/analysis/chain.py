@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from firstfault.analysis.answer import Answer
+    from firstfault.analysis.hangs import Hang
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.exits import Exit
     from firstfault.model.evidence import Event
@@ -251,12 +252,22 @@ def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
     if not waiters:
         waiters = [r for r, part in hang_state(scene).parts.items() if part is Part.INITIATOR]
     text = f"{title}: {ranks_text(waiters)}" if waiters else title
-    if scene.hang.op is not None and scene.hang.seq is not None:
-        text += f", in {scene.hang.op} {scene.hang.seq}"
+    text += _waited_in(scene, scene.hang)
     if scene.hang.waited_ms is not None:
         text += f", for {duration(scene.hang.waited_ms)}"
     rest = others_text(hang_state(scene), {*waiters, *scene.hang.waiters})
     return f"{text} ({rest})" if rest else text
+
+
+def _waited_in(scene: Scene, hang: Hang) -> str:
+    """In what the ranks of a hang waited, as far as each first told the same; nothing where they differ or no line tells."""
+    if hang.op is None or hang.seq is None:
+        return ""
+    first: dict[GlobalRank | None, tuple[str, str | None]] = {}
+    for event in hang.events:
+        if "op" in event.fields:
+            first.setdefault(scene.roster.rank(event), (event.fields["op"], event.fields.get("seq")))
+    return f", in {hang.op} {hang.seq}" if len(set(first.values())) == 1 else ""
 
 
 def _marked(mark: Mark, *roles: Role) -> Callable[[Scene, Event], bool]:

@@ -27,9 +27,11 @@ STEPS = 50
 
 
 def collective(group: Group | None) -> str:
-    """`ALLREDUCE 5753 of the default group`."""
+    """`ALLREDUCE 5753 of the default group`; where ranks stand in different sends and receives, no single one."""
     if group is None:
         return "a collective"
+    if group.p2p and len({(c.work.op, c.at) for c in group.pending if c.work is not None}) > 1:
+        return f"sends and receives of {group.title}"
     op, seq = main_work(group)
     what = " ".join(str(x) for x in (op, seq) if x is not None) or "a collective"
     return f"{what} of {group.title}"

@@ -174,6 +174,16 @@ class JobMap:
         cards = self._owners if host is None else self._cards.get(host)
         return card is not None and bool(cards) and card not in (cards or ())
 
+    def nobodys_card(self, event: Event) -> bool:
+        """Whether a line is about a card of an address that no rank holds, of a machine on which no rank is known to run.
+
+        It may be the job's all the same: to the kernel below a virtual machine the card has another address.
+        """
+        host, card = self._roster.host(event), address(event.fields.get("pci", ""))
+        if event.signature not in OF_A_CARD or card is None or (host is not None and self.ranks_on(short_host(host))):
+            return False
+        return bool(self._owners) and card not in self._owners
+
     def _another_job(self, event: Event) -> bool:
         """Whether the kernel killed a process in the cgroup of another job than this one."""
         if not event.signature.startswith(KILLS) or self._job is None:
@@ -288,8 +298,11 @@ def own_number(case: Case, facts: Mapping[str, JobFact]) -> str | None:
 
 
 def proves(scene: Scene, root: Suspect) -> Strength:
-    """The most that the lines of a root prove of the job: no more than a possibility where the ranks beside it only wait."""
+    """The most that the lines of a root prove of the job.
+
+    No more than a possibility where the ranks beside it only wait, and of a card that nobody is known to hold.
+    """
     chart, event = scene.chart, root.first
-    if chart.waits_there(scene.hang, event):
+    if chart.waits_there(scene.hang, event) or all(chart.nobodys_card(e) for e in root.events):
         return Strength.POSSIBLE
     return Strength.POSSIBLE if chart.a_strange_pod(scene.hang, event) else chart.can_prove(event)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.analysis.order import clock_of, exact
+from firstfault.analysis.rank_table import LAST_WORDS
 from firstfault.analysis.state.parts import Part
 from firstfault.model.evidence import GlobalRank, When, Who
 
@@ -32,7 +33,11 @@ class Lane(Struct, kw_only=True):
     wait_from: float | None = None
     wait_to: float | None = None
     died: float | None = None
-    """An error or an exit of its own."""
+    """An error or an exit of its own, whose line bears a stamp."""
+    died_after: float | None = None
+    """The same where its line bears none: the last moment before it that is told."""
+    died_before: float | None = None
+    """The first moment after it that is told."""
     ends: float | None = None
 
 
@@ -44,11 +49,15 @@ class Course(Struct, frozen=True, kw_only=True):
     end: float
     lanes: dict[GlobalRank, Lane]
     first_fault: float | None
-    """The first sign of the fault, where it lies on this clock."""
+    """The first sign of the fault, where its line bears a stamp of this clock."""
+    fault_after: float | None
+    """The same where its line bears none: the last moment before it that is told."""
+    fault_before: float | None
+    """The first moment after it that is told."""
 
 
 def lanes(scene: Scene, entries: Sequence[Entry], trigger: Event | None) -> Course | None:
-    """The lanes of some ranks; None where no clock has the lines of two moments.
+    """The lanes of some ranks; None where no clock has two moments.
 
     Args:
         scene: the attempt.
@@ -70,13 +79,28 @@ def lanes(scene: Scene, entries: Sequence[Entry], trigger: Event | None) -> Cour
     for entry in entries:
         lane = found[entry.rank]
         lane.wait_from, lane.wait_to = waits.get(entry.rank, (None, None))
-        if entry.own_error or entry.part is Part.DIED:
+        if _ended(entry):
             lane.died = _at(entry.note_event, clock)
+            lane.died_after, lane.died_before = _between(entry.note_event, clock)
     first = min((w for _, w in here), key=lambda w: w.earliest or 0.0)
     last = max(w.earliest or 0.0 for _, w in here)
-    if first.earliest is None or last <= first.earliest:
+    if first.earliest is None or last <= min([first.earliest, *(begun for begun, _ in waits.values())]):
         return None
-    return Course(start=first, end=last, lanes=found, first_fault=_at(trigger, clock))
+    after, before = _between(trigger, clock)
+    return Course(
+        start=first,
+        end=last,
+        lanes=found,
+        first_fault=_at(trigger, clock),
+        fault_after=after,
+        fault_before=before,
+    )
+
+
+def _ended(entry: Entry) -> bool:
+    """Whether the note of a rank is how it ended; what a late rank said last is no end."""
+    last_words = entry.note_event is not None and entry.note_event.signature == LAST_WORDS
+    return entry.part is Part.DIED or (entry.own_error and not last_words)
 
 
 def _said(scene: Scene) -> Iterator[tuple[GlobalRank, When]]:
@@ -126,3 +150,10 @@ def _at(event: Event | None, clock: Clock) -> float | None:
     if event is None or not exact(event.when) or clock_of(event.when) != clock:
         return None
     return event.when.earliest
+
+
+def _between(event: Event | None, clock: Clock) -> tuple[float | None, float | None]:
+    """The moments around a line without a stamp of its own, as far as they are told; none where it has one."""
+    if event is None or exact(event.when) or clock_of(event.when) != clock:
+        return None, None
+    return event.when.earliest, event.when.latest

@@ -33,7 +33,7 @@ MOST = 8
 """Ranks whose last words are asked for; of more, the reason is no rank's own."""
 _WORK: tuple[tuple[Phase, re.Pattern[str]], ...] = (
     (Phase.CHECKPOINT, lazy(r"(?i)\b(?:sav(?:e|ing)|writ(?:e|ing)|upload(?:ing)?)\b[^\n]{0,60}(?:checkpoint|ckpt|state|weights|model|shard)|checkpoint[^\n]{0,40}(?:sav|writ|upload)")),
-    (Phase.EVALUATION, lazy(r"(?i)\b(?:evaluat|validat)(?:e|ing|ion)\b|\bgenerating (?:samples|predictions)")),
+    (Phase.EVALUATION, lazy(r"(?i)\b(?:evaluat|validat)(?:e|ing|ion)\b|\beval[ :_-]{1,3}(?:step|iter(?:ation)?|batch|epoch|loop|\d{1,9} ?(?:%|/|of\b))|\bgenerating (?:samples|predictions)")),
     (Phase.START_UP, lazy(r"(?i)\b(?:load(?:ing)?|restor(?:e|ing)|initializ(?:e|ing)|build(?:ing)?|compil(?:e|ing))\b[^\n]{0,60}(?:model|weights|checkpoint|tokenizer|kernel|extension|engine)|\bautotun(?:e|ing)\b|torch/_(?:inductor|dynamo)/")),
     (Phase.DATA, lazy(r"(?i)\b(?:read(?:ing)?|load(?:ing)?|fetch(?:ing)?|download(?:ing)?|open(?:ing)?|tokeni[sz](?:e|ing)|pre-?process(?:ing)?|mapp?ing|map(?= \(num_proc)|filter(?= \(num_proc)|grouping texts|shuffl(?:e|ing)|index(?:ing)?|decod(?:e|ing)|collat(?:e|ing)|prefetch(?:ing)?|cach(?:e|ing)|extract(?:ing)?|running tokenizer|converting format of dataset|generating \w+ split|(?:shuffle|sample|document|doc-idx) ind(?:ex|ices)|wait(?:ing)? for (?:data|batch|the loader|worker))\b")),
 )  # fmt: skip

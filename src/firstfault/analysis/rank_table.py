@@ -38,6 +38,7 @@ class State(Word):
     """How a rank ended; the words of the diagnosis' rank table."""
 
     FAILED = "failed"
+    LATE = "late"
     TIMED_OUT = "timed_out"
     LOST_PEER = "lost_peer"
     STOPPED = "stopped"
@@ -96,7 +97,7 @@ def rank_entries(scene: Scene, answer: Answer) -> tuple[Entry, ...]:
     behind = _behind(whole)
     ranked = []
     for entry in whole:
-        order = _order(entry)
+        order = 0 if entry.rank in fold.failed else _order(entry)
         if order is None or (order > 0 and (entry.state, entry.part) in ends):
             unheard = quiet and entry.state is State.SILENT
             odd = bool(usual) and not unheard and _standing(entry) != usual[0]
@@ -148,7 +149,7 @@ class _Fold:
         self.waited = set() if scene.hang is None else set(scene.hang.waiters)
         self.lost = self._with(Mark.PEER_LOST)
         self.stopped = self._with(Mark.STOP_SIGNAL)
-        trained = stepped(scene)
+        trained = stepped(scene) | {rank for rank, _ in answer.said}
         self.silent = set(scene.complete.silent) - trained
         self.exits = self._exits()
         self.errors = self._errors()
@@ -190,8 +191,8 @@ class _Fold:
         return {r for e in told if (r := self.scene.roster.rank(e)) is not None}
 
     def _state(self, rank: GlobalRank) -> State:
-        if rank in self.failed:
-            return State.FAILED
+        if rank in self.failed and (own := self._at_fault(rank)) is not None:
+            return own
         if rank in self.silent:
             return State.SILENT
         if rank in self.waited or rank in self.waiting:
@@ -204,6 +205,16 @@ class _Fold:
         if rank in self.errors or (told is not None and told.own):
             return State.FAILED  # not known to be among the first, but its own lines or its exit say that it failed
         return State.SEEN
+
+    def _at_fault(self, rank: GlobalRank) -> State | None:
+        """How a rank ended with which the fault began; None where only others tell of it."""
+        told = self.exits.get(rank)
+        died = rank in self.errors or self.hang.parts.get(rank) is Part.DIED
+        if not died and told is None and rank in self.silent:
+            return None
+        hung = self.scene.hang is not None or bool(self.stuck)
+        waited = rank in self.waited or rank in self.waiting
+        return State.LATE if hung and not died and not waited else State.FAILED
 
     def _part(self, rank: GlobalRank) -> Part | None:
         if self.scene.hang is not None:

@@ -269,7 +269,11 @@ def accounted(reading: Reading) -> str:
             text += f", against {'its own dump' if len(against) == 1 else 'the own dumps of some'}, which {'has' if len(against) == 1 else 'have'} not come to it"
     if recorded.earlier:
         number = len(recorded.earlier)
-        text += f"; {number} more {'is' if number == 1 else 'are'} of an earlier start of the job and left out"
+        be = "is" if number == 1 else "are"
+        if {d.rank for d in recorded.earlier} & set(recorded.dumps):
+            text += f"; {number} more {be} of an earlier start of the job and left out"
+        else:
+            text += f"; {number} more {be} left out, which ended before the others began: of an earlier start, or clocks of machines are apart"
     return text + "."
 
 

@@ -100,7 +100,7 @@ def present(scene: Scene, answer: Answer) -> Present:
 
     For showing only: what decides a verdict counts ranks by itself.
     """
-    seen = {*scene.complete.seen, *stepped(scene), *_by_folder(scene)}
+    seen = {*scene.complete.seen, *stepped(scene), *_by_folder(scene), *(rank for rank, _ in answer.said)}
     if scene.case.seen.stacks:
         stands = stood(scene.case.seen.stacks, scene.roster, scene.complete.expected)
         seen |= {s.rank for s in stands if s.rank is not None}
@@ -124,7 +124,8 @@ def counted(scene: Scene, answer: Answer) -> Present:
     world = complete.expected
     if world is None:
         return here
-    seen = {*complete.seen, *stepped(scene), *(r for r in left_by(scene) if r < world)}
+    said = (rank for rank, _ in answer.said)
+    seen = {*complete.seen, *stepped(scene), *(r for r in (*left_by(scene), *said) if r < world)}
     return Present(
         seen=tuple(sorted(seen)),
         at_least=here.at_least,

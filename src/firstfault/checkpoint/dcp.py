@@ -16,8 +16,9 @@ from firstfault.checkpoint.nouns import Content, Held, Piece, Problem, product, 
 from firstfault.checkpoint.parts import part_of
 from firstfault.checkpoint.torch_file import load_torch, piece_of, tensors_in
 from firstfault.checkpoint.values import canonical, walk
+from firstfault.readers.husks import Husk
 from firstfault.readers.unpickle import UnreadablePickleError
-from firstfault.readers.unpickle_torch import Husk, TensorStub, load_inert
+from firstfault.readers.unpickle_torch import TensorStub, load_inert
 
 if TYPE_CHECKING:
     from firstfault.checkpoint.folder import Folder

@@ -7,6 +7,7 @@ tensors and does not know which trainer wrote the file.
 from __future__ import annotations
 
 import io
+import mmap
 import struct
 import zipfile
 from typing import IO, TYPE_CHECKING
@@ -174,6 +175,41 @@ def _read_zip(file: IO[bytes], name: str, start: int, size: int, loaded: Loaded)
         loaded.problems.append(Problem("unreadable", "damage", name, f"its pickle cannot be read: {error}"))
         return
     loaded.take(name, unpickled)
+    _place_inside(file, name, (pickled.offset, pickled.length), unpickled, loaded)
+
+
+def _place_inside(file: IO[bytes], name: str, where: tuple[int, int], unpickled: Unpickled, loaded: Loaded) -> None:
+    """Finds the bytes of storages that `pickle.dump` wrote into the pickle itself.
+
+    Args:
+        file: open.
+        name: of the file.
+        where: first byte of the pickle and its length.
+        unpickled: the pickle as it was read.
+        loaded: is given the records.
+    """
+    if not unpickled.inside:
+        return
+    lacking = 0
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole:
+        at, end = where[0], sum(where)
+        for key, (raw, begin) in unpickled.inside.items():
+            found = whole.find(raw, at, end)
+            if found < 0:
+                lacking += 1
+                continue
+            at = found + len(raw)
+            loaded.records[key] = Record(name, found + begin, max(0, len(raw) - begin))
+    if lacking:
+        what = f"holds {lacking} tensors as text inside of its pickle, as pickles of protocol 2 do: their values were not read"
+        loaded.problems.append(Problem("unreadable", "warning", name, what))
+        for _, stub in tensors_in(loaded.value):
+            if (
+                stub.storage is not None
+                and stub.storage.key in unpickled.inside
+                and stub.storage.key not in loaded.records
+            ):
+                stub.storage = None
 
 
 def _place_of(file: IO[bytes], start: int, size: int, entry: zipfile.ZipInfo) -> int | None:
@@ -211,6 +247,7 @@ def _read_pickles(file: IO[bytes], name: str, start: int, size: int, loaded: Loa
         first = load_next(stream)
         if first.value != MAGIC:
             loaded.take(name, first)
+            _place_inside(file, name, (start, stream.tell()), first, loaded)
             return
         load_next(stream)
         load_next(stream)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from firstfault.readers.unpickle_torch import ArrayStub, DType, Husk, NumpyType, TensorStub
+from firstfault.readers.husks import Husk
+from firstfault.readers.unpickle_torch import ArrayStub, DType, NumpyType, TensorStub
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,4 +116,6 @@ def _text(value: Any) -> str:
         return "{}" if not value else "{…}"
     if isinstance(value, Husk):
         return f"{value.__firstfault_name__}({', '.join(map(_text, (*value.args, *value.items)))})"
+    if isinstance(value, type) and issubclass(value, Husk):
+        return value.__firstfault_name__
     return type(value).__name__

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.config.facts import meant
 from firstfault.config.known_keys import nearest, version_of, words
-from firstfault.config.nouns import AUTO, Document, Problem, problem
+from firstfault.config.nouns import AUTO, HIGHEST_PORT, Document, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,17 @@ def _top(document: Document, tree: Node) -> Iterator[Problem]:
 def _machines(document: Document, tree: Node, facts: Facts) -> Iterator[Problem]:
     machines, processes = tree.whole("num_machines"), tree.whole("num_processes")
     given = [s.launch.options for s in facts.started if s.launch.tool == "accelerate"]
-    if machines is not None and processes is not None and machines > 0 and processes % machines:
+    port = tree.whole("main_process_port")
+    if port is not None and not 0 <= port <= HIGHEST_PORT and not any(o.has("main_process_port") for o in given):
+        yield _problem(document, "accelerate.machines", "warn", "main_process_port", f"{port} is no port", why="ports end at 65535: newer versions of PyTorch refuse it, older ones take what is left of it by 65536", fix="Choose a port between 1024 and 65535.")  # fmt: skip
+    said = [s for s in facts.started if s.launch.tool == "accelerate" and s.launch.options.has("num_processes")]
+    if len(given) == 1 and said:
+        options = said[0].launch.options
+        number, count = options.whole_number("num_processes"), options.whole_number("num_machines")
+        count = machines if not options.has("num_machines") else count
+        if number is not None and count is not None and count > 0 and number % count:
+            yield problem("accelerate.processes", "fail", said[0].file, options.line("num_processes"), f"{number} processes on {count} machines", why="num_processes counts all machines together and is divided among them; the rest is lost, and whoever waits for all of them hangs", fix="Make it a multiple of num_machines.")  # fmt: skip
+    elif machines is not None and processes is not None and machines > 0 and processes % machines:
         yield _problem(document, "accelerate.processes", "fail", "num_processes", f"{processes} processes on {machines} machines", why="num_processes counts all machines together and is divided among them; the rest is lost, and whoever waits for all of them hangs", fix="Make it a multiple of num_machines.")  # fmt: skip
     rank = tree.whole("machine_rank")
     if machines is not None and rank is not None and rank >= machines and not any(o.has("machine_rank", "num_machines") for o in given):  # fmt: skip

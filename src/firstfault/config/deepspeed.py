@@ -168,9 +168,11 @@ class _Look:
     def offload(self) -> Iterator[Problem]:
         for name in ("offload_param", "offload_optimizer"):
             node = self.tree.at(f"zero_optimization.{name}")
+            path = f"zero_optimization.{name}"
+            if node is not None and node.kind != "map" and not _open(node):
+                yield self.problem("type", "fail", path, f"{name} holds no device and no other keys", why="DeepSpeed wants a map there and stops at its start", message=f"1 validation error for DeepSpeedZeroConfig\n{name}\n  Input should be a valid dictionary", fix='Write {"device": "cpu"}.')  # fmt: skip
             if node is None or node.kind != "map":
                 continue
-            path = f"zero_optimization.{name}"
             device = self.tree.text(f"{path}.device") or "none"
             if device == AUTO or "$" in device or device == "none":
                 continue

@@ -46,9 +46,10 @@ def read_document(name: str, text: str) -> list[Document]:
     Returns:
         The file first. What cannot be read is a problem of the document.
     """
-    if text.lstrip("\ufeff \t\r\n").startswith("{"):
-        return [_tree(name, text, "json")]
     lower = name.lower()
+    if text.lstrip("\ufeff \t\r\n").startswith("{"):
+        # Programs that read YAML take such a file by YAML's rules (gpt-neox): comments, and True as a word.
+        return [_tree(name, text, "yaml" if lower.endswith((".yaml", ".yml")) else "json")]
     # A launch of a trainer may stand in a YAML of a cluster, too, but a key at the begin of a line is no shell.
     if lower.endswith(".toml") or (_TABLE.search(text) and not _SCRIPT.search(text)):
         return [_tree(name, text, "toml")]

@@ -54,6 +54,7 @@ def check_megatron(started: Started, facts: Facts) -> Iterator[Problem]:
     yield from look.saving()
     yield from look.overlap()
     yield from look.stages()
+    yield from look.experts()
     yield from look.deepspeed()
     yield from look.offload()
     yield from look.names()
@@ -89,6 +90,7 @@ class _Look:
             expert=self.said("expert-model-parallel-size"),
             expert_tensor=self.said("expert-tensor-parallel-size"),
             virtual=self.said("num-layers-per-virtual-pipeline-stage"),
+            grouped=self.options.has("microbatch-group-size-per-virtual-pipeline-stage"),
             layers=self.said("num-layers", "encoder-num-layers"),
             hidden=self.said("hidden-size"),
             heads=self.said("num-attention-heads"),
@@ -170,6 +172,14 @@ class _Look:
             for name, size in (("pipeline-model-parallel-size", 1), ("expert-model-parallel-size", 1)):
                 if (self.options.number(name) or 1) > size:
                     yield self.problem("overlap", "fail", name, f"--{name} above 1 with --use-torch-fsdp2", why="they exclude one another", message=f"AssertionError: --use-torch-fsdp2 is not supported with {name.split('-')[0]} parallelism", fix="Leave it at 1.")  # fmt: skip
+
+    def experts(self) -> Iterator[Problem]:
+        shape = self.shape()
+        tensor, expert = (said.whole if said is not None else None for said in (shape.tensor, shape.expert))
+        if not tensor or not expert or tensor == 1 or expert == 1 or shape.experts is None or not self.options.whole:
+            return
+        if not self.options.has("sequence-parallel"):
+            yield self.problem("experts", "fail", "expert-model-parallel-size", f"experts under tensor parallel size {tensor} without --sequence-parallel", why="with experts, ranks of a tensor group must share out the sequence too", message="AssertionError: When using MoE and tensor parallelism, sequence parallelism must be used.", fix="Add --sequence-parallel.")  # fmt: skip
 
     def stages(self) -> Iterator[Problem]:
         """Layers of the first and last stage, which count only where there are several."""

@@ -13,6 +13,7 @@ from firstfault.model.config import ConfigKind
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+HIGHEST_PORT = 65535
 AUTO = "auto"
 _NUMBER = re.compile(r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?")
 _TRUE = frozenset({"true", "yes", "on", "1", "t", "y"})

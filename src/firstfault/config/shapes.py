@@ -33,6 +33,8 @@ class Shape(Struct, kw_only=True):
     expert_tensor: Said | None = None
     virtual: Said | None = None
     """Layers of each virtual stage."""
+    grouped: bool = False
+    """Whether it is said how many micro batches a virtual stage takes in a row."""
     layers: Said | None = None
     hidden: Said | None = None
     heads: Said | None = None
@@ -188,5 +190,13 @@ def _batch(shape: Shape, sizes: dict[str, int]) -> Iterator[Problem]:
     copies = shape.world // model
     if whole % (micro * copies):
         yield _problem(shape, "batch", shape.whole, f"global batch size {whole} does not divide by micro batch size {micro} x {copies} copies of the model", why="each copy takes the same number of micro batches in a step", message=f"AssertionError: global batch size ({whole}) is not divisible by micro batch size ({micro}) times data parallel size ({copies})", fix=f"Choose a multiple of {micro * copies}.")  # fmt: skip
+    elif (
+        shape.virtual is not None
+        and shape.virtual.value is not None
+        and not shape.grouped
+        and sizes["pipeline"] > 1
+        and (number := whole // (micro * copies)) % sizes["pipeline"]
+    ):
+        yield _problem(shape, "batch", shape.whole, f"{number} micro batches in a step do not divide by pipeline parallel size {sizes['pipeline']}, and stages are interleaved", why="interleaved stages take as many micro batches in a row as the pipeline has stages", message=f"RuntimeError: number of microbatches ({number}) is not divisible by pipeline-model-parallel-size ({sizes['pipeline']}) when using interleaved schedule", fix=f"Choose a global batch size that is a multiple of {micro * copies * sizes['pipeline']}, or leave virtual stages out.")  # fmt: skip
     else:
         yield _problem(shape, "batch", shape.whole, f"global batch size {whole} = {micro} x {copies} copies x {whole // (micro * copies)} micro batches", state="ok")  # fmt: skip

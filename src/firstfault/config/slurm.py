@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from firstfault.config.facts import Started, count, gpus_per_node, nodes_of, tasks_per_node
 from firstfault.config.known_keys import nearest, table, version_of, words
 from firstfault.config.launch import Directive, Job
-from firstfault.config.nouns import Document, Problem, problem
+from firstfault.config.nouns import HIGHEST_PORT, Document, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MEMORY = re.compile(r"\d+(?:\.\d+)?[KMGT]?B?", re.IGNORECASE)
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)
 _MEMORY_OPTIONS = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
+_OF_GPUS = frozenset({"gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"})
 _WHOLE = frozenset({"ntasks", "ntasks-per-node", "cpus-per-task", "ntasks-per-socket", "ntasks-per-gpu"})
 _HERE = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - what a script says, not what is opened
 
@@ -42,6 +43,10 @@ def check_slurm(document: Document) -> Iterator[Problem]:
         yield _problem(document, "word", "fail", word.line, f"{word.text!r} is no option", why="a directive holds options alone; a remark needs a # in front. Older versions of sbatch pass over what follows, newer ones refuse the script", message=f"sbatch: error: Invalid directive found in batch script: {word.text}", fix="Put a # in front of the remark, or quotes around a value with blanks.")  # fmt: skip
         break
     yield from _sizes(document, job)
+    memory = [d for d in job.directives if d.name in _MEMORY_OPTIONS]
+    if len({d.name for d in memory}) > 1:
+        names = " and ".join(f"--{name}" for name in dict.fromkeys(d.name for d in memory))
+        yield _problem(document, "option", "fail", memory[-1].line, f"{names} are both given", why="each says in its own way how much memory the job has, and sbatch takes one of them", message="sbatch: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.", fix="Leave one of them out.")  # fmt: skip
 
 
 def _problem(document: Document, check: str, state: CheckState, line: int | None, what: str, **more: str) -> Problem:
@@ -77,7 +82,9 @@ def _option(document: Document, directive: Directive, known: frozenset[str]) -> 
         return
     if value is None:
         return
-    if "$" in value and not name.startswith(("comment", "export", "wrap")):
+    if name in _OF_GPUS and not value:
+        yield _problem(document, "option", "warn", line, f"--{written} has an empty value", why="sbatch refuses it from 21.08 on; before, the job had no GPU", message="sbatch: error: Batch job submission failed: Invalid Trackable RESource (TRES) specification", fix="Add the value, as gpu:8, or remove the line.")  # fmt: skip
+    elif "$" in value and not name.startswith(("comment", "export", "wrap")):
         yield _problem(document, "variable", "fail", line, f"--{written} holds a variable", why="directives are read before any shell: the name is taken as it stands", fix="Write the value, or give it to sbatch on the command line.")  # fmt: skip
     elif name == "time" and not _TIME.fullmatch(value):
         yield _problem(document, "value", "fail", line, f"{value!r} is no time limit", why="forms are minutes, m:s, h:m:s, d-h, d-h:m and d-h:m:s", message="sbatch: error: Invalid --time specification", fix="Write it as h:m:s or d-h:m:s.")  # fmt: skip
@@ -106,6 +113,8 @@ def check_launch(started: Started, facts: Facts) -> Iterator[Problem]:
     launch = started.launch
     if launch.tool == "torchrun":
         yield from _torchrun(started)
+    if launch.tool in {"torchrun", "accelerate", "deepspeed"}:
+        yield from _port(started)
     if launch.tool in {"torchrun", "accelerate"}:
         yield from _one_task(started)
     if launch.tool == "accelerate":
@@ -175,6 +184,13 @@ def _torchrun(started: Started) -> Iterator[Problem]:
     yield from _gpus(started, each)
 
 
+def _port(started: Started) -> Iterator[Problem]:
+    for name in ("master_port", "main_process_port"):
+        number = started.launch.options.whole_number(name)
+        if number is not None and not 0 <= number <= HIGHEST_PORT:
+            yield _say(started, "address", "warn", started.launch.options.line(name), f"{number} is no port", why="ports end at 65535: newer versions of PyTorch refuse it, older ones take what is left of it by 65536", fix="Choose a port between 1024 and 65535.")  # fmt: skip
+
+
 def _address(started: Started, *, several: bool) -> Iterator[Problem]:
     options = started.launch.options
     if not several:
@@ -192,8 +208,19 @@ def _address(started: Started, *, several: bool) -> Iterator[Problem]:
         yield _say(started, "node_rank", "warn", options.line("nnodes"), "several nodes, and no --node-rank", why="without a rendezvous the rank of a node is 0 unless it is given: all nodes claim it", fix="Add --node-rank, or --rdzv-backend=c10d with --rdzv-endpoint.")  # fmt: skip
 
 
+def _visible(started: Started) -> int | None:
+    """GPUs that the launch lets the program see; None where nothing says so."""
+    word = started.launch.environment.get("CUDA_VISIBLE_DEVICES")
+    text = word.text if word is not None else None
+    return len(text.split(",")) if text and re.fullmatch(r"\d+(,\d+)*", text) else None
+
+
 def _gpus(started: Started, each: int | None) -> Iterator[Problem]:
-    gpus = gpus_per_node(started)
+    gpus, seen = gpus_per_node(started), _visible(started)
+    if each is not None and seen is not None and each > seen:
+        line = started.launch.options.line("nproc_per_node", "num_processes") or started.launch.line
+        yield _say(started, "gpus", "fail", line, f"{each} ranks on each node, and CUDA_VISIBLE_DEVICES shows {seen} GPUs", why="some ranks find no GPU of their own", message="RuntimeError: CUDA error: invalid device ordinal", fix=f"Start {seen} ranks a node, or let {each} GPUs be seen.")  # fmt: skip
+        return
     if each is None or gpus is None or each == gpus:
         return
     line = started.launch.options.line("nproc_per_node", "num_processes") or started.launch.line

@@ -107,6 +107,7 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "rank state": {
         "failed": "The rank ended by an error of its own.",
+        "late": "The others waited for the rank, and no line says that it failed.",
         "timed_out": "The rank waited too long for others and its own watchdog fired.",
         "lost_peer": "The rank ended because another one went away.",
         "stopped": "The rank was told to stop by its launcher or the scheduler.",

@@ -83,6 +83,8 @@ class Template(Struct, frozen=True, kw_only=True, dict=True):
             return _DROPPED.pattern
         if len(group) == 1 and group[0] in self.ranks:
             return _RANKS.pattern
+        if before.endswith("`") and after.startswith("`"):
+            return "[^`]*"  # a command: what ends a sentence ends nothing in it
         if len(group) == 1 and group[0].startswith("host"):
             return _HOSTS
         if before.isspace() and after.startswith(" "):

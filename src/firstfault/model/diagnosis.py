@@ -166,7 +166,7 @@ class RankRow(Struct, frozen=True, kw_only=True):
     host: str | None = None
     local_rank: int | None = None
     state: str = "seen"
-    """failed, timed_out, lost_peer, stopped, seen or silent."""
+    """failed, late, timed_out, lost_peer, stopped, seen or silent."""
     last_step: int | None = None
     note: str = ""
     evidence: list[Evidence] = []

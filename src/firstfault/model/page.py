@@ -87,7 +87,11 @@ class Lanes(Struct, frozen=True, kw_only=True):
     seconds: float
     """From the first moment to the last."""
     first_fault: float | None = None
-    """The line that is the first sign of the fault."""
+    """The line that is the first sign of the fault, where it bears a stamp."""
+    fault_after: float | None = None
+    """Where it bears none: the last moment before it that is told."""
+    fault_before: float | None = None
+    """The first moment after it that is told."""
     begins: list[float | None] = []
     """First line."""
     active_to: list[float | None] = []
@@ -97,7 +101,11 @@ class Lanes(Struct, frozen=True, kw_only=True):
     wait_to: list[float | None] = []
     """The line that says that it waited too long."""
     died: list[float | None] = []
-    """An error or an exit of its own."""
+    """An error or an exit of its own, whose line bears a stamp."""
+    died_after: list[float | None] = []
+    """Where that line bears none: the last moment before it that is told."""
+    died_before: list[float | None] = []
+    """The first moment after it that is told."""
     ends: list[float | None] = []
     """Last line."""
 

@@ -20,7 +20,7 @@ FLIGHT_RECORDER = "firstfault.flight_recorder/1"
 
 PartWord = Literal["initiator", "notified", "died", "terminated", "silent"]
 """What a rank did in a hang; without one only whether it died or was ended."""
-StateWord = Literal["failed", "timed_out", "lost_peer", "stopped", "seen", "silent"]
+StateWord = Literal["failed", "late", "timed_out", "lost_peer", "stopped", "seen", "silent"]
 """How a rank ended."""
 
 
@@ -326,7 +326,9 @@ class GroupRow(Struct, frozen=True, kw_only=True):
     behind: list[int]
     """Members that issued less than the others."""
     stuck: StuckWork | None = None
-    """The first work that does not end; None where nothing is unfinished."""
+    """The first work that does not end; None where nothing is known to be unfinished."""
+    states: bool = True
+    """Whether the backend records how far a work has come; gloo does not."""
 
 
 class Side(Struct, frozen=True, kw_only=True):
@@ -366,7 +368,7 @@ class RecorderView(View, frozen=True, kw_only=True):
     missing: list[int] = field(default_factory=list)
     """Ranks that are expected and left none."""
     earlier: list[str] = field(default_factory=list)
-    """Dumps of an earlier start of the job, which were left out."""
+    """Dumps that ended before the others began and were left out: of an earlier start, or of a machine whose clock is off."""
     frozen: list[int] = field(default_factory=list)
     """Ranks whose completions stopped before those of their peers."""
     groups: list[GroupRow] = field(default_factory=list)

@@ -79,7 +79,7 @@ def recorder_of(conclusion: Conclusion, cite: Citer) -> RecorderView:
         missing=_numbers(recorded.missing),
         earlier=sorted(cite.path(d.source) for d in recorded.earlier),
         frozen=_numbers(reading.waits.frozen),
-        groups=[_group(team, reading) for team in recorded.teams],
+        groups=[_group(team, reading, hung=scene.hang is not None) for team in recorded.teams],
         difference=None if reading.mismatch is None else _difference(reading.mismatch),
         key_entries=cite.events(shown[:KEY_ENTRIES]),
         verification=cite.verification(),
@@ -90,7 +90,7 @@ def _numbers(ranks: Iterable[GlobalRank]) -> list[int]:
     return [int(r) for r in ranks]
 
 
-def _group(team: Team, reading: Reading) -> GroupRow:
+def _group(team: Team, reading: Reading, *, hung: bool) -> GroupRow:
     issued = {rank: lane.high for rank, lane in team.lanes.items() if lane.high is not None}
     most = max(issued.values(), default=None)
     return GroupRow(
@@ -102,11 +102,13 @@ def _group(team: Team, reading: Reading) -> GroupRow:
         issued_least=min(issued.values(), default=None),
         issued_most=most,
         behind=_numbers(rank for rank, high in issued.items() if most is not None and high < most),
-        stuck=_stuck(team, reading),
+        stuck=_stuck(team, reading, hung=hung),
+        states=team.states,
     )
 
 
-def _stuck(team: Team, reading: Reading) -> StuckWork | None:
+def _stuck(team: Team, reading: Reading, *, hung: bool) -> StuckWork | None:
+    """The first work of a group that does not end; of one that all have issued, where states or lines tell that it did not."""
     waits = [w for w in reading.waits.waits if w.team is team]
     if waits:
         wait = min(waits, key=lambda w: (w.seq, w.why, w.waiters))
@@ -119,7 +121,7 @@ def _stuck(team: Team, reading: Reading) -> StuckWork | None:
             why=str(wait.why),
         )
     places = [i for i in reading.waits.inside if i.team is team]
-    if not places:
+    if not places or not (hung or team.states):
         return None
     place = min(places, key=lambda i: i.seq)
     return StuckWork(number=place.seq, op=shared_op(place.spots), waiting=_numbers(team.lanes))

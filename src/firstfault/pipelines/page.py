@@ -185,15 +185,20 @@ def _lanes(builder: Builder, entries: Sequence[Entry]) -> Lanes | None:
         return [None if at is None else round(at - zero, 1) for at in times]
 
     rows = [course.lanes[e.rank] for e in entries]
+    first_fault, fault_after, fault_before = since([course.first_fault, course.fault_after, course.fault_before])
     return Lanes(
         origin=origin,
         seconds=round(course.end - zero, 1),
-        first_fault=since([course.first_fault])[0],
+        first_fault=first_fault,
+        fault_after=fault_after,
+        fault_before=fault_before,
         begins=since(lane.begins for lane in rows),
         active_to=since(lane.active_to for lane in rows),
         wait_from=since(lane.wait_from for lane in rows),
         wait_to=since(lane.wait_to for lane in rows),
         died=since(lane.died for lane in rows),
+        died_after=since(lane.died_after for lane in rows),
+        died_before=since(lane.died_before for lane in rows),
         ends=since(lane.ends for lane in rows),
     )
 

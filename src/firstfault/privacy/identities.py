@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from firstfault.model.lazy import lazy
+from firstfault.privacy.hostlists import Hostlists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -188,8 +189,12 @@ _ACCOUNT = lazy(
 )
 """The same number elsewhere: in the address of a registry, or named so."""
 _BUCKET_HOST = lazy(r"(?<=//)(?P<bucket>[a-z0-9][a-z0-9.-]+?)(?=\.(?:s3|blob|oss|cos|storage)[.-][a-z0-9.-]+)")
+_PIECE = r"[^\s/\"'`,:;\[\]{}<>|=*?\\]+"
+_BLANKED = rf"(?:/{_PIECE}(?: (?!-){_PIECE})*)+/?"
+"""A path in whose parts blanks stand; where it ends only the quotes around it tell."""
 _PATH = lazy(
-    r"(?:(?<=file://)|(?<![\w./~-]))(?P<tilde>~[\w.-]*)?/(?:[^\s/\"'`,:;()\[\]{}<>|=*?\\]+/)*[^\s/\"'`,:;()\[\]{}<>|=*?\\]*"
+    rf"(?<='){_BLANKED}(?=')|(?<=\"){_BLANKED}(?=\")|(?<=`){_BLANKED}(?=`)"
+    r"|(?:(?<=file://)|(?<![\w./~-]))(?P<tilde>~[\w.-]*)?/(?:[^\s/\"'`,:;()\[\]{}<>|=*?\\]+/)*[^\s/\"'`,:;()\[\]{}<>|=*?\\]*"
 )
 _DRIVE = lazy(r"(?<![A-Za-z0-9])(?P<drive>[A-Za-z]:)(?P<path>(?:\\{1,2}[^\s\\/:*?\"'<>|,;]+)+)")
 """A path of Windows; quoted text may hold its backslashes twice."""
@@ -309,7 +314,7 @@ _EVERYBODYS = frozenset(
 )
 _EVERYBODYS_FILES = lazy(r"(?:/tmp/nccl_trace_rank_|~/\.cache/torch/comm_lib_trace_rank_)[\d*]{0,8}")
 """Paths that libraries choose by themselves, and that advice names: they tell of nobody."""
-_PSEUDONYM = lazy(r"(?:path|folder|bucket|host|user|addr|mail|uid|device|account|role)-(?:\d+|[0-9a-f]{10})")
+_PSEUDONYM = lazy(r"(?:path|folder|bucket|host|hostlist|user|addr|mail|uid|device|account|role)-(?:\d+|[0-9a-f]{10})")
 _INSTALLED = lazy(r"/(?:site-packages|dist-packages|lib/python\d(?:\.\d+)?)/")
 
 
@@ -322,6 +327,8 @@ class Identities:
         self._numbers: dict[str, int] = {}
         self._words: dict[str, tuple[str, str]] = {}
         self._pattern: re.Pattern[str] | None = None
+        self._lists = Hostlists()
+        self._blanked: set[str] = set()
         self.removed: dict[str, int] = {}
 
     def pseudonym(self, kind: str, name: str) -> str:
@@ -338,10 +345,20 @@ class Identities:
     def learn_hosts(self, names: Iterable[str]) -> None:
         """Takes names that are known to be hosts, in the order in which they are to be numbered."""
         for name in names:
-            self._learn_host(name)
+            if "[" in name:
+                self._lists.take(name)
+            else:
+                self._learn_host(name)
+
+    def learn_paths(self, paths: Iterable[str]) -> None:
+        """Takes names of files and folders: a folder with a blank in its name is known by nothing else where no quotes stand."""
+        for path in paths:
+            if " " in path:
+                self._blanked.update(part for part in path.split("/")[:-1] if " " in part.strip())
 
     def learn(self, text: str) -> None:
         """Takes the hosts and users that a text names; nothing else needs learning."""
+        self._lists.learn(text)
         for match in _HOSTS.finditer(text):
             self._learn_host(next(v for v in match.groupdict().values() if v is not None))
         for match in _FQDN.finditer(text):
@@ -363,6 +380,7 @@ class Identities:
             self._words.setdefault(name, ("host", name))
         for word in (name, short) if short.lower() not in _SERVICES else ():
             self._words.setdefault(word, ("host", short))
+        self._lists.take_host(short)
         self._pattern = None
 
     def _learn_user(self, name: str) -> None:
@@ -373,6 +391,11 @@ class Identities:
 
     def clean(self, text: str) -> str:
         """The text with every identity replaced by its pseudonym."""
+        for folder in sorted(self._blanked, key=lambda f: (-len(f), f)):
+            for part in (f"{folder}/", f"/{folder}"):  # the same words elsewhere are a sentence's
+                if part in text:
+                    text = text.replace(part, part.replace(folder, self._name("folder", folder)))
+        text = self._lists.clean(text, lambda hosts: self._name("hostlist", hosts))
         text = _MAIL.sub(lambda m: self._name("mail", m.group()), text)
         text = _BUCKET_HOST.sub(lambda m: self._name("bucket", m["bucket"]), text)
         text = _BUCKET.sub(self._bucket, text)
@@ -387,7 +410,7 @@ class Identities:
         text = _HARDWARE.sub(lambda m: self._name("device", m.group()), text)
         text = _IPV4.sub(self._address, text)
         text = _IPV6.sub(self._address, text)
-        return self._word_pattern().sub(self._word, text) if self._words else text
+        return self._word_pattern().sub(self._word, text)
 
     def _name(self, kind: str, name: str) -> str:
         self.removed[kind] = self.removed.get(kind, 0) + 1
@@ -396,13 +419,12 @@ class Identities:
     def _word_pattern(self) -> re.Pattern[str]:
         if self._pattern is None:
             longest_first = sorted(self._words, key=lambda w: (-len(w), w))
-            self._pattern = re.compile(
-                r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, longest_first)) + r")(?![A-Za-z0-9])"
-            )
+            names = [*map(re.escape, longest_first), *self._lists.members()] or ["(?!)"]
+            self._pattern = re.compile(r"(?<![A-Za-z0-9])(?:" + "|".join(names) + r")(?![A-Za-z0-9])")
         return self._pattern
 
     def _word(self, match: re.Match[str]) -> str:
-        return self._name(*self._words[match.group()])
+        return self._name(*self._words.get(match.group(), ("host", match.group())))
 
     def _bucket(self, match: re.Match[str]) -> str:
         path = match["path"]

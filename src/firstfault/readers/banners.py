@@ -63,10 +63,10 @@ _SPAWN = lazy(
 )
 _LIGHTNING = lazy(r"Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})")
 _CALLED = lazy(r"returned non-zero exit status (\d{1,5})|died with <Signals\.(SIG[A-Z0-9]+): (\d{1,3})>")
-_ENDINGS = ("with return code = ", "failed (exitcode", "returned non-zero", "terminated with code ", "died with <")
+_ENDINGS = lazy(r"with return code = |failed \(exitcode|returned non-zero|terminated with code |died with <")
 """Of which one is in every line of four of these five: looked for first, because it is cheap."""
-_SPAWN_ENDINGS = ("terminated with signal ", "terminated with exit code ", "terminated with the following error")
-"""The same for the fifth, in lower case."""
+_SPAWN_ENDINGS = lazy(r"(?i)terminated with (?:signal |exit code |the following error)")
+"""The same for the fifth."""
 
 
 class _Part(NamedTuple):
@@ -289,12 +289,8 @@ def failure_of_event(event: Event) -> Failure | None:
     Knows DeepSpeed's launcher, torchrun's agent, torch's spawn, Lightning's subprocess launcher and `subprocess`.
     """
     text = event.text
-    for sign in _ENDINGS:
-        if sign in text:
-            break
-    else:
-        if " with " not in text or not any(map(text.lower().__contains__, _SPAWN_ENDINGS)):
-            return None
+    if _ENDINGS.search(text) is None and (" with " not in text or _SPAWN_ENDINGS.search(text) is None):
+        return None
     who, code = event.who, None
     if found := _DEEPSPEED.search(text):
         code = int(found[1])

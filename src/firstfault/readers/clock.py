@@ -377,6 +377,11 @@ def instant(stamp: Stamp) -> When:
     return When() if base is None else _interval(base + seconds, stamp.precision, stamp.zone, dated=True, yeared=True)
 
 
+def between(earlier: Stamp, later: Stamp) -> float:
+    """Seconds from one stamp to another of the same text, whose zone is one; 0 in place of one that states no whole date."""
+    return (instant(later).earliest or 0.0) - (instant(earlier).earliest or 0.0)
+
+
 @lru_cache(maxsize=1024)
 def _midnight(date: Date) -> float | None:
     if not 1 <= date.month <= 12 or not 1 <= date.day <= calendar.monthrange(date.year, date.month)[1]:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from firstfault.readers.identity import SourceProfile
 
 _JSON_TEXT = lazy(rb'"(?:message|msg|log|textPayload|text)"\s?:\s?"')
-_JSON_OTHER_TEXT = lazy(rb'"(?:line|MESSAGE|@message|_raw|body)"\s?:\s?"')
-"""Keys of exports of log stores, which mean other things in records that have one of the usual keys."""
+_JSON_OTHER_TEXT = lazy(rb'"(?:line|MESSAGE|@message|_raw|body|event)"\s?:\s?"')
+"""Keys of exports of log stores and of structured loggers, which mean other things in records that have one of the usual keys."""
 _JSON_TIME = lazy(rb'"(?:@timestamp|timestamp|time|ts|asctime|eventTime|__REALTIME_TIMESTAMP)"\s?:\s?"?')
 _EPOCH = lazy(rb"([12]\d{9})(?:\.(\d{1,9})|(\d{3}|\d{6}|\d{9}))?(?!\d)")
 """Seconds since 1970 with a fraction, or all digits of milli-, micro- or nanoseconds."""
@@ -60,6 +60,17 @@ def spoken(segment: bytes) -> bytes | None:
     found = _JSON_TEXT.search(segment) or _JSON_OTHER_TEXT.search(segment)
     rest = None if found is None else _REST_OF_TEXT.match(segment, found.end())
     return None if rest is None else rest.group()
+
+
+_STRING = lazy(rb'"(?:[^"\\]|\\.)*"')
+
+
+def string_at(segment: bytes, position: int) -> int | None:
+    """Where the text of the string begins that holds a position of a record; None where no string does."""
+    for found in _STRING.finditer(segment):
+        if found.end() > position:
+            return found.start() + 1 if found.start() < position else None
+    return None
 
 
 def _epoch(segment: bytes, at: int) -> tuple[str, re.Match[bytes]] | None:

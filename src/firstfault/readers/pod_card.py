@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.lazy import lazy
-from firstfault.readers.clock import instant
+from firstfault.readers.clock import between
 from firstfault.readers.lines import lines_from
 from firstfault.readers.stamps import build_stamp, match_stamp
 
@@ -50,7 +50,7 @@ def ending(store: TextStore, source: SourceId, start: int, raw: bytes) -> Ending
     behind = [line.text for line in lines_from(store, source, start, 1, AROUND)]
     finished = _dated(_until_dedent(behind[1:], len(found[1])), b"Finished")
     began = _dated(before[:head], b"Started") if last else None
-    gap = None if finished is None or began is None else _seconds(began) - _seconds(finished)
+    gap = None if finished is None or began is None else between(finished, began)
     return Ending(last, finished, gap)
 
 
@@ -72,8 +72,3 @@ def _dated(lines: list[bytes], name: bytes) -> Stamp | None:
             seen = match_stamp(found[3].strip(), 0)
             return None if seen is None else build_stamp(*seen)
     return None
-
-
-def _seconds(stamp: Stamp) -> float:
-    """A day and a time of day as seconds; for the difference of two stamps of one description only."""
-    return instant(stamp).earliest or 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.lazy import lazy
-from firstfault.readers.clock import instant
+from firstfault.readers.clock import between
 from firstfault.readers.outline import leaves
 from firstfault.readers.stamps import build_stamp, match_stamp
 
@@ -141,7 +141,7 @@ def _of_container(own: Mapping[Path, Leaf], path: Path, leaf: Leaf) -> Iterator[
         end = _stamp(own, (*path[:5], "finishedAt"))
         begin = _stamp(own, (*path[:3], "state", "running", "startedAt"))
         last = state == "lastState"
-        gap = None if not last or end is None or begin is None else _seconds(begin) - _seconds(end)
+        gap = None if not last or end is None or begin is None else between(end, begin)
         yield Said(leaf, end, last=last, restarted_after=gap)
 
 
@@ -149,8 +149,3 @@ def _stamp(own: Mapping[Path, Leaf], path: Path) -> Stamp | None:
     leaf = own.get(path)
     seen = None if leaf is None else match_stamp(leaf.value.encode(), 0)
     return None if seen is None else build_stamp(*seen)
-
-
-def _seconds(stamp: Stamp) -> float:
-    """A day and a time of day as seconds; for the difference of two stamps of one object only."""
-    return instant(stamp).earliest or 0.0

@@ -51,6 +51,13 @@ def json_text(body: bytes) -> bytes:
     return text.removesuffix(b"\\n").replace(b'\\"', b'"').replace(b"\\t", b"\t")
 
 
+def quoted_lines(body: bytes, count: int) -> list[bytes]:
+    r"""The first lines of a text whose line breaks are spelt out as `\n`, as they stand; the last ends with its quotation."""
+    *lines, last = body.split(b"\\n", count)[:count]
+    found = re.match(rb'(?:[^"\\]|\\.)*', last)
+    return [*lines, last if found is None else found.group()]
+
+
 def with_worker(who: Who, worker: int) -> Who:
     """The same speaker, for a worker of its data loader."""
     return structs.replace(who, worker=worker)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from firstfault.model.lazy import lazy
 from firstfault.readers.frames import HEAD, LEADING_COLOUR, clean
 from firstfault.readers.identity import locate
+from firstfault.readers.json_prefix import string_at
 from firstfault.readers.lines import pieces_of
 from firstfault.readers.raised import json_text
 from firstfault.readers.recall import read_chain
@@ -47,13 +48,39 @@ def said_in(line: Line, profile: SourceProfile) -> Iterator[Said]:
     The label of a collector or launcher stands once, before the first `\r`: what follows is said by the same one.
     """
     first: Said | None = None
+    record = line.text.lstrip()[:1] == b"{"
     for piece in pieces_of(line, profile):
         said = said_of(piece, profile)
+        if record:
+            said = said if first is None else _ended(said)
+            aside = _beside(piece, said)
+            if aside is not None:
+                # What the program said of it comes before it, in whatever order the fields stand.
+                if HEAD.decode() not in said.text:
+                    yield said
+                first, said = first or said, aside
         if first is None:
             first = said
         elif not said.key and (first.who.label is not None or first.who.host is not None):
             said = said._replace(key=first.key, who=first.who)
         yield said
+
+
+def _ended(said: Said) -> Said:
+    """The same up to the end of the string of the record in which it stands."""
+    raw = json_text(said.raw)
+    return said._replace(text=clean(raw), raw=raw)
+
+
+def _beside(piece: Piece, said: Said) -> Said | None:
+    """The traceback that a record keeps in a field beside its message; None where it has none."""
+    head = piece.raw.find(HEAD)
+    at = None if head < 0 else string_at(piece.raw, head)
+    if at is None or at <= said.column - 1 - piece.start <= head:
+        return None
+    raw = json_text(piece.raw[at:])
+    start = piece.start + at
+    return said._replace(offset=piece.line.offset + start, column=start + 1, text=clean(raw), raw=raw)
 
 
 def said_of(piece: Piece, profile: SourceProfile) -> Said:

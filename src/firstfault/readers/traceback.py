@@ -27,7 +27,7 @@ from firstfault.readers.frames import (
 )
 from firstfault.readers.identity import SourceProfile
 from firstfault.readers.lines import CHUNK, Line, TextStore, lines_back, lines_from
-from firstfault.readers.raised import Block, Raised, as_cut, of_rank, one_line, with_worker
+from firstfault.readers.raised import Block, Raised, as_cut, of_rank, one_line, quoted_lines, with_worker
 from firstfault.readers.said import Said, said_in
 
 if TYPE_CHECKING:
@@ -100,6 +100,11 @@ class _Open:
     def alone(self) -> bool:
         """Whether a prefix keeps the speaker apart from all others."""
         return any(part[:1] in {b"r", b"l", b"p"} for part in self.first.key.split(b","))
+
+
+def _level(before: Said, block: _Open) -> str | None:
+    """The level of what was said before a traceback: of a logger's line, or of the record in which both stand."""
+    return before.level if before.headed or before.line is block.first.line else None
 
 
 class _Reader:
@@ -198,11 +203,15 @@ class _Reader:
 
     def _inline(self, block: _Open, said: Said) -> None:
         r"""A whole traceback quoted in one line, with `\n` spelt out."""
-        _, _, rest = said.text.partition(HEAD.decode())
-        for text in rest.split("\\n")[1:]:
-            part = said._replace(text=text.replace('\\"', '"').replace("\\\\", "\\"))
-            if not self._offer(block, part):
+        at = said.column - 1
+        texts = said.text.split("\\n")
+        head = next(n for n, text in enumerate(texts) if HEAD.decode() in text)
+        for number, (text, raw) in enumerate(zip(texts, quoted_lines(said.line.text[at:], len(texts)), strict=True)):
+            plain = text.replace('\\"', '"').replace("\\\\", "\\")
+            part = said._replace(offset=said.line.offset + at, column=at + 1, text=plain, raw=raw)
+            if number > head and not self._offer(block, part):
                 break
+            at += len(raw) + 2
         self._emit(block)
         self.open[said.key].remove(block)
 
@@ -336,9 +345,7 @@ class _Reader:
         last = block.last
         if last is None:
             return None
-        caught = block.before is not None and was_caught(
-            block.before.text, block.before.level if block.before.headed else None, block.frames
-        )
+        caught = block.before is not None and was_caught(block.before.text, _level(block.before, block), block.frames)
         # What a warning announced was raised on as another exception, which came to the top of the program.
         caught = caught or (block.caught and not uncaught(block.frames))
         if not caught and block.first.headed:

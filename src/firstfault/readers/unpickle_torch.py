@@ -7,71 +7,33 @@ stranger is ever imported and no function of one is called. Knows nothing of fol
 
 from __future__ import annotations
 
+import contextlib
 import io
 import pickle
+import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from firstfault.readers.acting import acts
+from firstfault.readers.acting import acts, calls_what_it_gets
+from firstfault.readers.husks import Husk, class_husk, handed
+from firstfault.readers.pickled_names import (
+    IMPORTS,
+    LOOKS_UP,
+    MAKES_CLASSES,
+    MAKES_FUNCTIONS,
+    TORCH_STORAGES,
+    TORCH_TYPES,
+    TYPE_NAMES,
+)
 from firstfault.readers.unpickle import MOST_BYTES, UnreadablePickleError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from typing_extensions import Self
 
 MOST_NAMES = 20_000
 """Different classes and functions that one pickle may name."""
 MOST_BYTEARRAY = 1 << 30
-_TORCH_STORAGES = {
-    "FloatStorage": "float32",
-    "DoubleStorage": "float64",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-    "ComplexFloatStorage": "complex64",
-    "ComplexDoubleStorage": "complex128",
-    "QInt8Storage": "int8",
-    "QUInt8Storage": "uint8",
-    "QInt32Storage": "int32",
-    "UntypedStorage": "uint8",
-    "TypedStorage": "uint8",
-}
-"""Class of a storage -> type of its elements; an untyped one counts bytes."""
-_TORCH_TYPES = frozenset(
-    [
-        "float32",
-        "float64",
-        "float16",
-        "bfloat16",
-        "int64",
-        "int32",
-        "int16",
-        "int8",
-        "uint8",
-        "uint16",
-        "uint32",
-        "uint64",
-        "bool",
-        "complex32",
-        "complex64",
-        "complex128",
-        "float8_e4m3fn",
-        "float8_e5m2",
-        "float8_e4m3fnuz",
-        "float8_e5m2fnuz",
-        "float8_e8m0fnu",
-        "float4_e2m1fn_x2",
-        "qint8",
-        "quint8",
-        "qint32",
-    ]
-)
-_TYPE_NAMES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32"}
 
 
 class Storage:
@@ -139,61 +101,6 @@ class NumpyType:
 
     def __setstate__(self, state: object) -> None:
         """What it is given says the order of bytes, which the letters keep."""
-
-
-class Husk:
-    """Stands for an object of any class: keeps what it was made of and does nothing."""
-
-    __slots__ = ("args", "items", "state")
-    __firstfault_name__ = ""
-    """Module and name that the pickle asked for."""
-    args: tuple[object, ...]
-    items: list[object]
-    state: object
-
-    def __new__(cls, *args: object, **named: object) -> Self:
-        """Keeps the arguments."""
-        made = object.__new__(cls)
-        made.args = (*args, named) if named else args
-        made.state = None
-        made.items = []
-        return made
-
-    def __init__(self, *args: object, **named: object) -> None:
-        """What was given is kept already."""
-
-    def __setstate__(self, state: object) -> None:
-        self.state = state
-
-    def __setitem__(self, key: object, value: object) -> None:
-        self.items.append((key, value))
-
-    def __call__(self, *args: object) -> Husk:
-        """What a function that was looked up by name would give: a husk that keeps its arguments."""
-        return Husk(*self.args, *args)
-
-    def append(self, value: object) -> None:
-        """Keeps an item of what is a kind of list."""
-        self.items.append(value)
-
-    def extend(self, values: list[object]) -> None:
-        """Keeps items of what is a kind of list."""
-        self.items.extend(values)
-
-    def add(self, value: object) -> None:
-        """Keeps an item of what is a kind of set."""
-        self.items.append(value)
-
-    def field(self, name: str) -> Any:
-        """An attribute that the object was given as state; None where it has none of that name."""
-        state = self.state
-        if isinstance(state, tuple) and len(state) == 2:
-            state = {**(state[0] or {}), **(state[1] or {})} if _maps(state) else None
-        return state.get(name) if isinstance(state, dict) else None
-
-
-def _maps(parts: tuple[object, ...]) -> bool:
-    return all(part is None or isinstance(part, dict) for part in parts)
 
 
 class OrderedMap(dict[Any, Any]):
@@ -298,9 +205,6 @@ def _complex(real: object = 0, imaginary: object = 0) -> complex:
     return complex(*numbers)
 
 
-_LOOKS_UP = frozenset({("builtins", "getattr"), ("__builtin__", "getattr")})
-
-
 def _rebuilt(kind: object, _base: object = None, state: object = None, *_: object) -> object:
     if isinstance(kind, type) and issubclass(kind, Husk):
         made = kind.__new__(kind)
@@ -325,7 +229,6 @@ _KNOWN: dict[tuple[str, str], Any] = {
     ("torch._tensor", "_rebuild_from_type_v2"): _from_type,
     ("torch._tensor", "_rebuild_from_type"): _from_type,
     ("torch.serialization", "_get_layout"): _first,
-    ("torch.storage", "_load_from_bytes"): _bytes,
     ("builtins", "set"): _set,
     ("builtins", "frozenset"): _set,
     ("builtins", "list"): _set,
@@ -343,11 +246,11 @@ for _package in ("numpy.core", "numpy._core"):
     _KNOWN[f"{_package}.multiarray", "_reconstruct"] = _array
     _KNOWN[f"{_package}.multiarray", "scalar"] = _scalar
     _KNOWN[f"{_package}.numeric", "_frombuffer"] = _buffer
-for _name, _type in _TORCH_STORAGES.items():
+for _name, _type in TORCH_STORAGES.items():
     for _module in ("torch", "torch.storage", "torch.cuda"):
         _KNOWN[_module, _name] = DType(_type)
-for _name in (*_TORCH_TYPES, *_TYPE_NAMES):
-    _KNOWN["torch", _name] = DType(_TYPE_NAMES.get(_name, _name))
+for _name in (*TORCH_TYPES, *TYPE_NAMES):
+    _KNOWN["torch", _name] = DType(TYPE_NAMES.get(_name, _name))
 # What Python 2 calls these, in old files.
 for _name in ("set", "frozenset", "list", "tuple", "dict", "complex", "bytearray", "bytes"):
     _KNOWN["__builtin__", _name] = _KNOWN["builtins", _name]
@@ -382,20 +285,29 @@ class _NoBuffers:
 class _Inert(pickle.Unpickler):
     """Answers every name with a stand-in."""
 
-    def __init__(self, file: Peekable, outside: Mapping[str, object] | None = None) -> None:
+    def __init__(self, file: Peekable, outside: Mapping[str, object] | None = None, *, nested: bool = False) -> None:
         super().__init__(_NoBuffers(file), encoding="latin1")
         self._outside = outside
+        self._nested = nested
         self.names: dict[tuple[str, str], type[Husk]] = {}
         """Classes and functions that the pickle asked for and that have no stand-in of their own."""
         self.called: dict[str, None] = {}
         """Those of them that it calls and that act on the machine."""
+        self.inside: dict[str, tuple[bytes, int]] = {}
+        """Key of a storage that lies in the pickle itself -> a value that holds it, and its first byte there."""
+        self._looked_up: dict[str, type[Husk]] = {}
+        self._made = 0
 
     def find_class(self, module: str, name: str) -> Any:
         known = _KNOWN.get((module, name))
         if known is not None:
             return known
-        if (module, name) in _LOOKS_UP:
+        if (module, name) in LOOKS_UP:
             return self._attribute
+        if (module, name) == ("torch.storage", "_load_from_bytes"):
+            return self._from_bytes
+        if (module, name) in IMPORTS:
+            return lambda of="", *_: self._husk(str(of)[:200])
         husk = self.names.get((module, name))
         if husk is None:
             if len(self.names) >= MOST_NAMES:
@@ -405,25 +317,83 @@ class _Inert(pickle.Unpickler):
         return husk
 
     def _husk(self, whole: str) -> type[Husk]:
-        base = type("Husk", (Husk,), {"__slots__": (), "__firstfault_name__": whole})
-        if not acts(whole):
-            return base
+        does = acts(whole)
+        parts: dict[str, object] = {"__firstfault_acts__": does}
+        if does:
+            parts["__new__"] = self._noted(whole)
+        elif whole in MAKES_CLASSES or whole in MAKES_FUNCTIONS:
+            parts["__new__"] = self._maker(f"{whole}()", does=whole in MAKES_FUNCTIONS)
+        elif calls_what_it_gets(whole):
+            parts["__new__"] = handed
+        return class_husk(whole, **parts)
+
+    def _noted(self, whole: str) -> Callable[..., Husk]:
         called = self.called
 
         def made(cls: type[Husk], *args: object, **named: object) -> Husk:
             called.setdefault(whole)
             return Husk.__new__(cls, *args, **named)
 
-        return type("Husk", (base,), {"__slots__": (), "__new__": made})
+        return made
 
-    def _attribute(self, holder: object = None, name: object = "", *_: object) -> Husk:
+    def _maker(self, whole: str, *, does: bool) -> Callable[..., type[Husk]]:
+        def made(_: type[Husk], *_args: object, **_named: object) -> type[Husk]:
+            self._made += 1
+            if self._made > MOST_NAMES:
+                raise pickle.UnpicklingError("it makes too many classes")
+            parts: dict[str, object] = {"__new__": self._noted(whole)} if does else {}
+            return class_husk(whole, __firstfault_acts__=does, **parts)
+
+        return made
+
+    def _from_bytes(self, raw: object = b"", *_: object) -> object:
+        """A storage that `pickle.dump` wrote in place, as a small file of `torch.save`; what else it is stays bytes."""
+        raw = _bytes(raw)
+        if self._nested:
+            return raw
+        stream = io.BufferedReader(cast("io.RawIOBase", io.BytesIO(raw)), 1 << 12)
+        try:
+            if raw[:4] == b"PK\x03\x04":
+                with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+                    inner = [e for e in archive.infolist() if e.filename.endswith("data.pkl")]
+                    if inner and inner[0].file_size <= MOST_BYTES:
+                        stream = io.BufferedReader(cast("io.RawIOBase", io.BytesIO(archive.read(inner[0]))))
+                return self._next_inside(stream)
+            value: object = None
+            for _number in range(4):
+                value = self._next_inside(stream)
+        except (UnreadablePickleError, zipfile.BadZipFile, NotImplementedError, RuntimeError, zlib.error):
+            return raw
+        if not isinstance(value, Storage):
+            return raw
+        with contextlib.suppress(UnreadablePickleError):
+            self._next_inside(stream)
+        key = f"inside {len(self.inside)}"
+        self.inside[key] = (raw, stream.tell() + 8)
+        return Storage(value.dtype, key, value.numel)
+
+    def _next_inside(self, stream: Peekable) -> object:
+        unpickler = _Inert(stream, nested=True)
+        try:
+            value = unpickler.load()
+        except Exception as error:
+            raise UnreadablePickleError(_reason(error)) from error
+        finally:
+            self.called.update(unpickler.called)
+        return value
+
+    def _attribute(self, holder: object = None, name: object = "", *_: object) -> object:
         """A member of an enum, or a method: its name; what is looked up in a module that acts is as if it were named."""
         word = str(name)[:200]
         above = holder if isinstance(holder, type) else type(holder)
         whole = f"{getattr(above, '__firstfault_name__', '')}.{word}"
-        if acts(whole):
-            self.called.setdefault(whole)
-        return Husk(word)
+        husk = self._looked_up.get(whole)
+        if husk is None:
+            husk = self._husk(whole)
+            if len(self._looked_up) < MOST_NAMES:
+                self._looked_up[whole] = husk
+        # A class within a class is called next; a member of an enum is not, and most are in capitals.
+        return husk if husk.__firstfault_acts__ or (word[:1].isupper() and not word.isupper()) else husk(word)
 
     def persistent_load(self, pid: Any) -> object:
         if self._outside is not None:
@@ -450,14 +420,22 @@ def _text(value: object) -> str:
 class Unpickled:
     """What a pickle held."""
 
-    __slots__ = ("called", "names", "value")
+    __slots__ = ("called", "inside", "names", "value")
 
-    def __init__(self, value: object, names: tuple[str, ...], called: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        value: object,
+        names: tuple[str, ...],
+        called: tuple[str, ...] = (),
+        inside: Mapping[str, tuple[bytes, int]] | None = None,
+    ) -> None:
         self.value = value
         self.names = names
         """Classes and functions that it named and that were not made, sorted."""
         self.called = called
         """Those of them that loading it would call and that act on the machine, in the order of their calls."""
+        self.inside = inside or {}
+        """Key of a storage that lies in the pickle itself -> a value that holds it, and its first byte there."""
 
 
 def load_inert(raw: bytes) -> Unpickled:
@@ -487,7 +465,9 @@ def load_next(file: Peekable, outside: Mapping[str, object] | None = None) -> Un
     except Exception as error:
         # An unpickler raises anything at all on damaged input.
         raise UnreadablePickleError(_reason(error)) from error
-    return Unpickled(value, tuple(sorted(f"{m}.{n}" for m, n in unpickler.names)), tuple(unpickler.called))
+    return Unpickled(
+        value, tuple(sorted(f"{m}.{n}" for m, n in unpickler.names)), tuple(unpickler.called), unpickler.inside
+    )
 
 
 def _reason(error: Exception) -> str:

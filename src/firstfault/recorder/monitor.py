@@ -35,6 +35,9 @@ LAST_S = 1.0
 """Seconds for which it stays when it was told that nobody comes any more."""
 OLD_S = 30.0
 """Seconds before the start of this node's processes from which on what another node told is none of this run: clocks may differ."""
+MOST_HEARD = 64
+"""Words of other nodes that are read at one look, and deaths of one attempt that are read in all."""
+_HANG = "hang"
 PARTS = 3
 """Parts of a bundle about a hang; one about a death has one."""
 
@@ -51,6 +54,8 @@ class Monitor:
         self.dead: set[str] = set()
         self.told: set[str] = set()
         """Faults and requests that were seen."""
+        self.heard_of: dict[int, int] = {}
+        """Attempt -> deaths in it that were heard."""
         self.copied: Seen = {}
         self.bundles = 0
         self.due: list[tuple[float, int, int, str]] = []
@@ -177,7 +182,7 @@ class Monitor:
             gather(self.settings.spool, self.settings.node, self.settings.host, self.cleaner, only=head.pid)
             if head.rank >= 0:
                 fault = {**state, "run": self.settings.run}
-                file = f"{self.settings.host}.{head.pid}.json"
+                file = f"{self.settings.host}.{head.pid}.{head.attempt}.json"
                 make_folder(self.faults)
                 replace_file(os.path.join(self.faults, file), layout.line(layout.DEATH, fault))
                 self.hear()
@@ -208,32 +213,51 @@ class Monitor:
 
     def is_old(self, name: str) -> bool:
         """Whether a fault that this node told is of before its present processes."""
-        try:
-            record = json.loads(read_file(os.path.join(self.faults, name)))
-        except ValueError:
-            return False
-        return isinstance(record, dict) and self.stale(record, early=True)
+        record = self.word(self.faults, name)
+        return record is not None and self.stale(record, early=True)
 
     def hear(self) -> None:
-        """Looks what other nodes tell and ask for."""
+        """Looks what other nodes tell and ask for; of deaths that are heard at once the first one is what all others follow."""
         for folder in (self.faults, self.requests):
             try:
-                names = sorted(os.listdir(folder))
+                names = os.listdir(folder)
             except OSError:
                 continue
-            for name in names:
-                if name.endswith(".json") and (folder + name) not in self.told:
-                    self.told.add(folder + name)
-                    self.heard(folder, name)
+            new = sorted(n for n in names if n.endswith(".json") and (folder + n) not in self.told)
+            words = [(n, word) for n in self.worth_reading(folder, new) if (word := self.word(folder, n)) is not None]
+            for name, word in sorted(words, key=lambda w: str(w[1].get("time"))):
+                self.heard(folder, name, word)
 
-    def heard(self, folder: str, name: str) -> None:
-        """One word from a node: a fault, or the wish for a bundle."""
+    def worth_reading(self, folder: str, new: list[str]) -> list[str]:
+        """Words that are to be read now: thousands of nodes say the same at once, and each of them would read all.
+
+        Args:
+            folder: of faults or of wishes.
+            new: names that were not seen; those of monitors tell what the word is about.
+        """
+        read: list[str] = []
+        for name in new:
+            about = name.split(".")[-2]
+            known = (
+                self.heard_of.get(int(about), 0) >= MOST_HEARD if about.isdecimal() and folder == self.faults else False
+            )
+            if not known and not (about == _HANG and self.due):
+                if len(read) >= MOST_HEARD:
+                    continue  # at the next look, if it is then worth it
+                read.append(name)
+            self.told.add(folder + name)
+        return read
+
+    def word(self, folder: str, name: str) -> dict[str, Any] | None:
+        """What a node has left in a file; None where it cannot be read."""
         try:
             record = json.loads(read_file(os.path.join(folder, name)))
         except ValueError:
-            return
-        if not isinstance(record, dict):
-            return
+            return None
+        return record if isinstance(record, dict) else None
+
+    def heard(self, folder: str, name: str, record: dict[str, Any]) -> None:
+        """One word from a node: a fault, or the wish for a bundle."""
         if self.stale(record, early=(folder + name) in self.early):
             return
         if folder == self.requests:
@@ -244,6 +268,7 @@ class Monitor:
             return
         attempt = record.get("attempt")
         attempt = attempt if isinstance(attempt, int) else 0
+        self.heard_of[attempt] = self.heard_of.get(attempt, 0) + 1
         if record.get("host") != self.settings.host:
             kept = {k: record.get(k) for k in ("rank", "how", "signal", "exit_code", "step", "phase")}
             self.write(layout.TOLD, {"from": record.get("host"), "at": record.get("time"), **kept, "attempt": attempt})
@@ -300,7 +325,8 @@ class Monitor:
     def ask(self, wish: dict[str, Any]) -> None:
         """Leaves a wish for the monitors of the other nodes."""
         make_folder(self.requests)
-        name = f"{self.settings.host}.{os.getpid()}.{len(self.told)}.json"
+        about = _HANG if wish.get("hang") else "stop"
+        name = f"{self.settings.host}.{os.getpid()}.{len(self.told)}.{about}.json"
         self.told.add(self.requests + name)
         asked = {**wish, "host": self.settings.host, "time": layout.stamp(time.time())}
         replace_file(os.path.join(self.requests, name), layout.line(layout.NOTE, asked))
@@ -330,6 +356,8 @@ class Monitor:
         whose = f"rank {first.head.rank}" if first.head.rank >= 0 else f"process {first.head.pid}"
         why = f"{whose} stands still in {first.phase or 'no phase'} since step {first.step}"
         self.end_if_still = self.settings.stop
+        if self.due:
+            return  # another node has told of it, and all take the same stacks already
         self.plan(why, PARTS)
         self.ask({"why": why, "hang": True})
 

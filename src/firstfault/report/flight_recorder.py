@@ -58,7 +58,7 @@ def render_recorder(
 def _table(
     groups: Sequence[GroupRow], width: int, say: Mapping[str, str], tell: Callable[[str], str], *, every: bool
 ) -> list[str]:
-    shown = [g for g in groups if every or g.stuck is not None or g.behind or g.without_dump]
+    shown = [g for g in groups if every or g.stuck is not None or g.behind or g.without_dump or not g.states]
     quiet = len(groups) - len(shown)
     shown.sort(key=_order)
     most = len(shown) if every else GROUPS
@@ -95,7 +95,7 @@ def _row(group: GroupRow, say: Mapping[str, str]) -> tuple[str, ...]:
         issued += f"-{group.issued_most}"
     stuck = group.stuck
     if stuck is None:
-        return neutral(name), str(len(group.members)), issued, "", "", ""
+        return neutral(name), str(len(group.members)), issued, "" if group.states else say["recorder.not_told"], "", ""
     awaited = (
         f"{runs(stuck.awaited, say, most=4)} ({say.get(f'awaited.{stuck.why}', stuck.why)})"
         if stuck.awaited
@@ -136,7 +136,9 @@ def _remarks(view: RecorderView, say: Mapping[str, str]) -> list[str]:
     if view.missing:
         parts.append(f"no dump of rank {runs(view.missing, say)}")
     if view.earlier:
-        parts.append(f"of an earlier start of the job and left out: {names(view.earlier, say, most=ODD)}")
+        parts.append(
+            f"left out, as they ended before the others began (an earlier start, or clocks apart): {names(view.earlier, say, most=ODD)}"
+        )
     odd = [c for c in view.coverage if c.reason and c.state is CoverageState.READ]
     parts += [f"{c.file}: {c.reason}" for c in odd[:ODD]]
     if len(odd) > ODD:

@@ -224,6 +224,10 @@ class _Words:
         """Numbers as runs."""
         return phrases.runs(numbers, self._say)
 
+    def no_advice(self, side: str) -> str:
+        """What it means that a side has no advice."""
+        return phrases.no_advice(self._d, side, self._say)
+
     def fact(self, name: str) -> str:
         """What a fact of the job is called."""
         return phrases.fact(name, self._say)

@@ -254,7 +254,7 @@ class _Report:
             self.parts += [code(command) for command in phrases.drain(action)]
         for side in SIDES:
             self.parts.append(f"### {say[f'section.{side}']}")
-            self.bullets(map(told, self.d.recommendations.get(side, [])), say["none.recommendations"])
+            self.bullets(map(told, self.d.recommendations.get(side, [])), phrases.no_advice(self.d, side, say))
         if self.d.seen_before:
             self.parts.append(f"### {say['label.seen']}")
             self.bullets(escape(phrases.seen(one, say)) for one in self.d.seen_before)

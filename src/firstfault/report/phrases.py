@@ -141,6 +141,13 @@ def exit_code(diagnosis: Diagnosis | View) -> Literal[0, 1, 2, 3]:
     return 1 if verdict.failed is True and known else 3
 
 
+def no_advice(diagnosis: Diagnosis, side: str, say: Mapping[str, str]) -> str:
+    """What it means that a side has no advice: that the verdict does not point there, or what is missing to say more."""
+    if side != "storage" or diagnosis.verdict.category is not Category.STORAGE_IO:
+        return say["none.recommendations"]
+    return say["none.store_logs" if diagnosis.storage is None else "none.store_named"]
+
+
 def why_unread(coverage: Iterable[CoverageRow]) -> str:
     """The reasons why inputs could not be read, the first few."""
     reasons = [f"{row.file}: {row.state}" + (f", {row.reason}" if row.reason else "") for row in coverage]

@@ -137,10 +137,10 @@ def _group(cell: GroupCell) -> list[str]:
 
 
 def _state(rank: RankLine) -> str:
-    """How a rank ended; in a hang its part, which says more, and that it is the one that failed."""
+    """How a rank ended; in a hang its part, which says more, and that it is the one that failed or came late."""
     if rank.part is None or rank.part == rank.state:
         return rank.state
-    return f"{rank.state}, {rank.part}" if rank.state == "failed" else rank.part
+    return f"{rank.state}, {rank.part}" if rank.state in {"failed", "late"} else rank.part
 
 
 def _short(group: str) -> str:

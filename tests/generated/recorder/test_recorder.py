@@ -13,7 +13,7 @@ from firstfault.analysis.conclude import conclude
 from firstfault.signatures.library import load_library
 from recorder.faults import FAULTS, Incident, face_to_face, frozen, halted, other_op, stopped
 from recorder.reading import dumps_of
-from recorder.simulate import Form, Group, Room, training, write
+from recorder.simulate import Form, Group, Room, mesh, training, write
 
 LIBRARY = load_library(())
 FORMS = {
@@ -241,3 +241,51 @@ def test_versions_of_one_job_may_differ_and_2_10_is_newer_than_2_9(tmp_path):
     assert both[0][0].version < both[1][0].version
     mixed = tuple(both[n % 2][n] for n in range(4))
     assert tuple(map(int, verdict(mixed).culprits.ranks)) == incident.culprits
+
+
+def by_machine(dumps, minutes):
+    """The same dumps, of machines with four ranks each, whose clocks differ by so many minutes."""
+    return tuple(later((d,), 60 * minutes[int(d.rank) // 4])[0] for d in dumps)
+
+
+@pytest.mark.parametrize("form", ["2.10", "2.4", "json"])
+@pytest.mark.parametrize("minutes", [(0, 0, 0, 7), (9, 0, 0, 0), (0, 10, 20, 30), (0, 0, 45, 45)])
+@pytest.mark.parametrize("seed", [1, 2, 3, 4])
+def test_short_dumps_of_machines_whose_clocks_are_far_apart_are_of_one_start(form, minutes, seed):
+    incident = stopped((1, 1, 16), seed)
+    answer = verdict(by_machine(dumps_of(incident, FORMS[form]), minutes))
+    assert tuple(map(int, answer.culprits.ranks)) == incident.culprits, answer.summary
+    assert "earlier start" not in answer.summary
+
+
+@pytest.mark.parametrize("form", ["2.10", "2.4"])
+def test_a_machine_of_one_rank_whose_clock_is_far_off_is_no_sure_earlier_start(form):
+    incident = stopped((1, 1, 16), 3)
+    dumps = dumps_of(incident, FORMS[form])
+    for pick in range(16):
+        moved = tuple(later((d,), 600)[0] if d.rank == pick else d for d in dumps)
+        answer = verdict(moved)
+        assert tuple(map(int, answer.culprits.ranks)) == incident.culprits, answer.summary
+        assert "are of an earlier start of the job" not in answer.summary
+        back = tuple(d if d.rank == pick else later((d,), 600)[0] for d in dumps)
+        answer = verdict(back)
+        assert tuple(map(int, answer.culprits.ranks)) == incident.culprits, answer.summary
+        assert ("left out" in answer.summary) == (pick in incident.culprits), answer.summary
+
+
+@pytest.mark.parametrize("form", ["2.10", "2.4"])
+def test_old_files_of_the_ranks_that_wrote_none_are_no_witnesses(form):
+    # Each start writes over the files of the one before: only who left none at the last start still has an old one.
+    second = stopped((1, 1, 16), 5)
+    groups = mesh(1, 1, 16)
+    room = Room(groups, training(groups, 16, 2))
+    room.ranks[1].stops_at = len(room.ranks[1].program) // 2
+    room.run()
+    old = dumps_of(Incident("stopped", room, (1,), ()), FORMS[form])
+    new = later(dumps_of(second, FORMS[form]), 900)
+    for gone in (second.culprits, (*second.culprits, 1), tuple({*range(8), *second.culprits})):
+        here = tuple((old if d.rank in gone else new)[int(d.rank)] for d in new)
+        answer = verdict(here)
+        assert set(map(int, answer.culprits.ranks)) <= set(gone), answer.summary
+        assert answer.culprits.strength.level <= 1
+        assert "left out" in answer.summary

@@ -323,3 +323,40 @@ def test_the_absent_rank_may_be_the_dead_one_of_a_report(tmp_path: Path) -> None
     found = verdict(tmp_path, "ras.txt", RAS.format(pid=5555, rank=6))
     assert [int(r) for r in found.culprits.ranks] == [6]
     assert "reported" in found.summary
+
+
+XID = "[Sat Mar 14 {at} 2026] NVRM: Xid (PCI:0000:{card}:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+LOST = "[Sat Mar 14 {at} 2026] NVRM: GPU 0000:{card}:00.0: GPU has fallen off the bus."
+WORDS = ("pluto", "charon")
+"""Machines with names of one plain word."""
+
+
+@pytest.mark.parametrize("name", ["dmesg-charon.txt", "charon-kernel.log", "dmesg_charon_20260314.txt", "Charon.dmesg"])
+def test_a_kernels_log_named_after_a_machine_of_one_plain_word(tmp_path: Path, name: str) -> None:
+    text = (XID + LOST).format(at="11:47:18", card="3b")
+    found = verdict(tmp_path, name, text, hosts=WORDS)
+    assert found.category is Category.GPU_CUDA
+    assert ([int(r) for r in found.culprits.ranks], found.culprits.hosts) == ([6], ["charon"])
+
+
+@pytest.mark.parametrize("name", ["dmesg-pluto.txt", "pluto.dmesg.log"])
+@pytest.mark.parametrize("card", CARDS)
+def test_a_lost_card_of_the_other_machine_of_one_plain_word(tmp_path: Path, name: str, card: str) -> None:
+    nobody_but_the_absent(verdict(tmp_path, name, (XID + LOST).format(at="11:47:18", card=card), hosts=WORDS))
+
+
+def test_a_plain_word_beside_others_is_no_machine(tmp_path: Path) -> None:
+    text = (XID + LOST).format(at="11:47:18", card="3b")
+    found = verdict(tmp_path, "dmesg-of-train-rack.txt", text, hosts=("train", "eval"))
+    assert "train" not in found.culprits.hosts
+
+
+@pytest.mark.parametrize("away", [6, -1])
+def test_a_card_of_nobody_on_a_machine_of_an_unknown_name_is_possible_at_most(tmp_path: Path, away: int) -> None:
+    # Below a virtual machine the kernel knows the card by another address: it may be the job's, and nothing says that it is.
+    text = "\n".join(
+        f"2026-03-14T11:47:18 hyper-x kernel: {line.partition('] ')[2]}" for line in (XID + LOST).split("\n")
+    ).format(card="cd")
+    found = verdict(tmp_path, "kern.log", text, away=away)
+    assert found.strength.level <= Strength.POSSIBLE.level
+    assert found.culprits.strength.level <= Strength.POSSIBLE.level

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from firstfault.config.json_text import UnreadableError, read_json
+from firstfault.config.kinds import read_document
 from firstfault.config.launch import read_job
 from firstfault.config.nouns import as_number, as_truth, as_whole
 from firstfault.config.shell import read_script
@@ -272,3 +273,10 @@ def test_numbers_and_truth_as_programs_take_them():
     ] * 4
     assert [as_whole(x) for x in (4.0, 4.5, float("inf"), float("nan"))] == [4, None, None, None]
     assert [as_truth(x) for x in ("True", "no", "1", "maybe")] == [True, False, True, None]
+
+
+def test_yaml_in_the_form_of_json_is_read_by_the_rules_of_yaml():
+    text = '{\n  # sizes\n  "train_micro_batch_size_per_gpu": 4,\n  "fp16": {"enabled": True},\n}\n'
+    (as_yaml,), (as_json,) = read_document("llama.yml", text), read_document("llama.json", text)
+    assert (as_yaml.kind, as_yaml.problems) == ("deepspeed", [])
+    assert [p.state for p in as_json.problems] == ["fail"]

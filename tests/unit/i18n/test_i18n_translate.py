@@ -57,6 +57,7 @@ SMALL = {
     "{0} line{1} of {2}": "{2} 的 {0} 行",
     "ranks {0}": "rank {0}",
     "{0} on {host}": "{0}，位于 {host}",
+    "Or by hand: `{0}`": "或者手工：`{0}`",
 }
 
 
@@ -80,6 +81,7 @@ def say():
         ),
         ("Nothing was heard of rank 3.", "没有 rank 3 的任何消息。"),
         ("3 lines of a.log", "a.log 的 3 行"),
+        ("Or by hand: `cd a; for p in b. C; do d $p; done`", "或者手工：`cd a; for p in b. C; do d $p; done`"),
     ],
 )
 def test_a_sentence_is_said_by_its_templates(say, text, said):

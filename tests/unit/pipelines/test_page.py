@@ -122,3 +122,65 @@ def test_it_is_bounded(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {len(c) for c in columns(made.ranks)} == {2}
     assert made.ranks.left_out == 2
     assert sum(len(block.lines) for block in made.context) <= 11
+
+
+STEP = "2026-03-02 14:{at:02d}:00 [rank{rank}] iteration {step}/ 500 | loss: 2.1"
+TIMED_OUT = (
+    "[rank{rank}]:[E302 14:40:00.000000000 ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=91, OpType=ALLREDUCE, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran for 600000 milliseconds before "
+    "timing out."
+)
+TRACE = [
+    "[rank1]: Traceback (most recent call last):",
+    '[rank1]:   File "/app/train.py", line 8, in main',
+    "[rank1]: KeyError: 'no'",
+]
+
+
+def drawn(folder: Path, ranks: dict[int, list[str]]) -> tuple[Page, dict[int, int]]:
+    """The page of a job with one file a rank, and the row of each rank."""
+    for rank, lines in ranks.items():
+        (folder / f"rank{rank}.log").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    shown = page([folder])
+    return shown, {rank: row for row, rank in enumerate(shown.ranks.rank)}
+
+
+def steps(rank: int, last: int) -> list[str]:
+    return [STEP.format(at=n, rank=rank, step=n + 1) for n in range(last + 1)]
+
+
+def test_an_error_without_a_stamp_lies_between_the_moments_around_it(tmp_path: Path) -> None:
+    after = "2026-03-02 14:25:00 [rank1] done with the clean-up"
+    shown, row = drawn(tmp_path, {0: [*steps(0, 29), TIMED_OUT.format(rank=0)], 1: [*steps(1, 20), *TRACE, after]})
+    lanes = shown.lanes
+    assert lanes is not None
+    # A stamp of whole seconds lies up to one second after what it says.
+    assert (lanes.first_fault, lanes.fault_after, lanes.fault_before) == (None, 1200, 1501)
+    assert (lanes.died[row[1]], lanes.died_after[row[1]], lanes.died_before[row[1]]) == (None, 1200, 1501)
+    assert (lanes.died[row[0]], lanes.died_after[row[0]], lanes.died_before[row[0]]) == (None, None, None)
+
+
+def test_an_error_at_the_end_of_a_file_lies_after_its_last_stamp(tmp_path: Path) -> None:
+    shown, row = drawn(tmp_path, {0: [*steps(0, 29), TIMED_OUT.format(rank=0)], 1: [*steps(1, 20), *TRACE]})
+    lanes = shown.lanes
+    assert lanes is not None
+    assert (lanes.first_fault, lanes.fault_after, lanes.fault_before) == (None, 1200, None)
+    assert (lanes.died_after[row[1]], lanes.died_before[row[1]]) == (1200, None)
+
+
+def test_a_late_rank_did_not_fail_and_its_last_words_are_no_end(tmp_path: Path) -> None:
+    logs = {rank: [*steps(rank, 29), TIMED_OUT.format(rank=rank)] for rank in (0, 1, 2)}
+    shown, row = drawn(tmp_path, {**logs, 3: [*steps(3, 29), "2026-03-02 14:29:30 [rank3] reading shard 17"]})
+    late = row[3]
+    assert shown.diagnosis.verdict.culprits.ranks == [3]
+    assert shown.ranks.states[shown.ranks.state[late]] == "late"
+    assert late == 0  # who is at fault comes first
+    assert shown.lanes is not None
+    assert (shown.lanes.died[late], shown.lanes.died_after[late], shown.lanes.died_before[late]) == (None, None, None)
+
+
+def test_waits_alone_give_the_lanes_their_stretch(tmp_path: Path) -> None:
+    shown, row = drawn(tmp_path, {rank: [TIMED_OUT.format(rank=rank)] for rank in (0, 1)})
+    lanes = shown.lanes
+    assert lanes is not None
+    assert (lanes.seconds, lanes.wait_from[row[1]], lanes.wait_to[row[1]]) == (600, 0, 600)

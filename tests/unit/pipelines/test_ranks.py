@@ -47,7 +47,7 @@ def test_a_row_says_what_the_lines_of_its_rank_say(table):
     assert (cell.last_enqueued, cell.last_completed, cell.in_flight) == (813, 811, True)
     assert (cell.timeout_ms, cell.ran_ms) == (600000, 600031)
     (cell,) = late.groups
-    assert (late.part, late.state, cell.last_enqueued, cell.last_completed) == ("notified", "failed", 811, 811)
+    assert (late.part, late.state, cell.last_enqueued, cell.last_completed) == ("notified", "late", 811, 811)
     assert (cell.op, cell.seq, cell.in_flight) == (None, None, False)
 
 

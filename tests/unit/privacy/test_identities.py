@@ -39,6 +39,12 @@ GONE = [
     ('File "acme_project/train.py", line 7', ["acme_project"]),
     ("file:///lustre/acme/x.log", ["acme", "lustre"]),
     ("host : gpu-a-17.hpc.uni-x.edu (local_rank: 3)", ["gpu-a-17", "uni-x"]),
+    ("SLURM_JOB_NODELIST=pool0-[1790-1791] SLURM_NNODES=2", ["pool0", "1790", "1791"]),
+    ("NodeList=zeus[01-16],zeus[20,31-33] BatchHost=zeus01", ["zeus", "31-33"]),
+    ("rejected: --exclude=atlas[003,017] while atlas017 drains and atlas003 is up", ["atlas"]),
+    ("srun: error: titan-07: task 3: Killed; left titan-[01-06,08]", ["titan", "01-06"]),
+    ("No such file or directory: '/mnt/big corp/run 7/model.bin'", ["mnt", "big", "corp", "run 7"]),
+    ('File "/data/jane doe/my code/train loop.py", line 8', ["jane", "doe", "my code"]),
 ]
 
 STAYS = [
@@ -52,6 +58,8 @@ STAYS = [
     "a ratio of 3/4 at uid 0, C: is a drive, step 12:/ and 5100/8000",
     "[default0]:07/12/2025 step 3, [rank3]:2025-01-02",
     "rebuild (~/.cache/torch_extensions); the dumps `/tmp/nccl_trace_rank_*` and ~/.cache/torch/comm_lib_trace_rank_3",
+    "loss[3] of args[0-3], tensor[0,1] on gpu0",
+    "not '/ and' nor '/dev/shm is full'",
 ]
 
 
@@ -69,6 +77,19 @@ def test_ordinary_text_stays(text):
     people = Identities()
     people.learn(text)
     assert people.clean(text) == text
+
+
+def test_the_names_of_a_list_are_known_where_they_stand_alone():
+    people = Identities()
+    people.learn("nodelist: gpu[001-004]")
+    assert people.clean("gpu003 on gpu0 and gpu1, gpu0031") == "host-1 on gpu0 and gpu1, gpu0031"
+
+
+def test_a_folder_with_a_blank_in_its_name_is_known_by_the_names_of_the_files():
+    people = Identities()
+    people.learn_paths(["acme secret/run 7/rank0.log", "a.log"])
+    cleaned = people.clean("acme secret/run 7/rank0.log:3 says: run 7 ended")
+    assert cleaned == "folder-1/folder-2/rank0.log:3 says: run 7 ended"
 
 
 def test_a_bucket_is_the_same_with_and_without_what_follows():

@@ -1,3 +1,4 @@
+import pytest
 from memory_store import SOURCE, MemoryStore, events_of, places
 
 from firstfault.readers.frames import HEAD
@@ -344,6 +345,44 @@ def test_a_traceback_quoted_in_one_json_line():
     (block,) = read_tracebacks(MemoryStore(data), SOURCE, [(1, 0)], profile_source(data, "x"))
     exception = block.raised.exception
     assert (exception.kind, exception.message, exception.frames[0].line) == ("KeyError", "'a'", 3)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"rank":3,"msg":"uncaught","exc_info":', ""),
+        ('"exc_info":', ',"rank":3,"message":"uncaught"'),
+        ('"rank":3,"event":"uncaught","exception":', ""),
+        ('"rank":3,"message":"uncaught","error.stack_trace":', ',"host":"n1"'),
+        ('"rank":3,"message":"uncaught \\"Traceback\\"","error":{"stack":', "}"),
+    ],
+)
+def test_a_traceback_in_a_field_beside_the_message(before, after):
+    quoted = (
+        '"Traceback (most recent call last):\\n  File \\"/app/x.py\\", line 3, in f\\n    g()\\nValueError: bad width"'
+    )
+    (block,) = blocks_of(f"{{{before}{quoted}{after}}}\n")
+    exception = block.raised.exception
+    assert (exception.kind, exception.message, exception.frames[0].line) == ("ValueError", "bad width", 3)
+    assert block.raised.who.rank == 3
+
+
+def test_the_level_of_a_record_tells_whether_its_traceback_was_caught():
+    quoted = (
+        '"Traceback (most recent call last):\\n  File \\"/app/x.py\\", line 3, in f\\n    g()\\nValueError: bad width"'
+    )
+    for level, caught in (("warning", True), ("critical", False)):
+        record = f'{{"exc_info":{quoted},"rank":3,"level":"{level}","message":"skipping bad sample 7"}}\n'
+        (block,) = blocks_of(record)
+        assert block.raised.exception.ignored is caught
+
+
+def test_ranks_inside_the_text_of_a_record():
+    exception, _ = only(
+        '{"message":"[rank1]: Traceback (most recent call last):\\n[rank1]:   File \\"/app/x.py\\", line 3, in f\\n'
+        '[rank1]: ValueError: bad","stream":"stderr","time":"2026-01-15T14:31:05Z"}\n',
+    )
+    assert (exception.kind, exception.message) == ("ValueError", "bad")
 
 
 def test_a_traceback_kept_as_text():

@@ -14,8 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from firstfault.readers.husks import Husk
 from firstfault.readers.unpickle import UnreadablePickleError
-from firstfault.readers.unpickle_torch import Husk, load_inert
+from firstfault.readers.unpickle_torch import load_inert
 
 
 class Runs:

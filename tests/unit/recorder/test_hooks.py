@@ -448,7 +448,10 @@ class Above(SGD):
     def step(self): return None if self.skips else super().step()
 class Around(Optimizer):
     def __init__(self, inner): super().__init__(); self.inner = inner
-    def step(self): return self.inner.step()
+    times = 1
+    def step(self):
+        for _ in range(self.times): out = self.inner.step()
+        return out
 def counted(times, *optimizers):
     before = api.current().ring.beats
     for _ in range(times):
@@ -471,8 +474,22 @@ def counted(times, *optimizers):
         # It has its own name and class, and everything else of the optimizer that it stands for.
         ("one = SGD(); around = Around(one); around.__dict__.update(one.__dict__); print(counted(5, around))", "5"),
         ("one = SGD(); print(counted(5, Around(one)))", "5"),
+        # One that climbs and comes down again, or looks for the length of its way, steps another one many times.
+        ("one = Around(SGD()); one.times = 2; print(counted(5, one))", "5"),
+        ("one = Around(SGD()); one.times = 50; print(counted(5, one))", "5"),
+        ("one, other = Around(SGD()), SGD(); print(counted(5, one), counted(30, other))", "5 11"),
     ],
-    ids=["a class above", "hooked later", "not every time", "two of them", "the same hooks", "around another"],
+    ids=[
+        "a class above",
+        "hooked later",
+        "not every time",
+        "two of them",
+        "the same hooks",
+        "around another",
+        "around another twice",
+        "around another often",
+        "and then another",
+    ],
 )
 def test_one_step_that_two_of_torchs_hooks_see_is_counted_once(tmp_path, text, out):
     left = run(tmp_path, WRAPPED + text)

@@ -11,7 +11,7 @@ from programs import environment, program
 
 from firstfault.recorder import format as layout
 from firstfault.recorder.bundle import Watched
-from firstfault.recorder.monitor import Monitor
+from firstfault.recorder.monitor import MOST_HEARD, Monitor
 from firstfault.recorder.monitoring import LOCK, _lock
 from firstfault.recorder.processes import exit_status, threads
 from firstfault.recorder.ring import Ring
@@ -378,6 +378,51 @@ def test_a_fault_that_lay_there_ends_nobody_though_it_is_some_seconds_old(tmp_pa
     monitor.hear()
     monitor.take_due()
     assert process.wait(timeout=300) == -signal.SIGTERM
+
+
+def test_of_deaths_that_are_heard_at_once_the_first_is_the_reason_for_stacks(tmp_path, started):
+    started()
+    monitor = Monitor(settings(tmp_path), {})
+    monitor.find()
+    for name, seconds, rank, how in (("1", 0.2, 2, "was ended by SIGTERM"), ("2", 0.0, 3, "was ended by SIGKILL")):
+        word(monitor, monitor.faults, f"node-b.{name}.json", seconds, rank=rank, how=how)
+    monitor.hear()
+    assert [r["rank"] for r in lines(monitor) if r["kind"] == layout.TOLD] == [3, 2]
+    assert monitor.due[0][-1] == "rank 3 on node-b was ended by SIGKILL"
+
+
+def test_what_thousands_of_nodes_say_is_not_read_by_each(tmp_path, started, monkeypatch):
+    started(), started(RANK="4")
+    monitor = Monitor(settings(tmp_path), {})
+    monitor.find()
+    read, word_of = [], monitor.word
+    monkeypatch.setattr(monitor, "word", lambda folder, name: read.append(name) or word_of(folder, name))
+    for number in range(300):
+        word(monitor, monitor.faults, f"node-{number}.1.0.json", 0.0)
+        word(monitor, monitor.requests, f"node-{number}.1.1.hang.json", 0.0, hang=True)
+    word(monitor, monitor.requests, "node-9.1.2.stop.json", 0.0, stop=True, attempt=0)
+    for _ in range(3):
+        monitor.hear()
+    assert len(read) == MOST_HEARD + 1
+    assert "node-9.1.2.stop.json" in read
+    assert len(monitor.due) == 1
+    # A later start is heard of, though so many spoke of the first.
+    monitor.due.clear()
+    word(monitor, monitor.faults, "node-7.2.1.json", 0.0, attempt=1, rank=5)
+    monitor.hear()
+    assert "rank 5" in monitor.due[0][-1]
+
+
+def test_faults_of_an_earlier_run_do_not_use_up_what_is_read(tmp_path, started):
+    started()
+    monitor = Monitor(settings(tmp_path), {})
+    monitor.find()
+    for number in range(MOST_HEARD + 9):
+        word(monitor, monitor.faults, f"node-{number}.1.0.json", -4000.0)
+    word(monitor, monitor.faults, "node-z.1.0.json", 0.0, rank=6)
+    monitor.hear()
+    monitor.hear()
+    assert "rank 6" in monitor.due[0][-1]
 
 
 def test_a_hang_elsewhere_ends_the_ranks_only_when_its_node_says_so(tmp_path, started):

@@ -4,8 +4,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from firstfault.model.diagnosis import ChainLink
+from firstfault.model.words import Category
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.pipelines.publish import publish
@@ -33,6 +35,21 @@ def test_the_five_sections_stand_in_their_order_then_checks_and_rivals(build_dia
         assert re.findall(r"^## (.*)$", out, re.MULTILINE) == SECTIONS
         heads = re.findall(r"^### (.*)$", out, re.MULTILINE)
         assert [h for h in heads if h in SIDES] == SIDES
+
+
+def section(markdown, head):
+    return markdown.partition(f"### {head}\n")[2].partition("\n#")[0].strip()
+
+
+def test_a_storage_fault_without_a_log_of_the_store_is_not_nothing_found_there(build_diagnosis):
+    whole = build_diagnosis()
+    stored = replace(
+        whole, verdict=replace(whole.verdict, category=Category.STORAGE_IO), recommendations={"client": ["Look."]}
+    )
+    said = section(publish(stored, "markdown", "secrets"), "Storage side")
+    assert "no log of the store itself is in these files" in said
+    other = section(publish(replace(whole, recommendations={}), "markdown", "secrets"), "Storage side")
+    assert other == "Nothing in these files points to this side."
 
 
 def test_every_cited_line_has_its_file_and_line(build_diagnosis):

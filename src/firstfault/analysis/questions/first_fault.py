@@ -228,10 +228,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         root = replace(choice.root, ranks=(card[0],), hosts=(card[1],), unplaced=0)
     nature = root.nature
     category = nature.category or Category.UNKNOWN
-    job = scene.roster.machines
-    elsewhere = nature.blame is Blame.HOST and job and root.hosts and not job & {short_host(h) for h in root.hosts}
-    # Of a machine on which no rank is known to have run.
-    own = Strength.POSSIBLE if elsewhere else proves(scene, choice.root)
+    own = Strength.POSSIBLE if _of_no_rank(scene, root) else proves(scene, choice.root)
     # What the job's own map speaks against makes no claim surer, whichever of its lines is the root.
     spare = [
         w
@@ -240,7 +237,13 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         and _alone(scene, w)
         and proves(scene, w).level > Strength.POSSIBLE.level
     ]
-    strength = strength_of(scene.case, choice, fatal=nature.fatal, own=own, beside=spare)
+    speaking = tuple(
+        (s, why)
+        for s, why in choice.explained
+        if not _of_no_rank(scene, s) and proves(scene, s).level > Strength.POSSIBLE.level
+    )
+    weighed = replace(choice, explained=speaking)
+    strength = strength_of(scene.case, weighed, fatal=nature.fatal, own=own, beside=spare)
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
@@ -311,6 +314,14 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         why=choice.why,
         follows=tuple((s.first, reason) for s, reason in choice.explained),
     )
+
+
+def _of_no_rank(scene: Scene, suspect: Suspect) -> bool:
+    """Whether a fault is of a machine on which no rank is known to have run, where it is known of others."""
+    job = scene.roster.machines
+    if suspect.nature.blame is not Blame.HOST or not job or not suspect.hosts:
+        return False
+    return not job & {short_host(h) for h in suspect.hosts}
 
 
 def _placed_step(step: str, event: Event) -> str:

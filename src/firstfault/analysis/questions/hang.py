@@ -7,7 +7,7 @@ a rank can be certain to have stayed away while its reason is unknown. A time-ou
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -17,7 +17,7 @@ from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.hang_answers import COLLECT, UNEXPLAINED, from_hang, stall, stuck, undecided
 from firstfault.analysis.hang_words import accounted, collective, first_collective, waited, waiting_there
 from firstfault.analysis.order import comparable, exact, first, sort_key
-from firstfault.analysis.questions import ways
+from firstfault.analysis.questions import circle, ways
 from firstfault.analysis.questions.open_save import open_save, saving
 from firstfault.analysis.questions.plain_wait import (
     apart,
@@ -31,7 +31,6 @@ from firstfault.analysis.state.difference import difference
 from firstfault.analysis.state.elsewhere import elsewhere
 from firstfault.analysis.state.exits import TOLD, signal_of
 from firstfault.analysis.state.fabric import pattern
-from firstfault.analysis.state.lived import told_all
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few, narrowed, picture
 from firstfault.analysis.state.scopes import scope_of
@@ -334,62 +333,6 @@ def _inside_group_applies(seen: Picture) -> bool:
     return not any(g.p2p or bundled(g) or difference(g) is not None or not together(g) for g in groups)
 
 
-def _circle(seen: Picture) -> Answer:
-    """Ranks wait for each other in different groups, but that they are not in each other's collective is not stated."""
-    origin = seen.where.graph.of(End.CIRCLE)[0]
-    parts = "; ".join(f"{ranks_text([int(c.rank) for c in g.pending])} in {collective(g)}" for g in origin.groups[:4])
-    lines = [line for g in origin.groups[:2] if (line := first_line(g)) is not None]
-    if len(origin.groups) > 1 and not any(g.p2p for g in origin.groups) and told_all(seen.scene, origin.groups):
-        return _two_ways(seen, origin.groups, parts, lines)
-    return undecided(
-        seen,
-        f"The job hung: ranks wait for each other in different groups: {parts}{waited(seen.scene)}. Either they called their "
-        "collectives in different orders, or one of these collectives is stuck and its other waits were not told.",
-        trigger=None,
-        scope=Scope.GROUP,
-        proof=tuple(lines),
-        steps=(
-            "Compare the order of the collectives of these groups in the stacks or flight-recorder dumps of all ranks.",
-        ),
-    )
-
-
-def _two_ways(seen: Picture, groups: Sequence[Group], parts: str, lines: list[Event]) -> Answer:
-    """Ranks wait in different groups, and each lived on without telling of a wait in the other's: two ways of the code."""
-    odd = _left_early(groups)
-    hosts = tuple(sorted(set(hosts_of(seen.scene, odd).values())))
-    blame = (
-        f" {ranks_text(odd).capitalize()} stands in a flag or barrier, outside the part in which the others are."
-        if odd
-        else ""
-    )
-    own = [e for g in groups for c in g.pending if c.rank in odd for e in c.events[:1]]
-    first = min(own or lines, key=sort_key, default=None)
-    answer = undecided(
-        seen,
-        f"Ranks wait for each other in different groups: {parts}{waited(seen.scene)}. Each lived on after its time-out and told "
-        f"of no wait in the other group, so they took different ways through the code.{blame}",
-        trigger=first,
-        scope=Scope.RANK if len(odd) == 1 else Scope.GROUP,
-        culprits=Named(ranks=odd, hosts=hosts, strength=Strength.POSSIBLE) if odd else Named(),
-        proof=tuple(lines),
-        steps=(
-            "Find the loop that some ranks leave earlier (uneven numbers of batches), or the branch that only some take.",
-        ),
-    )
-    return replace(
-        answer, category=Category.COLLECTIVE_MISMATCH, strength=Strength.POSSIBLE, action=ActionKind.FIX_AND_RERUN
-    )
-
-
-def _left_early(groups: Sequence[Group]) -> tuple[GlobalRank, ...]:
-    """The one rank in a collective of one element of the whole job, where all others are in larger ones; else nobody."""
-    flags = [c.rank for g in groups for c in g.pending if g.default and c.work is not None and c.work.numel_in == 1]
-    larger = [c.rank for g in groups for c in g.pending if c.work is not None and (c.work.numel_in or 0) > 1]
-    every = sum(len(g.pending) for g in groups)
-    return tuple(flags) if len(flags) == 1 and len(flags) + len(larger) == every else ()
-
-
 def _unaccounted(seen: Picture) -> Answer:
     """Nothing decides: members are not accounted for, or no line states where the ranks stood."""
     hang = seen.scene.hang
@@ -502,6 +445,6 @@ ROWS: tuple[Row, ...] = (
     Row("apart", apart_applies, apart),
     Row("quiet", lambda p: bool(quiet_ranks(p)), quiet),
     Row("saving", lambda p: bool(open_save(p.scene)) and not p.where.outside, saving),
-    Row("circle", lambda p: bool(p.where.graph.of(End.CIRCLE)) and not p.where.missing, _circle),
+    Row("circle", circle.applies, circle.answer),
 )
 """The rows in the order in which they are tried; what none of them covers is not decided."""

@@ -22,7 +22,46 @@ _STEM = lazy(r"([A-Za-z][\w-]*?\d[\w-]*?)(?:\.(?:log|out|err|txt|o|e))+$")
 _PROCESS_FOLDER = lazy(r"^(.*(?:^|/)attempt[_-]\d{1,4}/\d{1,4})/(?:stdout|stderr|error)[^/]*$")
 _DIGITS = lazy(r"\d+")
 _TELLING = lazy(r"[\d-]")
-"""A name of one plain word may be any word of a file's name."""
+"""A name of one plain word may be any word of a file's name, unless that says beside it what of the machine it holds."""
+_OF_A_MACHINE = frozenset(
+    [
+        "dmesg",
+        "kern",
+        "kernel",
+        "syslog",
+        "messages",
+        "journal",
+        "journalctl",
+        "ibstat",
+        "mcelog",
+        "ipmi",
+        "sel",
+        "nvidia",
+        "smi",
+        "dcgm",
+        "dcgmi",
+        "dmon",
+        "gpu",
+        "gpus",
+        "xid",
+        "xids",
+        "rocm",
+        "query",
+        "health",
+        "log",
+        "logs",
+        "txt",
+        "csv",
+        "out",
+        "tsv",
+        "gz",
+        "zst",
+        "old",
+        "boot",
+    ]
+)
+"""Words of which the names of a machine's own logs and tables consist, beside its name."""
+_BETWEEN = lazy(r"[^A-Za-z0-9]+")
 _NAME = lazy(r"[A-Za-z][\w-]{1,62}")
 """A host's name without its domain; an address is none."""
 MOST_DIGITS = 6
@@ -240,7 +279,8 @@ def hosts_of_tables(
     """The host of every file in which nobody speaks and whose name holds a host of the job, or one that is named like these.
 
     A monitor's table names no host in its rows: `smi-rig-04.csv` is of `rig-04`, where lines of the job state `rig-03`.
-    Nor do the lines of `dmesg -T`: `dmesg-pluto-a.txt` is of `pluto-a`, where lines of the job state that.
+    Nor do the lines of `dmesg -T`: `dmesg-pluto-a.txt` is of `pluto-a`, and `dmesg-pluto.txt` of `pluto`, where lines of the job
+    state that.
 
     Args:
         paths: shown path of each source.
@@ -249,10 +289,12 @@ def hosts_of_tables(
     """
     stated = {short_host(h) for hosts in known.values() for h in hosts}
     shapes = {_DIGITS.sub("#", h) for h in stated if _NAME.fullmatch(h) and _TELLING.search(h)}
+    plain = {h.lower(): h for h in stated if _NAME.fullmatch(h) and not _TELLING.search(h)}
     found: dict[SourceId, str] = {}
-    for source, path in paths.items() if shapes else ():
+    for source, path in paths.items() if shapes or plain else ():
         if not known.get(source) and not spoken.get(source):
-            named = {m for shape in shapes for m in _like(shape, path.rsplit("/", 1)[-1].rsplit("!", 1)[-1])}
+            name = path.rsplit("/", 1)[-1].rsplit("!", 1)[-1]
+            named = {m for shape in shapes for m in _like(shape, name)} or _plain_host(name, plain)
             if len(named) == 1:
                 found[source] = named.pop()
     return found
@@ -262,3 +304,10 @@ def _like(shape: str, name: str) -> list[str]:
     """Words of a file's name that differ from a host's in numbers alone."""
     digits = r"\d{1,6}".join(re.escape(part) for part in shape.split("#"))
     return [str(m) for m in re.findall(rf"(?<![A-Za-z0-9]){digits}(?![A-Za-z0-9])", name)]
+
+
+def _plain_host(name: str, hosts: Mapping[str, str]) -> set[str]:
+    """The host of one plain word after which a machine's own log or table is named: all other words say what it holds."""
+    words = [w for w in _BETWEEN.split(name.lower()) if w and not w.isdecimal()]
+    others = [w for w in words if w not in _OF_A_MACHINE]
+    return {hosts[others[0]]} if len(words) > 1 and len(others) == 1 and others[0] in hosts else set()

@@ -99,7 +99,7 @@ def _first_or_other(optimizer: Any) -> None:
     counted = None if LIVE.owner is None or _counted is None else _counted()
     own = optimizer._optimizer_step_post_hooks  # noqa: SLF001 - torch offers no public place
     if counted is not optimizer and getattr(counted, "_optimizer_step_post_hooks", None) is not own:
-        if counted is not None and not _instead(own):
+        if (counted is not None and not _instead(own)) or _within_another(own):
             return
         _counted = weakref.ref(optimizer, _gone)
         recorder.looker.follow(get_ident())
@@ -134,6 +134,13 @@ def _inside(own: object) -> bool:
             if found > 1:
                 return True
     return False
+
+
+def _within_another(own: object) -> bool:
+    """Whether this call of our hook is within the step of another optimizer, which steps this one as often as it likes: that one counts."""
+    around = (f for f in outwards(sys._getframe(2)) if f.f_code is _around)  # noqa: SLF001 - the caller's, of `after_step`
+    others = (getattr(f.f_locals.get("self"), "_optimizer_step_post_hooks", own) for f in around)
+    return any(other is not own for other in others)
 
 
 def _gone(optimizer: weakref.ref[Any]) -> None:

@@ -12,15 +12,12 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstfault.analysis.state.recorder.starts import earlier as earlier_of
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.recorder import DEFAULT_DESC, DEFAULT_NAME, Call, GroupLog, RankDump, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-SECOND = 1_000_000_000
-CLOCKS = 120 * SECOND
-"""Nanoseconds by which clocks of machines, and the first works of ranks, may lie apart."""
 
 
 class Spot(Struct, frozen=True):
@@ -144,7 +141,7 @@ class Recorded(Struct, frozen=True, kw_only=True):
     left_out: tuple[RankDump, ...]
     """Dumps of an unknown rank, and further ones of a rank."""
     earlier: tuple[RankDump, ...]
-    """Dumps that had ended before others of the job began: of an earlier start, and left out."""
+    """Dumps that had ended before others of the job began, and are left out: of an earlier start, or of a clock that is off."""
     idle: frozenset[GlobalRank]
     """Ranks of which all visible works are known to be completed."""
     overrun: frozenset[GlobalRank]
@@ -172,7 +169,7 @@ def align(dumps: Iterable[RankDump]) -> Recorded:
     """Puts dumps side by side; of several dumps of one rank the newest counts, and of equally new ones the fullest."""
     best: dict[GlobalRank, RankDump] = {}
     given = tuple(dumps)
-    earlier = _earlier(given)
+    earlier = earlier_of(given)
     gone = {id(d) for d in earlier}
     left_out = list(earlier)
     for dump in sorted(
@@ -197,28 +194,6 @@ def align(dumps: Iterable[RankDump]) -> Recorded:
         idle=frozenset(r for r, d in chosen.items() if _idle(d)),
         overrun=frozenset(_overrun(chosen)),
     )
-
-
-def _earlier(dumps: Sequence[RankDump]) -> tuple[RankDump, ...]:
-    """Dumps of an earlier start of the job: they end well before another one begins.
-
-    Who holds all that its process ever issued began its start with it; who does not has waited at most for the time-outs.
-    """
-    begins = [
-        (_begin(d), CLOCKS if d.first_record == 0 and not d.active_only else _patience(d)) for d in dumps if d.logs
-    ]
-    latest = max((begin - slack for begin, slack in begins if begin), default=0)
-    return tuple(d for d in dumps if d.latest_ns and d.latest_ns < latest)
-
-
-def _begin(dump: RankDump) -> int:
-    return min((log.created[0] for log in dump.logs if log.created[0]), default=0)
-
-
-def _patience(dump: RankDump) -> int:
-    """Nanoseconds for which a job may stand between the last entry of one rank and the first one that another kept."""
-    timeouts = [c.timeout_ms for c in dump.calls if c.timeout_ms]
-    return max(2 * max(timeouts, default=0) * 1_000_000, 3600 * SECOND)
 
 
 def _overrun(dumps: dict[GlobalRank, RankDump]) -> Iterator[GlobalRank]:

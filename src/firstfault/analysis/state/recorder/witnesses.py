@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from firstfault.analysis.order import clock_of, exact
 from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.recorder.calls import IN_AND_OUT, elements
-from firstfault.analysis.state.recorder.lanes import CLOCKS, SECOND, Lane, Recorded, Spot, Team
+from firstfault.analysis.state.recorder.lanes import Lane, Recorded, Spot, Team
+from firstfault.analysis.state.recorder.starts import CLOCKS, SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -1,0 +1,15 @@
+torchrun \
+  --nproc_per_node 8 pretrain_gpt.py \
+  --num-layers 32 \
+  --hidden-size 4096 \
+  --num-attention-heads 32 \
+  --seq-length 2048 \
+  --max-position-embeddings 2048 \
+  --tensor-model-parallel-size 1 \
+  --pipeline-model-parallel-size 4 \
+  --num-layers-per-virtual-pipeline-stage 4 \
+  --micro-batch-size 1 \
+  --global-batch-size 12 \
+  --train-iters 10 \
+  --lr 1e-4 \
+  --bf16
