@@ -278,7 +278,7 @@ class _Look:
         model = {"fp16": "DeepSpeedFP16Config", "bf16": "DeepSpeedBF16Config"}.get(section, "DeepSpeedZeroConfig")
         # Sections of precision are held to their keys only since 0.17.
         state: CheckState = "fail" if section.startswith("zero") else "warn"
-        yield self.problem("key", state, path, f"{key} is not known in {name}", why=f"an unknown key in this section ends the program at its start{'' if state == 'fail' else ' (since 0.17)'}", message=f"1 validation error for {model}\n{key}\n  Extra inputs are not permitted", fix=fix)  # fmt: skip
+        yield self.problem("key", state, path, f"`{key}` is not known in {name}", why=f"an unknown key in this section ends the program at its start{'' if state == 'fail' else ' (since 0.17)'}", message=f"1 validation error for {model}\n{key}\n  Extra inputs are not permitted", fix=fix)  # fmt: skip
 
     def types(self) -> Iterator[Problem]:
         for key in _BATCH_KEYS:

@@ -182,7 +182,7 @@ def _compare(a: Arguments, document: Document, facts: Facts) -> Iterator[Problem
             continue
         ours, theirs = as_number(node.value), a.number(name, _DEFAULTS[name])
         if ours is not None and theirs is not None and ours != theirs:
-            yield _mismatch(document, path, f"ds {path}={node.value} vs hf {name}={theirs:g}", f"{path} is {node.value}, and {name} is {theirs:g}{_where(a, name)}")  # fmt: skip
+            yield _mismatch(document, path, f"ds {path}={node.value} vs hf {name}={theirs:g}", f"{path} is {node.value}, and the Trainer's {name} is {theirs:g}{_where(a, name)}")  # fmt: skip
     yield from _compare_batch(a, document, facts)
     yield from _compare_precision(a, document)
     steps = tree.number("scheduler.params.total_num_steps")
@@ -248,4 +248,4 @@ def check_against_accelerate(a: Arguments, document: Document) -> Iterator[Probl
         if ours is not None and theirs is not None and ours != theirs:
             path = f"deepspeed_config.{key}"
             del given
-            yield _mismatch(document, path, f"ds {key}={ours:g} vs hf {name}={theirs:g}", f"{key} is {ours:g}, and {name} is {theirs:g}{_where(a, name)}")  # fmt: skip
+            yield _mismatch(document, path, f"ds {key}={ours:g} vs hf {name}={theirs:g}", f"{key} is {ours:g}, and the Trainer's {name} is {theirs:g}{_where(a, name)}")  # fmt: skip

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.model.lazy import lazy
 from firstfault.privacy.hostlists import Hostlists
+from firstfault.privacy.public_paths import everybodys, public
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -286,34 +287,6 @@ _PACKAGES = frozenset(
     ]
 )
 """First parts of paths inside public software."""
-_PUBLIC_ROOTS = (
-    "/dev/",
-    "/proc/",
-    "/sys/",
-    "/etc/",
-    "/usr/",
-    "/lib/",
-    "/lib64/",
-    "/bin/",
-    "/sbin/",
-    "/var/log/",
-    "/var/run/",
-    "/run/",
-)
-_PUBLIC_PATHS = frozenset({"/", "/tmp", "/dev/shm", "/dev", "/proc", "/sys", "/etc", "/usr", "/var", "/root", "/home"})  # noqa: S108
-_EVERYBODYS = frozenset(
-    {
-        "~/.cache",
-        "~/.cache/torch_extensions",
-        "~/.local/lib",
-        "~/.pgpass",
-        "~/ascend/log",
-        "/tmp/libtpu_lockfile",  # noqa: S108 - a name, and no file of ours
-        "/opt/venv",
-    }
-)
-_EVERYBODYS_FILES = lazy(r"(?:/tmp/nccl_trace_rank_|~/\.cache/torch/comm_lib_trace_rank_)[\d*]{0,8}")
-"""Paths that libraries choose by themselves, and that advice names: they tell of nobody."""
 _PSEUDONYM = lazy(r"(?:path|folder|bucket|host|hostlist|user|addr|mail|uid|device|account|role)-(?:\d+|[0-9a-f]{10})")
 _INSTALLED = lazy(r"/(?:site-packages|dist-packages|lib/python\d(?:\.\d+)?)/")
 
@@ -458,9 +431,9 @@ class Identities:
         return self._name("bucket", name) if ("bucket", name) in self._names else self._part(name)
 
     def _path(self, path: str) -> str:
-        if path.rstrip("/") in _EVERYBODYS or _EVERYBODYS_FILES.fullmatch(path) is not None:
+        if everybodys(path):
             return path
-        if path.rstrip("/") in _PUBLIC_PATHS or path.startswith(_PUBLIC_ROOTS) or path == "/":
+        if public(path):
             return path
         return self._folder(path)
 
