@@ -1,0 +1,16 @@
+torchrun \
+  --nproc_per_node 8 \
+  --nnodes 2 \
+  --node_rank $R \
+  --master_addr $M pretrain_bert.py \
+  --num-layers 33 \
+  --hidden-size 1280 \
+  --num-attention-heads 20 \
+  --seq-length 1024 \
+  --max-position-embeddings 1024 \
+  --pipeline-model-parallel-size 2 \
+  --micro-batch-size 4 \
+  --global-batch-size 64 \
+  --train-iters 10 \
+  --lr 1e-4 \
+  --bf16
