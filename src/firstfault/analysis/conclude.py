@@ -13,6 +13,7 @@ from firstfault.analysis.case import Case, Observations
 from firstfault.analysis.chain import build_chain
 from firstfault.analysis.contradiction import contradicted
 from firstfault.analysis.culprits import with_victims, with_whereabouts
+from firstfault.analysis.in_part import in_part
 from firstfault.analysis.naive import Naive, naive_readings
 from firstfault.analysis.questions import (
     exit_hang,
@@ -196,7 +197,8 @@ def ask(scene: Scene) -> Answer:
         from firstfault.analysis.gpu_evidence import with_courses
 
         answer = with_courses(scene, answer)
-    return contradicted(scene, answer) if scene.outcome.against else answer
+    answer = contradicted(scene, answer) if scene.outcome.against else answer
+    return in_part(seen, answer)
 
 
 def _ask_logs(scene: Scene) -> Answer:

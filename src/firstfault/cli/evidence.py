@@ -19,6 +19,7 @@ from firstfault.cli.values import (
     LanguageValue,
     OneAttemptValue,
     RanksValue,
+    SecondsValue,
     ZoneValue,
 )
 from firstfault.pipelines.errors import PipelineError
@@ -110,6 +111,12 @@ _OPTIONS = (
         show_default=True,
         help="Where to scan: `inline`, `processes` or `auto`; the answer is the same.",
     ),
+    click.option(
+        "--deadline",
+        type=SecondsValue(),
+        metavar="SECONDS",
+        help="Give the best answer that can be had in so many seconds; what was not read by then is said.",
+    ),
     share_option,
     raw_option,
     click.option(
@@ -117,7 +124,7 @@ _OPTIONS = (
     ),
     lang_option,
 )
-ASKED = ("attempt", "storage", "job_state", "exit_code", "assume_zone", "signatures", "engine", "incidents")
+ASKED = ("attempt", "storage", "job_state", "exit_code", "assume_zone", "signatures", "engine", "incidents", "deadline")
 """Options that go to the pipeline."""
 
 

@@ -48,6 +48,22 @@ class OneAttemptValue(ParamType):
         )
 
 
+class SecondsValue(ParamType):
+    """Seconds, more than none."""
+
+    name = "SECONDS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number, above 0 and finite; a following `s` is allowed."""
+        try:
+            seconds = float(str(value).strip().removesuffix("s"))
+        except ValueError:
+            seconds = -1.0
+        if not 0 < seconds < float("inf"):
+            self.fail(f"{value!r} is no time: give seconds, more than 0, such as `30`.", param, ctx)
+        return seconds
+
+
 class RanksValue(ParamType):
     """Global ranks and ranges of them."""
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
-from firstfault.pipelines.read import Read, largest_whole, read_source
+from firstfault.model.until import OVER, STOPPED, UNLIMITED
+from firstfault.pipelines.read import UNREAD, Read, largest_whole, read_source
 from firstfault.pipelines.share import can_share, shared
 from firstfault.readers.clock import Date, SourceClock, settle_clocks
 from firstfault.readers.identity import SourceProfile, profile_source
@@ -19,13 +20,14 @@ from firstfault.readers.recall import forget
 from firstfault.scan.executors import processors
 from firstfault.scan.results import SourceScan
 from firstfault.scan.run import MUCH, one_by_one, scan, scanned
-from firstfault.scan.stretch import SAMPLE, STOPPED
+from firstfault.scan.stretch import SAMPLE
 from firstfault.scan.tasks import UNDIVIDED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from firstfault.model.evidence import Source, SourceId, Who
+    from firstfault.model.until import Stages
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.open import Opened
     from firstfault.readers.store import Store
@@ -53,7 +55,11 @@ class Gathered(NamedTuple):
 
 
 def gather(
-    opened: Opened, library: Library, options: DiagnoseOptions, tell: Callable[[int], None] | None = None
+    opened: Opened,
+    library: Library,
+    options: DiagnoseOptions,
+    tell: Callable[[int], None] | None = None,
+    until: Stages = UNLIMITED,
 ) -> Gathered:
     """Scans and reads all sources that hold text.
 
@@ -62,27 +68,29 @@ def gather(
         library: the signatures.
         options: of the run.
         tell: called with numbers of bytes that were scanned.
+        until: when to leave off; what was not read by then is damaged by it.
     """
     sources = [s for s in opened.sources if scanned(s)]
     if options.engine != "inline" and len(sources) >= FEWEST and can_share(len(sources), processors()):
         small = sum(n for s in sources if (n := opened.store.size(s.id)) <= UNDIVIDED)
         if small >= ENOUGH:
-            gathered = _abreast(opened, sources, library, options, tell)
+            gathered = _abreast(opened, sources, library, options, tell, until)
             forget()
             return gathered
-    return _in_turn(opened, sources, library, options, tell)
+    return _in_turn(opened, sources, library, options, tell, until)
 
 
-def _in_turn(
+def _in_turn(  # noqa: PLR0917 - as `gather`
     opened: Opened,
     sources: Sequence[Source],
     library: Library,
     options: DiagnoseOptions,
     tell: Callable[[int], None] | None,
+    until: Stages,
 ) -> Gathered:
     """The scan of everything, then the readers."""
     store = opened.store
-    result = scan(opened, library, executor=options.engine, progress=tell)
+    result = scan(opened, library, executor=options.engine, progress=tell, until=until.scanning)
     read = [(s, r) for s in sources if (r := result.of(s.id)) is not None]
     profiles = {s.id: r.profile or profile_source(store.head(s.id, SAMPLE), s.path) for s, r in read}
     clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s, _ in read}
@@ -91,6 +99,8 @@ def _in_turn(
 
     def piece(number: int) -> Read:
         source, found = read[number]
+        if until.reading.over():
+            return UNREAD
         seen = read_source(store, source, found, library, profiles[source.id], clocks[source.id], whole)
         clocks[source.id].forget()
         return seen
@@ -99,12 +109,16 @@ def _in_turn(
 
     def stopped(number: int) -> Read:
         unread.add(read[number][0].id)
-        return Read([], [], [], [], [])
+        return UNREAD
 
     few = sum(r.bytes for _, r in read) < MUCH or sum(len(r.hits) for _, r in read) > MOST_SHARED
     workers = 1 if options.engine == "inline" or few else processors()
     pieces = shared(piece, len(read), workers, Read, instead=stopped)
-    scans = tuple(replace(r, damage=r.damage or STOPPED) if r.source in unread else r for r in result.sources)
+    late = {s.id for (s, _), p in zip(read, pieces, strict=True) if p.left_off} - unread
+    scans = tuple(
+        replace(r, damage=r.damage or (OVER if r.source in late else STOPPED)) if r.source in unread | late else r
+        for r in result.sources
+    )
     return Gathered(scans, pieces, profiles, clocks)
 
 
@@ -125,19 +139,20 @@ class _Piece(Struct):
     read: Read
 
 
-def _abreast(
+def _abreast(  # noqa: PLR0917 - as `gather`
     opened: Opened,
     sources: Sequence[Source],
     library: Library,
     options: DiagnoseOptions,
     tell: Callable[[int], None] | None,
+    until: Stages,
 ) -> Gathered:
     """Each source is scanned and read by one process; before that large ones are scanned by all of them together."""
     store = opened.store
     large = {s.id for s in sources if store.size(s.id) > UNDIVIDED}
-    known = {r.source: r for r in _large(opened, library, options, large, tell)}
+    known = {r.source: r for r in _large(opened, library, options, large, tell, until)}
     profiles, clocks = _heads(store, sources)
-    scan_one = one_by_one(opened, library)
+    scan_one = one_by_one(opened, library, until.reading)
     whole = largest_whole([store.size(s.id) for s in sources])
 
     def piece(number: int) -> _Piece:
@@ -146,12 +161,14 @@ def _abreast(
         found = known[source.id] if source.id in known else scan_one(source, profile)
         if found.damage == STOPPED and source.id not in known:
             raise KeyboardInterrupt
+        if until.reading.over():
+            return _Piece(found.bytes, found.lines, found.damage or OVER, found.unterminated, UNREAD)
         read = read_source(store, source, found, library, profile, clock, whole)
         clock.forget()
         return _Piece(found.bytes, found.lines, found.damage, found.unterminated, read)
 
     def stopped(_: int) -> _Piece:
-        return _Piece(0, 0, STOPPED, unterminated=False, read=Read([], [], [], [], []))
+        return _Piece(0, 0, STOPPED, unterminated=False, read=UNREAD)
 
     def done(finished: _Piece) -> None:
         if tell is not None:
@@ -198,17 +215,18 @@ class _Alike:
         return piece
 
 
-def _large(
+def _large(  # noqa: PLR0917 - as `gather`
     opened: Opened,
     library: Library,
     options: DiagnoseOptions,
     large: set[SourceId],
     tell: Callable[[int], None] | None,
+    until: Stages,
 ) -> tuple[SourceScan, ...]:
     """Scans of the sources that are split."""
     if not large:
         return ()
-    return scan(opened, library, executor=options.engine, progress=tell, only=large).sources
+    return scan(opened, library, executor=options.engine, progress=tell, only=large, until=until.scanning).sources
 
 
 def _heads(

@@ -54,6 +54,10 @@ def checked(options: DiagnoseOptions | None) -> DiagnoseOptions:
         )
     _there("options.storage", given.storage, "Give files or folders that hold the logs of the storage daemons.")
     _there("options.signatures", given.signatures, "Give folders of your own signatures.", folders=True)
+    if given.deadline is not None and not 0 < given.deadline < float("inf"):
+        raise PipelineError(
+            f"{given.deadline} is no time to answer in", where="options.deadline", fix="Give seconds, more than 0."
+        )
     zone = None if given.assume_zone is None else zone_of(given.assume_zone)
     if given.assume_zone is not None and zone is None:
         raise PipelineError(f"{given.assume_zone!r} is not a time zone", where="options.assume_zone", fix=ZONES)

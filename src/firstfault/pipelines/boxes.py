@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from firstfault.analysis.case import GENERIC_EXCEPTION
 from firstfault.model.evidence import Coverage, Event, Frame, PythonException
+from firstfault.model.until import NEVER, OVER
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.error_files import meaning
 from firstfault.readers.blackbox import read_box, run_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from firstfault.model.blackbox import BoxRecord
     from firstfault.model.evidence import Source, SourceId
     from firstfault.model.stacks import StackDump
+    from firstfault.model.until import Until
     from firstfault.readers.store import Store
     from firstfault.signatures.library import Library
 
@@ -47,18 +49,22 @@ class ReadBoxes(NamedTuple):
     """Files of other runs, of any kind: their stacks and dumps too are of jobs that are not looked at."""
 
 
-def read_boxes(store: Store, sources: Iterable[Source], library: Library) -> ReadBoxes:
+def read_boxes(store: Store, sources: Iterable[Source], library: Library, until: Until = NEVER) -> ReadBoxes:
     """All records of an input.
 
     Args:
         store: the bytes.
         sources: all sources; others than those of the recorder are passed over.
         library: knows what an exception means.
+        until: when to leave off.
     """
     files = [s for s in sources if s.kind is SourceKind.BLACK_BOX]
     found: list[BoxRecord] = []
     coverage: dict[str, Coverage] = {}
     for source in files:
+        if until.over():
+            coverage[source.path] = Coverage(file=source.path, state=CoverageState.DAMAGED, reason=OVER)
+            continue
         size = store.size(source.id)
         read = read_box(store.read(source.id, 0, min(size, LARGEST)), source.id, source.path)
         found.extend(read.records)

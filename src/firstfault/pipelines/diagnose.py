@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from firstfault.analysis.conclude import NoAttemptError, conclude, with_storage
+from firstfault.analysis.conclude import NoAttemptError, conclude, reconsidered, with_storage
+from firstfault.analysis.in_part import said_in_part
 from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.quiet import limited
 from firstfault.analysis.verify import Verifier
+from firstfault.model.until import stages
 from firstfault.model.words import Category, SourceKind
 from firstfault.pipelines.beforehand import Beforehand
 from firstfault.pipelines.build import Builder
@@ -39,12 +41,14 @@ if TYPE_CHECKING:
     from typing import IO
 
     from firstfault.analysis.answer import Answer
+    from firstfault.analysis.case import Observations
     from firstfault.analysis.conclude import Conclusion
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.storage import StorageState
     from firstfault.analysis.verify import Cited
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.model.evidence import GlobalRank, SourceId
+    from firstfault.model.until import Until
     from firstfault.readers.open import Opened
     from firstfault.readers.store import Store
     from firstfault.signatures.library import Library
@@ -125,9 +129,10 @@ def concluded(
 
         paths = with_storage_paths(paths, options.storage)
     ahead = None if options.engine == "inline" else looks
-    with _ONE_AT_A_TIME, open_inputs(paths, stdin=stdin, looks=ahead) as opened:
+    until = stages(options.deadline)
+    with _ONE_AT_A_TIME, open_inputs(paths, stdin=stdin, looks=ahead, until=until.opening) as opened:
         with _told(opened, options, progress) as tell:
-            observed = observe(opened, library, options, tell)
+            observed = observe(opened, library, options, tell, until)
         seen = observed.seen
         if options.storage:
             from firstfault.pipelines.storage import without_daemons
@@ -176,7 +181,9 @@ def concluded(
             ) from error
         if options.attempt == "all":
             conclusion = replace(conclusion, attempts=tuple((s, heeded(s, a)) for s, a in conclusion.attempts))
-        conclusion = with_storage(conclusion, _storage(opened, conclusion.scene, library, options))
+        daemons = _storage(opened, conclusion.scene, library, options, until.beside)
+        late = daemons is not None and until.beside.over()
+        conclusion = _so_far(with_storage(conclusion, daemons), seen, storage=late)
         same: frozenset[Cited] = frozenset()
         if observed.seen.dumps:
             from firstfault.pipelines.dumps import cited_again
@@ -187,13 +194,20 @@ def concluded(
         )
 
 
-def _storage(opened: Opened, scene: Scene, library: Library, options: DiagnoseOptions) -> StorageState | None:
+def _so_far(conclusion: Conclusion, seen: Observations, *, storage: bool) -> Conclusion:
+    """The conclusion, with what is said where a part of the evidence was left unread."""
+    return reconsidered(conclusion, said_in_part(seen, conclusion.answer, storage=storage))
+
+
+def _storage(
+    opened: Opened, scene: Scene, library: Library, options: DiagnoseOptions, until: Until
+) -> StorageState | None:
     """What the storage daemons' logs tell; None where there are none."""
     if not any(s.kind is SourceKind.AISTORE for s in opened.sources):
         return None
     from firstfault.pipelines.storage import read_storage
 
-    return read_storage(opened, scene, library, options)
+    return read_storage(opened, scene, library, options, until)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from firstfault.analysis.recorder_words import ENTRY, STATUS
 from firstfault.analysis.verify import cited
 from firstfault.model.evidence import Coverage, Span
 from firstfault.model.recorder import RankDump
+from firstfault.model.until import NEVER
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.apart import apart, possible
 from firstfault.pipelines.strangers import Told, read_strangers
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.conclude import Conclusion
     from firstfault.analysis.verify import Cited
     from firstfault.model.evidence import Event, GlobalRank, Source, SourceId
+    from firstfault.model.until import Until
     from firstfault.readers.recorder_tables import Tables
     from firstfault.readers.store import Store
 
@@ -46,13 +48,14 @@ class ReadDumps(NamedTuple):
     """By shown path."""
 
 
-def read_dumps(store: Store, sources: Iterable[Source], *, inline: bool = False) -> ReadDumps:
+def read_dumps(store: Store, sources: Iterable[Source], *, inline: bool = False, until: Until = NEVER) -> ReadDumps:
     """All flight-recorder dumps of an input.
 
     Args:
         store: the bytes.
         sources: all sources; others than dumps are passed over.
         inline: keep to one copy at a time.
+        until: when to leave off.
     """
     recorded = [s for s in sources if s.kind is SourceKind.FLIGHT_RECORDER]
     tables = [s for s in recorded if holds_tables(store.head(s.id, TABLES_HEAD))]
@@ -67,7 +70,7 @@ def read_dumps(store: Store, sources: Iterable[Source], *, inline: bool = False)
         """Groups, calls and stacks are the same on most ranks: each is kept once."""
         return replace(read, **{name: _once(getattr(read, name), known) for name in ("groups", "calls", "frames")})
 
-    dumps, coverage = read_strangers(store, files, one, RankDump | str, _told, inline=inline, keep=keep)
+    dumps, coverage = read_strangers(store, files, one, RankDump | str, _told, inline=inline, keep=keep, until=until)
     for source in tables:
         found = _tables(store, source.id)
         dumps = (*dumps, *found.dumps)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.analysis.case import Observations
 from firstfault.model.evidence import Coverage
+from firstfault.model.until import OVER, UNLIMITED
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.abreast import gather
 from firstfault.readers.gpu_columns import UNTOLD, is_untold
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from firstfault.model.gpu_course import GpuCourse
     from firstfault.model.memory import MemorySnapshot
     from firstfault.model.recorder import RankDump
+    from firstfault.model.until import Stages, Until
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.clock import SourceClock
     from firstfault.readers.identity import SourceProfile
@@ -53,7 +55,11 @@ class Observed(NamedTuple):
 
 
 def observe(
-    opened: Opened, library: Library, options: DiagnoseOptions, tell: Callable[[int], None] | None = None
+    opened: Opened,
+    library: Library,
+    options: DiagnoseOptions,
+    tell: Callable[[int], None] | None = None,
+    until: Stages = UNLIMITED,
 ) -> Observed:
     """Everything that the scan and the readers make of an input.
 
@@ -62,20 +68,21 @@ def observe(
         library: the signatures.
         options: of the run.
         tell: called with numbers of bytes that were scanned.
+        until: when to leave off.
     """
-    found = gather(opened, library, options, tell)
+    found = gather(opened, library, options, tell, until)
     events = [e for r in found.read for e in r.events]
     failures = [f for r in found.read for f in r.failures]
     samples = [s for r in found.read for s in r.samples]
     nans = [n for r in found.read for n in r.nans]
     stacks = [s for r in found.read for s in r.stacks]
-    dumps, snapshots, coverage = _dumped(opened, options)
+    dumps, snapshots, coverage = _dumped(opened, options, until.beside)
     box: tuple[BoxRecord, ...] = ()
     stale: frozenset[SourceId] = frozenset()
     if any(s.kind is SourceKind.BLACK_BOX for s in opened.sources):
         from firstfault.pipelines.boxes import read_boxes, without_stale
 
-        boxes = read_boxes(opened.store, opened.sources, library)
+        boxes = read_boxes(opened.store, opened.sources, library, until.beside)
         box = boxes.records
         coverage |= boxes.coverage
         events.extend(boxes.events)
@@ -92,7 +99,7 @@ def observe(
         snapshots = tuple(s for s in snapshots if s.source not in stale)
     # A daemon's logs may lie as a file here and as an archive there: their names are not the job's numbering.
     missing = missing_names(s.path for s in opened.sources if s.kind not in OWN_NUMBERS)
-    courses, untold = _courses(opened)
+    courses, untold = _courses(opened, until.beside)
     observations = Observations(
         sources=opened.sources,
         events=tuple(in_zone(events, options.assume_zone)),
@@ -125,7 +132,7 @@ def _empty(opened: Opened) -> Iterable[tuple[Coverage, NameFacts]]:
 
 
 def _dumped(
-    opened: Opened, options: DiagnoseOptions
+    opened: Opened, options: DiagnoseOptions, until: Until
 ) -> tuple[tuple[RankDump, ...], tuple[MemorySnapshot, ...], dict[str, Coverage]]:
     """Flight-recorder dumps, memory snapshots, and what became of each such file by shown path; most jobs leave none."""
     kinds = {s.kind for s in opened.sources}
@@ -136,17 +143,17 @@ def _dumped(
     if SourceKind.FLIGHT_RECORDER in kinds:
         from firstfault.pipelines.dumps import read_dumps
 
-        dumps, told = read_dumps(opened.store, opened.sources, inline=inline)
+        dumps, told = read_dumps(opened.store, opened.sources, inline=inline, until=until)
         coverage |= told
     if SourceKind.MEMORY_SNAPSHOT in kinds:
         from firstfault.pipelines.snapshots import read_snapshots
 
-        snapshots, told = read_snapshots(opened.store, opened.sources, inline=inline)
+        snapshots, told = read_snapshots(opened.store, opened.sources, inline=inline, until=until)
         coverage |= told
     return dumps, snapshots, coverage
 
 
-def _courses(opened: Opened) -> tuple[tuple[GpuCourse, ...], dict[str, Coverage]]:
+def _courses(opened: Opened, until: Until) -> tuple[tuple[GpuCourse, ...], dict[str, Coverage]]:
     """Courses of the GPUs of all tables of their counters, of a very long one the end; and tables that cannot be read."""
     found: list[GpuCourse] = []
     untold: dict[str, Coverage] = {}
@@ -158,6 +165,9 @@ def _courses(opened: Opened) -> tuple[tuple[GpuCourse, ...], dict[str, Coverage]
         if table is None:
             if is_untold(head):
                 untold[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=UNTOLD)
+            continue
+        if until.over():
+            untold[source.path] = Coverage(file=source.path, state=CoverageState.DAMAGED, reason=OVER)
             continue
         start, line = 0, 1
         if size > COURSE_BYTES:

@@ -30,5 +30,7 @@ class DiagnoseOptions(Struct, frozen=True, kw_only=True):
     """Whether a progress bar may be drawn on stderr."""
     storage: tuple[str, ...] = ()
     """Paths that hold the storage system's own logs."""
+    deadline: float | None = None
+    """Seconds after which an answer is wanted: reading ends early enough, and what was not read is told; None for no limit."""
     incidents: str | None = None
     """Folder of a team's records of past incidents, `auto` or `here` for `incidents` in a PATH's repository or the one around us; None for none."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from firstfault.model.evidence import Event, Failure, ProgressSample, RanksNamed
 from firstfault.model.stacks import StackDump
+from firstfault.model.until import LEFT_OFF
 from firstfault.model.words import Mark, Role, SourceKind
 from firstfault.readers.banners import failure_of_event, read_banners
 from firstfault.readers.events import build_events
@@ -60,6 +61,11 @@ class Read(Struct):
     nans: list[Event]
     stacks: list[StackDump]
     named: list[RanksNamed] = []
+    left_off: bool = False
+    """Whether nobody read it, for want of time."""
+
+
+UNREAD = Read([], [], [], [], [], left_off=True)
 
 
 def largest_whole(sizes: Sequence[int]) -> int:
@@ -106,10 +112,15 @@ def read_source(  # noqa: PLR0917
     places = [(e.span.line, e.span.offset - e.span.column + 1) for e in own if e.signature.startswith(BANNER)]
     failures = read_banners(store, source.id, places, profile, clock=clock)
     failures.extend(f for f in map(failure_of_event, own) if f is not None)
-    nan = nan_from(store, source.id, found.lines, clock)
+    # Lines are counted back from the end, which nobody has seen where the scan was left off.
+    nan = None if _left_off(found) else nan_from(store, source.id, found.lines, clock)
     samples = _progress(store, found, profile, clock, _telling(own, library), whole)
     stacks = _stacks(store, source, profile, own)
     return Read(own, failures, samples, [] if nan is None else [nan], stacks, _named(found, profile, library))
+
+
+def _left_off(found: SourceScan) -> bool:
+    return found.damage in LEFT_OFF
 
 
 def _named(found: SourceScan, profile: SourceProfile, library: Library) -> list[RanksNamed]:
@@ -168,7 +179,7 @@ def _progress(  # noqa: PLR0917
                 steps.append(sign.sample)
         return not_the_last(steps, sign)
     kept: dict[int, ProgressSample] = {}
-    last = last_progress(store, source, found.lines, profile)
+    last = None if _left_off(found) else last_progress(store, source, found.lines, profile)
     if last is not None:
         kept[last.sample.offset] = last.sample
     step = max(1, len(events) // NEIGHBOURHOODS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.memory import MemorySnapshot
+from firstfault.model.until import NEVER
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.strangers import Told, read_strangers
 from firstfault.readers.memory_snapshot import UnreadableSnapshotError, read_snapshot
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from firstfault.model.evidence import Coverage, Source
+    from firstfault.model.until import Until
     from firstfault.readers.store import Store
 
 
@@ -27,20 +29,23 @@ class ReadSnapshots(NamedTuple):
     """By shown path."""
 
 
-def read_snapshots(store: Store, sources: Iterable[Source], *, inline: bool = False) -> ReadSnapshots:
+def read_snapshots(
+    store: Store, sources: Iterable[Source], *, inline: bool = False, until: Until = NEVER
+) -> ReadSnapshots:
     """All memory snapshots of an input.
 
     Args:
         store: the bytes.
         sources: all sources; others than snapshots are passed over.
         inline: keep to one copy at a time.
+        until: when to leave off.
     """
     files = [s for s in sources if s.kind is SourceKind.MEMORY_SNAPSHOT]
 
     def one(source: Source) -> MemorySnapshot | str:
         return _read(store, source)
 
-    return ReadSnapshots(*read_strangers(store, files, one, MemorySnapshot | str, _told, inline=inline))
+    return ReadSnapshots(*read_strangers(store, files, one, MemorySnapshot | str, _told, inline=inline, until=until))
 
 
 def _told(read: MemorySnapshot) -> Told:

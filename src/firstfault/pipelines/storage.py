@@ -29,6 +29,7 @@ from firstfault.analysis.storage_request import names_batches, of_other_jobs
 from firstfault.analysis.zones import EAST, WEST
 from firstfault.model.evidence import Coverage
 from firstfault.model.storage import DaemonRole, LogPiece, StorageLogs
+from firstfault.model.until import NEVER
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.share import shared
 from firstfault.pipelines.times import seconds_of_zone
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import Source
+    from firstfault.model.until import Until
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.open import Opened
     from firstfault.signatures.library import Library
@@ -102,8 +104,10 @@ def daemon_sources(sources: Sequence[Source]) -> list[Source]:
     return [s for s in sources if s.kind is SourceKind.AISTORE]
 
 
-def read_storage(opened: Opened, scene: Scene, library: Library, options: DiagnoseOptions) -> StorageState | None:
-    """What the storage daemons' logs tell about the time of a failure; None where there are none."""
+def read_storage(
+    opened: Opened, scene: Scene, library: Library, options: DiagnoseOptions, until: Until = NEVER
+) -> StorageState | None:
+    """What the storage daemons' logs tell about the time of a failure, as far as there is time; None where there are none."""
     sources = daemon_sources(opened.sources)
     if not sources:
         return None
@@ -115,6 +119,8 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
     workers = _workers(opened, sources, options)
 
     def index(number: int) -> Index | None:
+        if until.over():
+            return None
         try:
             return index_source(store, sources[number], _newlines, assumed)
         except OSError:
@@ -130,6 +136,8 @@ def read_storage(opened: Opened, scene: Scene, library: Library, options: Diagno
 
     def piece(number: int) -> list[LogPiece]:
         found = indexes[number]
+        if until.over():
+            return []
         try:
             within = _local(found, window, indexes) if window is not None or much else _unjoined(found, job, indexes)
             return read_piece(store, found, within, search, assumed)

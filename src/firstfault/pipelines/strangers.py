@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from firstfault.model.evidence import Coverage
+from firstfault.model.until import NEVER, OVER
 from firstfault.model.words import CoverageState
 from firstfault.pipelines.apart import MEMORY, SECONDS, apart, possible
 from firstfault.scan.executors import processors
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from firstfault.model.evidence import Source
+    from firstfault.model.until import Until
     from firstfault.readers.store import Store
 
 T = TypeVar("T")
@@ -46,6 +48,7 @@ def read_strangers(
     *,
     inline: bool = False,
     keep: Callable[[T], T] = lambda found: found,
+    until: Until = NEVER,
 ) -> tuple[tuple[T, ...], dict[str, Coverage]]:
     """All files that can be read, in order, and what became of each, by shown path.
 
@@ -57,6 +60,7 @@ def read_strangers(
         told: the state of a file that was read.
         inline: keep to one copy at a time.
         keep: makes of what was read what is kept of it, as soon as it has come.
+        until: when to leave off.
     """
     if not files:
         return (), {}
@@ -67,8 +71,11 @@ def read_strangers(
         memory = min(MEMORY, ROOM + GROWTH * largest)
         workers = 1 if inline else processors()
 
+        if until.left is not None:
+            seconds = min(seconds, max(1.0, until.left))
+
         def piece(number: int) -> T | str:
-            return read(files[number])
+            return OVER if until.over() else read(files[number])
 
         def kept_of(one: T | str) -> T | str:
             return one if isinstance(one, str) else keep(one)
@@ -76,12 +83,13 @@ def read_strangers(
         done = apart(piece, len(files), workers, kind, seconds=seconds, memory=memory, keep=kept_of)
         found = done
     else:
-        found = [read(source) for source in files]
+        found = [OVER if until.over() else read(source) for source in files]
     kept: list[T] = []
     coverage = {}
     for source, one in zip(files, found, strict=True):
         if isinstance(one, str) or one is None:
-            reason = LOST if one is None else f"not read: {one}"
+            late = one == OVER or (one is None and until.over())
+            reason = OVER if late else LOST if one is None else f"not read: {one}"
             coverage[source.path] = Coverage(file=source.path, state=CoverageState.DAMAGED, reason=reason)
             continue
         kept.append(one)

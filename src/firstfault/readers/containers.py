@@ -130,7 +130,7 @@ class Container(Struct, frozen=True):
         except DamagedError as error:
             reason = str(error)
         except SpoolFullError as error:
-            reason = f"too large: {error}"
+            reason = str(error)
         return Member(name, self.spool.since(start), reason)
 
 

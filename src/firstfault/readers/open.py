@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.model.evidence import Coverage, Source, SourceId
+from firstfault.model.until import NEVER, OVER, Until
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.readers.discover import STDIN, Found, Refused, discover, expand, prefixes
 from firstfault.readers.limits import Budget, Limits
@@ -84,8 +85,9 @@ class _Item(Struct, frozen=True, kw_only=True):
 class _Opener:
     """Collects sources and coverage while inputs are gone through."""
 
-    def __init__(self, spool: Spool, limits: Limits) -> None:
+    def __init__(self, spool: Spool, limits: Limits, until: Until = NEVER) -> None:
         self.spool = spool
+        self.until = until
         self.limits = limits
         self.sources: list[tuple[Source, Extent]] = []
         self.coverage: list[Coverage] = []
@@ -100,6 +102,10 @@ class _Opener:
 
     def file(self, found: Found) -> None:
         """Takes one file of this machine."""
+        # What was looked at already is a source at no cost: it may still be read in part.
+        if self.until.over() and (found.real, found.shown) not in self.known:
+            self.refuse(found.shown, CoverageState.SKIPPED, OVER)
+            return
         try:
             descriptor = os.open(found.real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -150,6 +156,9 @@ class _Opener:
 
         inside = Container(item.descriptor, item.extent, self.spool, self.limits, item.budget)
         for found in members(kind, inside):
+            if self.until.over():
+                self.refuse(item.shown, CoverageState.DAMAGED, OVER)
+                return
             self._taken += 1
             if self._taken > self.limits.members:
                 reason = f"more than {self.limits.members:,} members: the rest was not read"
@@ -230,7 +239,7 @@ class _Opener:
             for part in parts:
                 self.spool.write(part)
         except SpoolFullError as error:
-            damage = f"too large: {error}"
+            damage = str(error)
         return self.spool.since(start), damage
 
     def read_quotations(self) -> None:
@@ -301,7 +310,8 @@ def open_inputs(
     *,
     stdin: IO[bytes] | None = None,
     limits: Limits | None = None,
-    looks: Callable[[Sequence[Found]], Sequence[Sniffed | None]] | None = None,
+    looks: Callable[[Sequence[Found], Until], Sequence[Sniffed | None]] | None = None,
+    until: Until = NEVER,
 ) -> Opened:
     """Opens everything behind some PATHs.
 
@@ -310,23 +320,24 @@ def open_inputs(
         stdin: where `-` reads from; the process's own standard input where None.
         limits: what the input may cost.
         looks: tells of files beforehand what `look_at` would, of all of them or of none.
+        until: when to leave off; what is left then is refused.
 
     Returns:
         The sources; nothing raised for what cannot be read: it is in the coverage with its reason.
     """
     bounds = limits if limits is not None else Limits()
-    spool = Spool(min(bounds.unpacked, _half_of_what_is_free()))
-    opener = _Opener(spool, bounds)
+    spool = Spool(min(bounds.unpacked, _half_of_what_is_free()), until)
+    opener = _Opener(spool, bounds, until)
     try:
         given = expand([os.fspath(p) for p in paths])
         for path, prefix in zip(given, prefixes(given), strict=True):
             if path == STDIN:
                 _standard_input(opener, stdin)
                 continue
-            there = list(discover(path, prefix, bounds.members))
+            there = list(_in_time(discover(path, prefix, bounds.members), prefix or path, until))
             if looks is not None:
                 files = [one for one in there if isinstance(one, Found)]
-                told = zip(files, looks(files), strict=False)
+                told = zip(files, looks(files, until), strict=False)
                 opener.known = {(file.real, file.shown): kind for file, kind in told if kind is not None}
             for one in there:
                 if isinstance(one, Refused):
@@ -349,10 +360,10 @@ def _standard_input(opener: _Opener, stdin: IO[bytes] | None) -> None:
     start = opener.spool.end
     damage = ""
     try:
-        for part in _parts(stream):
+        for part in _parts(stream, opener.until):
             opener.spool.write(part)
     except SpoolFullError as error:
-        damage = f"too large: {error}"
+        damage = str(error)
     extent = opener.spool.since(start)
     if extent.size == 0:
         opener.refuse("<stdin>", CoverageState.SKIPPED, EMPTY)
@@ -365,20 +376,31 @@ def _standard_input(opener: _Opener, stdin: IO[bytes] | None) -> None:
         os.close(descriptor)
 
 
-def _parts(stream: IO[bytes]) -> Iterator[bytes]:
+def _in_time(there: Iterable[Found | Refused], shown: str, until: Until) -> Iterator[Found | Refused]:
+    """What is there, as far as there is time to look."""
+    for one in there:
+        yield one
+        if until.over():
+            yield Refused(shown, CoverageState.SKIPPED, OVER)
+            return
+
+
+def _parts(stream: IO[bytes], until: Until) -> Iterator[bytes]:
+    """Raises SpoolFullError where the time is over before the input is."""
     read = getattr(stream, "read1", stream.read)
-    _await(stream)
+    _await(stream, until)
     while part := read(1 << 20):
         yield part
-        _await(stream)
+        _await(stream, until)
 
 
-def _await(stream: IO[bytes]) -> None:
+def _await(stream: IO[bytes], until: Until) -> None:
     """Waits for input, awake every second: an order to stop that comes right before a blocking read would not be heard."""
     try:
         descriptor = stream.fileno()
-        while not select.select([descriptor], [], [], 1.0)[0]:
-            pass
+        while not select.select([descriptor], [], [], min(1.0, 1.0 if until.left is None else until.left))[0]:
+            if until.over():
+                raise SpoolFullError(OVER)
     except (AttributeError, OSError, ValueError):
         return  # not a file of the system: reading it does not block
 

@@ -72,5 +72,5 @@ def _joined(container: Container, name: str, parts: list[tuple[int, int]]) -> Me
             for at in range(begin, stop, _STEP):
                 container.spool.write(container.read(at, min(_STEP, stop - at)))
     except SpoolFullError as error:
-        reason = f"too large: {error}"
+        reason = str(error)
     return Member(name, container.spool.since(start), reason)

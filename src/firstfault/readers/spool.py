@@ -11,18 +11,20 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from firstfault.model.until import NEVER, OVER, Until
 from firstfault.readers.store import Extent
 
 
 class SpoolFullError(Exception):
-    """The temporary space that may be used is used up."""
+    """The temporary space that may be used is used up, or the time that may be."""
 
 
 class Spool:
     """One private file that grows; made at the first use, gone at the end."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, until: Until = NEVER) -> None:
         self._limit = limit
+        self._until = until
         self._folder: str | None = None
         self._file = -1
         self._end = 0
@@ -45,8 +47,10 @@ class Spool:
         """Adds bytes at the end.
 
         Raises:
-            SpoolFullError: the limit or the disk is reached; a part of the bytes may have been written.
+            SpoolFullError: the limit or the disk is reached, or the time is over; a part of the bytes may have been written.
         """
+        if self._until.over():
+            raise SpoolFullError(OVER)
         path = self._path()
         if self._file < 0:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -57,9 +61,9 @@ class Spool:
                 self._end += written
                 view = view[written:]
         except OSError as error:
-            raise SpoolFullError(f"the temporary folder takes no more: {error.strerror}") from error
+            raise SpoolFullError(f"too large: the temporary folder takes no more: {error.strerror}") from error
         if self.left <= 0:
-            raise SpoolFullError("the limit of temporary space is reached")
+            raise SpoolFullError("too large: the limit of temporary space is reached")
 
     def close(self) -> None:
         """Removes the folder."""

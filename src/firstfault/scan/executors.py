@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from firstfault.model.until import NEVER, OVER, STOPPED
 from firstfault.scan.engines import make_engine
 from firstfault.scan.shapes import Shapes
-from firstfault.scan.stretch import STOPPED, Stretch, scan_stretch
+from firstfault.scan.stretch import Stretch, scan_stretch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from firstfault.model.until import Until
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.store import Store
     from firstfault.scan.engines import Engine
@@ -33,12 +35,13 @@ class ScanError(Exception):
 class Work:
     """What every process needs: bytes, patterns, engine."""
 
-    def __init__(self, store: Store, plan: Plan, engine: Engine, block_size: int) -> None:
+    def __init__(self, store: Store, plan: Plan, engine: Engine, block_size: int, until: Until = NEVER) -> None:
         self.store = store
         self.plan = plan
         self.engine: Engine | None = engine
         self.engine_name = engine.name
         self.block_size = block_size
+        self.until = until
         self.shapes = Shapes()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -60,6 +63,7 @@ class Work:
             shapes=self.shapes,
             block_size=self.block_size,
             progress=progress,
+            until=self.until,
         )
 
 
@@ -106,9 +110,11 @@ def processes(
 
 
 def consecutive(stretches: Sequence[Stretch], parts: Parts) -> Iterator[Part]:
-    """The parts of one source up to the first that is not there."""
+    """The parts of one source up to the first that is not there, or that there was no time to read to its end."""
     for stretch in stretches:
         part = parts.get(stretch)
         if part is None:
             return
         yield part
+        if part.damage == OVER:
+            return

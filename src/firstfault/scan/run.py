@@ -9,22 +9,24 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.model.until import NEVER, STOPPED
 from firstfault.model.words import SourceKind
 from firstfault.scan.engines import EngineError, kept_engine
 from firstfault.scan.executors import Parts, Work, consecutive, inline, processes, processors
 from firstfault.scan.newlines import want_numpy
 from firstfault.scan.regions import BLOCK
 from firstfault.scan.results import ScanResult, SourceScan, joined
-from firstfault.scan.stretch import STOPPED, Stretch
 from firstfault.scan.tasks import Task, split, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
     from firstfault.model.evidence import Source, SourceId
+    from firstfault.model.until import Until
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.open import Opened
     from firstfault.scan.plan import Planned
+    from firstfault.scan.stretch import Stretch
 
 MUCH = 48 << 20
 """Bytes from which on several processes are worth their start."""
@@ -55,6 +57,7 @@ def scan(
     progress: Callable[[int], None] | None = None,
     block_size: int = BLOCK,
     only: Container[SourceId] | None = None,
+    until: Until = NEVER,
 ) -> ScanResult:
     """Finds every line that a signature of the library matches.
 
@@ -67,6 +70,7 @@ def scan(
         progress: called with the number of bytes that were scanned since the last call.
         block_size: bytes read at a time.
         only: the sources to scan; all where None.
+        until: when to leave off.
 
     Raises:
         EngineError: no such engine or executor is there.
@@ -74,7 +78,7 @@ def scan(
     """
     plan = library.plan
     sources = [s for s in opened.sources if scanned(s) and (only is None or s.id in only)]
-    work = Work(opened.store, plan, kept_engine(engine, plan), block_size)
+    work = Work(opened.store, plan, kept_engine(engine, plan), block_size, until)
     many = processors() if workers is None else max(1, workers)
     total = sum(opened.store.size(s.id) for s in sources)
     if total >= MUCH:
@@ -90,14 +94,14 @@ def scan(
     return ScanResult(sources=_by_source(sources, tasks, parts), engine=work.engine_name, complete=whole)
 
 
-def one_by_one(opened: Opened, library: Planned) -> Callable[[Source, SourceProfile], SourceScan]:
+def one_by_one(opened: Opened, library: Planned, until: Until = NEVER) -> Callable[[Source, SourceProfile], SourceScan]:
     """What scans one source after the other as a whole, in whatever process asks; for sources that need no splitting.
 
     Raises:
         EngineError: no engine is there.
     """
     plan = library.plan
-    work = Work(opened.store, plan, kept_engine("auto", plan), BLOCK)
+    work = Work(opened.store, plan, kept_engine("auto", plan), BLOCK, until)
 
     def one(source: Source, profile: SourceProfile) -> SourceScan:
         return joined(source.id, [work.scan(whole(opened.store, source), None, profile)])

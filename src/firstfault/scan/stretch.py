@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from firstfault.model.evidence import SourceId
+from firstfault.model.until import NEVER, OVER, STOPPED, Until
 from firstfault.readers.identity import profile_source
 from firstfault.scan.collect import Collector
 from firstfault.scan.regions import BLOCK, regions
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from firstfault.scan.engines import Engine
     from firstfault.scan.plan import Plan
 
-STOPPED = "stopped before its end"
-"""Damage of a source whose scan was interrupted from the keyboard."""
 SAMPLE = 256 * 1024
 """Bytes at the head of a source from which its label style is told."""
 
@@ -46,16 +45,20 @@ def scan_stretch(
     shapes: Shapes | None = None,
     block_size: int = BLOCK,
     progress: Callable[[int], None] | None = None,
+    until: Until = NEVER,
 ) -> Part:
     """Scans the lines between two offsets, of which the first is the start of a line.
 
     profile: of the source, where it is known already.
     shapes: what was found in stretches that were scanned before with the same plan.
+    until: when to leave off, between two blocks.
     """
 
     def read(offset: int, buffer: memoryview) -> int:
         return store.read_into(stretch.source, offset, buffer)
 
+    if until.over():
+        return Part(damage=OVER)
     try:
         if profile is None:
             profile = profile_source(store.head(stretch.source, SAMPLE), stretch.path)
@@ -69,12 +72,15 @@ def scan_stretch(
             collector.take(region, engine.propose(region.data, region.size))
             if progress is not None:
                 progress(region.used)
+            if until.over() and collector.part.bytes < stretch.end - stretch.start:
+                collector.part.damage = OVER
+                break
     except KeyboardInterrupt:
         collector.part.damage = STOPPED
     except OSError as error:
         collector.part.damage = _unreadable(error)
     else:
-        if collector.part.bytes < stretch.end - stretch.start:
+        if collector.part.bytes < stretch.end - stretch.start and not collector.part.damage:
             collector.part.damage = "became shorter while it was read"
     return collector.finish()
 
