@@ -13,19 +13,14 @@ from msgspec.structs import replace
 
 from firstfault.analysis.conclude import NoAttemptError, conclude, reconsidered, with_storage
 from firstfault.analysis.in_part import said_in_part
-from firstfault.analysis.last_words import heed, wanted
-from firstfault.analysis.quiet import limited
 from firstfault.analysis.verify import Verifier
 from firstfault.model.until import stages
-from firstfault.model.words import Category, SourceKind
+from firstfault.model.words import SourceKind
 from firstfault.pipelines.beforehand import Beforehand
 from firstfault.pipelines.build import Builder
-from firstfault.pipelines.disks import with_disks
 from firstfault.pipelines.errors import PipelineError
-from firstfault.pipelines.last_words import recent_words
-from firstfault.pipelines.lone import heed_lone
+from firstfault.pipelines.heeding import heeding
 from firstfault.pipelines.looks import looks
-from firstfault.pipelines.numbers import heed_numbers
 from firstfault.pipelines.observe import observe
 from firstfault.pipelines.options import DiagnoseOptions
 from firstfault.pipelines.seen_before import with_seen_before
@@ -40,14 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import IO
 
-    from firstfault.analysis.answer import Answer
     from firstfault.analysis.case import Observations
     from firstfault.analysis.conclude import Conclusion
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.storage import StorageState
     from firstfault.analysis.verify import Cited
     from firstfault.model.diagnosis import Diagnosis
-    from firstfault.model.evidence import GlobalRank, SourceId
     from firstfault.model.until import Until
     from firstfault.readers.open import Opened
     from firstfault.readers.store import Store
@@ -139,40 +132,7 @@ def concluded(
 
             seen = replace(seen, coverage=(*seen.coverage, *without_daemons(opened, options.storage)))
 
-        def heeded(scene: Scene, answer: Answer) -> Answer:
-            named: dict[SourceId, GlobalRank] = {}
-            if answer.question == "hang" and not answer.culprits.anybody:
-                # Loaded only for a hang that names nobody.
-                from firstfault.pipelines.roll_call import heed_roll
-
-                answer, named = heed_roll(scene, answer, opened.store, observed.profiles, observed.clocks)
-            ranks = wanted(answer)
-            unheard = answer
-            if ranks:
-                words = recent_words(scene, ranks, opened.store, observed.profiles, observed.clocks, named)
-                answer = heed(scene, answer, words)
-            if answer.question == "stopped" or limited(scene, answer) is not None:
-                # What few jobs come to is loaded only for these.
-                from firstfault.pipelines.standstill import heed_stop
-
-                answer = unheard = heed_stop(scene, answer, opened.store, observed.profiles, observed.clocks)
-            heard = heed_lone(scene, answer, opened.store, observed.profiles, observed.clocks)
-            if heard is answer and answer is not unheard:
-                # Work that is seen not to have ended says more than the last words of its rank do.
-                seen_at_work = heed_lone(scene, unheard, opened.store, observed.profiles, observed.clocks)
-                if seen_at_work.category is answer.category and seen_at_work.strength.level > answer.strength.level:
-                    heard = seen_at_work
-            heard = heed_numbers(scene, heard, opened.store)
-            if heard.category is Category.UNKNOWN and heard.failed:
-                from firstfault.pipelines.settings import heed_settings
-
-                heard = heed_settings(scene, heard, opened.store)
-            if heard.category is Category.UNKNOWN or heard.question == "good_end":
-                from firstfault.pipelines.plain_words import heed_plain_words
-
-                heard = heed_plain_words(scene, heard, observed.seen, opened.store, observed.profiles, observed.clocks)
-            return heard if ranks else with_disks(scene, heard, opened.store)
-
+        heeded = heeding(observed, opened.store)
         try:
             conclusion = conclude(seen, library, _attempt(options), heeded, begun)
         except NoAttemptError as error:
