@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -121,8 +122,8 @@ def concluded(
         from firstfault.pipelines.storage import with_storage_paths
 
         paths = with_storage_paths(paths, options.storage)
-    ahead = None if options.engine == "inline" else looks
     until = stages(options.deadline)
+    ahead = None if options.engine == "inline" else partial(looks, until=until.opening)
     with _ONE_AT_A_TIME, open_inputs(paths, stdin=stdin, looks=ahead, until=until.opening) as opened:
         with _told(opened, options, progress) as tell:
             observed = observe(opened, library, options, tell, until)

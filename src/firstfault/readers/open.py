@@ -310,7 +310,7 @@ def open_inputs(
     *,
     stdin: IO[bytes] | None = None,
     limits: Limits | None = None,
-    looks: Callable[[Sequence[Found], Until], Sequence[Sniffed | None]] | None = None,
+    looks: Callable[[Sequence[Found]], Sequence[Sniffed | None]] | None = None,
     until: Until = NEVER,
 ) -> Opened:
     """Opens everything behind some PATHs.
@@ -337,7 +337,7 @@ def open_inputs(
             there = list(_in_time(discover(path, prefix, bounds.members), prefix or path, until))
             if looks is not None:
                 files = [one for one in there if isinstance(one, Found)]
-                told = zip(files, looks(files, until), strict=False)
+                told = zip(files, looks(files), strict=False)
                 opener.known = {(file.real, file.shown): kind for file, kind in told if kind is not None}
             for one in there:
                 if isinstance(one, Refused):
