@@ -381,7 +381,12 @@ def _took_the_peer(case: Case, cause: Suspect, effect: Suspect) -> bool:
     if not speaks_of_peer(case, effect) or speaks_of_peer(case, cause) or cause.nature.depth <= effect.nature.depth:
         return False
     machines = cause.nature.category in {Category.GPU_CUDA, Category.INFRASTRUCTURE} and cause.nature.fatal
-    return machines and bool(cause.hosts) and bool(effect.hosts) and not set(cause.hosts) & set(effect.hosts)
+    if not machines:
+        return False
+    if cause.hosts and effect.hosts:
+        return not set(cause.hosts) & set(effect.hosts)
+    # Who says that of a peer whose machine nobody names is another process than the one that it took.
+    return bool(cause.ranks) and bool(effect.ranks) and not set(cause.ranks) & set(effect.ranks)
 
 
 def _over_before(case: Case, stop: Suspect) -> bool:
