@@ -121,7 +121,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
             reasons[suspect.nature.key] = by
     left = left or candidates
     loose = [s for s in left if _of_any_time(case, s, candidates)]
-    root = _foremost([s for s in left if s not in loose] or left)
+    root = _foremost(_telling(case, [s for s in left if s not in loose] or left, candidates))
     explained = []
     rivals: list[Suspect] = []
     for suspect in ordered:
@@ -208,6 +208,15 @@ def _foremost(left: Sequence[Suspect]) -> Suspect:
     return best
 
 
+def _telling(case: Case, left: Sequence[Suspect], others: Sequence[Suspect]) -> Sequence[Suspect]:
+    """All but faults of a device that cannot have brought about what ended a program, where another fault can, or is just that."""
+    raised = [o for o in others if o.nature.fatal and not from_outside(o)]
+    known = [s for s in left if any(case.library.explains(_plain(s), _plain(o)) for o in raised)]
+    told = known or [s for s in left if s in raised]
+    beside = [s for s in left if s not in told and told and all(other_device(s, t) for t in told)]
+    return [s for s in left if s not in beside]
+
+
 def _why(root: Suspect, explained: Sequence[tuple[Suspect, str]], rivals: Sequence[Suspect]) -> str:
     """By what a root was chosen, as far as it is true: being the earliest line is said only where it is."""
     others = [s for s, _ in explained] + list(rivals)
@@ -267,6 +276,8 @@ def explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
         return "its program only mentioned it and went on; this exception ended it"
     if mentioned(case, cause.first) and not mentioned(case, effect.first) and effect.first.exception is not None:
         return None
+    if other_device(cause, effect):
+        return None
     if before is True:
         return _later(cause, effect)
     if order_alone(effect) and of_its_own(case, cause) and _above(cause, effect):
@@ -276,6 +287,15 @@ def explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
     if before is None and cause.nature.depth > effect.nature.depth and _one_failure(case, cause, effect):
         return "it is a consequence of the same failure, further from its root"
     return None
+
+
+def other_device(cause: Suspect, effect: Suspect) -> bool:
+    """Whether one of two is a network adapter's or a link's fault and the other a GPU's: neither device brings the other's about."""
+    one, two = cause.nature, effect.nature
+    if {one.category, two.category} != {Category.NETWORK, Category.GPU_CUDA}:
+        return False
+    network, gpu = (cause, effect) if one.category is Category.NETWORK else (effect, cause)
+    return from_outside(network) and network.first.exception is None and gpu.nature.domain is not Domain.MEMORY
 
 
 def of_its_own(case: Case, suspect: Suspect) -> bool:

@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.beside_waits import order_alone
-from firstfault.analysis.causes import by_exits_alone, explains, from_outside, of_its_own, precedes, related, same_fault
+from firstfault.analysis.causes import (
+    by_exits_alone,
+    explains,
+    from_outside,
+    of_its_own,
+    other_device,
+    precedes,
+    related,
+    same_fault,
+)
 from firstfault.analysis.suspects import mentioned, stranger
 from firstfault.model.words import Category, Mark, Strength
 
@@ -38,6 +47,8 @@ def _doubts(case: Case, root: Suspect, rival: Suspect) -> bool:
         return True  # an order to stop comes to jobs that have failed, too
     if rival.nature.category is root.nature.category:
         return False
+    if rival.nature.fatal and other_device(root, rival):
+        return True  # the one device does not account for the other's error
     if of_its_own(case, rival) and from_outside(root) and precedes(root, rival) is None:
         return True  # no machine and no order brings such an error about
     return rival.nature.strength.level >= Strength.SUPPORTED.level or root.nature.depth < rival.nature.depth + DEEPER

@@ -229,6 +229,10 @@ def _from_detail(scene: Scene, events: list[Event]) -> Answer:
     if odd is not None and global_ranks:
         ranks = tuple(r for e in events if (r := scene.roster.rank(e)) is not None and int(r) == odd)[:1]
     sure = Strength.SUPPORTED if ranks else Strength.UNKNOWN
+    if odd is not None and not ranks and global_ranks:
+        # The odd one said nothing. Members are numbered in the order of their ranks: below one whose number is its rank, all are.
+        ranks = (GlobalRank(odd),)
+        sure = Strength.SUPPORTED if max(accusers[odd]) > odd else Strength.POSSIBLE
     if odd is not None and not ranks and _unlabelled(scene, events, odd):
         ranks, sure = (GlobalRank(odd),), Strength.POSSIBLE
     hosts = tuple(sorted(set(hosts_of(scene, ranks).values())))
