@@ -15,7 +15,7 @@ from firstfault.readers.step_forms import COUNTED, EVENT_KEY, EVENT_STEP, LOGGED
 
 TRAINING, PREPARATION, EVALUATION = "training", "preparation", "evaluation"
 TRIGGERS = (
-    b"%|", b"it [", b"iter", b"Iter", b"tep", b"poch", b"'loss'", b"[batch=", b" [=", b" [>", b"\xe2\x94\x81", b"num_updates", b"Train: ", b"Test: ", b"Eval", b"Val", b" Batch ", b":::MLLOG", b"Progress on:", b"\xe6\xad\xa5", b"\xe8\xbf\xad\xe4\xbb\xa3",
+    b"%|", b"it [", b"iter", b"Iter", b"tep", b"poch", b"'loss'", b"[batch=", b" [=", b" [>", b"\xe2\x94\x81", b"num_updates", b"Train: ", b"Test: ", b"Eval", b"Val", b" Batch ", b":::MLLOG", b"[train: ", b"[val: ", b"Progress on:", b"\xe6\xad\xa5", b"\xe8\xbf\xad\xe4\xbb\xa3",
 )  # fmt: skip
 """Text without which no line is looked at; searched as bytes, since expressions are slow on lines that hold none."""
 _NUMBER = rb"\d[\d,]*(?:\.\d+)?[kMG]?"
@@ -39,6 +39,7 @@ _K2 = lazy(rb"\bEpoch (\d{1,6}), batch (\d{1,9}), (?:\w+_)?loss\[")
 _ESPNET = lazy(rb"(\d{1,6})epoch:(train|valid):\d{1,9}-(\d{1,9})batch:")
 _WENET = lazy(rb"\b(TRAIN|CV) (?:\|[^|\n]{0,60}\| ?)?Batch (\d{1,6})/(\d{1,9}) loss ")
 _ITER = lazy(rb"\bIter\((train|val|test)\) {0,3}\[ {0,9}(\d{1,9})/(\d{1,9})\]")
+_TRACKER = lazy(rb"^\[(train|val): (\d{1,6}), {1,9}(\d{1,9}) / (\d{1,9})\] FPS: ")
 _COMPOSER = lazy(rb"(?:\[epoch=(\d{1,6})(?:/\d{1,6})?\])?\[batch=(\d{1,9})(?:/(\d{1,9}))?\]")
 _PLAIN = lazy(
     rb"(?i)(?<![\w.-])(?P<name>global[_ ]?steps?|total[_ ]step|current_steps|completed steps?|train(?:ing)?[_ ]?steps?|optimizer[_ ]steps?|"
@@ -243,7 +244,11 @@ def _table(segment: bytes) -> Shape | None:
 
 
 def _of_recipe(segment: bytes) -> Shape | None:
-    """Lines of the speech toolkits and of OpenMMLab that count batches within an epoch, or iterations without one."""
+    """Lines of speech toolkits, OpenMMLab and object trackers that count batches within an epoch, or iterations without one."""
+    found = _TRACKER.search(segment)
+    if found is not None:
+        kind = TRAINING if found[1] == b"train" else EVALUATION
+        return Shape(kind, int(found[3]), int(found[4]), int(found[2]), "epoch")
     found = _K2.search(segment)
     if found is not None:
         return Shape(TRAINING, int(found[2]), None, int(found[1]), "epoch")

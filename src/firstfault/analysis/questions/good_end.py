@@ -28,14 +28,16 @@ def ask(scene: Scene) -> Answer | None:
     tail = f"; {noise} error {lines} before that ended nothing" if noise and not ended.against else ""
     unclear = left_open(scene)
     broken = ended.event is not None and breaks_off(scene.case, ended.event)
-    doubtful = bool(unclear) or broken
+    amid = _amid_its_work(scene)
+    doubtful = bool(unclear) or broken or amid is not None
     return Answer(
         question="good_end",
         failed=False,
         category=Category.NONE,
         strength=_strength(scene).at_most(Strength.POSSIBLE) if doubtful else _strength(scene),
-        summary=f"{what} ({ended.why}){tail}.{BROKEN if broken else ''}{_not_told(unclear)}",
-        proof=() if ended.event is None else (ended.event,),
+        summary=f"{what} ({ended.why}){tail}.{BROKEN if broken else ''}{_not_told(unclear)}"
+        f"{'' if amid is None else AMID}",
+        proof=tuple(e for e in (ended.event, amid) if e is not None),
         action=ActionKind.COLLECT_MORE if doubtful else ActionKind.NONE,
         collect=_wanted(scene, unclear, ended.event if broken else None),
     )
@@ -44,8 +46,31 @@ def ask(scene: Scene) -> Answer | None:
 BROKEN = (
     " The line that says so is the last of its file and has no end: its rest, and what came behind it, may be missing."
 )
+AMID = " An error stands behind its last step, and no step between it and that line: the work may have ended there and the line say only that the program did."
+NEAR = 5
+"""Lines between an error and the end, where no step is told at all, in which no work was done."""
 SHOWN = 3
 """Files that are named of those that leave an end open."""
+
+
+def _amid_its_work(scene: Scene) -> Event | None:
+    """The error behind the last step of a file that goes on to say that the run ended; None where steps or nothing came between."""
+    end = scene.outcome.event
+    if end is None:
+        return None
+    track = scene.case.tracks.get(end.span.source)
+    if track is not None and track.complete:
+        return None
+    last = -1 if track is None else track.last.offset
+    for error in (e for suspect in scene.acquitted if suspect.nature.fatal for e in suspect.events):
+        exception = error.exception
+        if exception is None or not exception.frames or exception.ignored:
+            continue
+        if error.span.source != end.span.source or not last < error.span.offset < end.span.offset:
+            continue
+        if track is not None or end.span.line - error.span.line <= NEAR:
+            return error
+    return None
 
 
 def _wanted(scene: Scene, unclear: Sequence[Open], broken: Event | None) -> tuple[str, ...]:
