@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.beside_waits import Opening
 from firstfault.analysis.cards import rank_of_card
-from firstfault.analysis.causes import Choice, choose, precedes
+from firstfault.analysis.causes import Choice, choose, from_outside, precedes
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
@@ -61,6 +61,8 @@ OF_PATHS = frozenset(
     }
 )
 """Exceptions about paths: in the data path too they are as often a setting or a store as the data."""
+PLACED = frozenset({Blame.RANK, Blame.HOST})
+"""Whom a fault can be laid to that has its place on one machine."""
 LAST_LINES = 5
 """Lines between the last word of a program and the report of its end, at most: wrappers print a few of their own."""
 _BELOW_ERROR = lazy(r"(?:^|[\s\[|(:-])(?:WARN(?:ING)?|INFO|DEBUG|TRACE|NOTICE)\b|(?i:^\W{0,3}warning)")
@@ -247,6 +249,9 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     if scene.complete.missing_files and strength is Strength.ESTABLISHED:
         # A log that is not there may hold an earlier fault.
         strength = Strength.SUPPORTED
+    if from_outside(root) and not root.ordered and root.nature.blame in PLACED and not (root.hosts or root.everyone):
+        # Of which machine that is, no line says: it may be another's, or have come later.
+        strength = strength.at_most(Strength.SUPPORTED)
     still = scene.case.stood_still(root.first) if root.ordered else None
     if still is not None:
         # It ended a job that had stopped by itself, for a reason that no line names.
