@@ -15,9 +15,9 @@ def waited(rank, stamp):
     )
 
 
-def machine(node, ranks, stamp):
+def machine(node, ranks, stamp, size=16):
     held = "".join(
-        f"n{node}:12{r}:12{r} [{r % 8}] NCCL INFO comm 0x1 rank {r} nranks 16 cudaDev {r % 8} nvmlDev {r % 8} busId {0x1B + 0x10 * (r % 8):x}000 - Init COMPLETE\n"
+        f"n{node}:12{r}:12{r} [{r % 8}] NCCL INFO comm 0x1 rank {r} nranks {size} cudaDev {r % 8} nvmlDev {r % 8} busId {0x1B + 0x10 * (r % 8):x}000 - Init COMPLETE\n"
         for r in ranks
     )
     steps = "".join(f"[rank{r}]: 2025-09-26 10:29:59 step 50\n" for r in ranks)
@@ -40,7 +40,7 @@ def test_it_is_no_more_than_supported(machines, stamp, tmp_path):
 
 def test_of_a_machine_that_is_named_it_is_established(tmp_path):
     (tmp_path / "n0").mkdir()
-    (tmp_path / "n0" / "train.log").write_text(machine(0, range(8), "E926 10:40:00.1 "))
+    (tmp_path / "n0" / "train.log").write_text(machine(0, range(8), "E926 10:40:00.1 ", size=8))
     (tmp_path / "n0" / "kern.log").write_text(
         "Sep 26 10:30:08 n0 kernel: NVRM: Xid (PCI:0000:8b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
     )
