@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from firstfault.metrics.grid import Grid
-from firstfault.metrics.layout import NUMBER, Layout, has_decimal_commas, read_layout, read_stamp, shape_key
+from firstfault.metrics.layout import (
+    NUMBER,
+    Layout,
+    has_decimal_commas,
+    is_rest_of_line,
+    read_layout,
+    read_stamp,
+    shape_key,
+)
 from firstfault.metrics.runs import Block, days_of, model_of, read_rows, scaled
 
 if TYPE_CHECKING:
@@ -31,6 +39,8 @@ PLACE = "place"
 """Column of a part: which of the pieces of its line, parted by `\r`, a row is; 0 where it is not told. It orders rows and is no metric."""
 _NUMBER = re.compile(NUMBER)
 _COMMA = re.compile(rb"(?<=\d),(?=\d)")
+_WRAPPED = re.compile(rb"^[^\s][^\n]*(?:\n {8,120}[^\s][^\n]*)+", re.MULTILINE)
+_AT_WRAP = re.compile(rb" ?\n {8,120}")
 FEW = 4
 """Lines of one shape up to which each is read by itself."""
 SAMPLE = 8
@@ -63,6 +73,8 @@ class Shapes:
         """The model that most lines of the last table fitted."""
         self.commas = False
         """Whether a step line with decimal commas was seen; then all of the source is read with points for them."""
+        self.wrapped = False
+        """Whether the rest of a step line was seen that a printer wrapped; then such lines are read as one with what stands above them."""
 
     def of(self, key: bytes, line: bytes) -> Layout | None:
         """The layout of a line with this key."""
@@ -71,6 +83,7 @@ class Shapes:
                 self._known.clear()
             layout = self._known[key] = read_layout(line)
             self.commas = self.commas or (layout is not None and b"," in line and has_decimal_commas(line))
+            self.wrapped = self.wrapped or (layout is not None and is_rest_of_line(layout, line))
         return self._known[key]
 
     def grid(self, table: NDArray[np.uint8]) -> tuple[Grid | None, NDArray[np.bool_] | None]:
@@ -109,7 +122,9 @@ def read_block(data: bytes, first: int, shapes: Shapes, *, fast: bool = True) ->
     if not data.endswith(b"\n"):
         data += b"\n"
     if not fast:
-        data = _with_points(data) if _sees_commas(data, shapes) else data
+        _look_at(data, shapes)
+        data = _with_points(data) if shapes.commas else data
+        data = _unwrapped(data) if shapes.wrapped else data
         lines = enumerate(data.split(b"\n")[:-1], first)
         pieces = [(n, at, p) for n, line in lines for at, p in enumerate(line.split(b"\r"))]
         steps = [(n, at, p) for n, at, p in pieces if shapes.of(shape_key(p), p) is not None]
@@ -148,14 +163,16 @@ def read_lines(data: bytes, first: int, shapes: Shapes, place: int = 0) -> tuple
 
 def _read_whole(data: bytes, first: int, shapes: Shapes) -> tuple[list[Part], int]:
     """The parts of whole lines, and how many these are."""
-    commas = shapes.commas
+    commas, wrapped = shapes.commas, shapes.wrapped
     if commas:
         data = _with_points(data)
+    if wrapped:
+        data = _unwrapped(data)
     even = _by_last_grid(data, first, shapes)
     if even is not None:
         return [even], len(even.line)
     parts = _read_rows(data, first, shapes)
-    if shapes.commas and not commas:
+    if shapes.commas > commas or shapes.wrapped > wrapped:
         return _read_whole(data, first, shapes)
     return parts, int(np.count_nonzero(np.frombuffer(data, np.uint8) == 10))
 
@@ -165,10 +182,15 @@ def _with_points(data: bytes) -> bytes:
     return _COMMA.sub(b".", data)
 
 
-def _sees_commas(data: bytes, shapes: Shapes) -> bool:
+def _unwrapped(data: bytes) -> bytes:
+    """The same with the rest of each wrapped line behind what stands above it; as many lines, the emptied ones below."""
+    return _WRAPPED.sub(lambda rows: _AT_WRAP.sub(b" ", rows[0]) + b"\n" * rows[0].count(b"\n"), data)
+
+
+def _look_at(data: bytes, shapes: Shapes) -> None:
+    """Looks at every line, to know how the source writes its steps."""
     for line in data.replace(b"\r", b"\n").split(b"\n"):
         shapes.of(shape_key(line), line)
-    return shapes.commas
 
 
 def _by_last_grid(data: bytes, first: int, shapes: Shapes) -> Part | None:

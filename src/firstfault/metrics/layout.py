@@ -140,6 +140,11 @@ def has_decimal_commas(line: bytes) -> bool:
     return _POINT.search(line) is None and _COMMA.search(line) is not None
 
 
+def is_rest_of_line(layout: Layout, line: bytes) -> bool:
+    """Whether a line that tells measurements is the rest of one that a printer of tables and colours wrapped."""
+    return "step" not in layout.slots and line[:_INDENT].isspace()
+
+
 def may_be_step(line: bytes) -> bool:
     """Whether a line is worth a closer look."""
     return _holds(line.lower(), _TRIGGERS)
