@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from firstfault.model.until import OVER, STOPPED, UNLIMITED
+from firstfault.pipelines.kept import Made, file_of
 from firstfault.pipelines.read import UNREAD, Read, largest_whole, read_source
 from firstfault.pipelines.share import can_share, shared
 from firstfault.readers.clock import Date, SourceClock, settle_clocks
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from firstfault.model.evidence import Source, SourceId, Who
     from firstfault.model.until import Stages
+    from firstfault.pipelines.kept import Kept
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.open import Opened
     from firstfault.readers.store import Store
@@ -60,6 +62,8 @@ def gather(
     options: DiagnoseOptions,
     tell: Callable[[int], None] | None = None,
     until: Stages = UNLIMITED,
+    *,
+    kept: Kept | None = None,
 ) -> Gathered:
     """Scans and reads all sources that hold text.
 
@@ -69,7 +73,10 @@ def gather(
         options: of the run.
         tell: called with numbers of bytes that were scanned.
         until: when to leave off; what was not read by then is damaged by it.
+        kept: what was made of the sources before, where the same input is read again and again.
     """
+    if kept is not None:
+        return _again(opened, library, options, tell, kept)
     sources = [s for s in opened.sources if scanned(s)]
     if options.engine != "inline" and len(sources) >= FEWEST and can_share(len(sources), processors()):
         small = sum(n for s in sources if (n := opened.store.size(s.id)) <= UNDIVIDED)
@@ -120,6 +127,46 @@ def _in_turn(  # noqa: PLR0917 - as `gather`
         for r in result.sources
     )
     return Gathered(scans, pieces, profiles, clocks)
+
+
+def _again(
+    opened: Opened, library: Library, options: DiagnoseOptions, tell: Callable[[int], None] | None, kept: Kept
+) -> Gathered:
+    """Scans and reads the sources that are not as they were, one after the other; of the others what was made of them serves."""
+    store = opened.store
+    sources = [s for s in opened.sources if scanned(s)]
+    files = {s.id: file_of(s) for s in sources}
+    profiles = {s.id: kept.profile(files[s.id]) or profile_source(store.head(s.id, SAMPLE), s.path) for s in sources}
+    clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s in sources}
+    settle_clocks(list(clocks.values()))
+    whole = largest_whole([store.size(s.id) for s in sources])
+    known = {s.id: m for s in sources if (m := kept.of(files[s.id], clocks[s.id], whole)) is not None}
+    fresh = {s.id for s in sources if s.id not in known}
+    found = {r.source: r for r in scan(opened, library, executor=options.engine, progress=tell, only=fresh).sources}
+    scans: list[SourceScan] = []
+    read: list[Read] = []
+    for source in sources:
+        clock, made = clocks[source.id], known.get(source.id)
+        if made is None:
+            told = found[source.id]
+            profile = profiles[source.id]
+            made = Made(
+                source.id,
+                clock.date,
+                clock.neighbour,
+                whole,
+                profile,
+                told,
+                read_source(store, source, told, library, profile, clock, whole),
+            )
+        clock.forget()
+        if not made.scan.damage:
+            kept.keep(files[source.id], made)
+        scans.append(made.scan)
+        read.append(made.read)
+    forget()
+    kept.turn(len(known))
+    return Gathered(tuple(scans), read, profiles, clocks)
 
 
 class _Head(Struct):

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.verify import Cited
     from firstfault.model.diagnosis import Diagnosis
     from firstfault.model.until import Until
+    from firstfault.pipelines.kept import Kept
     from firstfault.readers.open import Opened
     from firstfault.readers.store import Store
     from firstfault.signatures.library import Library
@@ -59,6 +60,7 @@ def diagnose(
     *,
     stdin: IO[bytes] | None = None,
     progress: Callable[[int], None] | None = None,
+    kept: Kept | None = None,
 ) -> Diagnosis:
     """Says what the first fault was in what a job left behind.
 
@@ -67,6 +69,7 @@ def diagnose(
         options: see `DiagnoseOptions`; the defaults where None.
         stdin: where `-` reads from; the process's own standard input where None.
         progress: called with numbers of bytes that were scanned.
+        kept: what was made of the sources before, where the same input is read again and again; the answer is the same.
 
     Returns:
         The diagnosis, not yet redacted.
@@ -78,7 +81,7 @@ def diagnose(
     options = options or DiagnoseOptions()
     ahead = Beforehand(alone=options.engine == "inline")
     try:
-        with concluded(paths, options, stdin=stdin, progress=progress, begun=ahead.begin) as ready:
+        with concluded(paths, options, stdin=stdin, progress=progress, begun=ahead.begin, kept=kept) as ready:
             every = options.attempt == "all"
             found = Builder(ready.conclusion, ready.verifier, every=every, ahead=ahead).build()
             return with_seen_before(found, ready, paths, options.incidents)
@@ -103,6 +106,7 @@ def concluded(
     stdin: IO[bytes] | None = None,
     progress: Callable[[int], None] | None = None,
     begun: Callable[[Scene], None] | None = None,
+    kept: Kept | None = None,
 ) -> Iterator[Concluded]:
     """The conclusion about an input, which stays open meanwhile; every view of the evidence begins with it.
 
@@ -112,6 +116,7 @@ def concluded(
         stdin: where `-` reads from; the process's own standard input where None.
         progress: called with numbers of bytes that were scanned.
         begun: told of the attempt before anything is asked of it, where there is only one.
+        kept: what was made of the sources before.
 
     Raises:
         SignatureError: a site signature is wrong.
@@ -126,7 +131,7 @@ def concluded(
     ahead = None if options.engine == "inline" else partial(looks, until=until.opening)
     with _ONE_AT_A_TIME, open_inputs(paths, stdin=stdin, looks=ahead, until=until.opening) as opened:
         with _told(opened, options, progress) as tell:
-            observed = observe(opened, library, options, tell, until)
+            observed = observe(opened, library, options, tell, until, kept=kept)
         seen = observed.seen
         if options.storage:
             from firstfault.pipelines.storage import without_daemons

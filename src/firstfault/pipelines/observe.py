@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from firstfault.model.memory import MemorySnapshot
     from firstfault.model.recorder import RankDump
     from firstfault.model.until import Stages, Until
+    from firstfault.pipelines.kept import Kept
     from firstfault.pipelines.options import DiagnoseOptions
     from firstfault.readers.clock import SourceClock
     from firstfault.readers.identity import SourceProfile
@@ -60,6 +61,8 @@ def observe(
     options: DiagnoseOptions,
     tell: Callable[[int], None] | None = None,
     until: Stages = UNLIMITED,
+    *,
+    kept: Kept | None = None,
 ) -> Observed:
     """Everything that the scan and the readers make of an input.
 
@@ -69,8 +72,9 @@ def observe(
         options: of the run.
         tell: called with numbers of bytes that were scanned.
         until: when to leave off.
+        kept: what was made of the sources before.
     """
-    found = gather(opened, library, options, tell, until)
+    found = gather(opened, library, options, tell, until, kept=kept)
     events = [e for r in found.read for e in r.events]
     failures = [f for r in found.read for f in r.failures]
     samples = [s for r in found.read for s in r.samples]
