@@ -21,6 +21,7 @@ from firstfault.cli.evidence import (
     page,
     paths_argument,
 )
+from firstfault.cli.values import SecondsValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,12 +44,27 @@ if TYPE_CHECKING:
     "an organisation, `here` for the folder `incidents` of the repository in which you are, if there is one, `auto` for that in which PATH lies, "
     "`none` for those alone that ship with firstfault.",
 )
+@click.option(
+    "--follow",
+    is_flag=True,
+    help="Stay while the job writes: say it again when the answer changes, and end with the report when the job is decided and silent for a minute, or at Ctrl-C.",
+)
+@click.option(
+    "--every",
+    type=SecondsValue(),
+    metavar="SECONDS",
+    default="10",
+    show_default=True,
+    help="With --follow: how long to wait between two looks.",
+)
 @evidence_options
 def command(
     paths: tuple[str, ...],
     form: Format,
     output: str | None,
     *,
+    follow: bool,
+    every: float,
     share: bool,
     raw: bool,
     exit_zero: bool,
@@ -65,6 +81,11 @@ def command(
     level = level_of(share=share, raw=raw)
     from firstfault.report.phrases import exit_code
 
+    if follow:
+        from firstfault.cli.following import follow_job
+
+        code = follow_job(paths, form, level, options_of(asked), every, output=output, language=lang)
+        return 0 if exit_zero else code
     diagnosis, report = _made(paths, form, level, asked, {**page(output), "language": lang})
     code = exit_code(diagnosis)
     # A person needs the reasons alone where nothing was read; a program gets its report all the same.
