@@ -31,9 +31,12 @@ if TYPE_CHECKING:
 LARGEST = 64 << 20
 """Bytes of a file of records that are read."""
 RANK, DEATH, STOPPED, ENDED = "recorder.rank", "recorder.death", "recorder.stopped", "recorder.ended"
+NODE_LOST = "recorder.node_lost"
 _WORKER = "Caught "
 _BESIDE = 1.0
 """Seconds after a bundle from which a sign of life shows that it was not the last standstill."""
+MISSED_S = 10.0
+"""Seconds by which clocks of nodes may differ: what a node wrote within them after it was missed is no sign that it lives on."""
 STOOD = 60.0
 """Seconds without a sign of life from which on a rank stood still, where no watch says so."""
 
@@ -132,6 +135,7 @@ def _events(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
             yield _event(record, STOPPED if record.fields.get("signal") == "SIGTERM" else DEATH)
     yield from _said(records, library)
     yield from _all_ended(records)
+    yield from _nodes_lost(records)
 
 
 def _said(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
@@ -141,6 +145,27 @@ def _said(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
         text = record.fields.get("said")
         if record.kind == layout.END and isinstance(text, str) and codes.get((record.who.host, record.who.pid)) == 1:
             yield _raised(replace(record, fields={**record.fields, "type": "sys.exit", "message": text}), library)
+
+
+def _nodes_lost(records: Sequence[BoxRecord]) -> Iterable[Event]:
+    """The first word on each node that its neighbours missed, and that gave no sign of life behind it: nothing of its own, nor one that they saw."""
+    last: dict[str, float] = {}
+    for record in records:
+        back, when = record.fields.get("node"), record.when.latest
+        if when is None or record.kind in {layout.LOST, layout.TOLD}:
+            continue
+        if record.fields.get("back") is True and isinstance(back, str):
+            last[back] = max(last.get(back, 0.0), when + MISSED_S)
+        elif record.who.host is not None:
+            last[record.who.host] = max(last.get(record.who.host, 0.0), when)
+    told: dict[str, BoxRecord] = {}
+    for record in sorted(
+        (r for r in records if r.kind == layout.LOST), key=lambda r: (_copied(r), r.when.latest or 0.0)
+    ):
+        host, when = record.who.host, record.when.latest
+        if host is not None and when is not None and last.get(host, 0.0) <= when + MISSED_S:
+            told.setdefault(host, record)
+    return [_event(record, NODE_LOST) for record in told.values()]
 
 
 def _copied(record: BoxRecord) -> bool:

@@ -19,10 +19,13 @@ START = f'{{"{KEY}":"{SCHEMA}"'
 
 HEADER, NODE, BEAT, EXCEPTION, DEATH, HANG, TOLD = "header", "node", "heartbeat", "exception", "death", "hang", "told"
 CHANGE, LOG, END, OOM, BUNDLE, STATE, NOTE = "change", "log", "end", "oom", "bundle", "state", "note"
+LOST, SIGN = "lost", "pulse"
 """Kinds of records."""
-KINDS = frozenset({HEADER, NODE, BEAT, EXCEPTION, DEATH, HANG, TOLD, CHANGE, LOG, END, OOM, BUNDLE, STATE, NOTE})
+KINDS = frozenset(
+    {HEADER, NODE, BEAT, EXCEPTION, DEATH, HANG, TOLD, CHANGE, LOG, END, OOM, BUNDLE, STATE, NOTE, LOST, SIGN}
+)
 
-HEARTBEAT_FILE, NODE_FILE = "heartbeat.jsonl", "node.jsonl"
+HEARTBEAT_FILE, NODE_FILE, PULSE = "heartbeat.jsonl", "node.jsonl", "pulse.jsonl"
 FAULTS, REQUESTS, LAUNCHES = "faults", "requests", "launches"
 LINES, RING, ASK, ANSWER = ".jsonl", ".ring", ".ask", ".answer.json"
 STACKS, FATAL, SIGTERM, RECORDER, MEMORY = ".stacks.txt", ".fatal.txt", ".sigterm.txt", ".fr", ".memory.pickle"

@@ -24,6 +24,7 @@ from firstfault.recorder.header import node_header
 from firstfault.recorder.identity import start_ticks
 from firstfault.recorder.joining import sign_off
 from firstfault.recorder.monitoring import LOCK
+from firstfault.recorder.nodes import Nodes
 from firstfault.recorder.processes import exit_status, lives, signal_name
 from firstfault.recorder.settings import Settings
 from firstfault.recorder.sweeping import clear, sweep
@@ -75,6 +76,7 @@ class Monitor:
         self.ended = -1
         """The last attempt whose ranks it told to stop: their deaths are then no news."""
         self.stopping = False
+        self.nodes = Nodes(self)
 
     def run(self, ready: int) -> None:
         """Watches until all processes have ended and none came for a while.
@@ -92,6 +94,7 @@ class Monitor:
         next_look = next_gather = 0.0
         while True:
             self.wait(LOOK_S / 2)
+            self.nodes.turn()
             now = time.monotonic()
             if now >= next_look:
                 next_look = now + LOOK_S
@@ -102,7 +105,7 @@ class Monitor:
             if now >= next_gather:
                 next_gather = now + self.settings.gather_s
                 self.collect()
-            if any(p.ring.head.kind == layout.MAIN for p in self.living.values()):
+            if self.has_ranks():
                 alone_since = now  # a worker that is stuck may outlive its rank for ever
             elif now - alone_since > (min(LAST_S, self.settings.grace_s) if self.stopping else self.settings.grace_s):
                 self.collect()
@@ -110,6 +113,7 @@ class Monitor:
                     break
                 alone_since = now
         self.collect()
+        self.nodes.leave()
         self.lines.close()
         sign_off(self.settings)
         clear(self.settings.spool, self.dead)
@@ -274,8 +278,11 @@ class Monitor:
             self.write(layout.TOLD, {"from": record.get("host"), "at": record.get("time"), **kept, "attempt": attempt})
         if attempt not in self.bundled and attempt > self.ended:
             self.bundled.add(attempt)
-            self.plan(f"rank {record.get('rank')} on {record.get('host')} {record.get('how')}", 1)
-            self.end_soon()
+            lost = record.get("kind") == layout.LOST
+            whose = "node" if lost else f"rank {record.get('rank')} on"
+            self.plan(f"{whose} {record.get('host')} {record.get('how')}", 1)
+            if not lost:
+                self.end_soon()
 
     def told_to_stop(self, attempt: object) -> None:
         """The node of a rank that hangs has ended its ranks, and so do the others."""
@@ -310,7 +317,7 @@ class Monitor:
         Args:
             tell: the other nodes too: a rank that hangs in the kernel may not end, and so be no death that they hear of.
         """
-        self.ended = max((p.ring.head.attempt for p in self.living.values()), default=self.ended)
+        self.ended = self.attempt() if self.living else self.ended
         self.write(layout.NOTE, {"did": "SIGTERM to the ranks of this node"})
         if tell:
             self.ask({"why": "a rank hangs", "stop": True, "attempt": self.ended})
@@ -330,6 +337,14 @@ class Monitor:
         self.told.add(self.requests + name)
         asked = {**wish, "host": self.settings.host, "time": layout.stamp(time.time())}
         replace_file(os.path.join(self.requests, name), layout.line(layout.NOTE, asked))
+
+    def attempt(self) -> int:
+        """The attempt that runs here."""
+        return max((p.ring.head.attempt for p in self.living.values()), default=0)
+
+    def has_ranks(self) -> bool:
+        """Whether a rank of this node lives."""
+        return any(p.ring.head.kind == layout.MAIN for p in self.living.values())
 
     # Hangs and bundles
 
@@ -406,7 +421,7 @@ class Monitor:
         with contextlib.suppress(OSError):
             os.rename(lock, aside)
         self.find()
-        if not any(p.ring.head.kind == layout.MAIN for p in self.living.values()):
+        if not self.has_ranks():
             with contextlib.suppress(OSError):
                 os.unlink(aside)
             return True
@@ -465,6 +480,7 @@ def main(told: str, ready: int) -> None:
     try:
         monitor.run(ready)
     except Exception as problem:
+        monitor.nodes.leave()
         monitor.write(layout.NOTE, {"broken": monitor.cleaner.text(f"{type(problem).__name__}: {problem}")[:500]})
         raise SystemExit(1) from problem
     sys.exit(0)

@@ -1,0 +1,156 @@
+"""Signs of life between nodes: each monitor writes a number into a small file of its own and watches those of its neighbours.
+
+A node that dies takes its monitor with it, so that nobody there tells of it. No clocks are compared: a neighbour's number must
+move within a time that the reader measures itself, and the reader trusts its own measure only while it was awake and the shared
+folder answered it at once. The neighbours are the next ones in the order of names, so that each node costs a fixed number of
+small files, however many there are. Nothing here raises.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import NamedTuple
+
+from firstfault.recorder import format as layout
+from firstfault.recorder.files import read_file
+
+NEIGHBOURS = 2
+"""Nodes that each one watches; each is watched by as many."""
+EVERY_S = 1.0
+"""Seconds between two signs of life of a node."""
+MOST_A_SECOND = 300
+"""Signs of life of all nodes together that the shared folder gets in a second; with more nodes they come less often."""
+MISSED = 3
+"""Signs that must be missing."""
+LOOKS = 4
+"""Looks at a number that stands, each of them in time, before anything is said."""
+SLOW_S = 0.5
+"""Seconds from which on an answer of the shared folder, or a delay of our own, is slow: nothing is measured then."""
+LIST_S, SOON_S = 10.0, 2.0
+"""Seconds between two looks at which nodes there are, and while not enough of them are known."""
+_SIGN = '{"firstfault":"record/1","kind":"pulse","number":"%010d","over":%s}\n'
+"""A record of one length, so that it is written over the one before."""
+
+
+class Lost(NamedTuple):
+    """A node whose number stands."""
+
+    host: str
+    """Its folder."""
+    silent_s: float
+    """Seconds since it was seen to move."""
+
+
+class _Neighbour:
+    """What was seen of one neighbour."""
+
+    def __init__(self, raw: bytes, now: float) -> None:
+        self.raw = raw
+        self.since = now
+        self.looks = 0
+        self.told = False
+
+
+class Pulse:
+    """The sign of life of this node, and what it sees of others."""
+
+    def __init__(self, folder: str, host: str) -> None:
+        """See the class.
+
+        Args:
+            folder: of the run, in which each node has a folder.
+            host: name of this node's folder.
+        """
+        self.folder = folder
+        self.host = host
+        self.every = EVERY_S
+        self._number = 0
+        self._next_beat = self._next_list = 0.0
+        self._last_look: float | None = None
+        self._seen: dict[str, _Neighbour] = {}
+        self.returned: list[str] = []
+        """Nodes of which it was told that they are silent, and that move again; whoever reads it empties it."""
+
+    def turn(self) -> list[Lost]:
+        """Writes a sign of life where it is time, and looks at the neighbours; those that are newly silent."""
+        now = time.monotonic()
+        late = self._last_look is not None and now - self._last_look > 1.0 + SLOW_S
+        self._last_look = now
+        if now >= self._next_list:
+            self._choose()
+            self._next_list = now + (LIST_S if len(self._seen) == NEIGHBOURS else SOON_S)
+        answered = True
+        if now >= self._next_beat:
+            self._next_beat = now + self.every
+            self._number += 1
+            answered = self._write()
+        found = self._look(now)
+        slow = time.monotonic() - now > SLOW_S
+        if late or slow or not answered:
+            self._begin_anew()
+            return []
+        return found
+
+    def end(self) -> None:
+        """Says that this monitor leaves by itself."""
+        self._number += 1
+        self._write(over=True)
+
+    def _write(self, *, over: bool = False) -> bool:
+        raw = (_SIGN % (self._number, "true " if over else "false")).encode()
+        path = os.path.join(self.folder, self.host, layout.PULSE)
+        try:
+            # Opened and closed each time: on a network file system that is what brings it to the others.
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.pwrite(descriptor, raw, 0)
+            finally:
+                os.close(descriptor)
+        except OSError:
+            return False
+        return read_file(path, 256) == raw
+
+    def _choose(self) -> None:
+        """The next nodes behind this one in the order of names, and how often all may give signs of life."""
+        try:
+            names = sorted(n for n in os.listdir(self.folder) if self._is_node(n))
+        except OSError:
+            return
+        self.every = max(EVERY_S, len(names) / MOST_A_SECOND)
+        at = next((i for i, n in enumerate(names) if n > self.host), 0)
+        ring = [n for n in names[at:] + names[:at] if n != self.host][:NEIGHBOURS]
+        self._seen = {n: self._seen[n] if n in self._seen else self._fresh(n) for n in ring}
+
+    def _is_node(self, name: str) -> bool:
+        return name != self.host and os.path.exists(os.path.join(self.folder, name, layout.PULSE))
+
+    def _fresh(self, name: str) -> _Neighbour:
+        return _Neighbour(self._read(name), time.monotonic())
+
+    def _read(self, name: str) -> bytes:
+        return read_file(os.path.join(self.folder, name, layout.PULSE), 256)
+
+    def _look(self, now: float) -> list[Lost]:
+        found = []
+        for name, seen in self._seen.items():
+            raw = self._read(name)
+            if raw != seen.raw:
+                if seen.told:
+                    self.returned.append(name)
+                self._seen[name] = _Neighbour(raw, now)
+                continue
+            if not raw or b'"over":true' in raw or seen.told:
+                continue
+            seen.looks += 1
+            if seen.looks >= LOOKS and now - seen.since > MISSED * self.every:
+                seen.told = True
+                found.append(Lost(name, now - seen.since))
+        return found
+
+    def _begin_anew(self) -> None:
+        """Forgets how long anybody was silent: this node, or the folder, was not itself."""
+        now = time.monotonic()
+        for seen in self._seen.values():
+            if not seen.told:
+                seen.since, seen.looks = now, 0

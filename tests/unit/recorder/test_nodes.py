@@ -1,0 +1,190 @@
+"""Signs of life between nodes: a node that dies with its monitor is missed by its neighbours, and by nobody without a reason."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from firstfault.recorder import format as layout
+from firstfault.recorder import pulse
+from firstfault.recorder.monitoring import LOCK
+from firstfault.recorder.pulse import Pulse
+
+
+class Clock:
+    """The clock of all nodes of a test, which are awake in turns."""
+
+    def __init__(self, monkeypatch, folder, names):
+        self.now = 100.0
+        monkeypatch.setattr(pulse, "time", self)
+        self.folder = folder
+        for name in names:
+            (folder / name).mkdir()
+        self.nodes = {name: Pulse(str(folder), name) for name in names}
+
+    def monotonic(self):
+        return self.now
+
+    def run(self, seconds, without=(), slow=0.0):
+        """All nodes but some look twice a second; who tells of whom."""
+        told = []
+        for _ in range(int(seconds * 2)):
+            self.now += 0.5 + slow
+            for name, node in self.nodes.items():
+                if name not in without:
+                    told += [(name, lost.host) for lost in node.turn()]
+        return told
+
+
+@pytest.fixture
+def five(monkeypatch, tmp_path):
+    return Clock(monkeypatch, tmp_path, [f"n{i}" for i in range(5)])
+
+
+def test_nobody_is_missed_while_all_are_there(five):
+    assert five.run(120) == []
+
+
+def test_a_dead_node_is_missed_by_those_that_watch_it_within_five_seconds_and_once(five):
+    five.run(20)
+    told = five.run(4.5, without={"n3"})
+    assert sorted(told) == [("n1", "n3"), ("n2", "n3")]
+    assert five.run(60, without={"n3"}) == []
+
+
+def test_of_two_nodes_the_other_misses_it(monkeypatch, tmp_path):
+    two = Clock(monkeypatch, tmp_path, ["a", "b"])
+    two.run(20)
+    assert two.run(4.5, without={"b"}) == [("a", "b")]
+
+
+def test_half_of_the_nodes_at_once_are_missed_too(five):
+    five.run(20)
+    told = five.run(4.5, without={"n2", "n3"})
+    assert {lost for _, lost in told} == {"n2", "n3"}
+
+
+def test_who_leaves_by_itself_is_not_missed(five):
+    five.run(20)
+    five.nodes["n3"].end()
+    assert five.run(60, without={"n3"}) == []
+
+
+def test_who_was_only_asleep_is_told_to_be_back(five):
+    five.run(20)
+    assert five.run(10, without={"n3"})
+    assert five.run(3) == []
+    assert five.nodes["n1"].returned == ["n3"]
+    assert five.nodes["n2"].returned == ["n3"]
+    assert len(five.run(10, without={"n3"})) == 2  # and is missed anew
+
+
+def test_who_slept_itself_blames_nobody(five):
+    """Looks that come late (a machine under load, a suspended process) measure nothing."""
+    five.run(20)
+    assert five.run(60, without={"n3"}, slow=1.5) == []
+
+
+def test_a_folder_that_does_not_take_what_is_written_blames_nobody(five, monkeypatch):
+    five.run(20)
+    monkeypatch.setattr(pulse.os, "pwrite", lambda *_: 0)
+    assert five.run(60, without={"n3"}) == []
+
+
+def test_a_folder_that_is_gone_harms_nobody(five, tmp_path):
+    five.run(5)
+    for name in five.nodes:
+        for file in (tmp_path / name).iterdir():
+            file.unlink()
+        (tmp_path / name).rmdir()
+    tmp_path.rmdir()
+    assert five.run(60) == []
+
+
+def test_many_nodes_give_fewer_signs_each(monkeypatch, tmp_path):
+    many = Clock(monkeypatch, tmp_path, [f"n{i:04d}" for i in range(650)])
+    for node in many.nodes.values():
+        node.turn()
+    many.now += pulse.LIST_S
+    some = list(many.nodes.values())[:3]
+    for node in some:
+        node.turn()
+    assert all(node.every * pulse.MOST_A_SECOND >= len(many.nodes) - 1 for node in some)
+    assert all(len(node._seen) == pulse.NEIGHBOURS for node in some)
+
+
+def test_what_it_writes_is_a_record_of_the_box(five, tmp_path):
+    from firstfault.model.evidence import SourceId
+    from firstfault.readers.blackbox import read_box
+
+    five.run(3)
+    five.nodes["n0"].end()
+    read = read_box((tmp_path / "n0" / layout.PULSE).read_bytes(), SourceId(0), f"box/run/n0/{layout.PULSE}")
+    assert read.damaged == 0
+    assert [r.kind for r in read.records] == [layout.SIGN]
+    assert read.records[0].fields["over"] is True
+
+
+PROGRAM = """
+import os, socket, sys, time
+socket.gethostname = lambda: sys.argv[1]
+import firstfault.recorder as recorder
+recorder.start(sys.argv[2])
+for step in range(10_000):
+    recorder.step()
+    time.sleep(0.05)
+"""
+
+
+def wait_for(seconds, what):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        found = what()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"not there after {seconds} s")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="monitors run on Linux")
+def test_a_node_that_dies_with_its_monitor_is_told_to_the_other(tmp_path):
+    box, local = tmp_path / "box", tmp_path / "local"
+    env = {
+        **os.environ,
+        "FIRSTFAULT_RECORD_LOCAL": str(local),
+        "FIRSTFAULT_RECORD_RUN": "two",
+        "FIRSTFAULT_RECORD_GRACE_S": "0",
+        "FIRSTFAULT_RECORD_GATHER_S": "0.5",
+        "WORLD_SIZE": "2",
+    }
+    programs = {
+        host: subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, host, str(box)], env={**env, "RANK": str(rank)}, start_new_session=True
+        )
+        for rank, host in enumerate(["node-a", "node-b"])
+    }
+    monitors = {}
+    try:
+        for host in programs:
+            wait_for(30, (box / "two" / host / layout.HEARTBEAT_FILE).exists)
+            wait_for(30, (box / "two" / host / layout.PULSE).exists)
+            lock = next(local / folder / host / LOCK for folder in os.listdir(local))
+            monitors[host] = json.loads(lock.read_text().splitlines()[0])["pid"]
+        time.sleep(2 * pulse.SOON_S)  # until each knows the other
+        os.kill(monitors["node-b"], signal.SIGKILL)
+        programs["node-b"].kill()
+        word = wait_for(30, lambda: next(iter((box / "two" / layout.FAULTS).glob("node-b.node.*.json")), None))
+        told = json.loads(word.read_text())
+        assert (told["kind"], told["host"], told["by"], told["ranks"]) == (layout.LOST, "node-b", "node-a", [1])
+        wait_for(15, lambda: list((box / "two" / "node-a").glob("bundle-*")))
+        assert programs["node-a"].poll() is None
+    finally:
+        for program in programs.values():
+            program.kill()
+            program.wait()
+        if "node-a" in monitors:
+            wait_for(30, lambda: not os.path.exists(f"/proc/{monitors['node-a']}"))
