@@ -204,7 +204,15 @@ def hosts_option(of: str) -> Callable[[F], F]:
 
 def paths_argument(command: F) -> F:
     """Adds the PATHs."""
-    return click.argument("paths", nargs=-1, metavar="PATH...", callback=_some_path)(command)
+    return click.argument("paths", nargs=-1, metavar="PATH...", callback=_some_path, shell_complete=_files)(command)
+
+
+def _files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    """What a shell offers for a PATH."""
+    del ctx, param
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def _some_path(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:

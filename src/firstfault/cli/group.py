@@ -17,6 +17,8 @@ from firstfault import __version__
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from click.shell_completion import CompletionItem
+
 CONFIG = "--config"
 FILE = "firstfault.toml"
 """Name of a file of settings."""
@@ -68,6 +70,16 @@ class LazyGroup(click.Group):
 
             for sentence in found.left_out:
                 tell(sentence)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Commands, without importing any, and files where no command is meant: a bare path is one for `diagnose`."""
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self._table if name.startswith(incomplete)]
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        found = [CompletionItem(name, help=self._table[name][1]) for name in names]
+        return found or [CompletionItem(incomplete, type="file")]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Writes the list of commands without importing any."""

@@ -64,6 +64,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "signatures": ("firstfault.cli.signatures", "List the signatures, check a folder of your own, or start a new one."),
     "incidents": ("firstfault.cli.incidents", "Keep, search and check records of past incidents."),
     "mcp": ("firstfault.cli.mcp", "Answer an assistant over the Model Context Protocol."),
+    "completion": (
+        "firstfault.cli.completion",
+        "Print what a shell needs to complete commands, options and their words.",
+    ),
     "schema": ("firstfault.cli.schema", "Print the JSON Schema of `--format json`."),
 }
 """Command -> module that holds `command`, and its line in the help."""
