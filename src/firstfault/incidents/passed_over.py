@@ -121,6 +121,18 @@ _ERROR = lazy(
 _ERROR_WORD = lazy(
     r"(?:(?<![\w=/-])|(?<=\x1b\[\dm)|(?<=\x1b\[\d\dm)|(?<=\x1b\[\d;\d\dm))(?:ERROR|CRITICAL|FATAL)(?![\w=/-])|\[(?:错误|严重)\]|(?:发生|出现|遇到|抛出)了?(?:严重|未知)?(?:错误|异常|故障)|严重(?:错误|故障)"
 )
+_ADVERSE = lazy(
+    r"(?<![\w-])(?:bad|wrong|broken|corrupt(?:ed)?|damaged|invalid|malformed|truncated|incomplete|inconsistent|unexpected(?:ly)?|faulty|unusable|unreadable|garbage|"
+    r"fail(?:s|ed|ure|ures|ing)?|mismatch(?:es|ed)?|disagree(?:s|d)?|differs? from|does ?(?:not|n['’]t) (?:match|agree|fit|parse|decode|load)|could ?(?:not|n['’]t)|cannot|unable to|missing|raised|threw|error(?:s|ed)?|exceptions?)(?![\w-])"
+    r"|不符|不对|不一致|不匹配|异常|失败|错误|出错|损坏|缺失|坏了|无效|无法|读不|解不",
+    re.IGNORECASE,
+)
+_PASSED = lazy(
+    r"(?<![\w-])(?:skip(?:s|ped|ping)|ignored|ignoring|drop(?:s|ped|ping)|discard(?:s|ed|ing)|mov(?:ed|ing) on|carr(?:ied|ying) on|going on|went on|left out|leaving (?:it )?out|thrown (?:away|out)|"
+    r"retried|retrying|tr(?:ied|ying) again|substitut(?:ed|ing)|replac(?:ed|ing)|us(?:ed|ing) the (?:next|previous|last)|swallowed|set aside|put aside)(?![\w=-])"
+    r"|已跳过|跳过了|并跳过|被跳过|先跳过|直接跳过|已忽略|丢弃|略过|重试|换下一|用上一|继续训练|继续往下",
+    re.IGNORECASE,
+)
 _MILD = lazy(r"(?<![\w-])(?:INFO|DEBUG|TRACE|WARN|WARNING)(?![\w-])")
 """A level that is none of an error's: `INFO … ERROR rate 0`."""
 _REPORTER = lazy(r"(?i)\b(?:wandb|tensorboard|mlflow|comet|swanlab|clearml|neptune|aim|nvml|dcgm|prometheus)\b")
@@ -151,6 +163,12 @@ _HEDGED = lazy(
     re.IGNORECASE,
 )
 """Words with which a line names a fault that may come, or that did not."""
+_MAY_COME = lazy(
+    r"(?<![A-Za-z])(?:if|when|whenever|unless|would|will|may|might|should|enabled?|disabled?|checkpoint keys?|unexpected keys?|missing keys?|optimizer state|overflow|loss scale)(?![A-Za-z])"
+    r"|如果|若|设置|启用|将会",
+    re.IGNORECASE,
+)
+"""Words of a line that tells what a program would do, or what every run of mixed precision does."""
 _SHORT_NAMES = (
     ("oom", _MEMORY),
     ("nan", _NOT_FINITE),
@@ -210,6 +228,19 @@ def is_error(text: str) -> bool:
     told = _NOTHING.sub(" ", text)
     found, mild = _ERROR_WORD.search(told) or _ERROR.search(told), _MILD.search(told)
     return found is not None and (mild is None or mild.start() > found.start()) and _REPORTER.search(told) is None
+
+
+def is_mishap(text: str) -> bool:
+    """Whether a line tells, in whatever words, that something was wrong and was passed over; one that may only come is none."""
+    if _PASSED.search(text) is None:
+        return False
+    told = _SETTING.sub(" ", _NOTHING.sub(" ", text))
+    return (
+        _PASSED.search(told) is not None
+        and _ADVERSE.search(told) is not None
+        and _MAY_COME.search(told) is None
+        and _REPORTER.search(told) is None
+    )
 
 
 def is_hedged(text: str) -> bool:

@@ -18,6 +18,7 @@ from firstfault.incidents.passed_over import (
     is_caught,
     is_error,
     is_hedged,
+    is_mishap,
     is_of_kind,
     is_serious,
     is_setting,
@@ -60,7 +61,7 @@ class _Form(NamedTuple):
     only_counters: bool
     """Whether nothing but these counters names the fault: where all are zero there is none."""
     error: bool
-    """That it is an error, of whatever kind."""
+    """That it is an error, of whatever kind, or tells that something went wrong and was passed over."""
 
 
 _NOTHING = _Form(kind=False, whole=False, step=None, counters=(), only_counters=False, error=False)
@@ -77,7 +78,7 @@ class Screen:
         self.anew = ""
         """A line by which it, or a part of it, failed and was begun anew."""
         self.error = ""
-        """A line amid its steps that calls itself an error, in words of no kind that is known."""
+        """A line amid its steps that calls itself an error, or tells of something wrong that was passed over, in words of no kind that is known."""
         self.back: tuple[int, int] | None = None
         """Two steps, of which the second follows the first and lies well before it."""
         self._kind, self._loose = kind_of(record), kind_of(record, any_number=True)
@@ -122,7 +123,7 @@ class Screen:
             step,
             tuple(label.encode() for label, _ in counters),
             only,
-            step is None and is_error(text),
+            step is None and (is_error(text) or is_mishap(text)),
         )
         if not (form.kind or form.whole or form.error or form.step is not None):
             form = _NOTHING

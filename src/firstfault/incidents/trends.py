@@ -38,7 +38,7 @@ def trends(records: Iterable[Record], *, kinds: Iterable[str] = KINDS, least: in
     """What was seen at least so many times, most often first; rejected incidents do not count."""
     held: dict[tuple[str, str], list[Record]] = defaultdict(list)
     wanted = set(kinds)
-    for record in records:
+    for record in _once(records):
         if record.state is not State.REJECTED:
             for kind, value in set(_values(record)):
                 if kind in wanted:
@@ -46,6 +46,16 @@ def trends(records: Iterable[Record], *, kinds: Iterable[str] = KINDS, least: in
     found = [_trend(kind, value, those) for (kind, value), those in held.items()]
     often = [t for t in found if len(t.incidents) + t.recurred >= least]
     return sorted(often, key=lambda t: (-len(t.incidents) - t.recurred, KINDS.index(t.kind), t.value))
+
+
+def _once(records: Iterable[Record]) -> Iterator[Record]:
+    """Of several records of the same lines the first: an incident that was written down twice came once."""
+    seen: set[str] = set()
+    for record in sorted(records, key=lambda r: (r.state is State.REJECTED, r.one("date"), r.id)):
+        digest = record.one("evidence_digest")
+        if not digest or digest not in seen:
+            yield record
+        seen.add(digest)
 
 
 def _values(record: Record) -> Iterator[tuple[str, str]]:

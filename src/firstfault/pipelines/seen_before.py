@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from firstfault.analysis.plain_words import PLAIN
 from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind, Strength
 from firstfault.pipelines.errors import PipelineError
@@ -150,8 +151,10 @@ def with_seen_before(
     else:
         scenes = [_scene(diagnosis, origin, concluded.verifier.around(trigger.span, NEAR)[1])]
     found = [] if own is None else _looked_up(own, diagnosis, origin, scenes, asked=folder != HERE)
-    # Without a cause a line of a launcher or a watchdog is all that is there; a traceback tells a place even then.
+    # Without a cause a line of a launcher or a watchdog is all that is there; a traceback tells a place even then, and so do
+    # the program's own words of its end.
     known = trigger is None or diagnosis.verdict.strength is not Strength.UNKNOWN or origin.frames
+    known = known or (trigger is not None and trigger.signature == PLAIN)
     found += _shipped(scenes) if known else []
     distinct = {row.id: row for row in reversed(found)}
     rows = [row for row in found if distinct[row.id] is row][:MOST]

@@ -38,7 +38,7 @@ _AXES = frozenset(
     ]
 )
 _HOST = lazy(
-    r"(?<![A-Za-z0-9])(?!(?:kern|kernel|dmesg|syslog|messages|error|err|log|out|journal|slurm|slurmd|slurmctld|slurmstepd|munged|sshd|dockerd?|containerd|kubelet|describe|pod|stack|dump|smi|stderr|stdout)-)"
+    r"(?<![A-Za-z0-9])(?!(?:kern|kernel|dmesg|syslog|messages|error|err|log|out|journal|slurm|slurmd|slurmctld|slurmstepd|munged|sshd|dockerd?|containerd|kubelet|describe|pod|stack|dump|smi|stderr|stdout|(?:r|rank|lr|local[_-]?rank|worker|proc|task)[_-]?\d{1,6})-)"
     r"((?:[a-z][a-z0-9]*[-.])*?"
     r"(?:node|nid|gpu|dgx|hgx|host|compute|gpunode|cn|gn|srv|server)"
     r"(?:-[a-z]{1,3}-?\d{1,6}|[a-z]{1,2}\d{1,4}|-?0\d{1,5}|-?\d{3,6}|(?<=nid)\d+|-\d{1,2}(?=$|[._]))"

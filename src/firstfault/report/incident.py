@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 TITLE = 120
 """Characters of a title at most."""
 _WHO = re.compile(r" on (?:ranks? \d|host-|\S+ \(rank).*$")
+_WHO_ZH = re.compile(r"，在 (?:rank ?\d|host-|\S+ \(rank).*$")
 _CLAUSE, _HAN = re.compile("[。；]"), re.compile("[一-鿿]")
 _SENTENCE = re.compile(r"(?<=[A-Za-z0-9)])\. (?=[A-Z])|; ")
 
@@ -68,7 +69,7 @@ def title_of(diagnosis: Diagnosis, language: str = "en") -> str:
     if language != "en":
         say = translator(language)
         # Some sentences are translated only as a whole.
-        ways = (say(title), _CLAUSE.split(say(neutral(summary)), maxsplit=1)[0])
+        ways = (say(title), _WHO_ZH.sub("", _CLAUSE.split(say(neutral(summary)), maxsplit=1)[0]))
         title = next((said for said in ways if _HAN.search(said) is not None), title)
     return shorten(title, TITLE)
 
@@ -133,6 +134,8 @@ class _Body:
     def _symptom(self) -> list[str]:
         verdict = self.diagnosis.verdict
         form = "" if verdict.classes.form is None else str(verdict.classes.form)
+        # Whether it failed at all may be what the evidence does not say.
+        form = form or ("" if verdict.failed else "unknown")
         phase = str(verdict.classes.phase)
         seen = self.sentences["seen.form"].format(
             form=self.sentences[f"form.{form}"],
