@@ -49,13 +49,13 @@ def trends(records: Iterable[Record], *, kinds: Iterable[str] = KINDS, least: in
 
 
 def _once(records: Iterable[Record]) -> Iterator[Record]:
-    """Of several records of the same lines the first: an incident that was written down twice came once."""
-    seen: set[str] = set()
+    """Of several records of the same lines and day the first: an incident that was written down twice came once."""
+    seen: set[tuple[str, str]] = set()
     for record in sorted(records, key=lambda r: (r.state is State.REJECTED, r.one("date"), r.id)):
-        digest = record.one("evidence_digest")
-        if not digest or digest not in seen:
+        same = record.one("evidence_digest"), record.one("date")
+        if not same[0] or same not in seen:
             yield record
-        seen.add(digest)
+        seen.add(same)
 
 
 def _values(record: Record) -> Iterator[tuple[str, str]]:

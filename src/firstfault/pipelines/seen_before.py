@@ -153,9 +153,8 @@ def with_seen_before(
     found = [] if own is None else _looked_up(own, diagnosis, origin, scenes, asked=folder != HERE)
     # Without a cause a line of a launcher or a watchdog is all that is there; a traceback tells a place even then, and so do
     # the program's own words of its end.
-    known = trigger is None or diagnosis.verdict.strength is not Strength.UNKNOWN or origin.frames
-    known = known or (trigger is not None and trigger.signature == PLAIN)
-    found += _shipped(scenes) if known else []
+    placed = trigger is None or bool(origin.frames) or trigger.signature == PLAIN
+    found += _shipped(scenes) if placed or diagnosis.verdict.strength is not Strength.UNKNOWN else []
     distinct = {row.id: row for row in reversed(found)}
     rows = [row for row in found if distinct[row.id] is row][:MOST]
     return replace(diagnosis, seen_before=rows) if rows else diagnosis

@@ -80,6 +80,32 @@ def test_a_record_is_made_from_a_stored_diagnosis_and_in_chinese(oom, folder, tm
     english, chinese = (new_of(oom, folder, capsys, language) for language in ("en", "zh"))
     assert english.one("fingerprint") == chinese.one("fingerprint")
     assert english.title != chinese.title
+    # Who it was stands in the head, in either language.
+    assert "rank" not in chinese.title
+    assert "host-" not in chinese.title
+
+
+@pytest.mark.parametrize(("language", "wrong"), [("en", "The job failed."), ("zh", "作业失败。")])
+def test_a_record_of_a_log_that_merely_stops_does_not_say_that_the_job_failed(
+    folder, tmp_path, capsys, language, wrong
+):
+    (tmp_path / "run.log").write_text("loading the model\nready\n", encoding="utf-8")
+    record = new_of(tmp_path / "run.log", folder, capsys, language)
+    assert wrong not in record.text
+    assert ("still runs" if language == "en" else "仍在运行") in record.text
+
+
+def test_a_record_of_a_failed_test_holds_its_message_and_its_frame(folder, tmp_path, capsys):
+    (tmp_path / "test.log").write_text(
+        "=== FAILURES ===\n___ test_length ___\ntests/test_loader.py:22: in test_length\n    build(world=4)\n"
+        "acme/shards.py:17: in shard\n    raise ValueError(said)\nE   ValueError: 1003 samples do not divide by 4\n"
+        "=== 1 failed in 0.42s ===\n",
+        encoding="utf-8",
+    )
+    record = new_of(tmp_path / "test.log", folder, capsys, "en")
+    assert record.one("signature") == "python.exception_line"
+    assert record.one("place") == "shards.py:shard"
+    assert record.one("message") == "ValueError: # samples do not divide by #"
 
 
 def new_of(logs, folder, capsys, language):
@@ -139,7 +165,7 @@ def test_one_host_has_one_pseudonym_in_all_records_and_is_found_by_its_name(oom,
     line = "Mar  2 10:11:12 gpu-n017 kernel: NVRM: Xid (PCI:0000:3b:00): 79, pid=812, name=python, GPU has fallen off the bus.\n"
     kernel.write_text(line, encoding="utf-8")
     ids = []
-    for again in ([], ["--again"]):
+    for again in ([], ["--again", "--date", "2025-12-24"]):
         assert run(["incidents", "new", str(kernel), "--dir", folder, *again]) == 0
         (path,) = made(capsys)
         ids.append(parse(path.read_text(encoding="utf-8"), path))
@@ -214,7 +240,10 @@ def test_a_host_that_is_only_named_is_found_and_counts_in_no_trend(folder, tmp_p
         assert run(["incidents", "search", "--host", host, "--dir", folder]) == 0, host
         assert record.id in capsys.readouterr().out
     assert run(["incidents", "search", "--host", "gpu-n019", "--dir", folder]) == 3
+    # The same lines of the same day are the same incident; a person's word makes them another.
     assert run(["incidents", "new", str(logs), "--dir", folder, "--again"]) == 0
+    assert run(["incidents", "trends", "--by", "host", "--dir", folder]) == 3
+    assert run(["incidents", "new", str(logs), "--dir", folder, "--again", "--date", "2026-03-09"]) == 0
     capsys.readouterr()
     assert run(["incidents", "trends", "--by", "host", "--dir", folder]) == 0
     assert capsys.readouterr().out.count("host host-") == 1

@@ -23,6 +23,7 @@ STREAM = (
 )
 SHOWN = {
     "E001": [
+        "ERRO[0042] error pulling image registry.example/nvcr/pytorch:24.10: short read: expected 1203 bytes but got 0: unexpected EOF",
         "24.10-py3: Pulling from nvidia/pytorch\ndocker: unexpected EOF.\nSee 'docker run --help'.",
         'Error response from daemon: Get "https://registry.example/v2/": net/http: TLS handshake timeout',
         "slurmstepd: error: pyxis: failed to import docker image\nslurmstepd: error: pyxis:     [ERROR] Could not download layer: curl: (18) transfer closed with outstanding read data remaining",
@@ -179,7 +180,17 @@ INTERRUPTED = [
     "sweep: tp=2 pp=4 done\nsweep interrupted by another 8-GPU job: 2 of 5 topologies are there",
     "run 3/12 (tp4,pp2) finished\nGPUs 0-7 are now used by job 5521 of user ml3; leaving, 3/12 runs stay in staging/",
 ]
+INTERRUPTED += [
+    "cfg 5 of 12 runs\n2026-03-04 11:09:00 ERROR bench: topology 5 of 12 was stopped, a different job has claimed all eight GPUs\n2026-03-04 11:09:01 ERROR bench: sweep aborted after 5 of 12 topologies",
+    "[matrix] run 3/8\n[matrix] ERROR: someone else's 8-GPU training job grabbed the node, matrix aborted",
+]
 """Plain words of a series that stopped: none of them calls itself an error."""
+OTHER = [
+    raised("RuntimeError: NCCL topology detection failed, other job settings were taken from the environment"),
+    raised("ValueError: the sweep's matrix was started with 4 trials, another job file has 5"),
+    "INFO 拓扑文件由另一个任务生成\n" + raised("ValueError: 拓扑维度乘积不等于 world size"),
+]
+"""The words of an interrupted series, in other senses."""
 GOES_ON = [
     "step 10/100 loss 2.1\nstep 11/100 loss 2.0",
     "the sweep waits\nanother job holds the queue",
@@ -194,7 +205,7 @@ def test_a_series_that_stopped_without_an_error_word_links_by_its_last_lines(tmp
     assert named(tmp_path, log) == ["E009"]
 
 
-@pytest.mark.parametrize("log", GOES_ON)
+@pytest.mark.parametrize("log", [*GOES_ON, *OTHER])
 def test_a_log_without_a_failure_links_to_nothing_that_its_last_lines_do_not_say(tmp_path, log):
     assert named(tmp_path, log) == []
 

@@ -135,6 +135,17 @@ def test_what_returns_is_told_with_its_dates():
     assert same.after_fix == ("b",)
 
 
+def test_an_incident_that_was_written_down_twice_came_once():
+    digest = "title: a\nevidence_digest: 0123456789abcdef"
+    texts = [
+        text_of(id=name, date=day).replace("title:", f"{digest}\ntitle_of:", 1)
+        for name, day in (("a", "2026-03-01"), ("b", "2026-03-01"))
+    ]
+    assert trends(map(parse, texts)) == []
+    other = texts[1].replace("0123456789abcdef", "fedcba9876543210")
+    assert {t.incidents for t in trends(map(parse, [texts[0], other]))} == {("a", "b")}
+
+
 def test_a_re_run_that_recurred_counts_as_a_return():
     record = parse(text_of(verifications='\n  - "rerun 2026-03-09 recurred: x"'))
     found = {t.kind: t for t in trends([record])}

@@ -320,6 +320,31 @@ def test_an_error_amid_the_steps_is_told_whatever_its_words_are(line):
 @pytest.mark.parametrize(
     "line",
     [
+        "index of shard 0041 disagrees by 12 bytes; moving on to 0042",
+        "分片 0041 长度不符，已跳过",
+        "bad shard dropped (1 so far)",
+        "reader: record 9912 could not be parsed, using the next one",
+        "tar index wrong for part 7 - left out",
+        "sensor batch inconsistent (len 3 vs 4), carrying on",
+        "第 7 个文件读不出来，已忽略",
+    ],
+)
+def test_what_went_wrong_and_was_passed_over_is_told_without_a_level(line):
+    assert error_of(line) == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "skip_bad_batches: true",
+        "will skip bad samples if any",
+        "0 failed, 12 skipped",
+        "no bad records dropped",
+        "warmup skipped, cache present",
+        "epoch 3 done, moving on",
+        "Unexpected keys dropped from state dict: ['x']",
+        "wandb: error sending, retrying",
+        "OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768",
         "wandb: ERROR Error while calling W&B API: internal (<Response [500]>)",
         "2026-10-07 08:10:00 INFO num_errors: 0, ERROR rate 0",
         "NCCL_ASYNC_ERROR_HANDLING=1 TORCH_NCCL_BLOCKING_WAIT=0",
