@@ -165,7 +165,7 @@ _HEDGED = lazy(
 """Words with which a line names a fault that may come, or that did not."""
 _MAY_COME = lazy(
     r"(?<![A-Za-z])(?:if|when|whenever|unless|would|will|may|might|should|enabled?|disabled?|checkpoint keys?|unexpected keys?|missing keys?|optimizer state|overflow|loss scale)(?![A-Za-z])"
-    r"|\b(?:no|0|without(?: any)?) (?:\w+ )?(?:bad|wrong|broken|corrupt(?:ed)?|damaged|invalid|failed|failures?|errors?|mismatch(?:es)?)\b"
+    r"|\b(?:no|0|without(?: any)?) (?:\w+ )?(?:bad|wrong|broken|corrupt(?:ed)?|damaged|invalid|failed|failures?|errors?|mismatch(?:es)?)\b|(?<![\w.])0(?:\.0+)? ?%"
     r"|如果|若|设置|启用|将会",
     re.IGNORECASE,
 )
