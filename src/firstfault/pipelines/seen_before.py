@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from firstfault.analysis.plain_words import PLAIN
 from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind, Strength
 from firstfault.pipelines.errors import PipelineError
@@ -153,6 +152,8 @@ def with_seen_before(
     found = [] if own is None else _looked_up(own, diagnosis, origin, scenes, asked=folder != HERE)
     # Without a cause a line of a launcher or a watchdog is all that is there; a traceback tells a place even then, and so do
     # the program's own words of its end.
+    from firstfault.analysis.plain_words import PLAIN
+
     placed = trigger is None or bool(origin.frames) or trigger.signature == PLAIN
     found += _shipped(scenes) if placed or diagnosis.verdict.strength is not Strength.UNKNOWN else []
     distinct = {row.id: row for row in reversed(found)}
