@@ -51,6 +51,8 @@ def in_part(seen: Observations, answer: Answer) -> Answer:
             action=ActionKind.COLLECT_MORE,
             steps=("Read the rest before anything is concluded.",),
         )
+    if answer.question == "nothing":
+        return replace(answer, summary="What was read shows no failure.")
     most = Strength.SUPPORTED if answer.question in DIRECT else Strength.POSSIBLE
     who = Strength.POSSIBLE if answer.question in COMPARED else most
     return replace(

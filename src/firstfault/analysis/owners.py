@@ -104,12 +104,21 @@ def by_effect(scene: Scene, choice: Choice) -> Suspect | None:
     known = [
         s
         for s, _ in choice.explained
-        if s.first.exception is not None
-        and scene.case.library.explains(root.first.signature, s.first.signature)
-        and s.first.span.source == root.first.span.source
+        if s.first.exception is not None and scene.case.library.explains(root.first.signature, s.first.signature)
     ]
+    near = [s for s in known if s.first.span.source == root.first.span.source]
+    # A kernel's line lies elsewhere. Where it names a process, that is the one rank that raised what it brings about.
+    known = near or (known if _of_one_pid(root) and len({r for s in known for r in s.everyone}) == 1 else [])
     ranks = {r for s in known for r in s.ranks}
     if not ranks or any(s.unplaced for s in known):
         return None
     hosts = {h for r in ranks if (h := scene.roster.host_of_rank(r)) is not None}
+    if not near and hosts and root.hosts and not hosts & set(root.hosts):
+        return None
     return replace(root, ranks=tuple(sorted(ranks)), hosts=tuple(sorted(hosts)) or root.hosts, unplaced=0)
+
+
+def _of_one_pid(root: Suspect) -> bool:
+    """Whether all lines of a root are a kernel's about one and the same process."""
+    pids = {e.fields.get("pid", "") for e in root.events}
+    return len(pids) == 1 and next(iter(pids)).isdecimal() and root.first.signature.startswith("kernel.")

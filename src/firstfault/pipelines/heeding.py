@@ -12,6 +12,7 @@ from firstfault.analysis.last_words import heed, wanted
 from firstfault.analysis.quiet import limited
 from firstfault.model.words import Category
 from firstfault.pipelines.disks import with_disks
+from firstfault.pipelines.ground import Ground
 from firstfault.pipelines.last_words import recent_words
 from firstfault.pipelines.lone import heed_lone
 from firstfault.pipelines.numbers import heed_numbers
@@ -33,6 +34,7 @@ def heeding(observed: Observed, store: Store) -> Callable[[Scene, Answer], Answe
         observed: what was seen, with what is needed to read on.
         store: the bytes of all sources.
     """
+    ground = Ground(store, observed.profiles, observed.clocks)
 
     def heeded(scene: Scene, answer: Answer) -> Answer:
         named: dict[SourceId, GlobalRank] = {}
@@ -40,21 +42,21 @@ def heeding(observed: Observed, store: Store) -> Callable[[Scene, Answer], Answe
             # Loaded only for a hang that names nobody.
             from firstfault.pipelines.roll_call import heed_roll
 
-            answer, named = heed_roll(scene, answer, store, observed.profiles, observed.clocks)
+            answer, named = heed_roll(scene, answer, ground)
         ranks = wanted(answer)
         unheard = answer
         if ranks:
-            words = recent_words(scene, ranks, store, observed.profiles, observed.clocks, named)
+            words = recent_words(scene, ranks, ground, named)
             answer = heed(scene, answer, words)
         if answer.question == "stopped" or limited(scene, answer) is not None:
             # What few jobs come to is loaded only for these.
             from firstfault.pipelines.standstill import heed_stop
 
-            answer = unheard = heed_stop(scene, answer, store, observed.profiles, observed.clocks)
-        heard = heed_lone(scene, answer, store, observed.profiles, observed.clocks)
+            answer = unheard = heed_stop(scene, answer, ground)
+        heard = heed_lone(scene, answer, ground)
         if heard is answer and answer is not unheard:
             # Work that is seen not to have ended says more than the last words of its rank do.
-            seen_at_work = heed_lone(scene, unheard, store, observed.profiles, observed.clocks)
+            seen_at_work = heed_lone(scene, unheard, ground)
             if seen_at_work.category is answer.category and seen_at_work.strength.level > answer.strength.level:
                 heard = seen_at_work
         heard = heed_numbers(scene, heard, store)
@@ -65,7 +67,7 @@ def heeding(observed: Observed, store: Store) -> Callable[[Scene, Answer], Answe
         if heard.category is Category.UNKNOWN or heard.question == "good_end":
             from firstfault.pipelines.plain_words import heed_plain_words
 
-            heard = heed_plain_words(scene, heard, observed.seen, store, observed.profiles, observed.clocks)
+            heard = heed_plain_words(scene, heard, observed.seen, ground)
         return heard if ranks else with_disks(scene, heard, store)
 
     return heeded

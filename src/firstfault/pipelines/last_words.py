@@ -10,15 +10,15 @@ from firstfault.analysis.state.files import lone_speakers
 from firstfault.model.evidence import Event, Span, When
 from firstfault.model.words import Mark
 from firstfault.readers.identity import locate
-from firstfault.readers.lines import lines_from
+from firstfault.readers.lines import lines_from, number_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import GlobalRank, SourceId
+    from firstfault.pipelines.ground import Ground
     from firstfault.readers.clock import SourceClock
-    from firstfault.readers.identity import SourceProfile
     from firstfault.readers.lines import TextStore
 
 REACH = 1 << 20
@@ -41,26 +41,23 @@ _SHUTTING_DOWN = (
 def last_words(
     scene: Scene,
     ranks: Iterable[GlobalRank],
-    store: TextStore,
-    profiles: Mapping[SourceId, SourceProfile],
-    clocks: Mapping[SourceId, SourceClock],
+    ground: Ground,
 ) -> dict[GlobalRank, Event]:
     """The last line of each rank before anybody timed out; ranks that said nothing are left out."""
-    return {rank: lines[-1] for rank, lines in recent_words(scene, ranks, store, profiles, clocks).items()}
+    return {rank: lines[-1] for rank, lines in recent_words(scene, ranks, ground).items()}
 
 
-def recent_words(  # noqa: PLR0917
+def recent_words(
     scene: Scene,
     ranks: Iterable[GlobalRank],
-    store: TextStore,
-    profiles: Mapping[SourceId, SourceProfile],
-    clocks: Mapping[SourceId, SourceClock],
+    ground: Ground,
     named: Mapping[SourceId, GlobalRank] | None = None,
 ) -> dict[GlobalRank, tuple[Event, ...]]:
     """The last lines of each rank before anybody timed out, oldest first; ranks that said nothing are left out.
 
     Files in `named` are those of ranks by their names alone.
     """
+    store, profiles, clocks = ground
     found: dict[GlobalRank, tuple[Event, ...]] = {}
     first_wait: dict[SourceId, int] = {}
     # What a rank says of peers that are gone comes after its own work too.
@@ -143,8 +140,7 @@ def _too_late(scene: Scene, when: When) -> bool:
 
 def _lines(store: TextStore, source: SourceId, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
     """Lines between two offsets: number, offset, bytes; the first, which may be cut, is left out."""
-    before = sum(store.read(source, at, min(REACH, start - at)).count(b"\n") for at in range(0, start, REACH))
-    for i, line in enumerate(lines_from(store, source, start, before + 1, end - start)):
+    for i, line in enumerate(lines_from(store, source, start, number_at(store, source, start), end - start)):
         if start and i == 0:
             continue
         yield line.number, line.offset, line.text

@@ -26,7 +26,7 @@ from firstfault.model.evidence import Event, SourceId, Span, When
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, Mark, Phase
 from firstfault.pipelines.last_words import last_words
-from firstfault.readers.lines import lines_from
+from firstfault.readers.lines import lines_from, number_at
 from firstfault.readers.progress import Anchor, find_progress
 from firstfault.readers.steplines import EVALUATION, PREPARATION
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import GlobalRank
-    from firstfault.readers.clock import SourceClock
+    from firstfault.pipelines.ground import Ground
     from firstfault.readers.identity import SourceProfile
-    from firstfault.readers.store import Store
+    from firstfault.readers.lines import TextStore
 
 REACH = 256 << 10
 """Bytes before the first line about the wait in which a bar is looked for."""
@@ -57,11 +57,10 @@ _PHASES = {EVALUATION: Phase.EVALUATION, PREPARATION: Phase.DATA}
 def heed_lone(
     scene: Scene,
     answer: Answer,
-    store: Store,
-    profiles: Mapping[SourceId, SourceProfile],
-    clocks: Mapping[SourceId, SourceClock],
+    ground: Ground,
 ) -> Answer:
     """The answer about a hang of which nobody knows the reason, with what the ranks outside were doing."""
+    store, profiles, _ = ground
     report = named_worker(scene, answer)
     if report is not None and report.named_event is not None:
         unfinished = _unfinished(store, scene, report.named[0], profiles)
@@ -75,20 +74,20 @@ def heed_lone(
             return without_data(answer, rank, line)
     behind = hung_at_exit(scene, answer)
     if behind is not None and (ranks := may_have_left(behind)):
-        return alone_at_exit(behind, answer, last_words(scene, ranks, store, profiles, clocks))
+        return alone_at_exit(behind, answer, last_words(scene, ranks, ground))
     seen = undecided_hang(scene, answer)
     if seen is None or scene.hang is None:
         return answer
     ranks = may_have_left(seen)
     if ranks and not answer.culprits.anybody:
-        answer = left(seen, answer, last_words(scene, ranks, store, profiles, clocks))
+        answer = left(seen, answer, last_words(scene, ranks, ground))
     if answer.culprits.ranks in {(), lone_worker(seen)} and lone_worker(seen):
         bar = _bar(store, scene.hang.first, profiles)
         answer = answer if bar is None else busy(seen, answer, bar)
     return answer
 
 
-def _question(scene: Scene, store: Store) -> Event | None:
+def _question(scene: Scene, store: TextStore) -> Event | None:
     """The last line before a wait was told in its file, where a program waits behind it for somebody to type."""
     wait = None if scene.hang is None else scene.hang.first
     if wait is None:
@@ -102,7 +101,9 @@ def _question(scene: Scene, store: Store) -> Event | None:
     return None
 
 
-def _no_share(scene: Scene, store: Store, profiles: Mapping[SourceId, SourceProfile], rank: GlobalRank) -> Event | None:
+def _no_share(
+    scene: Scene, store: TextStore, profiles: Mapping[SourceId, SourceProfile], rank: GlobalRank
+) -> Event | None:
     """The line that says that a rank has no data, where lines of its kind give some to all others they speak of."""
     shares: dict[int, bool] = {}
     found: Event | None = None
@@ -121,10 +122,9 @@ def _no_share(scene: Scene, store: Store, profiles: Mapping[SourceId, SourceProf
     return found if starved(shares, rank) else None
 
 
-def _lines(store: Store, source: SourceId, start: int, end: int) -> Iterator[tuple[Event, bytes]]:
+def _lines(store: TextStore, source: SourceId, start: int, end: int) -> Iterator[tuple[Event, bytes]]:
     """Lines with something in them between two offsets, of which the first may be cut, with their bytes."""
-    before = sum(store.read(source, at, min(REACH, start - at)).count(b"\n") for at in range(0, start, REACH))
-    for line in lines_from(store, source, start, before + 1, end - start):
+    for line in lines_from(store, source, start, number_at(store, source, start), end - start):
         if line.text.strip():
             yield (
                 Event(
@@ -144,7 +144,9 @@ def _beside_training(label: str, before: bytes) -> bool:
     return any(_TRAINS.search(s.what) is not None for s in find_progress(before, SourceId(0)))
 
 
-def _unfinished(store: Store, scene: Scene, rank: GlobalRank, profiles: Mapping[SourceId, SourceProfile]) -> Bar | None:
+def _unfinished(
+    store: TextStore, scene: Scene, rank: GlobalRank, profiles: Mapping[SourceId, SourceProfile]
+) -> Bar | None:
     """The bar of preparation that was drawn last before a wait was told in the same file, if it was not at its end.
 
     It is nobody's by name, or that of the rank; of a job that is known to have several machines a file may be another's.
@@ -181,7 +183,7 @@ def _unfinished(store: Store, scene: Scene, rank: GlobalRank, profiles: Mapping[
     )
 
 
-def _bar(store: Store, wait: Event, profiles: Mapping[SourceId, SourceProfile]) -> Bar | None:
+def _bar(store: TextStore, wait: Event, profiles: Mapping[SourceId, SourceProfile]) -> Bar | None:
     """The last bar of work before a wait was told, in the file in which it was."""
     source = wait.span.source
     if source not in profiles:

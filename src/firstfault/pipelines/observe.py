@@ -11,6 +11,7 @@ from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.abreast import gather
 from firstfault.readers.gpu_columns import UNTOLD, is_untold
 from firstfault.readers.gpu_course import HEAD, read_courses, table_of
+from firstfault.readers.lines import number_at
 from firstfault.readers.numbering import missing_names
 from firstfault.readers.sniff import EMPTY, WITH_ADVICE
 from firstfault.readers.sourcename import read_name
@@ -176,10 +177,7 @@ def _courses(opened: Opened, until: Until) -> tuple[tuple[GpuCourse, ...], dict[
         start, line = 0, 1
         if size > COURSE_BYTES:
             start = size - COURSE_BYTES
-            step = 1 << 20
-            line += sum(
-                opened.store.read(source.id, at, min(step, start - at)).count(b"\n") for at in range(0, start, step)
-            )
+            line = number_at(opened.store, source.id, start)
         data = opened.store.read(source.id, start, COURSE_BYTES)
         cut = data.find(b"\n") + 1 if start else 0
         host = read_name(source.path).who.host

@@ -30,15 +30,13 @@ from firstfault.readers.identity import locate
 from firstfault.readers.lines import lines_from
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.case import Observations
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import GlobalRank, SourceId
+    from firstfault.pipelines.ground import Ground
     from firstfault.readers.clock import SourceClock
-    from firstfault.readers.identity import SourceProfile
-    from firstfault.readers.store import Store
+    from firstfault.readers.lines import TextStore
 
 REACH = 64 << 10
 """Bytes at the end of a file that are read."""
@@ -48,13 +46,11 @@ MOST_FILES = 512
 _KINDS = frozenset({SourceKind.LOG, SourceKind.UNKNOWN})
 
 
-def heed_plain_words(  # noqa: PLR0917
+def heed_plain_words(
     scene: Scene,
     answer: Answer,
     seen: Observations,
-    store: Store,
-    profiles: Mapping[SourceId, SourceProfile],
-    clocks: Mapping[SourceId, SourceClock],
+    ground: Ground,
 ) -> Answer:
     """The answer, with what the ends of the logs say in plain words where nothing else says it.
 
@@ -62,10 +58,9 @@ def heed_plain_words(  # noqa: PLR0917
         scene: the attempt.
         answer: what was found out so far.
         seen: what was seen of all attempts: a file whose end is of another one is left out.
-        store: the bytes.
-        profiles: of the sources.
-        clocks: of the sources.
+        ground: the sources.
     """
+    store, profiles, clocks = ground
     counted = counted_end(scene, answer)
     if not (counted or wanted(scene, answer)):
         return answer
@@ -96,7 +91,7 @@ def _end(scene: Scene, source: SourceId) -> int:
     return max((e.span.offset for e in marks if e.span.source == source), default=-1)
 
 
-def _tail(scene: Scene, store: Store, clock: SourceClock, after: int, rank: GlobalRank | None = None) -> list[Line]:
+def _tail(scene: Scene, store: TextStore, clock: SourceClock, after: int, rank: GlobalRank | None = None) -> list[Line]:
     """The last lines of a source that stand behind an offset and that no signature holds harmless.
 
     Where a rank is given, only those with its label.
@@ -131,7 +126,7 @@ def _tail(scene: Scene, store: Store, clock: SourceClock, after: int, rank: Glob
     return list(found)
 
 
-def _number(scene: Scene, store: Store, source: SourceId, start: int) -> int:
+def _number(scene: Scene, store: TextStore, source: SourceId, start: int) -> int:
     """Number of the line in which an offset lies, counted from the nearest line before it that is known."""
     track = scene.case.tracks.get(source)
     known = [(p.offset, p.line) for p in (() if track is None else track.samples)]

@@ -16,7 +16,7 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 from firstfault.pipelines.last_words import recent_words
 from firstfault.readers.identity import locate
-from firstfault.readers.lines import lines_from
+from firstfault.readers.lines import lines_from, number_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import SourceId, Who
-    from firstfault.readers.clock import SourceClock
+    from firstfault.pipelines.ground import Ground
     from firstfault.readers.identity import SourceProfile
     from firstfault.readers.lines import Line, TextStore
 
@@ -82,15 +82,14 @@ class Spoke(Struct):
 def heed_roll(
     scene: Scene,
     answer: Answer,
-    store: TextStore,
-    profiles: Mapping[SourceId, SourceProfile],
-    clocks: Mapping[SourceId, SourceClock],
+    ground: Ground,
 ) -> tuple[Answer, dict[SourceId, GlobalRank]]:
     """The answer about a hang that names nobody, with the few ranks that speak and do not wait.
 
     Returns:
         The answer, and the files that were taken for those of ranks by their names alone.
     """
+    store, profiles, _ = ground
     seen = unaccounted(scene, answer)
     if seen is None:
         return answer, {}
@@ -101,7 +100,7 @@ def heed_roll(
     speakers = {*spoke.before, *spoke.behind}
     ranks = absent(seen, speakers)
     if not ranks and (pair := other_of_two(seen, spoke.before)):
-        words = recent_words(scene, pair, store, profiles, clocks)
+        words = recent_words(scene, pair, ground)
         if any(lived(scene, lines) for lines in words.values()):
             return missed(seen, pair), {}
     if not ranks:
@@ -157,11 +156,6 @@ def _words(segment: bytes) -> str:
 def _said(name: str, store: TextStore, said: _Line) -> Event:
     begin = len(said.line.text) - len(said.segment)
     offset = said.line.offset
-    span = Span(said.source, offset + begin, len(said.segment), _number(store, said.source, offset), begin + 1)
+    span = Span(said.source, offset + begin, len(said.segment), number_at(store, said.source, offset), begin + 1)
     text = said.segment.decode("utf-8", "backslashreplace")[:4096]
     return Event(signature=name, span=span, text=text, who=said.who, when=When())
-
-
-def _number(store: TextStore, source: SourceId, offset: int) -> int:
-    """Line number at an offset."""
-    return 1 + sum(store.read(source, at, min(REACH, offset - at)).count(b"\n") for at in range(0, offset, REACH))

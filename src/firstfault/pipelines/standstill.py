@@ -12,17 +12,17 @@ from firstfault.model.evidence import Event, Span, When
 from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind
 from firstfault.readers.identity import locate
-from firstfault.readers.lines import Line, lines_from
+from firstfault.readers.lines import Line, lines_from, number_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.scene import Scene
     from firstfault.model.evidence import GlobalRank, SourceId
+    from firstfault.pipelines.ground import Ground
     from firstfault.readers.clock import SourceClock
-    from firstfault.readers.identity import SourceProfile
-    from firstfault.readers.store import Store
+    from firstfault.readers.lines import TextStore
 
 REACH = 64 << 10
 """Bytes at the end of a file that are read."""
@@ -37,23 +37,20 @@ _SPEAKER = lazy(rb"(?:slurmstepd|slurmd|srun)(?:\[[^\]\n]{1,80}\])?: (?:error: )
 def heed_stop(
     scene: Scene,
     answer: Answer,
-    store: Store,
-    profiles: Mapping[SourceId, SourceProfile],
-    clocks: Mapping[SourceId, SourceClock],
+    ground: Ground,
 ) -> Answer:
     """The answer about a job that was ended from outside, with what its lines show of the time before."""
     heed = heed_standstill if answer.question == "stopped" else heed_quiet
-    return heed(scene, answer, store, profiles, clocks)
+    return heed(scene, answer, ground)
 
 
 def heed_standstill(
     scene: Scene,
     answer: Answer,
-    store: Store,
-    profiles: Mapping[SourceId, SourceProfile],
-    clocks: Mapping[SourceId, SourceClock],
+    ground: Ground,
 ) -> Answer:
     """The answer about a job that was stopped, with who stood earlier than the others if it had stood still before."""
+    store, profiles, clocks = ground
     still = stood_still(scene, answer)
     if still is None:
         return answer
@@ -70,11 +67,10 @@ def heed_standstill(
 def heed_quiet(
     scene: Scene,
     answer: Answer,
-    store: Store,
-    profiles: Mapping[SourceId, SourceProfile],
-    clocks: Mapping[SourceId, SourceClock],
+    ground: Ground,
 ) -> Answer:
     """The answer about a job that its time limit ended, held against when it had printed its last line before."""
+    store, profiles, clocks = ground
     stop = limited(scene, answer)
     if stop is None or stop.when.earliest is None:
         return answer
@@ -108,7 +104,7 @@ def heed_quiet(
     return answer if still is None else after_quiet(answer, spoken, still)
 
 
-def _times(stop: Event, store: Store, clock: SourceClock, end: int, words: list[str]) -> list[float] | None:
+def _times(stop: Event, store: TextStore, clock: SourceClock, end: int, words: list[str]) -> list[float] | None:
     """When the last lines of a file were printed, in their order; None where the very last one tells no time on the clock of the stop.
 
     Their words without numbers go into `words`.
@@ -128,16 +124,15 @@ def _times(stop: Event, store: Store, clock: SourceClock, end: int, words: list[
     return times if stamped and times else None
 
 
-def _lines(store: Store, source: SourceId, end: int) -> Iterator[tuple[Line, bool]]:
+def _lines(store: TextStore, source: SourceId, end: int) -> Iterator[tuple[Line, bool]]:
     """The last lines of a file that are not blank, up to an offset, each with whether it is whole."""
     start = max(0, end - REACH)
-    before = sum(store.read(source, at, min(CHUNK, start - at)).count(b"\n") for at in range(0, start, CHUNK))
-    for i, line in enumerate(lines_from(store, source, start, before + 1, end - start)):
+    for i, line in enumerate(lines_from(store, source, start, number_at(store, source, start), end - start)):
         if line.text.strip():
             yield line, not (start and i == 0)
 
 
-def _tail(scene: Scene, store: Store, clock: SourceClock, end: int) -> tuple[GlobalRank, Tail] | None:
+def _tail(scene: Scene, store: TextStore, clock: SourceClock, end: int) -> tuple[GlobalRank, Tail] | None:
     """The rank of a file and its last lines; None where they are of several ranks, or of none that is known."""
     source, profile = clock.source.id, clock.profile
     said: list[str] = []

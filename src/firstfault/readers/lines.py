@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 FIRST_CHUNK = 8 * 1024
 CHUNK = 64 * 1024
 LONGEST_LINE = 64 * 1024
+PIECE = 1 << 20
 
 
 class TextStore(Protocol):
@@ -35,6 +36,11 @@ class Line(NamedTuple):
     """1-based."""
     offset: int
     text: bytes
+
+
+def number_at(store: TextStore, source: SourceId, offset: int) -> int:
+    """The number, from 1, of the line in which an offset lies; counts all newlines before it, piece by piece."""
+    return 1 + sum(store.read(source, at, min(PIECE, offset - at)).count(b"\n") for at in range(0, offset, PIECE))
 
 
 def lines_from(store: TextStore, source: SourceId, offset: int, number: int, max_bytes: int) -> Iterator[Line]:
