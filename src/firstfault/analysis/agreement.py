@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Named
-from firstfault.analysis.causes import from_outside
+from firstfault.analysis.devices import from_outside
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.questions.flight_recorder import ask
 from firstfault.analysis.recorder_words import some_ranks

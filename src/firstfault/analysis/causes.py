@@ -25,8 +25,9 @@ from firstfault.analysis.beside_waits import (
     order_alone,
 )
 from firstfault.analysis.clocks import elsewhere, order
+from firstfault.analysis.devices import from_outside, other_device
 from firstfault.analysis.order import comparable, exact, first
-from firstfault.analysis.suspects import EXCEPTIONS, MACHINES, Suspect, mentioned
+from firstfault.analysis.suspects import EXCEPTIONS, Suspect, mentioned
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Domain, Mark, Strength
 
@@ -289,15 +290,6 @@ def explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
     return None
 
 
-def other_device(cause: Suspect, effect: Suspect) -> bool:
-    """Whether one of two is a network adapter's or a link's fault and the other a GPU's: neither device brings the other's about."""
-    one, two = cause.nature, effect.nature
-    if {one.category, two.category} != {Category.NETWORK, Category.GPU_CUDA}:
-        return False
-    network, gpu = (cause, effect) if one.category is Category.NETWORK else (effect, cause)
-    return from_outside(network) and network.first.exception is None and gpu.nature.domain is not Domain.MEMORY
-
-
 def of_its_own(case: Case, suspect: Suspect) -> bool:
     """Whether a fault is one that a program meets by itself: an exception of its logic, or more memory asked than there is."""
     if suspect.ordered or not suspect.nature.fatal:
@@ -307,11 +299,6 @@ def of_its_own(case: Case, suspect: Suspect) -> bool:
         return True
     row = None if exception is None else case.library.row(EXCEPTIONS, exception.kind.rsplit(".", 1)[-1])
     return row is not None and Mark.OWN_LOGIC in row.marks
-
-
-def from_outside(suspect: Suspect) -> bool:
-    """Whether a fault is a machine's or somebody's order, and none of the program."""
-    return suspect.ordered or suspect.first.signature.split(".", 1)[0] in MACHINES
 
 
 def _ended_above(case: Case, own: Suspect, outside: Suspect) -> bool:

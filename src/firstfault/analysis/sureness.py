@@ -12,13 +12,12 @@ from firstfault.analysis.beside_waits import order_alone
 from firstfault.analysis.causes import (
     by_exits_alone,
     explains,
-    from_outside,
     of_its_own,
-    other_device,
     precedes,
     related,
     same_fault,
 )
+from firstfault.analysis.devices import from_outside, other_device
 from firstfault.analysis.suspects import mentioned, stranger
 from firstfault.model.words import Category, Mark, Strength
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.causes import from_outside, of_its_own
+from firstfault.analysis.causes import of_its_own
+from firstfault.analysis.devices import from_outside
 from firstfault.analysis.foreign import alike, names_of
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.order import comparable, exact

@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from firstfault.analysis.answer import Answer, Named
 from firstfault.analysis.beside_waits import Opening
 from firstfault.analysis.cards import rank_of_card
-from firstfault.analysis.causes import Choice, choose, from_outside, precedes
+from firstfault.analysis.causes import Choice, choose, precedes
 from firstfault.analysis.classes import classes, phase_of_exception
 from firstfault.analysis.clocks import reading
 from firstfault.analysis.culprits import all_alike, culprits, first_failed, nature_is_of_one_process
+from firstfault.analysis.devices import from_outside
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.job_map import proves
 from firstfault.analysis.joins import left_out, of_one_node, only_absent
