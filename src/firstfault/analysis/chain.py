@@ -91,6 +91,11 @@ def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int
     if answer.question in HANGS and answer.culprits.ranks:
         what = f"{ranks_text(answer.culprits.ranks).capitalize()} held up the others"
         why = "it shows where the rank stood for which the others waited"
+        teller = scene.roster.rank(trigger)
+        if scene.hang is not None and teller in scene.hang.waiters and teller not in answer.culprits.ranks:
+            # The line is one of those that waited: who is not among them may have come, and its log is not here.
+            what = f"Nothing shows {ranks_text(answer.culprits.ranks)} among those that waited"
+            why = "it is the line of a rank that waited"
     else:
         known = trigger.exception is not None or scene.case.spec(trigger) is not None
         what = nature_of(scene.case, trigger).title if known else _UNTOLD.get(answer.question, "The first sign of it")

@@ -118,3 +118,9 @@ def test_the_headline_is_not_said_again():
     scene = scene_of(*WAITS, late)
     answer = replace(ask(scene), trigger=late, question="hang", culprits=Named(ranks=(5,)))
     assert build_chain(scene, answer)[0].what == "Rank 5 held up the others"
+
+
+def test_a_rank_without_a_line_is_not_said_to_have_held_up_the_others():
+    scene = scene_of(*WAITS)
+    answer = replace(ask(scene), trigger=WAITS[0], question="hang", culprits=Named(ranks=(5,)))
+    assert build_chain(scene, answer)[0].what == "Nothing shows rank 5 among those that waited"
