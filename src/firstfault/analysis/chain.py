@@ -174,7 +174,13 @@ def _away(scene: Scene, answer: Answer) -> str:
     ranks = tuple(
         r for r in answer.culprits.ranks or answer.first_failed.ranks if hang is None or r not in hang.waiters
     )
-    return f", and {ranks_text(ranks)} did not come to it" if ranks else ""
+    if not ranks:
+        return ""
+    spoke = {scene.roster.rank(e) for e in scene.events} | {who.rank for who in scene.case.seen.place.values()}
+    silent = not any(r in spoke for r in ranks)
+    return (
+        f", and nothing shows {ranks_text(ranks)} in it" if silent else f", and {ranks_text(ranks)} did not come to it"
+    )
 
 
 def _all(scene: Scene, wanted: Callable[[Scene, Event], bool]) -> list[Event]:

@@ -96,7 +96,7 @@ def stall(seen: Picture, ranks: Sequence[GlobalRank], strength: Strength, lines:
             f"the complete log of {ranks_text(late)} and {_its(late)} stack at the time (`py-spy dump`)",
             *COLLECT,
         ),
-        rivals=(_network_rival(late), *_gpu_rival(late, stated=bool(stated))),
+        rivals=(_network_rival(late, seen_away=bool(stated or work)), *_gpu_rival(late, stated=bool(stated))),
     )
 
 
@@ -178,13 +178,20 @@ def _steps(late: Sequence[GlobalRank], busy: Seen | None, scope: Scope) -> tuple
     )
 
 
-def _network_rival(late: Sequence[GlobalRank]) -> Rival:
+def _network_rival(late: Sequence[GlobalRank], *, seen_away: bool) -> Rival:
+    """What speaks against the network: ranks that are seen elsewhere, or only not seen among those that waited."""
+    who = ranks_text(late)
+    outside = (
+        f"{who} {_are(late)} not inside the collective: the others wait for {_them(late)}, whatever the network does"
+        if seen_away
+        else f"nothing shows {who} inside the collective, in which the others wait"
+    )
     return Rival(
         category=Category.NETWORK,
         strength=Strength.UNKNOWN,
         supports=("ranks timed out in a collective",),
         against=(
-            f"{ranks_text(late)} {_are(late)} not inside the collective: the others wait for {_them(late)}, whatever the network does",
+            outside,
             "no line of a transport or of hardware is there",
         ),
         settled_by=("a transport error, or a flight-recorder dump in which all ranks have started the collective",),
