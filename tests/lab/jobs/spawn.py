@@ -6,11 +6,15 @@ import csv
 import datetime as dt
 import json
 import sys
+import time
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+
+PATIENCE_S = 8.0
+"""Seconds for which a process that lost its peer waits before it says so."""
 
 
 def read_rows(folder: Path, rank: int) -> list[float]:
@@ -30,7 +34,13 @@ def work(rank: int, config: dict) -> None:
     )
     sys.stdout.write(f"process {rank} ready\n")
     total = torch.tensor(sum(read_rows(Path(config["data"]), rank)))
-    dist.all_reduce(total)
+    try:
+        dist.all_reduce(total)
+    except RuntimeError:
+        # Which process the parent hears first decides whose error it prints: whoever lost its peer leaves the word to the peer,
+        # whose native threads may take seconds to come down on a busy machine.
+        time.sleep(PATIENCE_S)
+        raise
     sys.stdout.write(f"process {rank}: total {total.item():.1f}\n")
     dist.destroy_process_group()
 
