@@ -76,7 +76,7 @@ def gather(
         kept: what was made of the sources before, where the same input is read again and again.
     """
     if kept is not None:
-        return _again(opened, library, options, tell, kept)
+        return _again(opened, library, options, tell, until, kept)
     sources = [s for s in opened.sources if scanned(s)]
     if options.engine != "inline" and len(sources) >= FEWEST and can_share(len(sources), processors()):
         small = sum(n for s in sources if (n := opened.store.size(s.id)) <= UNDIVIDED)
@@ -129,8 +129,13 @@ def _in_turn(  # noqa: PLR0917 - as `gather`
     return Gathered(scans, pieces, profiles, clocks)
 
 
-def _again(
-    opened: Opened, library: Library, options: DiagnoseOptions, tell: Callable[[int], None] | None, kept: Kept
+def _again(  # noqa: PLR0917 - as `gather`
+    opened: Opened,
+    library: Library,
+    options: DiagnoseOptions,
+    tell: Callable[[int], None] | None,
+    until: Stages,
+    kept: Kept,
 ) -> Gathered:
     """Scans and reads the sources that are not as they were, one after the other; of the others what was made of them serves."""
     store = opened.store
@@ -142,23 +147,21 @@ def _again(
     whole = largest_whole([store.size(s.id) for s in sources])
     known = {s.id: m for s in sources if (m := kept.of(files[s.id], clocks[s.id], whole)) is not None}
     fresh = {s.id for s in sources if s.id not in known}
-    found = {r.source: r for r in scan(opened, library, executor=options.engine, progress=tell, only=fresh).sources}
+    found = {
+        r.source: r
+        for r in scan(opened, library, executor=options.engine, progress=tell, only=fresh, until=until.scanning).sources
+    }
     scans: list[SourceScan] = []
     read: list[Read] = []
     for source in sources:
         clock, made = clocks[source.id], known.get(source.id)
         if made is None:
-            told = found[source.id]
-            profile = profiles[source.id]
-            made = Made(
-                source.id,
-                clock.date,
-                clock.neighbour,
-                whole,
-                profile,
-                told,
-                read_source(store, source, told, library, profile, clock, whole),
-            )
+            told, profile, seen = found[source.id], profiles[source.id], UNREAD
+            if until.reading.over():
+                told = replace(told, damage=told.damage or OVER)
+            else:
+                seen = read_source(store, source, told, library, profile, clock, whole)
+            made = Made(source.id, clock.date, clock.neighbour, whole, profile, told, seen)
         clock.forget()
         if not made.scan.damage:
             kept.keep(files[source.id], made)

@@ -37,6 +37,10 @@ _BESIDE = 1.0
 """Seconds after a bundle from which a sign of life shows that it was not the last standstill."""
 MISSED_S = 10.0
 """Seconds by which clocks of nodes may differ: what a node wrote within them after it was missed is no sign that it lives on."""
+SEEN_S = 3.0
+"""Seconds by which a node may see the last sign of life of another later than that one was lost."""
+_STOPPERS = frozenset({"SIGTERM", "SIGKILL", "SIGINT", "SIGHUP"})
+"""Signals by which somebody ends a job; no rank gets one at once for the loss of another machine."""
 STOOD = 60.0
 """Seconds without a sign of life from which on a rank stood still, where no watch says so."""
 
@@ -165,7 +169,42 @@ def _nodes_lost(records: Sequence[BoxRecord]) -> Iterable[Event]:
         host, when = record.who.host, record.when.latest
         if host is not None and when is not None and last.get(host, 0.0) <= when + MISSED_S:
             told.setdefault(host, record)
-    return [_event(record, NODE_LOST) for record in told.values()]
+    empty = _without_ranks(records)
+    return [_event(r, NODE_LOST) for h, r in told.items() if h not in empty and not _over_before(r, records)]
+
+
+def _without_ranks(records: Sequence[BoxRecord]) -> set[str]:
+    """Hosts all ranks of which had ended, as their own monitor wrote: their silence took nothing from the job."""
+    began: dict[str, set[int]] = {}
+    ended: dict[str, set[int]] = {}
+    for record in records:
+        host, rank = record.who.host, record.who.rank
+        if host is None or rank is None or record.who.worker is not None:
+            continue
+        if record.kind in {layout.HEADER, layout.BEAT}:
+            began.setdefault(host, set()).add(rank)
+        elif record.kind in {layout.END, layout.DEATH}:
+            ended.setdefault(host, set()).add(rank)
+    return {host for host, ranks in ended.items() if ranks >= began.get(host, set())}
+
+
+def _over_before(lost: BoxRecord, records: Sequence[BoxRecord]) -> bool:
+    """Whether a rank had died before a node was lost, or was stopped with it, by the clock of the node that tells of both."""
+    silent = lost.when.latest or 0.0
+    deaths = [
+        (when, record.fields.get("signal") in _STOPPERS)
+        for record in records
+        if record.kind in {layout.DEATH, layout.TOLD}
+        and record.who.host == lost.fields.get("by")
+        and record.fields.get("rank") is not None
+        and record.who.worker is None
+        and record.attempt == lost.attempt
+        and (when := record.when.latest) is not None
+    ]
+    if not deaths:
+        return False
+    when, stopped = min(deaths)
+    return when < silent - SEEN_S or (stopped and when < silent + SEEN_S)
 
 
 def _copied(record: BoxRecord) -> bool:

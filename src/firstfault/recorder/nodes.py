@@ -35,8 +35,9 @@ class Nodes:
 
     def turn(self) -> None:
         """Gives this node's sign of life, and tells of neighbours that give none any more, or that do again."""
+        self.pulse.idle = not self._monitor.has_ranks()
         for lost in self.pulse.turn():
-            if self._monitor.has_ranks():
+            if not self.pulse.idle:
                 self._tell(lost)
         while self.pulse.returned:
             name = self.pulse.returned.pop()

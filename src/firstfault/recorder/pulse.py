@@ -47,7 +47,10 @@ class _Neighbour:
 
     def __init__(self, raw: bytes, now: float) -> None:
         self.raw = raw
+        self.moved = now
+        """When the number was first seen as it is."""
         self.since = now
+        """From when on it is measured; later than that where somebody was slow."""
         self.looks = 0
         self.told = False
 
@@ -65,6 +68,9 @@ class Pulse:
         self.folder = folder
         self.host = host
         self.every = EVERY_S
+        self.idle = False
+        """Whether no rank runs here: then nobody is to miss this node, whose monitor may be ended with it at any time."""
+        self._said_idle = False
         self._number = 0
         self._next_beat = self._next_list = 0.0
         self._last_look: float | None = None
@@ -81,10 +87,11 @@ class Pulse:
             self._choose()
             self._next_list = now + (LIST_S if len(self._seen) == NEIGHBOURS else SOON_S)
         answered = True
-        if now >= self._next_beat:
+        if now >= self._next_beat or self.idle is not self._said_idle:
             self._next_beat = now + self.every
             self._number += 1
-            answered = self._write()
+            answered = self._write(over=self.idle)
+            self._said_idle = self.idle
         found = self._look(now)
         slow = time.monotonic() - now > SLOW_S
         if late or slow or not answered:
@@ -145,7 +152,7 @@ class Pulse:
             seen.looks += 1
             if seen.looks >= LOOKS and now - seen.since > MISSED * self.every:
                 seen.told = True
-                found.append(Lost(name, now - seen.since))
+                found.append(Lost(name, now - seen.moved))
         return found
 
     def _begin_anew(self) -> None:

@@ -6,6 +6,7 @@ import random
 import pytest
 
 import casefolder
+from firstfault.model import until
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.kept import Kept
 from firstfault.pipelines.options import DiagnoseOptions
@@ -71,3 +72,12 @@ def test_what_did_not_change_is_not_read_again(tmp_path, monkeypatch):
         file.write("one more line\n")
     diagnose(paths, INLINE, kept=kept)
     assert read == [next(p for p in read if p.endswith(grown.name))]
+
+
+def test_what_there_was_no_time_for_is_said_and_not_kept(tmp_path):
+    case = CASES[0]
+    paths = case.copy(tmp_path, lambda _, content: content)
+    kept = Kept()
+    early = diagnose(paths, DiagnoseOptions(engine="inline", deadline=1e-6), kept=kept)
+    assert {row.reason for row in early.coverage} == {until.OVER}
+    assert diagnose(paths, INLINE, kept=kept) == diagnose(paths, INLINE)

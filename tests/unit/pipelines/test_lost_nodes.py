@@ -32,7 +32,7 @@ def beat(host, rank, second, step):
     )
 
 
-def lay(folder, *, back=None, b_until=60, copied=False):
+def lay(folder, *, back=None, b_until=60, copied=False, deaths=()):
     """Two nodes of a rank each; node-a missed node-b at 63 s, and its rank died of a closed connection at 70 s."""
     run = folder / "run"
     for host in ("node-a", "node-b"):
@@ -65,10 +65,19 @@ def lay(folder, *, back=None, b_until=60, copied=False):
             },
         ),
     ]
+    (run / "node-b" / layout.NODE_FILE).write_bytes(layout.line(layout.NODE, {"time": at(0), "host": "node-b"}))
+    for host, kind, second, how in deaths:
+        rank = 0 if host == "node-a" else 1
+        end = layout.line(
+            kind, {"time": at(second), "rank": rank, "host": host, "pid": 100 + rank, "attempt": 0, "world": 2, **how}
+        )
+        if host == "node-a":
+            node[2:] = [end]
+        else:
+            (run / host / layout.NODE_FILE).write_bytes(end)
     if back is not None:
         node.insert(2, layout.line(layout.NOTE, {"time": at(back), "host": "node-a", "node": "node-b", "back": True}))
     (run / "node-a" / layout.NODE_FILE).write_bytes(b"".join(node))
-    (run / "node-b" / layout.NODE_FILE).write_bytes(layout.line(layout.NODE, {"time": at(0), "host": "node-b"}))
     (run / "node-a" / layout.HEARTBEAT_FILE).write_bytes(beat("node-a", 0, 69, 12))
     (run / "node-b" / layout.HEARTBEAT_FILE).write_bytes(beat("node-b", 1, b_until, 12))
     header = {"time": at(0), "world": 2, "attempt": 0}
@@ -110,6 +119,28 @@ def test_the_missed_node_is_named_and_no_more_than_possible(tmp_path, copied):
 @pytest.mark.parametrize("how", [{"back": 66}, {"back": 75}, {"b_until": 80}])
 def test_a_node_that_lives_on_is_not(tmp_path, how):
     assert lay(tmp_path, **how).culprits.hosts == []
+
+
+@pytest.mark.parametrize(
+    "deaths",
+    [
+        [("node-b", layout.END, 60, {"exit_code": 0})],
+        [("node-b", layout.DEATH, 60, {"exit_code": 1})],
+        [("node-a", layout.DEATH, 50, {"exit_code": 1})],
+        [("node-a", layout.DEATH, 61, {"signal": "SIGTERM"})],
+        [("node-a", layout.DEATH, 58, {"signal": "SIGKILL"})],
+    ],
+    ids=["its rank had ended", "its rank had died", "a rank died before", "all were stopped", "all were killed"],
+)
+def test_who_falls_silent_with_its_job_is_not(tmp_path, deaths):
+    found = lay(tmp_path, deaths=deaths)
+    assert not (found.category is Category.INFRASTRUCTURE and found.culprits.hosts == ["node-b"])
+
+
+def test_a_rank_that_dies_with_the_connection_is_no_end_of_the_job_before(tmp_path):
+    """The last sign of life is seen up to a second late, the closed connection at once."""
+    found = lay(tmp_path, deaths=[("node-a", layout.DEATH, 59.5, {"exit_code": 1})])
+    assert found.culprits.hosts == ["node-b"]
 
 
 def test_the_word_is_one_that_the_reader_knows():

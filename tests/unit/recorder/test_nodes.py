@@ -74,6 +74,34 @@ def test_who_leaves_by_itself_is_not_missed(five):
     assert five.run(60, without={"n3"}) == []
 
 
+def test_who_has_no_ranks_any_more_is_not_missed_however_it_goes(five):
+    """A container ends with its program, and its monitor has no time to say that it leaves."""
+    five.run(20)
+    five.nodes["n3"].idle = True
+    five.run(0.5)
+    assert five.run(60, without={"n3"}) == []
+
+
+def test_who_has_ranks_again_is_missed_again(five):
+    five.nodes["n3"].idle = True
+    five.run(20)
+    five.nodes["n3"].idle = False
+    five.run(1)
+    assert len(five.run(6, without={"n3"})) == 2
+
+
+def test_the_silence_is_counted_from_the_last_move_however_slow_somebody_was(monkeypatch, tmp_path):
+    two = Clock(monkeypatch, tmp_path, ["a", "b"])
+    two.run(20)
+    two.run(4, without={"b"}, slow=1.5)
+    silent = []
+    for _ in range(12):
+        two.now += 0.5
+        silent += [lost.silent_s for lost in two.nodes["a"].turn()]
+    assert len(silent) == 1
+    assert silent[0] > 16
+
+
 def test_who_was_only_asleep_is_told_to_be_back(five):
     five.run(20)
     assert five.run(10, without={"n3"})
