@@ -10,6 +10,7 @@ import os
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from firstfault.model.until import STOPPED
 from firstfault.model.words import Category, Strength
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.errors import PipelineError
@@ -84,6 +85,8 @@ def followed(
             took = time.monotonic() - began
             yield Look(found, last is None or claim(found.verdict) != claim(last.verdict), time.time())
             before, last, still = there, found, 0.0
+            if any(row.reason == STOPPED for row in found.coverage):
+                return  # an interrupt came while it read: that is an order to end
         elif last is not None and is_decided(last.verdict) and still >= quiet:
             return
         wait = max(every, took)

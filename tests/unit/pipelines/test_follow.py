@@ -94,3 +94,18 @@ def test_another_wording_is_no_change(tmp_path):
 
     assert claim(msgspec.structs.replace(verdict, summary="other words")) == claim(verdict)
     assert claim(msgspec.structs.replace(verdict, failed=None)) != claim(verdict)
+
+
+def test_an_interrupt_while_it_reads_ends_it(tmp_path, monkeypatch):
+    from firstfault.scan import stretch
+
+    (tmp_path / "run.log").write_text(STEPS)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(stretch, "profile_source", interrupted)
+    monkeypatch.setattr("firstfault.scan.stretch.regions", interrupted)
+    looks = list(followed([tmp_path], INLINE, sleep=lambda _: None))
+    assert len(looks) == 1
+    assert "interrupted" in looks[0].diagnosis.verdict.summary
