@@ -106,10 +106,10 @@ _OPTIONS = (
     click.option(
         "--engine",
         type=EngineValue(),
-        metavar="auto|inline|processes",
+        metavar="auto|inline|processes|dask[:ADDRESS]",
         default="auto",
         show_default=True,
-        help="Where to scan: `inline`, `processes` or `auto`; the answer is the same.",
+        help="Where to scan and read: `inline`, `processes`, `auto`, or the workers of a Dask cluster; the answer is the same.",
     ),
     click.option(
         "--deadline",

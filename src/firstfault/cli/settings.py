@@ -15,6 +15,7 @@ import click
 
 from firstfault.cli.group import FILE, users_file
 from firstfault.pipelines.errors import PipelineError
+from firstfault.pipelines.options import on_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -135,8 +136,7 @@ def _add(
                 f"there is no option or command `{key}`", where=where, fix=_nearest(name, {*known, *commands})
             )
         for command, option, chosen in _entries(name, value) if groups else [("", name, value)]:
-            if only is not None and (option not in only or (option == "share" and not _says_yes(chosen))):
-                # One that turns `share` off would show names that the user's own settings keep back.
+            if only is not None and (option not in only or not _harmless(option, chosen)):
                 made.left_out.append(
                     f"`{option}` of {where} is left out: a file that nobody named may not change a verdict or what leaves. "
                     f"To take it: --config {where}"
@@ -145,6 +145,13 @@ def _add(
             chosen_there = _beside(Path(where), chosen) if option in PATHS else chosen
             (made.by_command.setdefault(command, {}) if command else made.common)[option] = chosen_there
             made.sources[command, option] = where
+
+
+def _harmless(option: str, value: Any) -> bool:
+    """Whether a value of an option that only changes how a report looks does no more than that."""
+    if option == "share":  # turned off it would show names that the user's own settings keep back
+        return _says_yes(value)
+    return option != "engine" or not on_cluster(str(value).strip().lower())  # the logs would go to that address
 
 
 def _beside(file: Path, value: Any) -> Any:

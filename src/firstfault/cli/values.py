@@ -148,18 +148,27 @@ class ZoneValue(ParamType):
 
 
 class EngineValue(ParamType):
-    """Where the scan runs."""
+    """Where sources are scanned and read."""
 
-    name = "auto|inline|processes"
+    name = "auto|inline|processes|dask[:ADDRESS]"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The word."""
-        text = str(value).strip().lower()
-        if text in {"auto", "inline", "processes"}:
-            return text
-        if text.split(":")[0] == "dask":
-            self.fail("this version scans on one machine: use `processes`, which uses all its cores.", param, ctx)
-        return self.fail(f"{value!r} is not an engine: give `auto`, `inline` or `processes`.", param, ctx)
+        """The word, with an address as it stands."""
+        from firstfault.pipelines.options import ENGINES, on_cluster
+
+        text = str(value).strip()
+        if on_cluster(text.lower()):
+            word, colon, address = text.partition(":")
+            if colon and not address.strip():
+                self.fail(
+                    f"{value!r} names no address: give that of a scheduler, or the path of its scheduler file.",
+                    param,
+                    ctx,
+                )
+            return word.lower() + colon + address.strip()
+        if text.lower() in ENGINES:
+            return text.lower()
+        return self.fail(f"{value!r} is not an engine: give `auto`, `inline`, `processes` or `dask`.", param, ctx)
 
 
 class LanguageValue(ParamType):

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from msgspec import Struct
 from msgspec.structs import force_setattr, replace
 
 from firstfault.model.until import OVER, STOPPED, UNLIMITED
 from firstfault.pipelines.kept import Made, file_of
+from firstfault.pipelines.options import on_cluster
 from firstfault.pipelines.read import UNREAD, Read, largest_whole, read_source
 from firstfault.pipelines.share import can_share, shared
-from firstfault.readers.clock import Date, SourceClock, settle_clocks
+from firstfault.pipelines.site import Head, Piece, Site
+from firstfault.readers.clock import SourceClock, settle_clocks
 from firstfault.readers.identity import SourceProfile, profile_source
 from firstfault.readers.recall import forget
 from firstfault.scan.executors import processors
 from firstfault.scan.results import SourceScan
-from firstfault.scan.run import MUCH, one_by_one, scan, scanned
+from firstfault.scan.run import MUCH, scan, scanned
 from firstfault.scan.stretch import SAMPLE
 from firstfault.scan.tasks import UNDIVIDED
 
@@ -78,6 +79,10 @@ def gather(
     if kept is not None:
         return _again(opened, library, options, tell, until, kept)
     sources = [s for s in opened.sources if scanned(s)]
+    if on_cluster(options.engine):
+        from firstfault.pipelines.spread import spread
+
+        return spread(opened, sources, library, options, tell, until)
     if options.engine != "inline" and len(sources) >= FEWEST and can_share(len(sources), processors()):
         small = sum(n for s in sources if (n := opened.store.size(s.id)) <= UNDIVIDED)
         if small >= ENOUGH:
@@ -149,7 +154,14 @@ def _again(  # noqa: PLR0917 - as `gather`
     fresh = {s.id for s in sources if s.id not in known}
     found = {
         r.source: r
-        for r in scan(opened, library, executor=options.engine, progress=tell, only=fresh, until=until.scanning).sources
+        for r in scan(
+            opened,
+            library,
+            executor="auto" if on_cluster(options.engine) else options.engine,
+            progress=tell,
+            only=fresh,
+            until=until.scanning,
+        ).sources
     }
     scans: list[SourceScan] = []
     read: list[Read] = []
@@ -172,23 +184,6 @@ def _again(  # noqa: PLR0917 - as `gather`
     return Gathered(tuple(scans), read, profiles, clocks)
 
 
-class _Head(Struct):
-    """What the first look at a source tells."""
-
-    profile: SourceProfile
-    date: Date | None
-
-
-class _Piece(Struct):
-    """What became of one source."""
-
-    bytes: int
-    lines: int
-    damage: str
-    unterminated: bool
-    read: Read
-
-
 def _abreast(  # noqa: PLR0917 - as `gather`
     opened: Opened,
     sources: Sequence[Source],
@@ -201,30 +196,21 @@ def _abreast(  # noqa: PLR0917 - as `gather`
     store = opened.store
     large = {s.id for s in sources if store.size(s.id) > UNDIVIDED}
     known = {r.source: r for r in _large(opened, library, options, large, tell, until)}
-    profiles, clocks = _heads(store, sources)
-    scan_one = one_by_one(opened, library, until.reading)
-    whole = largest_whole([store.size(s.id) for s in sources])
+    site = Site(store, library, largest_whole([store.size(s.id) for s in sources]))
+    profiles, clocks = _heads(site, store, sources)
 
-    def piece(number: int) -> _Piece:
+    def piece(number: int) -> Piece:
         source = sources[number]
-        profile, clock = profiles[source.id], clocks[source.id]
-        found = known[source.id] if source.id in known else scan_one(source, profile)
-        if found.damage == STOPPED and source.id not in known:
-            raise KeyboardInterrupt
-        if until.reading.over():
-            return _Piece(found.bytes, found.lines, found.damage or OVER, found.unterminated, UNREAD)
-        read = read_source(store, source, found, library, profile, clock, whole)
-        clock.forget()
-        return _Piece(found.bytes, found.lines, found.damage, found.unterminated, read)
+        return site.piece(source, profiles[source.id], clocks[source.id], known.get(source.id), until.reading)
 
-    def stopped(_: int) -> _Piece:
-        return _Piece(0, 0, STOPPED, unterminated=False, read=UNREAD)
+    def stopped(_: int) -> Piece:
+        return Piece(0, 0, STOPPED, unterminated=False, read=UNREAD)
 
-    def done(finished: _Piece) -> None:
+    def done(finished: Piece) -> None:
         if tell is not None:
             tell(finished.bytes)
 
-    pieces = shared(piece, len(sources), processors(), _Piece, instead=stopped, done=done, keep=_Alike().joined)
+    pieces = shared(piece, len(sources), processors(), Piece, instead=stopped, done=done, keep=Alike().joined)
     scans = tuple(
         SourceScan(
             source=s.id,
@@ -239,7 +225,7 @@ def _abreast(  # noqa: PLR0917 - as `gather`
     return Gathered(scans, [p.read for p in pieces], profiles, clocks)
 
 
-class _Alike:
+class Alike:
     """What lines told before: of a thousand ranks' lines most say the same by the same speaker, and each copy takes memory."""
 
     def __init__(self) -> None:
@@ -247,7 +233,7 @@ class _Alike:
         self._fields: dict[tuple[str, ...], dict[str, str]] = {}
         self._speakers: dict[Who, Who] = {}
 
-    def joined(self, piece: _Piece) -> _Piece:
+    def joined(self, piece: Piece) -> Piece:
         """The same, with equal speakers, fields and values of fields as one object each; nobody may change them from here on."""
         if len(self._values) + len(self._fields) + len(self._speakers) > MOST_ALIKE:
             self._values, self._fields, self._speakers = {}, {}, {}
@@ -280,16 +266,14 @@ def _large(  # noqa: PLR0917 - as `gather`
 
 
 def _heads(
-    store: Store, sources: Sequence[Source]
+    site: Site, store: Store, sources: Sequence[Source]
 ) -> tuple[dict[SourceId, SourceProfile], dict[SourceId, SourceClock]]:
     """Profiles and settled clocks of all sources."""
 
-    def head(number: int) -> _Head:
-        source = sources[number]
-        profile = profile_source(store.head(source.id, SAMPLE), source.path)
-        return _Head(profile, SourceClock(store, source, profile).date)
+    def head(number: int) -> Head:
+        return site.head(sources[number])
 
-    heads = shared(head, len(sources), processors(), _Head)
+    heads = shared(head, len(sources), processors(), Head)
     profiles = {s.id: h.profile for s, h in zip(sources, heads, strict=True)}
     clocks = {s.id: SourceClock(store, s, profiles[s.id]) for s in sources}
     for source, known in zip(sources, heads, strict=True):

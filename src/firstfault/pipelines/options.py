@@ -10,6 +10,14 @@ from typing import Literal
 
 from msgspec import Struct
 
+CLUSTER = "dask"
+ENGINES = ("auto", "inline", "processes", CLUSTER)
+
+
+def on_cluster(engine: str) -> bool:
+    """Whether an engine is a cluster, ours for this run or one with an address."""
+    return engine.partition(":")[0] == CLUSTER
+
 
 class DiagnoseOptions(Struct, frozen=True, kw_only=True):
     """Options of one diagnosis; the defaults are those of `firstfault diagnose`."""
@@ -24,8 +32,9 @@ class DiagnoseOptions(Struct, frozen=True, kw_only=True):
     """The job's exit status, or minus the signal number; None where nobody said it."""
     signatures: tuple[Path, ...] = ()
     """Folders of a site's own signatures, later ones win."""
-    engine: Literal["auto", "inline", "processes"] = "auto"
-    """Where the scan runs; the answer is the same."""
+    engine: str = "auto"
+    """Where sources are scanned and read: `auto`, `inline`, `processes`, `dask`, or `dask:` with the address of a scheduler or the path
+    of its scheduler file; the answer is the same."""
     progress: bool = False
     """Whether a progress bar may be drawn on stderr."""
     storage: tuple[str, ...] = ()

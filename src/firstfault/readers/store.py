@@ -49,6 +49,11 @@ class Store:
         self._files = OrderedDict()
         self._last = None
 
+    @property
+    def extents(self) -> tuple[Extent, ...]:
+        """Where each source lies, by source id."""
+        return self._extents
+
     def close(self) -> None:
         """Closes the files; the store opens them again when it is read again."""
         self._last = None

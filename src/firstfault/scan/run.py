@@ -16,14 +16,13 @@ from firstfault.scan.executors import Parts, Work, consecutive, inline, processe
 from firstfault.scan.newlines import want_numpy
 from firstfault.scan.regions import BLOCK
 from firstfault.scan.results import ScanResult, SourceScan, joined
-from firstfault.scan.tasks import Task, split, whole
+from firstfault.scan.tasks import Task, split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container
+    from collections.abc import Callable, Container, Sequence
 
     from firstfault.model.evidence import Source, SourceId
     from firstfault.model.until import Until
-    from firstfault.readers.identity import SourceProfile
     from firstfault.readers.open import Opened
     from firstfault.scan.plan import Planned
     from firstfault.scan.stretch import Stretch
@@ -88,28 +87,14 @@ def scan(
     shared = executor == "processes" or (executor == "auto" and total >= MUCH and many > 1)
     tasks = split(opened.store, sources, many if shared else 1)
     if shared and len(tasks) > 1:
-        parts, whole = processes(work, tasks, many, progress)
+        parts, complete = processes(work, tasks, many, progress)
     else:
-        parts, whole = inline(work, tasks, progress)
-    return ScanResult(sources=_by_source(sources, tasks, parts), engine=work.engine_name, complete=whole)
+        parts, complete = inline(work, tasks, progress)
+    return ScanResult(sources=by_source(sources, tasks, parts), engine=work.engine_name, complete=complete)
 
 
-def one_by_one(opened: Opened, library: Planned, until: Until = NEVER) -> Callable[[Source, SourceProfile], SourceScan]:
-    """What scans one source after the other as a whole, in whatever process asks; for sources that need no splitting.
-
-    Raises:
-        EngineError: no engine is there.
-    """
-    plan = library.plan
-    work = Work(opened.store, plan, kept_engine("auto", plan), BLOCK, until)
-
-    def one(source: Source, profile: SourceProfile) -> SourceScan:
-        return joined(source.id, [work.scan(whole(opened.store, source), None, profile)])
-
-    return one
-
-
-def _by_source(sources: list[Source], tasks: list[Task], parts: Parts) -> tuple[SourceScan, ...]:
+def by_source(sources: Sequence[Source], tasks: Sequence[Task], parts: Parts) -> tuple[SourceScan, ...]:
+    """The scans of some sources from what was found in their stretches; what has no part was stopped before."""
     stretches: dict[SourceId, list[Stretch]] = {s.id: [] for s in sources}
     for stretch in (stretch for task in tasks for stretch in task):
         stretches[stretch.source].append(stretch)
@@ -123,4 +108,4 @@ def _by_source(sources: list[Source], tasks: list[Task], parts: Parts) -> tuple[
     return tuple(found)
 
 
-__all__ = ["ScanResult", "SourceScan", "one_by_one", "scan", "scanned"]
+__all__ = ["ScanResult", "SourceScan", "by_source", "scan", "scanned"]

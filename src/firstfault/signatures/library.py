@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 class Library:
     """Signatures by id and vendor tables by name."""
 
-    def __init__(self, signatures: Sequence[Signature], tables: dict[str, Table]) -> None:
+    def __init__(self, signatures: Sequence[Signature], tables: dict[str, Table], digest: str = "") -> None:
         self.signatures = tuple(signatures)
         self.tables = tables
+        self.digest = digest
+        """Of the files that it was read from; empty where it was not read from files."""
 
     @cached_property
     def by_id(self) -> dict[str, SignatureFile]:
@@ -60,7 +62,7 @@ def load_library(site: Sequence[Path] = ()) -> Library:
     tables: dict[str, Table] = {}
     for pack in packs:
         tables.update(pack.tables)
-    made = Library(merge([pack.signatures for pack in packs]), tables)
+    made = Library(merge([pack.signatures for pack in packs]), tables, "-".join(digests))
     if all(digests):
         while len(_KEPT) >= _MOST_KEPT:
             _KEPT.pop(next(iter(_KEPT)), None)
