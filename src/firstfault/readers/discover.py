@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.model.lazy import lazy
 from firstfault.model.words import CoverageState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 STDIN = "-"
-_LEFT_OUT = {".git": "version control", "__pycache__": "compiled Python", "node_modules": "JavaScript packages"}
+_ADDRESS = lazy(r"[A-Za-z][A-Za-z0-9+.\-]*(?:::[A-Za-z][A-Za-z0-9+.\-]*)*://[^\s]")
+LEFT_OUT = {".git": "version control", "__pycache__": "compiled Python", "node_modules": "JavaScript packages"}
 
 
 class Found(Struct, frozen=True):
@@ -28,8 +30,10 @@ class Found(Struct, frozen=True):
 
     shown: str
     real: str
+    """Where it lies: a path of this machine, or an address."""
     size: int
-    modified: float
+    """Bytes; -1 where only reading it tells."""
+    modified: float | None
 
 
 class Refused(Struct, frozen=True):
@@ -40,10 +44,19 @@ class Refused(Struct, frozen=True):
     reason: str
 
 
+def is_address(path: str) -> bool:
+    """Whether a PATH names something of another machine, or of a store, and no file of this one."""
+    return _ADDRESS.match(path) is not None and not os.path.lexists(path)
+
+
 def expand(paths: Sequence[str]) -> list[str]:
     """PATHs with globs expanded where no file of that very name is there; doubles are dropped, order is kept."""
     seen: dict[str, str] = {}
     for path in paths:
+        if is_address(path):
+            for one in _addresses(path):
+                seen.setdefault(one, one)
+            continue
         several = [path]
         if path != STDIN and not os.path.lexists(path) and glob.has_magic(path):
             several = sorted(glob.glob(path, recursive=True)) or [path]  # noqa: PTH207 - absolute ones too
@@ -52,11 +65,29 @@ def expand(paths: Sequence[str]) -> list[str]:
     return list(seen.values())
 
 
+def _addresses(address: str) -> list[str]:
+    if not glob.has_magic(address.partition("://")[2]):
+        return [address]
+    from firstfault.readers.far import expanded
+
+    try:
+        return expanded(address)
+    except OSError:
+        return [address]  # whoever opens it says why
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    """Names on the way to a PATH, the last of which is its own."""
+    if is_address(path):
+        return tuple(part for part in path.partition("://")[2].split("/") if part)
+    return PurePath(os.path.abspath(path)).parts  # noqa: PTH100 - must not follow links
+
+
 def prefixes(paths: Sequence[str]) -> list[str]:
     """What stands before the shown names of each PATH: nothing for a single one, else its shortest distinct tail."""
     if len(paths) <= 1:
         return [""] * len(paths)
-    parts = [PurePath(os.path.abspath(p)).parts for p in paths]  # noqa: PTH100 - must not follow links
+    parts = [_parts(p) for p in paths]
     tails = []
     for index, mine in enumerate(parts):
         others = [p for i, p in enumerate(parts) if i != index]
@@ -72,10 +103,15 @@ def discover(path: str, prefix: str, limit: int) -> Iterator[Found | Refused]:
     """Files behind one PATH, in the order of their names.
 
     Args:
-        path: a file or a folder.
+        path: a file or a folder, of this machine or at an address.
         prefix: as `prefixes` gives it.
         limit: greatest number of files; beyond it the rest is refused in one entry.
     """
+    if is_address(path):
+        from firstfault.readers.far import listed
+
+        yield from listed(path, prefix, limit)
+        return
     shown = prefix or PurePath(os.path.abspath(path)).name or path  # noqa: PTH100 - must not follow links
     try:
         status = os.stat(path)  # noqa: PTH116 - names may be no text
@@ -111,8 +147,8 @@ def _walk(folder: str, shown: str, root: str) -> Iterator[Found | Refused]:
         for entry in entries:
             label = f"{name}/{_text(entry.name)}" if name else _text(entry.name)
             if entry.is_dir(follow_symlinks=False):
-                if entry.name in _LEFT_OUT:
-                    yield Refused(label + "/", CoverageState.SKIPPED, _LEFT_OUT[entry.name])
+                if entry.name in LEFT_OUT:
+                    yield Refused(label + "/", CoverageState.SKIPPED, LEFT_OUT[entry.name])
                 else:
                     deeper.append((entry.path, label))
             elif entry.is_symlink():

@@ -20,6 +20,7 @@ from firstfault.model.evidence import Coverage, Source, SourceId
 from firstfault.model.until import NEVER, OVER, Until
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.readers.discover import STDIN, Found, Refused, discover, expand, prefixes
+from firstfault.readers.far import FarFiles
 from firstfault.readers.limits import Budget, Limits
 from firstfault.readers.sniff import EMPTY, HEAD, TAIL, Sniffed, container_of, sniff
 from firstfault.readers.spool import Spool, SpoolFullError
@@ -68,8 +69,10 @@ class _Item(Struct, frozen=True, kw_only=True):
 
     shown: str
     extent: Extent
-    descriptor: int
-    """Open file in which the extent lies."""
+    descriptor: int = -1
+    """Open file in which the extent lies; -1 where it lies at an address."""
+    far: FarFiles | None = None
+    """What reads it there."""
     origin: str = ""
     """The file of this machine in which it was found."""
     modified: float | None = None
@@ -79,6 +82,9 @@ class _Item(Struct, frozen=True, kw_only=True):
     damage: str = ""
 
     def read(self, offset: int, length: int) -> bytes:
+        if self.far is not None:
+            wanted = min(length, self.extent.size - offset)
+            return self.far.read(self.extent.path, offset, wanted) if wanted > 0 else b""
         return read_extent(self.descriptor, self.extent, offset, length)
 
 
@@ -92,6 +98,7 @@ class _Opener:
         self.sources: list[tuple[Source, Extent]] = []
         self.coverage: list[Coverage] = []
         self._taken = 0
+        self._far_files = FarFiles()
         self.quoting: dict[int, str] = {}
         """Places among the sources of documents in which a log is quoted, with their forms."""
         self.known: dict[tuple[str, str], Sniffed] = {}
@@ -105,6 +112,9 @@ class _Opener:
         # What was looked at already is a source at no cost: it may still be read in part.
         if self.until.over() and (found.real, found.shown) not in self.known:
             self.refuse(found.shown, CoverageState.SKIPPED, OVER)
+            return
+        if Extent(found.real, 0, found.size).is_far:
+            self._far(found)
             return
         try:
             descriptor = os.open(found.real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -131,6 +141,52 @@ class _Opener:
             )
         except OSError as error:
             self.refuse(found.shown, CoverageState.SKIPPED, f"unreadable: {error.strerror}")
+        finally:
+            os.close(descriptor)
+
+    def _far(self, found: Found) -> None:
+        """Takes one file at an address: where it can be read as it stands it is left there, else it is copied here."""
+        extent = Extent(found.real, 0, found.size)
+        item = _Item(
+            shown=found.shown,
+            extent=extent,
+            far=self._far_files,
+            origin=found.real,
+            modified=found.modified,
+            budget=Budget(max(found.size, 0), self.limits),
+        )
+        try:
+            if found.size >= 0:
+                head = item.read(0, HEAD)
+                tail = item.read(max(0, found.size - TAIL), TAIL)
+                sniffed = sniff(head, tail, found.shown)
+                if container_of(head[:512], found.shown) is None and not sniffed.encoding and not sniffed.wrapped:
+                    self.known[found.real, found.shown] = sniffed
+                    self._source(item, head)
+                    return
+            self._copied(item)
+        except FileNotFoundError:
+            self.refuse(found.shown, CoverageState.MISSING, "vanished while the folder was read")
+        except PermissionError:
+            self.refuse(found.shown, CoverageState.SKIPPED, "no permission to read")
+        except OSError as error:
+            self.refuse(found.shown, CoverageState.SKIPPED, f"unreadable: {error.strerror}")
+
+    def _copied(self, item: _Item) -> None:
+        extent, damage = self._spooled(self._far_files.blocks(item.origin))
+        descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self.take(
+                _Item(
+                    shown=item.shown,
+                    extent=extent,
+                    descriptor=descriptor,
+                    origin=item.origin,
+                    modified=item.modified,
+                    budget=Budget(extent.size, self.limits),
+                    damage=damage,
+                )
+            )
         finally:
             os.close(descriptor)
 
@@ -288,7 +344,9 @@ def _sniff_extent(extent: Extent, shown: str) -> Sniffed:
 
 
 def look_at(found: Found) -> Sniffed | None:
-    """What a file holds; None for a container, and for one that cannot be read."""
+    """What a file holds; None for a container, for one that cannot be read, and for one at an address."""
+    if Extent(found.real, 0, found.size).is_far:
+        return None
     try:
         descriptor = os.open(found.real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:

@@ -1,7 +1,7 @@
 """Random access to the bytes of every source, with flat memory.
 
 A source is an extent: a stretch of one file on this machine (the file itself, a member of a plain tar, or what was
-unpacked into the private spool). A store can be pickled; a worker process opens the files for itself.
+unpacked into the private spool) or at an address. A store can be pickled; a worker process opens the files for itself.
 It must not know what the bytes mean.
 """
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from firstfault.model.evidence import SourceId
+    from firstfault.readers.far import FarFiles
 
 _OPEN_FILES = 64
 """Descriptors kept open at a time; a job may leave more files than the limit of open files."""
@@ -26,11 +27,16 @@ SMALL = 128 * 1024
 
 
 class Extent(Struct, frozen=True):
-    """A stretch of one file on this machine."""
+    """A stretch of one file on this machine, or at an address."""
 
     path: str
     start: int
     size: int
+
+    @property
+    def is_far(self) -> bool:
+        """Whether it lies at an address; a path of this machine never holds two slashes side by side."""
+        return "://" in self.path
 
 
 class Store:
@@ -40,6 +46,7 @@ class Store:
         self._extents = tuple(extents)
         self._files: OrderedDict[str, int] = OrderedDict()
         self._last: tuple[SourceId, bytes, tuple[int, int]] | None = None
+        self._far: FarFiles | None = None
 
     def __getstate__(self) -> tuple[Extent, ...]:
         return self._extents
@@ -48,6 +55,7 @@ class Store:
         self._extents = state
         self._files = OrderedDict()
         self._last = None
+        self._far = None
 
     @property
     def extents(self) -> tuple[Extent, ...]:
@@ -57,6 +65,8 @@ class Store:
     def close(self) -> None:
         """Closes the files; the store opens them again when it is read again."""
         self._last = None
+        if self._far is not None:
+            self._far.close()
         while self._files:
             os.close(self._files.popitem()[1])
 
@@ -71,6 +81,8 @@ class Store:
             OSError: the file can no longer be read.
         """
         extent = self._extents[source]
+        if extent.is_far:
+            return self._read_far(extent, offset, length)
         descriptor = self._descriptor(extent.path)
         if extent.size > SMALL:
             return read_extent(descriptor, extent, offset, length)
@@ -93,6 +105,10 @@ class Store:
         wanted = min(len(buffer), extent.size - offset)
         if wanted <= 0 or offset < 0:
             return 0
+        if extent.is_far:
+            data = self._read_far(extent, offset, wanted)
+            buffer[: len(data)] = data
+            return len(data)
         return os.preadv(self._descriptor(extent.path), [buffer[:wanted]], extent.start + offset)
 
     def blocks(self, source: SourceId, start: int = 0, end: int | None = None, size: int = BLOCK) -> Iterator[bytes]:
@@ -114,6 +130,16 @@ class Store:
         """The last bytes of a source."""
         size = self.size(source)
         return self.read(source, max(0, size - n), min(n, size))
+
+    def _read_far(self, extent: Extent, offset: int, length: int) -> bytes:
+        wanted = min(length, extent.size - offset)
+        if wanted <= 0 or offset < 0:
+            return b""
+        if self._far is None:
+            from firstfault.readers.far import FarFiles
+
+            self._far = FarFiles()
+        return self._far.read(extent.path, extent.start + offset, wanted)
 
     def _descriptor(self, path: str) -> int:
         known = self._files.get(path)
