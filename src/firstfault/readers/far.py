@@ -46,7 +46,7 @@ def reached(address: str) -> tuple[Any, str]:
         FarError: nothing here can read such addresses.
     """
     try:
-        from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+        from fsspec.core import url_to_fs
     except ImportError as error:
         raise FarError(f"addresses need fsspec; {_INSTALL.format('firstfault[cluster]')}") from error
     try:

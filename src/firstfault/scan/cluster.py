@@ -7,6 +7,8 @@ Loaded only where somebody asked for a cluster.
 from __future__ import annotations
 
 import logging
+import shutil
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -64,23 +66,27 @@ class Cluster:
         """
         try:
             import distributed
+            from dask.config import set as settings
         except ImportError as error:
             raise ClusterError(f"Dask is not installed here ({error})") from error
         for name in ("distributed", "distributed.worker", "distributed.scheduler", "distributed.nanny"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # whoever runs the cluster has its logs
         dask: Any = distributed  # it has no types of its own
         self._own: Any = None
+        self._place = ""
         self._client: Any = None
         self._last_threads = 0
         try:
             if not address:
-                self._own = dask.LocalCluster(
-                    n_workers=processors(),
-                    threads_per_worker=1,
-                    dashboard_address=None,
-                    host="127.0.0.1",
-                    silence_logs=logging.CRITICAL,
-                )
+                self._place = tempfile.mkdtemp(prefix="firstfault-")
+                with settings({"temporary-directory": self._place}):
+                    self._own = dask.LocalCluster(
+                        n_workers=processors(),
+                        threads_per_worker=1,
+                        dashboard_address=None,
+                        host="127.0.0.1",
+                        silence_logs=logging.CRITICAL,
+                    )
                 self._client = dask.Client(self._own, set_as_default=False, timeout=WAIT)
             elif Path(address).is_file():
                 self._client = dask.Client(scheduler_file=address, set_as_default=False, timeout=WAIT)
@@ -175,6 +181,9 @@ class Cluster:
         if self._own is not None:
             self._own.close(timeout=5)
             self._own = None
+        if self._place:
+            shutil.rmtree(self._place, ignore_errors=True)
+            self._place = ""
 
     def __enter__(self) -> Self:
         return self
