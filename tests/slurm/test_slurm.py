@@ -247,3 +247,32 @@ def test_the_ranks_of_a_step_of_a_real_slurm_are_one_run_of_the_black_box(slurm,
     assert verdict["first_failed"]["ranks"] == [1]
     assert "SIGKILL" in verdict["summary"]
     assert "checkpoint" in verdict["summary"]
+
+
+def test_the_cores_of_an_allocation_read_what_a_job_left(slurm, tmp_path):
+    pytest.importorskip("distributed")
+    command, folder = slurm
+    logs = ROOT / "examples" / "incident" / "logs"
+    (tmp_path / "bin").mkdir()
+    for name, words in {"firstfault": "-m firstfault", "dask": "-m dask"}.items():
+        program = tmp_path / "bin" / name
+        program.write_text(
+            f'#!/bin/sh\nexport PYTHONPATH="{os.environ.get("PYTHONPATH", "")}"\nexec {sys.executable} {words} "$@"\n'
+        )
+        program.chmod(0o755)
+    (tmp_path / "spread").mkdir()
+    told = command(
+        "sbatch", "--parsable", "--nodes=1", "--ntasks-per-node=2", f"--output={folder}/spread.out", f"--chdir={folder}",
+        f"--export=PATH={tmp_path}/bin:/usr/bin:/bin:/usr/sbin,HOME={tmp_path},FIRSTFAULT_SPREAD={tmp_path}/spread,SLURM_CONF={folder}/slurm.conf",
+        str(ROOT / "examples" / "slurm" / "spread.sbatch"), str(logs), "--format", "json", "--output", str(tmp_path / "there.json"),
+    )  # fmt: skip
+    assert told.returncode == 0, told.stderr
+    assert until(lambda: not command("squeue", "--noheader").stdout.strip())
+    said = (folder / "spread.out").read_text()
+    assert "were done on this machine" not in said, said
+    here = subprocess.run(
+        [sys.executable, "-m", "firstfault", str(logs), "--format", "json", "--engine", "inline"],
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert (tmp_path / "there.json").read_text() == here.stdout, said
+    assert list((tmp_path / "spread").iterdir()) == []

@@ -33,8 +33,7 @@ class DiagnoseOptions(Struct, frozen=True, kw_only=True):
     signatures: tuple[Path, ...] = ()
     """Folders of a site's own signatures, later ones win."""
     engine: str = "auto"
-    """Where sources are scanned and read: `auto`, `inline`, `processes`, `dask`, or `dask:` with the address of a scheduler or the path
-    of its scheduler file; the answer is the same."""
+    """Where sources are scanned and read: `auto`, `inline`, `processes`, `dask`, or `dask:` and a scheduler's address or file; the answer is the same."""
     progress: bool = False
     """Whether a progress bar may be drawn on stderr."""
     storage: tuple[str, ...] = ()

@@ -90,7 +90,7 @@ def spread(  # noqa: PLR0917 - as `gather`
             return _Spread(cluster, opened, sources, library, options, tell, until).gathered()
     except ClusterError as error:
         raise PipelineError(
-            f"the cluster {address or 'of this machine'} cannot be used: {error}",
+            f"this cluster cannot be used: {error}",
             where="--engine",
             fix="Give the address of a Dask scheduler or its scheduler file, install `firstfault[cluster]`, or use `--engine processes`.",
         ) from error

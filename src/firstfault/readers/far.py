@@ -29,7 +29,6 @@ _AT_ONCE = 8 << 20
 """Bytes that are asked for at a time where a file is copied."""
 _TIMES = ("mtime", "LastModified", "last_modified", "modified", "updated", "created")
 """What stores call the time of the last change."""
-_INSTALL = "`pip install {}` brings what reads it"
 
 
 class FarError(OSError):
@@ -48,7 +47,7 @@ def reached(address: str) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
-        raise FarError(f"addresses need fsspec; {_INSTALL.format('firstfault[cluster]')}") from error
+        raise FarError("addresses need fsspec: `pip install firstfault[cluster]`") from error
     try:
         store, name = url_to_fs(address)
     except Exception as error:
