@@ -63,6 +63,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "signatures": ("firstfault.cli.signatures", "List the signatures, check a folder of your own, or start a new one."),
     "incidents": ("firstfault.cli.incidents", "Keep, search and check records of past incidents."),
+    "feedback": (
+        "firstfault.cli.feedback",
+        "Make a case without names, with what was really wrong, that becomes a test.",
+    ),
     "mcp": ("firstfault.cli.mcp", "Answer an assistant over the Model Context Protocol."),
     "completion": (
         "firstfault.cli.completion",
