@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.model.files import READ
 from firstfault.readers.decompress import DamagedError, decompress
 from firstfault.readers.limits import Budget, Limits
 from firstfault.readers.spool import Spool, SpoolFullError
@@ -141,7 +142,7 @@ def check_sum(extent: Extent) -> int:
         OSError: it can no longer be read.
     """
     total = 0
-    descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(extent.path, READ)
     try:
         for offset in range(0, extent.size, _STEP):
             total = zlib.crc32(read_extent(descriptor, extent, offset, _STEP), total)

@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from firstfault.model.evidence import Coverage, Source, SourceId
+from firstfault.model.files import LOOK, READ
 from firstfault.model.until import NEVER, OVER, Until
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.readers.discover import STDIN, Found, Refused, discover, expand, prefixes
@@ -117,7 +118,7 @@ class _Opener:
             self._far(found)
             return
         try:
-            descriptor = os.open(found.real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            descriptor = os.open(found.real, LOOK)
         except FileNotFoundError:
             self.refuse(found.shown, CoverageState.MISSING, "vanished while the folder was read")
             return
@@ -174,7 +175,7 @@ class _Opener:
 
     def _copied(self, item: _Item) -> None:
         extent, damage = self._spooled(self._far_files.blocks(item.origin))
-        descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(extent.path, READ)
         try:
             self.take(
                 _Item(
@@ -230,7 +231,7 @@ class _Opener:
                 self.refuse(name, state, found.reason)
                 continue
             own = found.extent.path != item.extent.path
-            below = os.open(found.extent.path, os.O_RDONLY | os.O_CLOEXEC) if own else item.descriptor
+            below = os.open(found.extent.path, READ) if own else item.descriptor
             inner = _Item(
                 shown=name,
                 extent=found.extent,
@@ -310,7 +311,7 @@ class _Opener:
             return
         for at, form in self.quoting.items():
             source, extent = self.sources[at]
-            descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(extent.path, READ)
             try:
                 said, damage = self._unwrapped(descriptor, extent, form)
             finally:
@@ -333,7 +334,7 @@ def _blocks(descriptor: int, extent: Extent) -> Iterator[bytes]:
 
 
 def _sniff_extent(extent: Extent, shown: str) -> Sniffed:
-    descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(extent.path, READ)
     try:
         head = read_extent(descriptor, extent, 0, HEAD)
         tail = read_extent(descriptor, extent, max(0, extent.size - TAIL), TAIL)
@@ -348,7 +349,7 @@ def look_at(found: Found) -> Sniffed | None:
     if Extent(found.real, 0, found.size).is_far:
         return None
     try:
-        descriptor = os.open(found.real, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        descriptor = os.open(found.real, LOOK)
     except OSError:
         return None
     try:
@@ -426,7 +427,7 @@ def _standard_input(opener: _Opener, stdin: IO[bytes] | None) -> None:
     if extent.size == 0:
         opener.refuse("<stdin>", CoverageState.SKIPPED, EMPTY)
         return
-    descriptor = os.open(extent.path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(extent.path, READ)
     try:
         budget = Budget(extent.size, opener.limits)
         opener.take(_Item(shown="<stdin>", extent=extent, descriptor=descriptor, damage=damage, budget=budget))

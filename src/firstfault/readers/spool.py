@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from firstfault.model.files import private, write_at
 from firstfault.model.until import NEVER, OVER, Until
 from firstfault.readers.store import Extent
 
@@ -53,11 +54,11 @@ class Spool:
             raise SpoolFullError(OVER)
         path = self._path()
         if self._file < 0:
-            self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._file = private(path)
         view = memoryview(part)[: self.left]
         try:
             while view:
-                written = os.pwrite(self._file, view, self._end)
+                written = write_at(self._file, view, self._end)
                 self._end += written
                 view = view[written:]
         except OSError as error:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from firstfault.model.files import LOOK, read_at, read_into
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -109,7 +111,7 @@ class Store:
             data = self._read_far(extent, offset, wanted)
             buffer[: len(data)] = data
             return len(data)
-        return os.preadv(self._descriptor(extent.path), [buffer[:wanted]], extent.start + offset)
+        return read_into(self._descriptor(extent.path), buffer[:wanted], extent.start + offset)
 
     def blocks(self, source: SourceId, start: int = 0, end: int | None = None, size: int = BLOCK) -> Iterator[bytes]:
         """Consecutive blocks of a source between two offsets."""
@@ -148,7 +150,7 @@ class Store:
             return known
         if len(self._files) >= _OPEN_FILES:
             os.close(self._files.popitem(last=False)[1])
-        opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        opened = os.open(path, LOOK)
         self._files[path] = opened
         return opened
 
@@ -165,7 +167,7 @@ def read_extent(descriptor: int, extent: Extent, offset: int, length: int) -> by
     parts = []
     position = extent.start + offset
     while wanted > 0:
-        part = os.pread(descriptor, min(wanted, 1 << 30), position)
+        part = read_at(descriptor, min(wanted, 1 << 30), position)
         if not part:
             break
         parts.append(part)

@@ -12,6 +12,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from firstfault.model.files import LOOK, NO_LINK, is_ours, private
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -51,7 +53,7 @@ def load(name: str) -> bytes | None:
     try:
         if not _private(place.lstat(), stat.S_ISDIR):
             return None
-        descriptor = os.open(place / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        descriptor = os.open(place / name, LOOK | NO_LINK)
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(file.fileno())
             if not _private(status, stat.S_ISREG) or status.st_size > _LARGEST:
@@ -71,7 +73,7 @@ def save(name: str, body: bytes) -> None:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not _private(place.lstat(), stat.S_ISDIR):
             return
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = private(temporary)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(hashlib.sha256(body).digest())
@@ -86,7 +88,7 @@ def save(name: str, body: bytes) -> None:
 
 
 def _private(status: os.stat_result, kind: Callable[[int], bool]) -> bool:
-    return kind(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o022
+    return kind(status.st_mode) and is_ours(status)
 
 
 def _tidy(place: Path) -> None:
