@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections import deque
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +27,7 @@ from firstfault.cli.evidence import (
     write,
 )
 from firstfault.cli.values import ZoneValue
+from firstfault.model.files import put
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
 @click.option("--memory-limit", "memory_mb", type=click.IntRange(100), default=4000, show_default=True, metavar="MB", help="Memory for one job; heeded on Linux.")  # fmt: skip
 @click.option("--deadline", type=click.FloatRange(0, min_open=True), metavar="S", help="Seconds for all jobs together; jobs that were not begun by then are said to be so.")  # fmt: skip
 @click.option("--jobs", "at_once", type=click.IntRange(1, 256), metavar="N", help="Jobs to look at at one time; as many as there are processors unless given.")  # fmt: skip
+@click.option("--textfile", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write Prometheus metrics of the answers to FILE; with --queue after each job.")  # fmt: skip
 @click.option("--assume-zone", type=ZoneValue(), metavar="ZONE", help="Time zone of stamps that state none: `+08:00`, `UTC` or `Europe/Berlin`.")  # fmt: skip
 @click.option("--signatures", multiple=True, type=click.Path(exists=True, file_okay=False), metavar="DIR", help="A folder of your own signatures; may be given more than once.")  # fmt: skip
 @output_option
@@ -68,6 +72,7 @@ def command(
     lang: str,
     signatures: tuple[str, ...],
     assume_zone: str | None,
+    textfile: Path | None,
     **limits: Any,
 ) -> int:
     """Say what the first fault of each of many jobs was, and which hosts are named in more than one.
@@ -82,21 +87,38 @@ def command(
     if bool(folders) == bool(queue) or (queue and listed):
         raise click.UsageError("Give either folders whose entries are jobs, or --queue.")
     level = level_of(share=share, raw=raw)
-    spare_evidence(output, (*folders, *([] if listed is None else [listed]), *([] if queue is None else [queue])))
-    from pathlib import Path
-
-    from firstfault.pipelines.batch import Limits, batch, exit_code_of, jobs_of, publish_batch, publish_line, summed
+    for written in (output, None if textfile is None else str(textfile)):
+        spare_evidence(written, (*folders, *([] if listed is None else [listed]), *([] if queue is None else [queue])))
+    from firstfault.pipelines.batch import (
+        Limits,
+        batch,
+        exit_code_of,
+        jobs_of,
+        publish_batch,
+        publish_counts,
+        publish_line,
+        summed,
+    )
     from firstfault.pipelines.options import DiagnoseOptions
 
     options = DiagnoseOptions(assume_zone=assume_zone, signatures=tuple(map(Path, signatures)))
     limits["at_once"] = limits["at_once"] or 0
     key = secrets.token_bytes(16)
+
+    def count(answers: list[JobAnswer]) -> None:
+        if textfile is not None:
+            put(textfile, publish_counts(summed(answers), level, key=key))
+
     if queue is not None:
-        from firstfault.pipelines.queue import drain
+        from firstfault.pipelines.queue import KEPT, drain
 
         streams = form == "json" and output is None
 
+        so_far: deque[JobAnswer] = deque(maxlen=KEPT)
+
         def line(answer: JobAnswer) -> str:
+            so_far.append(answer)
+            count(list(so_far))
             text = publish_line(answer, level, key=key, language=lang)
             if streams:
                 write(text)
@@ -117,6 +139,7 @@ def command(
         tell()
 
     found = batch(asked, options, Limits(**limits), told)
+    count(found.jobs)
     if not streams:
         deliver(publish_batch(found, form, level, key=key, width=page(output)["width"], language=lang), output)
     code = exit_code_of(found)

@@ -12,6 +12,7 @@ import click
 
 from firstfault.cli.evidence import told_lang_option
 from firstfault.cli.messages import said, words
+from firstfault.model.files import put
 from firstfault.pipelines.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -143,9 +144,7 @@ def _export(board: Board, textfile: Path | None) -> None:
     if textfile is not None:
         from firstfault.watch.prometheus import text
 
-        new = textfile.with_name(f".{textfile.name}.new")
-        new.write_text(text(board), encoding="utf-8")
-        new.replace(textfile)
+        put(textfile, text(board))
 
 
 def _print(board: Board, *, every_rank: bool) -> None:

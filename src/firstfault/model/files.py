@@ -63,6 +63,17 @@ def write_at(descriptor: int, data: memoryview, offset: int) -> int:
         return os.write(descriptor, data)
 
 
+def put(path: Path, text: str) -> None:
+    """Gives a file a new text at once: whoever reads it finds the old one or the new one whole.
+
+    Raises:
+        OSError: it cannot be written there.
+    """
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)
+
+
 def is_ours(status: os.stat_result) -> bool:
     """Whether a file belongs to the user who runs this, and nobody else may write it; systems without users say yes."""
     if not hasattr(os, "geteuid"):

@@ -451,6 +451,14 @@ def publish_line(answer: JobAnswer, level: Level, *, key: bytes, language: str =
     return render_line(redact(answer, level, key=key), language=language)
 
 
+def publish_counts(found: Batch, level: Level, *, key: bytes) -> str:
+    """The answers as Prometheus metrics; arguments as of `publish_line`."""
+    from firstfault.redact import redact
+    from firstfault.report.prometheus import batch_as_prometheus
+
+    return batch_as_prometheus(redact(found, level, key=key))
+
+
 def publish_batch(
     found: Batch, form: BatchFormat, level: Level, *, key: bytes, width: int = 100, language: str = "en"
 ) -> str:

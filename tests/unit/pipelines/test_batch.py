@@ -322,3 +322,44 @@ def test_no_line_is_wider_than_the_page():
         for language in ("en", "zh"):
             text = publish_batch(some(), "text", "secrets", key=b"", width=width, language=language)
             assert max(map(len, text.splitlines())) <= width
+
+
+def test_the_answers_as_metrics(jobs, tmp_path_factory):
+    from firstfault.cli.main import run
+
+    place = tmp_path_factory.mktemp("textfile") / "firstfault.prom"
+    place.write_text("old")
+    assert run(["batch", str(jobs), "--textfile", str(place), "--format", "csv"]) == 1
+    lines = place.read_text().splitlines()
+    assert 'firstfault_jobs{state="diagnosed"} 3' in lines
+    told = {
+        line.split("{")[1].split("}")[0]: int(line.split()[-1])
+        for line in lines
+        if line.startswith("firstfault_jobs_diagnosed{")
+    }
+    answers = batch(jobs_of([str(jobs)], None), OPTIONS, Limits()).jobs
+    assert sum(told.values()) == len(answers) == 3
+    assert all(f'category="{a.category}",strength="{a.strength}"' in told for a in answers)
+    names = [line.split("{")[0].split(" ")[0] for line in lines if not line.startswith("#")]
+    assert set(names) <= {line.split(" ")[2] for line in lines if line.startswith("# TYPE")}
+    assert [p.name for p in place.parent.iterdir()] == ["firstfault.prom"]
+
+
+def test_labels_of_metrics_are_escaped_and_hosts_hidden_where_asked():
+    from firstfault.model.diagnosis import Culprits
+    from firstfault.model.words import Category, Strength
+
+    answers = [
+        JobAnswer(job=str(n), paths=[], category=Category.GPU_CUDA, strength=Strength.SUPPORTED, failed=True, exit_code=1,
+                  culprits=Culprits(hosts=['gpu"n7\\']))
+        for n in range(2)
+    ]  # fmt: skip
+    plain = module.publish_counts(module.summed(answers), "secrets", key=b"k" * 16)
+    assert 'firstfault_culprit_jobs{host="gpu\\"n7\\\\"} 2' in plain
+    assert "n7" not in module.publish_counts(module.summed(answers), "identities", key=b"k" * 16)
+
+
+def test_the_textfile_may_not_be_the_evidence(jobs):
+    from firstfault.cli.main import run
+
+    assert run(["batch", str(jobs), "--textfile", str(jobs / SOME[0])]) == 2
