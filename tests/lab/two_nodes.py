@@ -11,15 +11,16 @@ import os
 import signal
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from black_box import AT, FAULTY, SHORT, SOURCES
 from register import scenario
-from stage import LIMIT, free_port, python
+from stage import LIMIT, python
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Callable
+    from pathlib import Path
 
     from stage import Stage
 
@@ -37,18 +38,28 @@ def _started(stage: Stage) -> dict[str, subprocess.Popen[bytes]]:
     os.mkfifo(stage.work / "gate_of_job")
     common = {"fault": "stopped", "rank": FAULTY, "at": AT, "world": 4, "workers": 0, "context": "fork", "step_s": 0.05}
     paths = {"data": stage.work / "data", "store": stage.work / "store", "gate": stage.work / "gate_of_job"}
-    address = {"MASTER_ADDR": STAYS, "MASTER_PORT": str(free_port())}
     jobs = {}
     for host, here in HERE.items():
         config = stage.work / f"config-{host}.json"
         config.write_text(json.dumps({**common, **paths, "here": here}, default=str), encoding="utf-8")
-        record = [sys.executable, "-m", "firstfault", "record", "--dir", str(stage.logs / "box"), "--hang", "60"]
+        record = [
+            sys.executable,
+            "-m",
+            "firstfault",
+            "record",
+            "--dir",
+            str(stage.logs / "box"),
+            "--run",
+            "two",
+            "--hang",
+            "60",
+        ]
         local = {"FIRSTFAULT_RECORD_LOCAL": str(stage.work / f"local-{host}")}
         jobs[host] = stage.start(
             [*record, "--", *python("boxed.py", str(config))],
             f"../work/console-{host}.txt",
             host=host,
-            environment={"PYTHONPATH": SOURCES, **SHORT, **address, **local},
+            environment={"PYTHONPATH": SOURCES, **SHORT, **local},
         )
     with (stage.work / "gate_of_job").open(encoding="ascii") as gate:
         gate.readline()
@@ -62,7 +73,7 @@ def _everything(stage: Stage, job: subprocess.Popen[bytes], host: str) -> list[i
     return [*stage.tree(job), json.loads(locks[0].read_text(encoding="utf-8"))["pid"]]
 
 
-def _wait_for(what: str, there: object) -> None:
+def _wait_for(what: str, there: Callable[[], object]) -> None:
     end = time.monotonic() + TOLD_S
     while not there():
         assert time.monotonic() < end, f"nobody saw {what}"
