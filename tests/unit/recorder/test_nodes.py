@@ -333,6 +333,17 @@ def wait_for(seconds, what):
     raise AssertionError(f"not there after {seconds} s")
 
 
+def test_the_monitor_loads_nothing_that_is_large_and_that_it_has_no_use_for():
+    """One runs on each node, all the time: 14.5 MB when all is loaded, of which Python itself is 8.5."""
+    large = ("hashlib", "tempfile", "pathlib", "random", "urllib.parse", "logging", "ssl", "msgspec")
+    code = f"import sys; sys.path.insert(0, sys.argv[1]); import firstfault.recorder.monitor; print([m for m in {large} if m in sys.modules])"
+    root = os.path.dirname(os.path.dirname(os.path.dirname(layout.__file__)))
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, root], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[]\n"
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="monitors run on Linux")
 def test_a_node_that_dies_with_its_monitor_is_told_to_the_other(tmp_path):
     box, local = tmp_path / "box", tmp_path / "local"
