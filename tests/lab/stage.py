@@ -185,11 +185,15 @@ class Stage:
 
     def kill_tree(self, process: subprocess.Popen[bytes]) -> None:
         """Kill a started command and everything below it at once, as a machine that goes down does."""
-        pids = _tree(process.pid)
+        pids = self.tree(process)
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
+
+    def tree(self, process: subprocess.Popen[bytes]) -> list[int]:
+        """A started command and everything below it."""
+        return _tree(process.pid)
 
     def text(self) -> str:
         """All logs, for messages."""

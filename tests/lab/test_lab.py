@@ -15,6 +15,7 @@ import black_box  # noqa: F401 - adds to the list of jobs
 import pytest
 import register
 import scenarios
+import two_nodes  # noqa: F401 - likewise
 from stage import Stage
 
 import checks

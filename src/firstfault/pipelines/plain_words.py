@@ -28,6 +28,7 @@ from firstfault.model.evidence import Event, Span, When
 from firstfault.model.words import Mark, Role, SourceKind
 from firstfault.readers.identity import locate
 from firstfault.readers.lines import lines_from
+from firstfault.recorder import format as layout
 
 if TYPE_CHECKING:
     from firstfault.analysis.answer import Answer
@@ -43,6 +44,8 @@ REACH = 64 << 10
 CHUNK = 1 << 20
 MOST_LINES = 60
 MOST_FILES = 512
+_OURS = layout.STACKS_OF.encode()
+"""What the recorder writes above stacks, in a file of the rank that never said it."""
 _KINDS = frozenset({SourceKind.LOG, SourceKind.UNKNOWN})
 
 
@@ -105,7 +108,7 @@ def _tail(scene: Scene, store: TextStore, clock: SourceClock, after: int, rank: 
     found: deque[Line] = deque(maxlen=MOST_LINES)
     for i, line in enumerate(lines_from(store, source, start, number, size - start)):
         text = line.text.rsplit(b"\r", 1)[-1]
-        if (start and i == 0) or not text.strip() or line.number in settled:
+        if (start and i == 0) or not text.strip() or line.number in settled or text.startswith(_OURS):
             continue
         place = locate(text, len(text), profile)
         if rank is not None and place.who.rank != rank:

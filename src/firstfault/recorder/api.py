@@ -219,12 +219,14 @@ def handler(level: int = 20) -> logging.Handler:
     def write(fields: dict[str, Any]) -> None:
         recorder = _now
         if recorder is not None:
+            from firstfault.recorder.exceptions import described
             from firstfault.recorder.format import LOG, NOTE
 
-            recorder.write(
-                NOTE if "folded" in fields else LOG,
-                {k: recorder.cleaner.text(v) if isinstance(v, str) else v for k, v in fields.items()},
-            )
+            error = fields.pop("error", None)
+            clean = {k: recorder.cleaner.text(v) if isinstance(v, str) else v for k, v in fields.items()}
+            if error is not None:
+                clean["exception"] = described(error, recorder.cleaner)
+            recorder.write(NOTE if "folded" in clean else LOG, clean)
 
     return RecordHandler(write, level)
 

@@ -98,7 +98,7 @@ class Cleaner:
             return self._map(value, names, depth)
         if isinstance(value, (list, tuple, set, frozenset)):
             return self._list(list(value)[:MOST], names, depth)
-        return self._leaf(value if isinstance(value, str) else _shown(value), names)
+        return self._leaf(value if isinstance(value, str) else shown(value), names)
 
     def _map(self, found: dict[Any, Any], names: tuple[str, ...], depth: int) -> dict[str, Any]:
         called = next((found[k] for k in _CALLED if isinstance(found.get(k), str)), "")
@@ -152,7 +152,8 @@ def _below(names: tuple[str, ...], own: str) -> tuple[str, ...]:
     return (*(n for n in names if _NAME.search(n)), own, *_PLURAL.findall(own))
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """The text of an object of the program, which may refuse it."""
     try:
         return str(value)
     except Exception:  # noqa: BLE001 - a program's own class may do anything

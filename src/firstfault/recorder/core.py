@@ -149,11 +149,11 @@ class Recorder:
 
     def describe(self, values: dict[str, Any]) -> None:
         """Takes facts of the run, which hold no secret any more; one that changes is written as a change."""
-        cleaned = {str(k): v for k, v in values.items()}
-        changed = {
-            k: {"was": self.described.get(k), "now": v} for k, v in cleaned.items() if self.described.get(k) != v
-        }
-        self.described.update(cleaned)
+        from firstfault.recorder.describing import changes
+
+        told = {str(k): v for k, v in values.items()}
+        changed = changes(self.described, told)
+        self.described.update(told)
         if changed:
             self.write(layout.CHANGE, {"changed": changed})
 

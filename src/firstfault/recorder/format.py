@@ -25,6 +25,8 @@ KINDS = frozenset(
     {HEADER, NODE, BEAT, EXCEPTION, DEATH, HANG, TOLD, CHANGE, LOG, END, OOM, BUNDLE, STATE, NOTE, LOST, SIGN}
 )
 
+STACKS_OF = "firstfault stacks: "
+"""How the line above stacks begins, which tells whose they are."""
 HEARTBEAT_FILE, NODE_FILE, PULSE = "heartbeat.jsonl", "node.jsonl", "pulse.jsonl"
 FAULTS, REQUESTS, LAUNCHES = "faults", "requests", "launches"
 LINES, RING, ASK, ANSWER = ".jsonl", ".ring", ".ask", ".answer.json"

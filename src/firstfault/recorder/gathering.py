@@ -29,7 +29,7 @@ def heading(name: Name, host: str, why: str) -> bytes:
     """The line above stacks, from which a reader knows whose they are."""
     whose = "process" if name.rank is None else f"rank {name.rank}"
     worker = "" if name.worker is None else f", loader worker {name.worker}"
-    return f"firstfault stacks: {whose}{worker}, pid {name.own}, attempt {name.attempt}, host {host}; {why}\n".encode()
+    return f"{layout.STACKS_OF}{whose}{worker}, pid {name.own}, attempt {name.attempt}, host {host}; {why}\n".encode()
 
 
 _ALONE = b"Stack (most recent call first):"

@@ -6,7 +6,6 @@ Runs programs (git, nvidia-smi) only in `node_header`, which is not called insid
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 import subprocess
@@ -86,6 +85,8 @@ def _directory() -> str:
 
 def _configs(words: list[str], cleaner: Cleaner) -> list[dict[str, Any]]:
     """Configuration files that the command line names, each with the hash of its text without secrets; not their content."""
+    import hashlib  # 4 MB of memory, for which the monitor has no use
+
     found: list[dict[str, Any]] = []
     for word in words[1:200]:
         path = word.rsplit("=", 1)[-1]

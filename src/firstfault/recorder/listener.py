@@ -121,8 +121,8 @@ def _answer(recorder: Recorder) -> dict[str, Any]:
 def _flight_recorder(recorder: Recorder, stem: str) -> None:
     """Keeps what torch has recorded of its collectives, where it records at all."""
     native = getattr(getattr(sys.modules.get("torch"), "_C", None), "_distributed_c10d", None)
-    if native is None:
-        return
+    if native is None or recorder.who.rank is None:
+        return  # a launcher that has imported torch is in no group, and its empty dump is of no rank
     for name in ("_dump_nccl_trace", "_dump_fr_trace"):
         dump = getattr(native, name, None)
         if dump is None:

@@ -23,6 +23,7 @@ from firstfault.recorder.gathering import Seen, beat, gather, pace, rings, write
 from firstfault.recorder.header import node_header
 from firstfault.recorder.identity import start_ticks
 from firstfault.recorder.joining import sign_off
+from firstfault.recorder.listing import Listing
 from firstfault.recorder.monitoring import LOCK
 from firstfault.recorder.nodes import Nodes
 from firstfault.recorder.processes import exit_status, lives, signal_name
@@ -69,8 +70,11 @@ class Monitor:
         """Ring -> its last sign of life, for which a hang was told."""
         self.bundled: set[int] = set()
         """Attempts for whose first death a bundle was taken."""
+        self.bundled_lost: set[int] = set()
+        """Attempts for whose first silent node one was; that node may be back, and a rank may die yet."""
         self.faults = os.path.join(settings.folder, settings.run, layout.FAULTS)
         self.requests = os.path.join(settings.folder, settings.run, layout.REQUESTS)
+        self.listings = {folder: Listing(folder) for folder in (self.faults, self.requests)}
         self.early: set[str] = set()
         """Faults and requests that were there before this monitor."""
         self.ended = -1
@@ -223,11 +227,9 @@ class Monitor:
     def hear(self) -> None:
         """Looks what other nodes tell and ask for; of deaths that are heard at once the first one is what all others follow."""
         for folder in (self.faults, self.requests):
-            try:
-                names = os.listdir(folder)
-            except OSError:
-                continue
-            new = sorted(n for n in names if n.endswith(".json") and (folder + n) not in self.told)
+            new = sorted(
+                n for n in self.listings[folder].names() if n.endswith(".json") and (folder + n) not in self.told
+            )
             words = [(n, word) for n in self.worth_reading(folder, new) if (word := self.word(folder, n)) is not None]
             for name, word in sorted(words, key=lambda w: str(w[1].get("time"))):
                 self.heard(folder, name, word)
@@ -247,6 +249,7 @@ class Monitor:
             )
             if not known and not (about == _HANG and self.due):
                 if len(read) >= MOST_HEARD:
+                    self.listings[folder].again()
                     continue  # at the next look, if it is then worth it
                 read.append(name)
             self.told.add(folder + name)
@@ -276,9 +279,10 @@ class Monitor:
         if record.get("host") != self.settings.host:
             kept = {k: record.get(k) for k in ("rank", "how", "signal", "exit_code", "step", "phase")}
             self.write(layout.TOLD, {"from": record.get("host"), "at": record.get("time"), **kept, "attempt": attempt})
-        if attempt not in self.bundled and attempt > self.ended:
-            self.bundled.add(attempt)
-            lost = record.get("kind") == layout.LOST
+        lost = record.get("kind") == layout.LOST
+        known = self.bundled_lost if lost else self.bundled
+        if attempt not in known and attempt > self.ended:
+            known.add(attempt)
             whose = "node" if lost else f"rank {record.get('rank')} on"
             self.plan(f"{whose} {record.get('host')} {record.get('how')}", 1)
             if not lost:

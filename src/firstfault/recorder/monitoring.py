@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from firstfault.recorder.files import read_file
@@ -68,7 +67,7 @@ def begin_again(path: str) -> bool:
 def _begin(descriptor: int, told: dict[str, Any]) -> None:
     """Starts a monitor that holds a lock."""
     try:
-        root = str(Path(__file__).resolve().parents[2])
+        root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
         # Isolated and without `site`: nothing of the program's environment runs in it, and it starts in 50 ms.
         subprocess.run(  # noqa: S603 - our own interpreter
             [sys.executable, "-I", "-S", "-c", _PROGRAM, root, json.dumps({**told, "lock": descriptor})],

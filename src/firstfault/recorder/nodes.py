@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.recorder import format as layout
 from firstfault.recorder.files import make_folder, read_file, replace_file
@@ -22,6 +22,16 @@ STOP_LOST_S = 30.0
 """Seconds for which a node must stay silent before the ranks of the others are ended for it, where that was asked for."""
 
 
+class _Silent(NamedTuple):
+    """A node that was told to be silent."""
+
+    since: float
+    """When it was told (monotonic)."""
+    attempt: int
+    word: str
+    """The file that tells it to all."""
+
+
 class Nodes:
     """The other nodes of a run, as one monitor sees them."""
 
@@ -30,8 +40,10 @@ class Nodes:
         settings = monitor.settings
         self._folder = os.path.join(settings.folder, settings.run)
         self.pulse = Pulse(self._folder, settings.host)
-        self.silent: dict[str, float] = {}
-        """Nodes that were told to be silent, and since when (monotonic)."""
+        self.silent: dict[str, _Silent] = {}
+        """Nodes that were told to be silent, by their names."""
+        self._ended = -1
+        """The last attempt whose ranks were ended for one of them."""
 
     def turn(self) -> None:
         """Gives this node's sign of life, and tells of neighbours that give none any more, or that do again."""
@@ -41,25 +53,33 @@ class Nodes:
                 self._tell(lost)
         while self.pulse.returned:
             name = self.pulse.returned.pop()
-            self.silent.pop(name, None)
             self._monitor.write(layout.NOTE, {"node": name, "back": True})
-            with contextlib.suppress(OSError):
-                os.unlink(self._word(name))
-        now = time.monotonic()
-        if self._monitor.settings.stop and any(now - since > STOP_LOST_S for since in self.silent.values()):
-            self.silent = {}
+            told = self.silent.pop(name, None)
+            if told is not None:
+                self._monitor.bundled_lost.discard(told.attempt)
+                with contextlib.suppress(OSError):
+                    os.unlink(told.word)
+        if self._monitor.settings.stop and self._lasts():
+            self._ended = self._monitor.attempt()
             self._monitor.end_ranks(tell=True)
+
+    def _lasts(self) -> bool:
+        """Whether a node has been silent for long in the attempt that runs here: the next one may be without it."""
+        now, attempt = time.monotonic(), self._monitor.attempt()
+        return attempt > self._ended and any(
+            told.attempt == attempt and now - told.since > STOP_LOST_S for told in self.silent.values()
+        )
 
     def leave(self) -> None:
         """Says that this monitor leaves by itself: nobody is to miss it."""
         self.pulse.end()
 
-    def _word(self, host: str) -> str:
-        return os.path.join(self._monitor.faults, f"{host}.node.{self._monitor.attempt()}.json")
-
     def _tell(self, lost: Lost) -> None:
         """Tells that a node is silent, with the ranks that were last seen there."""
-        self.silent[lost.host] = time.monotonic()
+        attempt = self._monitor.attempt()
+        # By its last sign: all who miss it write the same file, and another silence of it is another word.
+        file = os.path.join(self._monitor.faults, f"{lost.host}.node.{lost.number}.{attempt}.json")
+        self.silent[lost.host] = _Silent(time.monotonic(), attempt, file)
         beats = [
             beat
             for raw in read_file(os.path.join(self._folder, lost.host, layout.HEARTBEAT_FILE)).splitlines()
@@ -72,12 +92,12 @@ class Nodes:
             "silent_s": round(lost.silent_s, 1),
             "ranks": sorted({b["rank"] for b in beats if isinstance(b.get("rank"), int)}),
             "step": max((b["step"] for b in beats if isinstance(b.get("step"), int)), default=None),
-            "attempt": self._monitor.attempt(),
+            "attempt": attempt,
             "by": self._monitor.settings.host,
         }
         self._monitor.lines.write(layout.LOST, word)
         make_folder(self._monitor.faults)
-        replace_file(self._word(lost.host), layout.line(layout.LOST, {**word, "run": self._monitor.settings.run}))
+        replace_file(file, layout.line(layout.LOST, {**word, "run": self._monitor.settings.run}))
         self._monitor.hear()
 
 

@@ -5,9 +5,8 @@ A value that cannot be read is the default; nothing here raises or makes a folde
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
+import zlib
 from typing import NamedTuple
 
 from firstfault.recorder.identity import short_host, start_ticks
@@ -63,7 +62,7 @@ class Settings(NamedTuple):
     @property
     def spool(self) -> str:
         """The folder of this node on this node; of this run and this shared folder alone."""
-        of = hashlib.sha256(self.folder.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+        of = f"{zlib.crc32(self.folder.encode('utf-8', 'surrogateescape')):08x}"
         return os.path.join(self.local, f"{self.run}-{of}", self.host)
 
 
@@ -139,5 +138,9 @@ def _safe(name: str) -> str:
 
 def local_folder() -> str:
     """Memory where this machine has a folder of it, else its temporary folder; one of our user's own."""
-    base = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else tempfile.gettempdir()  # noqa: S108
+    base = "/dev/shm"  # noqa: S108 - a folder of our own in it
+    if not os.access(base, os.W_OK | os.X_OK):
+        import tempfile  # 1 MB of each monitor, needed where there is no memory to write to
+
+        base = tempfile.gettempdir()
     return os.path.join(base, f"firstfault-{os.getuid()}")

@@ -112,7 +112,7 @@ def main() -> None:
         train(config, int(os.environ["RANK"]), config["world"])
         return
     children = []
-    for rank in range(config["world"]):
+    for rank in config.get("here") or range(config["world"]):
         pid = os.fork()
         if pid == 0:
             os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(config["world"]))

@@ -563,3 +563,19 @@ def test_what_a_worker_raised_is_what_its_rank_raised_again(tmp_path, last, cate
     box.node(2, layout.DEATH, 101, how="exited with code 1", exit_code=1, step=7, phase="data")
     said = verdict(tmp_path)
     assert (said.category, said.first_failed.ranks) == (category, [2])
+
+
+def test_what_the_recorder_writes_above_stacks_is_no_word_of_the_rank(tmp_path):
+    """A rank that aborted without a reason; the line that says whose stacks follow was quoted as its last words."""
+    box = Box(tmp_path)
+    for rank in range(4):
+        box.write(rank, layout.HEADER, 0, world=4)
+    box.node(1, layout.DEATH, 200, how="was ended by SIGABRT", signal="SIGABRT", step=9, phase="forward")
+    head = "firstfault stacks: rank 1, pid 4001, attempt 0, host node-00; fatal signal\n"
+    body = 'Fatal Python error: Aborted\n\nCurrent thread 0x00007f0000000000 (most recent call first):\n  File "train.py", line 5 in step\n'
+    (box.folder / box.host(1) / "rank-00001.0.4001.fatal.txt").write_text(head + body, encoding="utf-8")
+    said = verdict(tmp_path)
+    assert said.first_failed.ranks == [1]
+    assert "SIGABRT" in said.summary
+    assert "firstfault stacks" not in said.summary
+    assert said.trigger is None or "firstfault stacks" not in said.trigger.text

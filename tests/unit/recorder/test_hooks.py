@@ -538,3 +538,19 @@ print(next(it), bytes(ring_of_old.map) == before)
 """,
     )
     assert left.out == "7 True\n", left.err
+
+
+@pytest.mark.parametrize(
+    ("loop", "out"),
+    [
+        ("counted(5, critic) + counted(1, generator)", [5, 5, 5, 5]),
+        ("counted(1, generator) + counted(5, critic)", [1, 1, 1, 1]),
+        ("counted(1, generator) + counted(19, critic)", [1, 1, 1, 1]),
+        ("counted(1, generator) + counted(100, critic)", [82, 100, 100, 100]),
+        ("counted(1, critic, generator)", [1, 1, 1, 1]),
+    ],
+)
+def test_of_two_optimizers_that_step_at_different_rates_one_is_counted(tmp_path, loop, out):
+    """As a critic and its generator do; never the sum of both, and no change to and fro."""
+    left = run(tmp_path, WRAPPED + f"critic, generator = SGD(), SGD()\nprint([{loop} for _ in range(4)])\n")
+    assert left.out == f"{out}\n", left.err

@@ -157,6 +157,161 @@ def test_what_it_writes_is_a_record_of_the_box(five, tmp_path):
     assert read.records[0].fields["over"] is True
 
 
+def test_a_whole_rack_is_missed_though_most_of_it_was_watched_by_itself(monkeypatch, tmp_path):
+    names = [f"r{i // 16}n{i % 16:02d}" for i in range(40)]
+    many = Clock(monkeypatch, tmp_path, names)
+    many.run(25)
+    rack = {name for name in names if name.startswith("r1")}
+    told = many.run(25, without=rack)
+    assert {lost for _, lost in told} == rack
+
+
+def test_what_an_earlier_run_of_that_name_left_is_not_missed(monkeypatch, tmp_path):
+    """`--stop` would end the ranks of a job that is well, for a node that this job never had."""
+    Clock(monkeypatch, tmp_path, ["a", "b"]).run(10)
+    (tmp_path / "a" / layout.PULSE).touch()
+    later = Clock(monkeypatch, tmp_path, ["c"])
+    later.nodes["a"] = Pulse(str(tmp_path), "a")
+    assert later.run(60) == []
+
+
+def test_behind_nodes_that_have_ended_the_next_one_is_watched(monkeypatch, tmp_path):
+    four = Clock(monkeypatch, tmp_path, ["a", "b", "c", "d"])
+    four.run(15)
+    four.nodes["b"].end()
+    four.nodes["c"].end()
+    four.run(15, without={"b", "c"})
+    assert four.run(6, without={"b", "c", "d"}) == [("a", "d")]
+
+
+def test_to_choose_its_neighbours_a_node_asks_for_no_others(monkeypatch, tmp_path):
+    many = Clock(monkeypatch, tmp_path, [f"n{i:03d}" for i in range(400)])
+    many.run(25)
+    read, one, real = [], many.nodes["n200"], pulse.read_file
+    monkeypatch.setattr(pulse, "read_file", lambda path, most: read.append(path) or real(path, most))
+    listed = []
+    monkeypatch.setattr(one, "_choose", lambda choose=one._choose: listed.append(choose()))
+    while not listed:
+        many.run(0.5, without={"n200"})
+        read.clear()
+        one.turn()
+    assert {os.path.basename(os.path.dirname(path)) for path in read} <= {"n200", "n201", "n202"}
+
+
+def test_each_silence_of_a_node_has_a_number_of_its_own_the_same_for_all_who_miss_it(monkeypatch, tmp_path):
+    three = Clock(monkeypatch, tmp_path, ["a", "b", "c"])
+    numbers = []
+    for _ in range(2):
+        three.run(20)
+        found = []
+        for _ in range(12):
+            three.now += 0.5
+            found += [lost.number for name in ("a", "b") for lost in three.nodes[name].turn()]
+        numbers.append(found)
+    assert [len(set(found)) for found in numbers] == [1, 1]
+    assert [len(found) for found in numbers] == [2, 2]
+    assert numbers[0] != numbers[1]
+
+
+class Watcher:
+    """A monitor of node a with one rank that lives, whose bundles and ends are noted instead of done."""
+
+    def __init__(self, tmp_path, monkeypatch, *, stop):
+        from firstfault.recorder.monitor import Monitor
+        from firstfault.recorder.settings import Settings
+
+        settings = Settings(str(tmp_path / "box"), "two", str(tmp_path / "local"), "a")._replace(stop=stop)
+        self.monitor = Monitor(settings, {})
+        self.ended, self.planned, self.running = [], [], 0
+        monkeypatch.setattr(self.monitor, "attempt", lambda: self.running)
+        monkeypatch.setattr(self.monitor, "has_ranks", lambda: True)
+        monkeypatch.setattr(self.monitor, "stale", lambda *_, **__: False)
+        monkeypatch.setattr(self.monitor, "plan", lambda why, parts: self.planned.append(why))
+        monkeypatch.setattr(self.monitor, "end_ranks", lambda *, tell=False: self.ended.append(self.running))
+        self.silent, self.back = [], []
+        monkeypatch.setattr(self.monitor.nodes.pulse, "turn", self._turn)
+
+    def _turn(self):
+        found, self.silent = self.silent, []
+        self.monitor.nodes.pulse.returned, self.back = self.back, []
+        return found
+
+    def turn(self):
+        self.monitor.nodes.turn()
+
+    def dies(self, rank):
+        os.makedirs(self.monitor.faults, exist_ok=True)
+        word = {"host": "c", "rank": rank, "how": "exited with code 1", "attempt": self.running}
+        with open(os.path.join(self.monitor.faults, f"c.{rank}.{self.running}.json"), "wb") as file:
+            file.write(layout.line(layout.DEATH, word))
+        self.monitor.hear()
+
+
+def test_a_rank_that_dies_after_a_node_fell_silent_still_ends_the_others_where_that_was_asked_for(
+    tmp_path, monkeypatch
+):
+    watcher = Watcher(tmp_path, monkeypatch, stop=True)
+    watcher.silent = [pulse.Lost("b", 3.4, "0000000007")]
+    watcher.turn()
+    assert (len(watcher.planned), watcher.ended) == (1, [])
+    watcher.dies(3)
+    assert len(watcher.planned) == 2
+    assert watcher.ended == [0]
+
+
+def test_a_node_that_fell_silent_in_an_attempt_ends_no_ranks_of_the_next(tmp_path, monkeypatch):
+    from firstfault.recorder import nodes
+
+    watcher = Watcher(tmp_path, monkeypatch, stop=True)
+    watcher.silent = [pulse.Lost("b", 3.4, "0000000007")]
+    watcher.turn()
+    watcher.running = 1
+    monkeypatch.setattr(nodes, "STOP_LOST_S", -1.0)
+    watcher.turn()
+    assert watcher.ended == []
+    watcher.silent = [pulse.Lost("c", 3.4, "0000000009")]
+    watcher.turn()
+    watcher.turn()
+    assert watcher.ended == [1]
+
+
+def test_a_node_that_is_back_and_falls_silent_again_is_told_again(tmp_path, monkeypatch):
+    watcher = Watcher(tmp_path, monkeypatch, stop=False)
+    words = []
+    for number in ("0000000007", "0000000031"):
+        watcher.silent = [pulse.Lost("b", 3.4, number)]
+        watcher.turn()
+        words.append(os.listdir(watcher.monitor.faults))
+        watcher.back = ["b"]
+        watcher.turn()
+        assert os.listdir(watcher.monitor.faults) == []
+    assert words[0] != words[1]
+    assert len(watcher.planned) == 2
+
+
+def test_a_folder_of_words_is_not_listed_each_second_and_no_word_is_missed(tmp_path, monkeypatch):
+    from firstfault.recorder import listing
+
+    looks, real = [], os.listdir
+    monkeypatch.setattr(listing.os, "listdir", lambda path: looks.append(path) or real(path))
+    folder = listing.Listing(str(tmp_path))
+    for _ in range(100):
+        folder.names()
+    assert len(looks) <= 15
+    (tmp_path / "word.json").touch()
+    assert folder.names() == ["word.json"]
+    for _ in range(20):
+        folder.names()
+    status = os.stat(tmp_path)
+    (tmp_path / "other.json").touch()
+    os.utime(tmp_path, ns=(status.st_atime_ns, status.st_mtime_ns))  # as where the time is coarse
+    assert any("other.json" in folder.names() for _ in range(listing.EACH))
+    folder.again()
+    assert len(folder.names()) == 2
+    (tmp_path / "word.json").unlink()
+    assert listing.Listing(str(tmp_path / "gone")).names() == []
+
+
 PROGRAM = """
 import os, socket, sys, time
 socket.gethostname = lambda: sys.argv[1]
@@ -176,6 +331,17 @@ def wait_for(seconds, what):
             return found
         time.sleep(0.1)
     raise AssertionError(f"not there after {seconds} s")
+
+
+def test_the_monitor_loads_nothing_that_is_large_and_that_it_has_no_use_for():
+    """One runs on each node, all the time: 14.5 MB when all is loaded, of which Python itself is 8.5."""
+    large = ("hashlib", "tempfile", "pathlib", "random", "urllib.parse", "logging", "ssl", "msgspec")
+    code = f"import sys; sys.path.insert(0, sys.argv[1]); import firstfault.recorder.monitor; print([m for m in {large} if m in sys.modules])"
+    root = os.path.dirname(os.path.dirname(os.path.dirname(layout.__file__)))
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, root], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="monitors run on Linux")

@@ -193,6 +193,96 @@ def test_changed_facts_are_written_as_changes(tmp_path):
     assert len(changes[0]["changed"]["seeds_sha256"]["now"]) == 16
 
 
+def test_of_a_configuration_only_what_changed_is_written_by_its_path(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import firstfault.recorder as r
+        r.start()
+        config = {"optimizer": {"lr": 0.1, "betas": [0.9, 0.99]}, "name": "x", "old": 1}
+        r.describe(config=config)
+        config["optimizer"]["lr"] = 0.01
+        r.describe(config=config)
+        del config["old"]
+        config["new"] = 2
+        r.describe(config=config)
+        r.describe(config=config)
+        """,
+    )
+    changes = [{k: v for k, v in c["changed"].items() if k != "config_sha256"} for c in left.records(layout.CHANGE)]
+    assert changes[1:] == [
+        {"config.optimizer.lr": {"was": 0.1, "now": 0.01}},
+        {"config.old": {"was": 1, "now": None}, "config.new": {"was": None, "now": 2}},
+    ]
+    assert len({c["changed"]["config_sha256"]["now"] for c in left.records(layout.CHANGE)}) == 3
+
+
+def test_the_hash_of_a_configuration_is_that_of_no_process(tmp_path):
+    """Sets go through their members in an order of the process, and texts of objects hold addresses."""
+    hashes = set()
+    for number in range(3):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        left = run(
+            folder,
+            """
+            import types, collections, firstfault.recorder as r
+            class Thing: pass
+            r.start()
+            r.describe(config=collections.UserDict({
+                "tags": {"alpha", "beta", "gamma", "delta"}, "act": lambda x: x, "kind": Thing, "thing": Thing(),
+                "inner": types.SimpleNamespace(lr=1, password="Winter-2031x"), "mixed": {1, "a", (2, 3)},
+            }))
+            """,
+            PYTHONHASHSEED=str(number + 1),
+        )
+        change = left.records(layout.CHANGE)[0]["changed"]
+        hashes.add(change["config_sha256"]["now"])
+        assert change["config"]["now"]["inner"] == {"lr": 1, "password": "[removed:password]"}
+    assert len(hashes) == 1
+
+
+def test_a_line_of_logging_brings_its_exception_without_secrets(tmp_path):
+    left = run(
+        tmp_path,
+        """
+        import logging, firstfault.recorder as r
+        r.start()
+        log = logging.getLogger("job"); log.addHandler(r.handler())
+        for _ in range(3):
+            try:
+                raise ValueError("bad shard, password=Winter-2031x")
+            except ValueError:
+                log.exception("step failed")
+        log.error("no error at hand", exc_info=True)
+        """,
+    )
+    first, last = left.records(layout.LOG)
+    assert (first["message"], first["exception"]["type"]) == ("step failed", "ValueError")
+    assert first["exception"]["message"] == "bad shard, password=[removed:password]"
+    assert first["exception"]["traceback"]
+    assert "exception" not in last
+    assert [n["folded"] for n in left.records(layout.NOTE) if "folded" in n] == [2]
+
+
+def test_what_was_folded_is_counted_while_something_else_is_logged(tmp_path):
+    """Who is killed later has no time for it."""
+    left = run(
+        tmp_path,
+        """
+        import logging, os, firstfault.recorder as r
+        from firstfault.recorder import logs
+        r.start()
+        log = logging.getLogger("job"); log.setLevel(20); log.addHandler(r.handler())
+        for n in range(100): log.info("shard %d", n)
+        logs.AGAIN_S = 0.0
+        log.info("another line")
+        os.kill(os.getpid(), 9)
+        """,
+    )
+    assert [n["folded"] for n in left.records(layout.NOTE) if "folded" in n] == [99]
+
+
 def test_lines_of_logging_that_repeat_are_folded(tmp_path):
     left = run(
         tmp_path,
