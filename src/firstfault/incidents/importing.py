@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,8 +18,9 @@ from firstfault.incidents.frontmatter import Value, write_entry
 from firstfault.incidents.words import ALIASES, HEADINGS, SCHEMA, Section, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+_Key = TypeVar("_Key", bound=str)
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
 _LABEL = re.compile(
     r"[ \t]*(?:[-*+][ \t]+|\d+[.)、][ \t]*)?(?:\*\*|__)?[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)?[ \t]*[:：][ \t]*(?:\*\*|__)?[ \t]*(.*)$"
@@ -259,15 +260,25 @@ def _table(lines: list[str]) -> Iterator[Note]:
         if columns == [None] or _RULE.fullmatch(line):
             continue
         pairs = list(zip(columns, cells, strict=False))
-        parts = {c: cell for c, cell in pairs if isinstance(c, Section) and cell and cell != "-"}
-        told = {c: cell for c, cell in pairs if isinstance(c, str) and not isinstance(c, Section)}
+        parts = _gathered((c, cell) for c, cell in pairs if isinstance(c, Section) and cell != "-")
+        told = _gathered((c, cell) for c, cell in pairs if isinstance(c, str) and not isinstance(c, Section))
         if len(parts) >= 2:
-            title = told.get("title") or parts.get(Section.SYMPTOM, "") or next(iter(parts.values()))
+            title, *more = (told.get("title") or parts.get(Section.SYMPTOM) or next(iter(parts.values()))).split("\n")
             note = _named(title, parts, _day(told.get("date", "")), number)
-            loose = [
-                f"{n}: {cell}" for n, c, cell in zip(names, columns, cells, strict=False) if c is None and n and cell
-            ]
+            loose = more if "title" in told else []
+            loose += [f"{n}: {cell}" for n, (c, cell) in zip(names, pairs, strict=False) if c is None and n and cell]
+            # A row may have more cells than its head, as where a bar in it was not escaped.
+            loose += [cell for cell in cells[len(columns) :] if cell]
             yield replace(note, name=told.get("id", note.name), loose="\n".join(loose))
+
+
+def _gathered(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, str]:
+    """What the cells of a row tell, by their columns: several columns may tell one part, such as `Error` and `Symptom`."""
+    found: dict[_Key, list[str]] = {}
+    for key, cell in pairs:
+        if cell:
+            found.setdefault(key, []).append(cell)
+    return {key: "\n".join(cells) for key, cells in found.items()}
 
 
 def _column(cell: str) -> Section | str | None:

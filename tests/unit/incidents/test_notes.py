@@ -102,6 +102,24 @@ def test_a_table_is_read_where_its_head_names_parts():
     assert two.parts == {Section.SYMPTOM: "hangs", Section.DIAGNOSIS: "stacks"}
 
 
+def test_a_table_with_two_columns_of_one_part_loses_neither():
+    table = (
+        "| Error | Symptom | Cause | Fix |\n|---|---|---|---|\n"
+        "| NFS hang | `cat` blocks | server down | remount |\n| disk full | - | logs | clean | kept `a` too |\n"
+    )
+    one, two = read_notes(table)
+    assert one.title == "NFS hang"
+    assert one.parts[Section.SYMPTOM] == "NFS hang\n`cat` blocks"
+    assert (two.parts[Section.SYMPTOM], two.loose) == ("disk full", "kept `a` too")
+
+
+def test_a_table_with_a_column_of_the_day_and_one_of_the_hour_tells_the_day():
+    (note,) = read_notes(
+        "| 标题 | 名称 | 日期 | 时间 | 现象 | 原因 |\n|-|-|-|-|-|-|\n| 掉卡 | xid | 2026-11-02 | 10:33 | 停了 | 供电 |\n"
+    )
+    assert (note.title, note.date, note.loose) == ("掉卡", "2026-11-02", "xid")
+
+
 def test_a_page_without_incidents_gives_none():
     assert read_notes("# Readme\n\nNothing: here.\n") == []
 
