@@ -264,5 +264,6 @@ def plain(record: Record) -> dict[str, Any]:
         "id": record.id,
         "state": str(record.state),
         "title": record.title,
-        "sections": {str(section): text for section, text in record.sections.items()},
+        "sections": {str(section): text for section, text in record.sections.items()}
+        | ({"own": record.own} if record.own else {}),
     }
