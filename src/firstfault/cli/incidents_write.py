@@ -192,7 +192,10 @@ def verify(
     write(_compared(record.id, comparison))
     if keep:
         changed = link(store, record, comparison)
-        note(f"linked in {changed.where}; its state is `{changed.state}`")
+        if changed.text == record.text:
+            note(f"a re-run of that day that said the same is linked already in {changed.where}")
+        else:
+            note(f"linked in {changed.where}; its state is `{changed.state}`")
         if comparison.result == "held" and changed.state is State.FIXED and waiting(changed):
             note(f"it becomes `verified` once these are filled: {', '.join(waiting(changed))}")
     return RESULTS[comparison.result]
@@ -233,7 +236,7 @@ def _compared(name: str, comparison: Comparison) -> str:
 def replay(names: tuple[str, ...], folder: Path | str, evidence: Path, key_file: Path | None, form: str) -> int:
     """Diagnose the kept evidence of records with this version, and list the verdicts that changed.
 
-    Exits with 0 where none changed, 1 where one did, 3 where no evidence is there.
+    Exits with 0 where none changed, 1 where one did, 2 where some evidence cannot be read, 3 where none is there.
     """
     from firstfault.cli.evidence import write
     from firstfault.pipelines.incidents import owner_key
@@ -243,7 +246,8 @@ def replay(names: tuple[str, ...], folder: Path | str, evidence: Path, key_file:
 
     rows = replayed(store_of(folder), evidence, names, DiagnoseOptions(), lambda: owner_key(key_file))
     changed = [r for r in rows if r.changed]
-    done = [r for r in rows if r.state != "no evidence"]
+    done = [r for r in rows if r.read]
+    unread = len(rows) - len(done) - sum(r.state == "no evidence" for r in rows)
     if form == "json":
         import msgspec
 
@@ -254,4 +258,6 @@ def replay(names: tuple[str, ...], folder: Path | str, evidence: Path, key_file:
         lines = [f"{r.id}: {r.state}" + "".join(f"\n  {c}" for c in r.changed) for r in rows]
         lines.append(f"{len(done)} of {len(rows)} replayed, {len(changed)} changed")
         write("".join(neutral(line, keep="\n") + "\n" for line in lines))
-    return 1 if changed else 0 if done else 3
+    if unread:
+        note(f"the evidence of {unread} records cannot be read")
+    return 1 if changed else 2 if unread else 0 if done else 3

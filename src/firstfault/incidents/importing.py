@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from firstfault.incidents.fences import with_code
 from firstfault.incidents.frontmatter import Value, write_entry
 from firstfault.incidents.words import ALIASES, HEADINGS, SCHEMA, Section, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+_Key = TypeVar("_Key", bound=str)
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t#]*$")
 _LABEL = re.compile(
     r"[ \t]*(?:[-*+][ \t]+|\d+[.)、][ \t]*)?(?:\*\*|__)?[ \t]*([^:：*_|`\n]{1,24}?)[ \t]*(?:\*\*|__)?[ \t]*[:：][ \t]*(?:\*\*|__)?[ \t]*(.*)$"
@@ -51,7 +53,6 @@ _NUMBERED = re.compile(r"^(?:\d{1,3}[.)、](?!\d)|[一二三四五六七八九�
 """The number of a heading among others; one with a title behind it."""
 _DATED = re.compile(r"^[\[【(（]?20\d\d[-/.年]\d{1,2}[-/.月]\d{1,2}(?!\d)日?[\]】)）]?[ \t]*[:：—–-]*[ \t]*(?=\S)")
 """The date of a heading: it has a key of its own."""
-_CODE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})")
 _HAN = re.compile("[㐀-鿿]")
 _NOTED_HOST = re.compile(
     r"(?:主机|节点|机器|服务器|\b(?:[Hh]ost(?:name)?|[Nn]ode|[Mm]achine|[Ss]erver)s?)[ \t]*[:：=]?[ \t]*[`*\"“]?"
@@ -128,14 +129,10 @@ def _page(text: str) -> tuple[list[Note], list[int]]:
     found = list(rows)
     left: list[int] = []
     open_one: _Open | None = None
-    fence, ruled = "", False
+    ruled = False
     row_lines = {note.line for note in rows}
     of_tables = {n for n in range(1, len(lines) + 1) if n in row_lines or (row_lines and _heads(lines, n, row_lines))}
-    for number, line in enumerate(lines, 1):
-        code = _CODE.match(line)
-        if code is not None and (not fence or code[1].startswith(fence)):
-            fence = "" if fence else code[1]
-        inside = bool(fence or code is not None)
+    for number, (line, inside) in enumerate(with_code(lines), 1):
         if ruled or number in of_tables:
             ruled = False
             continue
@@ -245,8 +242,8 @@ def _table(lines: list[str]) -> Iterator[Note]:
     """Incidents that are rows of a table whose head names at least two parts."""
     columns: list[Section | str | None] = []
     names: list[str] = []
-    for number, line in enumerate(lines, 1):
-        row = _ROW.match(line)
+    for number, (line, inside) in enumerate(with_code(lines), 1):
+        row = None if inside else _ROW.match(line)
         if row is None:
             columns = []
             continue
@@ -259,15 +256,25 @@ def _table(lines: list[str]) -> Iterator[Note]:
         if columns == [None] or _RULE.fullmatch(line):
             continue
         pairs = list(zip(columns, cells, strict=False))
-        parts = {c: cell for c, cell in pairs if isinstance(c, Section) and cell and cell != "-"}
-        told = {c: cell for c, cell in pairs if isinstance(c, str) and not isinstance(c, Section)}
+        parts = _gathered((c, cell) for c, cell in pairs if isinstance(c, Section) and cell != "-")
+        told = _gathered((c, cell) for c, cell in pairs if isinstance(c, str) and not isinstance(c, Section))
         if len(parts) >= 2:
-            title = told.get("title") or parts.get(Section.SYMPTOM, "") or next(iter(parts.values()))
+            title, *more = (told.get("title") or parts.get(Section.SYMPTOM) or next(iter(parts.values()))).split("\n")
             note = _named(title, parts, _day(told.get("date", "")), number)
-            loose = [
-                f"{n}: {cell}" for n, c, cell in zip(names, columns, cells, strict=False) if c is None and n and cell
-            ]
+            loose = more if "title" in told else []
+            loose += [f"{n}: {cell}" for n, (c, cell) in zip(names, pairs, strict=False) if c is None and n and cell]
+            # A row may have more cells than its head, as where a bar in it was not escaped.
+            loose += [cell for cell in cells[len(columns) :] if cell]
             yield replace(note, name=told.get("id", note.name), loose="\n".join(loose))
+
+
+def _gathered(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, str]:
+    """What the cells of a row tell, by their columns: several columns may tell one part, such as `Error` and `Symptom`."""
+    found: dict[_Key, list[str]] = {}
+    for key, cell in pairs:
+        if cell:
+            found.setdefault(key, []).append(cell)
+    return {key: "\n".join(cells) for key, cells in found.items()}
 
 
 def _column(cell: str) -> Section | str | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import Struct
 
 from firstfault.incidents.errors import IncidentError
+from firstfault.incidents.fences import with_code
 from firstfault.incidents.fingerprint import Traits
 from firstfault.incidents.frontmatter import Value, lines_of, read_head, value_of
 from firstfault.incidents.words import ALIASES, OPEN_MARKS, OURS, SCHEMA, Section, State
@@ -23,7 +24,6 @@ LARGEST = 1 << 20
 """Bytes of a record at most: it is a page that people read."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*\r?\n?$")
-_CODE = re.compile(r"[ ]{0,3}(`{3,}|~{3,})")
 
 
 _QUOTED = re.compile(r"(?m)^(?!`{3}|~{3})(?P<file>[^\n]{1,400}?):(?P<line>\d{1,12}): (?P<text>[^\n]+)$")
@@ -48,6 +48,8 @@ class Record(Struct, frozen=True, kw_only=True):
     """Keys of the head, with those that we do not know."""
     sections: dict[Section, str]
     """Texts below the headings that we know, without blanks around them."""
+    own: str = ""
+    """What stands outside of these, with its headings: what people or older notes tell beside them."""
     path: Path | None = None
     """Where it lies; None for one that ships with the program and one of a database."""
     place: str = ""
@@ -114,7 +116,7 @@ def parse(text: str, path: Path | None = None, place: str = "") -> Record:
         raise IncidentError(
             f"its state is {word!r}", where=where, fix=f"Use one of {', '.join(str(s) for s in State)}."
         )
-    title, sections = _body(lines_of(text)[head.end + 1 :])
+    title, sections, own = _body(lines_of(text)[head.end + 1 :])
     said = values.get("title", "")
     return Record(
         id=name,
@@ -123,22 +125,20 @@ def parse(text: str, path: Path | None = None, place: str = "") -> Record:
         text=text,
         values=values,
         sections=sections,
+        own=own,
         path=path,
         place=place,
     )
 
 
-def _body(lines: list[str]) -> tuple[str, dict[Section, str]]:
-    """The first heading, and the text of each known section; headings inside code are text."""
-    title, fence = "", ""
+def _body(lines: list[str]) -> tuple[str, dict[Section, str], str]:
+    """The first heading, the text of each known section, and all else; headings inside code are text."""
+    title = ""
     section: Section | None = None
     level = 0
-    parts: dict[Section, list[str]] = {}
-    for line in lines:
-        code = _CODE.match(line)
-        if code is not None and (not fence or code[1].startswith(fence)):
-            fence = "" if fence else code[1]
-        heading = None if fence or code is not None else _HEADING.match(line)
+    parts: dict[Section | None, list[str]] = {}
+    for line, inside in with_code(lines):
+        heading = None if inside else _HEADING.match(line)
         if heading is not None:
             known = ALIASES.get(heading[2].strip().rstrip(":：").lower())
             if known is not None:
@@ -149,10 +149,11 @@ def _body(lines: list[str]) -> tuple[str, dict[Section, str]]:
                 continue
             if len(heading[1]) <= level:
                 section = None
-        if section is not None:
-            parts.setdefault(section, []).append(line)
+        parts.setdefault(section, []).append(line)
     # How a file ends its lines is no part of what it says; the file itself keeps them.
-    return title, {key: "".join(held).replace("\r\n", "\n").strip() for key, held in parts.items()}
+    said = {key: "".join(held).replace("\r\n", "\n").strip() for key, held in parts.items()}
+    own = said.pop(None, "")
+    return title, {key: text for key, text in said.items() if key is not None}, own
 
 
 def read_text(raw: bytes, where: str) -> str:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from firstfault.incidents.record import Record
 from firstfault.incidents.synonyms import other_names
-from firstfault.incidents.tokens import any_word, every_word
+from firstfault.incidents.tokens import any_word, every_word, whole_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,7 +56,7 @@ class Found(Struct, frozen=True):
 
 
 def search(index: Lookup, query: Query) -> Found:
-    """Records that fit, best first: those that hold every word, then those by another name of the same fault, then some words."""
+    """Records that fit, best first: those that hold every word, as it is before as a begin, then those by another name of the same fault, then some words."""
     chosen: dict[int, bool] = {}
     unranked = False
     # One more than is shown tells whether there are more; some may be gone when they are looked at.
@@ -64,8 +64,13 @@ def search(index: Lookup, query: Query) -> Found:
     if not query.text.strip():
         chosen = dict.fromkeys(index.by_facts(query, wanted), True)
     else:
-        exact, unranked = index.by_text(query, every_word(query.text), wanted)
-        chosen = dict.fromkeys(exact, True)
+        words = every_word(query.text)
+        # The word itself comes before those that begin with it: who asks for `node7` is not lost among 70 to 79.
+        for asked in dict.fromkeys((whole_words(words), words)):
+            if len(chosen) < wanted:
+                exact, many = index.by_text(query, asked, wanted)
+                chosen.update(dict.fromkeys((n for n in exact if n not in chosen), True))
+                unranked = unranked or many
         for other in other_names(query.text):
             if len(chosen) < wanted:
                 alike, _ = index.by_text(query, every_word(other), wanted)

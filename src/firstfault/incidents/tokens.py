@@ -57,6 +57,13 @@ def every_word(text: str) -> Wanted:
     return Wanted(tuple(p for p in map(_phrase, text.split()) if p.words), every=True)
 
 
+def whole_words(wanted: Wanted) -> Wanted:
+    """The same, but no word of more than one letter or character may be the begin of a longer one."""
+    return wanted._replace(
+        phrases=tuple(p._replace(open_end=p.open_end and len(p.words[-1]) == 1) for p in wanted.phrases)
+    )
+
+
 def any_word(text: str) -> Wanted:
     """Looks for texts that hold any word of this one that says something."""
     words = [t for t in dict.fromkeys(tokens(text)) if t not in STOP]

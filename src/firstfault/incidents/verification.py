@@ -448,7 +448,9 @@ def written(record: Record, comparison: Comparison, date: str = "") -> str:
     # A quoted line may name people and machines: it is shown, and not kept.
     reason = _QUOTED_LINE.sub("", comparison.reason)
     item = f"rerun {date or comparison.day or UNDATED} {comparison.result}: {reason}"
-    text = append_item(record.text, "verifications", item, record.where)
+    # A re-run that is held against the incident once more shows nothing more.
+    there = item in record.all("verifications")
+    text = record.text if there else append_item(record.text, "verifications", item, record.where)
     state = record.state
     last = latest_result((*record.all("verifications"), item))
     shows = read_verification(item, record.one("date")).shows

@@ -43,7 +43,7 @@ _HASHED = {"host": "host", "gpu": "device"}
 
 
 def find(folder: Path | str, query: Query, *, key_file: Path | None = None, full: bool = False) -> Found:
-    """Records that fit. Hosts and devices are looked for under their pseudonyms and as they are written.
+    """Records that fit. Hosts and devices are looked for under their pseudonyms and as they are written, shards by their last part.
 
     Args:
         folder: of the records, or the address of a database; only the shipped ones are there where it does not exist.
@@ -51,6 +51,7 @@ def find(folder: Path | str, query: Query, *, key_file: Path | None = None, full
         key_file: the key of the pseudonyms; the user's own where None.
         full: whether every file is looked at for changes, however many there are.
     """
+    query = replace(query, facts=tuple(map(_last_part, query.facts)))
     with closing(index_at(folder)) as index:
         index.refresh(full=full)
         if not any(kind in _HASHED for kind, _ in query.facts):
@@ -59,6 +60,12 @@ def find(folder: Path | str, query: Query, *, key_file: Path | None = None, full
         # Under its pseudonym; as it is written, as in the name of a log; and in small letters, as most programs print a host.
         ways = (tuple(way(kind, value, key) for kind, value in query.facts) for way in (_hidden, _plain, _small))
         return merged([search(index, replace(query, facts=facts)) for facts in dict.fromkeys(ways)], query.limit)
+
+
+def _last_part(fact: tuple[str, str]) -> tuple[str, str]:
+    """Of a shard's path or address its name: records hold no folders."""
+    kind, value = fact
+    return (kind, value.rstrip("/").rpartition("/")[2]) if kind == "shard" else fact
 
 
 def _hidden(kind: str, value: str, key: bytes) -> tuple[str, str]:
@@ -103,9 +110,14 @@ class Replayed(Struct, frozen=True):
 
     id: str
     state: str
-    """same, changed, no evidence, or the reason why it could not be read."""
+    """same, changed, no evidence, or `not read: ` and the reason."""
     changed: tuple[str, ...] = ()
     """What changed, as `name: then -> now`."""
+
+    @property
+    def read(self) -> bool:
+        """Whether there was evidence and it could be read."""
+        return self.state in {"same", "changed"}
 
 
 def replay(
@@ -133,7 +145,11 @@ def _replayed(record: Record, evidence: Path, options: DiagnoseOptions, key: Cal
         return Replayed(record.id, "no evidence")
     from firstfault.incidents.fingerprint import Traits, fingerprint
 
-    diagnosis, traits = understood([str(place)], options)
+    try:
+        diagnosis, traits = understood([str(place)], options)
+    except PipelineError as error:
+        # One that cannot be read must not hide what became of the others.
+        return Replayed(record.id, f"not read: {error.why or error.what}")
     verdict = diagnosis.verdict
     now = {name: getattr(traits, name) for name in Traits.__struct_fields__}
     now |= {"strength": str(verdict.strength), "fingerprint": fingerprint(traits)}
@@ -248,5 +264,6 @@ def plain(record: Record) -> dict[str, Any]:
         "id": record.id,
         "state": str(record.state),
         "title": record.title,
-        "sections": {str(section): text for section, text in record.sections.items()},
+        "sections": {str(section): text for section, text in record.sections.items()}
+        | ({"own": record.own} if record.own else {}),
     }

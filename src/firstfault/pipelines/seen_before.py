@@ -86,6 +86,7 @@ def _crashed_in(trigger: Event, verifier: Verifier) -> tuple[Sequence[Frame], Fr
     The fault handler prints them below its first line, that thread as `Current thread`; lines of others may stand between.
     """
     from firstfault.readers.frames import user_frame
+    from firstfault.readers.same_label import behind
     from firstfault.readers.stacks.forms import FAULTHANDLER, frame_of
 
     first, lines = verifier.around(trigger.span, DUMP)
@@ -93,11 +94,10 @@ def _crashed_in(trigger: Event, verifier: Verifier) -> tuple[Sequence[Frame], Fr
     begun = FATAL.search(lines[at]) if 0 <= at < len(lines) else None
     if begun is None:
         return (), None
-    label = lines[at][: begun.start()]
-    behind = (line[len(label) :] for line in lines[at + 1 :] if line.startswith(label))
+    text_of = behind(lines[at][: begun.start()])
     frames: list[Frame] = []
     inside = False
-    for text in behind:
+    for text in (found for line in lines[at + 1 :] if (found := text_of(line)) is not None):
         if not inside:
             if FATAL.search(text) is not None:
                 break

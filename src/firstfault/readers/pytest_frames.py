@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.model.evidence import Frame
 from firstfault.model.lazy import lazy
+from firstfault.readers.same_label import behind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,15 +37,15 @@ def frames_around(lines: Sequence[str], at: int) -> list[Frame]:
     said = SAID.search(lines[at])
     if said is None:
         return []
-    label = lines[at][: said.start()]
+    text_of = behind(lines[at][: said.start()])
+    texts = [text_of(line) for line in lines]
     first = at
-    while first and lines[first - 1].startswith(label) and not _EDGE.match(lines[first - 1][len(label) :]):
+    while first and (before := texts[first - 1]) is not None and not _EDGE.match(before):
         first -= 1
     frames: list[Frame] = []
     function = ""
-    for number, line in enumerate(lines[first:], first):
-        text = line[len(label) :]
-        if number > at and (not line.startswith(label) or _EDGE.match(text)):
+    for number, text in enumerate(texts[first:], first):
+        if text is None or (number > at and _EDGE.match(text)):
             break
         place = _PLACE.match(text)
         if place is None:

@@ -9,9 +9,10 @@ import html
 import re
 from typing import TYPE_CHECKING
 
+from firstfault.incidents.fences import with_code
 from firstfault.incidents.lint import is_verified
 from firstfault.incidents.words import HEADINGS, Section, State
-from firstfault.report.markdown import cell, escape
+from firstfault.report.markdown import cell, code, escape
 from firstfault.report.neutral import neutral
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 
     from firstfault.incidents.record import Record
 
-_HEADING = re.compile(r"^(#{1,4})(?=[ \t])", re.MULTILINE)
+_HEADING = re.compile(r"^(#{1,4})(?=[ \t])")
+_LINKS = {"fix_links": "Where the fix was made", "verifications": "Re-runs and checks"}
 _STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#1b1b1b;background:#fff}
 table{border-collapse:collapse;width:100%}td,th{border:1px solid #ccc;padding:.3rem .5rem;text-align:left;vertical-align:top}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f5f5f5;padding:.6rem}article{border-top:2px solid #888;margin-top:2rem}
@@ -36,10 +38,12 @@ def render_page(records: Sequence[Record]) -> str:
     parts = ["\n".join(lines)]
     for record in records:
         said = [f"## {escape(record.id)}: {escape(record.title)}", f"State: {_stated(record)}."]
+        said += [f"{label}:\n\n" + "\n".join(f"- {code(item)}" for item in items) for label, items in _links(record)]
         for section in Section:
             text = record.sections.get(section, "")
             if text:
                 said.append(f"### {HEADINGS[_language(record)][section]}\n\n{_deeper(text)}")
+        said += [_deeper(record.own, by=1)] if record.own else []
         parts.append("\n\n".join(said))
     return neutral("\n\n".join(parts), keep="\n") + "\n"
 
@@ -66,11 +70,19 @@ def _article(record: Record) -> str:
     parts = [
         f"<article id='{_e(record.id)}' lang='{_language(record)}'><h2>{_e(record.id)}: {_e(record.title)}</h2><p>{_e(_stated(record))}</p>"
     ]
+    for label, items in _links(record):
+        parts.append(f"<p>{label}:</p><ul>{''.join(f'<li>{_e(item)}</li>' for item in items)}</ul>")
     for section in Section:
         text = record.sections.get(section, "")
         if text:
             parts.append(f"<h3>{_e(HEADINGS[_language(record)][section])}</h3><pre>{_e(text)}</pre>")
+    parts += [f"<pre>{_e(record.own)}</pre>"] if record.own else []
     return "\n".join(parts) + "</article>\n"
+
+
+def _links(record: Record) -> list[tuple[str, tuple[str, ...]]]:
+    """What its head links for its fix and for what shows that it holds."""
+    return [(label, items) for key, label in _LINKS.items() if (items := record.all(key))]
 
 
 def _stated(record: Record) -> str:
@@ -84,8 +96,12 @@ def _language(record: Record) -> str:
     return told if told in HEADINGS else "en"
 
 
-def _deeper(text: str) -> str:
-    return _HEADING.sub(lambda m: m[1] + "##", text)
+def _deeper(text: str, by: int = 2) -> str:
+    """The text with its headings some levels deeper; what looks like one inside code is none."""
+    lines = with_code(text.split("\n"))
+    return "\n".join(
+        line if inside else _HEADING.sub(lambda m: m[1] + "#" * by, line, count=1) for line, inside in lines
+    )
 
 
 def _e(text: str) -> str:

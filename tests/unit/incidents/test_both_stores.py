@@ -131,6 +131,16 @@ def test_words_are_found_by_their_begin_in_other_forms_and_without_accents(kept)
     assert ids(kept, "碎显") == []
 
 
+def test_a_word_comes_before_those_that_begin_with_it_however_many_they_are(kept):
+    kept.put(id="one", cause="Guess: quagga7 wrote it.")
+    for number in range(70, 76):
+        kept.put(id=f"m{number}", title=f"quagga{number}", cause=f"Guess: quagga{number} quagga{number} wrote it.")
+    found = kept.search(Query(text="quagga7", limit=3))
+    assert [hit.record.id for hit in found.hits][:1] == ["one"]
+    assert (len(found.hits), found.more) == (3, True)
+    assert len(kept.search(Query(text="quagga7")).hits) == 7
+
+
 def test_a_phrase_does_not_reach_from_one_part_into_the_next(kept):
     kept.put(id="a", cause="Guess: it was the zebra", fix="Guess: quagga_fence")
     assert ids(kept, "quagga-fence") == ["a"]

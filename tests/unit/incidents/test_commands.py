@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from datetime import date
 from pathlib import Path
 
@@ -407,6 +408,46 @@ def test_replay_lists_verdicts_that_changed(oom, folder, tmp_path, capsys):
     (row,) = json.loads(capsys.readouterr().out)
     assert row["changed"] == ["category: network -> gpu_cuda"]
     assert run(["incidents", "replay", "nobody", "--dir", folder, "--evidence", str(kept)]) == 2
+
+
+def test_evidence_that_cannot_be_read_hides_no_other_verdict(oom, folder, tmp_path, capsys):
+    run(["incidents", "new", str(oom), "--dir", folder])
+    (path,) = made(capsys)
+    run(["incidents", "new", str(oom), "--dir", folder, "--again"])
+    (other,) = made(capsys)
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    for unread in ("empty folder", "no archive"):
+        first, second = sorted([path, other])
+        if unread == "empty folder":
+            (kept / first.stem).mkdir()
+            shutil.copytree(oom, kept / second.stem)
+        else:
+            (kept / first.stem).rmdir()
+            (kept / f"{first.stem}.tar.gz").write_bytes(bytes(range(256)) * 2)
+        assert run(["incidents", "replay", "--dir", folder, "--evidence", str(kept)]) == 2
+        told = capsys.readouterr()
+        assert f"{first.stem}: not read: " in told.out
+        assert f"{second.stem}: same" in told.out
+        assert "1 of 2 replayed, 0 changed" in told.out
+        assert "evidence of 1 records cannot be read" in told.err
+
+
+@pytest.mark.parametrize("asked", ["shard-000123.tar", "s3://bucket/train/shard-000123.tar", "/data/x/shard-0001*"])
+def test_a_shard_is_found_by_its_name_and_by_its_path(asked, folder, tmp_path, capsys):
+    log = tmp_path / "job.log"
+    log.write_text(
+        'Traceback (most recent call last):\n  File "/w/data/tars.py", line 31, in members\n    t = tarfile.open(p)\n'
+        "tarfile.ReadError: unexpected end of data: s3://bucket/train/shard-000123.tar\n",
+        encoding="utf-8",
+    )
+    run(["incidents", "new", str(log), "--dir", folder])
+    (path,) = made(capsys)
+    assert run(["incidents", "search", "--shard", asked, "--dir", folder]) == 0
+    assert capsys.readouterr().out.startswith(path.stem)
+    assert (
+        run(["incidents", "search", "--shard", asked.replace("123", "124").replace("01*", "02*"), "--dir", folder]) == 3
+    )
 
 
 def test_a_diagnosis_names_what_was_seen_before_in_every_format(oom, folder, capsys):

@@ -84,6 +84,7 @@ SHOWN = {
         raised("RuntimeError: trial 3 is contaminated: a foreign process (pid 4711) uses GPU 2"),
         raised("RuntimeError: exclusive window violated: GPU 0 compute processes changed from [] to [4711]"),
         raised("RuntimeError: 显卡 2 被其他用户的进程 4711 占用，本次试验无效"),
+        raised("RuntimeError: GPU was not exclusive during the trial; result marked invalid"),
     ],
     "E009": [
         raised("RuntimeError: topology matrix interrupted: another job took all 8 GPUs"),
@@ -91,6 +92,7 @@ SHOWN = {
         "topology tp4_pp2: running\nslurmstepd: error: *** JOB 4711 ON gpu-n017 CANCELLED AT 2026-03-01T10:00:01 DUE TO PREEMPTION ***",
         raised("MatrixInterrupted: topology matrix incomplete (3/8 trials): another 8-GPU job started on this host"),
         raised("RuntimeError: 拓扑矩阵在第 3 个拓扑处被其他 8 卡任务打断，未发布结果"),
+        raised("RuntimeError: 另一个 8 卡作业占用了全部 GPU，拓扑矩阵中断"),
     ],
     "E010": [
         raised("RuntimeError: aten.mul.Tensor: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!", "/app/check.py:digest_state:total = total * weight"),
@@ -98,6 +100,7 @@ SHOWN = {
         raised("RuntimeError: aten.cat.default: got mixed torch.Tensor and DTensor, need to convert all torch.Tensor to DTensor before calling distributed operators!", "/app/check.py:hash_tensors:torch.cat(all)"),
         raised("AttributeError: 'ShardedTensor' object has no attribute 'numpy'", "/app/digest.py:tensor_sha256:h.update(t.numpy())"),
         raised("NotImplementedError: Operator aten.hash_tensor.default does not have a sharding strategy registered.", "/app/digest.py:state_digest:hash(t)"),
+        "continuous and resumed run compared\n" + raised("AssertionError: digest of the sharded state differs: 8a1f != 91c2"),
     ],
     "E011": [
         raised("RuntimeError: CUDA error: out of memory", "/app/test_ckpt.py:test_save:save(state)", DCP, STREAM),
@@ -149,6 +152,10 @@ NEAR = [
     raised("RuntimeError: DTensor redistribute failed", "/app/model.py:forward:y"),
     raised("AttributeError: 'NoneType' object has no attribute 'numpy'", "/app/digest.py:tensor_sha256:h.update(t.numpy())"),
     raised("requests.exceptions.JSONDecodeError: Expecting value: line 1 column 1 (char 0)", "/app/notify.py:post:return response.json()"),
+    raised("RuntimeError: checksum mismatch in sharded checkpoint file __3_0.distcp, the file is damaged"),
+    raised("RuntimeError: CUDA error: GPU 0 is not in exclusive process mode"),
+    raised("ValueError: the trials of rank 3 took the job of another rank's node map"),
+    "训练中断：其他作业抢占了 GPU\n" + raised("RuntimeError: 训练中断"),
     "docker: Error response from daemon: pull access denied for registry.example/train, repository does not exist",
     "curl: (18) transfer closed with outstanding read data remaining\ntar: Unexpected EOF in archive",
 ]  # fmt: skip
@@ -182,6 +189,8 @@ INTERRUPTED = [
 ]
 INTERRUPTED += [
     "cfg 5 of 12 runs\n2026-03-04 11:09:00 ERROR bench: topology 5 of 12 was stopped, a different job has claimed all eight GPUs\n2026-03-04 11:09:01 ERROR bench: sweep aborted after 5 of 12 topologies",
+    "[matrix] topology tp4: started\n[matrix] node taken over by an 8-GPU job of another user, stopping\n[matrix] ERROR: interrupted, 3 of 8 topologies complete; nothing published",
+    "拓扑矩阵：tp2 完成，tp4 进行中\n错误：另一个 8 卡作业占用了全部 GPU，矩阵中断，已完成 2/6，结果不发布",
     "[matrix] run 3/8\n[matrix] ERROR: someone else's 8-GPU training job grabbed the node, matrix aborted",
 ]
 """Plain words of a series that stopped: none of them calls itself an error."""

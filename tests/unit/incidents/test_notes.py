@@ -1,6 +1,7 @@
 """Notes of people become records that claim no more than they show; records leave as a page, as HTML and as JSON lines."""
 
 import contextlib
+import html
 import re
 from datetime import date
 
@@ -18,7 +19,7 @@ from firstfault.incidents.store import Store
 from firstfault.incidents.trends import trends
 from firstfault.incidents.words import Section, State
 from firstfault.pipelines.incidents import pseudonym
-from firstfault.pipelines.incidents_over import copy_records, import_notes
+from firstfault.pipelines.incidents_over import copy_records, import_notes, plain
 from firstfault.report.incident_list import render_html, render_page
 
 ENGLISH = """# Error log
@@ -102,6 +103,24 @@ def test_a_table_is_read_where_its_head_names_parts():
     assert two.parts == {Section.SYMPTOM: "hangs", Section.DIAGNOSIS: "stacks"}
 
 
+def test_a_table_with_two_columns_of_one_part_loses_neither():
+    table = (
+        "| Error | Symptom | Cause | Fix |\n|---|---|---|---|\n"
+        "| NFS hang | `cat` blocks | server down | remount |\n| disk full | - | logs | clean | kept `a` too |\n"
+    )
+    one, two = read_notes(table)
+    assert one.title == "NFS hang"
+    assert one.parts[Section.SYMPTOM] == "NFS hang\n`cat` blocks"
+    assert (two.parts[Section.SYMPTOM], two.loose) == ("disk full", "kept `a` too")
+
+
+def test_a_table_with_a_column_of_the_day_and_one_of_the_hour_tells_the_day():
+    (note,) = read_notes(
+        "| 标题 | 名称 | 日期 | 时间 | 现象 | 原因 |\n|-|-|-|-|-|-|\n| 掉卡 | xid | 2026-11-02 | 10:33 | 停了 | 供电 |\n"
+    )
+    assert (note.title, note.date, note.loose) == ("掉卡", "2026-11-02", "xid")
+
+
 def test_a_page_without_incidents_gives_none():
     assert read_notes("# Readme\n\nNothing: here.\n") == []
 
@@ -175,6 +194,28 @@ def test_one_page_holds_every_record_with_its_headings_below_its_own():
     assert page.count("\n## ") == 2
     assert page.count("### Symptom") == 2
     assert "\x1b" not in render_page([parse(text_of(cause=f"Guess: {HOSTILE}"))])
+
+
+def test_a_page_holds_all_that_a_record_tells_and_leaves_its_code_alone():
+    text = text_of(id="a", **PROVED).replace("## Fix\n", "## Fix\n\n```bash\n# restart it\n## twice\n```\n", 1)
+    record = parse(text + "\n## What we learned\n\nAsk first.\n\n### Later\n\n旧笔记\n")
+    assert record.own == "## What we learned\n\nAsk first.\n\n### Later\n\n旧笔记"
+    page = render_page([record])
+    assert "\n# restart it\n## twice\n" in page
+    assert "\n### What we learned\n\nAsk first.\n\n#### Later\n" in page
+    for item in (*record.all("fix_links"), *record.all("verifications")):
+        assert f"- `{item}`" in page
+    told = render_html([record])
+    assert "Ask first." in told
+    assert all(html.escape(item) in told for item in (*record.all("fix_links"), *record.all("verifications")))
+    assert plain(record)["sections"]["own"] == record.own
+    assert "own" not in plain(parse(text_of(id="a")))["sections"]
+
+
+def test_a_table_inside_code_is_no_incident():
+    table = "| Symptom | Cause | Fix |\n|---|---|---|\n| a | b | c |\n"
+    assert len(read_notes(table)) == 1
+    assert read_notes(f"```\n{table}```\n") == []
 
 
 PIECES = (

@@ -153,6 +153,15 @@ def test_a_linked_re_run_moves_the_state_only_as_far_as_it_shows(state, result, 
     assert [c.what for c in lint([changed]) if c.level == "error"] == []
 
 
+def test_a_re_run_that_is_linked_twice_stands_there_once():
+    record = parse(incident(world_size=16).text)
+    failed = compare(record, run(failed=True, category=Category.GPU_CUDA), TRAITS)
+    once = parse(written(record, failed, "2026-03-05"))
+    twice = parse(written(once, failed, "2026-03-05"))
+    assert twice.text == once.text
+    assert len(parse(written(twice, failed, "2026-03-06")).all("verifications")) == len(once.all("verifications")) + 1
+
+
 def test_what_recurred_after_it_held_is_verified_no_more():
     record = parse(incident(world_size=16).text)
     held = parse(written(record, compare(record, run(failed=False, world_size=16), Traits()), "2026-03-05"))

@@ -64,6 +64,28 @@ def test_a_label_before_every_line_is_left_out():
     assert told(labelled) == told(SHORT)
 
 
+def test_a_time_before_every_line_is_left_out_though_it_is_another_one_each_time():
+    stamped = "\n".join(
+        f"2026-11-02T10:00:{n:02d}.{7 * n}Z {line}".rstrip() for n, line in enumerate(SHORT.split("\n"))
+    )
+    ends = [n for n, line in enumerate(stamped.split("\n")) if " E   " in line]
+    told_of = [
+        [f"{f.file.rpartition('/')[2]}:{f.function}" for f in frames_around(stamped.split("\n"), at)] for at in ends
+    ]
+    assert told_of == [["test_ckpt.py:test_resume", "filesystem.py:__init__"], ["test_other.py:test_other"]]
+
+
+def test_lines_of_another_stream_are_none_of_the_traceback():
+    lines = [
+        "10:00:01 [gw1] tests/a.py:1: in other",
+        "10:00:02 [gw0] tests/b.py:2: in mine",
+        "10:00:03 [gw0] E   ValueError: x",
+    ]
+    assert [f.function for f in frames_around(lines, 2)] == ["mine"]
+    far = ["x" * 1_000_000 + " E   ValueError: x"]
+    assert frames_around(far, 0) == []
+
+
 @pytest.mark.parametrize(
     "line", ["Epoch 3", "E1130 10:00:00 agent.cc:7] x", "torch.OutOfMemoryError: CUDA out of memory."]
 )
