@@ -214,6 +214,20 @@ def _pair_stall(version):
     return answer, row
 
 
+def test_the_group_that_is_told_is_the_one_that_waits_for_the_late_rank():
+    """Groups of replicas are smaller, and each waits for a member that is stuck in the group of experts."""
+    world = default_group(32)
+    world.members = {r: Member(5, 5) for r in range(32)}
+    experts = [GroupSim(str(40 + i), "EXPERT_MODEL_PARALLEL_GROUP", list(range(8 * i, 8 * i + 8))) for i in range(4)]
+    experts[2].members = {r: Member(880, 879, "ALLTOALL_BASE") for r in experts[2].ranks if r != 22}
+    replicas = [GroupSim(str(60 + i), "EXPERT_DATA_PARALLEL_GROUP", list(range(i, 32, 8))) for i in range(8)]
+    for group in replicas:
+        group.members = {r: Member(222, 221, "ALLREDUCE") for r in group.ranks if r // 8 != 2}
+    _, answer, _ = decided(Job(32, "2.6", [world, *experts, *replicas], timeout_ms=600000))
+    assert answer.culprits.ranks == (22,)
+    assert "in ALLTOALL_BASE 880 of group 42 (EXPERT_MODEL_PARALLEL_GROUP)" in answer.summary
+
+
 def test_numbers_of_a_dump_signal_belong_to_the_default_group_only():
     job_answer, _ = _pair_stall("2.8")
     assert job_answer.culprits.ranks == (12,)

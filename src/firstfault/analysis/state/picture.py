@@ -95,7 +95,7 @@ def _picture(scene: Scene) -> Picture:
         behind=tuple(sorted(behind)),
         gone=gone_nodes(scene, where.missing or where.outside),
         inside=everybody_inside(state, where),
-        nearest=nearest_group(state),
+        nearest=nearest_group(state, named or where.outside or where.missing),
     )
 
 
