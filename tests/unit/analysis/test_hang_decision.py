@@ -6,6 +6,7 @@ import pytest
 from hang_simulation import COORDINATED, VERSIONS, GroupSim, Job, Member, default_group, parse, stalled
 from msgspec.structs import replace
 
+from firstfault.analysis.chain import build_chain
 from firstfault.analysis.hang_words import rank_notes
 from firstfault.analysis.questions import hang, mismatch
 from firstfault.analysis.state.groups import hang_state
@@ -486,3 +487,28 @@ def test_a_kill_that_a_launcher_dates_before_all_aborts_came_before_the_wait(end
     scene = parse({0: stalled(8, "2.1", {7}, quiet={7}).lines(random.Random(1))[0]})
     scene = replace(scene, failures=tuple(dated(*end) for end in ends))
     assert (hang.ask(scene) is None) is died
+
+
+def test_a_report_that_names_a_rank_that_waits_in_a_smaller_group_does_not_name_it():
+    """Rank 3 is number 1 of a group of two, and waits there for rank 2; both miss the barrier of the whole job."""
+    victim = (
+        "Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
+    )
+    lines = [
+        (0, "[rank0]: RuntimeError: [Rank 0]: Ranks 2, 3 failed to pass monitoredBarrier in 8000 ms"),
+        *((r, f"[rank{r}]: RuntimeError: {victim} Please check rank 0 logs for faulty rank.") for r in (1, 3)),
+    ]
+    job = stalled(4, "2.6", {0, 1, 2, 3}, quiet={0, 1, 2, 3}, extra=lines)
+    row, answer, _ = decided(job)
+    assert row == "named"
+    assert answer.culprits.ranks == (2,)
+    assert answer.culprits.strength is Strength.POSSIBLE
+
+
+def test_the_wait_in_the_chain_names_the_rank_whose_line_begins_it_too():
+    job = stalled(8, "2.3", {0}, quiet={0})
+    _, answer, scene = decided(job, keep=lambda x: "terminated with" not in x and "Timeout at" not in x)
+    assert answer.trigger is not None
+    wait = next(link for link in build_chain(scene, answer) if "waited too long" in link.what)
+    assert answer.trigger not in wait.events
+    assert "ranks 1-7" in wait.what
