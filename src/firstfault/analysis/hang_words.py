@@ -112,7 +112,10 @@ def lead_text(picture: Picture) -> str | None:
             )
             per = per_step(picture, cell.at - lead if cell.at is not None else None)
             if per is not None and lead >= per:
-                text += f"; at about {per} collectives a step in this log that is {lead // per} steps"
+                steps = lead // per
+                text += (
+                    f"; at about {per} collectives a step in this log that is {steps} step{'s' if steps > 1 else ''}"
+                )
             return text + "."
     return None
 

@@ -49,6 +49,7 @@ LIBRARY = Library(
         signature("run.world", Role.CONTEXT, facts={"world_size": "world", "framework": "=plain", "node_list": "nodes"}),
         signature("run.layout", Role.CONTEXT, facts={"nodes": "nnodes", "ranks_per_node": "nproc"}),
         signature("launcher.exit", Role.EFFECT, depth=30, marks=[Mark.DEATH]),
+        signature("slurm.task", Role.EFFECT, depth=30, marks=[Mark.DEATH]),
         signature(
             "launcher.limit", depth=90, category=Category.INFRASTRUCTURE, marks=[Mark.STOP_SIGNAL], strength=Strength.ESTABLISHED
         ),

@@ -79,6 +79,8 @@ def test_a_file_without_restarts_of_its_own_goes_by_the_clock():
     found = attempts(*events, names=("a.log", "b.log"))
     assert [found.at(1, 0, When(t, t)) for t in (150.0, 299.5, 350.0)] == [1, 2, 2]
     assert found.at(1, 0, When()) == 2
+    # In front of the first stamp of its file: of no later attempt than that stamp.
+    assert [found.at(1, 0, When(None, t)) for t in (210.0, 350.0)] == [1, 2]
 
 
 def test_progress_tells_when_an_attempt_began_too():

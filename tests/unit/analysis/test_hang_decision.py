@@ -6,6 +6,7 @@ import pytest
 from hang_simulation import COORDINATED, VERSIONS, GroupSim, Job, Member, default_group, parse, stalled
 from msgspec.structs import replace
 
+from firstfault.analysis.chain import build_chain
 from firstfault.analysis.hang_words import rank_notes
 from firstfault.analysis.questions import hang, mismatch
 from firstfault.analysis.state.groups import hang_state
@@ -212,6 +213,20 @@ def _pair_stall(version):
         groups.append(data)
     row, answer, _ = decided(Job(16, version, groups, timeout_ms=600000))
     return answer, row
+
+
+def test_the_group_that_is_told_is_the_one_that_waits_for_the_late_rank():
+    """Groups of replicas are smaller, and each waits for a member that is stuck in the group of experts."""
+    world = default_group(32)
+    world.members = {r: Member(5, 5) for r in range(32)}
+    experts = [GroupSim(str(40 + i), "EXPERT_MODEL_PARALLEL_GROUP", list(range(8 * i, 8 * i + 8))) for i in range(4)]
+    experts[2].members = {r: Member(880, 879, "ALLTOALL_BASE") for r in experts[2].ranks if r != 22}
+    replicas = [GroupSim(str(60 + i), "EXPERT_DATA_PARALLEL_GROUP", list(range(i, 32, 8))) for i in range(8)]
+    for group in replicas:
+        group.members = {r: Member(222, 221, "ALLREDUCE") for r in group.ranks if r // 8 != 2}
+    _, answer, _ = decided(Job(32, "2.6", [world, *experts, *replicas], timeout_ms=600000))
+    assert answer.culprits.ranks == (22,)
+    assert "in ALLTOALL_BASE 880 of group 42 (EXPERT_MODEL_PARALLEL_GROUP)" in answer.summary
 
 
 def test_numbers_of_a_dump_signal_belong_to_the_default_group_only():
@@ -472,3 +487,28 @@ def test_a_kill_that_a_launcher_dates_before_all_aborts_came_before_the_wait(end
     scene = parse({0: stalled(8, "2.1", {7}, quiet={7}).lines(random.Random(1))[0]})
     scene = replace(scene, failures=tuple(dated(*end) for end in ends))
     assert (hang.ask(scene) is None) is died
+
+
+def test_a_report_that_names_a_rank_that_waits_in_a_smaller_group_does_not_name_it():
+    """Rank 3 is number 1 of a group of two, and waits there for rank 2; both miss the barrier of the whole job."""
+    victim = (
+        "Rank 1 successfully reached monitoredBarrier, but received errors while waiting for send/recv from rank 0."
+    )
+    lines = [
+        (0, "[rank0]: RuntimeError: [Rank 0]: Ranks 2, 3 failed to pass monitoredBarrier in 8000 ms"),
+        *((r, f"[rank{r}]: RuntimeError: {victim} Please check rank 0 logs for faulty rank.") for r in (1, 3)),
+    ]
+    job = stalled(4, "2.6", {0, 1, 2, 3}, quiet={0, 1, 2, 3}, extra=lines)
+    row, answer, _ = decided(job)
+    assert row == "named"
+    assert answer.culprits.ranks == (2,)
+    assert answer.culprits.strength is Strength.POSSIBLE
+
+
+def test_the_wait_in_the_chain_names_the_rank_whose_line_begins_it_too():
+    job = stalled(8, "2.3", {0}, quiet={0})
+    _, answer, scene = decided(job, keep=lambda x: "terminated with" not in x and "Timeout at" not in x)
+    assert answer.trigger is not None
+    wait = next(link for link in build_chain(scene, answer) if "waited too long" in link.what)
+    assert answer.trigger not in wait.events
+    assert "ranks 1-7" in wait.what

@@ -185,3 +185,47 @@ def test_ranks_between_two_known_ones_of_a_machine_are_on_it_and_those_beside_th
     between = {9: "n1", 10: "n1", 18: "n2"}
     assert hosts_of(scene, range(7, 21)) == {rank: host for rank, (host, _) in known.items()} | between
     assert [home(scene, rank) for rank in (7, 12, 16, 20)] == [None] * 4
+
+
+def task(line, host, number):
+    return event("slurm.task", line, host=host, fields={"host": host, "task": str(number)})
+
+
+def test_a_file_does_not_move_to_the_machine_of_a_task_of_which_the_scheduler_tells_in_it():
+    said = (crash(1, rank=0, host="cn1"), crash(2, rank=1), task(90, "cn2", 1))
+    scene = scene_of(*said, place={0: Who(host="cn1")})
+    assert home(scene, 0) == ("cn1", Mapped.LINE)
+    assert home(scene, 1) == ("cn1", Mapped.FILE)
+
+
+def test_a_list_of_tasks_in_one_log_does_not_mix_the_logs_of_machines():
+    world = event("run.world", 1, fields={"world": "8"})
+    own = [crash(9, rank=0, host="cn1"), crash(10, rank=1), crash(9, source=1, rank=4, host="cn2")]
+    other = [crash(10, source=1, rank=5), task(90, "cn1", 0), task(91, "cn2", 1)]
+    assert hosts_of(scene_of(world, *own, *other), range(8)) == {0: "cn1", 1: "cn1", 4: "cn2", 5: "cn2"}
+
+
+def test_a_rank_that_says_nothing_is_where_those_around_it_are():
+    said = [event("run.start", 1, source=s, host=f"cn{s}") for s in (0, 1)]
+    block = [crash(9 + r, source=r // 4, rank=r) for r in range(8) if r not in {1, 7}]
+    scene = scene_of(*said, *block)
+    assert home(scene, 1) == ("cn0", Mapped.BLOCK)
+    assert home(scene, 7) is None  # it may be the first one of a third machine
+    in_turn = scene_of(*said, *(crash(9 + r, source=r % 2, rank=r) for r in range(8) if r != 4))
+    assert home(in_turn, 4) is None
+
+
+def test_a_rank_with_another_number_on_its_machine_shows_that_there_are_several():
+    """Launchers of two machines print the same number of their thread, and together stop as many as there are ranks."""
+    told = [
+        replace(event(name, 50 + n, fields={"pid": str(300 + n)}, count=count), text=AGENT.format(1402, 300 + n))
+        for n, (name, count) in enumerate([("launcher.lost", 1), ("launcher.child", 3), ("launcher.child", 3), ("launcher.child", 3)])
+    ]  # fmt: skip
+    report = event("launcher.exit", 90, who=Who(rank=2, local_rank=0, host="n2"))
+    world = event("run.world", 1, fields={"world": "4"})
+    assert home(scene_of(world, *(crash(2 + r, rank=r) for r in range(4)), *told, report), 1) is None
+    alike = event("launcher.exit", 90, who=Who(rank=2, local_rank=2, host="n2"))
+    assert home(scene_of(world, *(crash(2 + r, rank=r) for r in range(4)), *told, alike), 1) == (
+        "n2",
+        Mapped.ONE_MACHINE,
+    )

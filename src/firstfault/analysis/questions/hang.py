@@ -32,7 +32,7 @@ from firstfault.analysis.state.elsewhere import elsewhere
 from firstfault.analysis.state.exits import TOLD, signal_of
 from firstfault.analysis.state.fabric import pattern
 from firstfault.analysis.state.nodes import hosts_of
-from firstfault.analysis.state.picture import Picture, few, narrowed, picture
+from firstfault.analysis.state.picture import Picture, few, in_a_part, narrowed, picture
 from firstfault.analysis.state.scopes import scope_of
 from firstfault.analysis.state.standing import (
     absent_cells,
@@ -141,7 +141,9 @@ def _named(seen: Picture) -> Answer:
     # Horovod only warns, and goes on waiting: where nothing ended after it, the ranks may have come a moment later.
     warned = event is not None and seen.scene.case.has(event, Mark.ONLY_WARNS)
     ended = seen.scene.exits or seen.scene.deaths or seen.scene.teardown
-    strength = Strength.POSSIBLE if warned and not ended else Strength.SUPPORTED
+    # Who waited in a smaller group is not named; for which of the others, its line does not say.
+    parts = bool(in_a_part(seen.scene, seen.state))
+    strength = Strength.POSSIBLE if parts or (warned and not ended) else Strength.SUPPORTED
     return stall(seen, seen.named, strength, lines, "did not come")
 
 

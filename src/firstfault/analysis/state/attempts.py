@@ -112,9 +112,11 @@ class Attempts:
         if place is not None:
             return place
         starts = self._starts.get(clock_of(when))
-        if when.earliest is None or starts is None:
+        # A line in front of the first stamp of its file has only an end: it is of no later attempt than that stamp.
+        moment = when.latest if when.earliest is None else when.earliest
+        if moment is None or starts is None:
             return self.total
-        before = [n for n, start in starts.items() if start <= when.earliest + SLACK]
+        before = [n for n, start in starts.items() if start <= moment + SLACK]
         return max(before, default=1)
 
     def _place(self, source: SourceId, offset: int) -> int | None:

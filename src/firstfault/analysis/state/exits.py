@@ -54,6 +54,12 @@ class Exit(Struct, frozen=True, kw_only=True, gc=False):
         return self.signal is None or self.signal not in TOLD | {9}
 
 
+def of_a_task(event: Event) -> bool:
+    """Whether a line is a scheduler's word on a task, a step or a node: it names their machine, not its speaker's."""
+    host = event.who.host
+    return host is not None and event.signature.startswith("slurm.") and event.fields.get("host") == host
+
+
 @lru_cache(maxsize=1 << 16)
 def integer(text: str | None) -> int | None:
     """A field as a whole number; None where it is missing or is none."""

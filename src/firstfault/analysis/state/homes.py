@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from enum import Enum
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -184,7 +185,23 @@ class Homes:
             offsets = {rank - local for rank, local in known.items()}
             if len(offsets) == 1 and max(known) > 0:
                 found.append((0 if offsets == {0} else min(known), max(known), host))
-        return found
+        return [*found, *self._spans_of_files()]
+
+    def _spans_of_files(self) -> Iterator[tuple[int, int, str]]:
+        """First and last rank that speak in the log of one machine, with that machine, where no rank of another log is between.
+
+        Of ranks that are dealt out to the machines in turn, others would be. A rank between them that says nothing runs there.
+        """
+        stated = self._stated
+        edges = {s: (min(ranks), max(ranks)) for s in self._split if (ranks := stated.ranks_in.get(s))}
+        ordered = sorted((low, high, s) for s, (low, high) in edges.items())
+        reached = [-1, *accumulate((high for _, high, _ in ordered), max)]
+        following = [*(low for low, _, _ in ordered[1:]), None]
+        for (low, high, source), before, after in zip(ordered, reached, following, strict=False):
+            host = only_of(stated.source_hosts.get(source, ()))
+            alone = before < low and (after is None or high < after)
+            if alone and host is not None and low < high < low + 2 * len(stated.ranks_in[source]):
+                yield int(low), int(high), host
 
     def _task_blocks(self) -> dict[int, str]:
         """Host of each block of consecutive ranks, by a scheduler's word on some of its tasks: it deals them out in blocks."""

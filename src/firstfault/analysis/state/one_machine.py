@@ -36,6 +36,8 @@ def on_one_machine(heard: Heard) -> bool:
     """Whether all ranks run on one machine, by the stated number of machines or by a world that one machine's ranks fill."""
     if heard.nodes == 1 or (heard.spawned and not _several(heard)):
         return True
+    if _elsewhere(heard):
+        return False
     if heard.world is None:
         # One launcher that started as many processes as there are ranks started them all.
         alone = 1 < heard.started == max((int(r) + 1 for r in heard.ranks), default=0)
@@ -45,7 +47,12 @@ def on_one_machine(heard: Heard) -> bool:
 
 
 def _several(heard: Heard) -> bool:
-    return len(heard.hosts) > 1 or any(int(r) != int(lr) for r, lr in heard.local_of.items())
+    return len(heard.hosts) > 1 or _elsewhere(heard)
+
+
+def _elsewhere(heard: Heard) -> bool:
+    """Whether a rank is stated whose number on its machine is another: then ranks run on a machine before it."""
+    return any(int(r) != int(local) for r, local in heard.local_of.items())
 
 
 def _locals_are_globals(heard: Heard) -> bool:

@@ -95,7 +95,7 @@ def _picture(scene: Scene) -> Picture:
         behind=tuple(sorted(behind)),
         gone=gone_nodes(scene, where.missing or where.outside),
         inside=everybody_inside(state, where),
-        nearest=nearest_group(state),
+        nearest=nearest_group(state, named or where.outside or where.missing),
     )
 
 
@@ -119,7 +119,7 @@ def _named(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[Globa
             continue
         if event.signature == BARRIER_VICTIM and (it_came or not _ran_out(state)):
             continue
-        ranks = _listed(scene, state, event)
+        ranks = tuple(r for r in _listed(scene, state, event) if r not in in_a_part(scene, state))
         if event.signature == BARRIER_VICTIM and scene.hang is not None and set(ranks) & set(scene.hang.waiters):
             continue  # it stands in a wait of its own: the ranks are in different calls
         if event.signature == BARRIER_VICTIM and _in_another_call(scene, set(ranks)):
@@ -129,6 +129,14 @@ def _named(scene: Scene, state: HangState, where: Standing) -> tuple[tuple[Globa
         if len(ranks) > len(best[0]) and not {*where.waiting, *waited} & set(ranks):
             best = (ranks, best[1] if event.signature == HOROVOD and best[1] is not None else event)
     return best if best[1] is not None else _waited_for(scene, state, where)
+
+
+def in_a_part(scene: Scene, state: HangState) -> frozenset[GlobalRank]:
+    """Ranks that waited in the barrier of a smaller group, by a number in it that is not their own: they wait for others."""
+    told = (
+        (scene.roster.rank(e), e.fields.get("group_rank", "")) for e in state.other if e.signature == BARRIER_VICTIM
+    )
+    return frozenset(r for r, inner in told if r is not None and inner.isdecimal() and int(inner) != r)
 
 
 def _in_another_call(scene: Scene, ranks: set[GlobalRank]) -> bool:

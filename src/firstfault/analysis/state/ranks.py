@@ -10,7 +10,7 @@ from msgspec import structs
 from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state import files as of_files
-from firstfault.analysis.state.exits import integer, tasks_of, tasks_told
+from firstfault.analysis.state.exits import integer, of_a_task, tasks_of, tasks_told
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, many, only_of, tasks_speak
 from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
 from firstfault.analysis.state.labels import process_far, process_of_label, task_of_label
@@ -82,7 +82,7 @@ class Roster:
         self._jax = any(s.startswith("jax.") for s in {e.signature for e in kept})
         self._stated: dict[SourceId, set[str]] = {}
         """Hosts that lines of a source state, other than the one in the name of the file."""
-        self._hear([*((e.who, e.span.source) for e in kept), *((f.who, f.span.source) for f in listed), *many(case)])
+        self._hear(kept, [*((f.who, f.span.source) for f in listed), *many(case)])
         self._host_of_task: dict[int, str] = {}
         told = [e for e in kept if e.signature in case.signatures_with(Mark.IDENTITY)]
         self.whole = world if world is not None else world_of_groups(told)
@@ -97,10 +97,12 @@ class Roster:
         self._homes = Homes(case, self._stated_homes())
         self._complete = True
 
-    def _hear(self, speakers: Sequence[tuple[Who, SourceId]]) -> None:
-        """Takes in what lines and names of files state about their speakers."""
-        # Of thousands of ranks that say ten lines each, one counts; many of those share their speaker as one object.
-        speakers = list(dict.fromkeys({(id(who), source): (who, source) for who, source in speakers}.values()))
+    def _hear(self, events: Sequence[Event], others: Iterable[tuple[Who, SourceId]]) -> None:
+        """Takes in what lines (and `others`, of whom no event is kept) and names of files state about their speakers."""
+        told_of = {id(e): (e.who, e.span.source) for e in events if of_a_task(e)}
+        # Of thousands of ranks that say ten lines each, one counts; many share their speaker as one object.
+        spoken = [*((e.who, e.span.source) for e in events if id(e) not in told_of), *others]
+        speakers = list(dict.fromkeys({(id(who), source): (who, source) for who, source in spoken}.values()))
         for who, source in speakers:
             place = self.case.seen.place.get(source)
             name = None if place is None else place.host
@@ -110,6 +112,9 @@ class Roster:
             if short_host(said) != short_host(name):
                 self._stated.setdefault(source, set()).add(said)
         for who, source in speakers:
+            self._learn(who, source)
+        named = frozenset(self.source_hosts)  # a scheduler writes of all tasks of the job into the file of one
+        for who, source in (t for t in told_of.values() if t[1] not in named):
             self._learn(who, source)
         for sample in self.case.seen.progress:
             if sample.rank is not None:

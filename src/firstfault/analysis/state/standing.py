@@ -20,6 +20,8 @@ from firstfault.model.evidence import Event, GlobalRank
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from firstfault.analysis.state.members import Members
+
 FURTHER = 2
 """Numbers by which the others must stand further: of one, its own last message may be what is lost."""
 
@@ -224,14 +226,40 @@ def fits_every_hole(state: HangState, ranks: Iterable[GlobalRank]) -> bool:
     return bool(open_groups) and all(len(g.holes) <= number for g in open_groups)
 
 
-def nearest_group(state: HangState) -> Group | None:
-    """The group in whose wait the missing ranks show most directly: the smallest incomplete one, collectives first."""
-    open_groups = [g for g in state.stuck if g.holes or len(g.pending) < len(g.cells)]
-    if not open_groups:
-        open_groups = list(state.stuck)
-    if not open_groups:
-        return None
-    return min(open_groups, key=lambda g: (g.p2p, max(g.size or 0, g.at_least), g.name))
+def nearest_group(state: HangState, late: Iterable[GlobalRank] = ()) -> Group | None:
+    """The group in whose wait late ranks show most directly: the smallest one that waits for a member, collectives first.
+
+    A member that waits elsewhere leaves a hole as well. So those groups count first of whose kind no more members are away
+    than ranks are late, and last those of which none of these can be a member.
+    """
+    open_groups = [g for g in state.stuck if _away(g)] or list(state.stuck)
+    ranks = set(late)
+    holes: Counter[str] = Counter()
+    for group in open_groups:
+        holes[group.desc or group.name] += _away(group)
+    return min(
+        open_groups,
+        key=lambda g: (
+            g.p2p,
+            not _may_hold(state.members[g.name], ranks),
+            holes[g.desc or g.name] > max(len(ranks), 1),
+            max(g.size or 0, g.at_least),
+            g.name,
+        ),
+        default=None,
+    )
+
+
+def _away(group: Group) -> int:
+    """Members of a group that are not in its wait."""
+    return len(group.holes) + len(group.cells) - len(group.pending)
+
+
+def _may_hold(members: Members, ranks: set[GlobalRank]) -> bool:
+    """Whether one of some ranks can be a member of a group; True where nothing is asked."""
+    if not ranks or not ranks.isdisjoint(members.known.values()):
+        return True
+    return members.size is None or any(c is None or not ranks.isdisjoint(c) for c in members.open.values())
 
 
 def first_line(group: Group) -> Event | None:
