@@ -60,8 +60,10 @@ def test_many_exits_at_once_are_nobodys():
 
 
 def test_a_lost_peer_accuses_nobody(more):
-    answer = silence.ask_peers(scene_of(event("net.lost", rank=1), event("net.lost", 2, rank=4)))
-    assert (answer.category, answer.strength, answer.trigger) == (Category.UNKNOWN, Strength.UNKNOWN, None)
+    first = event("net.lost", rank=1)
+    answer = silence.ask_peers(scene_of(event("net.lost", 2, rank=4), first))
+    assert (answer.category, answer.strength) == (Category.UNKNOWN, Strength.UNKNOWN)
+    assert answer.trigger == first
     assert not answer.culprits.anybody
     assert "Ranks 1, 4 lost the connection" in answer.summary
     assert silence.ask_peers(scene_of()) is None
