@@ -52,6 +52,15 @@ def test_an_exit_of_a_launchers_list_counts_without_a_line():
     assert answer.trigger is None
 
 
+def test_a_kill_behind_a_crash_in_the_same_list_is_the_launchers():
+    crash = event("launcher.exit", 10, rank=0, fields={"signal": "11"})
+    kill = event("launcher.exit", 11, rank=4, fields={"signal": "9"})
+    answer = silence.ask_exits(scene_of(crash, kill))
+    assert (answer.category, answer.first_failed.ranks) == (Category.SOFTWARE, (0,))
+    other_way = silence.ask_exits(scene_of(event("launcher.exit", 9, rank=4, fields={"signal": "9"}), crash))
+    assert other_way.category is Category.INFRASTRUCTURE
+
+
 def test_many_exits_at_once_are_nobodys():
     exits = [event("launcher.exit", 1 + r, rank=r, fields={"exit_code": "-9"}) for r in range(8)]
     answer = silence.ask_exits(scene_of(event("run.world", 20, fields={"world": "8"}), *exits))

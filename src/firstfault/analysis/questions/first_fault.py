@@ -363,7 +363,9 @@ def trigger_of(scene: Scene, root: Suspect) -> Event:
         return min(earlier, key=sort_key, default=root.first)
     before = [e for e in scene.events if e.signature in spec.precursors and first(e, root.first) is True]
     signs = sorted(before, key=sort_key)
-    breaks = [n for n, (e, then) in enumerate(itertools.pairwise((*signs, root.first)), 1) if _stepped_between(scene, e, then)]
+    breaks = [
+        n for n, (e, then) in enumerate(itertools.pairwise((*signs, root.first)), 1) if _stepped_between(scene, e, then)
+    ]
     # Those before a break are earlier ones, after which the training went on as it should.
     for event in signs[breaks[-1] if breaks else 0 :]:
         track = scene.case.tracks.get(event.span.source)
