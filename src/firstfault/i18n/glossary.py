@@ -187,7 +187,7 @@ WORDS: dict[str, dict[str, str]] = {
     },
     "word": {
         "first fault": "The earliest event that is not explained by an earlier one. The last or loudest error is usually a consequence of it.",
-        "trigger": "The earliest line that is true evidence of the root cause; for a stall the culprit's last line before the wait. Shown as `First sign`.",
+        "trigger": "The earliest line that is true evidence of the root cause; for a stall the culprit's last line before the wait, and where nothing explains a wait or a lost connection the first line of it. Shown as `First sign`.",
         "culprit": "The origin of a fault, never a victim. Nobody, where the fault is in what all ranks share.",
         "first failed": "The ranks that failed first by an error of their own: the culprits, or the first victims.",
         "rival explanation": "Another explanation that fits the evidence, kept with what speaks for and against it.",

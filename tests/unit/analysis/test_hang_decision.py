@@ -86,6 +86,8 @@ def test_everybody_inside_without_a_witness_of_the_size_is_not_decided():
     assert row == "unaccounted"
     assert answer.category is Category.UNKNOWN
     assert not answer.culprits.anybody
+    assert answer.trigger is not None, "the first line of the wait is the first sign"
+    assert "Watchdog caught" in answer.trigger.text
 
 
 def test_the_first_collective_of_a_job_points_to_its_set_up():

@@ -52,6 +52,15 @@ def test_an_exit_of_a_launchers_list_counts_without_a_line():
     assert answer.trigger is None
 
 
+def test_a_kill_behind_a_crash_in_the_same_list_is_the_launchers():
+    crash = event("launcher.exit", 10, rank=0, fields={"signal": "11"})
+    kill = event("launcher.exit", 11, rank=4, fields={"signal": "9"})
+    answer = silence.ask_exits(scene_of(crash, kill))
+    assert (answer.category, answer.first_failed.ranks) == (Category.SOFTWARE, (0,))
+    other_way = silence.ask_exits(scene_of(event("launcher.exit", 9, rank=4, fields={"signal": "9"}), crash))
+    assert other_way.category is Category.INFRASTRUCTURE
+
+
 def test_many_exits_at_once_are_nobodys():
     exits = [event("launcher.exit", 1 + r, rank=r, fields={"exit_code": "-9"}) for r in range(8)]
     answer = silence.ask_exits(scene_of(event("run.world", 20, fields={"world": "8"}), *exits))
@@ -60,8 +69,10 @@ def test_many_exits_at_once_are_nobodys():
 
 
 def test_a_lost_peer_accuses_nobody(more):
-    answer = silence.ask_peers(scene_of(event("net.lost", rank=1), event("net.lost", 2, rank=4)))
-    assert (answer.category, answer.strength, answer.trigger) == (Category.UNKNOWN, Strength.UNKNOWN, None)
+    first = event("net.lost", rank=1)
+    answer = silence.ask_peers(scene_of(event("net.lost", 2, rank=4), first))
+    assert (answer.category, answer.strength) == (Category.UNKNOWN, Strength.UNKNOWN)
+    assert answer.trigger == first
     assert not answer.culprits.anybody
     assert "Ranks 1, 4 lost the connection" in answer.summary
     assert silence.ask_peers(scene_of()) is None

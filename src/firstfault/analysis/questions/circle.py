@@ -45,7 +45,7 @@ def answer(seen: Picture) -> Answer:
         seen,
         f"The job hung: ranks wait for each other in different groups: {parts}{waited(seen.scene)}. Either they called their "
         "collectives in different orders, or one of these collectives is stuck and its other waits were not told.",
-        trigger=None,
+        trigger=min(lines, key=sort_key, default=None),
         scope=Scope.GROUP,
         proof=tuple(lines),
         steps=(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -361,7 +362,12 @@ def trigger_of(scene: Scene, root: Suspect) -> Event:
         ]
         return min(earlier, key=sort_key, default=root.first)
     before = [e for e in scene.events if e.signature in spec.precursors and first(e, root.first) is True]
-    for event in sorted(before, key=sort_key):
+    signs = sorted(before, key=sort_key)
+    breaks = [
+        n for n, (e, then) in enumerate(itertools.pairwise((*signs, root.first)), 1) if _stepped_between(scene, e, then)
+    ]
+    # Those before a break are earlier ones, after which the training went on as it should.
+    for event in signs[breaks[-1] if breaks else 0 :]:
         track = scene.case.tracks.get(event.span.source)
         if track is None:
             return event
@@ -373,6 +379,16 @@ def trigger_of(scene: Scene, root: Suspect) -> Event:
         if steps <= STEPS_PER_SIGN * left + 2:
             return event
     return root.first
+
+
+def _stepped_between(scene: Scene, sign: Event, then: Event) -> bool:
+    """Whether more steps lie between two lines that lead up to a fault than one sign a step allows, with no such line between."""
+    if sign.span.source != then.span.source or (sign.ordinal >= 0 > then.ordinal):
+        return False
+    track = scene.case.tracks.get(sign.span.source)
+    samples = () if track is None else track.samples
+    steps = [s.step for s in samples if s.step is not None and sign.span.offset < s.offset < then.span.offset]
+    return len(steps) > 1 and max(steps) - min(steps) > STEPS_PER_SIGN + 2
 
 
 def _with_struck(scene: Scene, choice: Choice, named: Named) -> Named:

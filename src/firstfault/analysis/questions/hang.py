@@ -354,11 +354,17 @@ def _unaccounted(seen: Picture) -> Answer:
         seen,
         f"The job hung: {waiting_there(seen)} waited in {stuck}{waited(seen.scene)}{detail}. A time-out alone does not mean a "
         f"network fault.{opening}",
-        trigger=min(seen.frozen_events, key=sort_key, default=None),
+        trigger=min(seen.frozen_events, key=sort_key, default=_first_wait(seen)),
         scope=Scope.GROUP,
         proof=() if hang is None else hang.events[:3],
         steps=tuple(steps),
     )
+
+
+def _first_wait(seen: Picture) -> Event | None:
+    """The first line of a wait: of a hang that nothing explains it is the first sign."""
+    own = None if seen.nearest is None else first_line(seen.nearest)
+    return own if own is not None or seen.scene.hang is None else seen.scene.hang.first
 
 
 def _whom_to_look_for(seen: Picture) -> str:

@@ -17,7 +17,7 @@ from firstfault.analysis.order import first as precedes
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.outcome import save_open, unkept
 from firstfault.analysis.questions.no_logs import NEED_ALL, answer_without_logs, only_others
-from firstfault.analysis.state.exits import TOLD, earliest
+from firstfault.analysis.state.exits import OWN_CRASH, TOLD, earliest
 from firstfault.analysis.state.joins import RAS_APART, RAS_DEAD
 from firstfault.analysis.suspects import another_program, group, nature_of
 from firstfault.analysis.wording import ranks_text, who_text
@@ -26,9 +26,10 @@ from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Mark, Phase, Scope, Strength
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.scene import Scene
+    from firstfault.analysis.state.exits import Exit
     from firstfault.analysis.suspects import Suspect
     from firstfault.model.evidence import Event
 
@@ -51,7 +52,7 @@ def ask_exits(scene: Scene) -> Answer | None:
         return None  # each of them says itself that it lost a peer: that is why it ended
     told_of = [e for e in own if e.signal is None and e.rank is not None and e.rank in victims]
     # Who says that a peer is gone is none of those that went first, in whatever order the exits were seen.
-    own = earliest([e for e in own if e not in told_of])
+    own = _without_ended(earliest([e for e in own if e not in told_of]))
     signals = {e.signal for e in own if e.signal is not None}
     ranks = sorted({e.rank for e in own if e.rank is not None and (e.signal is not None or not signals)})
     trigger = min((e.event for e in own if e.event is not None), key=sort_key, default=None)
@@ -81,6 +82,18 @@ def ask_exits(scene: Scene) -> Answer | None:
         steps=("Get what the failed process itself printed last; its launcher only reports the exit.",),
         collect=collect,
     )
+
+
+def _without_ended(exits: Sequence[Exit]) -> list[Exit]:
+    """Exits without the kills that one launcher tells of behind a crash of another process: it ends the rest so."""
+    crashed = [e.event for e in exits if e.signal in OWN_CRASH and e.event is not None]
+    return [
+        e
+        for e in exits
+        if e.signal != signal.SIGKILL
+        or e.event is None
+        or not any(c.signature == e.event.signature and precedes(c, e.event) is True for c in crashed)
+    ]
 
 
 def _by_signal(scene: Scene, signals: set[int]) -> tuple[Category, str, tuple[str, ...]]:
@@ -162,7 +175,7 @@ def ask_peers(scene: Scene) -> Answer | None:
     gone = named_lost(scene, sorted(lost, key=sort_key))
     if gone is not None:
         return _gone(scene, gone)
-    # A supervisor's report of a death is evidence of the fault itself, a victim's lost connection is not.
+    # A supervisor's report of a death is evidence of the fault itself; a victim's lost connection is the first sign of it.
     report = next((e for e in sorted(lost, key=sort_key) if not speaks_for_itself(scene, e)), None)
     victims = tuple(
         sorted({r for e in lost if speaks_for_itself(scene, e) and (r := scene.roster.rank(e)) is not None})
@@ -175,7 +188,7 @@ def ask_peers(scene: Scene) -> Answer | None:
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
         summary=f"{ranks_text(victims).capitalize() or 'A process'} lost the connection to a peer; what became of the peer is not in these logs.",
-        trigger=report,
+        trigger=report or first,
         proof=(first,),
         classes=Classes(domain=Domain.COMMUNICATION, form=_form(scene), layer=Layer.COLLECTIVE),
         action=ActionKind.COLLECT_MORE,

@@ -28,6 +28,8 @@ SPOKEN = {"hangup": 1, "interrupt": 2, "illegal instruction": 4, "aborted": 6, "
 TOLD = frozenset({1, 2, 10, 12, 15})
 """Signals by which somebody tells a process to stop; schedulers warn by USR1 or USR2 before a limit."""
 SIGABRT = 6
+OWN_CRASH = frozenset({4, 6, 7, 8, 11})
+"""Signals that a process brings on itself."""
 POLL = 5.0
 """Seconds between two looks of torch's agent at its processes, in the versions that look least often."""
 MOST_TASKS = 100_000
