@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.case import TRACEBACK_START
 from firstfault.analysis.joins import MOST_LOST, Lost, named_lost, speaks_for_itself
 from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import first as precedes
@@ -341,7 +342,7 @@ def ask_effects(scene: Scene) -> Answer | None:
         strength=Strength.UNKNOWN,
         summary="The job failed; these logs hold only consequences, not the first fault."
         if first is None
-        else f"The job failed; what they hold is only a consequence ({first.nature.title}).",
+        else f"The job failed; what these logs hold is only a consequence ({first.nature.title}).",
         trigger=None,
         proof=() if first is None else (first.first,),
         classes=Classes(form=_form(scene)),
@@ -385,6 +386,9 @@ def nothing(scene: Scene) -> Answer:
     if error is not None and not moved:
         what = "The log shows neither progress nor an end"
     told = "no error" if error is None else f"no error but one that programs often survive ({error})"
+    cut = _cut_traceback(scene)
+    if cut is not None and error is None:
+        told = f"a traceback{who_text(*cut)} breaks off before the line that names its error"
     return Answer(
         question="nothing",
         failed=None,
@@ -400,6 +404,19 @@ def nothing(scene: Scene) -> Answer:
             *NEED_ALL,
         ),
     )
+
+
+def _cut_traceback(scene: Scene) -> tuple[list[GlobalRank], list[str]] | None:
+    """Ranks and hosts of the tracebacks with which logs break off, without a last line; None where none does."""
+    cut = [
+        e
+        for e in scene.case.of({TRACEBACK_START})
+        if e.exception is not None and not e.exception.kind and e.exception.frames and not e.exception.ignored
+    ]
+    if not cut:
+        return None
+    ranks = {r for e in cut if (r := scene.roster.rank(e)) is not None}
+    return sorted(ranks), sorted({h for e in cut if (h := scene.roster.host(e)) is not None})
 
 
 def _told_error(scene: Scene) -> str | None:
