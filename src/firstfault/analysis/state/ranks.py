@@ -35,9 +35,7 @@ class Roster:
     """The joins of one attempt."""
 
     filed: set[GlobalRank]  # of steps, and of files whose names alone tell them: members, though no line is theirs
-    _started_on: set[
-        str
-    ]  # hosts on which a launcher says that it started processes, whether or not their ranks are stated
+    _started_on: set[str]  # hosts on which a launcher says that it started processes
 
     def __init__(
         self,
