@@ -85,3 +85,21 @@ def test_tasks_of_srun_are_ranks_where_lines_say_rank_n_of_all(tmp_path):
     lines = [f"{r}: start rank {r}/4 on k0{1 + r // 2}" for r in range(4)]
     lines += [f"3: {line}" for line in [*TRACEBACK, "    f()", "MemoryError"]]
     assert said(tmp_path, {"slurm-1.out": lines}).first_failed.ranks == [3]
+
+
+def test_the_chain_holds_the_root_behind_the_line_that_only_wraps_it(tmp_path):
+    lines = [
+        *TRACEBACK,
+        "    next(loader)",
+        "zstandard.ZstdError: Caught ZstdError in DataLoader worker process 2.",
+        "Original Traceback (most recent call last):",
+        '  File "/workspace/data.py", line 9, in __getitem__',
+        "    return unpack(raw)",
+        "zstandard.ZstdError: decompression error: Data corruption detected",
+    ]
+    (tmp_path / "x.log").write_text("\n".join(f"[rank1]: {line}" for line in lines) + "\n")
+    told = diagnose([tmp_path])
+    first, second = told.chain[:2]
+    assert (first.evidence[0].line, second.evidence[0].line) == (6, 10)
+    assert "damaged" in second.what
+    assert all("damaged" not in n.says for n in told.naive)
