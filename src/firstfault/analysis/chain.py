@@ -101,8 +101,10 @@ def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int
     what = nature_of(scene.case, trigger).title if known else _UNTOLD.get(answer.question, "The first sign of it")
     whom = who_text(ranks, answer.culprits.hosts)
     if answer.question in HANGS:
-        what = f"First sign of the hang: {what}{whom}" if known else what + whom
-        return [_link(what, "no earlier line shows it", [trigger], used)]
+        what += whom
+        return [
+            _link(f"First sign of the hang: {what}" if known else what, "no earlier line shows it", [trigger], used)
+        ]
     root = _led_to(answer, trigger)
     if root is None:
         return [_link(what + whom, answer.why, [trigger], used)]

@@ -340,9 +340,7 @@ def ask_effects(scene: Scene) -> Answer | None:
         failed=True,
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
-        summary="The job failed; these logs hold only consequences, not the first fault."
-        if first is None
-        else f"The job failed; what these logs hold is only a consequence ({first.nature.title}).",
+        summary=_only_consequences(scene, first),
         trigger=None,
         proof=() if first is None else (first.first,),
         classes=Classes(form=_form(scene)),
@@ -350,6 +348,16 @@ def ask_effects(scene: Scene) -> Answer | None:
         steps=("Get the logs of the ranks and nodes that are missing here.",),
         collect=NEED_ALL if first is None else (*first.nature.collect, *NEED_ALL),
     )
+
+
+def _only_consequences(scene: Scene, effect: Suspect | None) -> str:
+    """What is said where the logs hold an effect at most, or nothing but a plain line that a program may have outlived."""
+    if effect is not None:
+        return f"The job failed; what these logs hold is only a consequence ({effect.nature.title})."
+    if scene.suspects:
+        title = scene.suspects[0].nature.title
+        return f"A line that a program logged speaks of a fault ({title}); nothing shows that the job ended by it."
+    return "The job failed; these logs hold only consequences, not the first fault."
 
 
 def _one_that_is_survived(scene: Scene, weak: Suspect) -> Answer:
