@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 GENERIC_EXCEPTION = "python.exception"
 BARE_EXCEPTION = "python.exception_line"
+TRACEBACK_START = "python.traceback_start"
+"""Signature of a traceback whose last line is not there."""
 
 
 STILL, STILL_STEPS, STILL_LONGEST = 600.0, 20.0, 3.0

@@ -47,7 +47,7 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     head = list(answer.upstream)
     used.update((e.span.source, e.span.line) for link in head for e in link.events)
     if answer.trigger is not None and not head:
-        head.append(_root(scene, answer, answer.trigger, used))
+        head += _root(scene, answer, answer.trigger, used)
     head += [link for link in answer.course if not any((s.source, s.line) in used for s in link.samples)]
     follows = answer.follows
     if follows is None:
@@ -85,8 +85,8 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     return (*head, *_in_order(links))
 
 
-def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int]]) -> Link:
-    """The first link: what the trigger is a line of; the headline says the rest."""
+def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int]]) -> list[Link]:
+    """The first link: what the trigger is a line of, and the root, where the trigger leads up to it; the headline says the rest."""
     ranks = answer.culprits.ranks or answer.first_failed.ranks
     if answer.question in HANGS and answer.culprits.ranks:
         what = f"{ranks_text(answer.culprits.ranks).capitalize()} held up the others"
@@ -96,13 +96,28 @@ def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int
             # The line is one of those that waited: who is not among them may have come, and its log is not here.
             what = f"Nothing shows {ranks_text(answer.culprits.ranks)} among those that waited"
             why = "it is the line of a rank that waited"
-    else:
-        known = trigger.exception is not None or scene.case.spec(trigger) is not None
-        what = nature_of(scene.case, trigger).title if known else _UNTOLD.get(answer.question, "The first sign of it")
-        what, why = what + who_text(ranks, answer.culprits.hosts), answer.why
-        if answer.question in HANGS:
-            what, why = f"First sign of the hang: {what}" if known else what, "no earlier line shows it"
-    return _link(what, why, [trigger], used)
+        return [_link(what, why, [trigger], used)]
+    known = trigger.exception is not None or scene.case.spec(trigger) is not None
+    what = nature_of(scene.case, trigger).title if known else _UNTOLD.get(answer.question, "The first sign of it")
+    whom = who_text(ranks, answer.culprits.hosts)
+    if answer.question in HANGS:
+        what += whom
+        return [
+            _link(f"First sign of the hang: {what}" if known else what, "no earlier line shows it", [trigger], used)
+        ]
+    root = _led_to(answer, trigger)
+    if root is None:
+        return [_link(what + whom, answer.why, [trigger], used)]
+    sign = _link(what + whom, "it is the earliest line that shows the root cause", [trigger], used)
+    return [sign, _link(nature_of(scene.case, root).title + whom, answer.why, [root], used)]
+
+
+def _led_to(answer: Answer, trigger: Event) -> Event | None:
+    """The line of the root, where the trigger is only an earlier sign of it and another kind of line; None where it is its own."""
+    root = answer.root
+    if root is None or root.signature == trigger.signature:
+        return None
+    return None if (root.span.source, root.span.line) == (trigger.span.source, trigger.span.line) else root
 
 
 def _in_order(links: Sequence[Link]) -> list[Link]:

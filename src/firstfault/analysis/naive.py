@@ -133,7 +133,11 @@ def _ended(event: Event) -> tuple[float, int, int]:
 def _last_error(scene: Scene, answer: Answer, *, reports: bool) -> Naive | None:
     """The last error; a launcher's report stands for it only where nothing else misleads."""
     event = max(_errors(scene, reports=reports), key=_ended, default=None)
-    if event is None or answer.trigger is None or event.signature == answer.trigger.signature:
+    if event is None or answer.trigger is None:
+        return None
+    reasons = {(e.span.source, e.span.line): why for e, why in answer.follows or ()}
+    # The trigger may be a sign of the root, which then stands further below: that is no misleading one.
+    if event.signature in {e.signature for e in (answer.trigger, answer.root) if e is not None}:
         return None
     reports = reports and event not in _errors(scene)
     if reports:
@@ -143,7 +147,6 @@ def _last_error(scene: Scene, answer: Answer, *, reports: bool) -> Naive | None:
             dropped_because="it says which process ended, not why",
             event=event,
         )
-    reasons = {(e.span.source, e.span.line): why for e, why in answer.follows or ()}
     return Naive(
         reading="last_error",
         says=f"The last error is the cause: {nature_of(scene.case, event).title}.",

@@ -17,7 +17,7 @@ from firstfault.analysis.suspects import nature_of
 from firstfault.analysis.wording import CPP
 from firstfault.model.evidence import Event, GlobalRank, ProgressSample, Who
 from firstfault.model.lazy import lazy
-from firstfault.model.words import Blame, Category, Mark, Role, Scope
+from firstfault.model.words import Blame, Category, Mark, Role, Scope, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -179,6 +179,8 @@ def shared(scene: Scene, answer: Answer) -> bool:
     if answer.trigger is None or nature_of(scene.case, answer.trigger).role is not Role.CAUSE:
         return False
     nature = nature_of(scene.case, answer.trigger)
-    # Of an exception that no signature knows, one rank's alone, nobody knows whether all would raise it.
-    known = not nature.key.startswith(("python.", CPP)) and nature.blame in {Blame.NOBODY, Blame.STORE}
+    # Of an exception that no signature knows, or of which one says no more than what it may be, one rank's alone, nobody
+    # knows whether all would raise it.
+    sure = nature.strength is not Strength.POSSIBLE and not nature.key.startswith(("python.", CPP))
+    known = sure and nature.blame in {Blame.NOBODY, Blame.STORE}
     return known or len(answer.first_failed.ranks) > 1

@@ -50,7 +50,9 @@ _LIKE_HOST = lazy(rb"[\d.\-]")
 _ADDRESS = lazy(rb"(?:\d{1,3}\.){3}\d{1,3}$")
 _ROLE = lazy(rb"\[([A-Za-z_]{3,20})\d{1,4}\]:")
 _STREAM = lazy(rb"\[rank\d{1,6}\]:(?![ \n]|\[[EWIF][ \d]|[EWIFV]\d{4} |$)")
-_AGREES = lazy(rb"\s{0,6}(\d{1,6}): .{0,80}?(?:\[rank(\d{1,6})\]:|\brank ?[=:] ?(\d{1,6})\b|GLOBAL_RANK: (\d{1,6}))")
+_AGREES = lazy(
+    rb"\s{0,6}(\d{1,6}): .{0,80}?(?:\[rank(\d{1,6})\]:|\brank ?[=:] ?(\d{1,6})\b|GLOBAL_RANK: (\d{1,6})|\brank (\d{1,6})(?: ?/ ?| of )\d)"
+)
 _AGENT = lazy(
     rb"torch[./]distributed[./](?:run|elastic|launcher)|torchrun|\[default\d+\]:|deepspeed\.launcher|launch\.py:\d+:main"
 )

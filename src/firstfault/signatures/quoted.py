@@ -22,9 +22,10 @@ _ECHO = lazy(
     rb"|\s*-{1,2}[a-zA-Z][\w.-]*(?:[ =,\t]|$)"
     rb"|\+{1,6} (?!Exception Group )\S"
     rb"|#(?:SBATCH|PBS|BSUB|\$|PJM) "
+    rb"|(?:> )?\s*raise [A-Za-z_][\w.]*\("
 )
 """Whole bodies that are never speech: an environment variable (`NAME=value`), an option or its help (`--flag …`), a command
-traced by the shell (`+ command`), a scheduler's directive."""
+traced by the shell (`+ command`), a scheduler's directive, source that would raise an error (`raise Error(…`, also as pytest shows it)."""
 _SETTING_VALUE = lazy(
     rb"[\w.-]*[\"']?\s{0,40}(?::(?=\s)|=|\.{3,60})\s{0,20}[\"']?"
     rb"([Tt]rue|TRUE|[Ff]alse|FALSE|[Nn]one|[Nn]ull|nil|yes|no|on|off|-?\d[\d.:_-]*(?:e[+-]?\d+)?(?: ?(?:s|ms|sec|secs|seconds|min|minutes|h|hours|days))?)"

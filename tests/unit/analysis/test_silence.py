@@ -108,3 +108,11 @@ def test_before_the_first_step_it_is_a_failed_start():
     died = event("launcher.exit", 9, rank=0, fields={"exit_code": "1"})
     assert silence.ask_exits(scene_of(died)).classes.form is Form.FAILED_START
     assert silence.ask_exits(scene_of(died, progress=(sample(0, 5, 10),))).classes.form is Form.INTERRUPTED
+
+
+def test_a_fault_that_a_program_only_logged_is_not_called_a_consequence(tmp_path):
+    from firstfault.pipelines.diagnose import diagnose
+
+    (tmp_path / "x.log").write_text("step 1 loss 2\n[storage] write failed: No space left on device\n")
+    summary = diagnose([tmp_path]).verdict.summary
+    assert "only consequences" not in summary

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Classes, Named
+from firstfault.analysis.case import TRACEBACK_START
 from firstfault.analysis.joins import MOST_LOST, Lost, named_lost, speaks_for_itself
 from firstfault.analysis.last_words import MISSED
 from firstfault.analysis.order import first as precedes
@@ -352,9 +353,7 @@ def ask_effects(scene: Scene) -> Answer | None:
         failed=True,
         category=Category.UNKNOWN,
         strength=Strength.UNKNOWN,
-        summary="The job failed; these logs hold only consequences, not the first fault."
-        if first is None
-        else f"The job failed; what they hold is only a consequence ({first.nature.title}).",
+        summary=_only_consequences(scene, first),
         trigger=None,
         proof=() if first is None else (first.first,),
         classes=Classes(form=_form(scene)),
@@ -362,6 +361,16 @@ def ask_effects(scene: Scene) -> Answer | None:
         steps=("Get the logs of the ranks and nodes that are missing here.",),
         collect=NEED_ALL if first is None else (*first.nature.collect, *NEED_ALL),
     )
+
+
+def _only_consequences(scene: Scene, effect: Suspect | None) -> str:
+    """What is said where the logs hold an effect at most, or nothing but a plain line that a program may have outlived."""
+    if effect is not None:
+        return f"The job failed; what these logs hold is only a consequence ({effect.nature.title})."
+    if scene.suspects:
+        title = scene.suspects[0].nature.title
+        return f"A line that a program logged speaks of a fault ({title}); nothing shows that the job ended by it."
+    return "The job failed; these logs hold only consequences, not the first fault."
 
 
 def _one_that_is_survived(scene: Scene, weak: Suspect) -> Answer:
@@ -398,6 +407,9 @@ def nothing(scene: Scene) -> Answer:
     if error is not None and not moved:
         what = "The log shows neither progress nor an end"
     told = "no error" if error is None else f"no error but one that programs often survive ({error})"
+    cut = _cut_traceback(scene)
+    if cut is not None and error is None:
+        told = f"a traceback{who_text(*cut)} breaks off before the line that names its error"
     return Answer(
         question="nothing",
         failed=None,
@@ -413,6 +425,19 @@ def nothing(scene: Scene) -> Answer:
             *NEED_ALL,
         ),
     )
+
+
+def _cut_traceback(scene: Scene) -> tuple[list[GlobalRank], list[str]] | None:
+    """Ranks and hosts of the tracebacks with which logs break off, without a last line; None where none does."""
+    cut = [
+        e
+        for e in scene.case.of({TRACEBACK_START})
+        if e.exception is not None and not e.exception.kind and e.exception.frames and not e.exception.ignored
+    ]
+    if not cut:
+        return None
+    ranks = {r for e in cut if (r := scene.roster.rank(e)) is not None}
+    return sorted(ranks), sorted({h for e in cut if (h := scene.roster.host(e)) is not None})
 
 
 def _told_error(scene: Scene) -> str | None:

@@ -35,6 +35,7 @@ class Roster:
     """The joins of one attempt."""
 
     filed: set[GlobalRank]  # of steps, and of files whose names alone tell them: members, though no line is theirs
+    _started_on: set[str]  # hosts on which a launcher says that it started processes
 
     def __init__(
         self,
@@ -247,6 +248,7 @@ class Roster:
     def _learn_started(self, events: Iterable[Event]) -> None:
         """Joins the map of ranks that a launcher prints with the processes that it says to have started on each host."""
         kept = tuple(events)
+        self._started_on = set()
         machines: set[str] = set()
         for event in kept:
             for host, ranks in rank_map(event.fields.get("rank_map", "")).items():
@@ -264,6 +266,8 @@ class Roster:
                 where = label  # a host that the launcher's own map names, in front of the line
             if where is None and len(machines) <= 1:
                 where = self.source_host(event.span.source)  # of several machines, an unlabelled line may be any one's
+            if where is not None:
+                self._started_on.add(where)
             found = None if where is None else only(self._by_local.of(where, started[1]))
             if found is not None:
                 self._processes.learn(found, where, started[0])
@@ -477,9 +481,9 @@ class Roster:
 
     @property
     def machines(self) -> set[str]:
-        """Short names of the machines on which ranks or pods of the job are stated to run."""
+        """Short names of the machines on which ranks, pods or started processes of the job are stated to run."""
         pods = {} if self.pods is None else self.pods.nodes
-        return {short_host(h) for h in (*self.host_of.values(), *pods.values())}
+        return {short_host(h) for h in (*self.host_of.values(), *self._started_on, *pods.values())}
 
     def ranks_on(self, hosts: Iterable[str]) -> tuple[GlobalRank, ...]:
         """Ranks of which it is stated that they run on some hosts."""
