@@ -37,6 +37,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     strength: Strength
     summary: str
     trigger: Event | None = None
+    fault: Event | None = None
+    """The line whose kind the summary names, where the trigger may be an earlier sign of it."""
     proof: tuple[Event, ...] = ()
     """Lines on which the verdict rests, most telling first."""
     culprits: Named = Named()

@@ -110,7 +110,7 @@ def _first_error(scene: Scene, answer: Answer) -> Naive | None:
         e
         for e in _errors(scene)
         if e.span.source == trigger.span.source
-        and e.span.offset < trigger.span.offset
+        and e.span.line < trigger.span.line
         and (e.span.source, e.span.line) in reasons
     ]
     event = min(above, key=sort_key, default=None)
@@ -133,7 +133,8 @@ def _ended(event: Event) -> tuple[float, int, int]:
 def _last_error(scene: Scene, answer: Answer, *, reports: bool) -> Naive | None:
     """The last error; a launcher's report stands for it only where nothing else misleads."""
     event = max(_errors(scene, reports=reports), key=_ended, default=None)
-    if event is None or answer.trigger is None or event.signature == answer.trigger.signature:
+    told = {e.signature for e in (answer.trigger, answer.fault) if e is not None}
+    if event is None or answer.trigger is None or event.signature in told:
         return None
     reports = reports and event not in _errors(scene)
     if reports:

@@ -218,7 +218,7 @@ def _refined(nature: Nature, row: TableRow) -> Nature:
         strength=row.strength or nature.strength,
         depth=nature.depth if row.depth is None else row.depth,
         fatal=nature.fatal if row.fatal is None else row.fatal,
-        action=nature.action,
+        action=row.action_kind or nature.action,
         advice=(row.action, *nature.advice) if row.action else nature.advice,
         collect=nature.collect,
         meaning=row.meaning,

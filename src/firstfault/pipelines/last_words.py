@@ -66,7 +66,7 @@ def recent_words(
             continue
         span = wait.span
         first_wait[span.source] = min(span.offset, first_wait.get(span.source, span.offset))
-    alone = lone_speakers(scene.events, scene.roster.world)
+    alone = lone_speakers(scene.roster.ranks_in, scene.roster.whole)
     owners = {s: scene.roster.rank_of(profile.who, s, {}) for s, profile in profiles.items()}
     owners = {s: alone.get(s) if owner is None else owner for s, owner in owners.items()} | dict(named or {})
     wanted = tuple(ranks)

@@ -303,6 +303,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
             )
         ),
         trigger=trigger,
+        fault=root.first,
         proof=(
             *(trigger, root.first),
             *(() if card is None else (card[2],)),
