@@ -331,7 +331,7 @@ def _waits(scene: Scene, event: Event) -> bool:
 
 
 def _of_nccl(scene: Scene, event: Event) -> bool:
-    """Whether a line tells of an error of NCCL's own that follows from another."""
+    """Whether a line tells of an error of the collective library's own that follows from another."""
     return event.signature.startswith("nccl.") and _effect(scene, event)
 
 
@@ -352,7 +352,11 @@ _SCHEDULERS = frozenset({"slurm", "kubernetes", "container"})
 _STAGES: tuple[tuple[str, str, Callable[[Scene, Event], bool]], ...] = (
     ("Peers lost their connections", "a process that ends closes its sockets", _marked(Mark.PEER_LOST, Role.EFFECT)),
     ("Ranks waited too long", "a collective ends only when every member takes part", _waits),
-    ("NCCL calls failed", "an error of its transport, or of a peer, comes back out of its calls", _of_nccl),
+    (
+        "Calls of the collective library failed",
+        "an error of its transport, or of a peer, comes back out of its calls",
+        _of_nccl,
+    ),
     ("Processes aborted themselves", "a runtime or its watchdog ends a process that cannot go on", _marked(Mark.ABORT)),
     ("Other processes failed with it", "a rank that fails takes others with it", _other_effects),
 )

@@ -87,7 +87,7 @@ def test_a_trail_of_nccl_is_no_word_of_a_watchdog(tmp_path):
     found = told(tmp_path, {"h0.log": [*inits("h0", range(4)), retry, trail, *waits]})
     assert found.verdict.category is Category.NETWORK
     of_trail = [link for link in found.chain if any("net.cc:1298" in e.text for e in link.evidence)]
-    assert [link.what for link in of_trail] == ["NCCL calls failed: rank 1"]
+    assert [link.what for link in of_trail] == ["Calls of the collective library failed: rank 1"]
 
 
 def test_who_led_up_to_a_fault_is_told_by_its_own_line(tmp_path):
@@ -158,3 +158,76 @@ def test_of_files_packed_in_different_ways_none_is_missing(tmp_path):
         pack = {"gz": gzip.compress, "xz": lzma.compress}.get(name.rsplit(".", 1)[-1], bytes)
         (tmp_path / name).write_bytes(pack(text))
     assert {c.state for c in diagnose([tmp_path]).coverage} == {CoverageState.READ}
+
+
+def test_an_error_whose_frames_are_lost_on_some_ranks_is_one_error(tmp_path):
+    error = "RuntimeError: synNodeCreate failed for node: batch_gemm with status 26"
+    lines = [*raised(2, error), *raised(3, error), f"[rank0]: {error}", f"[rank1]: {error}"]
+    verdict = told(tmp_path, {"job.log": ["world_size=4", *lines]}).verdict
+    assert verdict.first_failed.ranks == [0, 1, 2, 3]
+    assert "nothing orders" not in verdict.summary
+
+
+def test_the_message_of_an_error_without_frames_is_told(tmp_path):
+    verdict = told(tmp_path, {"job.log": [STEP.format(n=1), "[rank0]: ValueError: 7 heads do not divide by 2"]}).verdict
+    assert "7 heads do not divide by 2" in verdict.summary
+
+
+def test_of_one_rank_alone_nobody_knows_whether_all_would_meet_its_error(tmp_path):
+    alone = told(tmp_path / "a", {"job.log": raised(0, "RuntimeError: shapes do not agree")}).verdict
+    assert (alone.culprits.ranks, alone.culprits.shared) == ([], False)
+    both = told(tmp_path / "b", {"job.log": [*raised(0, "RuntimeError: no"), *raised(1, "RuntimeError: no")]}).verdict
+    assert (both.culprits.ranks, both.culprits.shared) == ([], True)
+
+
+def test_a_failed_test_is_told_with_its_message_and_its_place(tmp_path):
+    text = [
+        "=================================== FAILURES ===================================",
+        "_________________________________ test_wrap __________________________________",
+        "",
+        "    def test_wrap():",
+        ">       build().wrap(policy=None)",
+        "",
+        "tests/test_fsdp.py:12: ",
+        "_ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ _ ",
+        "    def wrap(self, policy):",
+        ">       raise ValueError('policy must not be None')",
+        "E       ValueError: policy must not be None",
+        "E       give one",
+        "",
+        "src/model.py:33: ValueError",
+        "=========================== short test summary info ============================",
+        "FAILED tests/test_fsdp.py::test_wrap - ValueError: policy must not be None",
+    ]
+    verdict = told(tmp_path, {"ci.log": text}).verdict
+    assert verdict.summary == "ValueError: policy must not be None in wrap (model.py:33)."
+    assert any("src/model.py:33" in step for step in verdict.action.steps)
+
+
+@pytest.mark.parametrize("colour", ["", "\x1b[36m", "\x1b[39m"])
+def test_an_exception_that_ray_hands_on_is_of_the_process_in_its_head(tmp_path, colour):
+    node = "3f2a0b11c2" * 4
+    started = [
+        f"(TorchTrainer pid=880) - (node_id={node}, ip=192.0.2.{4 + r // 2}, pid={900 + r}) world_rank={r}, local_rank={r % 2}, node_rank={r // 2}"
+        for r in range(4)
+    ]
+    error = [
+        "Traceback (most recent call last):",
+        '  File "/opt/venv/lib/python3.11/site-packages/ray/air/event_manager.py", line 110, in resolve_future',
+        "    result = ray.get(future)",
+        f"ray.exceptions.RayTaskError(KeyError): {colour}ray::_RayTrainWorker__execute.get_next(){colour} (pid=902, ip=192.0.2.5)",
+        '  File "/app/rl.py", line 61, in loop',
+        "    y = batch['labels']",
+        "KeyError: 'labels'",
+    ]
+    assert told(tmp_path, {"driver.log": [*started, *error]}).verdict.first_failed.ranks == [2]
+
+
+def test_a_collective_of_ascend_that_fails_is_no_fault_of_a_card(tmp_path):
+    wrapped = "[rank{r}]: RuntimeError: The Inner error is reported as above. The process exits for this inner error, and the current working operator name is HcclAllreduce."
+    waited = "EI0002: The wait execution of the Notify register times out. Reason: The Notify register has not received the Notify record from remote rank [3]."
+    called = "[ERROR] 2026-03-14-09:30:00 (PID:90{r}, Device:{r}, RankID:{r}) ERR02200 DIST call hccl api failed."
+    lines = [x.format(r=r) if x is not waited else x for r in range(3) for x in (called, wrapped, waited)]
+    verdict = told(tmp_path, {"job.log": lines}).verdict
+    assert verdict.category is not Category.GPU_CUDA
+    assert verdict.culprits.ranks == [3]
