@@ -81,7 +81,8 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
     for why, wanted in _REPORTS:
         rest = [e for e in late or early if wanted(scene, e) and not _used(e, used)]
         if rest:
-            links.append(_link(_ends_text(scene, rest), why, rest, used))
+            reason = _BY_SIGNAL if wanted is _stops and any(_from_outside(scene, e) for e in rest) else why
+            links.append(_link(_ends_text(scene, rest), reason, rest, used))
     return (*head, *_in_order(links))
 
 
@@ -327,7 +328,8 @@ def _effect(scene: Scene, event: Event) -> bool:
 
 
 def _waits(scene: Scene, event: Event) -> bool:
-    return scene.case.has(event, Mark.HANG)
+    """Whether a line tells of a wait for others; not of a process that itself no longer gets on."""
+    return scene.case.has(event, Mark.HANG) and not scene.case.has(event, Mark.FROZEN)
 
 
 def _of_nccl(scene: Scene, event: Event) -> bool:
@@ -341,6 +343,15 @@ def _of_scheduler(event: Event) -> bool:
 
 def _scheduler_exit(scene: Scene, event: Event) -> bool:
     return scene.case.has(event, Mark.DEATH) and _of_scheduler(event)
+
+
+def _stops(scene: Scene, event: Event) -> bool:
+    return scene.case.has(event, Mark.STOP_SIGNAL)
+
+
+def _from_outside(scene: Scene, event: Event) -> bool:
+    """Whether a line says that its own speaker was told to stop, by nobody of the job."""
+    return scene.case.has(event, Mark.OUTSIDE) or event.signature == _INTERRUPT
 
 
 def _launcher_exit(scene: Scene, event: Event) -> bool:
@@ -362,8 +373,10 @@ _STAGES: tuple[tuple[str, str, Callable[[Scene, Event], bool]], ...] = (
 )
 """What follows from a failure, in the order in which it spreads where no times tell; the ends of processes come last."""
 _REPORTS: tuple[tuple[str, Callable[[Scene, Event], bool]], ...] = (
-    ("the launcher or scheduler ends the rest", _marked(Mark.STOP_SIGNAL)),
+    ("the launcher or scheduler ends the rest", _stops),
     ("the launcher watches its processes and lists how they ended", _launcher_exit),
     ("the scheduler sees tasks and containers, not what went on inside", _scheduler_exit),
 )
+_INTERRUPT = "process.keyboard_interrupt"
+_BY_SIGNAL = "a signal came from outside its processes: by hand, or from a scheduler"
 _ENDS = "its launcher reports the end and stops its neighbours"

@@ -231,3 +231,28 @@ def test_a_collective_of_ascend_that_fails_is_no_fault_of_a_card(tmp_path):
     verdict = told(tmp_path, {"job.log": lines}).verdict
     assert verdict.category is not Category.GPU_CUDA
     assert verdict.culprits.ranks == [3]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        raised(0, "KeyboardInterrupt"),
+        [
+            "W0312 08:08:20.000000 41 torch/distributed/elastic/agent/server/api.py:719] Received 2 death signal, shutting down workers"
+        ],
+    ],
+)
+def test_a_signal_from_outside_is_no_order_of_the_launcher(tmp_path, lines):
+    found = told(tmp_path, {"job.log": [STEP.format(n=1), *lines]})
+    stops = [link for link in found.chain if link.what == "Processes were told to stop"]
+    assert [("outside" in link.why, "launcher" in link.why) for link in stops] == [(True, False)]
+
+
+def test_a_rank_whose_own_watchdog_is_stuck_is_not_told_as_one_that_waited(tmp_path):
+    stuck = (
+        "[rank3]:[E312 08:18:21.009718819 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0(default_pg) Rank 3] ProcessGroupNCCL's watchdog "
+        "got stuck for 480 seconds without making progress in monitoring enqueued collectives."
+    )
+    found = told(tmp_path, {"job.log": ["world_size=4", stuck, *(WAITED.format(r=r) for r in range(3))]})
+    (waits,) = [link for link in found.chain if "waited too long" in link.what]
+    assert "ranks 0-2" in waits.what
