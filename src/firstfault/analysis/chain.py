@@ -75,6 +75,9 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
         found = [e for e in _all(scene, wanted) if not _used(e, used) and id(e) not in scene.got_over]
         if wanted is _other_effects:
             found = [e for e in found if scene.roster.rank(e) not in named]
+        if wanted is _waits:
+            # Who says that it no longer gets on itself is told as one that waited only where nobody else is.
+            found = [e for e in found if not scene.case.has(e, Mark.FROZEN)] or found
         if found:
             reason = why if wanted is not _waits else why + _away(scene, answer)
             links.append(_link(_describe(scene, title, found), reason, found, used))
@@ -328,8 +331,7 @@ def _effect(scene: Scene, event: Event) -> bool:
 
 
 def _waits(scene: Scene, event: Event) -> bool:
-    """Whether a line tells of a wait for others; not of a process that itself no longer gets on."""
-    return scene.case.has(event, Mark.HANG) and not scene.case.has(event, Mark.FROZEN)
+    return scene.case.has(event, Mark.HANG)
 
 
 def _of_nccl(scene: Scene, event: Event) -> bool:

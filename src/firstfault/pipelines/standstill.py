@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 REACH = 64 << 10
 """Bytes at the end of a file that are read."""
-CHUNK = 1 << 20
 MOST_LINES = 400
 MOST_FILES = 512
 _DIGITS = lazy(r"\d+")

@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
+from firstfault.model.evidence import EMPTY
 from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind
 from firstfault.readers.aistore_lines import read_prefix
@@ -23,8 +24,6 @@ from firstfault.readers.unwrap import JSON, ONE_LINE, PAGE, PRINTED, RECORD, ROW
 
 HEAD = 64 * 1024
 TAIL = 16 * 1024
-EMPTY = "empty"
-"""Reason by which a file without a byte is not read."""
 PODS_ON_ONE_LINE = "pods in one line of JSON; print them with `kubectl get pod -o yaml`"
 WITH_ADVICE = frozenset({PODS_ON_ONE_LINE})
 """Reasons by which a file is not read as it is, though it could be in another form."""

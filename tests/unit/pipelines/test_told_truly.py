@@ -52,6 +52,7 @@ def test_the_error_inside_a_loader_worker_is_told_as_the_fault_and_not_as_what_f
     )
     found = told(tmp_path, {"rank0.log": raised(0, *worker)})
     assert "Shared memory" in found.verdict.summary
+    assert found.verdict.culprits.shared
     assert [link.evidence[0].line for link in found.chain[:2]] == [4, 8]
     assert "Shared memory" in found.chain[1].what
     assert not [n for n in found.naive if "Shared memory" in n.says]
