@@ -113,7 +113,8 @@ def _row(blocks: Iterable[bytes]) -> Iterator[bytes]:
         rest = rest[-_HELD:]
     if between is None:
         rest, between = _begun(rest)
-    yield between.sub(b"\n", rest)
+    # A document that is whole need not end in a newline, as a log does; one that is cut has no end of its list.
+    yield between.sub(b"\n", rest) + (b"\n" if rest.endswith((b"]", b"}")) else b"")
 
 
 def _begun(head: bytes) -> tuple[bytes, re.Pattern[bytes]]:

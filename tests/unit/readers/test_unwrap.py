@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from firstfault.model.words import SourceKind
+from firstfault.model.words import SourceKind, Strength
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.readers.open import open_inputs
 from firstfault.readers.unwrap import HTML, JSON, MARKDOWN, ROW, unwrapped
@@ -121,3 +121,13 @@ def test_a_list_on_one_line_is_a_log_with_the_numbers_of_its_records(tmp_path):
     assert found.verdict.trigger.line == 4
     assert "run" in found.verdict.summary or "train.py:20" in found.verdict.summary
     assert "record n" in found.coverage[0].reason
+
+
+def test_a_list_on_one_line_is_whole_without_a_newline_and_cut_without_its_end(tmp_path):
+    done = "Training completed. Do not forget to share your model on huggingface.co/models =)"
+    events = [{"timestamp": 1795183323000 + n, "message": f"step {n} loss 2.{n}"} for n in range(9)]
+    text = json.dumps([*events, {"timestamp": 1795183400000, "message": done}])
+    (tmp_path / "events.json").write_text(text)
+    assert diagnose([tmp_path]).verdict.strength is Strength.ESTABLISHED
+    (tmp_path / "events.json").write_text(text[:-2])
+    assert diagnose([tmp_path]).verdict.strength is not Strength.ESTABLISHED
