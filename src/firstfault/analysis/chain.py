@@ -78,6 +78,9 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
         if wanted is _waits:
             # Who says that it no longer gets on itself is told as one that waited only where nobody else is.
             found = [e for e in found if not scene.case.has(e, Mark.FROZEN)] or found
+        if wanted is _other_effects and (unsigned := [e for e in found if scene.roster.rank(e) is None]):
+            links.append(_link(*_REPORTED, unsigned, used))
+            found = [e for e in found if scene.roster.rank(e) is not None]
         if found:
             reason = why if wanted is not _waits else why + _away(scene, answer)
             links.append(_link(_describe(scene, title, found), reason, found, used))
@@ -374,6 +377,8 @@ _STAGES: tuple[tuple[str, str, Callable[[Scene, Event], bool]], ...] = (
     ("Other processes failed with it", "a rank that fails takes others with it", _other_effects),
 )
 """What follows from a failure, in the order in which it spreads where no times tell; the ends of processes come last."""
+_REPORTED = ("Others reported it", "whoever starts or calls what failed tells that it did")
+"""What lines without a rank say that follow from a fault."""
 _REPORTS: tuple[tuple[str, Callable[[Scene, Event], bool]], ...] = (
     ("the launcher or scheduler ends the rest", _stops),
     ("the launcher watches its processes and lists how they ended", _launcher_exit),

@@ -257,3 +257,18 @@ def test_a_rank_whose_own_watchdog_is_stuck_is_not_told_as_one_that_waited(tmp_p
     found = told(tmp_path, {"job.log": ["world_size=4", stuck, *(WAITED.format(r=r) for r in range(3))]})
     (waits,) = [link for link in found.chain if "waited too long" in link.what]
     assert "ranks 0-2" in waits.what
+
+
+def test_a_container_that_found_no_room_names_the_disk_and_what_starts_it_only_reports(tmp_path):
+    said = "slurmstepd: error: pyxis: "
+    full = [
+        f"{said}container start failed with error code: 1",
+        f"{said}printing enroot log file:",
+        f"{said}    [ERROR] No space left on device",
+        "slurmstepd: error: spank: required plugin spank_pyxis.so: task_init() failed with rc=-1",
+    ]
+    found = told(tmp_path / "a", {"slurm-12.out": full})
+    assert found.verdict.category is Category.STORAGE_IO
+    assert "Others reported it" in [link.what for link in found.chain]
+    full[2] = f"{said}    enroot-nsenter: failed to create user namespace: No space left on device"
+    assert told(tmp_path / "b", {"slurm-12.out": full}).verdict.category is Category.INFRASTRUCTURE
