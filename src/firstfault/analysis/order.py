@@ -49,20 +49,25 @@ def came_first(a: Place, b: Place) -> bool | None:
 
     Stamps decide where both lines carry one; else the order in a common source; else intervals that do not meet.
     """
-    timed = comparable(a.when, b.when) and a.when.known and b.when.known
-    if timed and (a.source != b.source or (exact(a.when) and exact(b.when))):
-        if a.when.before(b.when):
-            return True
-        if b.when.before(a.when):
-            return False
-    if a.source == b.source:
-        return a.offset < b.offset
-    return None
+    return _came_first(a.source, a.offset, a.when, b.source, b.offset, b.when)
 
 
 def first(a: Event, b: Event) -> bool | None:
     """As `came_first`, of two events."""
-    return came_first(place_of(a), place_of(b))
+    one, other = a.span, b.span
+    return _came_first(one.source, one.offset, a.when, other.source, other.offset, b.when)
+
+
+def _came_first(  # noqa: PLR0917 - asked so often that nothing is made for it
+    source: SourceId, offset: int, when: When, other_source: SourceId, other_offset: int, other: When
+) -> bool | None:
+    timed = comparable(when, other) and when.known and other.known
+    if timed and (source != other_source or (exact(when) and exact(other))):
+        if when.before(other):
+            return True
+        if other.before(when):
+            return False
+    return offset < other_offset if source == other_source else None
 
 
 def sort_key(event: Event) -> tuple[float, int, int]:
