@@ -37,8 +37,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     strength: Strength
     summary: str
     trigger: Event | None = None
-    root: Event | None = None
-    """The line of the first fault itself, where one is known: the trigger may be an earlier sign of it."""
+    fault: Event | None = None
+    """The line of the first fault itself, whose kind the summary names, where one is known: the trigger may be an earlier sign of it."""
     proof: tuple[Event, ...] = ()
     """Lines on which the verdict rests, most telling first."""
     culprits: Named = Named()

@@ -27,6 +27,7 @@ from firstfault.analysis.beside_waits import (
 from firstfault.analysis.clocks import elsewhere, order
 from firstfault.analysis.devices import from_outside, other_device
 from firstfault.analysis.order import comparable, exact, first
+from firstfault.analysis.same_line import said_with, same_line
 from firstfault.analysis.suspects import EXCEPTIONS, Suspect, mentioned
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Blame, Category, Domain, Mark, Strength
@@ -139,7 +140,7 @@ def choose(case: Case, suspects: Sequence[Suspect], hang: Hang | None, opening: 
             explained.append((suspect, "it was said only after the watchdogs had begun to end the job"))
         elif early.get(id(suspect)) is Early.BY_FAR:
             explained.append((suspect, "it came long before the wait, and all ranks had gone on until then"))
-        elif not any(_same_line(r, suspect) for r in rivals):
+        elif not any(same_line(r, suspect) for r in rivals):
             rivals.append(suspect)
     return Choice(
         root=root,
@@ -157,15 +158,9 @@ def same_fault(root: Suspect, suspect: Suspect) -> bool:
     """Whether two suspects of one category, that nothing orders, are of one line, rank or host: lines about one thing."""
     if suspect.nature.category is not root.nature.category or precedes(root, suspect) is not None:
         return False
-    return _same_line(root, suspect) or bool(
+    return same_line(root, suspect) or bool(
         set(root.everyone) & set(suspect.everyone) or set(root.hosts) & set(suspect.hosts)
     )
-
-
-def _same_line(a: Suspect, b: Suspect) -> bool:
-    """Whether one line of a machine is told as both: a code and the words behind it."""
-    lines = {(e.span.source, e.span.line) for e in a.events if e.exception is None}
-    return any((e.span.source, e.span.line) in lines for e in b.events)
 
 
 def _of_any_time(case: Case, suspect: Suspect, others: Sequence[Suspect]) -> bool:
@@ -249,6 +244,10 @@ def related(a: Suspect, b: Suspect) -> bool:
 def explains(case: Case, cause: Suspect, effect: Suspect) -> str | None:
     """Why `effect` follows from `cause`; None where it does not, or where that cannot be told."""
     before = precedes(cause, effect)
+    if said_with(cause, effect):
+        return "the same line says it, and more exactly what went wrong"
+    if said_with(effect, cause):
+        return None
     if case.library.explains(_plain(cause), _plain(effect)) and related(cause, effect):
         if before is not False or not _much_later(cause, effect):
             return f"{cause.nature.title} is a known reason for it"

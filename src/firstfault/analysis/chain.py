@@ -9,7 +9,7 @@ from firstfault.analysis.floods import cut
 from firstfault.analysis.gpu_evidence import QUESTION as GPU_COURSE
 from firstfault.analysis.hang_words import others_text
 from firstfault.analysis.last_words import MISSED
-from firstfault.analysis.order import comparable, exact, first, sort_key
+from firstfault.analysis.order import Place, came_first, comparable, exact, first, place_of, sort_key
 from firstfault.analysis.state.exits import integer, signal_name
 from firstfault.analysis.state.groups import hang_state
 from firstfault.analysis.state.parts import Part
@@ -18,10 +18,11 @@ from firstfault.analysis.window_links import window_links
 from firstfault.analysis.wording import duration, ranks_text, who_text
 from firstfault.model.evidence import GlobalRank
 from firstfault.model.findings import Link
-from firstfault.model.words import Mark, Role
+from firstfault.model.words import Category, Mark, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import TypeGuard
 
     from firstfault.analysis.answer import Answer
     from firstfault.analysis.hangs import Hang
@@ -66,27 +67,34 @@ def build_chain(scene: Scene, answer: Answer) -> tuple[Link, ...]:
         if not any(_used(e, used) for e in link.events):
             links.append(link)
             used.update((e.span.source, e.span.line) for e in link.events)
-    named = set(answer.culprits.ranks)
+    named = {*answer.culprits.ranks, *answer.first_failed.ranks}
     early, late = _ends(scene, used)
     if early and late:
         # What failed ended long before those who waited for it did.
         links.insert(0, _link(_ends_text(scene, early), _ENDS, early, used))
     for title, why, wanted in _STAGES:
         found = [e for e in _all(scene, wanted) if not _used(e, used) and id(e) not in scene.got_over]
-        if wanted is _other_effects or wanted is _watchdog:
+        if wanted is _other_effects:
             found = [e for e in found if scene.roster.rank(e) not in named]
+        if wanted is _waits:
+            # Who says that it no longer gets on itself is told as one that waited only where nobody else is.
+            found = [e for e in found if not scene.case.has(e, Mark.FROZEN)] or found
+        if wanted is _other_effects and (unsigned := [e for e in found if scene.roster.rank(e) is None]):
+            links.append(_link(*_REPORTED, unsigned, used))
+            found = [e for e in found if scene.roster.rank(e) is not None]
         if found:
             reason = why if wanted is not _waits else why + _away(scene, answer)
             links.append(_link(_describe(scene, title, found), reason, found, used))
     for why, wanted in _REPORTS:
         rest = [e for e in late or early if wanted(scene, e) and not _used(e, used)]
         if rest:
-            links.append(_link(_ends_text(scene, rest), why, rest, used))
+            reason = _BY_SIGNAL if wanted is _stops and any(_from_outside(scene, e) for e in rest) else why
+            links.append(_link(_ends_text(scene, rest), reason, rest, used))
     return (*head, *_in_order(links))
 
 
 def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int]]) -> list[Link]:
-    """The first link: what the trigger is a line of, and the root, where the trigger leads up to it; the headline says the rest."""
+    """The first links: what the trigger is a line of, and the fault itself where the trigger only leads up to it."""
     ranks = answer.culprits.ranks or answer.first_failed.ranks
     if answer.question in HANGS and answer.culprits.ranks:
         what = f"{ranks_text(answer.culprits.ranks).capitalize()} held up the others"
@@ -99,25 +107,28 @@ def _root(scene: Scene, answer: Answer, trigger: Event, used: set[tuple[int, int
         return [_link(what, why, [trigger], used)]
     known = trigger.exception is not None or scene.case.spec(trigger) is not None
     what = nature_of(scene.case, trigger).title if known else _UNTOLD.get(answer.question, "The first sign of it")
-    whom = who_text(ranks, answer.culprits.hosts)
+    fault = answer.fault
+    if answer.question not in HANGS and known and _is_apart(fault, trigger):
+        teller = scene.roster.rank(trigger)
+        sign = what + who_text(() if teller is None else (teller,), ())
+        links = [_link(sign, "it is the earliest sign of the fault", [trigger], used)]
+        if not _used(fault, used):
+            told = nature_of(scene.case, fault).title + who_text(ranks, answer.culprits.hosts)
+            links.append(_link(told, answer.why, [fault], used))
+        return links
+    what, why = what + who_text(ranks, answer.culprits.hosts), answer.why
     if answer.question in HANGS:
-        what += whom
-        return [
-            _link(f"First sign of the hang: {what}" if known else what, "no earlier line shows it", [trigger], used)
-        ]
-    root = _led_to(answer, trigger)
-    if root is None:
-        return [_link(what + whom, answer.why, [trigger], used)]
-    sign = _link(what + whom, "it is the earliest line that shows the root cause", [trigger], used)
-    return [sign, _link(nature_of(scene.case, root).title + whom, answer.why, [root], used)]
+        what, why = f"First sign of the hang: {what}" if known else what, "no earlier line shows it"
+    elif answer.category is Category.UNKNOWN:
+        why = "no line names the root cause; this is the earliest that tells of the failure"
+    return [_link(what, why, [trigger], used)]
 
 
-def _led_to(answer: Answer, trigger: Event) -> Event | None:
-    """The line of the root, where the trigger is only an earlier sign of it and another kind of line; None where it is its own."""
-    root = answer.root
-    if root is None or root.signature == trigger.signature:
-        return None
-    return None if (root.span.source, root.span.line) == (trigger.span.source, trigger.span.line) else root
+def _is_apart(fault: Event | None, trigger: Event) -> TypeGuard[Event]:
+    """Whether the trigger is only an earlier sign of the fault, of another kind and on another line."""
+    if fault is None or fault.signature == trigger.signature:
+        return False
+    return (fault.span.source, fault.span.line) != (trigger.span.source, trigger.span.line)
 
 
 def _in_order(links: Sequence[Link]) -> list[Link]:
@@ -133,14 +144,22 @@ def _in_order(links: Sequence[Link]) -> list[Link]:
 
 
 def _comes_first(a: Link, b: Link) -> bool | None:
-    if not a.events or not b.events:
+    one, other = _place(a), _place(b)
+    if one is None or other is None:
         return None
-    one, other = a.events[0], b.events[0]
-    came = first(one, other)
+    came = came_first(one, other)
     if came is None and comparable(one.when, other.when):
         # A line without a stamp, behind the last stamped one of its file, lies in an interval that is open on one side.
         came = True if one.when.before(other.when) else False if other.when.before(one.when) else None
     return came
+
+
+def _place(link: Link) -> Place | None:
+    """Where and when the first line of a link stands; of a link about progress, that of its first sample."""
+    if link.events:
+        return place_of(link.events[0])
+    sample = next(iter(link.samples), None)
+    return None if sample is None else Place(sample.source, sample.offset, sample.when)
 
 
 def _ends(scene: Scene, used: set[tuple[int, int]]) -> tuple[list[Event], list[Event]]:
@@ -315,7 +334,7 @@ def _ended(scene: Scene, event: Event) -> bool:
 
 
 def _other_effects(scene: Scene, event: Event) -> bool:
-    return _effect(scene, event) and not _watchdog(scene, event) and not _ended(scene, event)
+    return _effect(scene, event) and not _of_nccl(scene, event) and not _ended(scene, event)
 
 
 def _effect(scene: Scene, event: Event) -> bool:
@@ -327,9 +346,9 @@ def _waits(scene: Scene, event: Event) -> bool:
     return scene.case.has(event, Mark.HANG)
 
 
-def _watchdog(scene: Scene, event: Event) -> bool:
-    """Whether a line is what a watchdog says when it gives a wait up."""
-    return scene.hang is not None and event.signature.startswith("nccl.") and _effect(scene, event)
+def _of_nccl(scene: Scene, event: Event) -> bool:
+    """Whether a line tells of an error of the collective library's own that follows from another."""
+    return event.signature.startswith("nccl.") and _effect(scene, event)
 
 
 def _of_scheduler(event: Event) -> bool:
@@ -338,6 +357,15 @@ def _of_scheduler(event: Event) -> bool:
 
 def _scheduler_exit(scene: Scene, event: Event) -> bool:
     return scene.case.has(event, Mark.DEATH) and _of_scheduler(event)
+
+
+def _stops(scene: Scene, event: Event) -> bool:
+    return scene.case.has(event, Mark.STOP_SIGNAL)
+
+
+def _from_outside(scene: Scene, event: Event) -> bool:
+    """Whether a line says that its own speaker was told to stop, by nobody of the job."""
+    return scene.case.has(event, Mark.OUTSIDE) or event.signature == _INTERRUPT
 
 
 def _launcher_exit(scene: Scene, event: Event) -> bool:
@@ -349,14 +377,22 @@ _SCHEDULERS = frozenset({"slurm", "kubernetes", "container"})
 _STAGES: tuple[tuple[str, str, Callable[[Scene, Event], bool]], ...] = (
     ("Peers lost their connections", "a process that ends closes its sockets", _marked(Mark.PEER_LOST, Role.EFFECT)),
     ("Ranks waited too long", "a collective ends only when every member takes part", _waits),
-    ("Watchdogs gave the wait up", "each process has a time limit for its collectives", _watchdog),
+    (
+        "Calls of the collective library failed",
+        "an error of its transport, or of a peer, comes back out of its calls",
+        _of_nccl,
+    ),
     ("Processes aborted themselves", "a runtime or its watchdog ends a process that cannot go on", _marked(Mark.ABORT)),
     ("Other processes failed with it", "a rank that fails takes others with it", _other_effects),
 )
 """What follows from a failure, in the order in which it spreads where no times tell; the ends of processes come last."""
+_REPORTED = ("Others reported it", "whoever starts or calls what failed tells that it did")
+"""What lines without a rank say that follow from a fault."""
 _REPORTS: tuple[tuple[str, Callable[[Scene, Event], bool]], ...] = (
-    ("the launcher or scheduler ends the rest", _marked(Mark.STOP_SIGNAL)),
+    ("the launcher or scheduler ends the rest", _stops),
     ("the launcher watches its processes and lists how they ended", _launcher_exit),
     ("the scheduler sees tasks and containers, not what went on inside", _scheduler_exit),
 )
+_INTERRUPT = "process.keyboard_interrupt"
+_BY_SIGNAL = "a signal came from outside its processes: by hand, or from a scheduler"
 _ENDS = "its launcher reports the end and stops its neighbours"

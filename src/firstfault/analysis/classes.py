@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PHASES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
     (Phase.CHECKPOINT, lazy(r"save_checkpoint|_save_checkpoint|load_checkpoint|save_pretrained|load_state_dict|dist_checkpointing|torch_save|serialization\.py|checkpoint_io|state_dict_(?:saver|loader)")),
-    (Phase.DATA, lazy(r"dataloader\.py|_utils/fetch|_utils/worker|collate|__getitem__|_data_worker|datasets?/|data_fetcher|data_iterator|get_batch")),
+    (Phase.DATA, lazy(r"dataloader\.py|_utils/fetch|_utils/worker|collate|__getitem__|_data_worker|datasets?/|data\w*/\w+\.py __(?:iter|next)__|(?:dataset|manifest)\w*\.py|data_fetcher|data_iterator|get_batch")),
     (Phase.EVALUATION, lazy(r"\bevaluate\b|evaluation_loop|validation_step|eval_step|run_validation|\bval_loop")),
     (Phase.OPTIMIZER, lazy(r"optimizer\.py|optim/|optimizer_step|clip_grad|update_scale|loss_scaler")),
     (Phase.BACKWARD, lazy(r"_tensor\.py\S* backward|autograd/__init__|\bbackward\b")),
@@ -95,7 +95,8 @@ def scope_of(suspect: Suspect, named: Named, complete: Completeness) -> Scope | 
     if len(named.ranks) == 1 or (count == 1 and suspect.unplaced == 0 and known != 1):
         return Scope.RANK
     if known and count >= known:
-        return Scope.ALL
+        # Of one rank that is seen alone, where nobody says how many there are, it is not known whether it is all.
+        return Scope.ALL if count > 1 or complete.expected is not None else None
     if len(suspect.hosts) == 1 and count > 1 and len(complete.hosts) > 1:
         return Scope.NODE
     return Scope.GROUP if count > 1 else None

@@ -110,7 +110,7 @@ def _first_error(scene: Scene, answer: Answer) -> Naive | None:
         e
         for e in _errors(scene)
         if e.span.source == trigger.span.source
-        and e.span.offset < trigger.span.offset
+        and e.span.line < trigger.span.line
         and (e.span.source, e.span.line) in reasons
     ]
     event = min(above, key=sort_key, default=None)
@@ -136,8 +136,8 @@ def _last_error(scene: Scene, answer: Answer, *, reports: bool) -> Naive | None:
     if event is None or answer.trigger is None:
         return None
     reasons = {(e.span.source, e.span.line): why for e, why in answer.follows or ()}
-    # The trigger may be a sign of the root, which then stands further below: that is no misleading one.
-    if event.signature in {e.signature for e in (answer.trigger, answer.root) if e is not None}:
+    # The trigger may be a sign of the fault, which then stands further below: that is no misleading one.
+    if event.signature in {e.signature for e in (answer.trigger, answer.fault) if e is not None}:
         return None
     reports = reports and event not in _errors(scene)
     if reports:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from firstfault.model.evidence import Event, When
+    from firstfault.model.evidence import Event, SourceId, When
 
 EXACT = 1.5
 """Seconds: an interval no longer than this is a time stamp of the line itself."""
@@ -31,20 +31,43 @@ def comparable(a: When, b: When) -> bool:
     return clock_of(a) == clock_of(b)
 
 
-def first(a: Event, b: Event) -> bool | None:
+class Place(NamedTuple):
+    """Where a line stands, and when it was said."""
+
+    source: SourceId
+    offset: int
+    when: When
+
+
+def place_of(event: Event) -> Place:
+    """Where and when an event was said."""
+    return Place(event.span.source, event.span.offset, event.when)
+
+
+def came_first(a: Place, b: Place) -> bool | None:
     """True where `a` came before `b`, False where after, None where it cannot be told.
 
     Stamps decide where both lines carry one; else the order in a common source; else intervals that do not meet.
     """
-    timed = comparable(a.when, b.when) and a.when.known and b.when.known
-    if timed and (a.span.source != b.span.source or (exact(a.when) and exact(b.when))):
-        if a.when.before(b.when):
+    return _came_first(a.source, a.offset, a.when, b.source, b.offset, b.when)
+
+
+def first(a: Event, b: Event) -> bool | None:
+    """As `came_first`, of two events."""
+    one, other = a.span, b.span
+    return _came_first(one.source, one.offset, a.when, other.source, other.offset, b.when)
+
+
+def _came_first(  # noqa: PLR0917 - asked so often that nothing is made for it
+    source: SourceId, offset: int, when: When, other_source: SourceId, other_offset: int, other: When
+) -> bool | None:
+    timed = comparable(when, other) and when.known and other.known
+    if timed and (source != other_source or (exact(when) and exact(other))):
+        if when.before(other):
             return True
-        if b.when.before(a.when):
+        if other.before(when):
             return False
-    if a.span.source == b.span.source:
-        return a.span.offset < b.span.offset
-    return None
+    return offset < other_offset if source == other_source else None
 
 
 def sort_key(event: Event) -> tuple[float, int, int]:

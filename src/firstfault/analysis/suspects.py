@@ -218,17 +218,28 @@ def _refined(nature: Nature, row: TableRow) -> Nature:
         strength=row.strength or nature.strength,
         depth=nature.depth if row.depth is None else row.depth,
         fatal=nature.fatal if row.fatal is None else row.fatal,
-        action=nature.action,
+        action=row.action_kind or nature.action,
         advice=(row.action, *nature.advice) if row.action else nature.advice,
         collect=nature.collect,
         meaning=row.meaning,
     )
 
 
+def bare_message(event: Event) -> str:
+    """What stands behind the class in a last line of a traceback that stands alone; empty where the line is another."""
+    kind = event.fields.get("exception", "")
+    if event.signature != BARE_EXCEPTION or not kind or event.text.lstrip()[:1] == "{":
+        return ""
+    return _COLOUR.sub("", event.text.partition(f"{kind}: ")[2]).strip()
+
+
+_COLOUR = lazy(r"(?:\x1b|\\x1b)\[[0-9;]*m")
+
+
 def _exception_nature(case: Case, event: Event) -> Nature:
     kind = event.exception.kind if event.exception is not None else event.fields.get("exception", "Exception")
     row = case.library.row(EXCEPTIONS, kind) or case.library.row(EXCEPTIONS, kind.rsplit(".", 1)[-1])
-    message = event.exception.message if event.exception is not None else event.text
+    message = event.exception.message if event.exception is not None else bare_message(event) or event.text
     if kind == "Exception" and (not message.strip() or "-- Process " in message):
         # torch.multiprocessing.spawn raises a bare Exception that quotes the child's own.
         return Nature(

@@ -176,9 +176,10 @@ def shared(scene: Scene, answer: Answer) -> bool:
         return True
     if answer.question == "hang":
         return answer.category is Category.NETWORK
-    if answer.trigger is None or nature_of(scene.case, answer.trigger).role is not Role.CAUSE:
+    event = answer.trigger if answer.fault is None else answer.fault
+    if event is None or nature_of(scene.case, event).role is not Role.CAUSE:
         return False
-    nature = nature_of(scene.case, answer.trigger)
+    nature = nature_of(scene.case, event)
     # Of an exception that no signature knows, or of which one says no more than what it may be, one rank's alone, nobody
     # knows whether all would raise it.
     sure = nature.strength is not Strength.POSSIBLE and not nature.key.startswith(("python.", CPP))

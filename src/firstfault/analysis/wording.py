@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from firstfault.analysis.suspects import bare_message
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from firstfault.analysis.answer import Named
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.suspects import Suspect
-    from firstfault.model.evidence import Frame
+    from firstfault.model.evidence import Event, Frame
 
 SHOWN = 6
 """Ranks or hosts shown before a list is cut."""
@@ -117,7 +119,7 @@ def what_text(root: Suspect) -> str:
     """What happened; an exception's own words only where no signature says what they mean: the line itself is quoted anyway."""
     exception = root.first.exception
     if exception is None:
-        return root.nature.title
+        return _said(root.first) or root.nature.title
     thrown = root.nature.key == CPP
     if not thrown and not root.nature.key.startswith("python."):
         kind = exception.kind.rsplit(".", 1)[-1]
@@ -125,6 +127,12 @@ def what_text(root: Suspect) -> str:
     head = exception.message.split("\n", 1)[0].strip()
     place = f" in {frame_text(exception.user_frame)}" if exception.user_frame is not None else ""
     return (f"{exception.kind}: {both_ends(head, QUOTED)}" if head else exception.kind) + place
+
+
+def _said(event: Event) -> str:
+    """A last line of a traceback that stands alone, from its class on; empty where the line is another, or has no message."""
+    kind, said = event.fields.get("exception", ""), bare_message(event)
+    return f"{kind}: {both_ends(said, QUOTED)}" if said else ""
 
 
 def sentence(root: Suspect, named: Named, failed: Named, scene: Scene) -> str:

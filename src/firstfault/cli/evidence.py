@@ -389,8 +389,9 @@ def nothing_readable(
     from difflib import get_close_matches
 
     from firstfault.cli.main import COMMANDS
+    from firstfault.model.evidence import EMPTY
     from firstfault.model.words import CoverageState
-    from firstfault.report.phrases import EMPTY, why_unread
+    from firstfault.report.phrases import why_unread
 
     rows = list(coverage)
     unread = all(row.state is CoverageState.MISSING or row.reason == EMPTY for row in rows)

@@ -104,7 +104,7 @@ class LazyGroup(click.Group):
 
         if word in {"help", "version"} and not os.path.lexists(word):
             raise click.UsageError(f"There is no command {word!r}. Did you mean `firstfault --{word}`?", ctx)
-        if not word.isascii() or not word.replace("-", "").isalpha() or os.path.lexists(word):
+        if word.startswith("-") or not word.isascii() or not word.replace("-", "").isalpha() or os.path.lexists(word):
             return
         near = get_close_matches(word, list(self._table), n=1, cutoff=0.75)
         if near:

@@ -69,17 +69,15 @@ def show(error: click.ClickException) -> None:
 
 def describe(error: BaseException) -> bool:
     """Prints an error that a person can do something about; False where it is not of that kind."""
+    from firstfault.incidents.errors import IncidentError
     from firstfault.pipelines.errors import PipelineError
+    from firstfault.signatures.errors import SignatureError
 
     if isinstance(error, PipelineError):
         tell(error.what, where=error.where, why=error.why, fix=error.fix)
         return True
-    if type(error).__name__ in {"SignatureError", "IncidentError"}:
-        tell(
-            str(getattr(error, "what", error)),
-            where=str(getattr(error, "where", "")),
-            fix=str(getattr(error, "fix", "")),
-        )
+    if isinstance(error, (SignatureError, IncidentError)):
+        tell(error.what, where=error.where, fix=error.fix)
         return True
     if isinstance(error, OSError) and error.strerror:
         where = "" if error.filename is None else str(error.filename)

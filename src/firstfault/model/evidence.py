@@ -43,6 +43,10 @@ class Source(Struct, frozen=True, kw_only=True):
     """Modification time in seconds since the epoch; the last resort for a year."""
 
 
+EMPTY = "empty"
+"""Reason by which a file without a byte is not read."""
+
+
 class Coverage(Struct, frozen=True, kw_only=True):
     """What became of one input, with its reason."""
 

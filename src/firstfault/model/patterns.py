@@ -111,6 +111,8 @@ class TableRow(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     meaning: str
     action: str = ""
     """The vendor's or our advised action."""
+    action_kind: ActionKind | None = None
+    """The same in one word, where the signature's does not fit this row."""
     role: Role | None = None
     category: Category | None = None
     domain: Domain | None = None

@@ -33,7 +33,7 @@ from firstfault.model.diagnosis import (
     Verdict,
 )
 from firstfault.model.evidence import Event, GlobalRank
-from firstfault.model.words import Mark, Strength
+from firstfault.model.words import Category, Mark, Strength
 from firstfault.pipelines.beforehand import Beforehand, timeline_of
 from firstfault.pipelines.cite import Citer
 from firstfault.pipelines.entries import cited
@@ -327,9 +327,9 @@ def _unique(texts: Iterable[str]) -> list[str]:
 def _recommendations(answer: Answer) -> dict[str, list[str]]:
     """Steps by side: storage, client, training."""
     side = "training"
-    if answer.category.value == "storage_io":
+    if answer.category is Category.STORAGE_IO:
         side = "storage" if answer.culprits.storage_nodes else "client"
-    elif answer.category.value == "data":
+    elif answer.category is Category.DATA:
         side = "client"
     sections: dict[str, list[str]] = {"storage": [], "client": [], "training": []}
     sections[side] = list(answer.steps)

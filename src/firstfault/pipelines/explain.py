@@ -197,8 +197,8 @@ def _exit_by_signal(library: Library, asked: str, kind: str, number: str) -> Ite
             which = int(number)
         elif 129 <= int(number) <= 192 and (not kind or "exit" in kind or "code" in kind or "status" in kind):
             which = int(number) - 128
-    if which is None:
-        return
+    if which is None or library.row(EXIT_TABLE, number) is not None:
+        return  # the code has a row of its own, which tells the signal
     row = library.row(EXIT_TABLE, str(-which))
     if row is None:
         return

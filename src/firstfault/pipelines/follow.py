@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.until import STOPPED
-from firstfault.model.words import Category, Strength
+from firstfault.model.words import Strength
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.errors import PipelineError
 from firstfault.pipelines.kept import Kept
@@ -95,8 +95,8 @@ def followed(
 
 
 def is_decided(verdict: Verdict) -> bool:
-    """Whether a job failed for a reason that is told, or came to its end: more lines are not waited for."""
-    return verdict.failed is not None and (verdict.category is not Category.UNKNOWN or verdict.failed is True)
+    """Whether a job failed, or came to its end: more lines are not waited for."""
+    return verdict.failed is not None
 
 
 def claim(verdict: Verdict) -> tuple[object, ...]:

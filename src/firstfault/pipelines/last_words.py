@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from firstfault.analysis.order import comparable
 from firstfault.analysis.state.files import lone_speakers
-from firstfault.model.evidence import Event, Span, When
+from firstfault.model.evidence import Event, When
 from firstfault.model.words import Mark
 from firstfault.readers.identity import locate
-from firstfault.readers.lines import lines_from, number_at
+from firstfault.readers.lines import last_part, lines_from, number_at, said_in_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from firstfault.model.evidence import GlobalRank, SourceId
     from firstfault.pipelines.ground import Ground
     from firstfault.readers.clock import SourceClock
-    from firstfault.readers.lines import TextStore
+    from firstfault.readers.lines import Line, TextStore
 
 REACH = 1 << 20
 """Bytes before the wait (or the end) in which a rank's last line is looked for."""
@@ -66,7 +67,7 @@ def recent_words(
             continue
         span = wait.span
         first_wait[span.source] = min(span.offset, first_wait.get(span.source, span.offset))
-    alone = lone_speakers(scene.events, scene.roster.world)
+    alone = lone_speakers(scene.roster.ranks_in, scene.roster.whole)
     owners = {s: scene.roster.rank_of(profile.who, s, {}) for s, profile in profiles.items()}
     owners = {s: alone.get(s) if owner is None else owner for s, owner in owners.items()} | dict(named or {})
     wanted = tuple(ranks)
@@ -105,28 +106,20 @@ def _last_of(  # noqa: PLR0917
     """The last lines of each of some ranks in one source, in one pass; unsigned lines are those of its owner."""
     source, profile = clock.source.id, clock.profile
     last: dict[GlobalRank, deque[Event]] = {}
-    for number, offset, raw in _lines(store, source, max(0, end - REACH), end):
-        segment = raw.rsplit(b"\r", 1)[-1]
-        if not segment.strip() or any(word in raw for word in _SHUTTING_DOWN):
+    for line in _lines(store, source, max(0, end - REACH), end):
+        segment = last_part(line)
+        if not segment.strip() or any(word in line.text for word in _SHUTTING_DOWN):
             continue
         place = locate(segment, len(segment), profile)
         unsigned = owner is not None and place.who.rank is None and place.who.local_rank is None
         rank = owner if unsigned else scene.roster.rank_of(place.who, source, {})
         if rank is None or rank not in ranks:
             continue
-        when = clock.event_time(place.stamp, offset, number) if place.stamp is not None else When()
+        when = clock.event_time(place.stamp, line.offset, line.number) if place.stamp is not None else When()
         if _too_late(scene, when):
             break
-        begin = offset + len(raw) - len(segment)
-        last.setdefault(rank, deque(maxlen=RECENT)).append(
-            Event(
-                signature="rank.last_words",
-                span=Span(source, begin, len(segment), number, begin - offset + 1),
-                text=segment.decode("utf-8", "backslashreplace"),
-                who=place.who,
-                when=when,
-            )
-        )
+        said = said_in_line("rank.last_words", source, line, place.who, when)
+        last.setdefault(rank, deque(maxlen=RECENT)).append(said)
     return last
 
 
@@ -138,9 +131,7 @@ def _too_late(scene: Scene, when: When) -> bool:
     return comparable(when, hang.first.when) and when.earliest > hang.detected
 
 
-def _lines(store: TextStore, source: SourceId, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
-    """Lines between two offsets: number, offset, bytes; the first, which may be cut, is left out."""
-    for i, line in enumerate(lines_from(store, source, start, number_at(store, source, start), end - start)):
-        if start and i == 0:
-            continue
-        yield line.number, line.offset, line.text
+def _lines(store: TextStore, source: SourceId, start: int, end: int) -> Iterator[Line]:
+    """Lines between two offsets; the first, which may be cut, is left out."""
+    lines = lines_from(store, source, start, number_at(store, source, start), end - start)
+    return islice(lines, 1 if start else 0, None)

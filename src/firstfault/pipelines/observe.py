@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.analysis.case import Observations
-from firstfault.model.evidence import Coverage
+from firstfault.model.evidence import EMPTY, Coverage
 from firstfault.model.until import OVER, UNLIMITED
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.pipelines.abreast import gather
@@ -13,7 +13,7 @@ from firstfault.readers.gpu_columns import UNTOLD, is_untold
 from firstfault.readers.gpu_course import HEAD, read_courses, table_of
 from firstfault.readers.lines import number_at
 from firstfault.readers.numbering import missing_names
-from firstfault.readers.sniff import EMPTY, WITH_ADVICE
+from firstfault.readers.sniff import WITH_ADVICE
 from firstfault.readers.sourcename import read_name
 from firstfault.readers.zones import in_zone
 

@@ -24,10 +24,10 @@ from firstfault.analysis.plain_words import (
     wanted,
 )
 from firstfault.analysis.suspects import nature_of, went_on
-from firstfault.model.evidence import Event, Span, When
+from firstfault.model.evidence import When
 from firstfault.model.words import Mark, Role, SourceKind
 from firstfault.readers.identity import locate
-from firstfault.readers.lines import lines_from
+from firstfault.readers.lines import last_part, lines_from, said_in_line
 from firstfault.recorder import format as layout
 
 if TYPE_CHECKING:
@@ -107,20 +107,14 @@ def _tail(scene: Scene, store: TextStore, clock: SourceClock, after: int, rank: 
     known = {e.span.line for e in scene.effects if e.span.source == source}
     found: deque[Line] = deque(maxlen=MOST_LINES)
     for i, line in enumerate(lines_from(store, source, start, number, size - start)):
-        text = line.text.rsplit(b"\r", 1)[-1]
+        text = last_part(line)
         if (start and i == 0) or not text.strip() or line.number in settled or text.startswith(_OURS):
             continue
         place = locate(text, len(text), profile)
         if rank is not None and place.who.rank != rank:
             continue
-        begin = line.offset + len(line.text) - len(text)
-        event = Event(
-            signature=PLAIN,
-            span=Span(source, begin, len(text), line.number, begin - line.offset + 1),
-            text=text.decode("utf-8", "backslashreplace")[:4096],
-            who=place.who,
-            when=clock.event_time(place.stamp, line.offset, line.number) if place.stamp is not None else When(),
-        )
+        when = clock.event_time(place.stamp, line.offset, line.number) if place.stamp is not None else When()
+        event = said_in_line(PLAIN, source, line, place.who, when)
         if went_on(scene.case, event):
             continue
         read = read_line(event, text[place.body :].decode("utf-8", "backslashreplace")[:4096])

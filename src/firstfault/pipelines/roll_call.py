@@ -11,12 +11,12 @@ from msgspec import Struct, field
 
 from firstfault.analysis.last_words import lived
 from firstfault.analysis.roll import absent, absent_files, arrived, circled, circling, missed, other_of_two, unaccounted
-from firstfault.model.evidence import Event, GlobalRank, Span, When
+from firstfault.model.evidence import Event, GlobalRank
 from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 from firstfault.pipelines.last_words import recent_words
 from firstfault.readers.identity import locate
-from firstfault.readers.lines import lines_from, number_at
+from firstfault.readers.lines import last_part, lines_from, number_at, said_in_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,6 @@ class _Line(NamedTuple):
 
     source: SourceId
     line: Line
-    segment: bytes
     who: Who
 
 
@@ -124,14 +123,14 @@ def _listen(scene: Scene, store: TextStore, profiles: Mapping[SourceId, SourcePr
         start, end = max(0, first - REACH), min(size, last + REACH, max(0, first - REACH) + left)
         left -= max(0, end - start)
         for line in lines_from(store, source, start, 1, end - start):
-            segment = line.text.rsplit(b"\r", 1)[-1]
+            segment = last_part(line)
             who = locate(segment, len(segment), profiles[source]).who if segment.strip() else None
             rank = None if who is None else scene.roster.rank_of(who, source, {})
             place = rank if rank is not None or who is None or who.local_rank is None else GlobalRank(who.local_rank)
             if place is None or who is None:
                 continue
             spoke.local = spoke.local or rank is None
-            said = _Line(source, line, segment, who)
+            said = _Line(source, line, who)
             if line.offset < first:
                 if rank is not None:
                     spoke.before.add(rank)
@@ -154,8 +153,5 @@ def _words(segment: bytes) -> str:
 
 
 def _said(name: str, store: TextStore, said: _Line) -> Event:
-    begin = len(said.line.text) - len(said.segment)
-    offset = said.line.offset
-    span = Span(said.source, offset + begin, len(said.segment), number_at(store, said.source, offset), begin + 1)
-    text = said.segment.decode("utf-8", "backslashreplace")[:4096]
-    return Event(signature=name, span=span, text=text, who=said.who, when=When())
+    number = number_at(store, said.source, said.line.offset)
+    return said_in_line(name, said.source, said.line._replace(number=number), said.who)

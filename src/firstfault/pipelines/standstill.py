@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.order import comparable, exact
 from firstfault.analysis.quiet import Spoken, after_quiet, limited, silence, stand_together
 from firstfault.analysis.standstill import Tail, behind, stood_still, stops
-from firstfault.model.evidence import Event, Span, When
+from firstfault.model.evidence import Event, When
 from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind
 from firstfault.readers.identity import locate
-from firstfault.readers.lines import Line, lines_from, number_at
+from firstfault.readers.lines import Line, last_part, lines_from, number_at, said_in_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 REACH = 64 << 10
 """Bytes at the end of a file that are read."""
-CHUNK = 1 << 20
 MOST_LINES = 400
 MOST_FILES = 512
 _DIGITS = lazy(r"\d+")
@@ -112,7 +111,7 @@ def _times(stop: Event, store: TextStore, clock: SourceClock, end: int, words: l
     times: list[float] = []
     stamped = False
     for line, fresh in _lines(store, clock.source.id, end):
-        text = line.text.rsplit(b"\r", 1)[-1]
+        text = last_part(line)
         stamp = locate(text, len(text), clock.profile).stamp
         if line.offset + len(line.text) >= end and (stamp is not None or _SPEAKER.fullmatch(text)):
             continue  # the beginning of the line of the stop itself
@@ -139,21 +138,15 @@ def _tail(scene: Scene, store: TextStore, clock: SourceClock, end: int) -> tuple
     ranks: set[GlobalRank | None] = set()
     last: Event | None = None
     for line, fresh in _lines(store, source, end):
-        text = line.text.rsplit(b"\r", 1)[-1]
+        text = last_part(line)
         if not fresh or not text.strip():
             continue
         place = locate(text, len(text), profile)
         ranks.add(scene.roster.rank_of(place.who, source, {}))
         body = text[place.body :].decode("utf-8", "backslashreplace")
         said.append(body)
-        begin = line.offset + len(line.text) - len(text)
-        last = Event(
-            signature="rank.last_words",
-            span=Span(source, begin, len(text), line.number, begin - line.offset + 1),
-            text=text.decode("utf-8", "backslashreplace")[:4096],
-            who=place.who,
-            when=clock.event_time(place.stamp, line.offset, line.number) if place.stamp is not None else When(),
-        )
+        when = clock.event_time(place.stamp, line.offset, line.number) if place.stamp is not None else When()
+        last = said_in_line("rank.last_words", source, line, place.who, when)
     known = ranks - {None}
     if last is None or len(known) != 1:
         return None

@@ -431,11 +431,7 @@ class Identities:
         return self._name("bucket", name) if ("bucket", name) in self._names else self._part(name)
 
     def _path(self, path: str) -> str:
-        if everybodys(path):
-            return path
-        if public(path):
-            return path
-        return self._folder(path)
+        return path if everybodys(path) or public(path) else self._folder(path)
 
     def _folder(self, path: str) -> str:
         installed = _INSTALLED.search(path)

@@ -284,8 +284,7 @@ def _spoken(text: str) -> Iterator[Secret]:
         if _PROSE.fullmatch(value) or _TRIVIAL.fullmatch(value):
             continue
         bare = not match["link"].strip() and not match["quote"]
-        mixed = len(value) >= 6 and re.search(r"\d", value) and re.search(r"[A-Za-z]", value)
-        if not bare or match["word"].lower() == "passphrase" or mixed:
+        if not bare or match["word"].lower() == "passphrase" or _worn(value):
             yield Secret(*match.span("value"), "password")
 
 
@@ -336,12 +335,7 @@ def _kind(match: re.Match[str], name: str, value: str) -> str | None:
         return None if value.isdigit() and len(value) < 8 else "secret"
     if match["weak"].lower() == "token" and (flag is not None or name.isupper()) and len(value) >= 6:
         return None if value.isdigit() else "token"
-    if (
-        match["weak"].lower() == "token"
-        and len(value) >= 6
-        and re.search(r"[A-Za-z]", value)
-        and re.search(r"\d", value)
-    ):
+    if match["weak"].lower() == "token" and _worn(value):
         # Not long enough to look random; but who writes `token: abc123` means one.
         return "token"
     if match["weak"].lower() == "token" and flag is None and _plain_token(match, value):

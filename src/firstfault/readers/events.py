@@ -16,6 +16,7 @@ from firstfault.readers.frames import HEAD, read_last
 from firstfault.readers.identity import locate
 from firstfault.readers.job_card import job_end
 from firstfault.readers.pod_card import ending
+from firstfault.readers.pytest_frames import SIGN, exception_in
 from firstfault.readers.raised import of_remote, unproven
 from firstfault.readers.traceback import REMOTE, read_traceback_before, read_tracebacks
 from firstfault.readers.who import join_fields, join_line
@@ -273,7 +274,7 @@ class _Builder:
         spoken = None if hit.signature == WHAT else self._spoken(hit, blocks)
         if spoken is not None and spoken.who.rank is not None and who.rank not in {None, spoken.who.rank}:
             who = spoken.who  # the traceback is that of another rank, by its head
-        exception = self._thrown(hit) if spoken is None and hit.signature == WHAT else None
+        exception = self._thrown(hit) if spoken is None else None
         return Event(
             signature=hit.signature,
             span=span,
@@ -287,8 +288,11 @@ class _Builder:
             exception=exception if spoken is None else spoken.exception,
         )
 
-    def _thrown(self, hit: Hit) -> PythonException:
-        return exception_at(self.store, self.source, self._line_start(hit), hit.line, self.profile)
+    def _thrown(self, hit: Hit) -> PythonException | None:
+        """The exception that a line tells without a traceback of the interpreter: the runtime of C++, or pytest."""
+        if hit.signature == WHAT:
+            return exception_at(self.store, self.source, self._line_start(hit), hit.line, self.profile)
+        return exception_in(self.store, self.source, self._line_start(hit), hit.line) if SIGN in hit.raw else None
 
     def _spoken(self, hit: Hit, blocks: Iterable[Block]) -> Raised | None:
         """The exception whose last line or message a further signature matched too: it shares what is known of it."""

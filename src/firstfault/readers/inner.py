@@ -8,7 +8,7 @@ _OPENED = lazy(
     rb"[\[(](?:rank\d{1,6}\]:|default\d{1,4}\]:|\d{1,6},(?:mpirank:)?\d{1,6}(?:,[\w.\-]{1,100})?\]<std\w{2,4}>:"
     rb"|[IWEFV](?:\d{3,4} \d\d:\d\d:\d\d\.\d{9})? {1,2}?[^\s\]]{1,300}?:\d{1,6}\]"
     rb"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}\] |NeMo [DIWEC] \d{4}-|(?:DEBUG|INFO|WARNING|ERROR)\|"
-    rb"|(?:[A-Za-z_][^()\n=]{0,80}?,? )?(?:rank=\d{1,6}, ?)?pid=\d{1,8}(?:, ip=[\w.:]{3,45})?\))",
+    rb"|(?:[A-Za-z_][^()\n=]{0,80}?,? )?(?:rank=\d{1,6}, ?)?pid=\d{1,8}(?:, ip=[\w.:]{3,45})?\)(?=\s{0,8}\S))",  # what a line ends with is no prefix: `ray::f() (pid=9, ip=…)`
 )
 _GLOG = lazy(rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,7}\d{1,20} \S{1,300}?:\d{1,6}\]")
 _NCCL_INSIDE = lazy(rb"(?<![\w.\-])[A-Za-z0-9][\w.\-]{0,100}:\d{1,8}:\d{1,8} \[-?\d{1,3}\] (?=\S{1,200} NCCL|NCCL)")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from firstfault.model.evidence import Event, Span, When, Who
 from firstfault.readers.inner import inner_parts
 from firstfault.readers.recall import read_chain
 
@@ -36,6 +37,30 @@ class Line(NamedTuple):
     """1-based."""
     offset: int
     text: bytes
+
+
+MOST_SAID = 4096
+"""Characters that are kept of a line."""
+
+
+def last_part(line: Line) -> bytes:
+    r"""What a line shows: of a bar that is redrawn by `\r`, its last state."""
+    return line.text.rsplit(b"\r", 1)[-1]
+
+
+def said_in_line(
+    signature: str, source: SourceId, line: Line, who: Who | None = None, when: When | None = None
+) -> Event:
+    """The last part of a line as an event of a name of ours: it is quoted, and no signature knows it."""
+    part = last_part(line)
+    begin = len(line.text) - len(part)
+    return Event(
+        signature=signature,
+        span=Span(source, line.offset + begin, len(part), line.number, begin + 1),
+        text=part.decode("utf-8", "backslashreplace")[:MOST_SAID],
+        who=Who() if who is None else who,
+        when=When() if when is None else when,
+    )
 
 
 def number_at(store: TextStore, source: SourceId, offset: int) -> int:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _NUMBER = lazy(r"\d+")
 _DAY = lazy(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])?(?:[0-5]\d){0,2}")
 """A day, with or without a time of day (`20261112`, `20261112080000`): runs are not made every day."""
+_PACKED = lazy(r"\.(?:gz|zst|xz|bz2)$")
 FEWEST = 2
 """Files of one pattern from which on a numbering is believed."""
 WIDEST = 20_000
@@ -32,12 +33,15 @@ def missing_names(paths: Iterable[str]) -> tuple[str, ...]:
     """
     names = sorted(set(paths))
     missing = _missing(names)
+    there = {_PACKED.sub("", name) for name in names}
     bare = [name.rsplit("/", 1)[-1] for name in names]
     if len(set(bare)) == len(bare):
         # One folder a node or an archive a node: the numbering is in the names of the files alone.
         known = {name.rsplit("/", 1)[-1] for name in missing}
         missing |= _missing(bare) - known - set(bare)
-    return tuple(sorted(missing - set(names)))
+        there |= {name.rsplit("/", 1)[-1] for name in there}
+    # Of one numbering some files may be compressed, and some another way.
+    return tuple(sorted(m for m in missing if _PACKED.sub("", m) not in there))
 
 
 def _missing(names: Iterable[str]) -> set[str]:

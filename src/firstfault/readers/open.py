@@ -16,14 +16,14 @@ from typing import IO, TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstfault.model.evidence import Coverage, Source, SourceId
+from firstfault.model.evidence import EMPTY, Coverage, Source, SourceId
 from firstfault.model.files import LOOK, READ
 from firstfault.model.until import NEVER, OVER, Until
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.readers.discover import STDIN, Found, Refused, discover, expand, prefixes
 from firstfault.readers.far import FarFiles
 from firstfault.readers.limits import Budget, Limits
-from firstfault.readers.sniff import EMPTY, HEAD, TAIL, Sniffed, container_of, sniff
+from firstfault.readers.sniff import HEAD, TAIL, Sniffed, container_of, sniff
 from firstfault.readers.spool import Spool, SpoolFullError
 from firstfault.readers.store import Extent, Store, read_extent
 from firstfault.readers.transcode import to_utf8

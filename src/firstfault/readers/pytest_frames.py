@@ -11,17 +11,27 @@ In its long form the place of a frame stands below its source, and the function 
 
 from __future__ import annotations
 
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
-from firstfault.model.evidence import Frame
+from firstfault.model.evidence import Frame, PythonException
 from firstfault.model.lazy import lazy
+from firstfault.readers.frames import read_last, user_frame
+from firstfault.readers.lines import lines_back, lines_from
 from firstfault.readers.same_label import behind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from firstfault.model.evidence import SourceId
+    from firstfault.readers.lines import TextStore
+
 SAID = lazy(r"(?:^|(?<=\s))E {3,12}(?=\S)")
 """What pytest writes before the lines of an exception's message."""
+SIGN = b"E   "
+"""What is in every line of which `SAID` finds anything."""
+MOST_BEFORE, MOST_BEHIND, BEHIND = 400, 40, 8 << 10
+"""Lines before and behind the line of a message, and bytes behind it, in which its frames are looked for."""
 _PLACE = lazy(r"^(\S{1,1000}\.py):(\d{1,9}): ?(?:in (\S.{0,200}?)|(?:[A-Za-z_][\w.]{0,100})?)\s*$")
 _DEF = lazy(r"^ {4}(?:async )?def (\w{1,200})\(")
 _EDGE = lazy(r"^(?:_{3,} .{1,300} _{3,}|={3,}(?: .{1,300} =+)?)\s*$")
@@ -57,3 +67,19 @@ def frames_around(lines: Sequence[str], at: int) -> list[Frame]:
         if number > at:
             break  # the innermost place stands below the message, where it does at all
     return frames
+
+
+def exception_in(store: TextStore, source: SourceId, offset: int, number: int) -> PythonException | None:
+    """The exception whose class pytest prints in the line that begins at an offset, with its frames; None where it is no such line."""
+    before = lines_back(store, source, offset, number, MOST_BEFORE)
+    behind = islice(lines_from(store, source, offset, number, BEHIND), MOST_BEHIND)
+    lines = [line.text.decode("utf-8", "replace") for line in (*before, *behind)]
+    said = SAID.search(lines[len(before)]) if len(before) < len(lines) else None
+    raised = None if said is None else read_last(lines[len(before)][said.end() :], near=False)
+    frames = frames_around(lines, len(before)) if raised is not None else []
+    if said is None or raised is None or not frames:
+        return None
+    mark = lines[len(before)][: said.end()]
+    more = takewhile(lambda line: line.startswith(mark), lines[len(before) + 1 :])
+    message = "\n".join([raised[1], *(line[len(mark) :] for line in more)])
+    return PythonException(kind=raised[0], message=message, frames=tuple(frames), user_frame=user_frame(frames))

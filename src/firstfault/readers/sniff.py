@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from msgspec import Struct
 
+from firstfault.model.evidence import EMPTY
 from firstfault.model.lazy import lazy
 from firstfault.model.words import SourceKind
 from firstfault.readers.aistore_lines import read_prefix
@@ -19,15 +20,12 @@ from firstfault.readers.job_object import is_job_object
 from firstfault.readers.magic import compression_of
 from firstfault.readers.pod_object import is_packed_object, is_pod_object
 from firstfault.readers.recorder_tables import holds_tables
-from firstfault.readers.unwrap import JSON, ONE_LINE, PAGE, PRINTED, RECORD, TIME_KEY, form_of
+from firstfault.readers.unwrap import JSON, ONE_LINE, PAGE, PRINTED, RECORD, ROW, TIME_KEY, form_of
 
 HEAD = 64 * 1024
 TAIL = 16 * 1024
-EMPTY = "empty"
-"""Reason by which a file without a byte is not read."""
 PODS_ON_ONE_LINE = "pods in one line of JSON; print them with `kubectl get pod -o yaml`"
-RECORDS_ON_ONE_LINE = "records of a log on one line of JSON; print one a line with `jq -c '.[]'`"
-WITH_ADVICE = frozenset({PODS_ON_ONE_LINE, RECORDS_ON_ONE_LINE})
+WITH_ADVICE = frozenset({PODS_ON_ONE_LINE})
 """Reasons by which a file is not read as it is, though it could be in another form."""
 
 _MAGIC = (
@@ -366,7 +364,7 @@ def _json(start: bytes, tail: bytes, name: str) -> Sniffed | None:
     if _error_file(start, name):
         return Sniffed(SourceKind.ERROR_JSON)
     if ONE_LINE.match(start) is not None and TIME_KEY.search(start) is not None:
-        return Sniffed(SourceKind.CONFIG, RECORDS_ON_ONE_LINE)
+        return Sniffed(SourceKind.LOG, wrapped=ROW)
     first = start.split(b"\n", 1)[0]
     if _JSON_LINE.match(first):
         return Sniffed(SourceKind.LOG)

@@ -1,6 +1,7 @@
-"""Logs that a tool wrapped into a document, as the lines they were: JSON over several lines, saved web pages, pasted Markdown.
+"""Logs that a tool wrapped into a document, as the lines they were: lists of JSON, saved web pages, pasted Markdown.
 
-Every line keeps its number: what is no line of the log becomes an empty one. Judges nothing.
+Every line keeps its number: what is no line of the log becomes an empty one. Of a list on one line the records are the
+lines, counted from 1. Judges nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ from firstfault.model.lazy import lazy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-JSON, HTML, MARKDOWN = "json", "html", "markdown"
+JSON, ROW, HTML, MARKDOWN = "json", "row", "html", "markdown"
 """Forms of documents."""
 READ_AS = {
     JSON: "records of JSON, each read as one line",
+    ROW: "records of JSON on one line: line n is the record n of the list",
     HTML: "a web page, its text read as a log",
     MARKDOWN: "a document, the log quoted in it read",
 }
@@ -34,6 +36,10 @@ ONE_LINE = lazy(
     rb'(?:\[|\{"\w+": ?\[)\s?\{[^\n]{0,2000}?"(?:message|msg|log|textPayload|MESSAGE|@message|_raw)"\s?:\s?"'
 )
 """A list of records without a line break between them."""
+_BEGUN = lazy(rb'\s*(?:\{"\w+"\s?:\s?)?\[(?=\s?\{\s?"([^"\\\n]{1,64})"\s?:)')
+"""The begin of such a list, up to the key with which its first record, and so every one of them, begins."""
+_HELD = 256
+"""Bytes behind a comma in which it is told whether a record begins there."""
 PAGE = lazy(rb"(?i)\s*(?:<!doctype html|<html|<\?xml[^>\n]*\?>\s*<!doctype html)|<pre[\s>]")
 _TAG = lazy(rb"</?[A-Za-z][^<>\n]{0,2000}>|<!--[^\n]{0,2000}?-->|<![A-Za-z][^<>\n]{0,200}>")
 _UNSAID = lazy(rb"(?i)<(script|style|head|svg)[\s>]")
@@ -73,10 +79,11 @@ def unwrapped(blocks: Iterable[bytes], form: str) -> Iterator[bytes]:
 
     Args:
         blocks: the document.
-        form: one of `JSON`, `HTML`, `MARKDOWN`.
+        form: one of `JSON`, `ROW`, `HTML`, `MARKDOWN`.
     """
-    lines = _lines(blocks)
-    return {JSON: _records, HTML: _page, MARKDOWN: _fenced}[form](lines)
+    if form == ROW:
+        return _row(blocks)
+    return {JSON: _records, HTML: _page, MARKDOWN: _fenced}[form](_lines(blocks))
 
 
 def _lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -89,6 +96,32 @@ def _lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
             yield part + b"\n"
     if rest:
         yield rest
+
+
+def _row(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Each record of a list on a line of its own; the text that a record quotes cannot hold what stands between two of them."""
+    rest = b""
+    between: re.Pattern[bytes] | None = None
+    for block in blocks:
+        rest += block
+        if len(rest) <= _HELD:
+            continue
+        if between is None:
+            rest, between = _begun(rest)
+        rest = between.sub(b"\n", rest)
+        yield rest[:-_HELD]
+        rest = rest[-_HELD:]
+    if between is None:
+        rest, between = _begun(rest)
+    # A document that is whole need not end in a newline, as a log does; one that is cut has no end of its list.
+    yield between.sub(b"\n", rest) + (b"\n" if rest.endswith((b"]", b"}")) else b"")
+
+
+def _begun(head: bytes) -> tuple[bytes, re.Pattern[bytes]]:
+    """The begin of a list from its first record on, and what stands between its records."""
+    found = _BEGUN.match(head)
+    start, key = (0, b"") if found is None else (found.end(), found[1])
+    return head[start:], re.compile(rb'(?<=\}),(?=\s?\{\s?"' + re.escape(key) + rb'"\s?:)')
 
 
 def _records(lines: Iterable[bytes]) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Literal
 
 from firstfault.analysis.wording import ranges
+from firstfault.model.evidence import EMPTY
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, CoverageState, Strength
 
@@ -33,8 +34,6 @@ _STAMP = lazy(r"(?:(\d\d)T|^)(\d\d):(\d\d):(\d\d)")
 _DIGITS = lazy(r"\d+")
 EXACT = 2
 """Seconds between both ends of an interval up to which it is a line's own stamp."""
-EMPTY = "empty"
-"""Why a file without a byte is skipped."""
 REASONS = 5
 """Inputs whose reason is told where nothing could be read."""
 LISTED = 100_000

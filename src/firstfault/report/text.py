@@ -96,8 +96,9 @@ def render_text(
         that it can be copied.
     """
     text = ""
+    told, say = localised(safe, language).content, messages(language)
     for room in ROOMS:
-        text = _Page(localised(safe, language).content, messages(language), max(width, 40), room, color=color).text()
+        text = _Page(told, say, max(width, 40), room, color=color).text()
         if height is None or text.count("\n") < height:
             break
     return text

@@ -15,6 +15,7 @@ from firstfault.readers.shape import shape_of
 from firstfault.readers.sketch import sketch_of
 from firstfault.scan.engines import SHIFT
 from firstfault.scan.newlines import count_newlines, lines_of
+from firstfault.scan.plan import dropped
 from firstfault.scan.regions import STEP, WINDOW
 from firstfault.scan.results import FIRST, LAST, Fold, Named, Part, name
 from firstfault.scan.shapes import LONGEST
@@ -217,10 +218,8 @@ class Collector:
             if matches:
                 found[signature] = matches
         if len(found) > 1:
-            dropped = {general for signature in found for general in plan.drops[signature]}
-            if not plan.generic.issuperset(found):
-                dropped |= plan.generic
-            found = {s: m for s, m in found.items() if s not in dropped}
+            gone = dropped(plan, found)
+            found = {s: m for s, m in found.items() if s not in gone}
         return [(s, match) for s, m in found.items() for match in m], lasts
 
     def _keep(self, found: Sequence[_Found], part: bytes, segment: int, offset: int) -> None:

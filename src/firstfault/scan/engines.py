@@ -117,7 +117,9 @@ def _compile(words: Words) -> Any:
     try:
         database.compile(expressions=expressions, ids=numbers, elements=len(numbers), flags=flags, literal=True)
     except hyperscan.HyperscanError as error:
-        raise EngineError(f"hyperscan does not take the words of the signatures: {error}. Use --engine re2.") from error
+        raise EngineError(
+            f"hyperscan does not take the words of the signatures: {error}. The engine re2 does."
+        ) from error
     database.scratch = hyperscan.Scratch(database)
     text, places = _trial(words.all)
     missed = set(places)
@@ -128,7 +130,7 @@ def _compile(words: Words) -> Any:
     database.scan(text, note)
     if missed:
         raise EngineError(
-            f"this hyperscan loses {len(missed)} of {len(places)} words that it must find. Use --engine re2."
+            f"this hyperscan loses {len(missed)} of {len(places)} words that it must find. The engine re2 loses none."
         )
     return database
 
@@ -296,7 +298,7 @@ def make_engine(name: str, plan: Plan) -> Engine:
     try:
         return makers[name]()
     except ImportError as error:
-        raise EngineError(f"the engine {name} is not installed. Use --engine auto, or install it.") from error
+        raise EngineError(f"the engine {name} is not installed. The engine auto takes one that is.") from error
 
 
 class _Kept(threading.local):

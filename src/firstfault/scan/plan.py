@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
 
 class Confirmed(Protocol):
@@ -82,3 +82,9 @@ class Planned(Protocol):
     @property
     def plan(self) -> Plan:
         """The plan of these signatures."""
+
+
+def dropped(plan: Plan, found: Collection[int]) -> frozenset[int]:
+    """Of the signatures that match in one segment those that tell nothing beyond the others."""
+    gone = frozenset().union(*(plan.drops[signature] for signature in found))
+    return gone if plan.generic.issuperset(found) else gone | plan.generic

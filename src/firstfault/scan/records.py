@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from firstfault.readers.aistore_lines import PREFIX, RECORD
 from firstfault.readers.aistore_records import Known
 from firstfault.scan.engines import SHIFT, make_engine
+from firstfault.scan.plan import dropped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,9 +58,9 @@ class RecordSearch:
         else:
             starts = (0, stamp.end())
         matches = {s: m[0] for s in sorted(signatures) if (m := self._plan.confirmer(s).find(record, starts))}
-        dropped = {general for s in matches for general in self._plan.drops[s]}
+        gone = dropped(self._plan, matches)
         for signature, match in matches.items():
-            if signature not in dropped:
+            if signature not in gone:
                 yield Known(left, right, self._plan.ids[signature], dict(match.fields))
 
 

@@ -403,6 +403,14 @@ def test_a_mistyped_command_is_not_read_as_a_path(pipeline, capsys, tmp_path, mo
     assert pipeline.paths[0] == words[0]
 
 
+def test_an_option_in_front_of_the_path_is_no_mistyped_command(pipeline, capsys, tmp_path):
+    assert run(["--signatures", str(tmp_path / "none"), "logs"]) == 2
+    told = capsys.readouterr().err
+    assert "does not exist" in told
+    assert "Did you mean" not in told
+    assert pipeline.paths is None
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

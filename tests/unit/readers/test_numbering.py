@@ -15,6 +15,9 @@ from firstfault.readers.numbering import missing_names
         (["slurm-123.out", "slurm-9000.out"], ()),
         (["log-2025-01-02.txt", "log-2025-01-05.txt"], ()),
         (["train.log"], ()),
+        (["r0.log.xz", "r1.log.gz", "r2.log.xz", "r3.log"], ()),
+        (["a/r0.log.gz", "a/r1.log", "a/r3.log.gz"], ("a/r2.log.gz",)),
+        (["a/r0.log.gz", "b/r1.log", "c/r2.log.gz"], ()),
         ([], ()),
     ],
 )

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
-from firstfault.model.words import SourceKind
+from firstfault.model.words import SourceKind, Strength
+from firstfault.pipelines.diagnose import diagnose
 from firstfault.readers.open import open_inputs
-from firstfault.readers.unwrap import HTML, JSON, MARKDOWN, unwrapped
+from firstfault.readers.unwrap import HTML, JSON, MARKDOWN, ROW, unwrapped
 
 RAISED = [
     "[rank3]: Traceback (most recent call last):",
@@ -83,15 +84,6 @@ def test_documents_that_quote_no_log_stay_documents(tmp_path):
         assert [s.kind for s in opened.sources] == [SourceKind.CONFIG]
 
 
-@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: {"events": e}])
-def test_records_on_one_line_are_named_with_what_to_do(tmp_path, wrap):
-    events = [{"timestamp": 1795183323000 + n, "message": m} for n, m in enumerate(RAISED)]
-    (tmp_path / "export.json").write_text(json.dumps(wrap(events)))
-    with open_inputs([tmp_path]) as opened:
-        assert [s.kind for s in opened.sources] == [SourceKind.CONFIG]
-        assert "jq" in opened.coverage[0].reason
-
-
 @pytest.mark.parametrize("blank", ["\n", " ", "\t\n", "  \r\n"])
 def test_a_large_object_without_a_text_is_told_from_records_in_one_look(tmp_path, blank):
     # A pattern that can take a line in several ways tries all of them here, and does not end.
@@ -101,3 +93,41 @@ def test_a_large_object_without_a_text_is_told_from_records_in_one_look(tmp_path
     (tmp_path / "state.json").write_text("{\n" + rows + blank * 2000 + '\n    "end": 1\n}\n')
     with open_inputs([tmp_path]) as opened:
         assert {s.kind for s in opened.sources} <= {SourceKind.CONFIG}
+
+
+@pytest.mark.parametrize("block", [7, 100, 4096])
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("separators", [(", ", ": "), (",", ":")])
+def test_records_on_one_line_are_lines(block, named, separators):
+    quoted = 'step},{"timestamp": 3, "message": "no record"}'
+    events = [
+        {"timestamp": 1795183323000 + n, "message": m, "labels": [{"a": 1}, {"a": 2}]}
+        for n, m in enumerate([*RAISED, quoted, *(f"step {n}" for n in range(40))])
+    ]
+    text = json.dumps({"events": events, "nextToken": "x"} if named else events, separators=separators) + "\n"
+    read = lines(text, ROW, block)
+    assert read.pop() == ""
+    assert [json.loads(line) for line in read[:-1]] == events[:-1]
+    assert read[-1].startswith("{") or read[-1].startswith(" {")
+    assert "step 39" in read[-1]
+
+
+def test_a_list_on_one_line_is_a_log_with_the_numbers_of_its_records(tmp_path):
+    events = [{"timestamp": 1795183323000 + n, "message": m} for n, m in enumerate(RAISED)]
+    (tmp_path / "events.json").write_text(json.dumps(events))
+    found = diagnose([tmp_path])
+    assert found.verdict.failed
+    assert found.verdict.trigger is not None
+    assert found.verdict.trigger.line == 4
+    assert "run" in found.verdict.summary or "train.py:20" in found.verdict.summary
+    assert "record n" in found.coverage[0].reason
+
+
+def test_a_list_on_one_line_is_whole_without_a_newline_and_cut_without_its_end(tmp_path):
+    done = "Training completed. Do not forget to share your model on huggingface.co/models =)"
+    events = [{"timestamp": 1795183323000 + n, "message": f"step {n} loss 2.{n}"} for n in range(9)]
+    text = json.dumps([*events, {"timestamp": 1795183400000, "message": done}])
+    (tmp_path / "events.json").write_text(text)
+    assert diagnose([tmp_path]).verdict.strength is Strength.ESTABLISHED
+    (tmp_path / "events.json").write_text(text[:-2])
+    assert diagnose([tmp_path]).verdict.strength is not Strength.ESTABLISHED

@@ -304,7 +304,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
             )
         ),
         trigger=trigger,
-        root=root.first,
+        fault=root.first,
         proof=(
             *(trigger, root.first),
             *(() if card is None else (card[2],)),

@@ -167,15 +167,11 @@ def _by_statement(
     return found
 
 
-def lone_speakers(events: Iterable[Event], world: int | None) -> dict[SourceId, GlobalRank]:
-    """The one rank whose lines each source holds, where as many sources as there are ranks hold one each; else nothing.
+def lone_speakers(stated: Mapping[SourceId, set[GlobalRank]], world: int | None) -> dict[SourceId, GlobalRank]:
+    """The one rank that the lines of each source state, where as many sources as there are ranks state one each; else nothing.
 
     A launcher with one process may write into such a file too.
     """
-    stated: dict[SourceId, set[GlobalRank]] = {}
-    for event in events:
-        if event.who.rank is not None:
-            stated.setdefault(event.span.source, set()).add(event.who.rank)
     told = {s: next(iter(ranks)) for s, ranks in stated.items() if len(ranks) == 1}
     if world is None or not len(stated) == len(told) == world or set(told.values()) != set(range(world)):
         return {}

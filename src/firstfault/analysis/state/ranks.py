@@ -61,8 +61,8 @@ class Roster:
         self._processes = Processes()
         self._by_local = LocalRanks()
         self.source_hosts: dict[SourceId, set[str]] = {}
-        self._ranks_in: dict[SourceId, set[GlobalRank]] = {}
-        """Ranks that lines of each source state as their speaker."""
+        self.ranks_in: dict[SourceId, set[GlobalRank]] = {}
+        """Ranks that lines of each source state as their speaker, or as those of its processes."""
         self._speakers: dict[SourceId, set[tuple[str, int]]] = {}
         """Short host and process of lines that name both."""
         self._named_locals: dict[str, set[LocalRank]] = {}
@@ -91,7 +91,7 @@ class Roster:
         self._join(kept, told)
         self._folder_rank = of_files.ranks_of_folders(case, kept, listed, self._by_offset)
         self.seen |= set(self._folder_rank.values())
-        self._file_rank = self._named_files() | of_files.ranks_of_files(case, kept, self._ranks_in, world)
+        self._file_rank = self._named_files() | of_files.ranks_of_files(case, kept, self.ranks_in, world)
         self.tasks_are_ranks = self._tasks_are_ranks()
         self._processes.heard(case, kept)
         self.single_node = self._is_single_node(kept)
@@ -119,13 +119,13 @@ class Roster:
             self._learn(who, source)
         for sample in self.case.seen.progress:
             if sample.rank is not None:
-                self._ranks_in.setdefault(sample.source, set()).add(sample.rank)
+                self.ranks_in.setdefault(sample.source, set()).add(sample.rank)
         for source, where in self.case.seen.place.items():
             machine = where.host if self.pods is None else where.host or self.pods.node(where.label)
             if machine is not None:
                 self.source_hosts.setdefault(source, {machine})
         self.source_hosts |= {s: {h} for s, h in of_files.hosts_of_files(self.case.paths, self.source_hosts).items()}
-        self._tables = of_files.hosts_of_tables(self.case.paths, self.source_hosts, self._ranks_in)
+        self._tables = of_files.hosts_of_tables(self.case.paths, self.source_hosts, self.ranks_in)
 
     def _join(self, kept: Iterable[Event], told: Sequence[Event]) -> None:
         """Takes in what lines about processes (`told`), steps and exits state of which rank runs where."""
@@ -147,7 +147,7 @@ class Roster:
 
     def _named_files(self) -> dict[SourceId, GlobalRank]:
         """Ranks of files whose names alone tell them; all such ranks, and those of steps, are noted as members."""
-        named, world = of_files.ranks_of_names(self.case, self._ranks_in, self.world), self.world
+        named, world = of_files.ranks_of_names(self.case, self.ranks_in, self.world), self.world
         stepped = {p.rank for p in self.case.seen.progress if p.rank is not None and (world is None or p.rank < world)}
         self.filed = stepped.union(named.values())
         return {s: named[path] for s, path in self.case.paths.items() if path in named}
@@ -159,7 +159,7 @@ class Roster:
             local_of=self.local_of,
             host_of_task=self._host_of_task if self.tasks_are_ranks else {},
             source_hosts=self.source_hosts,
-            ranks_in=self._ranks_in,
+            ranks_in=self.ranks_in,
             speakers=self._speakers,
             one_machine=self.single_node,
             per_node=self.per_node,
@@ -195,7 +195,7 @@ class Roster:
             else:
                 self._agreeing = None
         self.seen.add(who.rank)
-        self._ranks_in.setdefault(source, set()).add(who.rank)
+        self.ranks_in.setdefault(source, set()).add(who.rank)
         self._place_rank(who.rank, said)
         if who.local_rank is not None:
             self.local_of.setdefault(who.rank, who.local_rank)
@@ -238,7 +238,7 @@ class Roster:
             own = GlobalRank(rank)
             self._processes.learn_card(own, host, event.fields.get("pci", ""))
             self.seen.add(own)
-            self._ranks_in.setdefault(event.span.source, set()).add(own)
+            self.ranks_in.setdefault(event.span.source, set()).add(own)
             self._place_rank(own, host)
             if (far := process_far(event.text)) is not None:
                 self._processes.learn(own, *far)
@@ -287,7 +287,7 @@ class Roster:
             and self._host_of_task
             and set(files.values()) >= set(range(self.world))
         ):
-            stated = [s for s in files if s in self._ranks_in]
+            stated = [s for s in files if s in self.ranks_in]
             if len(stated) > 1 and all(self._one_task(s) for s in stated):
                 return True  # a file for each task, and the lines of each speak of the rank with the task's number
         if not self._host_of_task:
@@ -296,7 +296,7 @@ class Roster:
         if self.world is not None and self.world > 1:
             agree = self._agreeing is not None and len(self._agreeing) > 1
             agree = agree or max(self._host_of_task) + 1 == self.world
-            return agree or tasks_speak(self.case, self._host_of_task, self.source_hosts, self._ranks_in)
+            return agree or tasks_speak(self.case, self._host_of_task, self.source_hosts, self.ranks_in)
         return len(self._host_of_task) > len(set(self._host_of_task.values()))
 
     def _by_offset(self, folder: str) -> GlobalRank | None:
@@ -319,7 +319,7 @@ class Roster:
     def _one_task(self, source: SourceId) -> bool:
         """Whether a file whose name ends in a number can be one task's: its lines speak of no rank and no task but that one."""
         number = self._task_files.get(source)
-        return {*self._tasks_told.get(source, ()), *map(int, self._ranks_in.get(source, ()))} <= {number}
+        return {*self._tasks_told.get(source, ()), *map(int, self.ranks_in.get(source, ()))} <= {number}
 
     def _process_index(self, who: Who) -> GlobalRank | None:
         """The rank of a line labelled `[p8]`, as JAX programs label theirs by the process index."""
@@ -334,7 +334,7 @@ class Roster:
                 started=children(self.case, events),
                 spawned=self.case.marked_spawn,
                 hosts={short_host(h) for hs in self.source_hosts.values() for h in hs},
-                ranks=self.seen.union(*self._ranks_in.values()),
+                ranks=self.seen.union(*self.ranks_in.values()),
                 local_of=self.local_of,
                 labels=self.locals_seen.values(),
                 naming=self._named_locals.values(),
@@ -418,7 +418,7 @@ class Roster:
 
     def speaks_in(self, source: SourceId) -> bool:
         """Whether any line of a source states a rank as its speaker."""
-        return bool(self._ranks_in.get(source))
+        return bool(self.ranks_in.get(source))
 
     def source_host(self, source: SourceId) -> str | None:
         """The one host that lines of a source name; None where there are none or several. It may hold others' lines too."""
