@@ -26,6 +26,8 @@ LARGEST = 256 << 20
 _ARRAY = lazy(rb"\s*\[\s*\{")
 _RECORD = lazy(rb"\{[^{}]{2,8192}\}")
 _COUNTS = ("step", "epoch")
+_SHOWN = ("loss", "val_loss")
+"""Whose line is shown for a record of several."""
 
 
 def is_history(head: bytes) -> bool:
@@ -34,7 +36,7 @@ def is_history(head: bytes) -> bool:
 
 
 def read_history(store: Store, source: SourceId) -> list[Part]:
-    """The records of a document that tell a step or epoch and a metric, grouped by what they tell; the line of each is that of its metric.
+    """The records of a document that tell a step or epoch and a metric, grouped by what they tell; the line of each is that of its loss, else of its first metric.
 
     Args:
         store: of the sources.
@@ -65,7 +67,7 @@ def read_history(store: Store, source: SourceId) -> list[Part]:
 
 
 def _told(text: bytes) -> tuple[str, dict[str, float]] | None:
-    """The name of the first metric of a record, and its columns; None where it tells none, or sums up the run."""
+    """The name of the metric whose line stands for a record, and its columns; None where it tells none, or sums up the run."""
     try:
         record = json.loads(text)
     except ValueError:
@@ -80,7 +82,7 @@ def _told(text: bytes) -> tuple[str, dict[str, float]] | None:
         if known is None or number is None or known[0] in row:
             continue
         row[known[0]] = number * known[1] if known[1] != RECIPROCAL else 1 / number if number > 0 else float("nan")
-        if not first and known[0] not in _COUNTS:
+        if known[0] not in _COUNTS and (not first or known[0] in _SHOWN):
             first = name
     return (first, row) if first and any(c in row for c in _COUNTS) else None
 

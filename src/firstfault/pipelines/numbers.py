@@ -154,9 +154,8 @@ def _last_recorded(scene: Scene, answer: Answer, store: Store) -> Answer:
     if not ends:
         return answer
     last, file = max(ends)
-    return replace(
-        answer, summary=f"{answer.summary} The last step that the records of `{file}` tell is {last:g}.".lstrip()
-    )
+    said = f"The last step that the records of `{file}` tell is {last:g}."
+    return replace(answer, summary=f"{answer.summary} {said}".lstrip())
 
 
 def _step_by_words(scene: Scene, answer: Answer, store: Store) -> str:
