@@ -22,7 +22,7 @@ _DRAWN = lazy(rb"(?:\xe2[\x80-\xbf]{2})+")
 """What bars are drawn with."""
 _WIDE = {"：".encode(): b":  ", "，".encode(): b",  ", "＝".encode(): b"=  ", "（".encode(): b"(  ", "）".encode(): b")  ", "｜".encode(): b"|  "}  # fmt: skip
 """Marks of the full width -> those that stand for them, in as many bytes."""
-_TRIGGERS = (b"step", b"=>", b"\xe2\x94\x81", b"iter", b"loss", b"epoch", b"it/s", b"s/it", b"%|", b"it [", b"| time (ms)", b"overflow", b"update", b"samplespersec", b"[batch=", b"[step=", b"optim/", b"throughput/", b"peak gpu memory", b" train ", b":::mllog", "步".encode(), "损失".encode(), "迭代".encode())  # fmt: skip
+_TRIGGERS = (b"step", b"=>", b"\xe2\x94\x81", b"iter", b"loss", b"epoch", b"it/s", b"s/it", b"%|", b"it [", b"| time (ms)", b"overflow", b"update", b"samplespersec", b"[batch=", b" train ", b":::mllog", "步".encode(), "损失".encode(), "迭代".encode())  # fmt: skip
 """Any of these, in lower case, makes a line worth a closer look."""
 _ALONE_WORDS = (
     b"%|",
@@ -179,7 +179,7 @@ def read_layout(line: bytes) -> Layout | None:
     if len(line) > 8192 or b"train_runtime" in line:
         return None
     low = line.lower()
-    if not _holds(low, _TRIGGERS) and not is_table_row(low):
+    if not _holds(low, _TRIGGERS) and not is_table_row(low) and not (low[:2].isspace() and _BELOW.match(line)):
         return None
     marked = line
     if b"\x1b" in line:
