@@ -24,7 +24,17 @@ _WIDE = {"：".encode(): b":  ", "，".encode(): b",  ", "＝".encode(): b"=  ",
 """Marks of the full width -> those that stand for them, in as many bytes."""
 _TRIGGERS = (b"step", b"=>", b"\xe2\x94\x81", b"iter", b"loss", b"epoch", b"it/s", b"s/it", b"%|", b"it [", b"| time (ms)", b"overflow", b"update", b"samplespersec", b"[batch=", b" train ", b":::mllog", "步".encode(), "损失".encode(), "迭代".encode())  # fmt: skip
 """Any of these, in lower case, makes a line worth a closer look."""
-_ALONE_WORDS = (b"%|", b"it [", b"\xe2\x94", b"\xe2\x95", b"gpu, memory", b"overflow", b"time (ms)", b"[batch=")
+_ALONE_WORDS = (
+    b"%|",
+    b"it [",
+    b"\xe2\x94",
+    b"\xe2\x95",
+    b"gpu, memory",
+    b"overflow",
+    b"time (ms)",
+    b"[batch=",
+    b"[step=",
+)
 """Without any of these, in lower case, a line that names no metric tells nothing."""
 _EVALUATION_WORDS = (b"val", b"test", b"sanity", b"cv batch", "验证".encode(), "评估".encode(), "测试集".encode())
 """One of these, in lower case, stands in each line of an evaluation."""
@@ -46,9 +56,12 @@ _BAR = lazy(
     rb"(\d{1,3})%\|[^|\n]{0,400}\| {0,12}(\d[\d,]*) ?/ ?(\d[\d,]*|\?) ?\[[\d:]{4,12}<[^,\]\n]{1,20}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?"
 )
 _OPEN_BAR = lazy(rb"(?<![\d.])(\d[\d,]*)it \[[\d:]{4,12}, {0,3}(?:(?P<rate>[\d.]+)(?P<unit>it/s|s/it))?")
-_HEADED = lazy(rb"\[batch=(\d{1,9})/\d{1,9}\]:?\s*$")
-_BELOW = lazy(rb"\s*Train [\w/.-]{1,60}: \S+\s*$")
-"""Composer names the batch in a line of its own, and each metric in one below it: `[batch=10/100]:`, `   Train loss/train/total: 10.1`."""
+_HEADED = lazy(rb"\[(?:batch|step)=(\d[\d,]{0,12})/\d[\d,]{0,12}(?:,[^\]\n]{0,80})?\](?:\x1b\[0?m)?:?\s*$")
+_BELOW = lazy(
+    rb"\s*Train [\w/.-]{1,60}: \S+\s*$|\s{2,8}(?:train|optim|throughput|System)/[\w/ ().-]{1,60}=[-+\w.,]{1,24}\s*$"
+)
+"""Composer and OLMo name the step in a line of its own, and each metric in one below it: `[batch=10/100]:`,
+`   Train loss/train/total: 10.1`; `[step=2/739328]`, `    train/CrossEntropyLoss=10.73`."""
 _RATE = lazy(rb"(?P<rate>\d+(?:\.\d+)?) ?(?P<unit>it/s|s/it)\b")
 _SLASHED = lazy(
     rb"(?i)\b(?:Epoch|Train|Iter)(?:\(train\))?(?:\s|:)[^/\n]{0,40}?[\[(|] {0,9}(\d{1,9}) ?/ {0,9}\d{1,9}\b|"
@@ -95,6 +108,10 @@ _ASIDE = frozenset({"val", "valid", "test"})
 _THOUSANDS = {b"K": 1e3, b"M": 1e6, b"B": 1e9, b"G": 1e9}
 """What large rates and counts are shortened by."""
 _SETTING = lazy(rb"(?i)(?:warm-?up|accum\w*|save|log\w*|eval\w*|max|num|total|per|every|decay)[ _-]$")
+_SINCE_EPOCH, _MILLISECONDS = lazy(rb"[12]\d{9}(?:\.\d{0,9})?|[12]\d{12}"), 13
+"""Seconds or milliseconds since 1970, and how many digits the latter have."""
+_OTHER_SCALE = lazy(rb"(?i)(?<![a-z])(?!(?:loss|grad|gradient|amp|fp16|current|new) $)[a-z]{2,16} $")
+"""A word that makes a scale one of something else: `Logit Scale: 14.2`."""
 _COLOUR = lazy(rb"\x1b\[[0-9;]{0,32}m")
 _NOT_DONE = lazy(rb"(?i)\b(?:load|resum|restor|error|exception|timeout|abort|saving|saved|checkpoint)")
 _TIMERS = lazy(rb"\btime \(ms\) \|")
@@ -162,7 +179,7 @@ def read_layout(line: bytes) -> Layout | None:
     if len(line) > 8192 or b"train_runtime" in line:
         return None
     low = line.lower()
-    if not _holds(low, _TRIGGERS) and not is_table_row(low):
+    if not _holds(low, _TRIGGERS) and not is_table_row(low) and not (low[:2].isspace() and _BELOW.match(line)):
         return None
     marked = line
     if b"\x1b" in line:
@@ -241,11 +258,19 @@ def _take(
     column = _meant(key, column, line)
     if not column or _CLOCK.match(line, pair.end()) is not None:
         return
+    if key == "scale" and _OTHER_SCALE.search(line, max(0, pair.start() - 24), pair.start()) is not None:
+        return
+    if column == "time":
+        if _SINCE_EPOCH.fullmatch(pair["value"]) is None:
+            return
+        factor = 0.001 if len(pair["value"]) == _MILLISECONDS else 1.0
     timed = column.endswith("_time")
     equal = pair["equal"] is not None or (timed and _METER.match(line, pair.end()) is not None)
     after = pair["after"].strip().lower().decode()
     if not equal and timed and after in _SECONDS and key.endswith("time"):
         equal = True  # `step_time 11.9s`
+    if not equal and column[:6] == "memory" and len(after) > 1 and after in MEMORY_UNITS:
+        equal = True  # `Peak mem 45.300 GB`
     if not equal and key.endswith(("/s", "/sec")) and not line[: pair.start()].rstrip()[-1:].isdigit():
         equal = True  # `tokens/s 8123`, and not `8123 tokens/s 12 samples/s`
     if not equal and column not in {"step", "epoch", "loss", "lr", "grad_norm", "rank", "loss_scale"} and key != "time":

@@ -28,11 +28,12 @@ from firstfault.metrics.kinds import (
     TAIL_COUNT,
     TAIL_RATIO,
     TAIL_SHARE,
+    WANDER_TIMES,
     WARM_UP,
     Kind,
     Point,
 )
-from firstfault.metrics.robust import climb, shifts
+from firstfault.metrics.robust import climb, shifts, wander
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -148,8 +149,12 @@ class Pace(Course):
             rows, rate = self.rows(name, warm=True, positive=True)
             if len(rows) < FEWEST:
                 continue
+            drift = WANDER_TIMES * wander(rate, SHIFT_ROWS)
             for shift in shifts(rate, fewest=SHIFT_ROWS):
                 lost = shift.before - shift.after
+                left, right = rate[shift.at - SHIFT_ROWS : shift.at], rate[shift.at : shift.at + SHIFT_ROWS]
+                if float(np.median(left) - np.median(right)) < drift:
+                    continue  # texts of all lengths: such changes come all the time
                 if lost > max(SHIFT_SHARE / (1 + SHIFT_SHARE) * shift.before, SHIFT_SIGMA * shift.spread):
                     slow = rate[shift.at :] < (shift.before + shift.after) / 2
                     yield self.point(

@@ -60,11 +60,14 @@ def read_source_steps(store: Store, source: Source, *, workers: int | None = Non
     head = store.head(source.id, 4096)
     parts: list[Part]
     from firstfault.metrics.delimited import header_of, read_delimited
+    from firstfault.metrics.histories import is_history, read_history
 
     if head[8:16] != b"\0" * 8 and b"brain.Event:" in head[:64]:
         from firstfault.metrics.tensorboard import read_events
 
         parts = read_events(store, source.id)
+    elif source.path.lower().endswith(".json") and is_history(head):
+        parts = read_history(store, source.id)
     elif (header := header_of(head)) is not None:
         parts = read_delimited(store, source.id, header)
     elif (workers or os.cpu_count() or 1) > 1 and _is_slow(store, source.id, size):

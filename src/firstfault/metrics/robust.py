@@ -156,6 +156,45 @@ def first_run(flags: NDArray[np.bool_], length: int, share: float = 1.0) -> int 
     return int(good[0]) if len(good) else None
 
 
+def step_up(values: Series, size: int, sigma: float, share: float) -> int | None:
+    """First index at which a series goes up and stays there for some values; None where it does not.
+
+    Only the values right before and behind a place count, so that a series that falls all the time has a level there.
+
+    Args:
+        values: finite.
+        size: how many on each side count.
+        sigma: robust deviations, of the side that has the larger one, by which the medians are to differ.
+        share: of the median before, by which they are to differ too.
+    """
+    if len(values) < 2 * size:
+        return None
+    view = np.lib.stride_tricks.sliding_window_view(values, size)
+    middle = np.median(view, axis=1)
+    deviation = TO_SIGMA * np.median(np.abs(view - middle[:, None]), axis=1)
+    before, after = middle[:-size], middle[size:]
+    least = np.maximum(sigma * np.maximum(deviation[:-size], deviation[size:]), share * np.abs(before))
+    up = (after - before > least) & (np.mean(view[size:] > ((before + after) / 2)[:, None], axis=1) >= 0.9)
+    if not up.any():
+        return None
+    first = int(np.argmax(up))
+    near = slice(first, first + size)
+    best = first + int(np.argmax(np.where(up[near], after[near] - before[near], -np.inf)))
+    half, at = (before[best] + after[best]) / 2, best + size
+    while values[at - 1] > half and at > best:
+        at -= 1  # what takes some rows to come to its level has begun before
+    return at + int(np.argmax(values[at:] > half))
+
+
+def wander(values: Series, size: int) -> float:
+    """How much the level of a series changes from one stretch of values to the next: three of four changes are smaller."""
+    count = len(values) // size
+    if count < 3:
+        return 0.0
+    middle = np.median(values[: count * size].reshape(count, size), axis=1)
+    return float(np.percentile(np.abs(np.diff(middle)), 75))
+
+
 def climb(values: Series, reach: int) -> int:
     """Where a climb begins that goes on to the end: the corner of a level and a line that fit best.
 

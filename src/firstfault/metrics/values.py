@@ -30,7 +30,7 @@ from firstfault.metrics.kinds import (
     Kind,
     Point,
 )
-from firstfault.metrics.robust import first_run, level_at, local_baseline
+from firstfault.metrics.robust import first_run, level_at, local_baseline, step_up
 from firstfault.metrics.steps import in_turns
 
 if TYPE_CHECKING:
@@ -111,11 +111,16 @@ class Values(Course):
         floor = np.maximum(np.abs(usual), 1e-3)
         high = (over > np.maximum(SPIKE_SIGMA * spread, SPIKE_SHARE * floor)) & (np.arange(len(loss)) >= FEWEST // 2)
         raised = (over > np.maximum(1.5 * spread, RISE_SHARE * floor)) & (np.arange(len(loss)) >= FEWEST // 2)
-        at = first_run(raised, RISE_ROWS, 0.9)
-        if at is not None:
-            level = float(np.median(loss[at : at + RISE_ROWS]))
-            if level - usual[at] < max(RISE_SIGMA * spread[at] / 2, RISE_SHARE * floor[at]):
+        at = self._raised_from(loss, raised, usual, np.maximum(RISE_SIGMA * spread / 2, RISE_SHARE * floor))
+        if at is None:
+            # While the loss falls fast, its fall within a window hides how even it is.
+            at = step_up(loss, RISE_ROWS, RISE_SIGMA, SPIKE_SHARE)
+            if at is not None and float(np.median(loss[at : at + RISE_ROWS])) - usual[at] < RISE_SHARE * floor[at]:
                 at = None
+        else:
+            low = max(0, at - 2 * RISE_ROWS)
+            sharp = step_up(loss[low : at + RISE_ROWS], RISE_ROWS, RISE_SIGMA, SPIKE_SHARE)
+            at = at if sharp is None else min(at, low + sharp)
         above = loss > 0
         if float(above.mean()) >= POSITIVE_SHARE:
             log = np.log(loss[above])
@@ -134,6 +139,17 @@ class Values(Course):
             singles = singles[singles < at]
         begun = over > np.maximum(SPIKE_SIGMA * spread, SPIKE_SHARE * floor) / 2
         yield from self._clusters(Kind.LOSS_SPIKE, "loss", rows, loss, usual, singles, begun)
+
+    @staticmethod
+    def _raised_from(loss: Series, raised: NDArray[np.bool_], usual: Series, least: Series) -> int | None:
+        """The first row from which on enough rows are raised and their level is, by as much as told for each; None where there is none."""
+        begin = 0
+        while (at := first_run(raised[begin:], RISE_ROWS, 0.9)) is not None:
+            at += begin
+            if float(np.median(loss[at : at + RISE_ROWS])) - usual[at] >= least[at]:
+                return at
+            begin = at + 1
+        return None
 
     def _brief(self, rows: NDArray[np.int64], high: NDArray[np.bool_]) -> tuple[NDArray[np.bool_], int]:
         """Which high rows are of a run of very few, where each row is one step as far as is told, and how many runs."""

@@ -10,6 +10,7 @@ import numpy as np
 from firstfault.metrics.course import row_of
 from firstfault.metrics.curves import curves_of
 from firstfault.metrics.devices import DeviceSeries, read_devices
+from firstfault.metrics.histories import longest
 from firstfault.metrics.joint import read_together
 from firstfault.metrics.points import Kind, Point, find_points
 from firstfault.metrics.read import read_source_steps
@@ -92,7 +93,7 @@ def tables_of(
                 tables.append(timers)
         if table is not None:
             tables.append(table)
-    return tables, devices
+    return list(longest(tables)), devices
 
 
 def metrics_of(paths: Sequence[str | os.PathLike[str]], *, stdin: IO[bytes] | None = None) -> Measured:
@@ -160,7 +161,7 @@ class _Wait(NamedTuple):
 def _wait_of(tables: Iterable[Steps], point: Point) -> _Wait:
     for table in tables:
         row = row_of(table, point)
-        if table.source != point.source or "step_time" not in table.columns or table.line[row] != point.line:
+        if table.source != point.source or table.line[row] != point.line:
             continue
         earlier = np.arange(row)
         rank = table.columns.get("rank")

@@ -50,6 +50,8 @@ _DRAWN = lazy(
 MOST_NANS = 64
 """Lines with a NaN at the start of a log that are looked at."""
 MOST_LOGS = 32
+HEAD = 4096
+"""Bytes by which a document is known to hold a history."""
 _TO_THE_END = "it went on to the end of the metrics; that it is the reason is not shown"
 
 MUCH = 1.5
@@ -64,6 +66,8 @@ def heed_numbers(scene: Scene, answer: Answer, store: Store) -> Answer:
     """
     if answer.category is Category.NUMERICAL and answer.proof:
         return _first_bad_step(scene, answer, store)
+    if answer.failed and not scene.case.seen.progress:
+        answer = _last_recorded(scene, answer, store)
     ended = answer.classes.scope is Scope.EXTERNAL and answer.classes.form is Form.INTERRUPTED
     if not (ended or answer.classes.form is Form.HUNG) or not answer.proof:
         return answer
@@ -94,7 +98,9 @@ def _first_bad_step(scene: Scene, answer: Answer, store: Store) -> Answer:
     points = [p for p in find_points(_tables(scene, store, cited)) if p.kind in wrong and p.lasts]
     points = points or _of_other_logs(scene, store, cited)
     stepped = [p for p in points if p.step is not None]
-    if stepped:
+    if stepped and any(s.path == stepped[0].source and s.kind is not SourceKind.LOG for s in scene.case.seen.sources):
+        said = f"First bad step {stepped[0].step:g}, by the records of `{stepped[0].source}`: {_words(stepped[0])}"
+    elif stepped:
         said = f"First bad step {stepped[0].step:g}: {_words(stepped[0])}"
     elif points:
         said = f"The first bad row: {_words(points[0])}"
@@ -113,7 +119,7 @@ def _of_other_logs(scene: Scene, store: Store, cited: Collection[SourceId]) -> l
     from firstfault.metrics.points import Kind, find_points
 
     logs = [s.id for s in scene.case.seen.sources if s.kind is SourceKind.LOG and s.id not in cited][:MOST_LOGS]
-    tables = _tables(scene, store, logs)
+    tables = _tables(scene, store, [*logs, *_records(scene, store)])
     # Each by itself: what all ranks tell of one step would else be told of one log alone.
     found = [p for table in tables for p in find_points([table])]
     points = [p for p in found if p.kind in {Kind.NAN, Kind.SCALE_FLOOR} and p.lasts]
@@ -122,6 +128,34 @@ def _of_other_logs(scene: Scene, store: Store, cited: Collection[SourceId]) -> l
         if any(column in t.columns and t.source not in bad for t in tables):
             return []
     return sorted(points, key=lambda p: (p.step is None, p.step or 0.0))
+
+
+def _records(scene: Scene, store: Store) -> list[SourceId]:
+    """Tables, event files and histories of the run."""
+    from firstfault.metrics.histories import is_history
+
+    return [
+        s.id
+        for s in scene.case.seen.sources
+        if s.kind is SourceKind.METRICS
+        or (s.kind is SourceKind.CONFIG and s.path.endswith(".json") and is_history(store.head(s.id, HEAD)))
+    ][:MOST_LOGS]
+
+
+def _last_recorded(scene: Scene, answer: Answer, store: Store) -> Answer:
+    """The answer with the last step that tables, event files or histories tell, where no line of a log tells one."""
+    if not (wanted := _records(scene, store)):
+        return answer
+    ends = [
+        (float(step.values[step.there][-1]), table.source)
+        for table in _tables(scene, store, wanted)
+        if (step := table.columns.get("step")) is not None and step.there.any()
+    ]
+    if not ends:
+        return answer
+    last, file = max(ends)
+    said = f"The last step that the records of `{file}` tell is {last:g}."
+    return replace(answer, summary=f"{answer.summary} {said}".lstrip())
 
 
 def _step_by_words(scene: Scene, answer: Answer, store: Store) -> str:
@@ -231,6 +265,8 @@ def _links(scene: Scene, store: Store, points: Sequence[Point], why: str) -> tup
     ids = {s.path: s.id for s in scene.case.seen.sources}
     links = []
     for point in points:
+        if b"\0" in store.head(ids[point.source], 16):
+            continue  # an event file has no lines to show
         line = lines_of(store, ids[point.source], [point.line]).get(point.line)
         if line is not None:
             sample = ProgressSample(ids[point.source], point.line, line.at_place(point.place).offset)

@@ -42,7 +42,7 @@ TABLES = frozenset({SourceKind.METRICS, SourceKind.LOG})
 COURSE_BYTES = 32 << 20
 """Bytes at the end of such a table that are read."""
 UNREAD = {
-    SourceKind.METRICS: "metrics: `firstfault metrics` reads them",
+    SourceKind.METRICS: "metrics: `firstfault metrics` reads them; here a bad or the last step is taken at most",
     SourceKind.CONFIG: "source code, settings or a document, not a log",
 }
 """Kinds of files that are opened and that no reader takes anything from; nobody may believe that they were looked at."""

@@ -31,6 +31,18 @@ WORDINGS = {
         "iteration: 10 / 500 | elapsed_time_per_iteration_ms: 987 | tokens_per_sec_per_gpu: 1.06M | lm_loss: 9.34",
         {"step": 10, "step_time": 0.987, "throughput": 1_060_000, "loss": 9.34}, 10,
     ),
+    "OpenCLIP": (
+        "2023-06-29,15:45:36 | INFO | Train Epoch: 0 [  6464/109468 (3%)] Loss: 0.97884 (1.023) Data (t): 0.158 Batch (t): 0.559, 36.0876/s LR: 0.000001 Logit Scale: 99.995 - V4",
+        {"epoch": 0, "step": 6464, "loss": 0.97884, "data_time": 0.158, "step_time": 0.559, "lr": 1e-6}, 6464,
+    ),
+    "MLX": (
+        "Iter 30: Train loss 2.710, Learning Rate 1.000e-05, It/sec 4.000, Tokens/sec 1699.733, Trained Tokens 2768, Peak mem 1.437 GB",
+        {"step": 30, "loss": 2.71, "lr": 1e-5, "step_time": 0.25, "throughput": 1699.733, "memory": 1.437}, 30,
+    ),
+    "epoch seconds": (
+        '{"step": 40, "train/loss": 2.5, "_timestamp": 1741050000.5, "_runtime": 12.0}',
+        {"step": 40, "loss": 2.5, "time": 1741050000.5}, 40,
+    ),
     "LitGPT": (
         "Epoch 1 | iter 100 step 50 | loss train: 1.234, val: n/a | iter time: 123.45 ms (step) remaining time: 2:30:00",
         {"epoch": 1, "step": 100, "loss": 1.234, "step_time": 0.12345}, 100,
