@@ -25,7 +25,7 @@ TAIL = 32 << 10
 """Bytes before the end that are looked at first."""
 LONGEST = 700
 NAN, INF, FINE = b"nan", b"inf", b""
-_METRIC = lazy(rb"(?i)(?:loss|grad[_ ]?norm)['\"]?\s{0,3}[:=]?\s{0,3}\(?['\"]?[-+]?(?:\d|nan|inf)")
+_METRIC = lazy(rb"(?i)(?:loss|grad[_ ]?norm)['\"]?\s{0,3}[:=]?\s{0,8}\(?['\"]?[-+]?(?:\d|nan|inf)")
 _ROW = lazy(
     rb"(?m)^.{0,80}?(\|[ \t]{1,8}(?:[\w/]{1,30}/)?(?:train_)?(?:total_)?loss[ \t]{0,40}\|[ \t]{0,8}([-+\w.]{1,20})[ \t]{0,20}\|)"
 )
@@ -35,7 +35,7 @@ _LONE = lazy(
 )
 """A metric on a line of its own, below that of its step: ` averaged_loss = 2.32`."""
 _NAN_CELL = lazy(rb"(?i)[-+]?nan$")
-_INF = lazy(rb"(?i)loss['\"]?\s{0,3}[:=]?\s{0,3}\(?['\"]?[-+]?inf(?:inity)?\b")
+_INF = lazy(rb"(?i)loss['\"]?\s{0,3}[:=]?\s{0,8}\(?['\"]?[-+]?inf(?:inity)?\b")
 """A gradient norm of Inf is no such sign: it is what a step that half precision skips prints."""
 _ANY_INF = lazy(rb"inf(?:inity)?\b")
 _STOPPED = lazy(
@@ -43,7 +43,7 @@ _STOPPED = lazy(
     rb"\b(?:stop(?:s|ped|ping)?|abort(?:s|ed|ing)?|terminat(?:es|ed|ing))\b[^\n]{0,60}?\b(?:non-?finite|nans?|infinite|diverge[ds]?)\b"
 )
 """`WARNING non-finite loss for 2 consecutive logs, stopping early`: the program's own word that it ended for that."""
-_NAN = lazy(rb"(?i)(?:loss|grad[_ ]?norm)['\"]?\s{0,3}[:=]?\s{0,3}\(?['\"]?nan\b")
+_NAN = lazy(rb"(?i)(?:loss|grad[_ ]?norm)['\"]?\s{0,3}[:=]?\s{0,8}\(?['\"]?nan\b")
 
 
 def nan_from(store: TextStore, source: SourceId, lines: int, clock: SourceClock) -> Event | None:

@@ -66,3 +66,22 @@ def test_what_the_run_went_on_after_is_no_failure(tmp_path, line):
     done = "2026-03-04 10:02:00 INFO Training completed successfully.\n"
     assert verdict_of(tmp_path, STEPS + line + "\n" + MORE).failed is None
     assert verdict_of(tmp_path, STEPS + line + "\n" + MORE + done).failed is False
+
+
+DIVERGED = "".join(f"[rank0]: 2026-03-04 10:02:0{n} INFO step {20 + n}/900 loss:     nan\n" for n in range(4))
+
+
+@pytest.mark.parametrize(
+    "last", ["RuntimeError: training diverged", "ValueError: loss has not been finite for 4 steps"]
+)
+def test_an_error_for_values_that_are_none_began_with_the_first_of_them(tmp_path, last):
+    verdict = verdict_of(tmp_path, STEPS + DIVERGED + trace(last, "[rank0]: "))
+    assert verdict.category is Category.NUMERICAL
+    assert verdict.trigger is not None
+    assert "loss:     nan" in verdict.trigger.text
+    assert "step 20/900" in verdict.trigger.text
+
+
+def test_an_error_of_another_kind_after_them_speaks_for_itself(tmp_path):
+    verdict = verdict_of(tmp_path, STEPS + DIVERGED + trace("KeyError: 'labels'", "[rank0]: "))
+    assert verdict.category is not Category.NUMERICAL

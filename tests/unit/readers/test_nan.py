@@ -89,3 +89,9 @@ def test_few_bad_values_count_where_the_program_stopped_for_them(tmp_path, end, 
     assert (found.category == "numerical") == (line is not None)
     if line is not None:
         assert found.trigger.line == line
+
+
+def test_a_metric_that_is_set_right_in_a_wide_column():
+    found = first_of(" 8.9040", "    nan", "    nan", "    nan", shape="step: {i:>4}  loss: {v}  memory: 41.22GiB\n")
+    assert found is not None
+    assert found.span.line == 2

@@ -258,7 +258,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     if still is not None:
         # It ended a job that had stopped by itself, for a reason that no line names.
         strength = strength.at_most(Strength.POSSIBLE)
-    named = culprits(scene.case, scene.roster, root, scene.complete)
+    named = culprits(scene.case, scene.roster, _with_alike(scene, choice, root), scene.complete)
     memory = explained(scene, root)
     if choice.contested or memory.shared:
         # Of several faults that nothing orders, it is not known whose was the first; a device that the processes of the job
@@ -390,6 +390,22 @@ def _stepped_between(scene: Scene, sign: Event, then: Event) -> bool:
     samples = () if track is None else track.samples
     steps = [s.step for s in samples if s.step is not None and sign.span.offset < s.offset < then.span.offset]
     return len(steps) > 1 and max(steps) - min(steps) > STEPS_PER_SIGN + 2
+
+
+def _with_alike(scene: Scene, choice: Choice, root: Suspect) -> Suspect:
+    """The root with the ranks whose own runtime says what it explains: no process gets that word from another one.
+
+    A kernel's assertion is printed by the device, often on one rank only; each process in which it failed raises for it.
+    """
+    ranks = {
+        rank
+        for s, _ in choice.explained
+        if s.nature.blame is Blame.RANK
+        and s.nature.category is root.nature.category is Category.DATA
+        and scene.case.has(s.first, Mark.RUNTIME_WORD)
+        for rank in s.everyone
+    }
+    return replace(root, ranks=tuple(sorted({*root.ranks, *ranks}))) if root.ranks and ranks else root
 
 
 def _with_struck(scene: Scene, choice: Choice, named: Named) -> Named:

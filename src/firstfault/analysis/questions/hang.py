@@ -76,6 +76,18 @@ def ask(scene: Scene) -> Answer | None:
     )
 
 
+def _with_first_sign(seen: Picture, answer: Answer) -> Answer:
+    """The answer with the earliest line of state of the group that waited, where it is open who kept it waiting.
+
+    Where all are known to be inside, a line of one that waited is no evidence of what holds them.
+    """
+    hang = seen.scene.hang
+    open_who = answer.category in {Category.UNKNOWN, Category.COLLECTIVE_MISMATCH} and not answer.culprits.anybody
+    if answer.trigger is not None or hang is None or not open_who:
+        return answer
+    return replace(answer, trigger=hang.first if seen.nearest is None else first_line(seen.nearest))
+
+
 def _never_started(scene: Scene, answer: Answer) -> Answer:
     """The answer where all that timed out were processes that waited for the others to join: no collective was begun."""
     hang = scene.hang
@@ -130,8 +142,8 @@ def decide(seen: Picture) -> tuple[str, Answer]:
     """The row that applies, and its answer."""
     for row in ROWS:
         if row.applies(seen):
-            return row.name, row.answer(seen)
-    return "unaccounted", _unaccounted(seen)
+            return row.name, _with_first_sign(seen, row.answer(seen))
+    return "unaccounted", _with_first_sign(seen, _unaccounted(seen))
 
 
 def _named(seen: Picture) -> Answer:

@@ -6,17 +6,25 @@ from typing import TYPE_CHECKING
 
 from firstfault.analysis.answer import Answer, Classes
 from firstfault.analysis.order import sort_key
+from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Scope, Strength
 
 if TYPE_CHECKING:
     from firstfault.analysis.scene import Scene
+    from firstfault.model.evidence import Event
+
+_SAYS_SO = lazy(
+    r"(?i)\bdiverge[ds]?\b|\bdivergence\b|\bnot (?:been |a )?finite\b|\bnon-?finite\b|\bnans?\b|\bunstable\b|\bexploded\b"
+)
 
 
 def ask(scene: Scene) -> Answer | None:
     """The answer where nothing failed before and all signs of training are NaN from some line to the end; else None."""
-    if not scene.nan_from or scene.suspects or scene.outcome.ended == "failed":
+    if not scene.nan_from:
         return None
     first = min(scene.nan_from, key=sort_key)
+    if (scene.suspects or scene.outcome.ended == "failed") and not _ended_for_it(scene, first):
+        return None
     what = "NaN" if "nan" in first.text.lower() else "infinite or NaN"
     return Answer(
         question="nan_end",
@@ -33,4 +41,16 @@ def ask(scene: Scene) -> Answer | None:
             "Look at the steps before it: learning rate, loss scale, a bad batch; run them with torch.autograd.set_detect_anomaly(True).",
         ),
         collect=("the metrics of every step around this line: loss, gradient norm, learning rate, loss scale",),
+    )
+
+
+def _ended_for_it(scene: Scene, start: Event) -> bool:
+    """Whether all that failed are errors that the program raised below the first NaN and whose own words say that it is for that."""
+    raised = [(s.first, s.first.exception) for s in scene.suspects]
+    return bool(raised) and all(
+        exception is not None
+        and _SAYS_SO.search(exception.message) is not None
+        and event.span.source == start.span.source
+        and event.span.line > start.span.line
+        for event, exception in raised
     )
