@@ -83,9 +83,10 @@ def _with_first_sign(seen: Picture, answer: Answer) -> Answer:
     """
     hang = seen.scene.hang
     open_who = answer.category in {Category.UNKNOWN, Category.COLLECTIVE_MISMATCH} and not answer.culprits.anybody
-    if answer.trigger is not None or hang is None or not open_who:
+    if answer.trigger is not None or not open_who:
         return answer
-    return replace(answer, trigger=hang.first if seen.nearest is None else first_line(seen.nearest))
+    own = None if seen.nearest is None else first_line(seen.nearest)
+    return replace(answer, trigger=own if own is not None or hang is None else hang.first)
 
 
 def _never_started(scene: Scene, answer: Answer) -> Answer:
@@ -366,17 +367,11 @@ def _unaccounted(seen: Picture) -> Answer:
         seen,
         f"The job hung: {waiting_there(seen)} waited in {stuck}{waited(seen.scene)}{detail}. A time-out alone does not mean a "
         f"network fault.{opening}",
-        trigger=min(seen.frozen_events, key=sort_key, default=_first_wait(seen)),
+        trigger=min(seen.frozen_events, key=sort_key, default=None),
         scope=Scope.GROUP,
         proof=() if hang is None else hang.events[:3],
         steps=tuple(steps),
     )
-
-
-def _first_wait(seen: Picture) -> Event | None:
-    """The first line of a wait: of a hang that nothing explains it is the first sign."""
-    own = None if seen.nearest is None else first_line(seen.nearest)
-    return own if own is not None or seen.scene.hang is None else seen.scene.hang.first
 
 
 def _whom_to_look_for(seen: Picture) -> str:
