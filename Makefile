@@ -8,6 +8,8 @@ PYTEST_ARGS ?=
 # How many test processes; a test file stays in one, since its tests share diagnoses. The lab runs alone: its jobs have time-outs.
 JOBS ?= auto
 PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist loadfile
+# Libraries whose threads stay in the process: theirs is one of its own. 5 is pytest's word for no such test among those asked for.
+THREADS = $(BIN)/python -m pytest -m threads $(or $(PYTEST_ARGS),tests/unit/cluster tests/unit/api)
 # PyTorch for the lab: auto (a CPU build, where pip offers one), no, or yes (whatever pip offers, CUDA builds too).
 LAB ?= auto
 # Where `make bench` makes its logs, and how many of how many megabytes.
@@ -66,7 +68,8 @@ demo: $(RUN_STAMP)  ## Install into .venv and diagnose the bundled incident.
 	@echo "(make ends with 0 all the same: the demo asks for that with --exit-zero)"
 
 test: lint $(VENV)/.web $(VENV)/.lab-$(LAB)  ## Everything: style, types and imports, then all tests that this machine can run.
-	$(PYTEST) -m "not torch and not browser and not server and not slurm" $(PYTEST_ARGS)
+	$(PYTEST) -m "not torch and not browser and not server and not slurm and not threads" $(PYTEST_ARGS)
+	$(THREADS) || [ $$? -eq 5 ]
 	@sh tools/need_postgres.sh
 	$(BIN)/python -m pytest -m server tests/unit/incidents $(PYTEST_ARGS)
 	@sh tools/need_slurm.sh
@@ -75,7 +78,8 @@ test: lint $(VENV)/.web $(VENV)/.lab-$(LAB)  ## Everything: style, types and imp
 	$(BIN)/python -m pytest -m torch tests/lab $(PYTEST_ARGS)
 
 test-core: $(STAMP)  ## The tests that need neither torch nor a browser nor PostgreSQL nor Slurm nor root.
-	$(PYTEST) -m "not torch and not browser and not server and not slurm" $(PYTEST_ARGS)
+	$(PYTEST) -m "not torch and not browser and not server and not slurm and not threads" $(PYTEST_ARGS)
+	$(THREADS) || [ $$? -eq 5 ]
 
 lint: $(STAMP)  ## Style, types, imports and docstrings.
 	@$(MAKE) --no-print-directory -j2 lint-types lint-style

@@ -174,7 +174,7 @@ def test_only_the_tests_of_the_page_need_a_browser():
     }
     assert marked == {Path("tests/browser/test_page.py"), Path("tests/browser/test_chinese.py")}
     core = (ROOT / "Makefile").read_text(encoding="utf-8").partition("\ntest-core:")[2].partition("\n\n")[0]
-    assert '-m "not torch and not browser and not server and not slurm"' in core
+    assert '-m "not torch and not browser and not server and not slurm and not threads"' in core
 
 
 def test_the_notebook_runs_and_shows_what_it_says():

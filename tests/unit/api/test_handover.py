@@ -8,6 +8,7 @@ import pytest
 import firstfault
 from firstfault import handover
 
+pytestmark = pytest.mark.threads
 LOGS = Path(__file__).parents[3] / "examples" / "incident" / "logs"
 NAMED = Path(__file__).parents[2] / "cases" / "xid45-after-nvlink-fault" / "logs"
 

@@ -21,7 +21,10 @@ from firstfault.readers.discover import is_address
 from firstfault.readers.open import open_inputs
 
 fsspec = pytest.importorskip("fsspec")
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
+pytestmark = [
+    pytest.mark.threads,
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
+]
 INLINE = DiagnoseOptions(engine="inline")
 CASES = sorted(Path(__file__).parents[2].glob("cases/*/logs"))
 JOB = CASES[0].parent.parent / "xid45-after-nvlink-fault" / "logs"

@@ -19,9 +19,12 @@ from firstfault.scan import tasks
 from firstfault.signatures.library import load_library
 
 distributed = pytest.importorskip("distributed")
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning", "ignore::UserWarning:distributed"
-)  # of the library, where its processes are killed
+pytestmark = [
+    pytest.mark.threads,
+    pytest.mark.filterwarnings(
+        "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning", "ignore::UserWarning:distributed"
+    ),
+]  # of the library, where its processes are killed
 INLINE = DiagnoseOptions(engine="inline")
 CASES = sorted(Path(__file__).parents[2].glob("cases/*/logs"))
 JOB = CASES[0].parent.parent / "xid45-after-nvlink-fault" / "logs"
