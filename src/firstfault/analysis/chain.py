@@ -292,8 +292,10 @@ def _describe(scene: Scene, title: str, events: Sequence[Event]) -> str:
     waits = set() if scene.hang is None else {id(e) for e in scene.hang.events}
     if scene.hang is None or not any(id(e) in waits for e in events):
         return f"{title}: {ranks_text(ranks)}" if ranks else title
-    # The wait of a rank whose line is the root of the chain is told here with the others'.
-    told = {scene.roster.rank(e) for e in scene.hang.events if id(e) not in scene.got_over}
+    # The wait of a rank whose line is the root of the chain is told here with the others', but for one that only says that it
+    # does not get on itself.
+    own = [e for e in scene.hang.events if id(e) not in scene.got_over and not scene.case.has(e, Mark.FROZEN)]
+    told = {scene.roster.rank(e) for e in own}
     waiters = [r for r in scene.hang.waiters if r in told] or list(ranks)
     if not waiters:
         waiters = [r for r, part in hang_state(scene).parts.items() if part is Part.INITIATOR]

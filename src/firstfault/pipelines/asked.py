@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from firstfault.pipelines.errors import PipelineError
-from firstfault.pipelines.options import DiagnoseOptions
+from firstfault.pipelines.options import ENGINES, DiagnoseOptions, on_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +51,12 @@ def checked(options: DiagnoseOptions | None) -> DiagnoseOptions:
     if isinstance(given.attempt, int) and given.attempt < 1:
         raise PipelineError(
             f"{given.attempt} is no attempt", where="options.attempt", fix="Count from 1, or give `last` or `all`."
+        )
+    if given.engine not in ENGINES and not on_cluster(given.engine):
+        raise PipelineError(
+            f"{given.engine!r} is no engine",
+            where="options.engine",
+            fix="Give `auto`, `inline`, `processes`, `dask`, or `dask:` with the address of a scheduler.",
         )
     _there("options.storage", given.storage, "Give files or folders that hold the logs of the storage daemons.")
     _there("options.signatures", given.signatures, "Give folders of your own signatures.", folders=True)

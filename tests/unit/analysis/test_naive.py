@@ -87,5 +87,5 @@ def test_of_a_log_that_just_stops_nothing_is_read():
 def test_the_last_error_is_no_misleading_one_where_it_is_the_root_itself():
     end = event("launcher.exit", 20, rank=5, at=900.0)
     scene = scene_of(OOM, end)
-    answer = replace(ask(scene), trigger=OOM, root=next(e for e in scene.events if e.signature == "launcher.exit"))
+    answer = replace(ask(scene), trigger=OOM, fault=next(e for e in scene.events if e.signature == "launcher.exit"))
     assert "last_error" not in {n.reading for n in naive_readings(scene, answer)}

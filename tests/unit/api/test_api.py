@@ -156,7 +156,8 @@ def test_a_wrong_site_signature_is_an_error_of_its_kind(tmp_path):
         ({"attempt": 0}, "no attempt", "options.attempt"),
         ({"attempt": "first"}, "another kind", "options.attempt"),
         ({"exit_code": "1"}, "another kind", "options.exit_code"),
-        ({"engine": "dask"}, "another kind", "options.engine"),
+        ({"engine": "spark"}, "no engine", "options.engine"),
+        ({"engine": 3}, "another kind", "options.engine"),
     ],
 )
 @pytest.mark.parametrize("call", ["diagnose", "page", "ranks", "timeline"])

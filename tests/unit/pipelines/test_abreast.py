@@ -7,7 +7,7 @@ import os
 import msgspec
 import pytest
 
-from firstfault.pipelines import abreast, beforehand
+from firstfault.pipelines import abreast, beforehand, site
 from firstfault.pipelines.beforehand import shown_of
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.options import DiagnoseOptions
@@ -74,6 +74,7 @@ def test_an_interrupt_gives_what_is_known_so_far(logs, monkeypatch, engine):
         return read_source(*values)
 
     monkeypatch.setattr(abreast, "read_source", interrupted)
+    monkeypatch.setattr(site, "read_source", interrupted)
     diagnosis = diagnose([logs], DiagnoseOptions(engine=engine))
     stopped = [row for row in diagnosis.coverage if row.reason == STOPPED]
     assert 0 < len(stopped) < 70

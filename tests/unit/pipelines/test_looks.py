@@ -38,6 +38,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="copies of this process need a system that can fork")
+@pytest.mark.usefixtures("alone")
 def test_files_are_the_same_whoever_looked_at_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "FEWEST", 2)
     monkeypatch.setattr(room, "processors", lambda: 2)

@@ -157,4 +157,4 @@ def test_a_process_that_says_that_it_lost_a_peer_ended_for_that(job, kind):
     assert verdict.category is Category.UNKNOWN
     assert "lost the connection to a peer" in verdict.summary
     assert verdict.culprits.ranks == []
-    assert verdict.trigger is None
+    assert verdict.trigger.text == REMOTE[kind]  # the first sign; it accuses nobody
