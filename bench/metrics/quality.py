@@ -134,13 +134,15 @@ UPWARDS = {"EVEN_RATE"}
 """Thresholds that let more through the higher they are: these are divided by the share."""
 
 
-def scattered(rng, seed, count):
-    """Texts of about one length, or, in two of three runs, of all lengths."""
-    return np.exp(rng.normal(0, (0.03, 0.25, 0.6)[seed % 3], count))
+def scattered(rng, seed, seconds):
+    """Rates of steps that take so long, with texts of about one length, or, in two of three runs, of all lengths."""
+    uneven = np.exp(rng.normal(0, (0.03, 0.25, 0.6)[seed % 3], len(seconds)))
+    return uneven / np.where(seconds > 0, seconds, np.nan)
 
 
-def drifting(rng, seed, count):
-    """Texts whose lengths follow each other: a level that comes back to its middle after 10, 33 or 100 rows, and goes 4, 8 or 15 % astray."""
+def drifting(rng, seed, seconds):
+    """Rates by texts whose lengths follow each other: a level that comes back to its middle after 10, 33 or 100 rows, and goes 4, 8 or 15 % astray."""
+    count = len(seconds)
     keep, astray = (0.9, 0.97, 0.99)[seed % 3], (0.04, 0.08, 0.15)[seed // 3 % 3]
     level = np.empty(count)
     level[0] = rng.normal(0, astray)
@@ -157,9 +159,8 @@ def by_rate(tables, seed, course=scattered):
         if time is None:
             found.append(table)
             continue
-        uneven = course(np.random.default_rng(seed), seed, len(time.values))
         columns = {n: c for n, c in table.columns.items() if n not in {"step_time", "throughput", "tflops", "time"}}
-        columns["throughput"] = time._replace(values=uneven / np.where(time.values > 0, time.values, np.nan))
+        columns["throughput"] = time._replace(values=course(np.random.default_rng(seed), seed, time.values))
         found.append(table._replace(columns=columns))
     return found
 

@@ -67,6 +67,8 @@ class Point(NamedTuple):
     """As printed: a whole one, since the step may be counted within it; a fraction where no step is told."""
     place: int | None = None
     r"""Which piece of its line, parted by `\r`, it is, from 0; None where no line of the source is parted."""
+    derived: bool = False
+    """Whether the step is not printed, and follows from the epoch."""
 
 
 WINDOW = 48
