@@ -42,6 +42,8 @@ SHARE = 64 << 20
 TEXTS = frozenset({SourceKind.LOG, SourceKind.METRICS, SourceKind.CONFIG, SourceKind.UNKNOWN})
 """Kinds of sources that may hold step lines; settings and documents only where they are JSON lines."""
 JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+SETTINGS = frozenset({"step", "epoch", "lr", "batch_size", "samples", "rank"})
+"""Columns that a document of settings on one line tells too: a step to start from, a learning rate."""
 
 
 def read_source_steps(store: Store, source: Source, *, workers: int | None = None) -> Steps | None:
@@ -77,6 +79,8 @@ def read_source_steps(store: Store, source: Source, *, workers: int | None = Non
     if not parts:
         return None
     steps = gather_steps(source.path, parts, rank=read_name(source.path).who.rank, by_epoch=_by_plan(store, source.id))
+    if steps.height == 1 and source.path.lower().endswith(".json") and SETTINGS.issuperset(steps.columns):
+        return None
     return steps if steps.height else None
 
 
