@@ -126,6 +126,7 @@ GUARDS = {
     "STALL_SECONDS": (Pace, "stall"), "SLOW_SHARE": (None, "slow_rank"), "DIFFER": (None, "ranks_differ"),
     "LEAK_SHARE": (Usage, "memory_leak"), "JUMP_SHARE": (Usage, "memory_jump"), "DATA_SHARE": (Usage, "data_share"),
     "DATA_TIMES": (Usage, "data_share"), "PAUSE_RATIO": (Pace, "stall"), "ROUND_PAUSE": (Pace, "stall"), "EVEN_RATE": (Pace, "step_time_tail"),
+    "WANDER_TIMES": (Pace, "throughput_drop"),
 }  # fmt: skip
 """Threshold -> who uses it (None: the look between ranks), and the kinds of points that it lets through."""
 FACTORS = (1.0, 0.75, 0.5, 0.25)
@@ -133,19 +134,44 @@ UPWARDS = {"EVEN_RATE"}
 """Thresholds that let more through the higher they are: these are divided by the share."""
 
 
-def by_rate(tables, seed):
-    """A healthy run that prints a rate in the place of a step time: texts of about one length, or, in two of three runs, of all lengths."""
+def scattered(rng, seed, seconds):
+    """Rates of steps that take so long, with texts of about one length, or, in two of three runs, of all lengths."""
+    uneven = np.exp(rng.normal(0, (0.03, 0.25, 0.6)[seed % 3], len(seconds)))
+    return uneven / np.where(seconds > 0, seconds, np.nan)
+
+
+def drifting(rng, seed, seconds):
+    """Rates by texts whose lengths follow each other: a level that comes back to its middle after 10, 33 or 100 rows, and goes 4, 8 or 15 % astray."""
+    count = len(seconds)
+    keep, astray = (0.9, 0.97, 0.99)[seed % 3], (0.04, 0.08, 0.15)[seed // 3 % 3]
+    level = np.empty(count)
+    level[0] = rng.normal(0, astray)
+    for at, push in enumerate(rng.normal(0, astray * np.sqrt(1 - keep * keep), count - 1), 1):
+        level[at] = keep * level[at - 1] + push
+    return np.exp(level)
+
+
+def by_rate(tables, seed, course=scattered):
+    """A healthy run that prints a rate in the place of a step time."""
     found = []
     for table in tables:
         time = table.columns.get("step_time")
         if time is None:
             found.append(table)
             continue
-        uneven = np.exp(np.random.default_rng(seed).normal(0, (0.03, 0.25, 0.6)[seed % 3], len(time.values)))
         columns = {n: c for n, c in table.columns.items() if n not in {"step_time", "throughput", "tflops", "time"}}
-        columns["throughput"] = time._replace(values=uneven / np.where(time.values > 0, time.values, np.nan))
+        columns["throughput"] = time._replace(values=course(np.random.default_rng(seed), seed, time.values))
         found.append(table._replace(columns=columns))
     return found
+
+
+RATES = {"EVEN_RATE": scattered, "WANDER_TIMES": drifting}
+"""Thresholds of a rate alone -> how that of their healthy runs goes."""
+
+
+def lowered(value, factor):
+    """A threshold, or each of several, times a factor."""
+    return {key: one * factor for key, one in value.items()} if isinstance(value, dict) else value * factor
 
 
 def raised(tables, who, kinds):
@@ -171,19 +197,20 @@ def margins(runs, only=None):
             continue
         usual = getattr(sys.modules["firstfault.metrics.kinds"], name)
         among = many if who is None else alone
-        if name in UPWARDS:
-            among = [by_rate(tables, seed) for seed, tables in enumerate(alone)]
+        if name in RATES:
+            among = [by_rate(tables, seed, RATES[name]) for seed, tables in enumerate(alone)]
         counts = []
         for factor in FACTORS:
             for room in rooms:
                 if hasattr(room, name):
-                    setattr(room, name, usual / factor if name in UPWARDS else usual * factor)
+                    setattr(room, name, lowered(usual, 1 / factor if name in UPWARDS else factor))
             counts.append(sum(raised(tables, who, kinds) for tables in among))
         for room in rooms:
             if hasattr(room, name):
                 setattr(room, name, usual)
         shown = " | ".join(f"{n} of {len(among)}" for n in counts)
-        print(f"| `{name}` | {usual:g} | `{kinds.replace(' ', '`, `')}` | {shown} |", flush=True)
+        told = " and ".join(f"{v:g}" for v in (usual.values() if isinstance(usual, dict) else [usual]))
+        print(f"| `{name}` | {told} | `{kinds.replace(' ', '`, `')}` | {shown} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -412,6 +412,7 @@ MESSAGES: dict[str, str] = {
     "column.blocks": "blocks",
     "column.place": "asked for at",
     "metrics.none": "No step lines are in this input: give the log of the rank that prints them, or a table of metrics.",
+    "metrics.wrong_one": "ABNORMAL  one abnormal point in the training metrics",
     "metrics.wrong": "ABNORMAL  {n} abnormal points in the training metrics, the earliest first",
     "metrics.well": "NOTHING ABNORMAL  in the training metrics, as far as they are logged",
     "metrics.more": "… {n} more abnormal points: --all",

@@ -71,12 +71,13 @@ class Course:
             kind, column, self.steps.source, int(self.steps.line[row]), step, time, self.rank,
             int(self.steps.attempt[row]), value, usual, count, lasts, before, self._epoch(row),
             None if self.steps.place is None else int(self.steps.place[row]),
+            self.steps.derived,
         )  # fmt: skip
 
     def _epoch(self, row: int) -> float | None:
-        """The epoch of a row: a whole one, or a fraction where no step is told (Hugging Face's Trainer)."""
+        """The epoch of a row: a whole one, or a fraction where no step is printed (Hugging Face's Trainer)."""
         epoch = self.steps.columns.get("epoch")
         if epoch is None or not epoch.there[row] or not np.isfinite(epoch.values[row]):
             return None
         told = float(epoch.values[row])
-        return told if told.is_integer() or self.step is None else None
+        return told if told.is_integer() or self.step is None or self.steps.derived else None

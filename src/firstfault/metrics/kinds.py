@@ -67,6 +67,8 @@ class Point(NamedTuple):
     """As printed: a whole one, since the step may be counted within it; a fraction where no step is told."""
     place: int | None = None
     r"""Which piece of its line, parted by `\r`, it is, from 0; None where no line of the source is parted."""
+    derived: bool = False
+    """Whether the step is not printed, and follows from the epoch."""
 
 
 WINDOW = 48
@@ -97,8 +99,9 @@ GRAD_SIGMA, GRAD_RATIO = 8.0, 4.0
 SHIFT_SHARE, SHIFT_SIGMA = 0.12, 2.0
 """A step time that lasts so much longer; less is seen between healthy halves of one run on shared networks."""
 SHIFT_ROWS = 8
-WANDER_TIMES = 3.0
-"""A rate falls at once, by so many times what its level changes by from one stretch of rows to the next, or it wanders."""
+WANDER_TIMES = {3: 4.0, SHIFT_ROWS: 3.6}
+"""A rate falls at once, or it wanders: rows on each side -> how many times the usual change between two such stretches the fall is, by its
+logarithm. Texts of all lengths make rates scatter, and a course of them makes their level drift."""
 GROWTH_SHARE, GROWTH_STAIRS, GROWTH_REACH = 0.2, 3, 16
 """A step time that grows bit by bit: so many changes in a row that go up, by this share in all; it begins within so many rows
 of a first guess."""

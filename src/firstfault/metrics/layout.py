@@ -162,11 +162,6 @@ def is_rest_of_line(layout: Layout, line: bytes) -> bool:
     return "step" not in layout.slots and line[:_INDENT].isspace()
 
 
-def may_be_step(line: bytes) -> bool:
-    """Whether a line is worth a closer look."""
-    return _holds(line.lower(), _TRIGGERS)
-
-
 def _holds(line: bytes, words: tuple[bytes, ...]) -> bool:
     for word in words:  # noqa: SIM110 - twice as fast as `any`, and asked of every line of free text
         if word in line:

@@ -33,7 +33,7 @@ from firstfault.metrics.kinds import (
     Kind,
     Point,
 )
-from firstfault.metrics.robust import climb, shifts, wander
+from firstfault.metrics.robust import climb, falls_at_once, shifts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -149,13 +149,12 @@ class Pace(Course):
             rows, rate = self.rows(name, warm=True, positive=True)
             if len(rows) < FEWEST:
                 continue
-            drift = WANDER_TIMES * wander(rate, SHIFT_ROWS)
+            level = np.log(rate)
             for shift in shifts(rate, fewest=SHIFT_ROWS):
                 lost = shift.before - shift.after
-                left, right = rate[shift.at - SHIFT_ROWS : shift.at], rate[shift.at : shift.at + SHIFT_ROWS]
-                if float(np.median(left) - np.median(right)) < drift:
-                    continue  # texts of all lengths: such changes come all the time
-                if lost > max(SHIFT_SHARE / (1 + SHIFT_SHARE) * shift.before, SHIFT_SIGMA * shift.spread):
+                if lost <= max(SHIFT_SHARE / (1 + SHIFT_SHARE) * shift.before, SHIFT_SIGMA * shift.spread):
+                    continue
+                if falls_at_once(level, shift.at, WANDER_TIMES):
                     slow = rate[shift.at :] < (shift.before + shift.after) / 2
                     yield self.point(
                         Kind.THROUGHPUT, name, int(rows[shift.at]), shift.after, shift.before, int(slow.sum()),

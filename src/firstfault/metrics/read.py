@@ -22,7 +22,7 @@ from firstfault.model.words import SourceKind
 from firstfault.readers.sourcename import read_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -42,6 +42,8 @@ SHARE = 64 << 20
 TEXTS = frozenset({SourceKind.LOG, SourceKind.METRICS, SourceKind.CONFIG, SourceKind.UNKNOWN})
 """Kinds of sources that may hold step lines; settings and documents only where they are JSON lines."""
 JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+SETTINGS = frozenset({"step", "epoch", "lr", "batch_size", "samples", "rank"})
+"""Columns that a document of settings on one line tells too: a step to start from, a learning rate."""
 
 
 def read_source_steps(store: Store, source: Source, *, workers: int | None = None) -> Steps | None:
@@ -76,8 +78,22 @@ def read_source_steps(store: Store, source: Source, *, workers: int | None = Non
         parts, _ = read_range(store, source.id, 0, size)
     if not parts:
         return None
-    steps = gather_steps(source.path, parts, rank=read_name(source.path).who.rank)
+    steps = gather_steps(source.path, parts, rank=read_name(source.path).who.rank, by_epoch=_by_plan(store, source.id))
+    if steps.height == 1 and source.path.lower().endswith(".json") and SETTINGS.issuperset(steps.columns):
+        return None
     return steps if steps.height else None
+
+
+def _by_plan(store: Store, source: SourceId) -> Callable[[Steps], Steps]:
+    """Gives rows that tell an epoch alone their steps, where the log's start tells how many an epoch has."""
+
+    def derive(steps: Steps) -> Steps:
+        from firstfault.metrics.epochs import HEAD, plan_of, with_steps
+
+        plan = plan_of(store.read(source, 0, HEAD))
+        return steps if plan is None else with_steps(steps, plan)
+
+    return derive
 
 
 def _is_slow(store: Store, source: SourceId, size: int) -> bool:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     Series = NDArray[np.float64]
@@ -19,6 +21,8 @@ TO_SIGMA = 1.4826
 """Median absolute deviation -> standard deviation of a normal series."""
 MOST_BASELINES = 100_000
 """Baselines worked out of a series; in longer ones neighbours share one."""
+AT_ONCE = 2
+"""Values by which the place of a fall may be wrong."""
 
 
 class Shift(NamedTuple):
@@ -186,13 +190,30 @@ def step_up(values: Series, size: int, sigma: float, share: float) -> int | None
     return at + int(np.argmax(values[at:] > half))
 
 
-def wander(values: Series, size: int) -> float:
-    """How much the level of a series changes from one stretch of values to the next: three of four changes are smaller."""
-    count = len(values) // size
-    if count < 3:
-        return 0.0
-    middle = np.median(values[: count * size].reshape(count, size), axis=1)
-    return float(np.percentile(np.abs(np.diff(middle)), 75))
+def falls_at_once(values: Series, at: int, times: Mapping[int, float]) -> bool:
+    """Whether a series falls at a place by more than its level wanders anywhere else.
+
+    Over few values a fall stands out from a level that drifts, over many from values that scatter by themselves: one is enough.
+
+    Args:
+        values: finite.
+        at: first index of the lower level.
+        times: values on each side whose medians are compared -> how many times three of four such changes elsewhere the fall is to be.
+    """
+    return any(_falls(values, at, size, least) for size, least in times.items())
+
+
+def _falls(values: Series, at: int, size: int, least: float) -> bool:
+    if len(values) < 2 * size:
+        return False
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(values, size), axis=1)
+    falls = middle[:-size] - middle[size:]
+    place = at - size  # of the change that begins at `at`
+    elsewhere = np.abs(falls[np.abs(np.arange(len(falls)) - place) > size])
+    near = falls[max(0, place - AT_ONCE) : max(0, place + AT_ONCE + 1)]
+    if not len(elsewhere) or not len(near):
+        return False
+    return float(near.max()) >= least * float(np.percentile(elsewhere, 75))
 
 
 def climb(values: Series, reach: int) -> int:

@@ -12,7 +12,7 @@ import numpy as np
 from firstfault.metrics.blocks import PLACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,6 +40,8 @@ class Steps(NamedTuple):
     columns: dict[str, Column]
     place: NDArray[np.int64] | None = None
     r"""Which piece of its line, parted by `\r`, each row is; None where no line is parted."""
+    derived: bool = False
+    """Whether the steps are not printed, and follow from the epochs."""
 
     @property
     def height(self) -> int:
@@ -56,18 +58,23 @@ class Steps(NamedTuple):
         columns = {n: Column(c.values[rows], c.there[rows]) for n, c in self.columns.items()}
         told = {n: c for n, c in columns.items() if c.there.any()}
         place = None if self.place is None else self.place[rows]
-        return Steps(self.source, self.line[rows], self.attempt[rows], told, place)
+        return Steps(self.source, self.line[rows], self.attempt[rows], told, place, self.derived)
 
 
-def gather_steps(source: str, parts: Sequence[Part], *, rank: int | None = None) -> Steps:
+def gather_steps(
+    source: str, parts: Sequence[Part], *, rank: int | None = None, by_epoch: Callable[[Steps], Steps] | None = None
+) -> Steps:
     """The steps of a source.
 
     Args:
         source: as shown.
         parts: of its blocks, in order.
         rank: that the name of the file tells; a line's own word wins.
+        by_epoch: gives rows that tell an epoch and no step their steps.
     """
     steps = _joined(source, parts)
+    if by_epoch is not None and "epoch" in steps.columns and "step" not in steps.columns:
+        steps = by_epoch(steps)
     if "step" in steps.columns:
         steps = _carried(steps)
         steps = _merged(steps)
@@ -167,7 +174,7 @@ def _merged(steps: Steps) -> Steps:
         there = first < steps.height
         columns[name] = Column(np.where(there, column.values[np.minimum(first, steps.height - 1)], np.nan), there)
     place = None if steps.place is None else steps.place[begin]
-    return Steps(steps.source, steps.line[begin], steps.attempt[begin], columns, place)
+    return Steps(steps.source, steps.line[begin], steps.attempt[begin], columns, place, steps.derived)
 
 
 def _of_others(steps: Steps, new: NDArray[np.bool_]) -> NDArray[np.bool_]:

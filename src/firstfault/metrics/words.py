@@ -51,6 +51,8 @@ def summary_of(point: Point) -> str:
     """What a point says, in one sentence."""
     who = "" if point.rank is None else f" of rank {point.rank}"
     epoch = "" if point.epoch is None else f" (epoch {point.epoch:g})"
+    if point.derived and point.epoch is not None:
+        epoch = f" (by its epoch, {point.epoch:g})"
     at = f"from line {point.line}{epoch} on" if point.step is None else f"from step {point.step:g}{epoch} on"
     once = at.removesuffix(" on").replace("from", "at", 1)
     name = point.column.replace("_", " ")

@@ -44,7 +44,8 @@ def render_metrics(safe: Redacted[MetricsView], *, width: int = 100, every: bool
     if not view.tables:
         return "\n".join(wrap(say["metrics.none"], width)) + "\n"
     alarms = [p for p in view.points if p.kind not in PLANNED]
-    lines = wrap(say["metrics.wrong" if alarms else "metrics.well"].format(n=len(alarms)), width)
+    head = "metrics.well" if not alarms else "metrics.wrong_one" if len(alarms) == 1 else "metrics.wrong"
+    lines = wrap(say[head].format(n=len(alarms)), width)
     if view.redaction == "none":
         lines += wrap(say["redaction.none"], width)
     shown = alarms if every else alarms[:POINTS]

@@ -75,3 +75,10 @@ def test_settings_are_no_history(tmp_path: Path) -> None:
     )
     (tmp_path / "list.json").write_text(json.dumps([{"name": "a", "size": 3}]), encoding="utf-8")
     assert metrics_of([tmp_path]).view.tables == []
+
+
+def test_settings_on_one_line_are_no_step(tmp_path: Path) -> None:
+    (tmp_path / "args.json").write_text('{"step": 100, "lr": 0.0001, "epoch": 3, "batch_size": 8}\n', encoding="utf-8")
+    (tmp_path / "last.json").write_text('{"step": 100, "lr": 0.0001, "loss": 2.5}\n', encoding="utf-8")
+    (tmp_path / "log.jsonl").write_text('{"step": 100, "lr": 0.0001}\n', encoding="utf-8")
+    assert [t.file for t in metrics_of([str(tmp_path)]).view.tables] == ["last.json", "log.jsonl"]

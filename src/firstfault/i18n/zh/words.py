@@ -413,6 +413,7 @@ MESSAGES: dict[str, str] = {
     "column.blocks": "块数",
     "column.place": "申请位置",
     "metrics.none": "输入中没有 step 行：请给出打印它们的那个 rank 的日志，或一张指标表。",
+    "metrics.wrong_one": "异常  训练指标中有 1 个异常点",
     "metrics.wrong": "异常  训练指标中有 {n} 个异常点，最早的在前",
     "metrics.well": "无异常  就已记录的训练指标而言",
     "metrics.more": "… 还有 {n} 个异常点：--all",
