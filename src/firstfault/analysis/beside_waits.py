@@ -61,6 +61,18 @@ def after_the_hang(suspect: Suspect, hang: Hang | None, opening: Opening) -> boo
     return first(told, event) is True
 
 
+def at_no_known_time(suspect: Suspect, hang: Hang | None, opening: Opening) -> bool:
+    """Whether a stamp is missing, of a suspect or of the wait, and nothing else tells that the suspect came first.
+
+    A kernel log reaches back for days, and a machine that nobody uses any more may still lose a card.
+    """
+    if hang is None:
+        return False
+    told, _ = opening.for_(suspect, hang)
+    stamped = exact(suspect.first.when) and exact(told.when)
+    return not stamped and first(suspect.first, told) is not True
+
+
 def behind_by(suspect: Suspect, hang: Hang, opening: Opening) -> float:
     """Seconds by which a suspect was told after the first time-out of a hang; 0 where times do not say."""
     when = suspect.first.when

@@ -47,6 +47,23 @@ def test_the_table_names_who_is_waited_for(capsys, monkeypatch):
     assert max(map(len, out.splitlines())) <= 100
 
 
+@pytest.mark.parametrize(
+    ("folder", "issued", "rest"),
+    [
+        ("gloo-world-missing-bad2", "4-5", ["all_reduce 5", "0-1, 3", "2 (absent)"]),
+        ("gloo-world-shape-bad0", "5", ["no states recorded"]),
+        ("gloo-world-slow-bad1", "5", ["no states recorded"]),
+    ],
+)
+def test_the_table_of_gloo_names_who_never_came_and_else_says_that_no_states_are_recorded(
+    folder, issued, rest, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "100")
+    run(["flight-recorder", str(RECORDED / folder / "dumps")])
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("0 default_pg")]
+    assert [cell.strip() for cell in row.split("  ") if cell.strip()] == ["0 default_pg", "4", issued, *rest]
+
+
 def test_json_is_stable_and_holds_the_difference(capsys):
     folder = str(RECORDED / "gloo-world-shape-bad0" / "dumps")
     run(["flight-recorder", folder, "--format", "json"])

@@ -24,7 +24,9 @@ def machine(node, ranks, stamp, size=16):
     return held + steps + "".join(waited(r, stamp) for r in ranks)
 
 
-@pytest.mark.parametrize(("machines", "stamp"), [(2, "E926 10:40:00.1 "), (1, "E ")], ids=["of two", "without stamps"])
+@pytest.mark.parametrize(
+    ("machines", "stamp"), [(2, "E926 10:40:00.123456789 "), (1, "E ")], ids=["of two", "without stamps"]
+)
 def test_it_is_no_more_than_supported(machines, stamp, tmp_path):
     for node in range(machines):
         (tmp_path / f"n{node}").mkdir()
@@ -40,10 +42,32 @@ def test_it_is_no_more_than_supported(machines, stamp, tmp_path):
 
 def test_of_a_machine_that_is_named_it_is_established(tmp_path):
     (tmp_path / "n0").mkdir()
-    (tmp_path / "n0" / "train.log").write_text(machine(0, range(8), "E926 10:40:00.1 ", size=8))
+    (tmp_path / "n0" / "train.log").write_text(machine(0, range(8), "E926 10:40:00.123456789 ", size=8))
     (tmp_path / "n0" / "kern.log").write_text(
         "Sep 26 10:30:08 n0 kernel: NVRM: Xid (PCI:0000:8b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
     )
     found = diagnose([tmp_path]).verdict
     assert found.strength is Strength.ESTABLISHED
     assert found.culprits.ranks == [7]
+
+
+@pytest.mark.parametrize("stamp", ["E ", "E926 10:40:00.123456789 "], ids=["without stamps", "an hour behind"])
+def test_of_a_card_that_may_have_been_lost_behind_the_wait_it_is_not_established(stamp, tmp_path):
+    (tmp_path / "train.log").write_text(machine(0, range(8), stamp, size=8))
+    (tmp_path / "kern.log").write_text(
+        "Sep 26 11:44:08 n0 kernel: NVRM: Xid (PCI:0000:8b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+    )
+    found = diagnose([tmp_path]).verdict
+    assert found.strength.level <= Strength.SUPPORTED.level
+    assert found.culprits.strength is not Strength.ESTABLISHED
+
+
+def test_of_a_card_whose_loss_its_process_met_it_is_established_without_stamps_too(tmp_path):
+    met = "[rank7]: torch.AcceleratorError: CUDA error: unspecified launch failure"
+    trace = f'[rank7]: Traceback (most recent call last):\n[rank7]:   File "/srv/t.py", line 8, in <module>\n[rank7]:     run()\n{met}\n'
+    (tmp_path / "train.log").write_text(machine(0, range(8), "E ", size=8) + trace)
+    (tmp_path / "kern.log").write_text(
+        "Sep 26 10:30:08 n0 kernel: NVRM: Xid (PCI:0000:8b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n"
+    )
+    found = diagnose([tmp_path]).verdict
+    assert found.strength is Strength.ESTABLISHED

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from firstfault.analysis.answer import Answer, Named
-from firstfault.analysis.beside_waits import Opening
+from firstfault.analysis.beside_waits import Opening, at_no_known_time
 from firstfault.analysis.cards import rank_of_card
 from firstfault.analysis.causes import Choice, choose, precedes
 from firstfault.analysis.classes import classes, phase_of_exception
@@ -38,7 +38,7 @@ from firstfault.analysis.ties import beside_text, only_beside, without_untied
 from firstfault.analysis.wording import sentence, what_text, who_text
 from firstfault.model.findings import Rival
 from firstfault.model.lazy import lazy
-from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Phase, Strength
+from firstfault.model.words import ActionKind, Blame, Category, Domain, Mark, Phase, SourceKind, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -254,6 +254,9 @@ def answer(scene: Scene, choice: Choice) -> Answer:
     if from_outside(root) and not root.ordered and root.nature.blame in PLACED and not (root.hosts or root.everyone):
         # Of which machine that is, no line says: it may be another's, or have come later.
         strength = strength.at_most(Strength.SUPPORTED)
+    timeless = _at_no_known_time(scene, choice)
+    if timeless:
+        strength = strength.at_most(Strength.SUPPORTED)
     still = scene.case.stood_still(root.first) if root.ordered else None
     if still is not None:
         # It ended a job that had stopped by itself, for a reason that no line names.
@@ -264,7 +267,7 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         # Of several faults that nothing orders, it is not known whose was the first; a device that the processes of the job
         # fill together is no rank's own.
         named = Named()
-    elif choice.rivals or choice.late or own is not Strength.ESTABLISHED or by_exits(choice):
+    elif choice.rivals or choice.late or timeless or own is not Strength.ESTABLISHED or by_exits(choice):
         # The category may be surer than the root, by other lines; who it was is no surer than the root.
         alone = by_itself(scene.case, root).at_most(by_clocks(choice, choice.root))
         named = replace(named, strength=named.strength.at_most(strength).at_most(alone).at_most(own))
@@ -322,6 +325,19 @@ def answer(scene: Scene, choice: Choice) -> Answer:
         why=choice.why,
         follows=tuple((s.first, reason) for s, reason in choice.explained),
     )
+
+
+def _at_no_known_time(scene: Scene, choice: Choice) -> bool:
+    """Whether a kernel's line may as well have come behind the wait, and no process met what it is known to bring about.
+
+    Records of the scheduler and of pods are of this one run; a kernel log is of the machine.
+    """
+    root = choice.root
+    if scene.case.kind_of.get(root.first.span.source) is not SourceKind.KERNEL:
+        return False
+    if any(scene.case.library.explains(root.first.signature, s.first.signature) for s, _ in choice.explained):
+        return False
+    return at_no_known_time(root, scene.hang, _opening(scene, (root,)) or Opening())
 
 
 def _of_no_rank(scene: Scene, suspect: Suspect) -> bool:
