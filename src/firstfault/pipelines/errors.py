@@ -5,6 +5,8 @@ It is not for damaged logs (those are coverage) and not for our own faults (thos
 
 from __future__ import annotations
 
+from firstfault.readers.discover import unsigned
+
 
 class PipelineError(Exception):
     """Something stops the job: what, where, why, and what to type next."""
@@ -12,6 +14,6 @@ class PipelineError(Exception):
     def __init__(self, what: str, *, where: str = "", why: str = "", fix: str = "") -> None:
         super().__init__(what)
         self.what = what
-        self.where = where
-        self.why = why
+        self.where = unsigned(where)
+        self.why = unsigned(why)
         self.fix = fix

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from firstfault import __version__
 from firstfault.model.diagnosis import SCHEMA, Diagnosis
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Category, SourceKind
 from firstfault.pipelines.diagnose import diagnose
 from firstfault.pipelines.errors import PipelineError
@@ -40,6 +41,10 @@ MOST = 64 << 20
 """Bytes of a case beyond which nobody would take it."""
 LONGEST = 1 << 20
 """Bytes of one line that are taken."""
+
+
+_BEHIND = lazy(r"(?<=_)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
+"""An address behind an underscore, as file names have it."""
 
 
 class Around(NamedTuple):
@@ -243,14 +248,29 @@ class _Redactor:
     def file(self, shown: str) -> str:
         """Name of a file in the case; members of archives lie in folders."""
         if shown not in self._files:
-            parts = [self.people.clean(part) for part in shown.replace("!", "/").split("/")]
+            parts = [self._name(part) for part in shown.replace("!", "/").split("/")]
             name = "/".join(part.replace("/", "_") for part in parts if part not in {"", ".", ".."}) or "log"
             name = name.replace("<stdin>", "stdin.log")
-            while name in self._files.values():
-                stem, dot, ending = name.rpartition(".")
-                name = f"{stem}-2{dot}{ending}" if dot else f"{name}-2"
-            self._files[shown] = name
+            self._files[shown] = self._free(name)
         return self._files[shown]
+
+    def _name(self, part: str) -> str:
+        """One part of a file's name; there an underscore parts words, and a folder is known by the paths in the texts."""
+        clean = self.people.folder(self.say(part))
+        return _BEHIND.sub(lambda m: self.people.pseudonym("addr", m.group()), clean)
+
+    def _free(self, name: str) -> str:
+        """A name that no file has, that is no folder of others, and of whose folders none is a file."""
+        taken = set(self._files.values())
+        folders = {"/".join(other.split("/")[:n]) for other in taken for n in range(1, other.count("/") + 1)}
+        parts = name.split("/")
+        for depth in range(1, len(parts) + 1):
+            stem, dot, ending = parts[depth - 1].rpartition(".")
+            number = 2
+            while (there := "/".join(parts[:depth])) in taken or (depth == len(parts) and there in folders):
+                parts[depth - 1] = f"{stem}-{number}{dot}{ending}" if stem else f"{ending}-{number}"
+                number += 1
+        return "/".join(parts)
 
     @property
     def removed(self) -> int:
@@ -276,7 +296,7 @@ def _written(  # noqa: PLR0917 - what a case is made of
     logs = folder / "logs"
     places: dict[tuple[str, int], tuple[int, bytes]] = {}
     whole = kept = size = 0
-    texts: dict[str, bytes] = {}
+    texts: dict[str, bytes] = {}  # by shown name: the texts tell which folders are somebody's
     before = redactor.removed
     for source in sources:
         wanted = chosen[source.path]
@@ -293,10 +313,10 @@ def _written(  # noqa: PLR0917 - what a case is made of
                     return None
         kept += len(lines)
         ended = store.tail(source.id, 1) == b"\n"
-        texts[redactor.file(source.path)] = b"\n".join(lines) + (b"\n" if ended and lines else b"")
+        texts[source.path] = b"\n".join(lines) + (b"\n" if ended and lines else b"")
     removed = redactor.removed - before
-    for name, text in texts.items():
-        path = logs / name
+    for shown, text in texts.items():
+        path = logs / redactor.file(shown)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text)
     expected = _expected(told, found, redactor, places)
@@ -326,13 +346,13 @@ def _expected(
     trigger = []
     for (file, _), (line, text) in places.items():
         shown = redactor.file(file)
-        trigger.append({"file": shown, "line": line, "must_contain": _text(text)[:200].strip()})
+        trigger.append({"file": shown, "line": line, "must_contain": _readable(text)})
     hosts = None if told.hosts is None else [redactor.people.pseudonym("host", _short(host)) for host in told.hosts]
     return {
         "category": str(told.right),
         "acceptable": [str(told.right)],
         "strength_at_most": "unknown" if told.right is Category.UNKNOWN else None,
-        "root_cause": redactor.say(told.note),
+        "root_cause": redactor.say(told.note).encode("utf-8", "replace").decode(),
         "culprit_ranks": None if told.ranks is None else sorted(told.ranks),
         "culprit_hosts": hosts,
         "first_failed_ranks": None,
@@ -342,6 +362,11 @@ def _expected(
         "why_it_is_hard": [],
         "provenance": f"made by `firstfault feedback` {__version__}, which had said {found.verdict.category} ({found.verdict.strength}) of the whole",
     }
+
+
+def _readable(line: bytes) -> str:
+    """The beginning of a line; of one with bytes that are no text the longest stretch without them."""
+    return max(line.decode("utf-8", "replace").split("\ufffd"), key=len)[:200].strip()
 
 
 def _short(host: str) -> str:

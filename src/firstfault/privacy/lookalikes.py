@@ -26,6 +26,7 @@ class Lookalikes(Identities):
     def __init__(self) -> None:
         super().__init__()
         self._made: dict[tuple[str, str], str] = {}
+        self._folders: set[str] = set()
         self._forms: dict[str, Callable[[str], str]] = {
             "host": self._host,
             "hostlist": self._hostlist,
@@ -45,6 +46,14 @@ class Lookalikes(Identities):
         if known is None:
             known = self._made[kind, name] = form(name)
         return known
+
+    def folder(self, name: str) -> str:
+        """The name of a folder, by a pseudonym where a path that was cleaned had it and not everybody has it."""
+        return self._part(name) if name in self._folders else name
+
+    def _folder(self, path: str) -> str:
+        self._folders.update(path.split("/"))
+        return super()._folder(path)
 
     def _number(self, kind: str, name: str) -> int:
         return int(super().pseudonym(kind, name).rpartition("-")[2])

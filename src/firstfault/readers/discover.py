@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 _ADDRESS = lazy(r"[A-Za-z][A-Za-z0-9+.\-]*(?:::[A-Za-z][A-Za-z0-9+.\-]*)*://[^\s]")
+_USERINFO = lazy(r"://[^/\s]*@")
+_QUERY = lazy(r"(?P<address>\bhttps?://[^\s?#,;'\"]{1,4096})[?#][^\s,;'\"]*")
 LEFT_OUT = {".git": "version control", "__pycache__": "compiled Python", "node_modules": "JavaScript packages"}
 
 
@@ -76,10 +78,26 @@ def _addresses(address: str) -> list[str]:
         return [address]  # whoever opens it says why
 
 
+def named(address: str) -> tuple[str, ...]:
+    """Names on the way to what lies at an address, without what only opens the way: user, password, signature."""
+    rest = unsigned(address).partition("://")[2]
+    inside, sign, store = rest.partition("::")
+    if sign and ("://" in store or store.startswith("/")):  # of an archive in a store: what is in it, else the archive
+        rest = inside.strip("/") or store.rpartition("://")[2]
+    return tuple(part for part in rest.split("/") if part)
+
+
+def unsigned(text: str) -> str:
+    """Words with addresses in them as they may be shown: without what only opens the way."""
+    if "://" not in text:
+        return text
+    return _QUERY.sub(r"\g<address>", _USERINFO.sub("://", text))
+
+
 def _parts(path: str) -> tuple[str, ...]:
     """Names on the way to a PATH, the last of which is its own."""
     if is_address(path):
-        return tuple(part for part in path.partition("://")[2].split("/") if part)
+        return named(path)
     return PurePath(os.path.abspath(path)).parts  # noqa: PTH100 - must not follow links
 
 

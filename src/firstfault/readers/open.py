@@ -21,7 +21,7 @@ from firstfault.model.files import LOOK, READ
 from firstfault.model.until import NEVER, OVER, Until
 from firstfault.model.words import CoverageState, SourceKind
 from firstfault.readers.discover import STDIN, Found, Refused, discover, expand, prefixes
-from firstfault.readers.far import FarFiles
+from firstfault.readers.far import FarFiles, NoRangesError
 from firstfault.readers.limits import Budget, Limits
 from firstfault.readers.sniff import HEAD, TAIL, Sniffed, container_of, sniff
 from firstfault.readers.spool import Spool, SpoolFullError
@@ -157,21 +157,34 @@ class _Opener:
             budget=Budget(max(found.size, 0), self.limits),
         )
         try:
-            if found.size >= 0:
-                head = item.read(0, HEAD)
-                tail = item.read(max(0, found.size - TAIL), TAIL)
-                sniffed = sniff(head, tail, found.shown)
-                if container_of(head[:512], found.shown) is None and not sniffed.encoding and not sniffed.wrapped:
-                    self.known[found.real, found.shown] = sniffed
-                    self._source(item, head)
-                    return
-            self._copied(item)
+            if not self._left_there(item, found):
+                self._copied(item)
         except FileNotFoundError:
             self.refuse(found.shown, CoverageState.MISSING, "vanished while the folder was read")
         except PermissionError:
             self.refuse(found.shown, CoverageState.SKIPPED, "no permission to read")
         except OSError as error:
             self.refuse(found.shown, CoverageState.SKIPPED, f"unreadable: {error.strerror}")
+
+    def _left_there(self, item: _Item, found: Found) -> bool:
+        """Whether a file at an address was taken as it stands; not where it needs unpacking, or parts of it are not given.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        if found.size < 0:
+            return False
+        try:
+            head = item.read(0, HEAD)
+            tail = item.read(max(0, found.size - TAIL), TAIL)
+        except NoRangesError:
+            return False
+        sniffed = sniff(head, tail, found.shown)
+        if container_of(head[:512], found.shown) is not None or sniffed.encoding or sniffed.wrapped:
+            return False
+        self.known[found.real, found.shown] = sniffed
+        self._source(item, head)
+        return True
 
     def _copied(self, item: _Item) -> None:
         extent, damage = self._spooled(self._far_files.blocks(item.origin))

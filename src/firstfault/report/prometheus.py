@@ -28,7 +28,7 @@ def batch_as_prometheus(safe: Redacted[Batch]) -> str:
             "Jobs in which a host or storage node was named as the culprit.",
             _by("host", (host for job in jobs for host in _named(job))),
         ),
-        *_metric("firstfault_diagnosis_seconds", "Seconds that all jobs together took.", [("", _short(jobs))]),
+        *_metric("firstfault_diagnosis_seconds", "Seconds that all jobs together took.", [("", _seconds(jobs))]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -37,7 +37,7 @@ def _named(job: JobAnswer) -> list[str]:
     return sorted({*job.culprits.hosts, *job.culprits.storage_nodes})
 
 
-def _short(jobs: Iterable[JobAnswer]) -> float:
+def _seconds(jobs: Iterable[JobAnswer]) -> float:
     return round(sum(job.seconds for job in jobs), 3)
 
 
