@@ -43,7 +43,7 @@ LONGEST = 1 << 20
 """Bytes of one line that are taken."""
 
 
-_BEHIND = lazy(r"(?<=_)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])")
+_BEHIND = lazy(r"(?<=_)(?:\d{1,3}\.){3}\d{1,3}(?!\.?\d|[A-Za-z_])")
 """An address behind an underscore, as file names have it."""
 
 

@@ -63,9 +63,8 @@ def reached(address: str) -> tuple[Any, str]:
     try:
         kind = address.partition("://")[0]
         if "::" in address and "::" not in kind and not _holds_another(get_filesystem_class(kind)):
-            made: Any = get_filesystem_class(
-                kind
-            )  # the colons are of a name, and fsspec takes them for a chain of stores
+            # The colons are of a name, and fsspec takes them for a chain of stores.
+            made: Any = get_filesystem_class(kind)
             return made(**made._get_kwargs_from_urls(address)), str(made._strip_protocol(address))  # noqa: SLF001 - it has no other word for it
         store, name = url_to_fs(address)
     except Exception as error:
@@ -111,7 +110,8 @@ def _asked(what: Callable[[], T]) -> T:
     except FileNotFoundError as error:
         behind = error.__cause__
         status = getattr(behind, "status", None)
-        if behind is None or isinstance(behind, FileNotFoundError) or status in _NOT_THERE:
+        down = isinstance(behind, OSError) and not isinstance(behind, FileNotFoundError)
+        if status in _NOT_THERE or (status is None and not down):
             raise
         if status in _FORBIDDEN:
             raise PermissionError(errno.EACCES, "no permission") from error
@@ -296,6 +296,6 @@ class FarFiles:
             self._stores.clear()
 
 
-def _short(error: Exception) -> str:
+def _short(error: BaseException | None) -> str:
     text = unsigned(os.fsencode(str(error).strip().split("\n", 1)[0]).decode("utf-8", "backslashreplace"))
     return (f"{type(error).__name__}: {text}" if text else type(error).__name__)[:200]

@@ -225,3 +225,98 @@ def test_what_was_read_is_kept_and_the_end_is_known(memory, monkeypatch):
         assert files.read("memory://a.bin", offset, length) == data[offset : offset + length]
     assert len(asked) == 4
     assert io.BytesIO(b"".join(files.blocks("memory://a.bin"))).getvalue() == data
+
+
+@pytest.fixture
+def web(tmp_path):
+    """A web server of this machine that gives no parts of files, refuses `secret` and breaks at `broken`."""
+    import http.server
+    import threading
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *given):
+            super().__init__(*given, directory=str(tmp_path))
+
+        def do_GET(self):
+            self.answered(super().do_GET)
+
+        def do_HEAD(self):
+            self.answered(super().do_HEAD)
+
+        def answered(self, else_):
+            for word, status in (("secret", 403), ("broken", 500)):
+                if word in self.path:
+                    self.send_error(status)
+                    return
+            else_()
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield tmp_path, f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_web_server_that_gives_no_parts_is_read_whole(web):
+    folder, address = web
+    (folder / "job").mkdir()
+    text = (
+        b"2025-03-01 10:00:00 step 7 loss 2.5\n" * 120_000
+        + b"RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
+    )
+    (folder / "job" / "run.log").write_bytes(text)
+    (folder / "job" / "small.log").write_bytes(b"step 1\n")
+    for asked in (f"{address}/job/run.log", f"{address}/job/"):
+        found = diagnose([asked], INLINE)
+        assert found.verdict.category == "gpu_cuda"
+        assert found.verdict.trigger.line == 120_001
+        assert next(row.bytes for row in found.coverage if row.file == "run.log") == len(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "state", "why"),
+    [
+        ("gone.log", CoverageState.MISSING, "no such file"),
+        ("secret.log", CoverageState.SKIPPED, "no permission"),
+        ("broken.log", CoverageState.SKIPPED, "500"),
+    ],
+)
+def test_what_a_web_server_answers_is_told_as_it_is(web, name, state, why):
+    (row,) = diagnose([f"{web[1]}/{name}"], INLINE).coverage
+    assert (row.state, why in row.reason) == (state, True)
+
+
+def test_a_server_that_is_down_is_not_a_file_that_is_missing():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (row,) = diagnose([f"http://127.0.0.1:{port}/a.log"], INLINE).coverage
+    assert row.state is CoverageState.SKIPPED
+
+
+def test_what_opens_the_way_is_shown_nowhere(web, capfd):
+    folder, address = web
+    (folder / "a.log").write_bytes(b"step 1\nRuntimeError: no\n")
+    signed = f"{address.replace('//', '//me:hunter2pw@')}/a.log?token=abcdef123456"
+    for words in (
+        [signed],
+        [signed, f"{address}/secret.log"],
+        [f"{address.replace('//', '//me:hunter2pw@')}/gone.log?token=abcdef123456"],
+    ):
+        for form in ("text", "json", "markdown"):
+            run(["diagnose", *words, "--format", form])
+            told = "".join(capfd.readouterr())
+            assert "hunter2pw" not in told
+            assert "abcdef123456" not in told
+
+
+def test_members_of_an_archive_in_a_store(memory, tmp_path):
+    packed = Path(shutil.make_archive(str(tmp_path / "job"), "zip", JOB))
+    memory.pipe("/packed/job.zip", packed.read_bytes())
+    found = diagnose(["zip://::memory://packed/job.zip"], INLINE)
+    assert found.verdict.category == "gpu_cuda"
+    assert [row.file for row in found.coverage] == ["kern-gpu-h12.log"]

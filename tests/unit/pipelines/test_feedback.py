@@ -180,3 +180,28 @@ def test_pseudonyms_keep_their_form():
     assert words[8] == "uid=70001"
     assert words[9] == "127.0.0.1"
     assert people.clean("10.23.4.6 10.23.4.6") == f"{words[3]} {words[3]}"
+
+
+def test_names_of_files_hide_what_texts_do_and_stay_apart(tmp_path):
+    folder = job(tmp_path / "job" / SECRETS[0], lines=10)
+    (tmp_path / "job" / "scratch" / "mhuang").mkdir(parents=True)
+    (tmp_path / "job" / "scratch" / "mhuang" / "node_10.23.4.6.log").write_text("step 1\n")
+    (tmp_path / "job" / "a").write_text("step 1\n")
+    (tmp_path / "job" / "a!rank0.log").write_text("step 1\n")
+    feedback([tmp_path / "job"], told(), tmp_path / "case", INLINE)
+    files = [p for p in (tmp_path / "case" / "logs").rglob("*") if p.is_file()]
+    assert len(files) == len([p for p in (tmp_path / "job").rglob("*") if p.is_file()])
+    for path in files:
+        for word in [*SECRETS, *NAMES]:
+            assert word not in str(path.relative_to(tmp_path))
+    assert folder.exists()
+
+
+def test_a_line_with_bytes_that_are_no_text_may_be_the_best_evidence(tmp_path):
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "a.log").write_bytes(
+        b"step 1\nRuntimeError: CUDA error \xff\xfe: an illegal memory access was encountered\n"
+    )
+    feedback([tmp_path / "job"], told(triggers=(("a.log", 2),)), tmp_path / "case", INLINE)
+    (line,) = json.loads((tmp_path / "case" / "expected.json").read_text())["trigger"]
+    assert line["must_contain"] == ": an illegal memory access was encountered"
