@@ -211,7 +211,7 @@ def _lost_its_peer(lost: BoxRecord, records: Sequence[BoxRecord], library: Libra
     if first is None or first.kind == layout.TOLD or first.who.host != lost.fields.get("by"):
         return False
     met = {_raised(r, library).signature for r in records if r.kind == layout.EXCEPTION and _ended_by(r, first)}
-    return bool(met) and all(Mark.PEER_LOST in s.marks for s in library.signatures if s.id in met)
+    return bool(met) and all(m in library.by_id and Mark.PEER_LOST in library.by_id[m].marks for m in met)
 
 
 def _ended_by(raised: BoxRecord, death: BoxRecord) -> bool:
