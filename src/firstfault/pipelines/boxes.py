@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from firstfault.analysis.case import GENERIC_EXCEPTION
 from firstfault.model.evidence import Coverage, Event, Frame, PythonException
 from firstfault.model.until import NEVER, OVER
-from firstfault.model.words import CoverageState, SourceKind
+from firstfault.model.words import CoverageState, Mark, SourceKind
 from firstfault.pipelines.error_files import meaning
 from firstfault.readers.blackbox import read_box, run_of
 from firstfault.readers.lone_box import numbered
@@ -139,7 +139,7 @@ def _events(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
             yield _event(record, STOPPED if record.fields.get("signal") == "SIGTERM" else DEATH)
     yield from _said(records, library)
     yield from _all_ended(records)
-    yield from _nodes_lost(records)
+    yield from _nodes_lost(records, library)
 
 
 def _said(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
@@ -151,7 +151,7 @@ def _said(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
             yield _raised(replace(record, fields={**record.fields, "type": "sys.exit", "message": text}), library)
 
 
-def _nodes_lost(records: Sequence[BoxRecord]) -> Iterable[Event]:
+def _nodes_lost(records: Sequence[BoxRecord], library: Library) -> Iterable[Event]:
     """The first word on each node that its neighbours missed, and that gave no sign of life behind it: nothing of its own, nor one that they saw."""
     last: dict[str, float] = {}
     for record in records:
@@ -170,7 +170,13 @@ def _nodes_lost(records: Sequence[BoxRecord]) -> Iterable[Event]:
         if host is not None and when is not None and last.get(host, 0.0) <= when + MISSED_S:
             told.setdefault(host, record)
     empty = _without_ranks(records)
-    return [_event(r, NODE_LOST) for h, r in told.items() if h not in empty and not _over_before(r, records)]
+    return [
+        _event(r, NODE_LOST)
+        for h, r in told.items()
+        if h not in empty
+        and not _over_before(r, records)
+        and (r.fields.get(layout.AFTER_END) is not True or _lost_its_peer(r, records, library))
+    ]
 
 
 def _without_ranks(records: Sequence[BoxRecord]) -> set[str]:
@@ -186,6 +192,34 @@ def _without_ranks(records: Sequence[BoxRecord]) -> set[str]:
         elif record.kind in {layout.END, layout.DEATH}:
             ended.setdefault(host, set()).add(rank)
     return {host for host, ranks in ended.items() if ranks >= began.get(host, set())}
+
+
+def _lost_its_peer(lost: BoxRecord, records: Sequence[BoxRecord], library: Library) -> bool:
+    """Whether the first end in the job was that of a rank beside the teller that lost a connection.
+
+    A node that fell silent only after another end may have been taken away for it, by a launcher or the scheduler.
+    """
+    ends = [
+        r
+        for r in records
+        if r.kind in {layout.DEATH, layout.TOLD}
+        and r.attempt == lost.attempt
+        and r.fields.get("rank") is not None
+        and r.who.worker is None
+    ]
+    first = min(ends, key=lambda r: r.when.latest or 0.0, default=None)
+    if first is None or first.kind == layout.TOLD or first.who.host != lost.fields.get("by"):
+        return False
+    met = {_raised(r, library).signature for r in records if r.kind == layout.EXCEPTION and _ended_by(r, first)}
+    return bool(met) and all(m in library.by_id and Mark.PEER_LOST in library.by_id[m].marks for m in met)
+
+
+def _ended_by(raised: BoxRecord, death: BoxRecord) -> bool:
+    return (
+        raised.fields.get("caught") is False
+        and raised.who.worker is None
+        and (raised.who.rank, raised.who.pid) == (death.who.rank, death.who.pid)
+    )
 
 
 def _over_before(lost: BoxRecord, records: Sequence[BoxRecord]) -> bool:

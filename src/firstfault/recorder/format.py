@@ -21,6 +21,8 @@ HEADER, NODE, BEAT, EXCEPTION, DEATH, HANG, TOLD = "header", "node", "heartbeat"
 CHANGE, LOG, END, OOM, BUNDLE, STATE, NOTE = "change", "log", "end", "oom", "bundle", "state", "note"
 LOST, SIGN = "lost", "pulse"
 """Kinds of records."""
+AFTER_END = "after_end"
+"""Field of a lost node's record: the ranks of the monitor that missed it had failed by then."""
 KINDS = frozenset(
     {HEADER, NODE, BEAT, EXCEPTION, DEATH, HANG, TOLD, CHANGE, LOG, END, OOM, BUNDLE, STATE, NOTE, LOST, SIGN}
 )

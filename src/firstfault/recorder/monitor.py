@@ -112,6 +112,8 @@ class Monitor:
             if self.has_ranks():
                 alone_since = now  # a worker that is stuck may outlive its rank for ever
             elif now - alone_since > (min(LAST_S, self.settings.grace_s) if self.stopping else self.settings.grace_s):
+                if self.nodes.stays():
+                    continue
                 self.collect()
                 if self.leaves():
                     break
@@ -187,6 +189,8 @@ class Monitor:
         clean = status == 0 or (status is None and said == "ended")
         self.write(layout.END if clean else layout.DEATH, state)
         if head.kind == layout.MAIN and not clean:
+            if (status is None or status > 0) and not self.stopping:
+                self.nodes.failed(head.attempt)
             gather(self.settings.spool, self.settings.node, self.settings.host, self.cleaner, only=head.pid)
             if head.rank >= 0:
                 fault = {**state, "run": self.settings.run}

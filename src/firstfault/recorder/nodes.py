@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from firstfault.recorder import format as layout
 from firstfault.recorder.files import make_folder, read_file, replace_file
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 STOP_LOST_S = 30.0
 """Seconds for which a node must stay silent before the ranks of the others are ended for it, where that was asked for."""
+
+
+STAY_S = 5.5
+"""Seconds for which a monitor whose ranks have failed stays to see whether a neighbour is gone; `firstfault record` waits a little longer."""
 
 
 class _Silent(NamedTuple):
@@ -44,12 +48,25 @@ class Nodes:
         """Nodes that were told to be silent, by their names."""
         self._ended = -1
         """The last attempt whose ranks were ended for one of them."""
+        self._failed: tuple[float, int] | None = None
+        """When a rank of this node last failed (monotonic), and its attempt."""
+
+    def failed(self, attempt: int) -> None:
+        """A rank of this node ended with an error, as one does whose peer is gone: its neighbours may be, which takes seconds to see."""
+        self._failed = (time.monotonic(), attempt)
+
+    def stays(self) -> bool:
+        """Whether there is yet somebody to be missed by a monitor whose ranks have failed; where all neighbours have ended too there is not."""
+        return self._just_failed() and self.pulse.watches()
+
+    def _just_failed(self) -> bool:
+        return self._failed is not None and time.monotonic() - self._failed[0] <= STAY_S
 
     def turn(self) -> None:
         """Gives this node's sign of life, and tells of neighbours that give none any more, or that do again."""
         self.pulse.idle = not self._monitor.has_ranks()
         for lost in self.pulse.turn():
-            if not self.pulse.idle:
+            if not self.pulse.idle or self._just_failed():
                 self._tell(lost)
         while self.pulse.returned:
             name = self.pulse.returned.pop()
@@ -76,7 +93,8 @@ class Nodes:
 
     def _tell(self, lost: Lost) -> None:
         """Tells that a node is silent, with the ranks that were last seen there."""
-        attempt = self._monitor.attempt()
+        failed = self._failed if self.pulse.idle else None
+        attempt = self._monitor.attempt() if failed is None else failed[1]
         # By its last sign: all who miss it write the same file, and another silence of it is another word.
         file = os.path.join(self._monitor.faults, f"{lost.host}.node.{lost.number}.{attempt}.json")
         self.silent[lost.host] = _Silent(time.monotonic(), attempt, file)
@@ -85,7 +103,7 @@ class Nodes:
             for raw in read_file(os.path.join(self._folder, lost.host, layout.HEARTBEAT_FILE)).splitlines()
             if isinstance(beat := _loaded(raw), dict)
         ]
-        word = {
+        word: dict[str, Any] = {
             "time": layout.stamp(time.time() - lost.silent_s),
             "host": lost.host,
             "how": "gives no sign of life any more",
@@ -95,6 +113,8 @@ class Nodes:
             "attempt": attempt,
             "by": self._monitor.settings.host,
         }
+        if failed is not None:
+            word[layout.AFTER_END] = True
         self._monitor.lines.write(layout.LOST, word)
         make_folder(self._monitor.faults)
         replace_file(file, layout.line(layout.LOST, {**word, "run": self._monitor.settings.run}))

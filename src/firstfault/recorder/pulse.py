@@ -115,6 +115,10 @@ class Pulse:
             return []
         return found
 
+    def watches(self) -> bool:
+        """Whether a neighbour is at work, so that it would be missed."""
+        return any(seen.watched for seen in self._seen.values())
+
     def end(self) -> None:
         """Says that this monitor leaves by itself."""
         self._number += 1

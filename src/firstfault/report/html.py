@@ -180,7 +180,7 @@ class _Words:
         self.recurrence = phrases.recurrence(diagnosis, say)
         self.seen_before = [phrases.seen(one, say) for one in diagnosis.seen_before]
         self.exit_code = phrases.exit_code(diagnosis)
-        self.drain = phrases.drain(diagnosis.verdict.action)
+        self.drain = phrases.drain(diagnosis.verdict)
         self.kind = _kind(diagnosis)
         self.no_chain = phrases.no_chain(diagnosis)
         self.apart = phrases.clocks_apart(diagnosis.timeline)

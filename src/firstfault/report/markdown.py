@@ -251,7 +251,7 @@ class _Report:
         self.bullets([say[f"action.{action.kind}"].capitalize() + ".", *map(told, action.steps)])
         if action.exclude_hostlist:
             self.parts.append(f"{say['label.exclude']}{self.colon}{code(action.exclude_hostlist)}")
-            self.parts += [code(command) for command in phrases.drain(action)]
+            self.parts += [code(command) for command in phrases.drain(self.d.verdict)]
         for side in SIDES:
             self.parts.append(f"### {say[f'section.{side}']}")
             self.bullets(map(told, self.d.recommendations.get(side, [])), phrases.no_advice(self.d, side, say))

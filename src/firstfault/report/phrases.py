@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from firstfault.model.diagnosis import (
-        Action,
         AttemptSummary,
         CoverageRow,
         Diagnosis,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
         SeenBefore,
         Time,
         TimelineEntry,
+        Verdict,
     )
     from firstfault.model.views import Entry, RankTable, View
 
@@ -378,11 +378,16 @@ def recurrence(diagnosis: Diagnosis, say: Mapping[str, str]) -> list[str]:
     return said
 
 
-def drain(action: Action) -> list[str]:
+def drain(verdict: Verdict) -> list[str]:
     """The command that takes the named hosts out of service under SLURM; none where no host is to be left out.
+
+    Nor where the verdict is only possible: such a host is to be looked at first.
 
     A host list that a shell could take for more than a name is not put into a command.
     """
+    action = verdict.action
+    if verdict.strength.level <= Strength.POSSIBLE.level:
+        return []
     if action.kind is not ActionKind.RESTART_WITHOUT or not _HOSTLIST.fullmatch(action.exclude_hostlist):
         return []
     return [f"scontrol update NodeName='{action.exclude_hostlist}' State=DRAIN Reason='firstfault'"]

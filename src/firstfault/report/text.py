@@ -307,7 +307,7 @@ class _Page:
         self.advise(self.say["label.todo"], [*([head] if head else []), *steps])
         if action.exclude_hostlist:
             self.advise(self.say["label.exclude"], [action.exclude_hostlist])
-            self.lines += [f"  {neutral(command)}" for command in phrases.drain(action)]
+            self.lines += [f"  {neutral(command)}" for command in phrases.drain(self.d.verdict)]
         if self.d.collect_next and self.room.rivals:
             self.advise(
                 self.say["label.collect"],

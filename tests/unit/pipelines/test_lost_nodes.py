@@ -32,7 +32,10 @@ def beat(host, rank, second, step):
     )
 
 
-def lay(folder, *, back=None, b_until=60, copied=False, deaths=()):
+CLOSED = "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.9]:40112"
+
+
+def lay(folder, *, back=None, b_until=60, copied=False, deaths=(), after_end=False, says=CLOSED):
     """Two nodes of a rank each; node-a missed node-b at 63 s, and its rank died of a closed connection at 70 s."""
     run = folder / "run"
     for host in ("node-a", "node-b"):
@@ -46,6 +49,7 @@ def lay(folder, *, back=None, b_until=60, copied=False, deaths=()):
         "step": 12,
         "attempt": 0,
         "by": "node-a",
+        **({layout.AFTER_END: True} if after_end else {}),
     }
     node = [
         layout.line(layout.NODE, {"time": at(0), "host": "node-a"}),
@@ -95,7 +99,7 @@ def lay(folder, *, back=None, b_until=60, copied=False, deaths=()):
                         "attempt": 0,
                         "caught": False,
                         "type": "RuntimeError",
-                        "message": "[../third_party/gloo/gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.9]:40112",
+                        "message": says,
                         "frames": [{"file": "/w/t.py", "line": 3, "function": "<module>"}],
                     },
                 )
@@ -145,3 +149,20 @@ def test_a_rank_that_dies_with_the_connection_is_no_end_of_the_job_before(tmp_pa
 
 def test_the_word_is_one_that_the_reader_knows():
     assert json.loads(layout.line(layout.LOST, {"time": at(1), "host": "x"}))["kind"] in layout.KINDS
+
+
+@pytest.mark.parametrize("second", [60, 61])
+def test_a_node_missed_after_the_end_is_named_where_its_peer_met_a_closed_connection(tmp_path, second):
+    found = lay(tmp_path, after_end=True, deaths=[("node-a", layout.DEATH, second, {"exit_code": 1})])
+    assert (found.category, found.strength) == (Category.INFRASTRUCTURE, Strength.POSSIBLE)
+    assert found.culprits.hosts == ["node-b"]
+
+
+@pytest.mark.parametrize(
+    ("says", "how"),
+    [("mat1 and mat2 shapes cannot be multiplied (8x64 and 32x8)", {"exit_code": 1}), (CLOSED, {"signal": "SIGKILL"})],
+    ids=["an error of its own, and the launcher took the rest", "killed with it"],
+)
+def test_a_node_that_was_taken_away_after_an_end_of_another_kind_is_not(tmp_path, says, how):
+    found = lay(tmp_path, after_end=True, says=says, deaths=[("node-a", layout.DEATH, 60, how)])
+    assert found.culprits.hosts != ["node-b"]

@@ -289,6 +289,43 @@ def test_a_node_that_is_back_and_falls_silent_again_is_told_again(tmp_path, monk
     assert len(watcher.planned) == 2
 
 
+def _alone(tmp_path, monkeypatch):
+    """A watcher all ranks of which have ended, beside a neighbour that is at work."""
+    watcher = Watcher(tmp_path, monkeypatch, stop=False)
+    monkeypatch.setattr(watcher.monitor, "has_ranks", lambda: False)
+    monkeypatch.setattr(watcher.monitor.nodes.pulse, "watches", lambda: True)
+    return watcher
+
+
+def test_a_monitor_whose_ranks_failed_tells_of_a_neighbour_that_is_gone(tmp_path, monkeypatch):
+    watcher = _alone(tmp_path, monkeypatch)
+    watcher.monitor.nodes.failed(2)
+    assert watcher.monitor.nodes.stays()
+    watcher.silent = [pulse.Lost("b", 3.4, "0000000007")]
+    watcher.turn()
+    (word,) = os.listdir(watcher.monitor.faults)
+    with open(os.path.join(watcher.monitor.faults, word), "rb") as file:
+        told = json.loads(file.read())
+    assert (told["host"], told["attempt"], told[layout.AFTER_END]) == ("b", 2, True)
+    assert watcher.planned == ["node b gives no sign of life any more"]
+
+
+def test_a_monitor_without_ranks_stays_for_seconds_only_and_only_for_a_failure(tmp_path, monkeypatch):
+    from firstfault.recorder import nodes
+
+    watcher = _alone(tmp_path, monkeypatch)
+    assert not watcher.monitor.nodes.stays()
+    watcher.silent = [pulse.Lost("b", 3.4, "0000000007")]
+    watcher.turn()
+    assert not os.path.exists(watcher.monitor.faults)
+    watcher.monitor.nodes.failed(0)
+    monkeypatch.setattr(watcher.monitor.nodes.pulse, "watches", lambda: False)
+    assert not watcher.monitor.nodes.stays()  # the neighbours have ended too
+    monkeypatch.setattr(watcher.monitor.nodes.pulse, "watches", lambda: True)
+    monkeypatch.setattr(nodes, "STAY_S", -1.0)
+    assert not watcher.monitor.nodes.stays()
+
+
 def test_a_folder_of_words_is_not_listed_each_second_and_no_word_is_missed(tmp_path, monkeypatch):
     from firstfault.recorder import listing
 

@@ -316,6 +316,14 @@ def test_the_command_that_drains_hosts_is_one_line(build_diagnosis):
     assert command in [line.strip() for line in text.splitlines()]
 
 
+def test_a_host_that_is_only_possibly_at_fault_is_looked_at_before_it_is_drained(build_diagnosis):
+    base = build_diagnosis()
+    action = Action(kind=ActionKind.RESTART_WITHOUT, exclude_hosts=["a"], exclude_hostlist="node-01")
+    verdict = replace(base.verdict, action=action, strength=Strength.POSSIBLE)
+    for form in ("text", "markdown", "html"):
+        assert "State=DRAIN" not in publish(replace(base, verdict=verdict), form, "secrets")
+
+
 @given(st.lists(st.text("ab .$|>'", max_size=12), max_size=6), st.integers(10, 40))
 def test_what_is_wrapped_keeps_its_commands_in_one_piece(pieces, width):
     sentence = " and ".join(f"do `{p}`." if p.strip() else "rest" for p in pieces)
