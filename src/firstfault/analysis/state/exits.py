@@ -15,7 +15,7 @@ from firstfault.model.evidence import Event, GlobalRank, When
 from firstfault.model.lazy import lazy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.analysis.state.ranks import Roster
     from firstfault.model.evidence import Failure, SourceId
@@ -70,6 +70,12 @@ def integer(text: str | None) -> int | None:
     if len(text) < PLAIN and text.isascii() and text.isdigit():
         return int(text)
     return int(text) if _INTEGER.fullmatch(text) else None
+
+
+def count_of(fields: Mapping[str, str], name: str) -> int | None:
+    """A number, 0 or more, that a field holds; None where it holds none."""
+    value = integer(fields.get(name))
+    return value if value is not None and value >= 0 else None
 
 
 def signal_of(event: Event) -> int | None:

@@ -10,7 +10,7 @@ from msgspec import structs
 from firstfault.analysis.clocks import steps_of_machines
 from firstfault.analysis.hostlist import short_host
 from firstfault.analysis.state import files as of_files
-from firstfault.analysis.state.exits import integer, of_a_task, tasks_of, tasks_told
+from firstfault.analysis.state.exits import count_of, of_a_task, tasks_of, tasks_told
 from firstfault.analysis.state.homes import Home, Homes, Stated, by_short_name, children, many, only_of, tasks_speak
 from firstfault.analysis.state.joins import process_of, rank_map, size_of_group, world_of_groups
 from firstfault.analysis.state.labels import process_far, process_of_label, task_of_label
@@ -217,10 +217,10 @@ class Roster:
     def _learn_fields(self, event: Event) -> None:
         if event.fields.get("pod") is not None and event.fields.get("host") is not None:
             return  # the control plane's word on where a pod runs: its file is of no machine of the job
-        stated = _integer(event.fields, "rank")
+        stated = count_of(event.fields, "rank")
         rank = self._process_index(event.who) if stated is None else stated
         host = event.fields.get("host") or self._host_said(event.who, event.span.source)
-        node, per_node = _integer(event.fields, "node_rank"), _integer(event.fields, "nproc")
+        node, per_node = count_of(event.fields, "node_rank"), count_of(event.fields, "nproc")
         if rank is None and node is not None and per_node == 1:
             # One process a node: the node's number is the rank of all that it says.
             rank = node
@@ -230,8 +230,8 @@ class Roster:
             self.source_hosts.setdefault(event.span.source, set()).add(host)
         if rank is None and self.whole is not None and size_of_group(event) == self.whole:
             # A communicator as large as the job: its ranks are the global ones.
-            rank = _integer(event.fields, "group_rank")
-            pid = _integer(event.fields, "pid")
+            rank = count_of(event.fields, "group_rank")
+            pid = count_of(event.fields, "pid")
             if rank is not None:
                 self._processes.learn(GlobalRank(rank), host, event.who.pid if pid is None else pid)
         if rank is not None:
@@ -359,7 +359,7 @@ class Roster:
 
     def _by_number_alone(self, event: Event, rank: GlobalRank) -> bool:
         """Whether the kernel's number of a process alone gives an event that rank, and other lines show that it is not its."""
-        pid = _integer(event.fields, "pid")
+        pid = count_of(event.fields, "pid")
         bare = {name: told for name, told in event.fields.items() if name != "pid"}
         told = pid is not None and self._processes.refutes(event, self._host_of_line(event), rank)
         return told and self.rank_of(structs.replace(event.who, pid=None), event.span.source, bare) != rank
@@ -368,7 +368,7 @@ class Roster:
         """Global rank of a speaker; `fields` are the named facts of the line."""
         if who.rank is not None:
             return who.rank
-        stated = _integer(fields, "rank")
+        stated = count_of(fields, "rank")
         if stated is not None:
             return GlobalRank(stated)
         task = task_of_label(who)
@@ -404,7 +404,7 @@ class Roster:
                 return block
         if host is not None and host in self._only_of_host:
             return self._only_of_host[host]
-        pid = who.pid if who.pid is not None else _integer(fields, "pid")
+        pid = who.pid if who.pid is not None else count_of(fields, "pid")
         if pid is None:
             return None
         here = None if host is None else self._processes.of(host, pid)
@@ -497,8 +497,3 @@ class Roster:
     def only_host(self) -> str | None:
         """The only host that any line of the job names; None where there are several or none. No rank need run there."""
         return self._homes.only()
-
-
-def _integer(fields: Mapping[str, str], name: str) -> int | None:
-    value = integer(fields.get(name))
-    return value if value is not None and value >= 0 else None
