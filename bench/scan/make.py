@@ -186,9 +186,14 @@ def make_file(path: Path, size: int, number: int, oracle: Oracle, examples: list
 
 
 def for_ripgrep(pattern: str) -> str:
-    """A pattern as ripgrep takes it: it joins them, so that no group name may come twice, and knows fewer escapes."""
+    """A pattern as ripgrep takes it: it joins them, so that no group name may come twice, and knows fewer escapes.
+
+    Classes such as `\\w` are those of ASCII, as in our own scan: those of Unicode are over ripgrep's limit for compiled patterns,
+    and it would take 7 s to compile them.
+    """
     pattern = re.sub(r"\(\?P<\w+>", "(?:", pattern)
-    return re.sub(r"\\([^\w\\.+*?()|\[\]{}^$#&~-])", r"\1", pattern)
+    pattern = re.sub(r"\\([^\w\\.+*?()|\[\]{}^$#&~-])", r"\1", pattern)
+    return f"(?-u:{pattern})" if pattern.isascii() else pattern
 
 
 def main() -> None:
