@@ -17,6 +17,9 @@ BENCH ?= bench/data
 BENCH_FILES ?= 16
 BENCH_MB ?= 128
 
+# What the tests import is compiled once, at its first import, and kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo ready test test-core lint lint-types lint-style docs web bench bench-smoke quality clean
 
@@ -40,7 +43,8 @@ $(RUN_STAMP): $(BIN)/python pyproject.toml
 
 $(STAMP): $(RUN_STAMP) tools/dev_requirements.py pyproject.toml
 	$(BIN)/python tools/dev_requirements.py > $(VENV)/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/dev.txt
+	@# Not compiled: most of what the tests need is never imported, and to compile all of it takes longer than to fetch it.
+	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -r $(VENV)/dev.txt
 	@touch $@
 
 $(VENV)/.lab-$(LAB): $(STAMP) tools/install_torch.py

@@ -32,7 +32,7 @@ def main(want: str) -> int:
         if any(name.startswith(("nvidia-", "cuda-")) for name in names):
             return left_out("pip offers a CUDA build of several gigabytes; `make LAB=yes test` takes it")
     print("installing PyTorch for the lab", flush=True)
-    if subprocess.run([*PIP, "install", *wanted], check=False).returncode == 0:
+    if subprocess.run([*PIP, "install", "--no-compile", *wanted], check=False).returncode == 0:
         return 0
     left_out("PyTorch could not be installed")
     return 1 if want == "yes" else 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from firstfault.model.evidence import When
 from firstfault.model.lazy import lazy
-from firstfault.readers.lines import Line, lines_back, lines_from
+from firstfault.readers.lines import LONGEST_LINE, Line, lines_back, lines_from
 from firstfault.readers.sketch import stamp_at_end
 from firstfault.readers.stamps import ISO, MONTHS
 
@@ -33,6 +33,8 @@ NEAR_BYTES = 64 * 1024
 SAMPLE_BYTES = 32 * 1024
 SAMPLE_LINES = 80
 MARK_BYTES = 512 * 1024
+OVERLAP = 8
+"""Bytes by which a part is looked at beyond its ends, so that a time across one is seen."""
 
 _HAS_TIME = lazy(rb"\d\d:\d\d:\d\d")
 _MAY_BE_TIME = lazy(rb":(?=\d\d:\d\d)")
@@ -59,9 +61,12 @@ class SourceClock:
         self.profile = profile
         self.neighbour: Date | None = None
         """A date of another source of the job, for a source that states no year."""
-        self._near: dict[int, When | None] = {}
+        self._near: dict[tuple[int, int], When | None] = {}
+        """What stamps of lines state, by offset and length: the last line of those that are looked at may be cut."""
         self._days: dict[tuple[int | None, int, int], tuple[float | None, bool]] = {}
         """When days began that stamps state, by year, month and day, and whether the year is known."""
+        self._bare = {True: (0, 0), False: (0, 0)}
+        """The last stretch, in bytes, that was found without any time: looked for backwards, and forwards."""
 
     @property
     def _id(self) -> SourceId:
@@ -284,19 +289,60 @@ class SourceClock:
         offsets = self._timed[0]
         if number <= len(offsets) and offsets[number - 1] == offset:
             return self._stamped(number - 1, back=back)
+        if self._untimed(offset, number, back=back):
+            return None
         for line in self._lines(offset, number, back=back):
             when = self._own_time(line)
             if when is not None:
                 return when
         return None
 
+    def _untimed(self, offset: int, number: int, *, back: bool) -> bool:
+        """Whether no line that `_lines` may give of a large source tells a time; False also where that is hard to say.
+
+        Where no line has a stamp, all would ask for theirs one by one: what was looked through for one is not for the next.
+        """
+        if back:
+            start = max(0, offset - NEAR_BYTES - NEAR_BYTES // 16)
+            data = self.store.read(self._id, start, offset - start)
+            most = NEAR_LINES + NEAR_LINES // 8 + 1
+            parts = data.rsplit(b"\n", most)
+            begin, end = (start + len(parts[0]) + 1 if len(parts) > most else start), start + len(data)
+        else:
+            start, data = offset, self.store.read(self._id, offset, NEAR_BYTES)
+            parts = data.split(b"\n", NEAR_LINES + 1)
+            begin = start + len(parts[0]) + 1
+            end = start + len(data) - (len(parts[-1]) if len(parts) > NEAR_LINES + 1 else 0)
+        low, high = self._bare[back]
+        known = begin <= high and low <= end
+        new = [(begin, low), (high, end)] if known else [(begin, end)]
+        first = number - data.count(b"\n") if back else number
+        if not all(self._tells_none(data, a - start, b - start, start, first) for a, b in new if a < b):
+            return False
+        self._bare[back] = (min(begin, low), max(end, high)) if known else (begin, end)
+        return True
+
+    def _tells_none(self, data: bytes, begin: int, end: int, start: int, number: int) -> bool:
+        """Whether no line of a part of some bytes, which begin at `start` in a line of a number, tells a time."""
+        at = max(0, begin - OVERLAP)
+        while (found := _MAY_BE_TIME.search(data, at, min(end + OVERLAP, len(data)))) is not None:
+            first, last = data.rfind(b"\n", 0, found.start()) + 1, data.find(b"\n", found.start())
+            if last < 0 or last - first > LONGEST_LINE or (first == 0 and start > 0):
+                return False  # cut off
+            line = Line(number + data.count(b"\n", 0, first), start + first, data[first:last].removesuffix(b"\r"))
+            if self._own_time(line) is not None:
+                return False
+            at = last
+        return True
+
     def _own_time(self, line: Line) -> When | None:
         """The interval that a line's own stamp states; None where it has none, or none that tells a time."""
-        if line.offset not in self._near:
+        key = line.offset, len(line.text)
+        if key not in self._near:
             stamp = self._stamp_of(line.text)
             when = None if stamp is None else self.at(stamp, line.offset, line.number)
-            self._near[line.offset] = when if when is not None and when.known else None
-        return self._near[line.offset]
+            self._near[key] = when if when is not None and when.known else None
+        return self._near[key]
 
     @cached_property
     def _timed(self) -> tuple[list[int], list[int], bytes]:

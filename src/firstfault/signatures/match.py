@@ -56,7 +56,9 @@ class Match:
         return {name: segment[a:b].decode("utf-8", "backslashreplace") for name, (a, b) in self.places.items()}
 
 
+@cache
 def _compile(pattern: str) -> re.Pattern[bytes]:
+    """Shared by all matchers: a process may read the library several times."""
     return lazy(pattern.encode("utf-8"))
 
 

@@ -27,7 +27,7 @@ def told(**more):
     return Told(right=Category.GPU_CUDA, **more)
 
 
-def job(folder, lines=20_000):
+def job(folder, lines=4_000):
     """Two ranks of two machines; one runs out of memory, with names and secrets here and there."""
     folder.mkdir(parents=True)
     noise = random.Random(7)
@@ -100,10 +100,10 @@ def test_no_secret_and_no_name_is_left_and_a_large_log_is_cut(tmp_path):
 
 def test_the_best_line_is_in_it_at_its_new_number(tmp_path):
     folder = job(tmp_path / "job")
-    feedback([folder], told(triggers=(("gpu-n006-rank0.log", 9_000),)), tmp_path / "case", INLINE)
+    feedback([folder], told(triggers=(("gpu-n006-rank0.log", 1_800),)), tmp_path / "case", INLINE)
     (line,) = json.loads((tmp_path / "case" / "expected.json").read_text())["trigger"]
     text = (tmp_path / "case" / "logs" / line["file"]).read_text().split("\n")[line["line"] - 1]
-    assert text == (folder / "gpu-n006-rank0.log").read_text().split("\n")[8_999]
+    assert text == (folder / "gpu-n006-rank0.log").read_text().split("\n")[1_799]
     assert line["must_contain"] in text
 
 
@@ -111,8 +111,8 @@ def test_where_little_is_not_enough_more_is_taken(tmp_path):
     """A job that ended well: its progress is the evidence, and it stands nowhere near a cited line."""
     folder = tmp_path / "job"
     folder.mkdir()
-    lines = [f"step {n}/30000 loss 2.{n}" for n in range(30_001)]
-    (folder / "a.log").write_text("\n".join([*lines, "Training finished. Total steps: 30000"]) + "\n")
+    lines = [f"step {n}/6000 loss 2.{n}" for n in range(6_001)]
+    (folder / "a.log").write_text("\n".join([*lines, "Training finished. Total steps: 6000"]) + "\n")
     made = feedback([folder], Told(right=Category.NONE), tmp_path / "case", INLINE)
     assert made.same
     assert made.says == "none"

@@ -1,9 +1,11 @@
 import calendar
+import random
 
 import pytest
 from memory_store import SOURCE, MemoryStore, events_of, source_of
 
 from firstfault.model.evidence import When
+from firstfault.readers import clock as clocks
 from firstfault.readers.clock import SourceClock, past_midnight, settle_clocks
 from firstfault.readers.identity import locate, profile_source
 from firstfault.readers.stamps import build_stamp, match_stamp
@@ -186,3 +188,31 @@ def test_a_small_source_is_bounded_as_a_large_one(lines):
     for number, line in enumerate(text.splitlines(keepends=True), start=1):
         assert small.event_time(None, offset, number) == large.event_time(None, offset, number), number
         offset += len(line)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_was_looked_through_for_one_line_changes_no_answer_for_another(seed, monkeypatch):
+    # A large source remembers stretches without a time; asked in any order, each line has the bounds it has alone.
+    chance = random.Random(seed)
+    monkeypatch.setattr(clocks, "NEAR_LINES", chance.choice([3, 8, 40]))
+    monkeypatch.setattr(clocks, "NEAR_BYTES", chance.choice([160, 640, 2560]))
+    share = chance.choice([0.0, 0.02, 0.2])
+    kinds = [
+        lambda n: f"2026-01-15 14:{n // 60 % 60:02d}:{n % 60:02d} step {n}",
+        lambda n: f" {n % 100}%|## | {n}/900 [01:12:{n % 60:02d}<02:44:09, 3.1s/it]",
+        lambda n: f"step {n} loss {'9' * chance.randrange(60)}",
+        lambda n: "",
+    ]
+    lines = [
+        chance.choices(kinds, [share, chance.choice([0, 0.3]), 1, 0.1])[0](n) + chance.choice(["\n", "\r\n"])
+        for n in range(160)
+    ]
+    offsets = [sum(map(len, lines[:n])) for n in range(len(lines))]
+    shared = clock_of("".join(lines))
+    order = list(range(len(lines)))
+    if seed % 4:
+        chance.shuffle(order)
+    for n in order:
+        alone = clock_of("".join(lines))
+        monkeypatch.setattr(alone, "_untimed", lambda *_, **__: False)
+        assert shared.event_time(None, offsets[n], n + 1) == alone.event_time(None, offsets[n], n + 1), (n, lines[n])
