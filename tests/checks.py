@@ -78,19 +78,27 @@ def problems(reached: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> 
     return found
 
 
+def failing(names: Iterable[str], judgement: Judgement) -> str:
+    """What is wrong by some checks; empty where nothing is."""
+    return "; ".join(f"{name}: {problem}" for name in names if (problem := CHECKS[name](judgement)))
+
+
 def parameters(cases: Iterable[Case], reached: Mapping[str, Mapping[str, Any]], *, noise: bool = False) -> list[Any]:
-    """One parameter set (case, check) a check, marked where it is not reached.
+    """Parameter sets (case, checks): one with all that must hold, and one, so marked, for each check that is not reached.
 
     With `noise`, what fails without start-up lines may fail with them, and what `noise` lists must.
     """
     found = []
     for case in cases:
         entries = reached.get(case.name, {})
+        listed = entries.get(NOISE, {}) if noise else {}
+        held = tuple(check for check in CHECKS if check not in entries and check not in listed)
+        if held:
+            found.append(pytest.param(case, held, id=case.name))
         for check in CHECKS:
-            marks = []
-            if noise and check in entries.get(NOISE, {}):
-                marks.append(pytest.mark.xfail(reason=entries[NOISE][check], strict=True, raises=AssertionError))
-            elif check in entries:
-                marks.append(pytest.mark.xfail(reason=entries[check], strict=not noise, raises=AssertionError))
-            found.append(pytest.param(case, check, id=f"{case.name}-{check}", marks=marks))
+            if check in held:
+                continue
+            why, strict = (listed[check], True) if check in listed else (entries[check], not noise)
+            mark = pytest.mark.xfail(reason=why, strict=strict, raises=AssertionError)
+            found.append(pytest.param(case, (check,), id=f"{case.name}-{check}", marks=mark))
     return found

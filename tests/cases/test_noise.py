@@ -43,11 +43,11 @@ def judged(folder: Path) -> dict[int, Judgement]:
     return found
 
 
-@pytest.mark.parametrize(("case", "check"), checks.parameters(CASES, REACHED, noise=True))
-def test_case_with_start_up_lines(case: casefolder.Case, check: str) -> None:
+@pytest.mark.parametrize(("case", "names"), checks.parameters(CASES, REACHED, noise=True))
+def test_case_with_start_up_lines(case: casefolder.Case, names: tuple[str, ...]) -> None:
     problems = {
         number: problem
         for number, judgement in judged(case.folder).items()
-        if (problem := checks.CHECKS[check](judgement))
+        if (problem := checks.failing(names, judgement))
     }
     assert not problems, problems

@@ -24,9 +24,9 @@ def judged(folder: Path) -> Judgement:
     return judge(diagnose(case.paths), case.expected)
 
 
-@pytest.mark.parametrize(("case", "check"), checks.parameters(CASES, REACHED))
-def test_incident(case: casefolder.Case, check: str) -> None:
-    problem = checks.CHECKS[check](judged(case.folder))
+@pytest.mark.parametrize(("case", "names"), checks.parameters(CASES, REACHED))
+def test_incident(case: casefolder.Case, names: tuple[str, ...]) -> None:
+    problem = checks.failing(names, judged(case.folder))
     assert not problem, problem
 
 

@@ -19,16 +19,29 @@ REACHED = {CASE.name: {"trigger": "why", "noise": {"category": "why with noise"}
 def marks(*, noise: bool) -> dict[str, list[tuple[str, bool]]]:
     """Check -> (reason, strict) of its marks, where it has any."""
     return {
-        parameter.values[1]: [(mark.kwargs["reason"], mark.kwargs["strict"]) for mark in parameter.marks]
+        parameter.values[1][0]: [(mark.kwargs["reason"], mark.kwargs["strict"]) for mark in parameter.marks]
         for parameter in checks.parameters([CASE], REACHED, noise=noise)
         if parameter.marks
     }
 
 
-def test_every_check_of_a_case_is_a_test_of_its_own() -> None:
-    assert [parameter.values for parameter in checks.parameters([CASE], {})] == [
-        (CASE, check) for check in ("confidently_wrong", "must_not", "category", "culprits", "trigger")
+ALL = ("confidently_wrong", "must_not", "category", "culprits", "trigger")
+
+
+def test_what_must_hold_of_a_case_is_one_test_and_what_is_not_reached_one_each() -> None:
+    assert [parameter.values for parameter in checks.parameters([CASE], {})] == [(CASE, ALL)]
+    assert [parameter.values for parameter in checks.parameters([CASE], REACHED, noise=True)] == [
+        (CASE, ("confidently_wrong", "must_not", "culprits")),
+        (CASE, ("category",)),
+        (CASE, ("trigger",)),
     ]
+
+
+def test_one_check_that_does_not_hold_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ALL:
+        monkeypatch.setitem(checks.CHECKS, name, lambda judgement, own=name: "why" if judgement is own else "")
+    assert checks.failing(ALL, "culprits") == "culprits: why"  # type: ignore[arg-type]
+    assert checks.failing(("trigger",), "culprits") == ""  # type: ignore[arg-type]
 
 
 def test_what_is_not_reached_is_a_strict_expected_failure() -> None:
