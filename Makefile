@@ -21,7 +21,7 @@ BENCH_MB ?= 128
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo ready test test-core lint lint-types lint-style docs web bench bench-smoke quality clean
+.PHONY: help demo ready test test-threads test-server test-slurm test-core lint lint-types lint-style docs web bench bench-smoke quality clean
 
 help:  ## Show what there is to make.
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -73,13 +73,21 @@ demo: $(RUN_STAMP)  ## Install into .venv and diagnose the bundled incident.
 
 test: lint $(VENV)/.web $(VENV)/.lab-$(LAB)  ## Everything: style, types and imports, then all tests that this machine can run.
 	$(PYTEST) -m "not torch and not browser and not server and not slurm and not threads" $(PYTEST_ARGS)
-	$(THREADS) || [ $$? -eq 5 ]
 	@sh tools/need_postgres.sh
-	$(BIN)/python -m pytest -m server tests/unit/incidents $(PYTEST_ARGS)
 	@sh tools/need_slurm.sh
-	$(BIN)/python -m pytest -m slurm tests/slurm $(PYTEST_ARGS)
+	@# These wait more than they work.
+	@$(MAKE) --no-print-directory -j3 --output-sync=target test-threads test-server test-slurm
 	$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
 	$(BIN)/python -m pytest -m torch tests/lab $(PYTEST_ARGS)
+
+test-threads: $(STAMP)
+	$(THREADS) || [ $$? -eq 5 ]
+
+test-server: $(STAMP)
+	$(BIN)/python -m pytest -m server tests/unit/incidents $(PYTEST_ARGS)
+
+test-slurm: $(STAMP)
+	$(BIN)/python -m pytest -m slurm tests/slurm $(PYTEST_ARGS)
 
 test-core: $(STAMP)  ## The tests that need neither torch nor a browser nor PostgreSQL nor Slurm nor root.
 	$(PYTEST) -m "not torch and not browser and not server and not slurm and not threads" $(PYTEST_ARGS)

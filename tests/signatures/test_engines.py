@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from firstfault.readers.identity import body_starts
@@ -14,6 +16,7 @@ LINES = sorted({e.line.encode() for s in LIBRARY.signatures for e in s.spec.matc
 ROUNDS = 5
 
 
+@functools.cache
 def text_and_truth() -> tuple[bytearray, list[tuple[int, int, int]]]:
     """Examples between ordinary lines at changing distances; start and end of each segment and its signature."""
     text = bytearray()
@@ -24,8 +27,9 @@ def text_and_truth() -> tuple[bytearray, list[tuple[int, int, int]]]:
             text += usual[(number * 3 + turn) % len(usual)][: 1 + (number * 13 + turn * 29) % 97].rstrip() + b"\n"
             at = len(text)
             for segment in line.split(b"\r"):
+                starts = body_starts(segment)
                 for index in range(len(LIBRARY.plan.ids)) if turn == 0 else ():
-                    if LIBRARY.plan.confirmer(index).find(segment, body_starts(segment)):
+                    if LIBRARY.plan.confirmer(index).find(segment, starts):
                         KNOWN.setdefault(segment, []).append(index)
                 truth += [(at, at + len(segment), index) for index in KNOWN.get(segment, [])]
                 at += len(segment) + 1

@@ -108,7 +108,7 @@ def check_signatures(own: list[Signature], library: Library) -> list[Complaint]:
         if not any(what.endswith("does not compile") for what, _ in broken):
             sound.append(signature)
     bad = {s.id for s in own} - {s.id for s in sound}
-    matchers = {s.id: Matcher(s.spec) for s in library.signatures if s.id not in bad}
+    matchers = {s.id: Matcher(s.spec, s.words) for s in library.signatures if s.id not in bad}
     for signature in sound:
         complaints += [Complaint(_file(signature), w, f) for w, f in _examples(signature, library, matchers)]
     return complaints
