@@ -162,8 +162,12 @@ def _later(scene: Scene, event: Event) -> bool:
 
 
 def _said_to_wait(seen: Picture) -> tuple[GlobalRank, ...]:
-    """Ranks that said that they waited, where no line tells of a collective or its counters (gloo); at least two."""
-    waiters = () if seen.scene.hang is None else seen.scene.hang.waiters
+    """Ranks that said that they waited, where no line tells of a collective or its counters (gloo); at least two.
+
+    Nobody where a report names who is late: there a bar counts only if it has not come to its end.
+    """
+    named = seen.named_event is not None
+    waiters = () if named or seen.scene.hang is None else seen.scene.hang.waiters
     return waiters if len(waiters) > 1 else ()
 
 
