@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from firstfault.analysis.order import sort_key
 from firstfault.analysis.state.standing import leaders, main_work
 from firstfault.analysis.wording import duration, ranks_text
+from firstfault.model.lazy import lazy
 from firstfault.model.words import Mark
 
 if TYPE_CHECKING:
@@ -59,8 +60,11 @@ def sync_point(scene: Scene, work: Work | None) -> str | None:
         return (
             "it is the first collective of the job (DDP compares parameter counts): suspect the set-up of the network"
         )
-    if work.desc in _MODEL_PARALLEL:
-        return _MODEL_PARALLEL[work.desc]
+    axis = _axis(work.desc or "")
+    if axis is not None:
+        return _ALONG[axis]
+    if work.desc == "MODEL_PARALLEL_GROUP":
+        return "the model-parallel group agrees on the norm of gradients and on overflows, before the optimizer's step"
     if work.op == "BROADCAST" and _saving(scene):
         return "a checkpoint had begun and not ended: its broadcasts tell the others what was saved"
     if work.op in {"_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"}:
@@ -70,17 +74,26 @@ def sync_point(scene: Scene, work: Work | None) -> str | None:
     return None
 
 
-_TENSOR = "collectives of a tensor-parallel group carry activations, in the forward or backward pass of each layer"
-_PIPELINE = "a pipeline group carries activations from stage to stage"
-_MODEL_PARALLEL = {
-    "TENSOR_MODEL_PARALLEL_GROUP": _TENSOR,
-    "mesh_tp": _TENSOR,
-    "PIPELINE_MODEL_PARALLEL_GROUP": _PIPELINE,
-    "mesh_pp": _PIPELINE,
-    "MODEL_PARALLEL_GROUP": "the model-parallel group agrees on the norm of gradients and on overflows, before the optimizer's step",
-    "EXPERT_MODEL_PARALLEL_GROUP": "an expert group exchanges tokens, in the forward or backward pass of each such layer",
+_ALONG = {
+    "tensor": "collectives of a tensor-parallel group carry activations, in the forward or backward pass of each layer",
+    "pipeline": "a pipeline group carries activations from stage to stage",
+    "expert": "an expert group exchanges tokens, in the forward or backward pass of each such layer",
 }
-"""What collectives of a group are for, by the description that Megatron or a device mesh gives the group."""
+"""What collectives of a group along one axis of parallelism are for."""
+_AXIS_OF = {"tp": "tensor", "pp": "pipeline", "ep": "expert", "dp": "data", "cp": "context", "sp": "sequence"}
+_AXES = frozenset({*_AXIS_OF.values(), "replicate", "shard", "fsdp"})
+_WORDS = lazy(r"[^a-z]+")
+
+
+def _axis(desc: str) -> str | None:
+    """The axis of parallelism whose collectives are told, by the words of a group's description; None where it names others too.
+
+    Megatron writes `TENSOR_MODEL_PARALLEL_GROUP`, a device mesh `mesh_tp`, programs `ep` or `EXPERT`.
+    """
+    words = {_AXIS_OF.get(w, w.removesuffix("s")) for w in _WORDS.split(desc.lower())}
+    named = words & _AXES
+    axis = next(iter(named)) if len(named) == 1 else None
+    return axis if axis in _ALONG else None
 
 
 def _saving(scene: Scene) -> bool:

@@ -120,7 +120,7 @@ def heed(scene: Scene, answer: Answer, words: Mapping[GlobalRank, Sequence[Event
         return _alive(scene, answer, words)
     rank, event, phase = told[0]
     if answer.category is Category.DATA_LOADING_STALL:
-        return _shown(answer, rank, event, _quote(event)) if phase is not Phase.DATA else answer
+        return answer if phase is Phase.DATA else _shown(answer, rank, event, phase)
     return _stalled(answer, rank, event, phase)
 
 
@@ -228,13 +228,14 @@ def _within(event: Event, hang: Hang) -> bool:
     return began is not None and end is not None and began + AFTER <= at <= end
 
 
-def _shown(answer: Answer, rank: GlobalRank, event: Event, said: str) -> Answer:
+def _shown(answer: Answer, rank: GlobalRank, event: Event, phase: Phase) -> Answer:
     """A stall of a rank that is stated to be away, where the line of it that the trigger shows is only that statement."""
     if answer.question != "hang" or answer.trigger is None or answer.trigger.signature.split(".", 1)[0] != "nccl":
         return answer
     return replace(
         answer,
-        summary=f"{answer.summary} The last line of {ranks_text([rank])}: “{said}”.",
+        summary=f"{answer.summary} The last line of {ranks_text([rank])}: “{_quote(event)}”.",
         trigger=event,
         proof=(event, *answer.proof),
+        classes=replace(answer.classes, phase=phase),
     )

@@ -16,7 +16,7 @@ from firstfault.analysis.hang_words import collective, waited, waiting_there
 from firstfault.analysis.order import comparable
 from firstfault.analysis.state.nodes import hosts_of
 from firstfault.analysis.state.picture import Picture, few, picture
-from firstfault.analysis.wording import ranks_text
+from firstfault.analysis.wording import duration, ranks_text
 from firstfault.model.evidence import Event
 from firstfault.model.lazy import lazy
 from firstfault.model.words import ActionKind, Category, Domain, Phase, Strength
@@ -75,7 +75,8 @@ def undecided_hang(scene: Scene, answer: Answer) -> Picture | None:
     if answer.question != "hang" or answer.category is not Category.UNKNOWN or len(answer.culprits.ranks) > 1:
         return None
     seen = picture(scene)
-    return seen if seen.where.waiting and not seen.where.outside and not seen.state.unplaced else None
+    waiting = seen.where.waiting or _said_to_wait(seen)
+    return seen if waiting and not seen.where.outside and not seen.state.unplaced else None
 
 
 def hung_at_exit(scene: Scene, answer: Answer) -> Picture | None:
@@ -160,13 +161,24 @@ def _later(scene: Scene, event: Event) -> bool:
     return comparable(event.when, hang.first.when) and event.when.earliest > hang.began + SLACK
 
 
+def _said_to_wait(seen: Picture) -> tuple[GlobalRank, ...]:
+    """Ranks that said that they waited, where no line tells of a collective or its counters (gloo); at least two.
+
+    Nobody where a report names who is late: there a bar counts only if it has not come to its end.
+    """
+    named = seen.named_event is not None
+    waiters = () if named or seen.scene.hang is None else seen.scene.hang.waiters
+    return waiters if len(waiters) > 1 else ()
+
+
 def lone_worker(seen: Picture) -> tuple[GlobalRank, ...]:
     """The one rank that does not wait, where all others of a small job do; else nobody.
 
     Without a witness of the number of ranks the others are those that lines name, and rank 0, which every job has.
     """
     hang = seen.scene.hang
-    missing = seen.where.missing
+    waiters = () if seen.where.waiting else _said_to_wait(seen)
+    missing = tuple(r for r in seen.where.missing if r not in set(waiters))
     return missing if len(missing) == 1 and hang is not None and hang.waited_ms is not None else ()
 
 
@@ -211,12 +223,11 @@ def busy(seen: Picture, answer: Answer, bar: Bar) -> Answer:
     if not ranks or hang is None or hang.waited_ms is None or bar.seconds < HALF * hang.waited_ms / 1000:
         return answer
     named = stall(seen, ranks, Strength.POSSIBLE, (), "is not among those that waited in")
-    minutes = int(bar.seconds // 60)
     return replace(
         named,
         category=Category.DATA_LOADING_STALL,
         strength=Strength.POSSIBLE,
-        summary=f"While {waiting_there(seen)} waited in {collective(seen.nearest)}{waited(seen.scene)}, work went on for {minutes} min "
+        summary=f"While {waiting_there(seen)} waited in {collective(seen.nearest)}{waited(seen.scene)}, work went on for {duration(int(1000 * bar.seconds))} "
         f"(“{_short(bar.what)}”). Who waits draws no bar, so it is that of {ranks_text(ranks)}: it came too late for the timeout.",
         trigger=bar.event,
         proof=(bar.event, *named.proof),

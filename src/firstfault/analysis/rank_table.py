@@ -153,6 +153,7 @@ class _Fold:
         self.silent = set(scene.complete.silent) - trained
         self.exits = self._exits()
         self.errors = self._errors()
+        self.frozen = self._frozen()
         self.steps = self._steps()
         self.phases = self._phases()
         self.named = self._named()
@@ -248,6 +249,15 @@ class _Fold:
                     found[rank] = event
         return found
 
+    def _frozen(self) -> dict[GlobalRank, Event]:
+        """Of each rank whose own watchdog or interpreter was stuck, the first line that says so."""
+        found: dict[GlobalRank, Event] = {}
+        for event in sorted(self.scene.marked(Mark.FROZEN), key=sort_key):
+            rank = self.scene.roster.rank(event)
+            if rank is not None:
+                found.setdefault(rank, event)
+        return found
+
     def _note(self, rank: GlobalRank) -> tuple[str, Event | None, bool]:
         trigger = self.answer.trigger
         if trigger is not None and trigger.signature == LAST_WORDS and self.scene.roster.rank(trigger) == rank:
@@ -255,10 +265,15 @@ class _Fold:
         error = self.errors.get(rank)
         if error is not None:
             return nature_of(self.scene.case, error).title, error, True
+        if rank in self.frozen:
+            return nature_of(self.scene.case, self.frozen[rank]).title, self.frozen[rank], False
         told = self.exits.get(rank)
         if told is not None:
             return _exit_text(told), told.event, False
-        return "no line of it is in these files" if rank in self.silent else "", None, False
+        if rank not in self.silent:
+            return "", None, False
+        unheard = "no line names it" if self.hang.unplaced else "no line of it is in these files"
+        return unheard, None, False
 
     def _steps(self) -> dict[GlobalRank, ProgressSample]:
         """The last sign of progress of each rank: of several files the one that got furthest."""

@@ -170,6 +170,8 @@ def shared(scene: Scene, answer: Answer) -> bool:
     """Whether nobody is named because the fault lies in what all share, and not because no line tells whose it is."""
     if answer.culprits.anybody or answer.failed is not True or answer.category is Category.UNKNOWN:
         return False
+    if answer.category is Category.COLLECTIVE_MISMATCH:
+        return False  # some ranks differed from others: which were wrong is not known
     if answer.rivals and not answer.first_failed.ranks and answer.question == "first_fault":
         return False  # several faults that nothing orders: whose was the first is not known
     if answer.question == "exit_hang" or answer.classes.scope in {Scope.ALL, Scope.EXTERNAL}:

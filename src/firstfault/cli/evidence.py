@@ -356,9 +356,13 @@ def say_what_is_hidden(
     if left and hidden and form == "csv":
         tell(f"{hidden} {what} are left out by {', '.join(given)}")
     if left == 0 and given:
+        there = " ".join(paths)
+        of_time = not {"--since", "--until", "--role"}.isdisjoint(given)
         tell(
             f"nothing in this input matches {', '.join(given)}",
-            fix=f"`firstfault ranks {' '.join(paths)}` shows the ranks and hosts that are there; a host may be written otherwise: try `*NAME*`.",
+            fix=f"`firstfault timeline {there}` shows the times and roles that are there; each clock has its own times."
+            if of_time
+            else f"`firstfault ranks {there}` shows the ranks and hosts that are there; a host may be written otherwise: try `*NAME*`.",
         )
 
 

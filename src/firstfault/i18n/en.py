@@ -85,6 +85,7 @@ MESSAGES: dict[str, str] = {
     "recurrence.alike": "attempts {list} failed in the same way: {what}",
     "recurrence.same": "each time {who}",
     "value.nobody_shared": "nobody: it lies in what all ranks share, not in one of them",
+    "value.nobody_perhaps": "nobody is named: if that is what it was, it lies in what all ranks share",
     "value.nobody_fine": "nobody: nothing failed",
     "value.nobody_known": "not known: no line tells whose fault it is",
     "value.nothing_missing": "nothing known to be missing",

@@ -6,7 +6,7 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from firstfault.analysis.order import comparable
+from firstfault.analysis.order import comparable, exact
 from firstfault.analysis.state.files import lone_speakers
 from firstfault.model.evidence import Event, When
 from firstfault.model.words import Mark
@@ -128,7 +128,10 @@ def _too_late(scene: Scene, when: When) -> bool:
     hang = scene.hang
     if hang is None or hang.detected is None or when.earliest is None:
         return False
-    return comparable(when, hang.first.when) and when.earliest > hang.detected
+    mark = hang.first.when
+    # A stamp of seconds says only that it was some time in that second.
+    until = mark.latest if exact(mark) and mark.latest is not None else hang.detected
+    return comparable(when, mark) and when.earliest > max(until, hang.detected)
 
 
 def _lines(store: TextStore, source: SourceId, start: int, end: int) -> Iterator[Line]:

@@ -22,13 +22,17 @@ MOST_TOKENS = 16
 LEVELS = rb"(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|CRITICAL|FATAL|TRACE|SUCCESS|ALWAYS)"
 
 _SKIP = lazy(rb"(?:[ \t\x00]|\x1b\[[0-9;?]*[A-Za-z])+")
+_OF_ALL = rb"(?: ?/ ?\d{1,6}| of \d{1,6})?"
+"""How many ranks there are, as programs write it behind the number of one: `rank 3/8`, `rank 3 of 8`."""
+_BESIDE_RANK = rb"(?: ?/ ?\d{1,6}| of \d{1,6}| ?[,|] ?(?![\d\s])[^\[\]\n]{1,60})?"
+"""The same inside brackets, or anything else that no number begins: `[rank 3 | step 10]`, but no list of ranks."""
 _BRACKET = lazy(
     rb"\[(?:"
     rb"rank(?P<stream>\d{1,6})\]: ?"
     rb"|(?P<role>[A-Za-z_]{3,20})(?P<local>\d{1,4})\]:"
     rb"|\d{1,6},(?:mpirank:)?(?P<mpi>\d{1,6})(?:,(?P<mpihost>[\w.\-]{1,100}))?\]<std\w{2,4}>: ?"
     rb"|PG (?:ID \d+ PG GUID )?(?P<guid>[^\s(\]]{1,64}) ?(?:\((?P<desc>[^)\n]{0,80})\))? ?Rank (?P<group_rank>\d{1,6})\] ?"
-    rb"|(?P<word>[Rr]ank|RANK)(?P<mark>:?) ?(?P<named>-?\d{1,6})\]:? ?"
+    rb"|(?P<word>[Rr]ank|RANK|global[_ ]rank)(?P<mark>[:=]?) ?(?P<named>-?\d{1,6})" + _BESIDE_RANK + rb"\]:? ?"
     rb"|(?P<sev>[IWEFV])(?P<c10>\d{3,4})? {1,2}(?:[\d:.]{15,18} )?(?P<cfile>[^\s\]]{1,300}?):\d{1,6}\] ?"
     rb"|(?:NeMo )?(?P<nemo>[DIWEC]) (?=\d{4}-\d\d-\d\d )"
     rb"|(?P<nano>"
@@ -65,7 +69,7 @@ _NODE_KMSG = lazy(
 _RAY = lazy(
     rb"\((?:(?P<actor>[A-Za-z_][^()\n=]{0,80}?),? )?(?:rank=(?P<rank>\d{1,6}), ?)?pid=(?P<pid>\d{1,8})(?:, ip=(?P<ip>[\w.:]{3,45}))?\)(?:\x1b\[[0-9;]*m)* ?"
 )
-_PAREN_RANK = lazy(rb"\((?:RANK|[Rr]ank):? ?(?P<rank>\d{1,6})\):? ?")
+_PAREN_RANK = lazy(rb"\((?:RANK|[Rr]ank)[:=]? ?(?P<rank>\d{1,6})" + _OF_ALL + rb"\):? ?")
 _PAREN_FILE = lazy(rb"\([\w.\-]{1,80}\.py:? ?\d{1,6}\):? ?")
 _LEVEL = lazy(
     rb"(?P<level>"
@@ -74,7 +78,7 @@ _LEVEL = lazy(
 )
 _LEVEL_BARE = lazy(rb"(?P<level>" + LEVELS + rb")\s{1,6}")
 _COMPOSER = lazy(rb"rank(?P<rank>\d{1,6})\[(?P<pid>\d{1,8})\]\[[\w\- ]{1,60}\]: ")
-_RANK_WORD = lazy(rb"[Rr]ank ?(?P<rank>\d{1,6}) ?(?:: |\| |- |\] )")
+_RANK_WORD = lazy(rb"(?:[Rr]ank|RANK)[:=]? ?(?P<rank>\d{1,6})" + _OF_ALL + rb" ?(?:: |\| |- |\] )")
 _NAME = lazy(rb"[A-Za-z_][\w.\-]{0,100}(?:: (?=\[" + LEVELS + rb"\])| - | \| |:(?=[\w./]{1,80}:\d{1,6}[: ]))")
 _CALL_SITE = lazy(rb"[\w.<>/\-]{1,120}:(?:[\w<>.]{1,80}:)?\d{1,6}(?: - | \| |: |\] | )")
 _SEPARATOR = lazy(rb"(?:-{1,2}|\||>>|:|=>|,|\])(?: |$)")

@@ -191,8 +191,17 @@ def build_stamp(style: str, found: re.Match[bytes]) -> Stamp | None:
     )
 
 
+NANOSECONDS = 9
+"""Digits that torch prints behind the second."""
+
+
 def _c10(found: re.Match[bytes]) -> Stamp | None:
-    """The stamp of C++ loggers and of glog, which most lines of a job that hung have."""
+    """The stamp of C++ loggers and of glog, which most lines of a job that hung have.
+
+    Behind the second torch prints nine digits of another clock, which counts from the start of the machine (measured with
+    torch 2.13: `12:53:58.940348809` between 12:53:58.069 and 12:53:59.156): they are no part of the time. glog prints six
+    that are.
+    """
     month, day, hour, minute, second, digits = found.group("mo", "d", "h", "mi", "s", "f")
     if not 1 <= int(day) <= 31:
         return None
@@ -201,8 +210,8 @@ def _c10(found: re.Match[bytes]) -> Stamp | None:
         hour=int(hour),
         minute=int(minute),
         second=min(int(second), 59),
-        fraction=int(digits) / 10 ** len(digits),
-        precision=10.0 ** -len(digits),
+        fraction=0.0 if len(digits) == NANOSECONDS else int(digits) / 10 ** len(digits),
+        precision=1.0 if len(digits) == NANOSECONDS else 10.0 ** -len(digits),
         month=int(month),
         day=int(day),
     )

@@ -82,7 +82,10 @@ def culprits(diagnosis: Diagnosis, say: Mapping[str, str], *, explained: bool = 
     if not text and diagnosis.verdict.failed is False:
         return say["value.nobody_fine"]
     if not text:
-        return say["value.nobody_shared" if found.shared else "value.nobody_known"]
+        if not found.shared:
+            return say["value.nobody_known"]
+        weak = diagnosis.verdict.strength is Strength.POSSIBLE
+        return say["value.nobody_perhaps" if weak else "value.nobody_shared"]
     return (
         f"{text} ({found.strength}{say['mark.colon']}{say[f'strength.{found.strength}']})"
         if explained

@@ -116,7 +116,21 @@ def _somebody_died(scene: Scene, hang: Hang) -> bool:
     crashed = [e for e in ended if signal_of(e) is not None and _timed(e) and scene.roster.rank(e) not in waiters]
     if aborts and any(all(first(e, a) is True for a in aborts) for e in crashed):
         return True
-    return _listed_before(scene, hang)
+    return _listed_before(scene, hang) or _ended_before_the_report(scene)
+
+
+def _ended_before_the_report(scene: Scene) -> bool:
+    """Whether the ranks that a report names as late are those whose own end the launcher saw, and it ended all others itself.
+
+    A barrier fails at once where a process is gone, and names it in the words for one that is late. Who only was late lives
+    when the others fail, and these exit by themselves.
+    """
+    late = set(picture(scene).named)
+    ends = {e.rank: e for e in scene.exits if e.rank is not None}
+    told = {scene.roster.rank(e) for e in scene.marked(Mark.STOP_SIGNAL)}
+    if not late or late & told or any(r not in ends or ends[r].signal in {*TOLD, signal.SIGABRT} for r in late):
+        return False
+    return all(e.signal in TOLD for r, e in ends.items() if r not in late)
 
 
 def _listed_before(scene: Scene, hang: Hang) -> bool:
@@ -312,14 +326,21 @@ def _most_outside(seen: Picture) -> Answer:
 
 
 def _inside(seen: Picture) -> Answer:
-    """Every rank of the job is inside the same collective, and nothing else is found: the collective itself is stuck."""
+    """Every rank of the job is inside a collective of its groups, and nothing else is found: the collective itself is stuck."""
     total = seen.where.total
-    return stuck(
-        seen,
-        f"All {total} ranks ({total} of {total}) were inside {collective(seen.nearest)}{waited(seen.scene)}: no rank is "
-        "missing, so the collective itself was stuck.",
-        Scope.ALL,
-    )
+    groups = [g for g in seen.state.stuck if not g.p2p]
+    where, long = collective(seen.nearest), waited(seen.scene)
+    if len(groups) == 1:
+        what = (
+            f"All {total} ranks ({total} of {total}) were inside {where}{long}: no rank is missing, so the collective itself was "
+            "stuck."
+        )
+    else:
+        what = (
+            f"All {total} ranks ({total} of {total}) were inside collectives of {len(groups)} groups{long}, one of them {where}: "
+            "no rank is missing, so a collective itself was stuck."
+        )
+    return stuck(seen, what, Scope.ALL)
 
 
 def _inside_group(seen: Picture) -> Answer:

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 from msgspec.structs import replace
 
-from firstfault.analysis.state.members import Members, members_of
+from firstfault.analysis.state.members import SIZED, Members, members_of
 from firstfault.analysis.state.parts import Part, own_lines, parts_of
 from firstfault.analysis.state.shared_names import shares, told_apart
 from firstfault.analysis.state.unnamed import assume, bundles, sub_groups, without_copies
@@ -251,29 +251,16 @@ def _world(scene: Scene) -> tuple[int | None, Event | None]:
     return largest
 
 
-_LAYOUT = (
-    ("TENSOR_MODEL_PARALLEL_GROUP", ("tensor_parallel",)),
-    ("PIPELINE_MODEL_PARALLEL_GROUP", ("pipeline_parallel",)),
-    ("CONTEXT_PARALLEL_GROUP", ("context_parallel",)),
-    ("MODEL_PARALLEL_GROUP", ("tensor_parallel", "pipeline_parallel")),
-    ("DATA_PARALLEL_GROUP", ("data_parallel",)),
-    ("DATA_PARALLEL_GROUP_WITH_CP", ("data_parallel", "context_parallel")),
-    ("mesh_tp", ("tensor_parallel",)),
-    ("mesh_pp", ("pipeline_parallel",)),
-)
-
-
 def _size(
     scene: Scene, group: str, desc: str | None, works: Iterable[Work], world: int | None
 ) -> tuple[int | None, Event | None]:
     """Witnessed size of a group: the ratio of a gather or scatter, the stated layout, or the world for the default group."""
     if (group == DEFAULT_NAME or desc == DEFAULT_DESC) and world is not None:
         return world, None
-    for name, facts in _LAYOUT:
-        if desc == name:
-            values = [f.value for n in facts if (f := scene.facts.get(n)) is not None and isinstance(f.value, int)]
-            if len(values) == len(facts):
-                return math.prod(values), scene.facts[facts[0]].events[0]
+    axes = SIZED.get(desc or "", ())
+    stated = [f for n in axes if (f := scene.facts.get(n)) is not None and isinstance(f.value, int)]
+    if axes and len(stated) == len(axes):
+        return math.prod(f.value for f in stated if isinstance(f.value, int)), stated[0].events[0]
     ratios: set[int] = set()
     event = None
     for work in works:

@@ -42,6 +42,8 @@ AXES = {
     "mesh_pp": ("pipeline_parallel",),
 }
 """Axes along which the members of a group differ, by the description that the framework gives it."""
+SIZED = {**AXES, "EXPERT_MODEL_PARALLEL_GROUP": ("expert_parallel",)}
+"""Axes whose sizes make up that of a group; where experts lie among the ranks depends on more than the order of the axes."""
 KINDS = {
     "tensor model parallel": "TENSOR_MODEL_PARALLEL_GROUP",
     "pipeline model parallel": "PIPELINE_MODEL_PARALLEL_GROUP",

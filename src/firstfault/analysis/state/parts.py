@@ -10,11 +10,15 @@ from firstfault.analysis.state.exits import TOLD
 from firstfault.model.words import Mark, Word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from firstfault.analysis.scene import Scene
     from firstfault.analysis.state.works import Signal, Spoken, Work
     from firstfault.model.evidence import Event, GlobalRank
+
+
+KILL = 9
+"""Signal of who kills a process, the launcher included."""
 
 
 class Part(Word):
@@ -47,10 +51,11 @@ def own_lines(said: Spoken, works: Iterable[Work]) -> dict[GlobalRank, tuple[Eve
 
 
 def parts_of(
-    scene: Scene, said: Spoken, works: Iterable[Work], own: Mapping[GlobalRank, tuple[Event, ...]]
+    scene: Scene, said: Spoken, works: Sequence[Work], own: Mapping[GlobalRank, tuple[Event, ...]]
 ) -> dict[GlobalRank, Part]:
-    """The part of every rank that is expected or was seen, by global rank.
+    """The part of every rank that is expected or was seen, by global rank; none for one that may be the speaker of a line.
 
+    A work whose line does not tell which rank waited may be that of any rank that is not heard otherwise: it is not silent.
     One whose watchdog fired is an initiator unless it had been told of another's time-out before. A rank that ended by
     an error of its own before anybody timed out died, even where its process lived on to be told.
     """
@@ -64,6 +69,7 @@ def parts_of(
             told.setdefault(signal.rank, signal)
     died = _died(scene)
     stopped = _stopped(scene)
+    placed = all(w.rank is not None for w in works)
     parts: dict[GlobalRank, Part] = {}
     known = {*scene.complete.seen, *scene.complete.silent, *own, *died, *stopped}
     for rank in sorted(known):
@@ -73,8 +79,10 @@ def parts_of(
             parts[rank] = Part.DIED
         elif rank in told or rank in own:
             parts[rank] = Part.NOTIFIED
-        else:
-            parts[rank] = Part.TERMINATED if rank in stopped else Part.SILENT
+        elif rank in stopped:
+            parts[rank] = Part.TERMINATED
+        elif placed:
+            parts[rank] = Part.SILENT
     return parts
 
 
@@ -95,6 +103,13 @@ def _died(scene: Scene) -> set[GlobalRank]:
 
 
 def _stopped(scene: Scene) -> set[GlobalRank]:
-    """Ranks that somebody told to stop, or that are reported to have ended by such a signal."""
+    """Ranks that somebody told to stop, or that are reported to have ended by such a signal.
+
+    One that was killed while all others were asked to stop, by a launcher that did not ask it, was not ended by that launcher.
+    """
     stopped = {r for e in scene.marked(Mark.STOP_SIGNAL) if (r := scene.roster.rank(e)) is not None}
-    return stopped | {e.rank for e in scene.exits if e.rank is not None and e.signal in {*TOLD, 9}}
+    ends = [e for e in scene.exits if e.rank is not None]
+    asked = [e for e in ends if e.signal != KILL]
+    apart = bool(stopped) and bool(asked) and all(e.signal in TOLD for e in asked)
+    ways = TOLD if apart else TOLD | {KILL}
+    return stopped | {e.rank for e in ends if e.rank is not None and e.signal in ways}

@@ -200,8 +200,8 @@ def everybody_inside(state: HangState, where: Standing) -> bool:
     if not where.witnessed or where.outside or where.missing or state.unplaced:
         return False
     groups = [g for g in state.stuck if not g.p2p]
-    if not groups:
-        return False
+    if not groups or {c.rank for g in groups for c in g.pending} != state.waiting:
+        return False  # who waits in a send or a receive alone waits for one peer, which may be in a collective
     counts: dict[str | None, set[int]] = {}
     for group in groups:
         counts.setdefault(group.desc, set()).add(len(group.pending))

@@ -77,6 +77,7 @@ MESSAGES: dict[str, str] = {
     "recurrence.alike": "第 {list} 次启动以同样的方式失败：{what}",
     "recurrence.same": "每次都是 {who}",
     "value.nobody_shared": "无：问题在所有 rank 共有的部分，不在某一个",
+    "value.nobody_perhaps": "没有点名谁：如果确实如此，问题在所有 rank 共有的部分",
     "value.nobody_fine": "无：没有失败",
     "value.nobody_known": "未知：没有哪一行说明是谁的问题",
     "value.nothing_missing": "没有已知的缺失",
