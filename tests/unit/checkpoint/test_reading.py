@@ -116,3 +116,17 @@ def test_the_program_of_torchscript_is_compressed_and_no_damage(tmp_path):
         archive.writestr("m/data.pkl", pickle.dumps({"epoch": 1}, 2))
         archive.writestr("m/code/__torch__/linear.py", "class Linear: ...\n" * 9, zipfile.ZIP_DEFLATED)
     assert report(open_checkpoint(tmp_path), "x").problems == []
+
+
+def test_a_checkpoint_below_the_given_folder_is_read_once(tmp_path):
+    place = tmp_path / "checkpoint-5"
+    place.mkdir()
+    raw = json.dumps({"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    numbers = np.array([1, np.nan, np.nan, np.nan], "<f4")
+    (place / "model.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw + numbers.tobytes())
+    below, itself = report(open_checkpoint(tmp_path), "x"), report(open_checkpoint(place), "x")
+    for found in (below, itself):
+        assert [s.tensors for s in found.shards] == [1]
+        assert [p.what.partition(" elements")[0] for p in found.problems if p.kind == "nan"] == ["3"]
+    assert below.parts[0].tensors == itself.parts[0].tensors == 1
+    assert below.digest == itself.digest
