@@ -142,6 +142,14 @@ GPT = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size
         ("--save $CKPT --save-interval 100 --data-path $A 0.5 $B", None),
         ("--zero-stage 2 --deepspeed", "megatron.pipeline"),
         ("--zero-stage 2 --deepspeed --no-pipeline-parallel", None),
+        ("--rampup-batch-size 16 16 5000", None),
+        ("--rampup-batch-size 16 32 5000", "megatron.batch"),
+        ("--rampup-batch-size 128 16 5000", "megatron.batch"),
+        ("--rampup-batch-size $START 32 5000", None),
+        ("--recompute-granularity full", "megatron.missing"),
+        ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", None),
+        ("--recompute-granularity selective", None),
+        ("--recompute-granularity full --recompute-layer-ids 1 2", None),
     ],
 )  # fmt: skip
 def test_megatron(more, check_name):
@@ -182,6 +190,13 @@ TRAIN = {"output_dir": "o", "per_device_train_batch_size": 2}
         ({"do_train": "perhaps"}, "trainer.type"),
         ({"gradient_acumulation_steps": 2}, "trainer.key"),
         ({"lora_rank": 8, "template": "x"}, None),
+        ({"save_strategy": "step"}, "trainer.type"),
+        ({"save_strategy": "best"}, None),
+        ({"eval_strategy": "best"}, "trainer.type"),
+        ({"logging_strategy": "epoch"}, None),
+        ({"fsdp": "full_shard", "deepspeed": "ds.json"}, "trainer.sharding"),
+        ({"fsdp": "", "deepspeed": "ds.json"}, None),
+        ({"fsdp": "full_shard", "deepspeed": None}, None),
     ],
 )
 def test_trainer(settings, check_name):
