@@ -146,17 +146,20 @@ def read_safetensors(
         content.unopened.add(name)
         return content
     entries, begin = header
-    last = 0
+    last = begin
+    spans: list[tuple[int, int, str]] = []
     for tensor, entry in entries.items():
         if tensor == "__metadata__":
             continue
+        span = _span(entry)
+        if span is not None:
+            spans.append((*span, tensor))
+            last = max(last, begin + span[1])
         piece = _piece(name, tensor, entry, start + begin)
         if isinstance(piece, Problem):
             content.problems.append(piece)
             continue
-        end = piece[1].record.offset - start + piece[1].record.length
-        last = max(last, end)
-        if end > size:
+        if piece[1].record.offset - start + piece[1].record.length > size:
             continue
         key = (where, prefix + tensor)
         content.tensors[key] = Held(where, key[1], piece[0], piece[1].shape, [piece[1]])
@@ -166,7 +169,29 @@ def read_safetensors(
     elif last < size and length is None:
         what = f"has {size - last:,} bytes behind its last tensor, which no header describes"
         content.problems.append(Problem("wrong_size", "damage", name, what))
+    if len(spans) == len(entries) - ("__metadata__" in entries):
+        content.problems += _apart(name, spans)
     return content
+
+
+def _span(entry: Any) -> tuple[int, int] | None:
+    """First byte and end of a tensor in the data, whatever its type; None where its header does not say them."""
+    try:
+        first, last = entry["data_offsets"]
+    except (KeyError, TypeError, ValueError):
+        return None
+    return (first, last) if type(first) is int and type(last) is int and 0 <= first <= last else None
+
+
+def _apart(name: str, spans: list[tuple[int, int, str]]) -> list[Problem]:
+    """Tensors that do not follow one another without a gap: safetensors refuses the whole file then."""
+    at = 0
+    for first, last, tensor in sorted(spans):
+        if first != at:
+            what = f"{tensor[:200]} begins at byte {first:,} of the data, and what stands before it ends at {at:,}: safetensors refuses a file with gaps or overlaps"
+            return [Problem("layout", "damage", name, what)]
+        at = last
+    return []
 
 
 def _header(folder: Folder, name: str, start: int, size: int) -> tuple[dict[str, Any], int] | Problem:
@@ -198,7 +223,7 @@ def _piece(name: str, tensor: str, entry: Any, begin: int) -> tuple[str, Piece] 
     try:
         dtype, shape = SAFETENSORS.get(entry["dtype"]), tuple(entry["shape"])
         first, last = entry["data_offsets"]
-        known = all(isinstance(n, int) and n >= 0 for n in (*shape, first, last))
+        known = all(type(n) is int and n >= 0 for n in (*shape, first, last))
     except (KeyError, TypeError, ValueError):
         known = False
     if not known:

@@ -81,13 +81,15 @@ def _ranks(match: re.Match[str]) -> tuple[int | None, int]:
 def _stated(content: Content, files: dict[tuple[int | None, int], str], key: str) -> int | None:
     """A number that files state; where they disagree that is a problem and the number of most."""
     found: dict[str, int] = {}
-    for name in files.values():
-        prefix = prefix_of(name)
-        for (part, path), text in content.values.items():
-            if path.startswith(prefix) and path.rpartition(".")[2].removeprefix(prefix) == key and part != "weights":
-                number = re.match(r"\[?(\d+)", text)
-                if number is not None:
-                    found[name] = int(number[1])
+    names = {prefix_of(name): name for name in files.values()}
+    for (part, path), text in content.values.items():
+        if part == "weights" or not path.endswith(key):
+            continue
+        place, _, rest = path.partition("/")
+        name = names.get(f"{place}/")
+        number = re.match(r"\[?(\d+)", text)
+        if name is not None and number is not None and rest.rpartition(".")[2] == key:
+            found[name] = int(number[1])
     numbers = sorted(found.values())
     if not numbers:
         return None

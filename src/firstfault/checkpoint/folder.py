@@ -34,6 +34,9 @@ class Folder:
             self.sizes[root.name] = root.stat().st_size
         self.sizes = {name: self.sizes[name] for name in sorted(self.sizes, key=natural)}
         self.folders.sort(key=natural)
+        self._under: dict[str, list[str]] = {}
+        for name in self.sizes:
+            self._under.setdefault(name.rpartition("/")[0], []).append(name)
 
     def _list(self, below: str, depth: int) -> None:
         try:
@@ -62,7 +65,7 @@ class Folder:
 
     def under(self, below: str) -> list[str]:
         """Files that lie directly in a folder, `` being the root."""
-        return [name for name in self.sizes if name.rpartition("/")[0] == below]
+        return list(self._under.get(below, ()))
 
     def path(self, name: str) -> Path:
         """Where a file lies."""

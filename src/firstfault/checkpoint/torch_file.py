@@ -147,6 +147,8 @@ def _read_zip(file: IO[bytes], name: str, start: int, size: int, loaded: Loaded)
             )
             continue
         if entry.compress_type != zipfile.ZIP_STORED:
+            if entry.filename.partition("/")[2].startswith("code/"):
+                continue  # the program of TorchScript, which holds no tensor
             loaded.problems.append(
                 Problem(
                     "unreadable", "warning", name, f"its record {entry.filename} is compressed, as torch never does"

@@ -6,6 +6,7 @@ It judges what the layout promises; whether what is there is enough is `verify`'
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -89,8 +90,11 @@ def read_unit(folder: Folder, below: str, leave: tuple[str, ...] = ()) -> Unit:
         leave: folders below that are checkpoints of their own.
     """
     unit = Unit(below)
+    # The checkpoint's own folder is one of the folders below the root, and is read once.
     places = [
-        p for p in (below, *folder.folders) if _inside(p, below) and not any(_inside(p, other) for other in leave)
+        p
+        for p in dict.fromkeys((below, *folder.folders))
+        if _inside(p, below) and not any(_inside(p, other) for other in leave)
     ]
     for place in places:
         _read_folder(folder, place, unit)
@@ -140,16 +144,18 @@ def _read_folder(folder: Folder, place: str, unit: Unit) -> None:
     if numbered or huggingface.index_files(folder, place):
         unit.layout("huggingface")
     ranks = deepspeed.is_deepspeed(files)
-    known = [p for p in content.problems if p.kind == "unfinished_save"]
+    known = {p.file for p in content.problems if p.kind == "unfinished_save"}
+    bases = [f.rpartition("/")[2] for f in files]
+    alike = Counter(part_of_file(b) for b in bases if _HOLDS.search(b) and not huggingface.NUMBERED.match(b))
     for name in rest:
         base = name.rpartition("/")[2]
-        if _TEMPORARY.search(base) and not any(p.file == name for p in known):
+        if _TEMPORARY.search(base) and name not in known:
             what = "was left by a save that did not end"
             content.problems.append(Problem("unfinished_save", "warning", name, what))
         elif _HOLDS.search(base) and not _OURS.search(base) and not _is_torch(folder, name):
             content.passed_over.add(name)
         elif _HOLDS.search(base) or _STATE.search(base):
-            content.add(read_file(folder, name, prefix=_prefix(folder, place, name), part=_part(name)))
+            content.add(read_file(folder, name, prefix=_prefix(place, name, alike), part=_part(name)))
             unit.layout("safetensors" if name.endswith(".safetensors") else "torch")
     if ranks:
         unit.layout("deepspeed")
@@ -186,8 +192,14 @@ def _part(name: str) -> Part | None:
     return part_of_file(base)
 
 
-def _prefix(folder: Folder, place: str, name: str) -> str:
-    """Before the names of what a file holds, where several files hold things of the same names."""
+def _prefix(place: str, name: str, alike: Counter[Part | None]) -> str:
+    """Before the names of what a file holds, where several files hold things of the same names.
+
+    Args:
+        place: the folder of the file.
+        name: of the file.
+        alike: part -> files of the folder whose names tell it.
+    """
     base = name.rpartition("/")[2]
     if any(p.fullmatch(base) for p in deepspeed.RANKED):
         return deepspeed.prefix_of(name)
@@ -197,10 +209,7 @@ def _prefix(folder: Folder, place: str, name: str) -> str:
         return ""
     if _RANKED.search(base):
         return f"{base.partition('.')[0]}/"
-    part = part_of_file(base)
-    alike = [f for f in folder.under(place) if _HOLDS.search(f) and part_of_file(f.rpartition("/")[2]) == part]
-    alike = [f for f in alike if not huggingface.NUMBERED.match(f.rpartition("/")[2])]
-    return f"{base.rpartition('.')[0]}/" if len(alike) > 1 else ""
+    return f"{base.rpartition('.')[0]}/" if alike[part_of_file(base)] > 1 else ""
 
 
 def _check_rng(folder: Folder, places: list[str], content: Content) -> None:

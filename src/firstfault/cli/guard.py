@@ -103,7 +103,7 @@ def command(
         raise click.UsageError("Which trial of the matrix is this? Give --trial NAME.")
     done = run_trial(stage, name, words, options)
     _tell(done)
-    return done.code or int(require_valid and done.trial.state != "valid")
+    return done.code or int(require_valid and (done.trial.state != "valid" or not done.staged))
 
 
 def _tell(done: Outcome) -> None:
@@ -111,6 +111,14 @@ def _tell(done: Outcome) -> None:
     from firstfault.cli.messages import tell
 
     trial = done.trial
+    if not done.staged and done.refused is not None:
+        tell(
+            f"the trial {trial.name} is not staged",
+            where=done.refused.where,
+            why=done.refused.what,
+            fix=done.refused.fix,
+        )
+        return
     if trial.state == "valid":
         tell(f"the trial {trial.name} counts; staged so far: {done.done}", where=str(done.place))
     else:

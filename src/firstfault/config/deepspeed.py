@@ -235,6 +235,20 @@ class _Look:
         if scheduler is not None and "$" not in scheduler and scheduler != AUTO and scheduler not in kinds:
             near = nearest(scheduler, kinds, cutoff=0.5)
             yield self.problem("scheduler", "warn", "scheduler.type", f"{scheduler!r} is no scheduler of DeepSpeed", why="it is looked for in torch.optim.lr_scheduler", fix=f"Did you mean {near}?" if near else f"Choose one of {', '.join(sorted(kinds))}.")  # fmt: skip
+        if scheduler is not None and scheduler in kinds:
+            yield from self.scheduler(scheduler)
+
+    def scheduler(self, kind: str) -> Iterator[Problem]:
+        node = self.tree.at("scheduler.params")
+        given = set(node.fields) if node is not None and node.kind == "map" else set()
+        if node is not None and node.kind != "map":
+            return
+        known = words("deepspeed", "scheduler_params", kind)
+        for key in sorted(given - known):
+            near = nearest(key, known)
+            yield self.problem("scheduler", "fail", f"scheduler.params.{key}", f"{kind} takes no {key}", why="DeepSpeed passes all parameters on, and the start fails", message=f"TypeError: __init__() got an unexpected keyword argument '{key}'", fix=f"Did you mean {near}?" if near else f"Remove it; {kind} takes {', '.join(sorted(known))}.")  # fmt: skip
+        for key in sorted(words("deepspeed", "scheduler_params", "needed", kind) - given):
+            yield self.problem("scheduler", "warn", "scheduler.type", f"{kind} needs {key}, which is not set", why="unless the program sets it itself, the start fails", message=f"TypeError: __init__() missing 1 required positional argument: '{key}'", fix=f"Set scheduler.params.{key}.")  # fmt: skip
 
     # --- keys and types
 

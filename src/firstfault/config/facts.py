@@ -223,6 +223,8 @@ def nodes_of(started: Started) -> int | None:
     srun, job = started.launch.srun, started.job
     if srun is not None and srun.has("nodes", "N"):
         return srun.whole_number("nodes", "N")
+    if job.several:
+        return None
     if job.asked("nodes") is None:
         return 1 if job.directives and job.asked("nodelist", "nodefile", "ntasks") is None else None
     return job.number("nodes")

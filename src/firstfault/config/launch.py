@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 
 Tool = Literal["torchrun", "deepspeed", "accelerate", "mpirun", "python"]
 _DIRECTIVE = re.compile(r"^#SBATCH(?=[\s-]|$)(.*)$")
+_PARTS = frozenset({"hetjob", "packjob"})
+"""What stands between the parts of a heterogeneous job (SLURM's documentation; `packjob` until 19.05)."""
+FILLED_IN = r"\{\{.*?\}\}|\{%.*?%\}|\$\{\{.*?\}\}|<[^<>]*>|\{[A-Za-z_][\w.]*\}|@[A-Za-z_]\w*@|%\([A-Za-z_]\w*\)[sd]"
+"""Places of a template that something else fills in: Jinja, `str.format`, CMake, `%`, and those for a person."""
 _SHELLS = frozenset({"bash", "sh", "zsh"})
 _AROUND = frozenset(
     {"nohup", "time", "exec", "eval", "env", "numactl", "taskset", "nice", "stdbuf", "setsid", "sudo", "uv", "poetry", "run", "pipenv", "timeout", "command"}
@@ -86,10 +90,12 @@ class Job(Struct):
     first_command: int = 0
     odd: list[Word] = field(default_factory=list)
     """Words in directives that are no options."""
+    several: bool = False
+    """Whether it is a heterogeneous job, whose parts each ask for their own."""
 
     def asked(self, *names: str) -> Directive | None:
-        """The last directive of one of these names."""
-        found = [d for d in self.directives if d.name in names]
+        """The last directive of one of these names; None in a heterogeneous job, where it holds for one part alone."""
+        found = [] if self.several else [d for d in self.directives if d.name in names]
         return found[-1] if found else None
 
     def number(self, *names: str) -> int | None:
@@ -109,7 +115,9 @@ def long_name(option: Option) -> str:
 def read_job(text: str) -> Job:
     """A script with its directives and launches."""
     directives, late, odd, first = _directives(text, _inside(text))
-    asked = {d.name: d.value for d in directives if d.value is not None}
+    several = any(word.text in _PARTS for word in odd)
+    odd = [word for word in odd if word.text not in _PARTS]
+    asked = {} if several else {d.name: d.value for d in directives if d.value is not None}
     known = {}
     for variable, names in (
         ("SLURM_NNODES", ("nodes",)),
@@ -124,7 +132,7 @@ def read_job(text: str) -> Job:
         if value is not None and value.isdigit():
             known[variable] = value
     script = read_script(text, known)
-    job = Job(script, directives=directives, late=late, odd=odd, first_command=first)
+    job = Job(script, directives=directives, late=late, odd=odd, first_command=first, several=several)
     for command in script.commands:
         launch = _launch(command.words, command)
         if launch is not None:
@@ -174,7 +182,7 @@ def _short_flags() -> frozenset[str]:
 def _split(text: str, line: int) -> list[Word]:
     """Words of a directive: quotes hold them together, `#` ends them."""
     found = []
-    for match in re.finditer(r"""(?:[^\s"']|"[^"]*"|'[^']*')+""", text):
+    for match in re.finditer(rf"""(?:{FILLED_IN}|[^\s"']|"[^"]*"|'[^']*')+""", text):
         word = match.group()
         if word.startswith("#"):
             break

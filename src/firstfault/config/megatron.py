@@ -42,6 +42,10 @@ def is_megatron(options: Options) -> bool:
     return sum(options.has(name) for name in _OWN) > 2
 
 
+_RECOMPUTE = frozenset({"recompute-granularity", "recompute-method", "recompute-num-layers", "recompute-modules", "recompute-activations"})  # fmt: skip
+"""Arguments of Megatron-LM itself for recomputation."""
+
+
 def check_megatron(started: Started, facts: Facts) -> Iterator[Problem]:
     """All that is wrong with the arguments of one launch."""
     options = started.launch.arguments
@@ -57,6 +61,8 @@ def check_megatron(started: Started, facts: Facts) -> Iterator[Problem]:
     yield from look.experts()
     yield from look.deepspeed()
     yield from look.offload()
+    yield from look.ramp()
+    yield from look.recompute()
     yield from look.names()
     yield from look.types()
 
@@ -125,6 +131,27 @@ class _Look:
             yield self.problem("missing", "fail", 0, "--seq-length is not given", why="it has no default", message="AssertionError: assert args.encoder_seq_length is not None", fix="Add --seq-length.")  # fmt: skip
         if not self.options.has("micro-batch-size", "batch-size"):
             yield self.problem("missing", "fail", 0, "--micro-batch-size is not given", why="it has no default", message="AssertionError: assert args.micro_batch_size is not None", fix="Add --micro-batch-size.")  # fmt: skip
+
+    def ramp(self) -> Iterator[Problem]:
+        """The ramp-up of the global batch: start, increment, samples."""
+        option, whole = self.options.get("rampup-batch-size"), self.options.whole_number("global-batch-size")
+        numbers = [] if option is None else [int(w.text) for w in option.values if w.text.isdigit()]
+        if option is None or whole is None or len(numbers) != len(option.values) or len(numbers) != 3:
+            return
+        start, step, _ = numbers
+        if start > whole:
+            yield self.problem("batch", "fail", "rampup-batch-size", f"the ramp-up starts at {start}, above the global batch of {whole}", why="it only grows", message=f"AssertionError: expected global batch size to be greater than or equal to start batch size, got {whole} and {start}", fix="Start it lower.")  # fmt: skip
+        elif step < 1 or (whole - start) % step:
+            yield self.problem("batch", "fail", "rampup-batch-size", f"steps of {step} do not lead from {start} to the global batch of {whole}", why="the batch grows by whole steps to its full size", message=f"AssertionError: expected global batch size interval ({whole - start}) to be divisible by global batch size increment ({step})", fix="Choose a step that divides the difference.")  # fmt: skip
+
+    def recompute(self) -> Iterator[Problem]:
+        """Full recomputation wants a method; forks that have arguments of their own for it are left alone."""
+        if self.options.text("recompute-granularity") != "full" or not self.options.whole or not self.program.startswith(_PROGRAMS):  # fmt: skip
+            return
+        given = {o.name.replace("_", "-") for o in self.options.options}
+        if any(n.startswith("recompute-") and n not in _RECOMPUTE for n in given) or given & {"recompute-method", *_FROM_ELSEWHERE}:  # fmt: skip
+            return
+        yield self.problem("missing", "fail", "recompute-granularity", "--recompute-granularity full without --recompute-method", why="it has no default", message='ValueError: Using recompute_granularity: full so recompute_method must be "block" or "uniform"', fix="Add --recompute-method uniform --recompute-num-layers 1.")  # fmt: skip
 
     def precision(self) -> Iterator[Problem]:
         if self.options.flag("fp16") and self.options.flag("bf16"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from firstfault.config.facts import Started, count, gpus_per_node, nodes_of, tasks_per_node
 from firstfault.config.known_keys import nearest, table, version_of, words
-from firstfault.config.launch import Directive, Job
+from firstfault.config.launch import FILLED_IN, Directive, Job
 from firstfault.config.nouns import HIGHEST_PORT, Document, Problem, problem
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _MEMORY = re.compile(r"\d+(?:\.\d+)?[KMGT]?B?", re.IGNORECASE)
 _TIME = re.compile(r"\d+(?::\d+){0,2}|\d+-\d+(?::\d+){0,2}|UNLIMITED|INFINITE", re.IGNORECASE)
 _MEMORY_OPTIONS = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
+_FILLED_IN = re.compile(FILLED_IN)
 _OF_GPUS = frozenset({"gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"})
 _WHOLE = frozenset({"ntasks", "ntasks-per-node", "cpus-per-task", "ntasks-per-socket", "ntasks-per-gpu"})
 _HERE = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})  # noqa: S104 - what a script says, not what is opened
@@ -35,16 +36,19 @@ def check_slurm(document: Document) -> Iterator[Problem]:
     yield from _late(document, job)
     known = words("sbatch", "value") | words("sbatch", "optional") | words("sbatch", "flag")
     for directive in job.directives:
-        yield from _option(document, directive, known)
+        if directive.value is not None and _FILLED_IN.search(directive.value):
+            yield _problem(document, "word", "not_checkable", directive.line, f"{directive.value!r} is to be filled in")
+        else:
+            yield from _option(document, directive, known)
     for word in job.odd:
-        if word.text.startswith("<"):
+        if _FILLED_IN.search(word.text):
             yield _problem(document, "word", "not_checkable", word.line, f"{word.text!r} is to be filled in")
-            break
+            continue
         yield _problem(document, "word", "fail", word.line, f"{word.text!r} is no option", why="a directive holds options alone; a remark needs a # in front. Older versions of sbatch pass over what follows, newer ones refuse the script", message=f"sbatch: error: Invalid directive found in batch script: {word.text}", fix="Put a # in front of the remark, or quotes around a value with blanks.")  # fmt: skip
         break
     yield from _sizes(document, job)
     memory = [d for d in job.directives if d.name in _MEMORY_OPTIONS]
-    if len({d.name for d in memory}) > 1:
+    if len({d.name for d in memory}) > 1 and not job.several:
         names = " and ".join(f"--{name}" for name in dict.fromkeys(d.name for d in memory))
         yield _problem(document, "option", "fail", memory[-1].line, f"{names} are both given", why="each says in its own way how much memory the job has, and sbatch takes one of them", message="sbatch: fatal: --mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive.", fix="Leave one of them out.")  # fmt: skip
 
@@ -175,7 +179,13 @@ def _torchrun(started: Started) -> Iterator[Problem]:
     nodes, each = count(options, "nnodes"), count(options, "nproc_per_node")
     machines = nodes_of(started) if started.job.directives else None
     line = options.line("nnodes") or launch.line
-    if machines is not None and nodes is not None and launch.srun is not None and options.has("nnodes") and nodes != machines:  # fmt: skip
+    standalone = options.flag("standalone") is True
+    if standalone and nodes is not None and nodes > 1:
+        yield _say(started, "nodes", "fail", options.line("standalone"), f"--standalone beside --nnodes={nodes}", why="each node then makes a rendezvous of its own at localhost, whatever else is given, and waits there for the others until its time-out", message="torch.distributed.elastic.rendezvous.api.RendezvousTimeoutError", fix="Remove --standalone, and give --rdzv-backend=c10d with --rdzv-endpoint on the first node.")  # fmt: skip
+        return
+    if standalone and machines is not None and machines > 1 and launch.srun is not None:
+        yield _say(started, "nodes", "warn", options.line("standalone"), f"--standalone on each of {machines} nodes", why="each node then trains alone, and none knows of the others", fix="Unless that is meant, remove --standalone, and give --nnodes, --rdzv-backend=c10d and --rdzv-endpoint.")  # fmt: skip
+    elif machines is not None and nodes is not None and launch.srun is not None and options.has("nnodes") and nodes != machines:  # fmt: skip
         yield _say(started, "nodes", "fail", line, f"--nnodes is {nodes}, and the step runs on {machines} nodes", why="the rendezvous waits for as many nodes as it is told; more are turned away, and fewer never complete it", fix=f"Set --nnodes={machines}, or ask for {nodes} nodes.")  # fmt: skip
     several = nodes is not None and nodes > 1
     if several and machines is not None and machines > 1 and launch.srun is None and not launch.remote and launch.sure:

@@ -38,6 +38,14 @@ _PAIRS = {
     "scheduler.params.warmup_max_lr": "learning_rate",
 }
 """Setting of DeepSpeed -> argument of the Trainer that it must equal."""
+_INTERVALS = frozenset({"no", "steps", "epoch"})
+_STRATEGIES = {
+    "eval_strategy": _INTERVALS,
+    "evaluation_strategy": _INTERVALS,
+    "logging_strategy": _INTERVALS,
+    "save_strategy": _INTERVALS | {"best"},
+}
+"""Words that the Trainer knows (transformers/trainer_utils.py; `best` since 4.47)."""
 
 
 def check_trainer(arguments: Arguments, facts: Facts) -> Iterator[Problem]:
@@ -103,8 +111,8 @@ def _saving(a: Arguments) -> Iterator[Problem]:
 
 
 def _sharding(a: Arguments, facts: Facts) -> Iterator[Problem]:
-    if a.text("fsdp") and a.given.get("deepspeed") is not None and a.text("fsdp") not in {"", "False"}:
-        yield _problem(a, "sharding", "warn", a.line_of("fsdp"), "fsdp and deepspeed are both set", why="each of them shards the model; only one can", fix="Remove one of them.")  # fmt: skip
+    if all(a.text(name) not in {None, "", "False", "list"} for name in ("fsdp", "deepspeed")):
+        yield _problem(a, "sharding", "fail", a.line_of("fsdp"), "fsdp and deepspeed are both set", why="each of them shards the model; only one can", message="ValueError: Using --fsdp xxx together with --deepspeed is not possible, deactivate one of those flags.", fix="Remove one of them.")  # fmt: skip
     if not a.truth("gradient_checkpointing"):
         return
     for document in facts.of_kind("accelerate", "fsdp"):
@@ -125,6 +133,16 @@ def _types(a: Arguments) -> Iterator[Problem]:
         value = said.value
         if value is None or (isinstance(value, str) and "$" in value) or value in {"map", "list"}:
             continue
+        choices = _STRATEGIES.get(name)
+        if (
+            choices is not None
+            and isinstance(value, str)
+            and value
+            and value not in choices
+            and as_truth(value) is not False
+        ):
+            near = nearest(value, choices, cutoff=0.6)
+            yield _problem(a, "type", "fail", said.line, f"{said.name} is {value!r}, no strategy", why="the Trainer refuses words that it does not know", message=f"ValueError: {value!r} is not a valid IntervalStrategy, please select one of ['no', 'steps', 'epoch']", fix=f"Did you mean {near}?" if near else f"Choose one of {', '.join(sorted(choices))}.")  # fmt: skip
         if a.tree and isinstance(value, str) and as_number(value) is not None and name in words("training_arguments", "int") | words("training_arguments", "float"):  # fmt: skip
             yield _problem(a, "text", "warn", said.line, f"{said.name} is {value}, which is text here and no number", why="YAML 1.1, as PyYAML reads it, takes a number with an exponent for text unless it has a point and a sign (1.0e-4), and quotes make text of any: arguments that are read from a file are not converted, unless the program reads it by other means", message="TypeError: '<=' not supported between instances of 'float' and 'str'", fix="Write 1.0e-4 in place of 1e-4, and take quotes away.")  # fmt: skip
         if name in words("training_arguments", "int"):

@@ -188,19 +188,26 @@ class Stage:
             Where its folder lies now.
 
         Raises:
-            MatrixError: a trial of its name is staged already.
+            MatrixError: it cannot be written down or staged; it lies where it ran then.
         """
-        write_json(place / TRIAL_FILE, trial)
+        lies = f"The trial lies in {place}."
+        try:
+            write_json(place / TRIAL_FILE, trial)
+        except OSError as error:
+            raise MatrixError(f"what came of the trial could not be written down: {error.strerror}", str(place), lies) from error  # fmt: skip
         if trial.state != "valid":
             return place
         with self.locked():
+            held = read_matrix(self.staging)
+            if held is None or held.published or (held.of, held.trials) != (self.of, sorted(self.names)):
+                raise MatrixError("its matrix was published or moved away while it ran", str(self.staging), lies)
             target = self.staging / trial.name
+            if os.path.lexists(target):
+                raise MatrixError("another guard staged a trial of its name while it ran", str(target), lies)
             try:
                 place.rename(target)
             except OSError as error:
-                raise MatrixError(
-                    "the trial could not be staged", str(target), f"It lies in {place}: {error.strerror}"
-                ) from error
+                raise MatrixError(f"it could not be moved there: {error.strerror}", str(target), lies) from error
             _sync(self.staging)
         return target
 

@@ -51,7 +51,12 @@ def provenance(
     if revision and dirty is None:
         missing.append("whether the source differs from its revision")
     if inside and not image:
-        missing.append("the digest of the container's image (--image)")
+        held = next((n for n in VARIABLES if env.get(n)), "")
+        missing.append(
+            f"the digest of the container's image ({held} holds none: that is sha256: and 64 digits)"
+            if held
+            else "the digest of the container's image (--image)"
+        )
     if not profile:
         missing.append("the profile of the environment")
     return Provenance(

@@ -61,7 +61,9 @@ class Outcome(NamedTuple):
     before: Path | None = None
     """Where the former results lie now."""
     refused: MatrixError | None = None
-    """Why a whole matrix was not published."""
+    """Why a whole matrix was not published, or the trial not staged."""
+    staged: bool = True
+    """False where a trial that counts could not be staged."""
 
 
 def _open(stage: Stage) -> None:
@@ -142,7 +144,7 @@ def _staged(stage: Stage, place: Path, trial: Trial, code: int) -> Outcome:
     try:
         place = stage.finish(place, trial)
     except MatrixError as error:
-        return Outcome(trial, place, code, len(stage.done()), refused=error)
+        return Outcome(trial, place, code, len(stage.done()), refused=error, staged=False)
     done = stage.done()
     if trial.state != "valid" or len(done) < stage.of:
         return Outcome(trial, place, code, len(done))
@@ -254,7 +256,7 @@ def run_matrix(
             continue
         last = run_trial(stage, name, words, options)
         tell(last)
-        if last.trial.state != "valid":
+        if last.trial.state != "valid" or not last.staged:
             return last.code or 1
     if last is None:
         last = publish_staged(stage, next(iter(commands)))

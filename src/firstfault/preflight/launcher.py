@@ -45,6 +45,14 @@ def _numbers(machine: Machine) -> Iterator[Seen]:
             f"WORLD_SIZE={who.world}, and nothing says which rank this is",
             "Set RANK for every process, or start them by torchrun, srun or mpirun.",
         )
+    if "RANK" in held and who.rank is not None and who.world is None:
+        # RANK=0 alone may be left over from a job of one process.
+        state = fail if who.rank or env.get("MASTER_ADDR") else warn
+        yield state(
+            f"RANK={who.rank}, and WORLD_SIZE is not set: a process group that is set up from variables (env://) stops at once",
+            f"Set WORLD_SIZE to the number of ranks, the same on all. {_UNSET}",
+        )
+        return
     told = f"rank {who.rank} of {who.world}" if who.rank is not None else "no launcher has set a rank: one process"
     yield ok(f"{told}, started by {who.started_by}" if who.started_by else told)
 

@@ -1,8 +1,10 @@
 """NaN and infinity in every type of elements, blocks, pieces that are no plain stretch, and memory that does not grow."""
 
 import json
+import pickle
 import struct
 import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -81,3 +83,50 @@ def test_two_comes_before_ten():
     names = ["r10/a", "r2/a", "a", "r2/b", "__10_0.distcp", "__9_0.distcp"]
     assert sorted(names, key=natural)[-4:] == ["a", "r2/a", "r2/b", "r10/a"]
     assert sorted(names, key=natural)[:2] == ["__9_0.distcp", "__10_0.distcp"]
+
+
+def entry(first, last, kind="U8"):
+    return {"dtype": kind, "shape": [last - first], "data_offsets": [first, last]}
+
+
+SPANS = [
+    # What safetensors takes: each tensor begins where the one before it ends, in whatever order the header names them.
+    ({"b": entry(4, 12), "a": entry(0, 4)}, set()),
+    ({"a": entry(0, 12), "none": entry(12, 12)}, set()),
+    # A type of a later version has its place all the same.
+    ({"a": entry(0, 4), "b": {"dtype": "F4", "shape": [16], "data_offsets": [4, 12]}}, set()),
+    ({"a": entry(0, 8), "b": entry(4, 12)}, {"layout"}),
+    ({"a": entry(0, 4), "b": entry(8, 12)}, {"layout"}),
+    ({"a": entry(4, 12)}, {"layout"}),
+    ({"a": entry(0, 11), "b": {"dtype": "U8", "shape": [True], "data_offsets": [11, 12]}}, {"layout"}),
+]
+
+
+@pytest.mark.parametrize(("header", "kinds"), SPANS)
+def test_tensors_of_safetensors_follow_one_another(tmp_path, header, kinds):
+    raw = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
+    (tmp_path / "model.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw + bytes(range(1, 13)))
+    found = report(open_checkpoint(tmp_path), "x")
+    assert {p.kind for p in found.problems if p.weight == "damage"} == kinds
+    assert (found.state == "complete") == (not kinds)
+
+
+def test_the_program_of_torchscript_is_compressed_and_no_damage(tmp_path):
+    with zipfile.ZipFile(tmp_path / "model.pt", "w") as archive:
+        archive.writestr("m/data.pkl", pickle.dumps({"epoch": 1}, 2))
+        archive.writestr("m/code/__torch__/linear.py", "class Linear: ...\n" * 9, zipfile.ZIP_DEFLATED)
+    assert report(open_checkpoint(tmp_path), "x").problems == []
+
+
+def test_a_checkpoint_below_the_given_folder_is_read_once(tmp_path):
+    place = tmp_path / "checkpoint-5"
+    place.mkdir()
+    raw = json.dumps({"w": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}).encode()
+    numbers = np.array([1, np.nan, np.nan, np.nan], "<f4")
+    (place / "model.safetensors").write_bytes(struct.pack("<Q", len(raw)) + raw + numbers.tobytes())
+    below, itself = report(open_checkpoint(tmp_path), "x"), report(open_checkpoint(place), "x")
+    for found in (below, itself):
+        assert [s.tensors for s in found.shards] == [1]
+        assert [p.what.partition(" elements")[0] for p in found.problems if p.kind == "nan"] == ["3"]
+    assert below.parts[0].tensors == itself.parts[0].tensors == 1
+    assert below.digest == itself.digest

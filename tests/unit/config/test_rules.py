@@ -56,6 +56,12 @@ def ds(**settings):
         ({"optimizer": {"type": "AdmaW"}}, None, "deepspeed.optimizer"),
         ({"optimizer": {"type": "SGD"}}, None, None),
         ({"scheduler": {"type": "WarmupDecay"}}, None, "deepspeed.scheduler"),
+        ({"scheduler": {"type": "WarmupDecayLR", "params": {"warmup_num_steps": 9}}}, None, "deepspeed.scheduler"),
+        ({"scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": "auto"}}}, None, None),
+        ({"scheduler": {"type": "WarmupLR", "params": {"total_num_steps": 9}}}, None, "deepspeed.scheduler"),
+        ({"scheduler": {"type": "WarmupLR"}}, None, None),
+        ({"scheduler": {"type": "OneCycle", "params": {"cycle_max_lr": 1e-3}}}, None, "deepspeed.scheduler"),
+        ({"scheduler": {"type": "CosineAnnealingLR", "params": {"T_max": 9}}}, None, "deepspeed.scheduler"),
         ({"zero_optimisation": {"stage": 2}}, None, "deepspeed.key"),
         ({"my_own_section": {"x": 2}}, None, None),
         ({"zero_optimization": {"stage": 2, "overlap_com": True}}, None, "deepspeed.key"),
@@ -136,6 +142,14 @@ GPT = "torchrun --nproc_per_node 8 pretrain_gpt.py --num-layers 24 --hidden-size
         ("--save $CKPT --save-interval 100 --data-path $A 0.5 $B", None),
         ("--zero-stage 2 --deepspeed", "megatron.pipeline"),
         ("--zero-stage 2 --deepspeed --no-pipeline-parallel", None),
+        ("--rampup-batch-size 16 16 5000", None),
+        ("--rampup-batch-size 16 32 5000", "megatron.batch"),
+        ("--rampup-batch-size 128 16 5000", "megatron.batch"),
+        ("--rampup-batch-size $START 32 5000", None),
+        ("--recompute-granularity full", "megatron.missing"),
+        ("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1", None),
+        ("--recompute-granularity selective", None),
+        ("--recompute-granularity full --recompute-layer-ids 1 2", None),
     ],
 )  # fmt: skip
 def test_megatron(more, check_name):
@@ -176,6 +190,13 @@ TRAIN = {"output_dir": "o", "per_device_train_batch_size": 2}
         ({"do_train": "perhaps"}, "trainer.type"),
         ({"gradient_acumulation_steps": 2}, "trainer.key"),
         ({"lora_rank": 8, "template": "x"}, None),
+        ({"save_strategy": "step"}, "trainer.type"),
+        ({"save_strategy": "best"}, None),
+        ({"eval_strategy": "best"}, "trainer.type"),
+        ({"logging_strategy": "epoch"}, None),
+        ({"fsdp": "full_shard", "deepspeed": "ds.json"}, "trainer.sharding"),
+        ({"fsdp": "", "deepspeed": "ds.json"}, None),
+        ({"fsdp": "full_shard", "deepspeed": None}, None),
     ],
 )
 def test_trainer(settings, check_name):
@@ -483,3 +504,43 @@ def test_a_number_that_its_file_holds_as_text_is_named():
     base = "output_dir: out\nper_device_train_batch_size: 1\nlearning_rate: "
     for number, named in (("1e-4", True), ("'1.0e-4'", True), ("1.0e-4", False), ("0.0001", False), ("1.e-4", False)):
         assert ("trainer.text" in names(base + number + "\n")) is named, number
+
+
+@pytest.mark.parametrize(
+    "directives",
+    [
+        ["--nodes={{ nodes }}", "--ntasks-per-node={{tasks}}", "--account={{ account }}"],
+        ["--nodes={nodes}", "--time={time}", "--mem={job.memory}"],
+        ["--account=<your account>", "--ntasks=<N>"],
+        ["--nodes=@NODES@", "--ntasks=%(tasks)s"],
+        ["--nodes=2", "{% if account %}--account={{ account }}{% endif %}"],
+    ],
+)
+def test_places_that_something_else_fills_in_raise_no_alarm(directives):
+    text = slurm(directives, "srun python x.py")
+    assert found(text) == set()
+    assert "slurm.word" in names(text, states=("not_checkable",))
+
+
+@pytest.mark.parametrize("word", ["hetjob", "packjob"])
+def test_parts_of_a_heterogeneous_job_ask_each_for_their_own(word):
+    parts = ["--nodes=1 --mem=8G", word, "--nodes=2 --gpus-per-node=8 --mem-per-gpu=80G"]
+    assert (
+        found(slurm(parts, "srun --het-group=1 torchrun --nnodes=2 --nproc_per_node=8 --rdzv_endpoint=$H:1 x.py"))
+        == set()
+    )
+    assert names(slurm([*parts, "--gpu-per-node=8"], "srun python x.py")) == {"slurm.option"}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("--standalone --nnodes=4", {"launch.nodes"}),
+        ("--standalone --nnodes=1", {"launch.nodes"}),
+        ("--standalone", {"launch.nodes"}),
+        ("--rdzv-backend=c10d --rdzv-endpoint=$HEAD:29500 --nnodes=4", set()),
+    ],
+)
+def test_a_standalone_start_is_of_one_node(options, expected):
+    nodes = ["--nodes=4", "--ntasks-per-node=1", "--gpus-per-node=8"]
+    assert names(slurm(nodes, f"srun torchrun {options} --nproc_per_node=8 x.py")) == expected

@@ -103,6 +103,35 @@ def test_a_new_matrix_takes_the_place_of_the_old_only_when_it_is_whole(machine):
     assert files_of(done.before) == old
 
 
+@pytest.mark.parametrize(
+    ("meanwhile", "word"),
+    [
+        ("mkdir out.staging/a", "another guard staged"),
+        ("mv out.staging out", "published or moved away"),
+        ('echo \'{"trials": [], "of": 3}\' > out.staging/matrix.json', "published or moved away"),
+        ('rm -r "$FIRSTFAULT_TRIAL_DIR"', "could not be written down"),
+    ],
+)
+def test_a_trial_whose_place_was_taken_while_it_ran_is_kept_and_told(machine, monkeypatch, meanwhile, word):
+    monkeypatch.chdir(machine)
+    words = ["--results", "out", "--trial", "a", "--of", "2", "--code", "code", "--revision", "r1", "--image", OPTIONS["image"]]  # fmt: skip
+    done = CliRunner().invoke(
+        command, [*words, "--interval", "0.1", "--require-valid", "--", "sh", "-c", meanwhile], standalone_mode=False
+    )
+    assert done.return_value == 1
+    assert "the trial a is not staged" in done.stderr
+    assert word in done.stderr
+    assert "counts" not in done.stderr
+    assert not (machine / "out" / "a").exists()
+
+
+def test_an_image_that_is_named_by_a_tag_is_told_as_that(machine, monkeypatch):
+    monkeypatch.setattr("firstfault.guard.provenance.kind", lambda machine: "docker")
+    monkeypatch.setenv("FIRSTFAULT_IMAGE", "registry.example/train:24.07")
+    reasons = trial(machine, image="").trial.reasons
+    assert [r for r in reasons if "FIRSTFAULT_IMAGE holds none" in r]
+
+
 def test_a_stranger_before_the_trial_makes_it_invalid_and_lives(machine):
     stranger = subprocess.Popen(["sleep", "60"], env={})
     try:

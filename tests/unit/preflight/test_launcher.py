@@ -63,12 +63,18 @@ def test_what_launchers_set_is_in_order(env, check):
         ({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "4", "LOCAL_WORLD_SIZE": "2"}, "LOCAL_RANK=4"),
         ({"RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "4"}, "more than WORLD_SIZE"),
         ({"WORLD_SIZE": "4"}, "nothing says which rank"),
+        ({"RANK": "3"}, "WORLD_SIZE is not set"),
+        ({"RANK": "0", "MASTER_ADDR": "node-01"}, "WORLD_SIZE is not set"),
     ],
 )
 def test_numbers_that_do_not_fit(env, says):
     answers = found("launcher.numbers", machine(**env))
     assert {s for s, _ in answers} == {"fail"}
     assert any(says in text for _, text in answers)
+
+
+def test_rank_0_alone_may_be_left_over():
+    assert states("launcher.numbers", machine(RANK="0")) == {"warn"}
 
 
 def test_a_rank_that_was_set_before_the_tasks_were_started():
