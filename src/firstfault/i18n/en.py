@@ -136,6 +136,7 @@ MESSAGES: dict[str, str] = {
     "watch.note.its node has written nothing since": "its node has written nothing since",
     "watch.note.tells no step and no phase": "tells no step and no phase",
     "watch.note.the others wait for it": "the others wait for it",
+    "watch.note.waits for its loader": "waits for its loader",
     "watch.more": "{n} more ranks; --all shows them",
     "verify.held": "held",
     "verify.recurred": "recurred",

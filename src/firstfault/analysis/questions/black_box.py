@@ -27,9 +27,10 @@ from firstfault.analysis.questions.box_words import (
     worker_text,
 )
 from firstfault.analysis.questions.lost_worker import killed_worker, torn_by_it
-from firstfault.analysis.state.boxes import RankBox, event_of, rank_boxes, seconds_of, sides
+from firstfault.analysis.state.boxes import RankBox, event_of, rank_boxes, sides
 from firstfault.analysis.wording import ranks_text
 from firstfault.model.blackbox import item_of
+from firstfault.model.paces import CALLS, HELD_BY_LOADER, LOADER, Slow, loader_share, slow_ranks
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
 if TYPE_CHECKING:
@@ -51,10 +52,6 @@ _OPEN = frozenset({"nothing", "stopped", "effects", "exits", "peers", "stacks", 
 """Questions that know only that the job went silent, was stopped, or where it stood."""
 _OWN_ERROR = frozenset({"first_fault", "exit_hang", "nan_end", "good_end"})
 _TOLD = frozenset({"SIGTERM", "SIGINT", "SIGHUP"})
-_FEW_STEPS = 20
-"""Steps from which on times tell a slow rank."""
-_BUSY, _IDLE = 0.25, 0.4
-"""Share of the time of a step that a slow rank waits for others at most, and that the others wait for it at least."""
 
 
 def with_box(scene: Scene, said: Answer) -> Answer:
@@ -313,37 +310,28 @@ def _different(boxes: dict[GlobalRank, RankBox], waiting: Sequence[RankBox]) -> 
 
 
 def _slow(boxes: Sequence[RankBox]) -> Answer | None:
-    """One rank never waits for others, and all others wait for it most of the time: it is the slow one.
+    """One rank or few hold up the others: those wait for it in calls or in the backward pass, or it waits for its loader.
 
     Told only where the job was stopped or merely ends: slowness is no failure by itself.
     """
-    shares = {b.rank: share for b in boxes if (share := _share(b, "call")) is not None}
-    if len(shares) < 3 or len(shares) < len(boxes):
+    found = slow_ranks({b.rank: b.state.fields for b in boxes})
+    if found is None:
         return None
-    least = min(shares, key=lambda r: (shares[r], r))
-    others = [s for r, s in shares.items() if r != least]
-    if shares[least] > _BUSY or min(others) < _IDLE or median(others) < 2 * shares[least]:
-        return None
-    one = next(b for b in boxes if b.rank == least)
-    loader = _share(one, "loader") or 0.0
-    data = loader > 0.3 and loader > 2 * median([_share(b, "loader") or 0.0 for b in boxes if b.rank != least])
-    what = (
-        f"it waited for its data loader {loader:.0%} of the time"
-        if data
-        else "it was at its own work the rest of the time"
-    )
-    named = named_boxes([one], Strength.SUPPORTED)
+    slow = [b for b in boxes if b.rank in found.ranks]
+    one = slow[0]
+    loader = min(loader_share(b.state.fields) or 0.0 for b in slow)
+    usual = median([loader_share(b.state.fields) or 0.0 for b in boxes if b not in slow])
+    data = found.by == LOADER or (loader > HELD_BY_LOADER and loader > 2 * usual)
+    named = named_boxes(slow, Strength.POSSIBLE if found.by == LOADER else Strength.SUPPORTED)
+    who = ranks_text([b.rank for b in slow])
     return Answer(
         question="black_box",
         failed=None,
         category=Category.DATA_LOADING_STALL,
         strength=Strength.POSSIBLE,
-        summary=(
-            f"Rank {least}{on_host(one)} was slower than the others up to step {one.state.step}: it spent {shares[least]:.0%} of its time in collectives, "
-            f"the others {min(others):.0%} or more, waiting for it; {what}. The job was still making steps when it was ended."
-        ),
+        summary=_slow_text(slow, found, loader if data else None),
         trigger=event_of(one.state),
-        proof=proof_of([one]),
+        proof=proof_of(slow),
         culprits=named,
         first_failed=named,
         classes=Classes(
@@ -351,25 +339,49 @@ def _slow(boxes: Sequence[RankBox]) -> Answer | None:
             form=Form.SLOW,
             layer=Layer.RUNTIME,
             phase=Phase.DATA if data else Phase.UNKNOWN,
-            scope=Scope.RANK,
+            scope=Scope.RANK if len(slow) == 1 else Scope.GROUP,
         ),
         action=ActionKind.FIX_AND_RERUN if data else ActionKind.COLLECT_MORE,
         steps=(
-            f"Time the reads of rank {least}'s samples alone on its host."
+            f"Time the reads of {who}'s samples alone on its host."
             if data
-            else f"Compare clocks, temperature and other load of the host and card of rank {least} with those of another.",
+            else f"Compare clocks, temperature and other load of the host and card of {who} with those of another.",
         ),
         why="the black box shows who the others waited for",
     )
 
 
-def _share(box: RankBox, what: str) -> float | None:
-    """Share of its time between start and last step that a rank waited for others, or for its loader."""
-    steps, pace = seconds_of(box.state.fields, "steps"), seconds_of(box.state.fields, "pace_s")
-    spent = seconds_of(box.state.fields.get(what), "in_all_s" if what == "call" else "waited_s")
-    if steps is None or pace is None or spent is None or steps < _FEW_STEPS or pace <= 0:
-        return None
-    return min(spent / (steps * pace), 1.0)
+def _slow_text(slow: Sequence[RankBox], found: Slow, loader: float | None) -> str:
+    """What was seen of ranks that hold up the others.
+
+    Args:
+        slow: those ranks.
+        found: what tells it.
+        loader: share of their time that they waited for their loader, where that is what holds them up.
+    """
+    one = slow[0]
+    whose = f"{ranks_text([b.rank for b in slow]).capitalize()}{on_host(one)}"
+    was, step, more, less = (
+        "was" if len(slow) == 1 else "were",
+        one.state.step,
+        f"{found.share:.0%}",
+        f"{found.others:.0%}",
+    )
+    if found.by == LOADER:
+        return (
+            f"{whose} {was} slower than the others up to step {step}: {more} of the time went into waiting for the data loader, of the others "
+            f"{less} at most, at the same pace. The job was still making steps when it was ended."
+        )
+    what = "own work" if loader is None else f"waiting for the data loader ({loader:.0%})"
+    if found.by == CALLS:
+        return (
+            f"{whose} {was} slower than the others up to step {step}: {more} of the time at most went into collectives, of the others {less} or more, "
+            f"who waited there; the rest went into {what}. The job was still making steps when it was ended."
+        )
+    return (
+        f"{whose} {was} slower than the others up to step {step}: {more} of the time went into {what} outside of backward pass, optimizer and "
+        f"collectives, of the others {less} at most, who waited there. The job was still making steps when it was ended."
+    )
 
 
 def _with_stand(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:

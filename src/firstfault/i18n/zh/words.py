@@ -142,6 +142,7 @@ MESSAGES: dict[str, str] = {
     "watch.note.its node has written nothing since": "它的节点此后什么也没写",
     "watch.note.tells no step and no phase": "没有报告 step 和阶段",
     "watch.note.the others wait for it": "其他 rank 在等它",
+    "watch.note.waits for its loader": "在等自己的 data loader",
     "watch.more": "另有 {n} 个 rank；--all 显示全部",
     "verify.held": "站得住",
     "verify.recurred": "又出现了",
