@@ -247,11 +247,23 @@ def _copied(record: BoxRecord) -> bool:
 
 
 def _all_ended(records: Sequence[BoxRecord]) -> Iterable[Event]:
-    """The end of the last rank, where every rank of a job of known size is seen to have ended with code 0."""
+    """The end of the last rank, where every rank of a job of known size is seen to have ended with code 0.
+
+    A rank whose training thread ended by an exception did not come to its end, whatever code its main thread returned.
+    """
+    broken = {
+        (r.who.rank, r.who.pid)
+        for r in records
+        if r.kind == layout.EXCEPTION and r.fields.get("trains") is True and r.fields.get("caught") is False
+    }
     ended = {
         r.who.rank: r
         for r in records
-        if r.kind == layout.END and r.who.worker is None and r.fields.get("exit_code") == 0 and r.who.rank is not None
+        if r.kind == layout.END
+        and r.who.worker is None
+        and r.fields.get("exit_code") == 0
+        and r.who.rank is not None
+        and (r.who.rank, r.who.pid) not in broken
     }
     world = {r.fields.get("world") for r in records if r.kind == layout.HEADER and r.who.rank is not None}
     if len(world) == 1 and world == {len(ended)}:

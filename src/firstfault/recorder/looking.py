@@ -139,6 +139,10 @@ class Looker:
         """Whether the calling thread may be the one that trains: what another does, such as to save in the background, is no phase."""
         return not self._sure or threading.get_ident() == self._thread
 
+    def trains(self) -> bool:
+        """Whether the calling thread is known to be the one that trains: it has made steps."""
+        return self._sure and threading.get_ident() == self._thread
+
     def look(self) -> None:
         """Looks where the program is now."""
         if self.closed:
