@@ -28,7 +28,7 @@ HELD_BY_LOADER = 0.3
 """Share of its time that a rank waits for its loader at least, where that is what the others wait for."""
 NEAR = 1.25
 """Factor by which the paces of ranks that keep step differ at most."""
-_WAITS = ("call", "backward", "optimizer")
+WAITS = ("call", "backward", "optimizer")
 """Places in which a rank may wait for others; DDP and its like do so in the backward pass."""
 
 
@@ -42,6 +42,12 @@ class Slow(NamedTuple):
     """Of their time, that of them which is nearest to the others."""
     others: float
     """The same share of the others, that of them which is nearest."""
+
+
+def sees_waits(fields: dict[str, Any]) -> bool:
+    """Whether a rank's groups hold the thread that waits for others, so that where it stands tells whether it waits."""
+    spent = fields.get("spent")
+    return isinstance(spent, dict) and spent.get("waits_seen") is True
 
 
 def call_share(fields: dict[str, Any]) -> float | None:
@@ -60,9 +66,9 @@ def loader_share(fields: dict[str, Any]) -> float | None:
 def own_share(fields: dict[str, Any]) -> float | None:
     """Share of its time in which a rank can have waited for nobody; None where its waits cannot be seen, as on devices."""
     places = _places(fields)
-    if places is None or fields["spent"].get("waits_seen") is not True:
+    if places is None or not sees_waits(fields):
         return None
-    return 1.0 - sum(places.get(name, 0.0) for name in _WAITS)
+    return 1.0 - sum(places.get(name, 0.0) for name in WAITS)
 
 
 def slow_ranks(states: Mapping[Any, dict[str, Any]]) -> Slow | None:

@@ -81,7 +81,7 @@ def read_boxes(store: Store, sources: Iterable[Source], library: Library, until:
     run = _last_run(found)
     others = _of_others(sources, {run_of(s.path) for s in files} - {run}, run)
     for source in others:
-        reason = "the black box of another run, which ended before"
+        reason = "the black box of another run, whose last sign of life is older"
         coverage[source.path] = Coverage(file=source.path, state=CoverageState.SKIPPED, reason=reason)
     kept = _of_last_start(numbered([r for r in found if r.run == run]))
     return ReadBoxes(kept, tuple(_events(kept, library)), coverage, frozenset(s.id for s in others))
@@ -99,10 +99,16 @@ def _of_others(sources: Iterable[Source], runs: set[str], run: str) -> list[Sour
 
 
 def _last_run(records: Sequence[BoxRecord]) -> str:
-    """The run whose last record is the latest."""
+    """The run whose last record is the latest, where one of a rank that merely goes on to stand still counts as of its last sign of life.
+
+    A rank that nobody could end, as in a read that never returns, keeps its monitor at work long after the next run began.
+    """
     last: dict[str, float] = {}
     for record in records:
-        last[record.run] = max(last.get(record.run, 0.0), record.when.latest or 0.0)
+        when = record.when.latest or 0.0
+        if record.kind == layout.BEAT and record.last is not None:
+            when = min(when, record.last)
+        last[record.run] = max(last.get(record.run, 0.0), when)
     return max(last, key=lambda run: (last[run], run), default="")
 
 
@@ -307,6 +313,7 @@ def _raised(record: BoxRecord, library: Library) -> Event:
         user_frame=user[-1] if user else None,
         chained_from=exception.chained_from,
         in_worker=exception.in_worker,
+        in_thread=fields.get("caught") is False and fields.get("thread") not in {None, "MainThread"},
     )
     signature, named = _meaning(
         exception, [c for c in chain or () if isinstance(c, dict) and c.get("member") is True], library

@@ -30,7 +30,7 @@ from firstfault.analysis.questions.lost_worker import killed_worker, torn_by_it
 from firstfault.analysis.state.boxes import RankBox, event_of, rank_boxes, sides
 from firstfault.analysis.wording import ranks_text
 from firstfault.model.blackbox import item_of
-from firstfault.model.paces import CALLS, HELD_BY_LOADER, LOADER, Slow, loader_share, slow_ranks
+from firstfault.model.paces import CALLS, HELD_BY_LOADER, LOADER, WAITS, Slow, loader_share, sees_waits, slow_ranks
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
 if TYPE_CHECKING:
@@ -126,6 +126,9 @@ def ask(boxes: dict[GlobalRank, RankBox]) -> Answer | None:
         return None  # who died of its own did not stand still, and the others wait for it
     if len(boxes) == 1 and stuck[0].state.fields.get("world") == 1:
         return _alone(stuck[0])
+    halted = [b for b in stuck if b.stopped]
+    if halted and len(halted) < len(stuck):
+        return _apart(boxes, halted, [b for b in stuck if not b.stopped])
     waiting, apart, counted = sides(boxes)
     if waiting and apart and not counted and len(apart) <= max(1, len(boxes) // 4):
         return _apart(boxes, apart, waiting)
@@ -182,9 +185,14 @@ def _left_early(boxes: dict[GlobalRank, RankBox], said: Answer) -> Answer | None
 
 
 def _by_phase(boxes: dict[GlobalRank, RankBox], stuck: Sequence[RankBox]) -> Answer | None:
-    """No call is seen (a framework issues them itself): a few ranks stand in data or a checkpoint, the rest further on."""
+    """No call is seen (a framework issues them itself): a few ranks stand in data or a checkpoint, the rest further on.
+
+    Where waits hold the thread that waits, the rest may stand in the backward pass or the optimizer, and a few anywhere else.
+    """
     held = [b for b in stuck if b.state.phase in {"data", "checkpoint"}]
-    rest = [b for b in stuck if b.state.phase not in {"data", "checkpoint"}]
+    if not held and all(sees_waits(b.state.fields) for b in stuck):
+        held = [b for b in stuck if b.state.phase not in WAITS]
+    rest = [b for b in stuck if b not in held]
     if not held or not rest or len(held) > max(1, len(boxes) // 4):
         return None
     if len(boxes) > 1 and not any(_first(held, b) for b in rest):
