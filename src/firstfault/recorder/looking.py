@@ -139,6 +139,11 @@ class Looker:
         """Whether the calling thread may be the one that trains: what another does, such as to save in the background, is no phase."""
         return not self._sure or threading.get_ident() == self._thread
 
+    @property
+    def thread(self) -> int:
+        """The thread that is taken for the one that trains, by its ident."""
+        return self._thread
+
     def trains(self) -> bool:
         """Whether the calling thread is known to be the one that trains: it has made steps."""
         return self._sure and threading.get_ident() == self._thread

@@ -652,3 +652,18 @@ def test_several_slow_ranks_and_one_under_ddp_are_told(tmp_path):
         said = verdict(tmp_path / name)
         assert text in said.summary
         assert said.culprits.ranks == []
+
+
+def test_an_exception_that_is_held_back_is_told_of_who_stands_still(tmp_path):
+    box = Box(tmp_path, world=4)
+    box.hung({2}, phase="data")
+    trace = [
+        {"file": "/x/train.py", "line": 40, "function": "main"},
+        {"file": "/x/data.py", "line": 7, "function": "read"},
+    ]
+    told = {"handling": {"type": "ValueError", "message": "bad label\nmore", "traceback": trace}}
+    box.state(2, layout.STATE, 401, phase="data", last=100.0, bundle=1, part=1, answer=told)
+    assert "ValueError: bad label in read (data.py:7)" in verdict(tmp_path).summary
+    # Asked again, it deals with none.
+    box.state(2, layout.STATE, 402, phase="data", last=100.0, bundle=1, part=2, answer={"threads": {}})
+    assert "ValueError" not in verdict(tmp_path).summary

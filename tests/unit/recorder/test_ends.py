@@ -1,6 +1,7 @@
 """Exceptions and signals: what is left of a process that ends, and that the program's own way to end is kept."""
 
 import builtins
+import json
 import os
 import signal
 import subprocess
@@ -446,3 +447,48 @@ def test_a_folder_that_vanished_and_can_be_made_again_gets_what_comes(tmp_path):
     """
     left = run(tmp_path, text)
     assert left.records(layout.EXCEPTION)[0]["message"] == "label 17"
+
+
+def test_an_exception_that_cleaning_up_holds_back_is_told_when_asked(tmp_path):
+    left = run(
+        tmp_path,
+        """
+import firstfault.recorder as r, json
+r.start()
+from firstfault.recorder import api
+from firstfault.recorder.listener import _handling
+def now(): return _handling(api.current()).get("handling", {})
+def work(): raise ValueError("password=Tr0ub4dor-and-3-more is bad")
+def main():
+    try: work()
+    finally: print(json.dumps(now()))
+try: main()
+except ValueError: pass
+print(now())
+try: next(iter(()))
+except StopIteration: print(now())
+""",
+    )
+    told, *others = left.out.splitlines()
+    told = json.loads(told)
+    assert (told["type"], [f["function"] for f in told["traceback"]]) == ("ValueError", ["main", "work"])
+    assert "Tr0ub4dor" not in told["message"]
+    assert others == ["{}", "{}"], left.err
+
+
+def test_a_thread_that_trains_says_so_when_it_raises(tmp_path):
+    left = run(
+        tmp_path,
+        """
+import firstfault.recorder as r, threading
+r.start()
+from firstfault.recorder import api
+def trains():
+    api.current().looker.follow(threading.get_ident())
+    raise ValueError("trains")
+def other(): raise ValueError("other")
+for work in (trains, other):
+    thread = threading.Thread(target=work); thread.start(); thread.join()
+""",
+    )
+    assert {e["message"]: e.get("trains") for e in left.records("exception")} == {"trains": True, "other": None}

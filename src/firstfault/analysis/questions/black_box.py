@@ -17,6 +17,7 @@ from firstfault.analysis.questions.box_words import (
     SHOWN,
     WAITED_S,
     advice,
+    handling_text,
     held_by_loader,
     named_boxes,
     on_host,
@@ -416,7 +417,7 @@ def _described(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
     if classes.form is Form.FAILED_START and one.state.step is not None:
         # The log shows no step; the box counted them.
         classes = replace(classes, form=Form.INTERRUPTED)
-    text = f"{said.summary} By its black box rank {one.rank} was {place}.{worker_text(one)}"
+    text = f"{said.summary} By its black box rank {one.rank} was {place}.{worker_text(one)}{handling_text(one)}"
     return replace(said, summary=text, classes=classes, proof=(*said.proof, *proof_of([one])[:2]))
 
 
