@@ -667,3 +667,19 @@ def test_an_exception_that_is_held_back_is_told_of_who_stands_still(tmp_path):
     # Asked again, it deals with none.
     box.state(2, layout.STATE, 402, phase="data", last=100.0, bundle=1, part=2, answer={"threads": {}})
     assert "ValueError" not in verdict(tmp_path).summary
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_who_was_told_to_stop_did_not_complete_though_its_program_made_code_0_of_it(tmp_path, told):
+    box = Box(tmp_path, world=2)
+    for rank in range(2):
+        box.state(rank, layout.END, 110 + rank, last=109, exit_code=0, how="exited with code 0")
+        if told:
+            text = f"{layout.STACKS_OF}rank {rank}, pid {4000 + rank}, attempt 0, host node-00; SIGTERM\n"
+            stem = layout.name_of(rank, 0, 4000 + rank)
+            (box.folder / "node-00" / f"{stem}{layout.SIGTERM}").write_text(
+                text + '  File "train.py", line 9 in main\n'
+            )
+    said = verdict(tmp_path)
+    assert said.category is (Category.INFRASTRUCTURE if told else Category.NONE)
+    assert ("told to stop" in said.summary) is told
