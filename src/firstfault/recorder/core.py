@@ -262,6 +262,7 @@ class Recorder:
         """The interpreter ends."""
         if os.getpid() != self.pid:
             return
+        self.signals.leave()
         for _ in range(_TRIES):
             try:
                 self._end()

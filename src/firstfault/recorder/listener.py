@@ -125,7 +125,8 @@ def _handling(recorder: Recorder) -> dict[str, Any]:
 
     Whether the program has caught it, or raises it again when its `finally` is done, is not told.
     """
-    found = getattr(sys, "_current_exceptions", dict)().get(recorder.looker.thread)
+    now: dict[int, Any] = getattr(sys, "_current_exceptions", dict)()
+    found = now.get(recorder.looker.thread)
     error = found[1] if isinstance(found, tuple) else found  # before Python 3.12 with its type and traceback
     if not isinstance(error, Exception) or isinstance(error, (StopIteration, StopAsyncIteration)):
         return {}

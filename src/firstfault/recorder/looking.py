@@ -120,6 +120,8 @@ class Looker:
         self._thread = threading.main_thread().ident or 0
         self._sure = False
         """Whether a step has told which thread trains."""
+        self._native = 0
+        """That thread as the system knows it; 0: unknown."""
         self._lock = threading.Lock()
         self._last = time.monotonic_ns()
         self._here: tuple[str, str, int] = ("", "", -1)
@@ -134,6 +136,7 @@ class Looker:
     def follow(self, thread: int) -> None:
         """Takes another thread than the main one for that which trains: some frameworks run the program in one of their own."""
         self._thread, self._sure = thread, True
+        self._native = threading.get_native_id() if thread == threading.get_ident() else 0
 
     def follows(self) -> bool:
         """Whether the calling thread may be the one that trains: what another does, such as to save in the background, is no phase."""
@@ -146,7 +149,8 @@ class Looker:
 
     def trains(self) -> bool:
         """Whether the calling thread is known to be the one that trains: it has made steps."""
-        return self._sure and threading.get_ident() == self._thread
+        # The ident of a thread that is gone is soon another one's.
+        return self._sure and threading.get_native_id() == self._native
 
     def look(self) -> None:
         """Looks where the program is now."""

@@ -5,6 +5,8 @@ import json
 import os
 import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 from programs import LIMIT, Left, environment, program, run
@@ -492,3 +494,31 @@ for work in (trains, other):
 """,
     )
     assert {e["message"]: e.get("trains") for e in left.records("exception")} == {"trains": True, "other": None}
+
+
+def signals_of(process, name):
+    """Numbers of the signals that a process catches (`SigCgt`) or ignores (`SigIgn`)."""
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+    return {n for n in range(1, 65) if int(status[name], 16) >> (n - 1) & 1}
+
+
+def test_a_dump_signal_that_comes_while_the_process_leaves_does_not_end_it(tmp_path):
+    # What the C library runs last: the interpreter is gone by then.
+    text = """
+import ctypes
+import firstfault.recorder as r
+r.start()
+library = ctypes.CDLL(None)
+getattr(library, "__cxa_atexit")(library.pause, None, None)
+print("ready", flush=True)
+"""
+    process = start(tmp_path, text)
+    try:
+        end = time.monotonic() + LIMIT
+        while signal.SIGSEGV in signals_of(process, "SigCgt") or signal.SIGUSR1 in signals_of(process, "SigCgt"):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        assert signal.SIGUSR1 in signals_of(process, "SigIgn")
+    finally:
+        process.kill()
+        process.communicate()
