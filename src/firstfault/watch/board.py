@@ -30,6 +30,8 @@ MOST_HEADERS = 256
 """Processes of no rank whose headers are read."""
 OLD_S = 60.0
 """Seconds after which a node that writes no heartbeats is called silent, where it does not say that it writes more seldom."""
+CLOCKS_S = 10.0
+"""Seconds by which clocks of nodes may differ: what a node wrote within them after its neighbours missed it is no sign that it lives on."""
 _MISSED = 4.0
 """Heartbeats of a node that must be missing before it is called silent."""
 
@@ -88,10 +90,13 @@ def read_board(run: Path, now: float | None = None) -> Board:
     """
     now = time.time() if now is None else now
     limits: dict[str, _Limits] = {}
+    lost: dict[str, float] = {}
     beats: dict[int, BoxRecord] = {}
     ends: dict[int, BoxRecord] = {}
     for record in numbered(_records(run)):
         rank = record.who.rank
+        if record.kind == layout.LOST:
+            lost[record.who.host or ""] = max(lost.get(record.who.host or "", 0.0), record.when.latest or 0.0)
         if record.kind == layout.NODE:
             limits[record.who.host or ""] = _limits(record.fields)
         if rank is None or record.who.worker is not None:
@@ -106,7 +111,10 @@ def read_board(run: Path, now: float | None = None) -> Board:
         if before is None or (record.attempt, record.when.latest or 0) >= (before.attempt, before.when.latest or 0):
             kept[int(rank)] = record
     last = {r: _later(beats.get(r), ends.get(r)) for r in sorted({*beats, *ends})}
-    rows = [_row(rank, record, now, limits.get(record.who.host or "", _limits({}))) for rank, record in last.items()]
+    rows = [
+        _row(rank, record, now, limits.get(record.who.host or "", _limits({})), lost.get(record.who.host or "", 0.0))
+        for rank, record in last.items()
+    ]
     slow = slow_ranks({row.rank: last[row.rank].fields for row in rows if row.state == "moving"})
     if slow is not None:
         note = "waits for its loader" if slow.by == LOADER else "the others wait for it"
@@ -170,7 +178,7 @@ def _still_after(fields: dict[str, Any], limits: _Limits) -> float:
     return layout.still_after(limits.hang_s, limits.start_s, done, known)
 
 
-def _row(rank: int, record: BoxRecord, now: float, limits: _Limits) -> Row:
+def _row(rank: int, record: BoxRecord, now: float, limits: _Limits, lost: float) -> Row:
     age = now - (record.when.latest or now)
     still = record.still or 0.0
     state, note = "moving", ""
@@ -178,7 +186,7 @@ def _row(rank: int, record: BoxRecord, now: float, limits: _Limits) -> Row:
         state, note = "dead", str(record.fields.get("how") or "")
     elif record.kind == layout.END:
         state = "ended"
-    elif age > max(OLD_S, _MISSED * limits.gather_s):
+    elif age > max(OLD_S, _MISSED * limits.gather_s) or now - age <= lost + CLOCKS_S:
         state, note = "silent", "its node has written nothing since"
     elif still > _still_after(record.fields, limits):
         # As the monitor does: of a process that tells neither steps nor a phase nobody can say that it stands still.

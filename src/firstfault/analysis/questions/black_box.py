@@ -31,6 +31,7 @@ from firstfault.analysis.questions.lost_worker import killed_worker, torn_by_it
 from firstfault.analysis.state.boxes import RankBox, event_of, rank_boxes, sides
 from firstfault.analysis.wording import ranks_text
 from firstfault.model.blackbox import item_of
+from firstfault.model.evidence import GlobalRank
 from firstfault.model.paces import CALLS, HELD_BY_LOADER, LOADER, WAITS, Slow, loader_share, sees_waits, slow_ranks
 from firstfault.model.words import ActionKind, Category, Domain, Form, Layer, Phase, Scope, Strength
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from firstfault.analysis.scene import Scene
-    from firstfault.model.evidence import GlobalRank
+    from firstfault.model.blackbox import BoxRecord
 
 _PHASES = {
     "start_up": Phase.START_UP,
@@ -71,7 +72,7 @@ def with_box(scene: Scene, said: Answer) -> Answer:
     if killed is not None and said.question in _OWN_ERROR and torn_by_it(said, boxes):
         return replace(killed, proof=(*killed.proof, *said.proof[:2]))
     if said.question in _OWN_ERROR:
-        return _described(said, boxes)
+        return _described(_of_lost_node(said, scene.case.seen.box), boxes)
     if killed is not None and (said.category is Category.UNKNOWN or said.question == "stopped"):
         return replace(killed, proof=(*killed.proof, *said.proof[:2]))
     if said.category is Category.UNKNOWN and not said.culprits.ranks:
@@ -399,6 +400,22 @@ def _with_stand(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
     if not one.stuck or said.question not in _OPEN or said.culprits.ranks:
         return _described(said, boxes)
     return replace(said, summary=f"{said.summary} {standing(one)}", proof=(*said.proof, *proof_of([one])))
+
+
+def _of_lost_node(said: Answer, records: Sequence[BoxRecord]) -> Answer:
+    """The answer about a node that its neighbours missed, with the ranks that ran there, as they had told each other."""
+    trigger = said.trigger
+    told = next((r for r in records if trigger is not None and r.span == trigger.span and r.kind == "lost"), None)
+    ranks = None if told is None else told.fields.get("ranks")
+    if told is None or not isinstance(ranks, list) or said.first_failed.ranks:
+        return said
+    there = tuple(GlobalRank(r) for r in ranks if isinstance(r, int) and not isinstance(r, bool))
+    if not there:
+        return said
+    hosts = () if told.who.host is None else (told.who.host,)
+    first = Named(ranks=there, hosts=hosts, strength=Strength.POSSIBLE)
+    ran = f"{ranks_text(there).capitalize()} ran there."
+    return replace(said, summary=f"{said.summary} {ran}", first_failed=first)
 
 
 def _described(said: Answer, boxes: dict[GlobalRank, RankBox]) -> Answer:
