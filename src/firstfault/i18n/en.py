@@ -123,7 +123,7 @@ MESSAGES: dict[str, str] = {
     "watch.phase": "phase",
     "watch.still": "still",
     "watch.pace": "step time",
-    "watch.others": "waits for others",
+    "watch.others": "in collectives",
     "watch.data": "waits for data",
     "watch.dead": "dead",
     "watch.stalled": "stalled",

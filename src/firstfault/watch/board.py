@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from firstfault.model.blackbox import item_of
 from firstfault.model.evidence import SourceId
-from firstfault.model.paces import LOADER, call_share, loader_share, slow_ranks
+from firstfault.model.paces import LOADER, call_share, loader_share, own_share, slow_ranks
 from firstfault.readers.blackbox import read_box
 from firstfault.readers.lone_box import numbered
 from firstfault.recorder import format as layout
@@ -51,6 +51,8 @@ class Row(Struct, frozen=True, kw_only=True):
     waited_share: float | None = None
     """Share of its time that it spent in calls of torch.distributed."""
     loader_share: float | None = None
+    own_share: float | None = None
+    """Share of its time in which it can have waited for nobody; None where waits cannot be seen."""
     note: str = ""
     """How it ended, or what it waits for."""
 
@@ -203,6 +205,7 @@ def _row(rank: int, record: BoxRecord, now: float, limits: _Limits, lost: float)
         pace_s=float(pace) if isinstance(pace, (int, float)) else None,
         waited_share=call_share(record.fields),
         loader_share=loader_share(record.fields),
+        own_share=own_share(record.fields),
         note=note,
     )
 

@@ -113,6 +113,7 @@ def test_metrics_are_what_the_table_says(job):
     lines = text(read_board(job, now=START + 101)).splitlines()
     assert 'firstfault_ranks{run="run-1",state="dead"} 1' in lines
     assert 'firstfault_rank_step{run="run-1",rank="0",host="node-00"} 100' in lines
+    assert 'firstfault_rank_state{run="run-1",rank="3",host="node-00",state="dead"} 1' in lines
     assert 'firstfault_rank_still_seconds{run="run-1",rank="2",host="node-00"} 90.0' in lines
 
 

@@ -129,7 +129,7 @@ MESSAGES: dict[str, str] = {
     "watch.phase": "阶段",
     "watch.still": "停了多久",
     "watch.pace": "每 step 用时",
-    "watch.others": "等待其他 rank",
+    "watch.others": "集合通信中",
     "watch.data": "等待数据",
     "watch.dead": "已退出",
     "watch.stalled": "卡住",
