@@ -610,7 +610,9 @@ def test_who_is_in_no_wait_while_all_others_are_is_named_under_ddp_too(tmp_path,
     box = Box(tmp_path, world=len(phases))
     for rank, phase in enumerate(phases):
         last = 100.3 if phase in {"backward", "optimizer"} else 100.0
-        box.state(rank, layout.HANG, 400, phase=phase, last=last, spent=spent(seen=seen, forward=1.0))
+        # Of a rank whose interpreter's lock is held nothing was seen.
+        seen_of_it = {} if seen and phase == "forward" else {"spent": spent(seen=seen, forward=1.0)}
+        box.state(rank, layout.HANG, 400, phase=phase, last=last, **seen_of_it)
     assert verdict(tmp_path).culprits.ranks == named
 
 

@@ -192,8 +192,10 @@ def _by_phase(boxes: dict[GlobalRank, RankBox], stuck: Sequence[RankBox]) -> Ans
     Where waits hold the thread that waits, the rest may stand in the backward pass or the optimizer, and a few anywhere else.
     """
     held = [b for b in stuck if b.state.phase in {"data", "checkpoint"}]
-    if not held and all(sees_waits(b.state.fields) for b in stuck):
-        held = [b for b in stuck if b.state.phase not in WAITS]
+    wait = [b for b in stuck if b.state.phase in WAITS]
+    # Of the one that is held up nothing may be seen: its interpreter's lock may be held since.
+    if not held and all(sees_waits(b.state.fields) for b in wait):
+        held = [b for b in stuck if b not in wait]
     rest = [b for b in stuck if b not in held]
     if not held or not rest or len(held) > max(1, len(boxes) // 4):
         return None
